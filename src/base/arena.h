@@ -48,12 +48,12 @@ void arena_over(struct arena *arena, void *memory, size_t bytes);
 /* `bytes` of uninitialised memory aligned to 16; NULL when the pool has no run that large. */
 void *arena_take(struct arena *arena, size_t bytes);
 
-/* As arena_take, aligned to a cache line, for what is meant to lie on as few as it can: a thing of 64
- * bytes on one. Takes up to 48 bytes more. */
+/* arena_take, aligned to a cache line, for a value that should touch as few lines as possible: one of 64
+ * bytes touches one. Takes up to 48 bytes more. */
 #define ARENA_LINE_BYTES ((size_t)64)
 void *arena_take_lines(struct arena *arena, size_t bytes);
 
-/* As arena_take, zeroed. */
+/* arena_take, zeroed. */
 void *arena_take_zeroed(struct arena *arena, size_t bytes);
 
 /* A copy of `text` with a terminator behind it; data is NULL when memory is out. */

@@ -24,7 +24,7 @@ bool options_is_experiment(const struct option *option) {
     return option->group == OPTION_GROUP_EXPERIMENTS && option->type != OPTION_EXPERIMENT;
 }
 
-/* What stands before the option's name where a message names it. */
+/* The text before the option's name in a message. */
 static const char *prefix_of(const struct option *option) {
     return options_is_experiment(option) ? "--experiment " : "--";
 }
@@ -316,7 +316,7 @@ enum status options_set(const struct option_table *table, const char *name, cons
     return status ? status : options_set_option(table, option, value, &given, values, error);
 }
 
-/* What a row holds before file and flags. A fallback outside its own rules is a bug of ours. */
+/* Sets a row's value before file and flags are read. A fallback outside its own rules is a bug. */
 static void set_fallback(const struct option *option, void *values) {
     void *out = (char *)values + option->offset;
     if (option->type == OPTION_EXPERIMENT) return;

@@ -131,10 +131,10 @@ void options_print(const struct option_table *table, void *file);
 
 #define OPTION_TEXT_BYTES 768 /* that suffice for options_describe */
 
-/* What the option does, with its range and its fallback. */
+/* Writes the option's effect, with its range and its fallback. */
 void options_describe(const struct option *option, char text_out[OPTION_TEXT_BYTES]);
 
-/* What stands for the option's value: "BYTES", "late|arrival"; "" if it needs none. */
+/* The placeholder of the option's value: "BYTES", "late|arrival"; "" if it takes none. */
 const char *options_value(const struct option *option);
 
 /* True for a flag that is on unless --no-NAME is given. */

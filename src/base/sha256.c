@@ -15,8 +15,8 @@
 
 #define BLOCK_BYTES 64
 
-/* What the plain C code keeps in the caller's struct sha256; may_alias because that is declared as
- * words of 64 bits. */
+/* The plain C code's state in the caller's struct sha256, which is declared as 64-bit words: hence
+ * may_alias. */
 struct __attribute__((may_alias)) plain {
     uint32_t h[8];              /* the hash value of the whole blocks so far */
     uint8_t block[BLOCK_BYTES]; /* the first bytes % BLOCK_BYTES of the next one */

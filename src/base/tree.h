@@ -27,8 +27,8 @@ enum tree_kind {
 enum status tree_parse(struct arena *arena, struct bytes text, const char *name,
                        const struct tree **root_out, struct error *error);
 
-/* As tree_parse, but a key may come again in its object. All of them are walked and written, and
- * tree_member finds the last, as Python's json and JavaScript do. */
+/* tree_parse for objects in which a key may repeat. All members are walked and written; tree_member
+ * finds the last, like Python's json and JavaScript. */
 enum status tree_parse_repeated(struct arena *arena, struct bytes text, const char *name,
                                 const struct tree **root_out, struct error *error);
 

@@ -63,7 +63,7 @@ static size_t scalar_end(struct bytes text, size_t at, bool *integer_out) {
     return at > start ? at : at + 1;
 }
 
-/* What begins at *at, which is then behind it; a key with its colon. TREE_PART_COUNT: no part. */
+/* The part that begins at *at; moves *at behind it, a key's colon included. TREE_PART_COUNT: no part. */
 static enum tree_part next_part(struct bytes text, size_t *at, size_t *depth) {
     bool integer = false;
     char c = text.data[*at];

@@ -43,7 +43,7 @@ void command_say_idle(const struct option_table *table, const void *values) {
     }
 }
 
-/* What an error quotes may be of others, and moves no terminal. */
+/* Errors may quote outside text: control characters must not reach the terminal. */
 static void command_complain(const struct option_table *table, const char *text, bool has_help) {
     char visible[FORMAT_SAFE_BYTES(sizeof((struct error *)NULL)->text)];
     format_visible(visible, sizeof visible, text);

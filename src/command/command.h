@@ -57,7 +57,7 @@ void command_say_idle(const struct option_table *table, const void *values);
  * that is JSON; returns EXIT_CODE_FAILED. */
 int command_failed(const struct option_table *table, enum status status, const struct error *error);
 
-/* As command_failed, for a command line that options alone cannot judge ("--tokens and a prompt
+/* command_failed for a command line that the options' rules cannot check ("--tokens and a prompt
  * exclude each other"): adds where to look; returns EXIT_CODE_USAGE. */
 int command_misused(const struct option_table *table, const char *format, ...)
     __attribute__((format(printf, 2, 3)));

@@ -88,7 +88,7 @@ struct model_run_progress {
     bool shown, logs;
 };
 void model_run_progress_begin(struct model_run_progress *progress, struct model_options *options);
-/* As model_run_progress_begin, in the log where stderr is no terminal, or the log is JSON. */
+/* model_run_progress_begin, in the log if stderr is no terminal or the log is JSON. */
 void model_run_progress_begin_logged(struct model_run_progress *progress,
                                      struct model_options *options);
 void model_run_progress_end(struct model_run_progress *progress);
@@ -121,7 +121,7 @@ struct model_run_prompts {
     uint32_t *first;  /* [count + 1] prompt i has tokens [first[i], first[i + 1]) */
     uint32_t *tokens; /* of all, behind each other */
 };
-/* What is left after a failure is for model_run_prompts_close too. */
+/* After a failure, too, model_run_prompts_close frees what was read. */
 enum status model_run_prompts_read(const char *text, struct model_run_prompts *prompts,
                                    struct error *error) MUST_USE;
 void model_run_prompts_close(struct model_run_prompts *prompts);

@@ -25,7 +25,7 @@ struct rank_job_values {
     uint64_t weights_unit;
 };
 
-/* Of rows that do nothing for one rank, or for a unit that is no process of its own. */
+/* The `needs` of options that have no effect on one rank, or on a unit without a process of its own. */
 #define RANK_JOB_NEEDED "ranks|prefill-ranks|decode-ranks"
 #define RANK_JOB_UNIT_SUPERVISOR_NEEDED "ranks|units|prefill-units|hosts|hostfile"
 
@@ -140,8 +140,8 @@ const char **rank_job_command(const char *const *arguments);
 bool rank_job_begin(const struct option_table *table, const struct rank_job_values *values,
                     int *exit_code_out);
 
-/* As command_begin and then rank_job_begin, for a benchmark that needs several ranks: `job` is a
- * part of `values`, and one rank alone "sends nothing", say. */
+/* command_begin and rank_job_begin for a benchmark that needs several ranks: `job` is a part of
+ * `values`, and the message for one rank reads "one rank alone `sends nothing`". */
 bool rank_job_begin_bench(const struct option_table *table, int argc, char **argv, void *values,
                           const struct rank_job_values *job, const char *alone, int *exit_code_out);
 
@@ -166,11 +166,11 @@ enum status rank_job_check_files(uint64_t ranks, struct error *error) MUST_USE;
 bool rank_job_misused(const struct option_table *table, const struct rank_job_values *values,
                       int *exit_code_out);
 
-/* As rank_job_begin, for a program that all ranks run alike, and end with job_end. */
+/* rank_job_begin for a program that all ranks run alike and end with job_end. */
 bool rank_job_begin_alike(const struct option_table *table, const struct rank_job_values *values,
                           int *exit_code_out);
 
-/* What the options say, for the model. A placement lives as long as the process. */
+/* Copies the options into the model's. A placement lives as long as the process. */
 enum status rank_job_options(const struct rank_job_values *values, struct model_options *options,
                              struct error *error) MUST_USE;
 

@@ -36,15 +36,15 @@ struct machine {
  * fields are zero. The answer is NULL when the outbox is full. */
 void *machine_outbox_put(struct outbox *outbox, enum record_kind kind, const void *fixed);
 
-/* As machine_outbox_put, but the tails are not zeroed: the caller writes every element of them. */
+/* machine_outbox_put without zeroed tails: the caller writes every element of them. */
 void *machine_outbox_put_bare(struct outbox *outbox, enum record_kind kind, const void *fixed);
 
 /* A record of so many bytes (record_bytes) of which only the head is set: the caller writes all that
  * is behind it, zeros between and behind tails included. NULL when the outbox is full. */
 void *machine_outbox_put_head(struct outbox *outbox, enum record_kind kind, size_t bytes);
 
-/* As machine_outbox_put, of a record that travels to or from a unit (`kind`: TO_UNIT, FROM_UNIT): the inner
- * one is returned. */
+/* machine_outbox_put for a record to or from a unit (`kind`: TO_UNIT, FROM_UNIT). Returns the inner
+ * record. */
 void *machine_outbox_put_envelope(struct outbox *outbox, enum record_kind kind, struct unit_id unit,
                                   enum record_kind inner_kind, const void *inner_fixed);
 

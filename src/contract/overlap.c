@@ -36,8 +36,8 @@ static const struct overlap_row decode_five_stage[] = {
 #define EARLY_SIXTEENTHS 2
 #define EARLY_SIXTEENTHS_BY_GROUPS 6
 
-/* What gives the link something to carry goes first; results are summed when their lane has nothing
- * else to do than to go on. */
+/* Stages that give the link work go first; results are summed when their micro-batch has no other stage
+ * left before the next layer. */
 #define SENDS_FIRST                                                                                \
     {                                                                                              \
         [STAGE_DISPATCH] = 0, [STAGE_SHARED] = 1, [STAGE_MLP] = 1, [STAGE_COMBINE] = 2,            \

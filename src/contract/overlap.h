@@ -85,7 +85,7 @@ const struct overlap *overlap_of(enum overlap_kind kind);
  * "octo-batch", "decode-early" */
 const char *overlap_name(enum overlap_kind kind);
 
-/* Of so many tokens in the generated form, how many leading ones' core attention ATTENTION_0 runs. */
+/* The number of leading tokens, of `tokens` in the generated form, for which ATTENTION_0 runs core attention. */
 uint32_t overlap_early(const struct overlap *overlap, uint32_t tokens);
 
 /* Where a lane stands: what it runs next. */

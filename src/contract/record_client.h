@@ -14,7 +14,7 @@ enum http_method { HTTP_GET, HTTP_POST, HTTP_OTHER, HTTP_METHOD_COUNT };
 /* On which listener a request came. */
 enum http_listener { HTTP_PUBLIC, HTTP_ADMIN, HTTP_LISTENER_COUNT };
 
-/* What the gateway says of a request of which only the head has come. */
+/* The gateway's answer about a request of which only the head has arrived. */
 enum admission {
     ADMISSION_NO_BODY, /* it will be answered without one: refused, or it takes none */
     ADMISSION_KEYLESS, /* its body is wanted; no key is needed */
@@ -154,7 +154,7 @@ struct record_constrained {
 /* [message_bytes] one line for who asked; it names the keyword and its place */
 RECORD_TAIL(record_constrained, 0, char, constrained_message)
 
-/* What the fields of each may hold, for record_forms.c. */
+/* Check the fields' values, for record_forms.c. */
 bool record_client_request_valid(const void *record);
 bool record_client_respond_valid(const void *record);
 bool record_client_stream_begin_valid(const void *record);

@@ -82,7 +82,7 @@ struct record_fleet_action {
 
 #define FLEET_REASONS_MAX 32
 
-/* What the fields of each may hold, for record_forms.c. */
+/* Check the fields' values, for record_forms.c. */
 bool record_fleet_unit_valid(const void *record);
 bool record_fleet_order_valid(const void *record);
 bool record_fleet_action_valid(const void *record);

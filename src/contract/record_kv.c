@@ -11,7 +11,7 @@ bool record_kv_address_valid(const char address[KV_ADDRESS_BYTES]) {
     return end && record_zeros(end, (size_t)(address + KV_ADDRESS_BYTES - end));
 }
 
-/* What all KV records begin with. */
+/* Checks the fields that all KV records begin with. */
 static bool head_valid(const void *record) {
     return record_request_valid(record) && record_kv_rank(record) < LIMIT_RANKS;
 }

@@ -179,7 +179,7 @@ struct record_kv_stored {
     uint32_t writable; /* 0: its disk is full or fails, or it may not use its directory */
 };
 
-/* What the fields of each may hold, for record_forms.c. */
+/* Check the fields' values, for record_forms.c. */
 bool record_kv_expect_valid(const void *record);
 bool record_kv_push_valid(const void *record);
 bool record_kv_cancel_valid(const void *record);

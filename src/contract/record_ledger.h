@@ -34,7 +34,7 @@ struct model_price { /* of a model that is asked for by that name */
     struct token_price price;
 };
 
-/* What tokens cost at a moment, by the name that a request asks for. */
+/* The prices of tokens at a moment, by the model's name in the request. */
 struct model_prices {
     struct token_price others; /* of all that are not named */
     uint32_t named_count, reserved;
@@ -66,7 +66,7 @@ struct account {                       /* who may ask */
     uint32_t is_operator; /* 1: may see and do what concerns the whole service */
     uint32_t is_prepaid;  /* 1: nothing is begun for it while `balance` is not above zero */
     int64_t balance; /* nanos, entries up to `settled` taken off; postpaid: below zero is owed */
-    /* What other gateways at the same ledger have begun for it, since the ledger's first day. */
+    /* Requests and tokens that other gateways at the same ledger have begun, since the ledger's first day. */
     uint64_t others_requests, others_tokens;
 };
 
@@ -113,11 +113,11 @@ enum usage_limit {
     USAGE_LIMIT_COUNT
 };
 
-/* As logs and errors call it: "tokens_per_minute"; of NONE an empty text. */
+/* The name in logs and errors: "tokens_per_minute"; "" for NONE. */
 const char *record_ledger_usage_limit_name(enum usage_limit limit);
 
-/* What a request came to, whether it was answered or refused: said once, when it has ended, and
- * before the last bytes of its answer. All choices of a request are one entry. */
+/* The final account of a request, answered or refused: sent once, when it has ended, before the
+ * last bytes of its answer. All choices of a request are one usage record. */
 struct record_usage {
     struct record record;
     struct request_id request; /* the same entry twice (after a crash, say) counts once */
@@ -129,7 +129,7 @@ struct record_usage {
     uint32_t http_status;                 /* 499: its client left before it got one */
     uint32_t hit_tokens, miss_tokens, output_tokens; /* as `usage` says, and as is charged */
     uint32_t choices;
-    /* What units did, in all: from where the rows of prompts' tokens came, and what they made. */
+    /* Units' work in all: the sources of the prompts' KV rows, and the tokens made. */
     uint64_t device_tokens, host_tokens, disk_tokens, computed_tokens, made_tokens;
     uint64_t transferred_tokens, reloaded_tokens, recomputed_tokens;
     int64_t queue_ns; /* until its first step; -1: it had none. The first choice's, as all times */
@@ -160,12 +160,12 @@ struct record_committed {
     uint64_t sequence;
 };
 
-/* What a unit has counted since it began, and what of that this gateway has put into entries: said
+/* A unit's counts since it began, and the share that this gateway has put into usage records: sent
  * now and then, and when the unit is lost. Over all gateways of a unit
  *
  *   sum of entered + sum of open = counted
  *
- * in made tokens and in computed ones, when the unit has nothing under way. */
+ * in made tokens and in computed ones, when the unit has no request. */
 struct unit_books {
     uint64_t made_tokens;     /* of answers */
     uint64_t computed_tokens; /* of prompts, and of both again after an interruption */
@@ -189,7 +189,7 @@ bool record_ledger_account_valid(const struct account *account);
 /* False for what is no code of a currency; an empty one stands for none. */
 bool record_ledger_currency_valid(const char code[LEDGER_CURRENCY_BYTES]);
 
-/* What the fields of each may hold, for record_forms.c. */
+/* Check the fields' values, for record_forms.c. */
 bool record_ledger_accounts_valid(const void *record);
 bool record_ledger_usage_valid(const void *record);
 bool record_ledger_committed_valid(const void *record);

@@ -53,7 +53,7 @@ static bool record_past_copy(struct passage *p, size_t bytes) {
     return true;
 }
 
-/* What the form of the past has not. */
+/* Skips bytes that the past version's form does not have. */
 static bool record_past_skip(struct passage *p, size_t bytes) {
     size_t left = p->to_past ? p->count - p->read : p->room - p->written;
     if (bytes > left) return false;

@@ -40,10 +40,10 @@ struct record_drain {
     int64_t pid;       /* with `back` and `dead`: the process; else 0 */
 };
 
-/* What a unit is asked to do for a request. Where prefill and decode are apart, the gateway asks
- * the decode unit to RESERVE, which answers RESERVED and waits; then it asks a prefill unit to
- * PREFILL, and sends the first token from there to the decode unit in a CONTINUE. The KV blocks go
- * meanwhile from rank to rank. */
+/* A unit's task for a request. Where prefill and decode are apart, the gateway asks the decode
+ * unit to RESERVE, which answers RESERVED and waits; then it asks a prefill unit to PREFILL, and
+ * sends the first token from there to the decode unit in a CONTINUE. Meanwhile the KV blocks go
+ * from rank to rank. */
 enum submit_task {
     SUBMIT_ANSWER,  /* everything */
     SUBMIT_PREFILL, /* the prompt and the first token; then FINISH_HANDED_OVER, or an earlier end */
@@ -101,8 +101,8 @@ enum unit_role { UNIT_BOTH, UNIT_PREFILL, UNIT_DECODE, UNIT_ROLE_COUNT };
 /* "both", "prefill", "decode". */
 const char *record_unit_role_name(uint32_t role);
 
-/* What the gateway uses the unit for from now on. Every unit can do every task, and finishes the
- * requests that it has as they were asked for. It says hello again, with the new role, and keeps
+/* The role that the gateway gives the unit from now on. Every unit can do every task, and finishes
+ * the requests that it has with their old tasks. It sends hello again, with the new role, and keeps
  * the role for gateways that connect later. */
 struct record_role {
     struct record record;
@@ -117,8 +117,8 @@ struct unit_rank { /* one rank in its unit's hello */
     char kv_address[KV_ADDRESS_BYTES]; /* where it takes KV blocks; empty: it cannot */
 };
 
-/* What a unit is; sent to each gateway that connects, and after a ROLE. page_count and requests_max
- * are sums over its ranks. */
+/* A unit's description; sent to each gateway that connects, and after a ROLE. page_count and
+ * requests_max are sums over its ranks. */
 struct record_unit_hello {
     struct record record;
     uint32_t vocab_count;
@@ -135,7 +135,7 @@ struct record_unit_hello {
 };
 RECORD_TAIL(record_unit_hello, 0, struct unit_rank, hello_ranks) /* [rank_count] */
 
-/* What a unit has done for a request so far, from its SUBMIT on. Each token of the prompt counts
+/* A unit's work for a request so far, from its SUBMIT on. Each token of the prompt counts
  * once, by where its KV rows first came from at this unit:
  *
  *   device + host + disk + transferred + computed = prompt   once the first token is chosen, else
@@ -213,7 +213,7 @@ enum finish_reason {
     FINISH_REASON_COUNT
 };
 
-/* As metrics and logs have it. */
+/* The name in metrics and logs. */
 const char *record_unit_finish_reason_name(enum finish_reason reason);
 
 /* The last word on a request; its pages are free or cached. */
@@ -294,12 +294,12 @@ struct record_experts {
     uint32_t layer_balance[LIMIT_LAYERS]; /* [layer_count]; 0: no experts; then zeros */
 };
 
-/* Of `masked` or `empty`. */
+/* Rank `rank`'s bit of `masked` or `empty`. */
 static inline bool experts_bit(const uint64_t *bits, uint32_t rank) {
     return bits[rank / 64] >> rank % 64 & 1;
 }
 
-/* What the fields of each may hold, for record_forms.c. */
+/* Check the fields' values, for record_forms.c. */
 bool record_unit_link_valid(const void *record);
 bool record_unit_envelope_valid(const void *record);
 bool record_unit_drain_valid(const void *record);

@@ -39,7 +39,7 @@ size_t slot_pages_whole_bytes(const struct slot_pages *slots, const struct step_
                : 0;
 }
 
-/* What stands in a plan from its first history token to its end. */
+/* The bytes of a plan from its first history token to its end. */
 static size_t bytes_behind_pages(const struct step_plan *plan) {
     return plan->record.bytes -
            (size_t)((const char *)step_plan_history(plan) - (const char *)plan);

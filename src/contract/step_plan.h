@@ -30,7 +30,7 @@ struct step_row {
     uint32_t sample;          /* 1: choose the next token from the last token's logits (logits_count
                             * is then at least 1) */
     uint32_t output_position; /* of the token to choose: 0 for the answer's first */
-    /* What only rows with penalties, biases or masked stop tokens bring; else all 0. */
+    /* Only for rows with penalties, biases or masked stop tokens; else all 0. */
     uint32_t history_index; /* first token of the sequence's last ones, in the plan's history */
     uint32_t history_count;
     uint32_t history_prompt_count; /* of them, at the start, came with the prompt */
@@ -60,9 +60,9 @@ struct step_row {
 #define STEP_NO_TOKEN UINT32_MAX
 #define STEP_NO_ROW UINT32_MAX
 
-/* What binds the answer of a row that is fresh and constrained, and where the answer stands. Or, with
- * STEP_NO_ROW and without an answer, what will bind one: the slot's request waits until a result says
- * that the rank has it (step_result_ready). Without a text, too: the slot's request is over. */
+/* The constraint of a fresh row's answer, and the answer's position in it. Or, with STEP_NO_ROW and
+ * without an answer, a constraint for later: the slot's request waits until a result says that the rank
+ * has it (step_result_ready). Without a text, too: the slot's request is over. */
 struct step_constraint {
     uint32_t row;          /* in the plan, ascending; or STEP_NO_ROW: those stand first */
     uint32_t text_index;   /* first byte of its text, in the plan's constraint texts */
@@ -190,7 +190,7 @@ RECORD_TAIL(step_result, 1, struct token_logprob, step_result_logprobs) /* [logp
  * with a late mask that is now ready. A slot is reported with each result until its row comes. */
 RECORD_TAIL(step_result, 2, uint32_t, step_result_ready)
 
-/* What a result needs at most; no step scores more tokens than it has. */
+/* The largest size of a result; no step scores more tokens than it has. */
 static inline size_t step_result_bytes_max(uint32_t rows_max, uint32_t tokens_max) {
     return record_bytes(
         RECORD_STEP_DONE,
@@ -200,7 +200,7 @@ static inline size_t step_result_bytes_max(uint32_t rows_max, uint32_t tokens_ma
                               .ready_count = LIMIT_UNIT_REQUESTS});
 }
 
-/* What the fields of each may hold, for record_forms.c. */
+/* Check the fields' values, for record_forms.c. */
 bool step_plan_valid(const void *record);
 bool step_plan_result_valid(const void *record);
 

@@ -17,7 +17,7 @@ static const char *role_name(uint32_t role) {
     return role < UNIT_ROLE_COUNT ? names[role] : "?";
 }
 
-/* Of a unit of which the log has not spoken: its number is new. NULL: no place is free. */
+/* Finds a unit's place; one without a line so far has a new number. NULL: no place is free. */
 static struct fleet_lines_unit *find(struct fleet_lines *lines, uint32_t number) {
     for (uint32_t i = 0; i < LIMIT_FLEET_UNITS; i++)
         if (lines->units[i].number == number) return &lines->units[i];

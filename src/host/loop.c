@@ -289,7 +289,7 @@ static void answer_gateway(struct loop *loop, const struct record *record) {
     if (owner != REQUEST_SET_NOBODY) send_to(loop, &loop->peers[owner], record);
 }
 
-/* What a unit behind wires says: of a request to its gateway, of itself to all. */
+/* Routes a remote unit's record: one of a request to its gateway, one of the unit to all. */
 static void route_to_gateways(struct loop *loop, const struct record *record) {
     switch (record->kind) {
     case RECORD_UNIT_HELLO:
@@ -514,7 +514,7 @@ static void give_next(struct loop *loop, struct request_turns *turns) {
     request_turns_give(turns, &loop->inboxes[GATEWAY]);
 }
 
-/* What has come meanwhile comes before the rest, and clients that have left are noticed. */
+/* New arrivals go before the rest, and clients that have left are noticed. */
 static void give_small(struct loop *loop) {
     int64_t now_ns = clock_now_ns(), end_ns = now_ns + SMALL_NS_MAX;
     bool given = false;

@@ -145,8 +145,8 @@ enum status gateway_side_open(struct gateway_side *side, const struct gateway_si
                               const struct recorded_values *record, const char *directory,
                               const struct shape *shape, uint64_t requests,
                               struct error *error) MUST_USE;
-/* As gateway_side_open; reads the shape from the checkpoint's config.json. Units that connect must have
- * that checkpoint: all of it where its weights are there, else its vocabulary. */
+/* gateway_side_open with the shape from the checkpoint's config.json. Units that connect must have
+ * that checkpoint: all of it if its weights are there, else its vocabulary. */
 enum status gateway_side_open_alone(struct gateway_side *side,
                                     const struct gateway_side_values *values,
                                     const struct recorded_values *record, const char *directory,
@@ -157,8 +157,8 @@ void gateway_side_close(struct gateway_side *side);
 /* Fills in the gateway, its threads and their contexts. */
 void gateway_side_join(struct gateway_side *side, struct loop_parts *parts);
 
-/* What chats are like and where the operator is listened to, in the log; then where clients are, on
- * stdout. urls[HTTP_LISTENER_COUNT] */
+/* Logs the chat's form and the operator's address; then prints the clients' address to stdout.
+ * urls[HTTP_LISTENER_COUNT] */
 void gateway_side_say(const struct gateway_side *side, const char *const *urls);
 
 #endif

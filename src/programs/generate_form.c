@@ -24,7 +24,7 @@ struct generate_form {
     uint64_t *mask;
 };
 
-/* What errors call it. */
+/* The constraint's name in errors. */
 static const char *generate_form_name_of(const struct generate_form_values *values) {
     return values->schema ? values->schema : values->grammar ? values->grammar : "--regex";
 }

@@ -43,12 +43,12 @@ enum status generate_form_open(const struct generate_form_values *values, const 
                                struct error *error) MUST_USE;
 void generate_form_close(struct generate_form *form);
 
-/* So many answers at their starts, of a model with `rows` logits; `stops` end them and are kept. */
+/* Begins answer_count answers of a model with `rows` logits; `stops` end them and are kept. */
 enum status generate_form_begin(struct generate_form *form, uint32_t rows, uint32_t answer_count,
                                 const uint32_t *stops, uint32_t stop_count,
                                 struct error *error) MUST_USE;
 
-/* What the answer's next token may be, until the next call; NULL: all. False: nothing may come. */
+/* The mask of the answer's next token, valid until the next call; NULL: all tokens. False: none may come. */
 bool generate_form_mask(struct generate_form *form, uint32_t answer, const uint64_t **mask_out);
 
 /* The answer has got a token. */

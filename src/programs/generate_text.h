@@ -29,8 +29,8 @@ enum status generate_text_prompt(struct generate_text *text, const char *prompt,
                                  bool content_specials, const uint32_t **tokens_out,
                                  uint32_t *count_out, struct error *error) MUST_USE;
 
-/* What ends an answer of the model in `directory`, by its files of text and its `shape`; `text` may
- * be NULL: its prompts are token ids. */
+/* Finds the tokens that end an answer of the model in `directory`, by its text files and its `shape`;
+ * `text` may be NULL: its prompts are token ids. */
 enum status generate_text_ends(struct generate_text *text, const char *directory,
                                const struct shape *shape, struct answer_ends *out,
                                struct error *error) MUST_USE;

@@ -51,7 +51,7 @@ const struct option_table logits_options[1] = {
      .option_count = sizeof logits_rows / sizeof logits_rows[0]},
 };
 
-/* What is to be seen of one prompt. */
+/* The view of one prompt. */
 struct logits_view {
     const uint32_t *tokens;
     uint32_t token_count;

@@ -12,7 +12,7 @@
 /* "-12.5" as nanos; false: it is no number, has more than nine decimals, or is beyond 9e9. */
 bool money_read(const char *text, int64_t *nanos_out);
 
-/* As few decimals as say it, and at least none: also a JSON number. */
+/* Writes as few decimals as are exact, down to none; valid as a JSON number. */
 void money_write(int64_t nanos, char out[MONEY_BYTES]);
 
 #endif

@@ -97,7 +97,7 @@ struct planning {
     struct plan_prompts prompts;
     struct size_growth growth;
     struct plan_found found;
-    /* Of the run at hand: */
+    /* The current run: */
     struct time_spread ttft, ttft_all, tpot;
     struct size_sample sample;
     struct simulator_source source;        /* its requests pass through next_request */

@@ -14,7 +14,7 @@
 
 #define TEXT_BYTES_MAX ((size_t)256 << 20) /* of a tokenizer's file */
 
-/* What a field of the options is. */
+/* The type of an options' field. */
 enum field_type { FIELD_NUMBER, FIELD_TEXT, FIELD_BYTES };
 
 struct option_field {
@@ -36,7 +36,7 @@ struct option_field {
 
 #define MEMORY_MAX ((uint64_t)1 << 40)
 
-/* What stands behind pointers of the options has lines of its own. */
+/* Values behind the options' pointers have lines of their own. */
 static const struct option_field unit_fields[] = {
     NUMBER(unit_options, requests_max, 1 << 20),
     NUMBER(unit_options, page_count, 1 << 28),
@@ -201,7 +201,7 @@ enum status recorded_machine_unit(const struct recorded_values *values,
     return start(*recorder_out, &head, error);
 }
 
-/* Of a file of the model's texts; 0: there is none. */
+/* The checksum of one of the model's text files; 0: it is missing. */
 static uint64_t sum_file(const char *directory, const char *name) {
     char path[4096];
     struct bytes text;
@@ -214,7 +214,7 @@ static uint64_t sum_file(const char *directory, const char *name) {
     return sum;
 }
 
-/* So that a replay knows that it has the same texts. */
+/* The checksum by which a replay checks that it has the same texts. */
 static uint64_t sum_texts(const char *directory, const char *chat_template) {
     const uint64_t sums[] = {
         sum_file(directory, "tokenizer.json"), sum_file(directory, "tokenizer_config.json"),

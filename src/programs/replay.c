@@ -64,7 +64,7 @@ static enum status replay_differs(const struct replay *replay, const struct reco
                      (unsigned long long)replay->recording.entry_count, difference->text);
 }
 
-/* What it has put out from byte `before` of the outbox on. */
+/* Compares the outbox's records from byte `before` on. */
 static enum status compare(struct replay *replay, const struct recording_entry *entry,
                            uint32_t before, struct error *error) {
     const struct outbox *outbox = replay->machine.machine.outbox;

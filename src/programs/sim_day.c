@@ -56,7 +56,7 @@ static bool sim_day_take_memory(struct day_job *job, size_t bytes) {
     return job->memory.start != NULL;
 }
 
-/* Of the decode units' drafts; 0: they draft nothing, or choose by themselves. */
+/* The acceptance of the decode units' drafts; 0: they do not draft, or choose by themselves. */
 static double acceptance(const struct scenario *scenario) {
     bool always = scenario->options.kinds[1].speculate == SPECULATE_ALWAYS;
     return always ? scenario->options.model->mtp_acceptance : 0;

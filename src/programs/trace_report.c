@@ -60,7 +60,7 @@ struct trace_report {
     bool draws;
 };
 
-/* What one event says; absent members are left as they are. */
+/* One event's fields; absent members stay unchanged. */
 struct trace_report_event {
     char phase;
     enum stage stage;

@@ -182,10 +182,10 @@ bool unit_side_misused(const struct option_table *table, const struct unit_side_
 /* Requests that a rank holds, waiting and running. */
 uint32_t unit_side_requests(const struct unit_side_values *values, uint64_t ranks);
 
-/* What each of `ranks` ranks has of the unit's KV storage. */
+/* The share of the unit's KV storage of each of `ranks` ranks. */
 struct kv_store_options unit_side_storage(const struct unit_side_values *values, uint64_t ranks);
 
-/* Of a rank's model, which outlives them. */
+/* Names the pages of a rank's model, which must outlive them. */
 void unit_side_name_pages(struct kv_ranks_options *kv, const struct engine *engine);
 
 /* For the model on each rank. */
@@ -215,7 +215,7 @@ void unit_side_close(struct unit_side *side, const struct option_table *table);
 /* Fills in the unit, its engine and their context. */
 void unit_side_join(struct unit_side *side, struct loop_parts *parts);
 
-/* What it serves, in lines of the log. */
+/* Logs the model and its limits. */
 void unit_side_say(const struct unit_side *side, const char *name);
 
 #endif

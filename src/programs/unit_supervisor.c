@@ -103,7 +103,7 @@ static uint64_t threads_each(const struct unit_supervisor *unit_supervisor,
     return each ? each : 1;
 }
 
-/* What it is for, and its KV blocks' ways. */
+/* Adds the unit's task and the paths of its KV blocks. */
 static void add_task(const struct unit_supervisor *unit_supervisor,
                      const struct supervisor_unit *unit, struct arguments *arguments) {
     const struct supervised_unit *is = &unit_supervisor->units[unit->number - 1];
@@ -156,7 +156,7 @@ static void on_gave_up(void *context, const struct error *error) {
 
 /* ---- hosts ---- */
 
-/* As the options name them, else as Slurm does. */
+/* Reads the hosts from the options, else from Slurm. */
 static enum status read_hosts(struct unit_supervisor *unit_supervisor, struct error *error) {
     const struct unit_supervisor_values *values = unit_supervisor->options.unit_supervisor;
     const char *nodes = getenv("SLURM_JOB_NODELIST"), *tasks = getenv("SLURM_TASKS_PER_NODE");
@@ -253,7 +253,7 @@ static enum status set_address(struct unit_supervisor *unit_supervisor, struct e
     return make_keys(unit_supervisor, error);
 }
 
-/* What ranks need on a host. */
+/* A rank's needs on a host. */
 static struct agent_check what_is_needed(const struct unit_supervisor *unit_supervisor) {
     const struct unit_supervisor_options *options = &unit_supervisor->options;
     struct agent_check check = {.redundant = (uint32_t)options->job->redundant,

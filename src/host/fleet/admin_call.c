@@ -23,7 +23,7 @@ static void admin_call_on_head(void *context, uint32_t connection, uint32_t http
     call->http_status = http_status;
 }
 
-/* What does not fit is not kept; the answer is too large then. */
+/* Data beyond the limit is dropped, and the answer counts as too large. */
 static void admin_call_on_data(void *context, uint32_t connection, struct bytes data) {
     struct admin_call *call = context;
     size_t wanted = call->bytes + data.count + 1;

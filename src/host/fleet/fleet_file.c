@@ -234,7 +234,7 @@ static void read_manager(struct fleet_reader *reader, const struct tree *root,
     read_calendar(reader, root, &manager->calendar);
 }
 
-/* What one launcher alone uses is no key of the others. */
+/* Refuses a key that only another launcher uses. */
 static void check_launcher(struct fleet_reader *reader, const struct tree *root,
                            const struct fleet_file *file) {
     static const struct {

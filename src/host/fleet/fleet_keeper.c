@@ -76,7 +76,7 @@ static bool same_book(const struct fleet_book *a, const struct fleet_book *b) {
     return true;
 }
 
-/* What a manager that begins now would have to know. */
+/* Writes the state that a new manager needs. */
 static void fleet_keeper_write_book(struct fleet_keeper *keeper) {
     struct fleet_book book = keeper->book;
     struct error error;
@@ -146,8 +146,8 @@ static void fleet_keeper_look_at_gateways(struct fleet_keeper *keeper) {
     }
 }
 
-/* What neither the launcher nor a gateway knows is gone, if the launcher can be asked, and it would
- * have shown by now. */
+/* A unit that neither the launcher nor a gateway knows is gone, if the launcher answers and the unit has
+ * had the time to appear. */
 static bool fleet_keeper_is_gone(const struct fleet_keeper *keeper, const struct kept_unit *unit) {
     return keeper->launcher_known && !unit->is_there &&
            keeper->launcher_ns - unit->ordered_ns >= keeper->launcher.shows_ns;
@@ -309,7 +309,7 @@ static void fleet_keeper_perform(struct fleet_keeper *keeper,
                 action->number, error.text);
 }
 
-/* What is said while something is carried out comes behind it. */
+/* Records that arrive while an order is performed follow it. */
 static void fleet_keeper_drain_outbox(struct fleet_keeper *keeper, int64_t wall_ns) {
     struct outbox *outbox = keeper->machine.outbox;
     while (outbox->used) {
@@ -405,7 +405,7 @@ void fleet_keeper_run(struct fleet_keeper *keeper, const volatile int *ends) {
     log_say(LOG_INFO, "fleet", "its manager ends, what runs goes on units=%u", keeper->unit_count);
 }
 
-/* What was learnt on the days before. */
+/* Reads the loads of the days before. */
 static void fleet_keeper_learn(struct fleet_keeper *keeper) {
     char path[FLEET_PATH_BYTES], line[256];
     double at_s, rates[SCALE_SIDES];

@@ -43,8 +43,8 @@ enum status gateway_watch_order(struct gateway_watch *watch,
                                 const struct record_fleet_action *action,
                                 struct error *error) MUST_USE;
 
-/* Of GET /metrics: adds to the load what one gateway counts. Limits are rounded up to the next bound
- * of its histograms. False: it is no such text. */
+/* Adds one gateway's counts from GET /metrics to the load. Limits are rounded up to the next bound of
+ * its histograms. False: `text` is no metrics text. */
 bool gateway_watch_add_metrics(struct bytes text, int64_t ttft_limit_ns, int64_t tpot_limit_ns,
                                struct record_fleet_load *load_io);
 

@@ -71,7 +71,7 @@ struct launch_hosts_options {
     const char *const *remote_shell; /* words before a host's name; NULL at the end */
 };
 
-/* Of the processes of several hosts, by a remote shell. The options' texts live as long. */
+/* Launches the processes of several hosts, by a remote shell. The options' texts must outlive it. */
 enum status launch_hosts_open(const char *mark, const struct launch_hosts_options *options,
                               struct unit_launcher *launcher_out, struct error *error) MUST_USE;
 

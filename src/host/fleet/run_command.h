@@ -18,9 +18,9 @@ struct command_line { /* NULL at the end */
 /* False: it has no room. */
 bool run_command_line_add(struct command_line *line, const char *word);
 
-/* What it prints to stdout goes into `out`, with a terminator, as much as there is room for. IO: it could
- * not be started, or ended with another code than 0, and the message has its last line; TIMEOUT: it was
- * killed after so many milliseconds. */
+/* Writes the command's stdout to `out`, terminated, as far as `room` allows. IO: it did not start, or
+ * ended with a code other than 0, and the message has its last line; TIMEOUT: it was killed after
+ * timeout_ms. */
 enum status run_command(const struct command_line *line, int timeout_ms, char *out, size_t room,
                         struct error *error) MUST_USE;
 

@@ -116,7 +116,7 @@ static bool http_message_read_length(struct bytes value, uint64_t *length_out) {
     return true;
 }
 
-/* What the headers have said so far. */
+/* Counts of the headers so far. */
 struct header_counts {
     uint32_t hosts, lengths, codings;
 };

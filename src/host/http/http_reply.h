@@ -37,7 +37,7 @@ void http_reply_error(const struct http_reply *reply, uint32_t status, const cha
 void http_reply_asset(const struct http_reply *reply, const struct http_asset *asset,
                       struct bytes known);
 
-/* What a browser asks before a page of another site may ask. */
+/* Answers a browser's preflight (OPTIONS) for a page of another origin. */
 void http_reply_options(const struct http_reply *reply);
 
 void http_reply_respond(const struct http_reply *reply, const struct record_respond *answer);

@@ -412,7 +412,7 @@ static bool refuse_of_crowd(struct server_connection *newcomer) {
     return true;
 }
 
-/* Of all bodies together. Bodies of which nothing comes make way. */
+/* Makes room in the memory of all bodies. Bodies without progress are evicted first. */
 static bool http_server_find_room(struct server_connection *connection, size_t more) {
     struct http_server *server = connection->server;
     size_t so_far = connection->held_bytes + more, announced = connection->head.body_bytes;

@@ -14,7 +14,7 @@ struct own_time {
     int64_t lost_ns; /* all stand-stills together */
 };
 
-/* What the clock shows at `now_ns`. Time since the last call counts for four ticks at most. */
+/* The server's own clock at `now_ns`. Time since the last call counts for four ticks at most. */
 int64_t own_time_ns(struct own_time *time, int64_t now_ns);
 
 #endif

@@ -8,8 +8,8 @@
 #include "contract/record_ledger.h"
 #include "host/ledger/database.h"
 
-/* What one gateway has written of each account since it began, [count] by the account's id: the
- * rest of what stands in the database is others'. */
+/* One gateway's own counts of each account since it began, [count] by the account's id: the database
+ * has the sum of all gateways. */
 struct account_used {
     uint64_t requests, tokens;
 };

@@ -12,7 +12,7 @@
 #include "host/ledger/database.h"
 #include "host/process/accounts_file.h"
 
-/* What may be set of an account, or of a key. Negative, or NULL: it stays as it is. */
+/* The settings of an account or a key. Negative, or NULL: unchanged. */
 struct account_terms {
     int64_t requests_max, requests_per_minute, tokens_per_minute; /* 0: not limited */
     int64_t priority, weight, is_prepaid, is_operator;            /* of accounts alone */

@@ -226,7 +226,7 @@ static int bind_one(sqlite3_stmt *query, int place, char type, va_list *values) 
     return sqlite3_bind_text64(query, place, data, count, SQLITE_STATIC, SQLITE_UTF8);
 }
 
-/* What is bound as a text or BLOB must live until the query has run. */
+/* A bound text or BLOB must live until the query has run. */
 static sqlite3_stmt *database_bind(struct database *database, struct error *error, const char *sql,
                                    const char *types, va_list *values) {
     sqlite3_stmt *query = database_prepare(database, sql, error);

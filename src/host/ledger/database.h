@@ -32,30 +32,38 @@
 #define DATABASE_ADD(column, more) "min(" column " + " more ", 9223372036854775807)"
 #define DATABASE_TAKE(column, less) "max(" column " - " less ", -9223372036854775807)"
 /* An hour's sums, of a row that comes again. */
-#define DATABASE_ADD_USAGE                                                                                                                                                        \
-    "requests = " DATABASE_ADD("requests", "excluded.requests") ", hit = " DATABASE_ADD("hit", "e"                                                                                \
-                                                                                               "x"                                                                                \
-                                                                                               "c"                                                                                \
-                                                                                               "l"                                                                                \
-                                                                                               "u"                                                                                \
-                                                                                               "d"                                                                                \
-                                                                                               "e"                                                                                \
-                                                                                               "d"                                                                                \
-                                                                                               "."                                                                                \
-                                                                                               "h"                                                                                \
-                                                                                               "i"                                                                                \
-                                                                                               "t") ", miss = " DATABASE_ADD("miss", "excluded.miss") ", output = " DATABASE_ADD( \
-        "output",                                                                                                                                                                 \
-        "excluded.output") ", amount = " DATABASE_ADD("amount",                                                                                                                   \
-                                                      "excluded.amount") ", list_amount "                                                                                         \
-                                                                         "= " DATABASE_ADD("list_"                                                                                \
-                                                                                           "amoun"                                                                                \
-                                                                                           "t",                                                                                   \
-                                                                                           "exclu"                                                                                \
-                                                                                           "ded."                                                                                 \
-                                                                                           "list_"                                                                                \
-                                                                                           "amoun"                                                                                \
-                                                                                           "t")
+#define DATABASE_ADD_USAGE                                                                                                                         \
+    "requests = " DATABASE_ADD("requests", "excluded.requests") ", hit = " DATABASE_ADD(                                                           \
+        "hit",                                                                                                                                     \
+        "e"                                                                                                                                        \
+        "x"                                                                                                                                        \
+        "c"                                                                                                                                        \
+        "l"                                                                                                                                        \
+        "u"                                                                                                                                        \
+        "d"                                                                                                                                        \
+        "e"                                                                                                                                        \
+        "d"                                                                                                                                        \
+        "."                                                                                                                                        \
+        "h"                                                                                                                                        \
+        "i"                                                                                                                                        \
+        "t") ", miss = " DATABASE_ADD("miss",                                                                                                      \
+                                      "excluded.miss") ", output = " DATABASE_ADD("output",                                                        \
+                                                                                  "excluded."                                                      \
+                                                                                  "output") ", "                                                   \
+                                                                                            "amou"                                                 \
+                                                                                            "nt "                                                  \
+                                                                                            "="                                                    \
+                                                                                            " " DATABASE_ADD("amount",                             \
+                                                                                                             "excluded.amount") ", list_amount "   \
+                                                                                                                                "= " DATABASE_ADD( \
+                                                                                                                                    "list_"        \
+                                                                                                                                    "amoun"        \
+                                                                                                                                    "t",           \
+                                                                                                                                    "exclu"        \
+                                                                                                                                    "ded."         \
+                                                                                                                                    "list_"        \
+                                                                                                                                    "amoun"        \
+                                                                                                                                    "t")
 
 struct database;
 struct sqlite3_stmt;
@@ -107,7 +115,7 @@ enum status database_run(struct database *database, struct error *error, const c
 int64_t database_changes(const struct database *database);
 int64_t database_last_id(const struct database *database);
 
-/* Of a row, columns from 0. Texts and BLOBs are good until the next row. A null is 0, or "". */
+/* A row's columns, from 0. Texts and BLOBs are valid until the next row. A null is 0, or "". */
 int64_t database_integer(struct sqlite3_stmt *row, int column);
 const char *database_text(struct sqlite3_stmt *row, int column);
 struct bytes database_blob(struct sqlite3_stmt *row, int column);

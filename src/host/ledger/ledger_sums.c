@@ -23,7 +23,7 @@ static const char tables[] =
 
 /* ---- reading ---- */
 
-/* Of 1970 to 9955: other years are none that a gateway wrote, and no date is made of them. */
+/* Accepts 1970 to 9955: a gateway writes no other year, and none can be printed as a date. */
 static enum status check_hour(const struct database *from, int64_t hour, struct error *error) {
     if (hour >= 0 && hour <= HOUR_LAST) return STATUS_OK;
     return error_set(error, STATUS_CORRUPT,

@@ -42,7 +42,7 @@ static struct model_prices prices_now(const struct ledger *ledger) {
                : none;
 }
 
-/* As they are now, with the prices of now. */
+/* Reads the accounts' state, with the prices of now. */
 static enum status ledger_thread_read_accounts(struct ledger *ledger,
                                                struct record_accounts **accounts_out,
                                                struct error *error) {
@@ -56,7 +56,7 @@ static enum status ledger_thread_read_accounts(struct ledger *ledger,
     return STATUS_OK;
 }
 
-/* What is settled does not count as news: the gateway knows that by itself. */
+/* A commit alone is no change: the gateway knows it already. */
 static bool says_the_same(const struct record_accounts *a, const struct record_accounts *b) {
     size_t from = offsetof(struct record_accounts, prices);
     return a->record.bytes == b->record.bytes && a->account_count == b->account_count &&

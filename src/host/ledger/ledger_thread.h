@@ -28,7 +28,7 @@ struct ledger_options {
 enum status ledger_thread_open(const struct ledger_options *options, struct ledger **ledger_out,
                                struct error *error) MUST_USE;
 
-/* As read when it was opened, until the thread begins. */
+/* The accounts at the time of opening, valid until the thread begins. */
 const struct record_accounts *ledger_thread_accounts(const struct ledger *ledger);
 
 /* The worker's function; `context` is the ledger. The loop asks for the first call. */

@@ -75,7 +75,7 @@ enum status usage_store_end(struct usage_store *store, int64_t now, struct error
 
 /* ---- sums ---- */
 
-/* Of that hour, account and key, made where there is none. Half of the places are free. */
+/* The sum of that hour, account and key, added if it is missing. Half of the places stay free. */
 static struct usage_sum *find_sum(struct usage_store *store, const struct usage_sum *of) {
     uint64_t hash = (((uint64_t)of->hour * 31 + (uint64_t)of->account) * 31 + (uint64_t)of->key) *
                         0x9E3779B97F4A7C15u >>

@@ -24,7 +24,7 @@ struct ledger_prices {
     int64_t node_hour;                     /* nanos */
     const char *models[LEDGER_MODELS_MAX]; /* [model_count] with prices of their own */
     uint32_t model_count;
-    /* What a token costs at that time, of the model that is asked for by that name; NULL: nothing. */
+    /* A token's price at that time, for a model's name in a request; NULL: free. */
     struct ledger_price (*at)(const void *context, struct bytes model, int64_t unix_time);
     const void *context;
 };
@@ -41,7 +41,7 @@ struct price_row {
     int64_t id; /* 0: none */
 };
 
-/* What the entries of one transaction add to an account, in an hour, through a key. */
+/* The sum that one transaction adds to an account, in an hour, through a key. */
 struct usage_sum {
     int64_t hour, account, key; /* ids; 0: none */
     int64_t requests, hit, miss, output, amount, list_amount;

@@ -132,7 +132,7 @@ static void close_parts(struct agent *agent) {
 
 static cpu_set_t nodes[NUMA_NODES_MAX];
 
-/* What is started from now on runs there. */
+/* Processes started from now on run there. */
 static void bind_to(const struct agent *agent, uint32_t node) {
     const cpu_set_t *cpus = node == PLACE_NO_NODE ? &agent->cpus : &nodes[node];
     sched_setaffinity(0, sizeof *cpus, cpus);

@@ -9,7 +9,7 @@
 #include "base/status.h"
 #include "host/process/agent_frame.h"
 
-/* Of this machine, for a CHECK; `facts_out`'s room is left empty. What is not there is said in its
+/* Describes this machine, for a CHECK; `facts_out`'s room is left empty. Missing things are listed in its
  * `lacks`. */
 void agent_facts_take(const struct agent_check *check, struct agent_facts *facts_out);
 

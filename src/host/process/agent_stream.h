@@ -37,7 +37,7 @@ void agent_stream_tend(struct agent_stream *stream);
 /* The next frame, good until the next call; false: none is there. */
 bool agent_stream_next(struct agent_stream *stream, struct agent_frame *frame_out);
 
-/* What nonsense begins with, for a message. */
+/* The first bytes of an invalid stream, for a message. */
 void agent_stream_quote(struct agent_stream *stream, char text[static 64]);
 
 /* Sends the kind's body and a tail. */

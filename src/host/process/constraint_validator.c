@@ -58,7 +58,7 @@ static enum constraint_verdict verdict_of(enum status status) {
     }
 }
 
-/* What compiling touches is given back at once. */
+/* Memory that compiling touched is returned at once. */
 static enum constraint_verdict constraint_validator_compile(struct constraint_validator *verify,
                                                             struct bytes text,
                                                             struct error *error) {

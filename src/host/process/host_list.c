@@ -23,7 +23,7 @@ static bool may_stand_in_name(char c) {
            (c && strchr(".-_@", c));
 }
 
-/* So much of a text stands in a message. */
+/* The length of a text in a message. */
 static int shown(struct bytes text) {
     return text.count < 100 ? (int)text.count : 100;
 }

@@ -57,7 +57,7 @@ static struct log_head log_head_of(enum log_level level, const char *subject) {
 
 /* ---- writing ---- */
 
-/* As many whole lines of these as one write may have. */
+/* The bytes of whole lines that one write may have. */
 static size_t count_piece(const char *lines, size_t bytes) {
     if (own.never_blocks || bytes <= LOG_LINE_BYTES) return bytes;
     const char *last = memrchr(lines, '\n', LOG_LINE_BYTES);

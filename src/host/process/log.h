@@ -34,11 +34,11 @@ void log_say(enum log_level level, const char *subject, const char *format, ...)
 
 void log_say_va(enum log_level level, const char *subject, const char *format, va_list arguments);
 
-/* As log_say, of a kind that is wanted whole, however often it comes. */
+/* log_say for a kind of line that is never thinned out. */
 void log_say_all(enum log_level level, const char *subject, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* As log_say, in a child between fork and exec: takes no lock and counts nothing. */
+/* log_say in a child between fork and exec: takes no lock and counts nothing. */
 void log_say_in_child(enum log_level level, const char *subject, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 

@@ -19,7 +19,7 @@ struct model_prompt {
     struct lazy_memory memory, arena_memory;
 };
 
-/* What somebody said, valid UTF-8. */
+/* One message of a chat, valid UTF-8. */
 struct chat_turn {
     const char *role;
     struct bytes content;

@@ -44,8 +44,9 @@ enum status model_text_open_tokenizer(const char *directory, struct model_text *
 enum status model_text_open_words(const char *directory, struct model_text *out,
                                   struct error *error) MUST_USE;
 
-/* What ends an answer, for everyone who generates: each id of `shape` (eos_token_id of config.json
- * and of generation_config.json), and the tokenizer's eos_token, where it is a token of the model. */
+/* Finds the tokens that end an answer, for every generator: each id of `shape` (eos_token_id of
+ * config.json and of generation_config.json), and the tokenizer's eos_token, if it is a token of the
+ * model. */
 enum status model_text_find_stops(struct model_text *text, const struct shape *shape,
                                   struct error *error) MUST_USE;
 

@@ -9,8 +9,8 @@
 
 #define NUMA_NODES_MAX 64
 
-/* Of a /sys: the nodes that have CPUs of `allowed`, and which; their number. A machine that tells of
- * none has none. */
+/* Reads a /sys: the nodes that have CPUs of `allowed`, and these CPUs. Returns their number, 0 on a
+ * machine that lists none. */
 uint32_t numa_nodes_read(const char *sys, const cpu_set_t *allowed,
                          cpu_set_t sets_out[static NUMA_NODES_MAX]);
 

@@ -97,7 +97,7 @@ void rank_health_describe(const struct rank_line *line, char text[static RANK_HE
              stage < STAGE_COUNT ? overlap_stage_name((enum stage)stage) : "?");
 }
 
-/* What a small file says; false: nothing. */
+/* Reads a small file; false: it cannot be read. */
 static bool rank_health_read_text(const char *format, int64_t pid, char *text, size_t bytes) {
     char path[64];
     snprintf(path, sizeof path, format, pid);

@@ -52,8 +52,8 @@ void rank_health_report_epoch(uint32_t epoch);
 /* Who and where a rank is, in the model too, for a line of the log. */
 void rank_health_describe(const struct rank_line *line, char text[static RANK_HEALTH_TEXT]);
 
-/* Of a process of this machine: nanoseconds that its first thread has run, and that all have, to a
- * hundredth of a second. 0: not known. */
+/* A local process's CPU time: nanoseconds of its first thread, and of all threads to a hundredth of a
+ * second. 0: not known. */
 uint64_t rank_health_run_ns(int64_t pid);
 int64_t rank_health_cpu_ns(int64_t pid);
 

@@ -34,7 +34,7 @@
 
 enum watch_family { FAMILY_4, FAMILY_6, FAMILY_COUNT };
 
-/* Of this process, for its life: rank 0's, or another's. */
+/* This process's watch, for its life: rank 0's, or another rank's. */
 static struct {
     struct supervise_timeout timeout;
     int64_t interval_ns;
@@ -96,7 +96,7 @@ static void read_host(char host[static 64]) {
 
 /* ---- rank 0 ---- */
 
-/* Of the job's ranks, those on this machine. */
+/* The number of the job's ranks on this machine. */
 static uint32_t ranks_here(uint32_t rank_count) {
     const char *text = getenv(JOB_RENDEZVOUS_RANKS_HERE);
     uint64_t here = text ? strtoul(text, NULL, 10) : 0;

@@ -85,7 +85,7 @@ struct recording { /* being read */
 enum status recording_open(const char *name, const void *memory, size_t bytes,
                            struct recording *out, struct error *error) MUST_USE;
 
-/* As recording_open, of a file, which is mapped until recording_close. */
+/* recording_open for a file, which stays mapped until recording_close. */
 enum status recording_open_file(const char *path, const char *name, struct recording *out,
                                 struct error *error) MUST_USE;
 void recording_close(struct recording *recording);

@@ -41,8 +41,8 @@ void recording_mask_salts(const struct recording_mask *mask, struct record_accou
 /* The hashes of their API keys, for the recording alone. */
 void recording_mask_keys(const struct recording_mask *mask, struct record_accounts *accounts);
 
-/* What a gateway puts, for the recording alone: an entry names the key that its request had. Names
- * of accounts stay, and so does what they have and owe. */
+/* Masks a record that a gateway puts, in the recording alone: usage records name the key of their
+ * request. Names of accounts stay, with their amounts. */
 void recording_mask_put(const struct recording_mask *mask, struct record *record);
 
 /* Bytes of a client's request with another key in place of its own, at most. */

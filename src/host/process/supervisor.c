@@ -159,7 +159,7 @@ static void say_died(const struct supervisor_job *job) {
             job->number, job->unit.ended_rank, text);
 }
 
-/* Of a rank that comes back while the others serve. */
+/* Logs a rank that comes back while the others serve. */
 static void say_rank(const struct supervisor_job *job, const struct supervise_order *order) {
     char how[32];
     double s = (double)order->ns * 1e-9;

@@ -86,8 +86,8 @@ enum status unit_hosts_launch(struct unit_hosts *hosts, uint32_t number,
 /* Starts a rank of that start again, which has ended, to come back to the job. */
 void unit_hosts_again(struct unit_hosts *hosts, uint32_t number, uint32_t rank);
 
-/* Of the ranks' job: how often one has ended or come back (compute/exchange/job_rendezvous.h), and who
- * lives by now. */
+/* The job's epoch: how often one of its ranks has ended or come back
+ * (compute/exchange/job_rendezvous.h); and whether a rank is alive. */
 uint32_t unit_hosts_epoch(const struct unit_hosts *hosts);
 bool unit_hosts_has(const struct unit_hosts *hosts, uint32_t rank);
 

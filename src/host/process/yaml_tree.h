@@ -22,12 +22,12 @@
 enum status yaml_tree_parse(struct arena *arena, struct bytes text, const char *name,
                             const struct tree **root_out, struct error *error) MUST_USE;
 
-/* As yaml_tree_parse, but every scalar is a string, spelled as in the text; the root of a text without
+/* yaml_tree_parse with every scalar as a string, spelled as in the text; the root of a text without
  * a document is NULL. */
 enum status yaml_tree_parse_words(struct arena *arena, struct bytes text, const char *name,
                                   const struct tree **root_out, struct error *error) MUST_USE;
 
-/* As yaml_tree_parse, of the file at `path`. */
+/* yaml_tree_parse for the file at `path`. */
 enum status yaml_tree_read(struct arena *arena, const char *path, const struct tree **root_out,
                            struct error *error) MUST_USE;
 

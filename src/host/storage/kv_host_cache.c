@@ -29,7 +29,7 @@ struct loading { /* a KV_LOAD */
     uint32_t awaited;      /* calls of kv_host_cache_await that look at `load` */
 };
 
-/* What an engine may wait for: a slot's KV_LOAD with in_step. */
+/* A slot's KV_LOAD with in_step, which an engine may wait for. */
 struct slot_load {
     enum { SLOT_EMPTY, SLOT_LOADING, SLOT_OVER, SLOT_TAKEN } state;
     struct loading *loading; /* SLOT_LOADING */

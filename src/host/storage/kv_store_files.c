@@ -125,7 +125,7 @@ static bool data_listed(const struct kv_files *files, const struct kv_segment *s
     return kv_store_files_is_listed(files, segment->id, ".kv", segment->data);
 }
 
-/* And no shorter than it was. */
+/* A sidecar that has shrunk is not listed. */
 static bool sidecar_listed(const struct kv_files *files, const struct kv_segment *segment) {
     struct stat now;
     return kv_store_files_is_listed(files, segment->id, ".idx", segment->sidecar) &&
@@ -136,7 +136,7 @@ static uint64_t kv_store_files_data_bytes(const struct kv_files *files, uint32_t
     return store_format_slot_offset(files->block_bytes, slots);
 }
 
-/* Of an active segment: has it all its room and its sidecar? */
+/* Whether an active segment has its full size and its sidecar. */
 static bool kv_store_files_is_whole(const struct kv_files *files,
                                     const struct kv_segment *segment) {
     struct stat data;
@@ -320,7 +320,7 @@ static bool is_endless(const struct kv_segment *segment) {
                sizeof(struct store_segment) + entries * sizeof(struct store_entry);
 }
 
-/* What is new in a sidecar. */
+/* Reads the new part of a sidecar. */
 static void read_sidecar(struct kv_files *files, uint32_t index,
                          const struct kv_files_listener *listener) {
     struct kv_segment *segment = files->segments[index];
@@ -396,7 +396,7 @@ static bool recover_slot(struct kv_files *files, uint32_t index, uint32_t slot,
     return true;
 }
 
-/* What has the name, left behind or a link, goes. */
+/* An old file or a link of that name is removed. */
 static int make_sidecar(const struct kv_files *files, const char *name) {
     unlinkat(files->folder, name, 0);
     return own_file_openat(files->folder, name, O_RDWR | O_CREAT | O_EXCL | O_APPEND, FILE_MODE);
@@ -499,7 +499,7 @@ static bool list_segments(struct kv_files *files) {
     return true;
 }
 
-/* What was removed, then what is new: a file may have taken another's name. */
+/* Removals come first, then new files: a file may have taken another's name. */
 static void scan_folder(struct kv_files *files, const struct kv_files_listener *listener) {
     struct stat folder;
     struct timespec now;
@@ -509,7 +509,7 @@ static void scan_folder(struct kv_files *files, const struct kv_files_listener *
     if (there && kv_store_files_ns_of(folder.st_mtim) == files->scanned_ns) return;
     drop_unlisted(files, listener);
     if (!there || !list_segments(files)) return;
-    /* What changed just now may change again within the same tick of the file's clock. */
+    /* A file that changed just now may change again within one tick of the file's clock. */
     clock_gettime(CLOCK_REALTIME, &now);
     bool settled = kv_store_files_ns_of(now) - kv_store_files_ns_of(folder.st_mtim) > SETTLED_NS;
     files->scanned_ns = settled ? kv_store_files_ns_of(folder.st_mtim) : -1;

@@ -23,7 +23,7 @@ struct kv_asked {
     uint32_t count, capacity;
 };
 
-/* Of the records that a unit gives: notes what has to be answered. */
+/* Notes a unit's records that need an answer. */
 void kv_asked_note(struct kv_asked *asked, const struct record *record);
 
 /* An answer has come. */

@@ -77,7 +77,7 @@ static void kv_carrier_expect(struct kv_carrier *carrier, const struct record_kv
     free(blocks);
 }
 
-/* What has arrived says itself how far it reaches, as what was computed here does. */
+/* Blocks that have arrived state their own extent, as computed ones do. */
 static void kv_carrier_note_pages(struct kv_carrier *carrier, const struct transfer_order *order,
                                   uint32_t block_count) {
     struct kv_pages pages = *carrier->options.pages;

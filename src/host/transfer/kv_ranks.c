@@ -171,7 +171,7 @@ static void kv_ranks_on_retry(evutil_socket_t file, short what, void *context) {
         send_waiting(ranks, &ranks->peers[rank]);
 }
 
-/* Of any rank. */
+/* Passes a record of any rank on. */
 static void kv_ranks_say(void *context, const struct record *record) {
     struct kv_ranks *ranks = context;
     ranks->options.say(ranks->options.context, record);

@@ -334,7 +334,7 @@ enum status kv_transport_open(const struct kv_transport_options *options,
     return STATUS_OK;
 }
 
-/* What the thread left: links that did not let go are gone with the worker. */
+/* Frees the thread's leftovers: links that were not released end with the worker. */
 static void free_rest(struct kv_transport *transport) {
     for (struct outgoing *next; transport->sent; transport->sent = next) {
         next = transport->sent->next;

@@ -96,7 +96,7 @@ struct link {
     uint64_t flying_bytes;       /* payload of those that it sends */
 };
 
-/* What UCX hands to the receive handler: one for each kind of message. */
+/* The argument that UCX passes to the receive handler: one for each kind of message. */
 struct handler_argument {
     struct kv_transport *transport;
     enum kv_wire_kind kind;

@@ -459,7 +459,7 @@ static void forget_file(struct wire *wire, int file) {
         if (wire->peers[i].file == file) wire->peers[i].file = -1;
 }
 
-/* What has come to pass on the socket: the door has to know it before a greeting is read. */
+/* Reads the socket's events: the door needs them before a greeting is read. */
 static void read_events(struct wire *wire) {
     uint16_t event;
     uint32_t value;

@@ -294,8 +294,8 @@ int64_t accounts_balance(const struct accounts *accounts, uint32_t account) {
     return sum_i64(slot->is.balance, -slot->use.unreported);
 }
 
-/* As much is owed and set aside as can be counted, however the account pays. `left`: what is there, with
- * all that was charged. */
+/* Whether an amount is about to leave the range that can be counted, prepaid or not. `left`: the balance
+ * after all charges. */
 static bool is_at_end(const struct account_use *use, int64_t left) {
     return sum_i64(use->unreported, use->set_aside) >= LEDGER_AMOUNT_MAX ||
            sum_i64(left, -use->set_aside) <= -2 * LEDGER_AMOUNT_MAX;

@@ -73,7 +73,7 @@ struct receipt_head { /* further fields of a receipt */
     const struct metrics_times *times;
 };
 
-/* As a JSON object, of an answer that has ended and that no unit has any more. */
+/* Writes a JSON object about an ended answer that no unit has any more. */
 void receipt_write(struct json_writer *writer, const struct receipt *receipt,
                    const struct receipt_head *head);
 
