@@ -692,13 +692,17 @@ static void a_constraint_that_came_ahead_is_reported_when_it_is_there(void **sta
     assert_false(is_reported(sequence.slot));
 }
 
-/* The first mask of a step that has no time for it is late, and then it is told. */
+/* The first mask of a step that has no time for it is late, and reported once it is made. A busy machine may
+ * make it in time by chance; then another answer begins. */
 static void a_mask_that_was_late_is_reported_when_it_is_there(void **state) {
     (void)state;
-    struct sequence sequence = sequence_of(0);
-    close_grammar_mask_worker();
-    open_grammar_mask_worker(0);
-    step(&sequence, 1);
+    struct sequence sequence;
+    do {
+        sequence = sequence_of(0);
+        close_grammar_mask_worker();
+        open_grammar_mask_worker(0);
+        step(&sequence, 1);
+    } while (!sequence.lost);
     assert_int_equal(sequence.lost, 1);
     while (!is_reported(sequence.slot))
         await_once();
