@@ -173,7 +173,7 @@ test('openai: thoughts come as reasoning_content, whole and in deltas before the
   assert.deepEqual(seen.order, ['reasoning', 'content']);
 });
 
-test('openai: every way to ask for thinking, or for none, is heard', async () => {
+test('openai: every way to switch thinking on or off works', async () => {
   const tail = async (more) => (await chat(show, more)).choices[0].message;
   const asked = [
     [thinking, true], [{ thinking: { type: 'disabled' } }, false], [{}, false],
@@ -426,7 +426,7 @@ test('openai: refusals are errors of the kind that the client knows, and name th
   await refused(client.completions.create({ model: 'puppet', prompt: ['a', [1]] }), BadRequestError, 400, /prompt/);
 });
 
-test('openai: one request too many is told when to come again', async () => {
+test('openai: one request too many gets the time for a retry', async () => {
   const narrow = clientOf(keys.narrow);
   const ask = () => narrow.chat.completions.create({ model: 'puppet', messages: user(repeat('x ')), stream: true })
     .withResponse();

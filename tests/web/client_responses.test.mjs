@@ -50,7 +50,7 @@ test('responses: an answer has text, a status and usage', async () => {
   assert.match(answer.id, /^resp_/);
 });
 
-test('responses: a stream tells of the answer from its beginning to its end', async () => {
+test('responses: a stream reports the answer from its beginning to its end', async () => {
   const seen = await events(await ask(say('One, two, three.'), { stream: true }));
   assert.equal(joined(seen, 'response.output_text.delta'), 'One, two, three.');
   const order = seen.map(({ type }) => type.replace('response.', '')).filter((type, i, all) => type !== all[i - 1]);
@@ -185,7 +185,7 @@ test('responses: an agent gets calls of its namespaces and custom tools, and giv
   assert.match(read(prompt), /The input follows this grammar \(lark\):\\nstart/);
 });
 
-test('responses: what an agent is not given is told in a header', async () => {
+test('responses: a header lists what an agent is not given', async () => {
   const { response: { headers } } = await ask(say('Well.'), agent).withResponse();
   assert.equal(headers.get('x-fathom-warning'),
     'tools[0] is left out: no tools are run here; tools[2].format is shown to the model, not enforced');
