@@ -155,7 +155,7 @@ struct record_kv_park {
     uint32_t slot; /* as in the KV_LOAD */
 };
 
-/* Complete blocks to store. No one writes to their pages until KV_KEPT. */
+/* Complete blocks to store. No one writes to their pages until KV_STORED. */
 struct record_kv_put {
     struct record record;
     struct request_id request; /* zeros */
@@ -169,7 +169,7 @@ struct record_kv_put {
 RECORD_TAIL(record_kv_put, 0, struct block_key, kv_keep_keys)
 RECORD_TAIL(record_kv_put, 1, struct page_id, kv_keep_pages) /* [block_count] */
 
-/* The pages of a KV_KEEP have been copied, or are not going to be. */
+/* The pages of a KV_PUT have been copied, or are not going to be. */
 struct record_kv_stored {
     struct record record;
     struct request_id request; /* zeros */

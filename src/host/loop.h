@@ -50,7 +50,7 @@ struct loop_parts {
     worker_function *constrain; /* CONSTRAIN -> CONSTRAINED; NULL: never asked for */
     void *constrain_context;
     worker_function
-        *ledger; /* ENTRY, UNIT_TOTALS -> SETTLED, ACCOUNTS; called once without a record
+        *ledger; /* USAGE, UNIT_TOTALS -> COMMITTED, ACCOUNTS; called once without a record
                               * when it begins; NULL: there is none */
     void *ledger_context;
     /* Does the gateway want the body behind this head? NULL: each one. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The ledger's thread (host/wire/worker): it takes ENTRY and UNIT_TOTALS, writes all that wait in
- * one transaction, and answers SETTLED when that is durable. What comes meanwhile waits for the
+ * one transaction, and answers COMMITTED when that is durable. What comes meanwhile waits for the
  * next one, so that a commit's time is shared by as many as come in it (group commit). When the
  * next one begins is chosen by serving/policy/group_commit.
  *

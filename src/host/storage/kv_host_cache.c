@@ -37,7 +37,7 @@ struct slot_load {
     bool whole;              /* SLOT_OVER: all blocks have come */
 };
 
-struct keeping { /* a KV_KEEP */
+struct keeping { /* a KV_PUT */
     struct kv_host_cache *host_cache;
     uint32_t rank, last_page, dropped;
     uint32_t left; /* blocks that have not been copied, and one for the caller that adds them */
