@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * This process's heartbeat, for a supervisor: its state, its position in the model, the number of
  * tiles of work that it has finished, and its messages with other processes. It is written to plain
- * memory that a supervisor may map (host/process/rank_health.h), without locks and at no measurable
+ * memory that a supervisor may map (host/process/ranks/rank_health.h), without locks and at no measurable
  * cost. Nothing in this process may depend on it.
  */
 #ifndef BASE_HEARTBEAT_H

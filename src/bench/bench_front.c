@@ -27,7 +27,7 @@
 #include "host/process/file_limit.h"
 #include "host/process/model_text.h"
 #include "host/process/own_file.h"
-#include "host/process/rank_health.h"
+#include "host/process/ranks/rank_health.h"
 
 #define BODIES 64        /* different prompts */
 #define FILES_BESIDE 600 /* of a process, in addition to clients; a gateway keeps 512 */

@@ -16,7 +16,7 @@
 #include "contract/machine.h"
 #include "contract/record_unit.h"
 #include "host/loop.h"
-#include "host/process/log.h"
+#include "host/process/log/log.h"
 
 #define OUTBOX_BYTES ((size_t)8 << 20)
 #define TICK_NS ((int64_t)2000000)

@@ -9,10 +9,10 @@
 
 #include "base/format.h"
 #include "compute/exchange/job.h"
-#include "host/process/log.h"
+#include "host/process/log/log.h"
 
 #ifdef FATHOM_SERVING
-#include "host/process/config_file.h"
+#include "host/process/configuration/config_file.h"
 #define CONFIG_READER config_file_read
 #else
 #define CONFIG_READER NULL

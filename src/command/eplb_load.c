@@ -8,7 +8,7 @@
 #include "base/arena.h"
 #include "base/limits.h"
 #include "base/tree.h"
-#include "serving/policy/balance_experts.h"
+#include "serving/policy/balance/balance_experts.h"
 
 /* A JSON array of rows, each an array of as many numbers. */
 struct eplb_table {

@@ -4,8 +4,8 @@
 #include "base/clock.h"
 #include "base/limits.h"
 #include "host/engine/engine.h"
-#include "host/process/default_model.h"
-#include "host/process/log.h"
+#include "host/process/configuration/default_model.h"
+#include "host/process/log/log.h"
 
 #include <inttypes.h>
 #include <limits.h>

@@ -9,11 +9,11 @@
 #include "compute/exchange/job.h"
 #include "compute/exchange/job_tree.h"
 #include "host/process/file_limit.h"
-#include "host/process/log.h"
+#include "host/process/log/log.h"
 #include "host/process/private_room.h"
-#include "host/process/rank_launch.h"
-#include "host/process/rank_manual.h"
-#include "host/process/rank_watch.h"
+#include "host/process/ranks/rank_launch.h"
+#include "host/process/ranks/rank_manual.h"
+#include "host/process/ranks/rank_watch.h"
 #ifdef FATHOM_SERVING
 #include "command/eplb_load.h"
 #endif

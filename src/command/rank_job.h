@@ -153,7 +153,7 @@ bool rank_job_is_rank(const struct rank_job_values *values);
 bool rank_job_join(const struct option_table *table, const struct rank_job_values *values,
                    int *exit_code_out);
 
-/* Said before rank_job_join: the ranks watch one another (host/process/rank_watch.h) with the
+/* Said before rank_job_join: the ranks watch one another (host/process/ranks/rank_watch.h) with the
  * timeout of `--rank-timeout`, and end with this code; 0 seconds: they do not. `only_start`: a
  * supervisor does when the unit is ready. */
 void rank_job_watch(double seconds, int exit_code, bool only_start);

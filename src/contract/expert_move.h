@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * An expert's move: a slot of a layer gets another expert's weights. A list of them is decided by
- * serving/policy/move_experts and carried out by every rank's model (compute/model/moves.h).
+ * serving/policy/balance/move_experts and carried out by every rank's model (compute/model/moves.h).
  */
 #ifndef CONTRACT_EXPERT_MOVE_H
 #define CONTRACT_EXPERT_MOVE_H

@@ -246,7 +246,7 @@ struct unit_rank_load {
 };
 
 /* Reasons for which a unit of several ranks binds a request to one, or lets it wait: as many as
- * serving/policy/balance_prefill and serving/policy/balance_decode have. */
+ * serving/policy/balance/balance_prefill and serving/policy/balance/balance_decode have. */
 #define LOAD_PREFILL_REASONS 5
 #define LOAD_DECODE_REASONS 4
 

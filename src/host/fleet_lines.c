@@ -7,8 +7,8 @@
 
 #include "base/clock.h"
 #include "base/format.h"
-#include "host/process/log.h"
-#include "host/process/log_request.h"
+#include "host/process/log/log.h"
+#include "host/process/log/log_request.h"
 
 #define SUBJECT "unit"
 

@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "base/check.h"
-#include "host/process/log.h"
-#include "host/process/log_request.h"
+#include "host/process/log/log.h"
+#include "host/process/log/log_request.h"
 
 #define SUBJECT "request"
 

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
- * fathom agent: starts a unit's ranks on one host (host/process/agent.h). The units' supervisor
+ * fathom agent: starts a unit's ranks on one host (host/process/agent/agent.h). The units' supervisor
  * starts it there, over a remote shell; it is not for users.
  */
 #include <stdio.h>
 #include <unistd.h>
 
 #include "base/check.h"
-#include "host/process/agent.h"
+#include "host/process/agent/agent.h"
 #include "programs/log_options.h"
 #include "programs/programs.h"
 

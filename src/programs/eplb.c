@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * fathom eplb: places experts on ranks for given loads (serving/policy/balance_experts.h) and says
+ * fathom eplb: places experts on ranks for given loads (serving/policy/balance/balance_experts.h) and says
  * how well balanced the ranks are, how near to what is possible, and what leaving nodes costs in
  * traffic.
  */
@@ -14,9 +14,9 @@
 #include "base/limits.h"
 #include "command/eplb_load.h"
 #include "programs/programs.h"
-#include "serving/policy/balance_experts.h"
-#include "serving/policy/balance_keep.h"
-#include "serving/policy/balance_traffic.h"
+#include "serving/policy/balance/balance_experts.h"
+#include "serving/policy/balance/balance_keep.h"
+#include "serving/policy/balance/balance_traffic.h"
 
 #define FILE_BYTES_MAX ((size_t)64 << 20)
 #define SOLVES 5

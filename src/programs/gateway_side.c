@@ -10,10 +10,10 @@
 #include "base/clock.h"
 #include "command/model_run.h"
 #include "compute/weights/checkpoint.h"
+#include "host/http/host_allowlist.h"
 #include "host/http/web_assets.h"
-#include "host/process/accounts_file.h"
-#include "host/process/log.h"
-#include "serving/policy/host_allowlist.h"
+#include "host/process/configuration/accounts_file.h"
+#include "host/process/log/log.h"
 
 #define UNIT_SILENCE_NS ((int64_t)2000000000) /* units far away say something more often */
 #define LONG_TEXT_BYTES_MAX ((size_t)8 << 20) /* what the tokenizer thread takes at once */

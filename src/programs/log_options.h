@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The options that say how a process that serves logs (host/process/log.h).
+ * The options that say how a process that serves logs (host/process/log/log.h).
  */
 #ifndef PROGRAMS_LOG_OPTIONS_H
 #define PROGRAMS_LOG_OPTIONS_H
 
 #include "base/options.h"
-#include "host/process/log.h"
+#include "host/process/log/log.h"
 
 struct log_values {
     const char *format, *level;

@@ -10,7 +10,7 @@
 #include "base/checksum.h"
 #include "base/file.h"
 #include "compute/weights/checkpoint.h"
-#include "host/process/log.h"
+#include "host/process/log/log.h"
 
 #define TEXT_BYTES_MAX ((size_t)256 << 20) /* of a tokenizer's file */
 

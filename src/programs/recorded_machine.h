@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Recordings of machines (host/process/recorder.h), as programs make them and run them again: the
+ * Recordings of machines (host/process/recording/recorder.h), as programs make them and run them again: the
  * options of --record, and the head of a recording, which describes how its machine was created.
  * The head is text: a line "name value" for each field of the machine's options, with bytes in
  * hexadecimal digits. A field that is zero, or NULL, has no line.
@@ -10,7 +10,7 @@
 #include "base/options.h"
 #include "host/process/lazy_memory.h"
 #include "host/process/model_text.h"
-#include "host/process/recorder.h"
+#include "host/process/recording/recorder.h"
 #include "serving/gateway/gateway.h"
 #include "serving/unit/rank_units.h"
 

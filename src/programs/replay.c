@@ -8,8 +8,8 @@
 #include <string.h>
 
 #include "base/check.h"
-#include "host/process/recording.h"
-#include "host/process/recording_compare.h"
+#include "host/process/recording/recording.h"
+#include "host/process/recording/recording_compare.h"
 #include "programs/programs.h"
 #include "programs/recorded_machine.h"
 

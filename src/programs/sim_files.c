@@ -7,8 +7,8 @@
 
 #include "base/check.h"
 #include "base/nearest.h"
+#include "host/process/configuration/yaml_tree.h"
 #include "host/process/gzip_file.h"
-#include "host/process/yaml_tree.h"
 #include "simulate/hardware/builtin.h"
 
 #define PATH_BYTES 1024

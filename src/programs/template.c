@@ -13,7 +13,7 @@
 #include "base/check.h"
 #include "base/file.h"
 #include "base/json_writer.h"
-#include "host/process/default_model.h"
+#include "host/process/configuration/default_model.h"
 #include "host/process/model_prompt.h"
 #include "programs/programs.h"
 #include "serving/jinja/jinja.h"

@@ -10,7 +10,7 @@
 
 #include "base/json_writer.h"
 #include "base/tree.h"
-#include "host/process/default_model.h"
+#include "host/process/configuration/default_model.h"
 #include "host/process/model_text.h"
 #include "programs/programs.h"
 

@@ -8,8 +8,8 @@
 #include <unistd.h>
 
 #include "base/check.h"
-#include "host/process/log.h"
-#include "serving/policy/balance.h"
+#include "host/process/log/log.h"
+#include "serving/policy/balance/balance.h"
 #include "serving/policy/evict_pages.h"
 #include "serving/policy/speculate.h"
 

@@ -4,9 +4,9 @@
 #include "base/check.h"
 #include "base/file.h"
 #include "host/engine/engine.h"
-#include "host/process/agent_facts.h"
-#include "host/process/host_list.h"
-#include "host/process/supervisor.h"
+#include "host/process/agent/agent_facts.h"
+#include "host/process/agent/supervisor.h"
+#include "host/process/configuration/host_list.h"
 #include "programs/programs.h"
 
 #include <inttypes.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The units of a program that starts them itself: `fathom serve` with several ranks or units, and
- * `fathom unit` with several ranks. Each is a `fathom unit` under host/process/supervisor, with the
+ * `fathom unit` with several ranks. Each is a `fathom unit` under host/process/agent/supervisor, with the
  * options that its parent was given, and packed weights that outlive it.
  */
 #ifndef PROGRAMS_UNIT_SUPERVISOR_H

@@ -3,7 +3,7 @@
 
 #include <stdio.h>
 
-#include "host/process/log.h"
+#include "host/process/log/log.h"
 
 /* A gateway listens on one address; a unit may have several gateways. */
 static enum status check_addresses(const struct wire_values *values, bool listens,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Agents and rank processes in virtual time, after host/process/agent.h and compute/exchange/job.h.
+ * Agents and rank processes in virtual time, after host/process/agent/agent.h and compute/exchange/job.h.
  * Processes start, meet, read their weights and serve. A process that learns of a lost rank leaves
  * the step. The living ranks regroup, or their rank 0 exits.
  */
@@ -11,7 +11,7 @@
 #define TICK_START_NS (20 * FLEET_MS)
 #define REGROUP_NS_MAX (5 * FLEET_SECOND)
 #define JOIN_NS (50 * FLEET_MS) /* time for the living ranks and one that returned to regroup */
-/* Timeouts until all ranks must be there, as in host/process/rank_watch.c. */
+/* Timeouts until all ranks must be there, as in host/process/ranks/rank_watch.c. */
 #define RENDEZVOUS_TIMEOUTS 60
 #define STARTS_AGAIN 3 /* exit status of a unit that cannot go on */
 
@@ -164,7 +164,7 @@ static void fleet_agents_connect(struct world *world, const struct fleet_frame *
 }
 
 /* The unit's previous agent on this host ends before the new one reports what it finds
- * (host/process/agent_lock.h). */
+ * (host/process/agent/agent_lock.h). */
 static void fleet_agents_look_at_host(struct world *world, const struct fleet_frame *frame,
                                       struct fleet_agent *agent) {
     struct fleet_agent *agents = world->hosts.agents[frame->unit][frame->part];

@@ -2,7 +2,7 @@
  * Hosts of a simulated fleet. Each unit's ranks are processes on some of the hosts. An agent on
  * each of the unit's hosts launches them and reports on them, and a supervisor for each unit
  * decides. The supervisor's decisions are the product's (serving/policy/supervise_unit.h). Agents,
- * processes and the network between them are models of host/process/agent.h, unit_hosts.h and
+ * processes and the network between them are models of host/process/agent/agent.h, unit_hosts.h and
  * compute/exchange/job.h. A supervisor runs on a machine that never fails, or on its unit's first
  * host. The work of a living rank is in fleet_units.
  *

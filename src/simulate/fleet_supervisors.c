@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  * A unit's supervisor in virtual time: its links to agents, the messages over them, and the orders
- * of serving/policy/supervise_unit.h, executed as in host/process/supervisor.h and unit_hosts.h.
+ * of serving/policy/supervise_unit.h, executed as in host/process/agent/supervisor.h and unit_hosts.h.
  */
 #include "base/check.h"
 #include "base/number.h"
 #include "simulate/fleet_state.h"
 
-#define CONNECT_NS_MAX (30 * FLEET_SECOND) /* as in host/process/unit_hosts.c */
+#define CONNECT_NS_MAX (30 * FLEET_SECOND) /* as in host/process/agent/unit_hosts.c */
 #define TICK_NS (100 * FLEET_MS)
 #define TICK_START_NS (20 * FLEET_MS)
 #define GIVEN_UP_NS (3 * FLEET_SECOND) /* until an operator starts everything anew */

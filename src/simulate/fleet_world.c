@@ -6,7 +6,7 @@
 #include "base/check.h"
 #include "base/number.h"
 #include "serving/gateway/gateway.h"
-#include "serving/policy/balance.h"
+#include "serving/policy/balance/balance.h"
 #include "serving/policy/evict_pages.h"
 #include "serving/policy/speculate.h"
 #include "simulate/fleet_state.h"

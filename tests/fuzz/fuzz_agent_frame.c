@@ -7,7 +7,7 @@
 
 #include "base/check.h"
 #include "base/limits.h"
-#include "host/process/agent_frame.h"
+#include "host/process/agent/agent_frame.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/check.h"
-#include "host/process/config_file.h"
+#include "host/process/configuration/config_file.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -7,7 +7,7 @@
 #include "base/check.h"
 #include "base/limits.h"
 #include "command/eplb_load.h"
-#include "serving/policy/balance_experts.h"
+#include "serving/policy/balance/balance_experts.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

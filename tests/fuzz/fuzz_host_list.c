@@ -7,7 +7,7 @@
 
 #include "base/check.h"
 #include "base/limits.h"
-#include "host/process/host_list.h"
+#include "host/process/configuration/host_list.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

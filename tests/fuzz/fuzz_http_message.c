@@ -9,8 +9,8 @@
 #include <strings.h>
 
 #include "base/check.h"
+#include "host/http/host_allowlist.h"
 #include "host/http/http_message.h"
-#include "serving/policy/host_allowlist.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

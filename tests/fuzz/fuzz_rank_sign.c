@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/check.h"
-#include "host/process/rank_watch.h"
+#include "host/process/ranks/rank_watch.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

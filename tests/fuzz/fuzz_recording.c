@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "base/check.h"
-#include "host/process/recording.h"
+#include "host/process/recording/recording.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

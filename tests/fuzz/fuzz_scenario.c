@@ -7,7 +7,7 @@
 #include <stdlib.h>
 
 #include "base/check.h"
-#include "host/process/yaml_tree.h"
+#include "host/process/configuration/yaml_tree.h"
 #include "parts.h"
 #include "simulate/hardware/builtin.h"
 #include "simulate/scenario/scenario.h"

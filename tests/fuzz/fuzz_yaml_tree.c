@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/check.h"
-#include "host/process/yaml_tree.h"
+#include "host/process/configuration/yaml_tree.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

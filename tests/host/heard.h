@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "base/check.h"
-#include "host/process/log.h"
+#include "host/process/log/log.h"
 
 static FILE *received_file;
 static char received_text[1 << 20];

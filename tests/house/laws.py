@@ -191,7 +191,7 @@ def law_purity(root, libm, *pairs):
             continue
         allowed = set(PURE_C) | math | owned[room]
         for other in rooms[room]:
-            allowed |= owned.get(other, set())
+            allowed |= owned.get(other, owned.get(os.path.dirname(other), set()))
         for symbol in sorted(symbols(libraries[room], "-u")):
             if symbol not in allowed and not PURE_RUNTIME.fullmatch(symbol):
                 breach("src/" + room, "is pure, but uses %s()" % symbol)
@@ -200,8 +200,8 @@ def law_purity(root, libm, *pairs):
 # --- choices ----------------------------------------------------------------------------------------
 
 # What the hosts' side of the product asks of serving/policy, too (host/engine/rebalancer, lanes;
-# host/process/supervisor, agent), and texts.
-NO_SCHEDULER = re.compile(r"(balance_experts|rebalance|move_experts|expert_load|choose_overlap|place_ranks"
+# host/process/agent/supervisor, agent), and texts.
+NO_SCHEDULER = re.compile(r"(balance_experts|rebalance|move_experts|choose_overlap|place_ranks"
                           r"|balance_traffic|supervise)\w*|\w+_name")
 
 

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "contract/record_unit.h"
-#include "host/process/recording.h"
+#include "host/process/recording/recording.h"
 
 static char *memory;
 static size_t bytes;

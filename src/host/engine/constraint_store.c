@@ -16,7 +16,7 @@
 #include "base/checksum.h"
 #include "base/clock.h"
 #include "host/process/lazy_memory.h"
-#include "host/process/log.h"
+#include "host/process/log/log.h"
 #include "host/process/model_text.h"
 #include "serving/grammar/matcher.h"
 #include "serving/policy/fair_queue.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "host/engine/micro_batches.h"
 
-#include "serving/policy/cut_batch.h"
+#include "host/engine/cut_batch.h"
 
 #include <string.h>
 

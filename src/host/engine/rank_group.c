@@ -22,7 +22,7 @@
 #include "compute/exchange/job_tree.h"
 #include "compute/gpu/compute_gpu.h"
 #include "compute/model/plan_check.h"
-#include "host/process/log.h"
+#include "host/process/log/log.h"
 
 #include <inttypes.h>
 #include <limits.h>

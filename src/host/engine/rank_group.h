@@ -19,10 +19,10 @@
 
 #include "compute/model/forward.h"
 #include "compute/model/moves.h"
+#include "host/engine/choose_levels.h"
+#include "host/engine/choose_replicas.h"
 #include "host/engine/engine.h"
 #include "host/engine/trace.h"
-#include "serving/policy/choose_levels.h"
-#include "serving/policy/choose_replicas.h"
 
 struct rank_group;
 

@@ -5,11 +5,11 @@
 #include "base/clock.h"
 #include "compute/model/moves.h"
 #include "contract/record_unit.h"
-#include "host/process/log.h"
-#include "serving/policy/expert_load.h"
-#include "serving/policy/move_experts.h"
-#include "serving/policy/reassign_experts.h"
-#include "serving/policy/rebalance.h"
+#include "host/engine/expert_load.h"
+#include "host/engine/reassign_experts.h"
+#include "host/process/log/log.h"
+#include "serving/policy/balance/move_experts.h"
+#include "serving/policy/balance/rebalance.h"
 
 #include <inttypes.h>
 #include <math.h>

@@ -2,8 +2,8 @@
  * Moves experts between the slots of a group of ranks while it steps. Rank 0 calls rebalancer_turn
  * between two steps; most turns do nothing.
  *
- * Periodically it asks every rank for the load of its slots (serving/policy/expert_load), and less
- * often computes the gain of a new map, a layer a turn (serving/policy/rebalance). A new map is
+ * Periodically it asks every rank for the load of its slots (host/engine/expert_load), and less
+ * often computes the gain of a new map, a layer a turn (serving/policy/balance/rebalance). A new map is
  * applied in waves of whole layers, as many as fit into the ranks' spare memory: all ranks receive
  * the moves, steps continue while weights are transferred, and when every rank has its experts, all
  * adopt the layers between the same two steps. If an expert did not arrive intact, its layer stays

@@ -8,9 +8,9 @@
 #include "base/check.h"
 #include "base/clock.h"
 #include "contract/record_unit.h"
-#include "host/process/log.h"
-#include "host/process/rank_health.h"
-#include "host/process/rank_watch.h"
+#include "host/process/log/log.h"
+#include "host/process/ranks/rank_health.h"
+#include "host/process/ranks/rank_watch.h"
 
 #define REBALANCE_IDLE_NS 1000000
 #define LOOK_NS 100000000 /* between two looks whether a rank has died, where no step comes */

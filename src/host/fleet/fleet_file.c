@@ -8,9 +8,9 @@
 #include "base/check.h"
 #include "base/limits.h"
 #include "host/fleet/fleet_folder.h"
-#include "host/process/host_list.h"
-#include "host/process/log.h"
-#include "host/process/yaml_tree.h"
+#include "host/process/configuration/host_list.h"
+#include "host/process/configuration/yaml_tree.h"
+#include "host/process/log/log.h"
 
 #define NS 1e9
 #define HOURS 24.0

@@ -16,7 +16,7 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "contract/record_unit.h"
-#include "host/process/log.h"
+#include "host/process/log/log.h"
 #include "host/process/own_file.h"
 
 #define SAID_AGAIN_NS ((int64_t)60000000000)

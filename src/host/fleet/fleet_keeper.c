@@ -11,7 +11,7 @@
 #include "base/check.h"
 #include "base/clock.h"
 #include "host/fleet/fleet_status.h"
-#include "host/process/log.h"
+#include "host/process/log/log.h"
 
 #define REPORTED_BYTES ((size_t)256 << 10)
 #define LOOK_NS_MAX ((int64_t)1000000000)

@@ -12,7 +12,7 @@
 #include "base/clock.h"
 #include "host/fleet/launcher.h"
 #include "host/fleet/run_command.h"
-#include "host/process/log.h"
+#include "host/process/log/log.h"
 
 #define SHOWS_NS ((int64_t)5000000000)
 #define TIMEOUT_MS 10000

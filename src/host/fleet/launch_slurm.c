@@ -12,7 +12,7 @@
 
 #include "host/fleet/launcher.h"
 #include "host/fleet/run_command.h"
-#include "host/process/log.h"
+#include "host/process/log/log.h"
 
 #define SHOWS_NS ((int64_t)20000000000)
 #define TIMEOUT_MS 20000

@@ -6,7 +6,7 @@
 #include <time.h>
 
 #include "base/checksum.h"
-#include "serving/policy/connection_eviction.h"
+#include "host/process/connection_eviction.h"
 
 #define KEY_SCHEME "Bearer "
 

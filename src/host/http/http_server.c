@@ -28,6 +28,7 @@
 #include "base/check.h"
 #include "base/clock.h"
 #include "contract/record_client.h"
+#include "host/http/host_allowlist.h"
 #include "host/http/http_message.h"
 #include "host/http/http_reply.h"
 #include "host/http/http_request.h"
@@ -35,10 +36,9 @@
 #include "host/http/own_time.h"
 #include "host/http/request_body.h"
 #include "host/http/request_name.h"
+#include "host/process/connection_eviction.h"
 #include "host/process/file_limit.h"
-#include "host/process/log.h"
-#include "serving/policy/connection_eviction.h"
-#include "serving/policy/host_allowlist.h"
+#include "host/process/log/log.h"
 
 #define LISTEN_BACKLOG 4096 /* the kernel's default of 128 made 5,000 connects take 15 s */
 #define INPUT_WINDOW ((size_t)64 << 10) /* bytes read ahead */

@@ -9,10 +9,10 @@
  * reader who lets its answer pile up is cut off; nothing is kept of a body that the gateway does
  * not want, and the memory of all unfinished bodies together is bounded, and so is that of whole
  * answers that wait to be taken; when it or the connections run out, the idlest clients leave
- * (serving/policy/connection_eviction.h). A client that leaves is
+ * (host/process/connection_eviction.h). A client that leaves is
  * noticed at once, also while nothing is being written, and reported with RECORD_CLIENT_GONE. A
  * client that closes its sending side counts as gone. Requests that come from other sites' web
- * pages are refused (serving/policy/host_allowlist.h).
+ * pages are refused (host/http/host_allowlist.h).
  *
  * A process has up to one of each kind (enum http_listener). Their connections' ids differ.
  */

@@ -10,7 +10,7 @@
 #define HOST_LEDGER_ACCOUNT_STORE_H
 
 #include "host/ledger/database.h"
-#include "host/process/accounts_file.h"
+#include "host/process/configuration/accounts_file.h"
 
 /* The settings of an account or a key. Negative, or NULL: unchanged. */
 struct account_terms {

@@ -8,8 +8,8 @@
 #include "base/check.h"
 #include "base/clock.h"
 #include "base/number.h"
-#include "host/process/log.h"
-#include "serving/policy/group_commit.h"
+#include "host/ledger/group_commit.h"
+#include "host/process/log/log.h"
 
 #define LOOK_NS ((int64_t)200000000) /* at the database */
 

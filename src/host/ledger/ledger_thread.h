@@ -2,7 +2,7 @@
  * The ledger's thread (host/wire/worker): it takes ENTRY and UNIT_TOTALS, writes all that wait in
  * one transaction, and answers COMMITTED when that is durable. What comes meanwhile waits for the
  * next one, so that a commit's time is shared by as many as come in it (group commit). When the
- * next one begins is chosen by serving/policy/group_commit.
+ * next one begins is chosen by host/ledger/group_commit.
  *
  * Every 200 ms it looks whether somebody else has changed the database, or the hour a price, and
  * then answers ACCOUNTS.

@@ -7,7 +7,7 @@
 #include <sys/resource.h>
 
 #include "base/clock.h"
-#include "host/process/log.h"
+#include "host/process/log/log.h"
 
 #define OVER_NS ((int64_t)60000000000) /* without a failure: a shortage is over */
 

@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "base/format.h"
-#include "host/process/log.h"
+#include "host/process/log/log.h"
 #include "host/storage/kv_store_state.h"
 
 void kv_store_say(const struct kv_store *store, enum log_level level, const char *format, ...) {

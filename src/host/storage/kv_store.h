@@ -16,8 +16,8 @@
 #define HOST_STORAGE_KV_STORE_H
 
 #include "host/storage/kv_store_io.h"
+#include "host/storage/retain_blocks.h"
 #include "serving/cache/store_format.h"
-#include "serving/policy/retain_blocks.h"
 
 struct kv_store;
 struct kv_load;

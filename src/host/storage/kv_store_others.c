@@ -11,7 +11,7 @@
 
 #include "base/check.h"
 #include "base/format.h"
-#include "serving/policy/retain_blocks.h"
+#include "host/storage/retain_blocks.h"
 
 #define SUFFIX ".kv"
 #define SIDECAR ".idx"

@@ -8,7 +8,7 @@
 
 #include <pthread.h>
 
-#include "host/process/log.h"
+#include "host/process/log/log.h"
 #include "host/storage/kv_store.h"
 #include "host/storage/kv_store_files.h"
 #include "serving/cache/store_index.h"

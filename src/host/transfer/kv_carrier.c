@@ -7,8 +7,8 @@
 
 #include "base/check.h"
 #include "base/clock.h"
-#include "host/process/log.h"
-#include "host/process/log_request.h"
+#include "host/process/log/log.h"
+#include "host/process/log/log_request.h"
 #include "serving/cache/transfer_orders.h"
 
 struct kv_carrier {

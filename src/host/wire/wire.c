@@ -26,7 +26,7 @@
 #include "base/message_order.h"
 #include "contract/machine.h"
 #include "contract/record_past.h"
-#include "host/process/log.h"
+#include "host/process/log/log.h"
 #include "host/wire/wire_door.h"
 
 #include <errno.h>

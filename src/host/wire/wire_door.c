@@ -11,9 +11,9 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "host/process/connection_eviction.h"
 #include "host/process/file_limit.h"
-#include "host/process/log.h"
-#include "serving/policy/connection_eviction.h"
+#include "host/process/log/log.h"
 
 #define STRANGE_NS_MAX ((int64_t)10000000000) /* from being accepted until the greeting */
 #define CROWDED_NS ((int64_t)60000000000)     /* one line says so, however long it lasts */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Strangers at the socket that a wire listens on: connections that were accepted and have not greeted
  * yet. Anyone who reaches the port can open them without a key, and each uses a descriptor. The
- * number is limited for an address and in all, and none stays for long; serving/policy/connection_eviction chooses who
+ * number is limited for an address and in all, and none stays for long; host/process/connection_eviction chooses who
  * leaves. A connection that has greeted is known, and the door never ends it.
  *
  * libzmq owns the sockets. Its monitor says which files they are, and a connection ends when the door

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Chooses a unit for each waiting request, in the order of the accounts' turns or, without
  * accounts, of arrival (request_lines.h). A request is sent to a unit late
- * (serving/policy/balance_units), or to two units that share its work. While no unit serves,
+ * (serving/policy/balance/balance_units), or to two units that share its work. While no unit serves,
  * requests wait for a limited time.
  */
 #ifndef SERVING_GATEWAY_DISPATCH_H

@@ -15,7 +15,7 @@
 #include "base/map.h"
 #include "contract/record_ledger.h"
 #include "contract/record_unit.h"
-#include "serving/policy/balance_units.h"
+#include "serving/policy/balance/balance_units.h"
 
 #define FLEET_NONE BALANCE_NO_RANK
 #define FLEET_NUMERICS_MAX 64 /* kinds of numerics that a gateway has seen; more are refused */

@@ -20,9 +20,9 @@
 #include "serving/gateway/dispatch.h"
 #include "serving/gateway/gateway_state.h"
 #include "serving/gateway/reply.h"
-#include "serving/policy/balance_decode.h"
-#include "serving/policy/balance_prefill.h"
-#include "serving/policy/rebalance.h"
+#include "serving/policy/balance/balance_decode.h"
+#include "serving/policy/balance/balance_prefill.h"
+#include "serving/policy/balance/rebalance.h"
 
 #define RANKS_REPORTED_MAX 2048 /* in one report, which must fit the smallest outbox */
 

@@ -16,7 +16,7 @@
 #ifndef SERVING_POLICY_CHOOSE_ROLES_H
 #define SERVING_POLICY_CHOOSE_ROLES_H
 
-#include "serving/policy/balance_units.h"
+#include "serving/policy/balance/balance_units.h"
 
 #define CHOOSE_ROLES_PREFILL_HIGH 0.5 /* under pressure */
 #define CHOOSE_ROLES_PREFILL_LOW 0.25 /* can spare a unit, if not above it afterwards */

@@ -8,7 +8,7 @@
  *
  * A machine without records: events and the time are arguments, and it returns orders, to be
  * executed one after another. Each start has a number, and events of another start are ignored.
- * host/process/supervisor.h executes the orders, and so does the simulation.
+ * host/process/agent/supervisor.h executes the orders, and so does the simulation.
  *
  * A failing job is killed, not asked to exit. It first gets a moment. Before it is ready, it can
  * write the reason and its exit status. Later, ranks that end may have lost another one, which is

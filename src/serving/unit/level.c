@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "serving/unit/level.h"
 
-#include "serving/policy/balance_prefill.h"
+#include "serving/policy/balance/balance_prefill.h"
 #include "serving/unit/binding.h"
 
 /* Lists prompts, and tokens to be computed again, in turn. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The cost of a rank's next step, and how much of it fits into less: for ranks that step together,
  * so that one deep in a long context takes fewer tokens and does not make all others wait
- * (serving/policy/balance_prefill, balance_prefill_level). Costs are from a model that all ranks
+ * (serving/policy/balance/balance_prefill, balance_prefill_level). Costs are from a model that all ranks
  * share, because a single rank cannot separate its own time from the others'.
  */
 #ifndef SERVING_UNIT_LEVEL_H

@@ -3,12 +3,12 @@
  * turns, and one common step.
  *
  * A request waits in one line for all ranks (serving/unit/waiting_line.h) until a rank is about to
- * take it. serving/policy/balance_prefill chooses the rank that would finish the prompt first,
+ * take it. serving/policy/balance/balance_prefill chooses the rank that would finish the prompt first,
  * including the work ahead of it there and the rank's cache. From then on all records of the
  * request go to that rank. It stays there, unless the rank runs out of pages and another has room
- * for it (serving/policy/balance_decode). The rank is chosen on arrival if the request is a
+ * for it (serving/policy/balance/balance_decode). The rank is chosen on arrival if the request is a
  * RESERVE, if there is one rank, with bind_on_arrival, and with the simple methods of
- * serving/policy/balance.
+ * serving/policy/balance/balance.
  *
  * A step is formed when none is in flight, from every rank that has work: one RUN_STEP is sent for
  * each rank, in the order of ranks, without rows for those that have none (their engine still

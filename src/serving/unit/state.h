@@ -13,7 +13,7 @@
 #include "serving/cache/page_table.h"
 #include "serving/cache/prefix_tree.h"
 #include "serving/policy/admit.h"
-#include "serving/policy/balance_decode.h"
+#include "serving/policy/balance/balance_decode.h"
 #include "serving/policy/evict_pages.h"
 #include "serving/policy/kv_path.h"
 #include "serving/policy/schedule.h"

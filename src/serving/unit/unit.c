@@ -10,7 +10,7 @@
 
 #include "base/check.h"
 #include "contract/kv_block.h"
-#include "serving/policy/balance.h"
+#include "serving/policy/balance/balance.h"
 #include "serving/unit/account.h"
 #include "serving/unit/binding.h"
 #include "serving/unit/handoff.h"

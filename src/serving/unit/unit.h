@@ -180,7 +180,7 @@ double unit_fetch_tokens(const struct unit *unit, bool memory, uint32_t first,
                          uint32_t token_count);
 
 /* The request that leaves a rank when its running requests are about to need more pages than it
- * has, so that none is interrupted (serving/policy/balance_decode). */
+ * has, so that none is interrupted (serving/policy/balance/balance_decode). */
 struct unit_leaver {
     struct request_id request;
     uint32_t page_count;     /* that it starts with elsewhere */

@@ -9,8 +9,8 @@
 #include "base/limits.h"
 #include "base/number.h"
 #include "base/random.h"
-#include "serving/policy/move_experts.h"
-#include "serving/policy/rebalance.h"
+#include "serving/policy/balance/move_experts.h"
+#include "serving/policy/balance/rebalance.h"
 
 #define HOUR_NS 3600000000000
 /* The values of host/engine/rebalancer and of the options of `fathom serve`. */

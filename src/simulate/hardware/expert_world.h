@@ -3,7 +3,7 @@
  *
  * Loads are drawn: in each layer, expert e is chosen in proportion to exp(sigma g_e), g_e normal.
  * Every hour the share `drift` of a g's variance is new: g' = sqrt(1 - drift) g + sqrt(drift) n.
- * With balancing, the product's own rule looks at the loads (serving/policy/rebalance), with the
+ * With balancing, the product's own rule looks at the loads (serving/policy/balance/rebalance), with the
  * default times and thresholds of host/engine/rebalancer. The loads that it sees have the noise of
  * as many choices as the rebalancer remembers. A new map takes effect when its last expert has
  * arrived. Until then the links have less capacity for other transfers.
@@ -15,13 +15,13 @@
  * random part.
  *
  * If groups of experts divide over the nodes, the placement of the experts determines the nodes
- * that a token goes to (serving/policy/balance_traffic).
+ * that a token goes to (serving/policy/balance/balance_traffic).
  */
 #ifndef SIMULATE_HARDWARE_EXPERT_WORLD_H
 #define SIMULATE_HARDWARE_EXPERT_WORLD_H
 
 #include "base/arena.h"
-#include "serving/policy/rebalance.h"
+#include "serving/policy/balance/rebalance.h"
 #include "simulate/hardware/stage_rates.h"
 
 struct expert_world_options {

@@ -20,7 +20,7 @@
 #include "base/check.h"
 #include "compute/exchange/job.h"
 #include "compute/exchange/job_rendezvous.h"
-#include "host/process/rank_launch.h"
+#include "host/process/ranks/rank_launch.h"
 
 struct on_ranks {
     struct rank_launch *launch;

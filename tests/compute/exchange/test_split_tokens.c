@@ -9,9 +9,9 @@
 #include <cmocka.h>
 
 #include "base/random.h"
-#include "serving/policy/balance_experts.h"
+#include "serving/policy/balance/balance_experts.h"
 
-#include "../../serving/policy/balance_loads.h"
+#include "../../serving/policy/balance/balance_loads.h"
 
 #define SLOTS_MAX 288
 

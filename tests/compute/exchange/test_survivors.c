@@ -27,7 +27,7 @@
 #include "base/random.h"
 #include "compute/exchange/exchange.h"
 #include "compute/exchange/job.h"
-#include "host/process/rank_launch.h"
+#include "host/process/ranks/rank_launch.h"
 
 #define RANKS 4u
 #define COPIES 3u /* of each expert: two ranks may die */

@@ -20,7 +20,7 @@
 #include "cut_disk.h"
 #include "host/ledger/ledger_thread.h"
 #include "host/ledger/ledger_verify.h"
-#include "host/process/log.h"
+#include "host/process/log/log.h"
 #include "ledger_desk.h"
 
 #define TRANSACTIONS 12

@@ -14,7 +14,7 @@
 
 #include "base/tree.h"
 #include "hands.h"
-#include "serving/policy/balance_units.h"
+#include "serving/policy/balance/balance_units.h"
 
 /* ---- waiting ---- */
 

@@ -15,7 +15,7 @@
 
 #include "base/random.h"
 #include "contract/step_plan.h"
-#include "serving/policy/balance.h"
+#include "serving/policy/balance/balance.h"
 #include "serving/unit/rank_units.h"
 
 enum { RANKS = 8, REQUESTS = 1200, PROMPT_MAX = 1800, VOCAB = 30000 };

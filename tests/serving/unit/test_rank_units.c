@@ -16,8 +16,8 @@
 #include <cmocka.h>
 
 #include "base/random.h"
-#include "serving/policy/balance_decode.h"
-#include "serving/policy/balance_prefill.h"
+#include "serving/policy/balance/balance_decode.h"
+#include "serving/policy/balance/balance_prefill.h"
 
 enum { RANKS = 3, NEW_TOKENS = 9, PROMPT_MAX = 150, ASKS_MAX = 16 };
 enum { LONG_TOKENS = 230, PAGE_COUNT = 20 };

@@ -4,7 +4,7 @@
 #ifndef TESTS_SIMULATE_HARDWARE_HARDWARE_OF_H
 #define TESTS_SIMULATE_HARDWARE_HARDWARE_OF_H
 
-#include "host/process/yaml_tree.h"
+#include "host/process/configuration/yaml_tree.h"
 #include "simulate/hardware/builtin.h"
 #include "simulate/hardware/hardware_file.h"
 

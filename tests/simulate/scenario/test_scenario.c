@@ -10,7 +10,7 @@
 #include <cmocka.h>
 
 #include "base/check.h"
-#include "host/process/yaml_tree.h"
+#include "host/process/configuration/yaml_tree.h"
 #include "simulate/hardware/builtin.h"
 #include "simulate/scenario/scenario_edit.h"
 

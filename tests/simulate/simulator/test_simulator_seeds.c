@@ -23,7 +23,7 @@
 
 #include "../../slow.h"
 #include "base/random.h"
-#include "host/process/yaml_tree.h"
+#include "host/process/configuration/yaml_tree.h"
 #include "serving/policy/speculate.h"
 #include "simulate/hardware/builtin.h"
 #include "simulate/load/load_mix.h"

@@ -1,0 +1,412 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "host/process/configuration/accounts_file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <strings.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#include "base/check.h"
+#include "base/file.h"
+#include "contract/machine.h"
+#include "contract/record_ledger.h"
+#include "host/process/configuration/yaml_tree.h"
+
+#define FILE_BYTES_MAX ((size_t)4 << 20)
+#define TREE_BYTES_PER_BYTE 64 /* yaml_tree.h */
+#define DIGEST_WORD "sha256:"
+
+/* ---- what it means ---- */
+
+struct accounts_reading {
+    struct bytes text;
+    struct arena *arena; /* for texts that end with a zero byte */
+    const char *path;
+    const uint8_t *secret;
+    struct record_accounts *record;
+    struct account *accounts;
+    struct account_key *keys;
+    account_group_name *groups; /* [account_count] */
+    uint32_t key_count;         /* so far */
+    struct error *error;
+};
+
+/* The line on which the word stands for the last time, from 1. */
+static uint32_t accounts_file_line_of(const struct accounts_reading *reading, const char *word) {
+    uint32_t line = 1, found = 1;
+    size_t count = strlen(word);
+    for (size_t at = 0; at < reading->text.count; at++) {
+        if (count && count <= reading->text.count - at &&
+            memcmp(reading->text.data + at, word, count) == 0)
+            found = line;
+        line += reading->text.data[at] == '\n';
+    }
+    return found;
+}
+
+static enum status accounts_file_wrong(const struct accounts_reading *reading, const char *word,
+                                       const char *what, const char *cure) {
+    return error_set(reading->error, STATUS_INVALID, "%.200s, line %u: '%.80s' %s; %s",
+                     reading->path, accounts_file_line_of(reading, word), word, what, cure);
+}
+
+static bool accounts_file_is_name(const char *name) {
+    size_t count = strlen(name);
+    if (count == 0 || count > LIMIT_ACCOUNT_NAME) return false;
+    for (size_t i = 0; i < count; i++)
+        if (!((name[i] >= 'a' && name[i] <= 'z') || (name[i] >= 'A' && name[i] <= 'Z') ||
+              (name[i] >= '0' && name[i] <= '9') || strchr("._-", name[i])))
+            return false;
+    return true;
+}
+
+enum status accounts_file_check_name(const char *name, const char *of, struct error *error) {
+    if (accounts_file_is_name(name)) return STATUS_OK;
+    return error_set(error, STATUS_INVALID,
+                     "'%.80s' is no name of %s; use up to %d letters, digits, '.', '_' and '-'",
+                     name, of, LIMIT_ACCOUNT_NAME);
+}
+
+static int accounts_file_digit_of(char letter) {
+    if (letter >= '0' && letter <= '9') return letter - '0';
+    if (letter >= 'a' && letter <= 'f') return letter - 'a' + 10;
+    if (letter >= 'A' && letter <= 'F') return letter - 'A' + 10;
+    return -1;
+}
+
+/* Exactly so many bytes in hexadecimal digits. */
+static bool accounts_file_read_hex(const char *text, uint8_t *out, size_t count) {
+    if (strlen(text) != 2 * count) return false;
+    for (size_t i = 0; i < count; i++) {
+        int high = accounts_file_digit_of(text[2 * i]),
+            low = accounts_file_digit_of(text[2 * i + 1]);
+        if (high < 0 || low < 0) return false;
+        out[i] = (uint8_t)(high << 4 | low);
+    }
+    return true;
+}
+
+static enum status accounts_file_read_key(struct accounts_reading *reading, uint32_t account,
+                                          const char *text) {
+    struct account_key *key = &reading->keys[reading->key_count];
+    size_t word = sizeof DIGEST_WORD - 1;
+    key->account = account;
+    key->budget = ACCOUNT_BUDGET_ANY;
+    if (strncmp(text, DIGEST_WORD, word) != 0 ||
+        !accounts_file_read_hex(text + word, key->sha256, sizeof key->sha256))
+        return accounts_file_wrong(
+            reading, text, "is not the SHA-256 of an API key",
+            "write sha256: and 64 hexadecimal digits, as `fathom keygen --api-key` does");
+    for (uint32_t i = 0; i < reading->key_count; i++)
+        if (memcmp(reading->keys[i].sha256, key->sha256, sizeof key->sha256) == 0)
+            return accounts_file_wrong(reading, text, "stands here twice",
+                                       "a key belongs to one account: draw another one");
+    reading->key_count++;
+    return STATUS_OK;
+}
+
+struct tenant_salt accounts_file_salt(const uint8_t secret[SHA256_BYTES], const char *account,
+                                      const char *group, uint64_t generation) {
+    char text[40 + LIMIT_ACCOUNT_NAME];
+    struct tenant_salt salt;
+    bool in_group = group && group[0];
+    int count = snprintf(text, sizeof text, "%s %s", in_group ? "group" : "account",
+                         in_group ? group : account);
+    if (generation > 0)
+        count += snprintf(text + count, sizeof text - (size_t)count, " %llu",
+                          (unsigned long long)generation);
+    sha256_hmac(secret, text, (size_t)count, salt.bytes);
+    return salt;
+}
+
+static enum status check_name(const struct accounts_reading *reading, const char *name,
+                              const char *of) {
+    struct error why;
+    if (!accounts_file_check_name(name, of, &why)) return STATUS_OK;
+    return error_set(reading->error, STATUS_INVALID, "%.200s, line %u: %s", reading->path,
+                     accounts_file_line_of(reading, name), why.text);
+}
+
+/* A member's string, ended by a zero byte; "" if it is absent. */
+static enum status accounts_file_read_text(struct accounts_reading *reading,
+                                           const struct tree *account, const char *name,
+                                           const char **text_out) {
+    const struct tree *value = tree_member(account, name);
+    struct bytes text = {"", 0};
+    *text_out = "";
+    if (!value) return STATUS_OK;
+    if (!tree_get_string(value, &text) || memchr(text.data, 0, text.count))
+        return accounts_file_wrong(reading, name, "is no text", "write one, in quotes if need be");
+    *text_out = arena_copy(reading->arena, text).data;
+    return *text_out ? STATUS_OK
+                     : error_set(reading->error, STATUS_NO_MEMORY, "%.200s: out of memory",
+                                 reading->path);
+}
+
+static enum status accounts_file_read_number(struct accounts_reading *reading,
+                                             const struct tree *account, const char *name,
+                                             uint32_t *out) {
+    const char *text;
+    char *end;
+    *out = 0;
+    enum status status = accounts_file_read_text(reading, account, name, &text);
+    if (status || !tree_member(account, name)) return status;
+    errno = 0;
+    unsigned long long number = strtoull(text, &end, 0);
+    if (text[0] < '0' || text[0] > '9' || *end || errno || number > UINT32_MAX)
+        return accounts_file_wrong(reading, name, "is no whole number from 0 to 4294967295",
+                                   "write one");
+    *out = (uint32_t)number;
+    return STATUS_OK;
+}
+
+static enum status accounts_file_read_flag(struct accounts_reading *reading,
+                                           const struct tree *account, const char *name,
+                                           bool *out) {
+    static const char *const words[][2] = {
+        {"false", "true"}, {"no", "yes"}, {"off", "on"}, {"0", "1"}};
+    const char *text;
+    *out = false;
+    enum status status = accounts_file_read_text(reading, account, name, &text);
+    if (status || !tree_member(account, name)) return status;
+    for (size_t i = 0; i < ARRAY_COUNT(words); i++)
+        for (int yes = 0; yes < 2; yes++)
+            if (strcasecmp(text, words[i][yes]) == 0) {
+                *out = yes;
+                return STATUS_OK;
+            }
+    return accounts_file_wrong(reading, name, "is neither true nor false", "write one of them");
+}
+
+static enum status accounts_file_check_members(const struct accounts_reading *reading,
+                                               const struct tree *account) {
+    static const char *const known[] = {"name", "group", "keys", "requests-max", "operator"};
+    struct tree_cursor cursor = {0};
+    const struct tree *value;
+    struct bytes key;
+    while (tree_next_member(account, &cursor, &key, &value)) {
+        bool found = false;
+        for (size_t i = 0; i < ARRAY_COUNT(known); i++)
+            found = found || bytes_equal(key, bytes_of(known[i]));
+        if (!found)
+            return accounts_file_wrong(reading, key.data, "is no member of an account",
+                                       "there are name, group, keys, requests-max and operator");
+    }
+    return STATUS_OK;
+}
+
+static enum status read_account(struct accounts_reading *reading, uint32_t number,
+                                const struct tree *entry) {
+    struct account *account = &reading->accounts[number];
+    const struct tree *keys = tree_member(entry, "keys");
+    const char *name = "", *group = "", *key;
+    bool is_operator = false;
+    enum status status = accounts_file_check_members(reading, entry);
+    if (!status) status = accounts_file_read_text(reading, entry, "name", &name);
+    if (!status) status = accounts_file_read_text(reading, entry, "group", &group);
+    if (!status)
+        status = accounts_file_read_number(reading, entry, "requests-max",
+                                           &account->limits.requests_max);
+    if (!status) status = accounts_file_read_flag(reading, entry, "operator", &is_operator);
+    if (!status) status = check_name(reading, name, "an account");
+    if (!status && tree_member(entry, "group")) status = check_name(reading, group, "a group");
+    if (!status && (!keys || tree_kind(keys) != TREE_ARRAY))
+        status = accounts_file_wrong(reading, name, "has no list of keys",
+                                     "write keys: [], or the keys");
+    if (status) return status;
+    for (uint32_t i = 0; i < number; i++)
+        if (strcmp(reading->accounts[i].name, name) == 0)
+            return accounts_file_wrong(reading, name, "names two accounts",
+                                       "give each its own name");
+    memcpy(account->name, name, strlen(name));
+    memcpy(reading->groups[number], group, strlen(group));
+    account->tenant = accounts_file_salt(reading->secret, name, group, 0);
+    account->weight = ACCOUNT_WEIGHT;
+    account->is_operator = is_operator;
+    for (size_t i = 0; i < tree_count(keys) && !status; i++) {
+        struct bytes text;
+        if (!tree_get_string(tree_at(keys, i), &text) || memchr(text.data, 0, text.count))
+            return accounts_file_wrong(reading, name, "has a key that is no text",
+                                       "write sha256: and 64 hexadecimal digits");
+        key = arena_copy(reading->arena, text).data;
+        status = key ? accounts_file_read_key(reading, number, key)
+                     : error_set(reading->error, STATUS_NO_MEMORY, "%.200s: out of memory",
+                                 reading->path);
+    }
+    return status;
+}
+
+static enum status accounts_file_read_accounts(struct accounts_reading *reading,
+                                               const struct tree *list) {
+    size_t key_count = 0, count = tree_count(list);
+    enum status status = STATUS_OK;
+    for (size_t i = 0; i < count; i++)
+        key_count += tree_count(tree_member(tree_at(list, i), "keys"));
+    if (count > LIMIT_ACCOUNTS || key_count > LIMIT_ACCOUNT_KEYS)
+        return error_set(
+            reading->error, STATUS_INVALID,
+            "%.200s: %zu accounts and %zu keys; at most %d and %d are possible: remove "
+            "old ones",
+            reading->path, count, key_count, LIMIT_ACCOUNTS, LIMIT_ACCOUNT_KEYS);
+    struct record_accounts fixed = {.account_count = (uint32_t)count,
+                                    .key_count = (uint32_t)key_count};
+    size_t bytes = record_bytes(RECORD_ACCOUNTS, &fixed);
+    reading->record = calloc(1, bytes);
+    reading->groups = calloc(count + 1, sizeof *reading->groups);
+    if (!reading->record || !reading->groups)
+        return error_set(reading->error, STATUS_NO_MEMORY, "%.200s: out of memory", reading->path);
+    *reading->record = fixed;
+    record_set_head(reading->record, RECORD_ACCOUNTS);
+    reading->accounts = accounts_named(reading->record);
+    reading->keys = accounts_keys(reading->record);
+    for (uint32_t i = 0; i < count && !status; i++)
+        status = read_account(reading, i, tree_at(list, i));
+    return status;
+}
+
+static enum status accounts_file_read_root(struct accounts_reading *reading) {
+    const struct tree *root = NULL;
+    enum status status =
+        yaml_tree_parse_words(reading->arena, reading->text, reading->path, &root, reading->error);
+    if (status) return status;
+    const struct tree *list = tree_member(root, "accounts");
+    struct tree_cursor cursor = {0};
+    const struct tree *value;
+    struct bytes key;
+    bool alone = tree_next_member(root, &cursor, &key, &value) &&
+                 !tree_next_member(root, &cursor, &key, &value);
+    if (!alone || !list || tree_kind(list) != TREE_ARRAY)
+        return error_set(
+            reading->error, STATUS_INVALID,
+            "%.200s: expected 'accounts:' and a list of accounts, each with 'name' and "
+            "'keys' (docs/api.md has an example)",
+            reading->path);
+    return accounts_file_read_accounts(reading, list);
+}
+
+/* `groups_out` may be NULL. */
+static enum status accounts_file_parse_each(struct bytes text, const char *path,
+                                            const uint8_t secret[SHA256_BYTES],
+                                            struct record_accounts **record_out,
+                                            account_group_name **groups_out, struct error *error) {
+    size_t bytes = TREE_BYTES_PER_BYTE * (text.count + 64);
+    struct arena arena;
+    void *memory = malloc(bytes);
+    if (!memory) return error_set(error, STATUS_NO_MEMORY, "%.200s: out of memory", path);
+    arena_over(&arena, memory, bytes);
+    struct accounts_reading reading = {
+        .text = text, .arena = &arena, .path = path, .secret = secret, .error = error};
+    enum status status = accounts_file_read_root(&reading);
+    free(memory);
+    if (status || !groups_out) free(reading.groups);
+    if (status) {
+        free(reading.record);
+        return status;
+    }
+    check(record_valid(reading.record, reading.record->record.bytes));
+    *record_out = reading.record;
+    if (groups_out) *groups_out = reading.groups;
+    return STATUS_OK;
+}
+
+enum status accounts_file_parse(struct bytes text, const char *path,
+                                const uint8_t secret[SHA256_BYTES],
+                                struct record_accounts **record_out, struct error *error) {
+    return accounts_file_parse_each(text, path, secret, record_out, NULL, error);
+}
+
+/* ---- the secret ---- */
+
+static void accounts_file_draw(uint8_t *out) {
+    check(getrandom(out, SHA256_BYTES, 0) == SHA256_BYTES);
+}
+
+static void write_hex(const uint8_t bytes[SHA256_BYTES], char *out) {
+    for (size_t i = 0; i < SHA256_BYTES; i++)
+        snprintf(out + 2 * i, 3, "%02x", bytes[i]);
+}
+
+/* Whole or not at all: it is written under another name first. Who comes second uses the first's.
+ */
+static enum status make_secret(const char *path, struct error *error) {
+    char draft[PATH_MAX], text[2 * SHA256_BYTES + 1];
+    uint8_t secret[SHA256_BYTES];
+    accounts_file_draw(secret);
+    write_hex(secret, text);
+    snprintf(draft, sizeof draft, "%.*s.%ld", PATH_MAX - 32, path, (long)getpid());
+    int file = open(draft, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    bool whole = file >= 0 && dprintf(file, "%s\n", text) > 0 && fsync(file) == 0;
+    int failure = errno;
+    if (file >= 0) close(file);
+    bool linked = whole && (link(draft, path) == 0 || errno == EEXIST);
+    if (whole && !linked) failure = errno;
+    if (file >= 0) unlink(draft);
+    if (linked) return STATUS_OK;
+    return error_set(
+        error, STATUS_IO,
+        "cannot write %.300s: %s; the tenants' secret is a file next to the accounts' file", path,
+        strerror(failure));
+}
+
+static enum status accounts_file_read_secret(const char *path, uint8_t secret_out[SHA256_BYTES],
+                                             struct error *error) {
+    struct bytes text;
+    char digits[2 * SHA256_BYTES + 1] = {0};
+    enum status status =
+        access(path, F_OK) != 0 && errno == ENOENT ? make_secret(path, error) : STATUS_OK;
+    if (!status) status = file_take(path, 4096, &text, error);
+    if (status) return status;
+    bool whole = text.count >= 2 * SHA256_BYTES &&
+                 (text.count == 2 * SHA256_BYTES || text.data[2 * SHA256_BYTES] == '\n');
+    if (whole) memcpy(digits, text.data, 2 * SHA256_BYTES);
+    free((void *)(uintptr_t)text.data);
+    if (whole && accounts_file_read_hex(digits, secret_out, SHA256_BYTES)) return STATUS_OK;
+    return error_set(error, STATUS_INVALID,
+                     "%.300s, line 1: it is no secret of 64 hexadecimal digits; bring back the old "
+                     "one, or remove the file for a new one (cached blocks are then not found)",
+                     path);
+}
+
+static enum status accounts_file_read_all(const char *path, struct record_accounts **record_out,
+                                          account_group_name **groups_out,
+                                          uint8_t secret[SHA256_BYTES], struct error *error) {
+    char secret_path[PATH_MAX];
+    struct bytes text;
+    int count = snprintf(secret_path, sizeof secret_path, "%s.secret", path);
+    if (count >= PATH_MAX)
+        return error_set(error, STATUS_INVALID, "the name of the accounts' file is too long");
+    enum status status = file_take(path, FILE_BYTES_MAX, &text, error);
+    if (status) return status;
+    status = accounts_file_read_secret(secret_path, secret, error);
+    if (!status)
+        status = accounts_file_parse_each(text, path, secret, record_out, groups_out, error);
+    free((void *)(uintptr_t)text.data);
+    return status;
+}
+
+enum status accounts_file_read(const char *path, struct record_accounts **record_out,
+                               struct error *error) {
+    uint8_t secret[SHA256_BYTES];
+    return accounts_file_read_all(path, record_out, NULL, secret, error);
+}
+
+enum status accounts_file_take_over(const char *path, struct record_accounts **record_out,
+                                    account_group_name **groups_out,
+                                    uint8_t secret_out[SHA256_BYTES], struct error *error) {
+    return accounts_file_read_all(path, record_out, groups_out, secret_out, error);
+}
+
+void accounts_file_draw_key(char key_out[ACCOUNTS_KEY_TEXT],
+                            char digest_out[ACCOUNTS_DIGEST_TEXT]) {
+    uint8_t bytes[SHA256_BYTES], digest[SHA256_BYTES];
+    accounts_file_draw(bytes);
+    memcpy(key_out, "sk-", 3);
+    write_hex(bytes, key_out + 3);
+    sha256_digest(key_out, strlen(key_out), digest);
+    memcpy(digest_out, DIGEST_WORD, sizeof DIGEST_WORD);
+    write_hex(digest, digest_out + sizeof DIGEST_WORD - 1);
+}

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The hosts that ranks may run on, and how many each takes, as a person or a scheduler names them:
+ * --hosts a:8,b:8, a file with a line for each host, or a Slurm allocation's environment. The names
+ * become arguments of a remote shell, so that no name may look like an option or hold what a shell
+ * would read otherwise.
+ */
+#ifndef HOST_PROCESS_CONFIGURATION_HOST_LIST_H
+#define HOST_PROCESS_CONFIGURATION_HOST_LIST_H
+
+#include <stdint.h>
+
+#include "base/bytes.h"
+#include "base/status.h"
+
+#define HOST_LIST_MAX 1024
+#define HOST_NAME_BYTES 128
+
+struct host_list {
+    char (*names)[HOST_NAME_BYTES]; /* [count], from malloc */
+    uint32_t *slots;                /* [count] ranks that the host takes, 1.. */
+    uint32_t count;
+};
+
+/* The name may become an argument of a remote shell; else the message says why not. */
+enum status host_list_check_name(struct bytes name, struct error *error) MUST_USE;
+
+/* "a:8,b:8"; a name alone has one slot. */
+enum status host_list_parse(struct bytes text, struct host_list *list_out,
+                            struct error *error) MUST_USE;
+
+/* Lines "NAME slots=8", "NAME:8" or "NAME"; what follows # is a remark. `path` is for messages. */
+enum status host_list_parse_file(struct bytes text, const char *path, struct host_list *list_out,
+                                 struct error *error) MUST_USE;
+
+/* SLURM_JOB_NODELIST, "n[01-03,7]-ib,login", and SLURM_TASKS_PER_NODE, "8(x3),4". */
+enum status host_list_parse_slurm(struct bytes nodes, struct bytes tasks,
+                                  struct host_list *list_out, struct error *error) MUST_USE;
+
+void host_list_free(struct host_list *list);
+
+#endif

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * YAML text as a tree (base/tree.h): what scenarios, hardware and models are written in. Mappings
+ * become objects, sequences arrays. Plain scalars are typed as YAML 1.2's core schema says: null,
+ * booleans, integers (decimal, 0o and 0x), real numbers; everything else and everything quoted is a
+ * string. A whole number beyond 64 bits is a real one.
+ *
+ * A file is one document. Anchors, aliases and tags are refused, so are keys that are no scalar, a
+ * key that stands twice, infinities and what is no number: a file says what it means, and no few
+ * bytes of text become a large tree.
+ */
+#ifndef HOST_PROCESS_CONFIGURATION_YAML_TREE_H
+#define HOST_PROCESS_CONFIGURATION_YAML_TREE_H
+
+#include "base/tree.h"
+
+#define YAML_TREE_BYTES_MAX ((size_t)16 << 20)
+#define YAML_TREE_DEPTH_MAX 24
+
+/* STATUS_INVALID with the line and what was wrong there; STATUS_TOO_LARGE beyond the limits above;
+ * STATUS_NO_MEMORY: the arena is too small (64 bytes per byte of text are always enough). `name`
+ * stands for the text in messages. */
+enum status yaml_tree_parse(struct arena *arena, struct bytes text, const char *name,
+                            const struct tree **root_out, struct error *error) MUST_USE;
+
+/* yaml_tree_parse with every scalar as a string, spelled as in the text; the root of a text without
+ * a document is NULL. */
+enum status yaml_tree_parse_words(struct arena *arena, struct bytes text, const char *name,
+                                  const struct tree **root_out, struct error *error) MUST_USE;
+
+/* yaml_tree_parse for the file at `path`. */
+enum status yaml_tree_read(struct arena *arena, const char *path, const struct tree **root_out,
+                           struct error *error) MUST_USE;
+
+#endif

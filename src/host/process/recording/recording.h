@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * A recording of one machine: what it was created with (a text, the head), and each call of it with
+ * its time, what it was given, what it answered and what it put out. A machine is deterministic, so
+ * this is all it takes to run it again.
+ *
+ *   file     "FATHOMRC", version, RECORD_VERSION; then chunks
+ *   chunk    kind, bytes, sequence, checksum (XXH3-64) of the payload, checksum of this head; then
+ *            the payload: the head's text, entries, or how the recording ended
+ *   entry    struct recording_entry, the record given, the records put out
+ *
+ * Each part is a multiple of 8 bytes, so that records can be used in place. A file with a
+ * truncated last chunk is valid up to there: its process was killed. Numbers are little endian.
+ * The reader trusts nothing that it has not checked.
+ */
+#ifndef HOST_PROCESS_RECORDING_RECORDING_H
+#define HOST_PROCESS_RECORDING_RECORDING_H
+
+#include "base/bytes.h"
+#include "base/status.h"
+#include "contract/record.h"
+
+#define RECORDING_MAGIC "FATHOMRC"
+#define RECORDING_VERSION 1u
+#define RECORDING_CHUNK_BYTES ((size_t)1 << 20) /* a longer entry makes a longer chunk */
+
+struct recording_start { /* of the file */
+    char magic[8];
+    uint32_t version;        /* RECORDING_VERSION */
+    uint32_t record_version; /* RECORD_VERSION */
+};
+
+enum recording_chunk_kind {
+    RECORDING_HEAD,
+    RECORDING_ENTRIES,
+    RECORDING_END,
+    RECORDING_KIND_COUNT
+};
+
+struct recording_chunk {
+    uint32_t kind;         /* enum recording_chunk_kind: first the head, last the end */
+    uint32_t sequence;     /* from 0 */
+    uint64_t bytes;        /* of the payload */
+    uint64_t checksum;     /* of the payload */
+    uint64_t own_checksum; /* of what stands before it here */
+};
+
+enum recording_call { RECORDING_RECEIVE, RECORDING_STEP, RECORDING_CALL_COUNT };
+
+struct recording_entry {
+    uint32_t bytes;         /* with the records */
+    uint8_t call;           /* enum recording_call */
+    uint8_t status;         /* enum status, as receive() answered; a step: STATUS_OK */
+    uint16_t reserved;      /* zero */
+    uint32_t outbox_before; /* bytes in the outbox when it was called; 0: it had been drained */
+    uint32_t given_bytes;   /* of the record given; a step: 0 */
+    int64_t now_ns;
+};
+
+enum recording_end {
+    RECORDING_CLOSED, /* the process ended */
+    RECORDING_FULL,   /* the file may not grow further */
+    RECORDING_BEHIND, /* it could not be written as fast as records came */
+    RECORDING_FAILED, /* it could not be written */
+    RECORDING_KILLED, /* it was cut off: no END says how */
+    RECORDING_END_COUNT
+};
+
+/* Fills a chunk's head for its payload. */
+struct recording_chunk recording_chunk_of(enum recording_chunk_kind kind, uint32_t sequence,
+                                          const void *payload, size_t bytes);
+
+struct recording { /* being read */
+    const char *memory;
+    size_t bytes, at; /* at: the next chunk */
+    uint32_t sequence;
+    size_t entry_at, entries_end; /* of the chunk at hand */
+    struct bytes head;
+    uint64_t entry_count;   /* read so far */
+    enum recording_end end; /* RECORDING_KILLED until the end is read */
+    bool ended;
+};
+
+/* `memory` (aligned to 8) lives as long. STATUS_INVALID: no recording of this version, or its head
+ * is damaged; `name` stands for it in messages. */
+enum status recording_open(const char *name, const void *memory, size_t bytes,
+                           struct recording *out, struct error *error) MUST_USE;
+
+/* recording_open for a file, which stays mapped until recording_close. */
+enum status recording_open_file(const char *path, const char *name, struct recording *out,
+                                struct error *error) MUST_USE;
+void recording_close(struct recording *recording);
+
+/* Returns the next entry, with valid records, or NULL at the end. STATUS_INVALID: a chunk that is there
+ * is damaged. */
+enum status recording_next(struct recording *recording, const char *name,
+                           const struct recording_entry **entry_out, struct error *error) MUST_USE;
+
+/* The record that the machine was given; NULL: a step. */
+const struct record *recording_given(const struct recording_entry *entry);
+
+/* Walks what it put out: pass NULL first; NULL when there is no more. */
+const struct record *recording_put(const struct recording_entry *entry,
+                                   const struct record *previous);
+
+const char *recording_end_name(enum recording_end end);
+
+#endif

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Methods that choose a DP rank for a request, for the two load balancers. All methods except
+ * BALANCE_WORK exist for comparison.
+ */
+#ifndef SERVING_POLICY_BALANCE_BALANCE_H
+#define SERVING_POLICY_BALANCE_BALANCE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define BALANCE_NO_RANK UINT32_MAX
+
+enum balance_method {
+    BALANCE_WORK,           /* by predicted cost of the ranks' steps: balance_prefill,
+                          * balance_decode */
+    BALANCE_ROUND_ROBIN,    /* each rank in turn */
+    BALANCE_LEAST_REQUESTS, /* fewest requests bound */
+    BALANCE_LEAST_TOKENS,   /* fewest tokens bound (prefill), fewest KV pages (decode) */
+    BALANCE_POWER_OF_TWO,   /* of two random ranks, the one with fewer requests (Mitzenmacher
+                             * 2001) */
+    BALANCE_METHOD_COUNT
+};
+
+/* "work", "round-robin", "least-requests", "least-tokens", "power-of-two" */
+const char *balance_method_name(enum balance_method method);
+
+/* The input of the simple methods. */
+struct balance_rank {
+    uint32_t requests;
+    uint64_t tokens;
+    bool takes; /* false: has no room */
+};
+
+/* Any method except BALANCE_WORK. `draw` counts the choices so far and is the only source of
+ * randomness. BALANCE_NO_RANK: no rank takes it. */
+uint32_t balance_simply(enum balance_method method, const struct balance_rank *ranks,
+                        uint32_t rank_count, uint64_t draw);
+
+#endif

@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The decode load balancer: chooses the DP rank that continues a request. Its goal, as stated in
+ * DeepSeek's inference system overview: "balance KVCache usage across GPUs; equalize request counts
+ * per GPU". A rank's step has a cost for each request and for each KV page read. The most expensive
+ * rank determines the step's time, so the request goes to the rank with the smallest sum. A rank
+ * must have pages for the request's tokens in addition to those promised to others. Ranks that
+ * their expected growth would fill are avoided.
+ *
+ * Running requests are not moved, unless a rank is about to run out of pages. Then
+ * balance_decode_relieve chooses the one that is cheapest to move.
+ *
+ * Pure. Doubles with fixed operations in a fixed order; ties go to the lowest rank.
+ */
+#ifndef SERVING_POLICY_BALANCE_BALANCE_DECODE_H
+#define SERVING_POLICY_BALANCE_BALANCE_DECODE_H
+
+#include "serving/policy/balance/balance.h"
+
+struct decode_costs {
+    double request_ns; /* cost of a request in a step */
+    double page_ns;    /* cost of a KV page that its attention reads */
+};
+
+struct decode_rank {
+    uint32_t requests;       /* running, and those with reserved pages */
+    uint32_t requests_max;   /* rows of a step */
+    uint32_t pages_total;    /* of the rank */
+    uint32_t pages_held;     /* by running requests */
+    uint32_t pages_reserved; /* promised to requests that are still in prefill */
+    uint32_t pages_expected; /* expected growth of its requests (predict_length.h) */
+};
+
+struct decode_need {
+    uint32_t page_count;     /* for the prompt and the first tokens */
+    uint32_t pages_expected; /* expected growth */
+};
+
+enum decode_reason {
+    DECODE_BOUND,       /* the cheapest rank, with room for all expected growth */
+    DECODE_BOUND_TIGHT, /* no rank has room for all growth; this one has most pages left after it */
+    DECODE_WAITS_ROWS,  /* every rank is at its limit of running requests */
+    DECODE_WAITS_PAGES, /* no rank has the pages */
+    DECODE_REASON_COUNT
+};
+
+/* Short lower-case text, for logs and traces. */
+const char *balance_decode_reason_name(enum decode_reason reason);
+
+struct decode_choice {
+    uint32_t rank; /* BALANCE_NO_RANK: the request waits */
+    uint32_t reason;
+};
+
+struct decode_choice balance_decode(const struct decode_costs *costs,
+                                    const struct decode_need *need, const struct decode_rank *ranks,
+                                    uint32_t rank_count);
+
+struct decode_running {
+    uint32_t pages; /* pages to be moved or computed again */
+    int64_t turn;   /* schedule_turn; of equals the higher leaves */
+};
+
+/* The request that leaves a rank which needs `pages_wanted`: the one with the fewest pages of those
+ * that free enough. If none does, the one with the most; the caller then calls again.
+ * BALANCE_NO_RANK: there is none. */
+uint32_t balance_decode_relieve(const struct decode_running *running, uint32_t count,
+                                uint32_t pages_wanted);
+
+#endif

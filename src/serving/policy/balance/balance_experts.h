@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The expert-parallel load balancer: assigns experts to slots so that the busiest rank delays the
+ * others as little as possible. Every expert has a slot. The remaining slots hold replicas, which
+ * share their expert's load equally. Each layer is balanced independently.
+ *
+ * The search starts from the placement of DeepSeek's balancer (groups packed to nodes, replicas
+ * within nodes, heaviest first; or all at once if the groups do not divide over nodes). It only
+ * ever lowers the largest rank load, so the result is never worse. Groups stay on their nodes as
+ * long as that costs no balance: an exchange within a node is preferred, and one across nodes is
+ * made only if nothing else helps. BALANCE_STRICT never makes one. If the groups' nodes keep the
+ * search far from the bound, it runs once more with all ranks alike, and the better placement is
+ * used.
+ *
+ * docs/performance/balance.md has the measured gain of each part, for seven kinds of load.
+ *
+ * The proven bound: with a largest rank load of c, an expert needs at least ceil(load / c)
+ * replicas. So c is at least the smallest cap for which those fit into the slots, and at least the
+ * mean.
+ *
+ * Integers in a fixed order: the same loads give the same placement everywhere. The caller provides
+ * the memory.
+ */
+#ifndef SERVING_POLICY_BALANCE_BALANCE_EXPERTS_H
+#define SERVING_POLICY_BALANCE_BALANCE_EXPERTS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/status.h"
+
+#define BALANCE_SLOTS_MAX 8192
+
+struct balance_shape {
+    uint32_t experts, groups; /* routed experts; a group is a run of consecutive ones */
+    uint32_t slots;           /* on all ranks together, the same number on each */
+    uint32_t ranks, nodes;    /* a node is a run of consecutive ranks; nodes and groups are ignored
+                               * if groups do not divide over nodes */
+};
+
+enum balance_locality {
+    BALANCE_FREE,  /* the best balance, regardless of nodes */
+    BALANCE_STRICT /* all replicas of a group are on one node */
+};
+
+struct balance_options {
+    enum balance_locality locality;
+};
+
+struct balance_outcome {
+    double balance; /* mean rank load / largest; 1 if all loads are 0 */
+    double bound;   /* upper bound of any placement's balance; 1 if all loads are 0 */
+};
+
+/* INVALID: the error names the numbers that do not fit together. */
+enum status balance_experts_check(const struct balance_shape *shape, struct error *error) MUST_USE;
+
+/* True if groups can stay on nodes. Otherwise BALANCE_STRICT is the same as BALANCE_FREE. */
+bool balance_experts_divides(const struct balance_shape *shape);
+
+/* Bytes of memory for one call, aligned to 8. The shape has been checked. */
+size_t balance_experts_bytes(const struct balance_shape *shape);
+
+/* loads[experts] in any unit, with a sum below 2^64; slot_to_expert_out[slots]. */
+void balance_experts(const struct balance_shape *shape, const struct balance_options *options,
+                     const uint64_t *loads, void *memory, uint16_t *slot_to_expert_out,
+                     struct balance_outcome *outcome_out);
+
+/* The placement of DeepSeek's balancer, for comparison. */
+void balance_experts_greedy(const struct balance_shape *shape, const uint64_t *loads, void *memory,
+                            uint16_t *slot_to_expert_out, struct balance_outcome *outcome_out);
+
+/* Balance and bound of a given placement, in which every expert has a slot. */
+void balance_experts_evaluate(const struct balance_shape *shape, const uint64_t *loads,
+                              void *memory, const uint16_t *slot_to_expert,
+                              struct balance_outcome *outcome_out);
+
+#endif

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Places replicas: the greedy packing, and a search that lowers the load of the busiest rank.
+ *
+ * The greedy (heaviest first, each to the least loaded rank with room) is that of DeepSeek's load
+ * balancer. The search exchanges an item of the busiest rank for a lighter one of another rank, but
+ * only if both end below the busiest one's load. So the largest load never grows, and the search
+ * ends. It does not change the counts of replicas: a search that did gained nothing
+ * (docs/performance/balance.md).
+ */
+#ifndef SERVING_POLICY_BALANCE_BALANCE_PACK_H
+#define SERVING_POLICY_BALANCE_BALANCE_PACK_H
+
+#include "serving/policy/balance/balance_state.h"
+
+/* Distributes items[span.rank_count * room], sorted by descending share, to the span's ranks. Their
+ * counts and shares are already set. */
+void balance_pack_fill(struct balance_state *state, struct balance_span span,
+                       const uint16_t *items);
+
+/* Exchanges slots until no rank of the span holds an expert twice, as far as possible without a
+ * higher largest load. A second replica on the same rank is useless: a batch's tokens have one rank
+ * fewer to choose from. */
+void balance_pack_spread(struct balance_state *state, struct balance_span span);
+
+struct balance_search {
+    struct balance_span span; /* the search moves items only within it */
+    uint32_t near_ranks;      /* ranks of a node; exchanges within one are preferred */
+    uint64_t target;          /* a largest load that is good enough */
+    uint32_t steps_max;
+};
+
+/* Lowers the span's largest load, down to `target` if possible. */
+void balance_pack_refine(struct balance_state *state, const struct balance_search *search);
+
+#endif

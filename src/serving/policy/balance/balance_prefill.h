@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The prefill load balancer: chooses the DP rank that computes a prompt. Its goal, as stated in
+ * DeepSeek's inference system overview: "balance core-attention computation across GPUs; equalize
+ * input token counts per GPU". The ranks of a unit step together, so the most expensive rank
+ * determines the step's time. Both goals become one if tokens and attended positions are weighted
+ * by the time they take:
+ *
+ *   cost(new, before) = token * new + attended * (new * before + new * (new + 1) / 2)
+ *                       + read * before
+ *
+ * where `read` is the time to read a position's latent back and to expand it, once per chunk.
+ *
+ * Binding is late: a prompt waits in one queue until a rank is about to take work, so no estimate
+ * of another rank's future is wrong for long. There are two decisions. balance_prefill binds one
+ * prompt to the rank that would finish it first, including the work already bound there and the
+ * part of the prompt in that rank's cache. balance_prefill_level limits the cost of a step for each
+ * rank, so that a rank deep in a long context takes fewer tokens and does not make all others wait.
+ *
+ * Pure. Doubles with fixed operations in a fixed order; ties go to the lowest rank.
+ */
+#ifndef SERVING_POLICY_BALANCE_BALANCE_PREFILL_H
+#define SERVING_POLICY_BALANCE_BALANCE_PREFILL_H
+
+#include "serving/policy/balance/balance.h"
+
+/* Costs are in nanoseconds if times are known, otherwise in tokens. Any unit is possible if all
+ * input of balance_prefill uses the same one. */
+struct prefill_costs {
+    double token;    /* of a token at any position */
+    double attended; /* of each position that a token attends to */
+    double read;     /* of each position before a chunk */
+};
+
+/* The cost of a chunk of new_tokens after `before` others; 0 for no new tokens. */
+double balance_prefill_costs_of(const struct prefill_costs *costs, uint32_t new_tokens,
+                                uint32_t before);
+
+/* The minimum length to which a chunk is cut for the sake of other ranks: attention to the context
+ * before it then takes twice as long as reading that back. Whole blocks. */
+uint32_t balance_prefill_costs_chunk_min(const struct prefill_costs *costs);
+
+struct prefill_rank {
+    bool takes;          /* its next step has room */
+    uint32_t pages_free; /* free or evictable */
+    double bound_cost;   /* cost of the work bound to it that is not computed yet */
+};
+
+/* The part of the prompt that a rank need not compute. */
+struct prefill_hit {
+    uint32_t cached_tokens; /* in its pages, or to be fetched */
+    double fetch_cost;      /* delay of the fetch at that rank; 0: nothing to fetch */
+};
+
+struct prefill_need {
+    uint32_t prompt_tokens;
+    uint32_t page_count;
+    bool patient; /* may wait for a busy rank that would finish it earlier; the caller limits that
+                   * by age */
+};
+
+enum prefill_reason {
+    PREFILL_BOUND,         /* the least loaded */
+    PREFILL_BOUND_TO_HIT,  /* not the least loaded, but its cache compensates for that */
+    PREFILL_WAITS_FOR_HIT, /* a busy rank will still finish it earlier than any free one */
+    PREFILL_WAITS_ROOM,    /* every rank's next step is full */
+    PREFILL_WAITS_PAGES,   /* no rank with room in its step has so many pages */
+    PREFILL_REASON_COUNT
+};
+
+/* Short lower-case text, for logs and traces. */
+const char *balance_prefill_reason_name(enum prefill_reason reason);
+
+struct prefill_choice {
+    uint32_t rank; /* BALANCE_NO_RANK: it waits */
+    uint32_t reason;
+    double done_cost; /* the smallest cost: that of the rank's bound work with this prompt */
+};
+
+/* `hits`: [rank_count]. */
+struct prefill_choice balance_prefill(const struct prefill_costs *costs,
+                                      const struct prefill_need *need,
+                                      const struct prefill_rank *ranks,
+                                      const struct prefill_hit *hits, uint32_t rank_count);
+
+/* The cost limit of the next step for each rank. `full_ns[rank_count]` is the time of each rank
+ * with all tokens that its budget allows, 0 for a rank without work. Returns the mean over the
+ * ranks with work, but at least `least_ns`, the cost that some rank cannot avoid (the shortest
+ * chunk at the deepest context). */
+double balance_prefill_level(const double *full_ns, uint32_t rank_count, double least_ns);
+
+#endif
