@@ -3,7 +3,6 @@
 
 #include "base/check.h"
 #include "serving/grammar/gbnf.h"
-#include "serving/grammar/grammar.h"
 #include "serving/grammar/regex_automaton.h"
 #include "serving/grammar/rule_build.h"
 #include "serving/grammar/shape_join.h"
@@ -321,9 +320,7 @@ enum status form_compile(struct arena *arena, struct arena *scratch, const struc
         uint64_t share = limits->steps_max / schemas;
         reader.limits.steps_max = share > SCHEMA_STEPS_MIN ? share : SCHEMA_STEPS_MIN;
     }
-    struct grammar unused;
     enum status status = form_compile_each(&reader, form, out);
-    if (!status) status = grammar_read(&reader.kept, (*out)->shapes, &unused, error);
     arena_clear(&reader.passing);
     arena_clear(&reader.kept);
     return status;

@@ -2,9 +2,6 @@
 #include "serving/grammar/grammar.h"
 
 #include "base/check.h"
-#include "serving/grammar/object_step.h"
-
-#define LABELS_MAX (64 * 64) /* of texts that must differ */
 
 static uint32_t leaf_of(struct grammar *grammar, struct text_leaf *leaves, struct text_leaf leaf) {
     for (uint32_t i = 0; i < grammar->leaf_count; i++)
@@ -40,60 +37,32 @@ static void find_reached(const struct automaton *automaton, uint64_t *reaches, u
 }
 
 static enum status grammar_read_listed(struct arena *arena, const struct shape_array *array,
-                                       const uint64_t **reaches_out, uint32_t *words_out,
-                                       struct error *error) {
+                                       const uint64_t **reaches_out, uint32_t *words_out) {
     uint32_t label_max = 0;
     for (uint32_t s = 1; s < array->listed->state_count; s++)
         if (array->listed->labels[s] > label_max) label_max = array->listed->labels[s];
     uint32_t words = (uint32_t)divide_up(label_max, 64);
-    if (label_max > LABELS_MAX)
-        return error_set(error, STATUS_TOO_LARGE,
-                         "uniqueItems: items of %u different texts, expected at most %d", label_max,
-                         LABELS_MAX);
     uint64_t *reaches =
         arena_take_zeroed(arena, (size_t)array->listed->state_count * words * 8 + 8);
-    if (!reaches) return error_set(error, STATUS_NO_MEMORY, "uniqueItems: no memory");
+    if (!reaches) return STATUS_NO_MEMORY;
     find_reached(array->listed, reaches, words);
     *reaches_out = reaches;
     *words_out = words;
     return STATUS_OK;
 }
 
-/* ---- items that must differ ---- */
-
-static bool is_scalar(const struct shape_program *program, uint32_t shape) {
-    if (shape == SHAPE_NONE) return true;
-    for (uint32_t i = 0; i < program->shapes[shape].count; i++)
-        if (program->alternatives[program->shapes[shape].first + i].kinds &
-            (SHAPE_ARRAY | SHAPE_OBJECT))
-            return false;
-    return true;
-}
-
-static bool items_are_scalar(const struct shape_program *program, const struct shape_array *array) {
-    bool all = is_scalar(program, array->rest.plain) && is_scalar(program, array->rest.counted);
-    for (uint32_t i = 0; i < array->prefix_count; i++) {
-        struct shape_item item = program->items[array->prefix + i];
-        all &= is_scalar(program, item.plain) && is_scalar(program, item.counted);
-    }
-    return all;
-}
-
 static enum status grammar_read_arrays(struct arena *arena, struct grammar *grammar,
-                                       struct text_leaf *leaves, struct error *error) {
+                                       struct text_leaf *leaves) {
     const struct shape_program *program = grammar->program;
     uint32_t count = program->array_count;
     uint32_t *leaf = arena_take_zeroed(arena, (count + 1) * sizeof *leaf);
     uint32_t *words = arena_take_zeroed(arena, (count + 1) * sizeof *words);
     const uint64_t **reaches = arena_take_zeroed(arena, (count + 1) * sizeof *reaches);
-    if (!leaf || !words || !reaches) return error_set(error, STATUS_NO_MEMORY, "no memory");
+    if (!leaf || !words || !reaches) return STATUS_NO_MEMORY;
     for (uint32_t i = 0; i < count; i++) {
         const struct shape_array *array = &program->arrays[i];
-        if (array->unique == SHAPE_UNIQUE_FREELY && !items_are_scalar(program, array))
-            return error_set(error, STATUS_UNSUPPORTED,
-                             "uniqueItems: items that are arrays or objects cannot be compared");
         if (array->unique != SHAPE_UNIQUE_LISTED) continue;
-        enum status status = grammar_read_listed(arena, array, &reaches[i], &words[i], error);
+        enum status status = grammar_read_listed(arena, array, &reaches[i], &words[i]);
         if (status) return status;
         leaf[i] = leaf_of(grammar, leaves, (struct text_leaf){array->listed, 0, 0});
     }
@@ -104,7 +73,7 @@ static enum status grammar_read_arrays(struct arena *arena, struct grammar *gram
 }
 
 enum status grammar_read(struct arena *arena, const struct shape_program *program,
-                         struct grammar *out, struct error *error) {
+                         struct grammar *out) {
     size_t leaves_max =
         (size_t)2 * program->alternative_count + program->object_count + program->array_count + 1;
     struct text_leaf *leaves = arena_take(arena, leaves_max * sizeof *leaves);
@@ -112,9 +81,7 @@ enum status grammar_read(struct arena *arena, const struct shape_program *progra
     uint32_t *strings = arena_take_zeroed(arena, (program->alternative_count + 1) * 4);
     uint32_t *keys = arena_take_zeroed(arena, (program->object_count + 1) * 4);
     *out = (struct grammar){.program = program, .leaves = leaves};
-    if (!leaves || !numbers || !strings || !keys)
-        return error_set(error, STATUS_NO_MEMORY, "no memory for a grammar of %u shapes",
-                         program->shape_count);
+    if (!leaves || !numbers || !strings || !keys) return STATUS_NO_MEMORY;
     for (uint32_t i = 0; i < program->alternative_count; i++) {
         const struct shape_alternative *each = &program->alternatives[i];
         if (each->kinds & SHAPE_NUMBER)
@@ -124,19 +91,11 @@ enum status grammar_read(struct arena *arena, const struct shape_program *progra
         if (!each->string) leaf = (struct text_leaf){NULL, each->length_min, each->length_max};
         strings[i] = leaf_of(out, leaves, leaf);
     }
-    for (uint32_t i = 0; i < program->object_count; i++) {
-        if (program->objects[i].word_count > OBJECT_WORDS_MAX)
-            return error_set(error, STATUS_TOO_LARGE,
-                             "properties: %u of one object, expected at most %d",
-                             program->objects[i].bit_count, 64 * OBJECT_WORDS_MAX);
-        if (program->objects[i].count_min > UINT16_MAX)
-            return error_set(error, STATUS_TOO_LARGE, "minProperties: %u, expected at most %d",
-                             program->objects[i].count_min, UINT16_MAX);
+    for (uint32_t i = 0; i < program->object_count; i++)
         if (program->objects[i].keys)
             keys[i] = leaf_of(out, leaves, (struct text_leaf){program->objects[i].keys, 0, 0});
-    }
     out->number_leaf = numbers;
     out->string_leaf = strings;
     out->key_leaf = keys;
-    return grammar_read_arrays(arena, out, leaves, error);
+    return grammar_read_arrays(arena, out, leaves);
 }

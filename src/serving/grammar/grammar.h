@@ -48,10 +48,9 @@ struct grammar {
     struct mask_memory *masks;
 };
 
-/* Reads what a program says of itself, without a vocabulary's part. STATUS_UNSUPPORTED: the items of
- * an array that must differ are arrays or objects; STATUS_TOO_LARGE; STATUS_NO_MEMORY. */
+/* Fills the parts of a grammar that depend on the shapes alone. STATUS_NO_MEMORY. */
 enum status grammar_read(struct arena *arena, const struct shape_program *program,
-                         struct grammar *out, struct error *error) MUST_USE;
+                         struct grammar *out) MUST_USE;
 
 struct thread_list {
     uint32_t count;

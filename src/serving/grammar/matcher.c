@@ -19,9 +19,8 @@ enum status matcher_grammar_open(struct arena *arena, const struct grammar_progr
                                  const struct token_trie *trie, struct grammar **out,
                                  struct error *error) {
     struct grammar *grammar = arena_take(arena, sizeof *grammar);
-    if (!grammar) return error_set(error, STATUS_NO_MEMORY, "no memory for a grammar");
-    enum status status = grammar_read(arena, program->shapes, grammar, error);
-    if (status) return status;
+    if (!grammar || grammar_read(arena, program->shapes, grammar))
+        return error_set(error, STATUS_NO_MEMORY, "no memory for a grammar");
     grammar->rules = program->rules;
     grammar->has_tokens = program->has_tokens;
     grammar->trie = trie;

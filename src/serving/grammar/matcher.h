@@ -19,7 +19,7 @@ struct grammar_program;
 
 /* A grammar: a program (form.h) together with what is precomputed for a vocabulary. Program and trie
  * are kept by reference. Immutable but for caches of bounded size (about 3 MiB), which make it one
- * thread's at a time. STATUS_UNSUPPORTED, STATUS_TOO_LARGE with the keyword; STATUS_NO_MEMORY. */
+ * thread's at a time. STATUS_NO_MEMORY. */
 enum status matcher_grammar_open(struct arena *arena, const struct grammar_program *program,
                                  const struct token_trie *trie, struct grammar **out,
                                  struct error *error) MUST_USE;

@@ -53,7 +53,7 @@ static bool all_behind(const uint64_t *set, uint32_t bit) {
 
 static bool may_stand(const struct shape_program *program, const struct shape_object *object,
                       const struct stack_frame *frame, const uint64_t *seen, uint32_t bit) {
-    uint64_t with[OBJECT_WORDS_MAX], missing[OBJECT_WORDS_MAX];
+    uint64_t with[SHAPE_WORDS_MAX], missing[SHAPE_WORDS_MAX];
     check(bit / 64 < object->word_count);
     memcpy(with, seen, object->word_count * sizeof *with);
     with[bit / 64] |= UINT64_C(1) << bit % 64;
@@ -72,7 +72,7 @@ static bool may_stand(const struct shape_program *program, const struct shape_ob
 static void find_allowed(const struct grammar *grammar, struct stack_frame *frame, uint64_t *sets) {
     const struct shape_program *program = grammar->program;
     const struct shape_object *object = object_step_shape_of(grammar, frame);
-    uint64_t *allowed = sets + object->word_count, missing[OBJECT_WORDS_MAX];
+    uint64_t *allowed = sets + object->word_count, missing[SHAPE_WORDS_MAX];
     uint32_t missing_count = find_missing(program, object, sets, missing);
     uint32_t left = keys_left(object, frame);
     memset(allowed, 0, object->word_count * sizeof *allowed);
@@ -118,7 +118,7 @@ bool object_step_key_is_open(const struct grammar *grammar, const struct stack_f
 
 uint32_t object_step_begin(const struct grammar *grammar, struct stack_table *table,
                            uint32_t object, uint32_t below) {
-    uint64_t sets[2 * OBJECT_WORDS_MAX] = {0};
+    uint64_t sets[2 * SHAPE_WORDS_MAX] = {0};
     struct stack_frame frame = {.below = below, .kind = STACK_OBJECT, .subject = object};
     frame.tail_words = (uint16_t)(2 * grammar->program->objects[object].word_count);
     find_allowed(grammar, &frame, sets);
@@ -191,7 +191,7 @@ void grammar_end_key(const struct grammar *grammar, struct stack_table *table, u
     uint32_t label = object->keys->labels[state];
     struct shape_entry entry = grammar->program->entries[object->entry + label - 1];
     struct stack_frame next = *frame;
-    uint64_t sets[2 * OBJECT_WORDS_MAX];
+    uint64_t sets[2 * SHAPE_WORDS_MAX];
     memcpy(sets, frame->tail, frame->tail_words * sizeof *sets);
     next.where = WHERE_COLON;
     next.escape = label;

@@ -9,8 +9,6 @@
 
 #include "serving/grammar/grammar.h"
 
-#define OBJECT_WORDS_MAX 64 /* of a set of properties */
-
 /* Behind the opening brace. */
 uint32_t object_step_begin(const struct grammar *grammar, struct stack_table *table,
                            uint32_t object, uint32_t below);

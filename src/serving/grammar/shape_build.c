@@ -302,6 +302,20 @@ static enum status build_needs(struct shape_builder *builder, const struct objec
     return status;
 }
 
+/* The matcher keeps sets of properties and counts of keys in memory of fixed size. */
+static enum status check_object(struct shape_builder *builder, const struct shape_object *object) {
+    struct schema_state *state = builder->state;
+    if (object->word_count > SHAPE_WORDS_MAX) {
+        state->keyword = "properties";
+        return state_error(state, STATUS_TOO_LARGE, "has %u of one object, expected at most %d",
+                           object->bit_count, 64 * SHAPE_WORDS_MAX);
+    }
+    if (object->count_min <= UINT16_MAX) return STATUS_OK;
+    state->keyword = "minProperties";
+    return state_error(state, STATUS_TOO_LARGE, "is %u, expected at most %d", object->count_min,
+                       UINT16_MAX);
+}
+
 static enum status build_object(struct shape_builder *builder, struct object_form *form,
                                 uint32_t *out) {
     struct schema_state *state = builder->state;
@@ -312,6 +326,7 @@ static enum status build_object(struct shape_builder *builder, struct object_for
     if (!bits) return shape_build_no_memory(builder);
     enum status status = build_keys(builder, form, &object, bits);
     object.word_count = max_u32(1, (object.bit_count + 63) / 64);
+    if (!status) status = check_object(builder, &object);
     if (!status) status = build_reaches(builder, &object);
     if (!status) status = build_needs(builder, form, &object, bits);
     if (!status)

@@ -17,6 +17,7 @@
 #define SHAPE_NONE UINT32_MAX      /* no shape: nothing may stand there */
 #define SHAPE_UNBOUNDED UINT32_MAX /* of a maximum */
 #define SHAPE_NO_BIT UINT32_MAX
+#define SHAPE_WORDS_MAX 64 /* of a set of an object's properties */
 
 enum shape_kind { /* bits */
                   SHAPE_NULL = 1,

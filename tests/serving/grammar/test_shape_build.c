@@ -3,6 +3,8 @@
  */
 #include "schema_cases.h"
 
+#include "base/format.h"
+
 static void properties_have_bits_in_the_order_of_the_schema(void **state) {
     struct schema_case one = {.options = {.in_order = true}};
     uint32_t label;
@@ -47,6 +49,16 @@ static void what_properties_need_is_closed(void **state) {
     assert_int_equal(one.program->words[one.program->dependencies[object->dependency].needs], 7);
 }
 
+static void what_the_matcher_has_no_room_for_is_refused_by_its_keyword(void **state) {
+    static char schema[1 << 17];
+    size_t count = format_text(schema, sizeof schema, "{\"properties\":{\"a\":{}");
+    for (int i = 0; i < 64 * SHAPE_WORDS_MAX; i++)
+        count += format_text(schema + count, sizeof schema - count, ",\"%d\":{}", i);
+    format_text(schema + count, sizeof schema - count, "}}");
+    refuses(schema, STATUS_TOO_LARGE, "#/properties: has 4097 of one object");
+    refuses("{\"minProperties\":70000}", STATUS_TOO_LARGE, "#/minProperties: is 70000");
+}
+
 static void equal_claims_share_a_shape(void **state) {
     struct schema_case one = {0};
     assert_int_equal(
@@ -80,6 +92,7 @@ int main(void) {
         cmocka_unit_test(properties_have_bits_in_the_order_of_the_schema),
         cmocka_unit_test(each_state_of_the_keys_knows_what_it_reaches),
         cmocka_unit_test(what_properties_need_is_closed),
+        cmocka_unit_test(what_the_matcher_has_no_room_for_is_refused_by_its_keyword),
         cmocka_unit_test(equal_claims_share_a_shape),
         cmocka_unit_test(a_program_refers_to_nothing_of_the_scratch_memory),
     };
