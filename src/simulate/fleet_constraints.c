@@ -3,8 +3,8 @@
 
 #include "base/check.h"
 #include "base/tree.h"
-#include "serving/grammar/matcher.h"
-#include "serving/grammar/token_trie.h"
+#include "serving/grammar/matcher/matcher.h"
+#include "serving/grammar/matcher/token_trie.h"
 #include "simulate/fleet_engine.h"
 #include "simulate/fleet_token_oracle.h"
 

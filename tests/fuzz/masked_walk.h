@@ -11,8 +11,8 @@
 
 #include "base/check.h"
 #include "base/tree.h"
-#include "serving/grammar/form.h"
-#include "serving/grammar/matcher.h"
+#include "serving/grammar/matcher/matcher.h"
+#include "serving/grammar/rules/form.h"
 
 #define WALK_ARENA_BYTES ((size_t)32 << 20)
 #define WALK_CHOICES_MAX 24

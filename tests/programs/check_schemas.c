@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Schemas against texts that are known to fulfil them or not: for `./dev schemas`, whose driver is
  * check_schemas.py. Reads lines {"schema":...,"texts":[...]} ("form" instead of "schema": a form, as
- * of serving/grammar/form.h), and for each writes
+ * of serving/grammar/rules/form.h), and for each writes
  * {"compile_ns":...,"status":"ok"|...,"error":"...","at":[bytes,...],"mask_worst_ns":...}: how far
  * each text was let through token by token, with the mask before each token; one more than its bytes
  * where it may end. The last line tells how long masks took. All times are processor time.
@@ -19,8 +19,8 @@
 #include "base/file.h"
 #include "base/json_writer.h"
 #include "base/tree.h"
-#include "serving/grammar/form.h"
-#include "serving/grammar/matcher.h"
+#include "serving/grammar/matcher/matcher.h"
+#include "serving/grammar/rules/form.h"
 
 #define ARENA_BYTES ((size_t)1 << 30)
 #define TEXT_BYTES_MAX ((size_t)1 << 22)

@@ -18,7 +18,7 @@
 #include "host/process/lazy_memory.h"
 #include "host/process/log/log.h"
 #include "host/process/model_text.h"
-#include "serving/grammar/matcher.h"
+#include "serving/grammar/matcher/matcher.h"
 #include "serving/policy/fair_queue.h"
 #include "serving/policy/share_time.h"
 

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "serving/constraint/constraint.h"
 
+#include "serving/grammar/schema/schema.h"
+
 static const char name[] = "constraint"; /* in messages */
 
 /* `token_out` gets the token of the member `key`, or none. */

@@ -13,14 +13,14 @@
  *                                         applies from the first token on
  *
  * The tokens are added tokens of the model's tokenizer, given by their texts.
- * serving/grammar/form.h defines FORM. Spaces are significant only in strings. Equal texts are
+ * serving/grammar/rules/form.h defines FORM. Spaces are significant only in strings. Equal texts are
  * equal constraints, and caches find them by their hash.
  */
 #ifndef SERVING_CONSTRAINT_CONSTRAINT_H
 #define SERVING_CONSTRAINT_CONSTRAINT_H
 
-#include "serving/grammar/form.h"
-#include "serving/grammar/matcher.h"
+#include "serving/grammar/matcher/matcher.h"
+#include "serving/grammar/rules/form.h"
 #include "serving/text/tokenizer.h"
 
 struct constraint {

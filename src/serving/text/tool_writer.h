@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Writes the constraint of an answer's calls: a form (serving/grammar/form.h) of calls in the
+ * Writes the constraint of an answer's calls: a form (serving/grammar/rules/form.h) of calls in the
  * model's format (tool_format.h), so that tool_parser.h finds a call of a tool, with valid
  * arguments, in any text that satisfies the form. Marks that are added tokens of the model's
  * tokenizer are those tokens in the form; others are text.

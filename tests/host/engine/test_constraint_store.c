@@ -16,7 +16,7 @@
 
 #include "base/check.h"
 #include "host/engine/constraint_store.h"
-#include "serving/grammar/matcher.h"
+#include "serving/grammar/matcher/matcher.h"
 
 enum { LOANS = 8, VOCAB = 4096 };
 

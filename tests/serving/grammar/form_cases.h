@@ -5,8 +5,8 @@
 #define FORM_CASES_H
 
 #include "../text/support.h"
-#include "serving/grammar/form.h"
-#include "serving/grammar/matcher.h"
+#include "serving/grammar/matcher/matcher.h"
+#include "serving/grammar/rules/form.h"
 
 #define CALL 256   /* <call> */
 #define CALLED 257 /* </call> */

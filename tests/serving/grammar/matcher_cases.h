@@ -7,9 +7,9 @@
 
 #include "base/check.h"
 #include "schema_cases.h"
-#include "serving/grammar/form.h"
-#include "serving/grammar/grammar_program.h"
-#include "serving/grammar/matcher.h"
+#include "serving/grammar/matcher/matcher.h"
+#include "serving/grammar/rules/form.h"
+#include "serving/grammar/rules/grammar_program.h"
 
 #define MATCHER_CASE_BYTES ((size_t)32 << 20)
 

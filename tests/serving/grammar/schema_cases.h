@@ -12,7 +12,7 @@
 #include <cmocka.h>
 #include <stdlib.h>
 
-#include "serving/grammar/schema.h"
+#include "serving/grammar/schema/schema.h"
 #include "shape_check.h"
 
 #define CASE_BYTES ((size_t)48 << 20)

@@ -6,7 +6,7 @@
 #define SHAPE_CHECK_H
 
 #include "base/tree.h"
-#include "serving/grammar/value_shape.h"
+#include "serving/grammar/schema/value_shape.h"
 
 bool shape_check(const struct shape_program *program, const struct tree *value);
 

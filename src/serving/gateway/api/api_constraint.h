@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Fields that constrain an answer's text: OpenAI's, vLLM's, SGLang's and llama.cpp's. Each becomes
- * a form (serving/grammar/form.h), written as JSON without spaces, with a schema's members in their
+ * a form (serving/grammar/rules/form.h), written as JSON without spaces, with a schema's members in their
  * order. Schemas, patterns and grammars are checked when the form is compiled, not here. Several
  * fields are accepted if they mean the same. If they differ, the error names both.
  */

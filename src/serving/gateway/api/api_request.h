@@ -30,8 +30,9 @@ struct api_prompt { /* text, or token ids */
 
 /* The constraint of the answer's text. */
 struct api_constraint {
-    struct bytes form; /* a FORM as JSON (serving/grammar/form.h); empty: the answer is free */
-    struct bytes at;   /* the added token after which it applies; empty: from the content's start */
+    struct bytes
+        form;        /* a FORM as JSON (serving/grammar/rules/form.h); empty: the answer is free */
+    struct bytes at; /* the added token after which it applies; empty: from the content's start */
     const char *field; /* the field it came from, a literal, for errors: "response_format" */
 };
 

@@ -1,0 +1,513 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "serving/grammar/automata/automaton_draft.h"
+
+#include "base/check.h"
+
+#define GROWN_BYTES_MIN ((size_t)4096)
+#define NONE UINT32_MAX
+
+void *automaton_draft_grow(struct automaton_work *work, const void *old, size_t count,
+                           size_t item_bytes) {
+    void *grown = arena_take(work->scratch, 2 * count * item_bytes);
+    if (grown && old) memcpy(grown, old, count * item_bytes);
+    return grown;
+}
+
+/* ---- sequences ---- */
+
+enum status automaton_draft_sequences_open(struct sequences *sequences,
+                                           struct automaton_work *work) {
+    *sequences = (struct sequences){.work = work, .capacity = 512, .word_capacity = 2048};
+    sequences->words = arena_take(work->scratch, sequences->word_capacity * sizeof(uint32_t));
+    sequences->starts =
+        arena_take_zeroed(work->scratch, (sequences->capacity + 1) * sizeof(size_t));
+    sequences->table =
+        arena_take_zeroed(work->scratch, (size_t)sequences->capacity * 2 * sizeof(uint32_t));
+    if (!sequences->words || !sequences->starts || !sequences->table) return STATUS_NO_MEMORY;
+    return STATUS_OK;
+}
+
+static uint64_t hash_words(const uint32_t *words, size_t count) {
+    uint64_t hash = count + 0x9E3779B97F4A7C15u;
+    for (size_t i = 0; i < count; i++) {
+        hash = (hash ^ words[i]) * 0xD6E8FEB86659FD93u;
+        hash ^= hash >> 32;
+    }
+    return hash;
+}
+
+static uint32_t *find_slot(const struct sequences *sequences, const uint32_t *words, size_t count) {
+    uint32_t mask = sequences->capacity * 2 - 1;
+    uint32_t at = (uint32_t)hash_words(words, count) & mask;
+    for (;; at = (at + 1) & mask) {
+        uint32_t *slot = &sequences->table[at];
+        if (!*slot) return slot;
+        size_t held = 0;
+        const uint32_t *there = sequences_at(sequences, *slot - 1, &held);
+        if (held == count && (!count || !memcmp(there, words, count * sizeof *words))) return slot;
+    }
+}
+
+static enum status automaton_draft_widen(struct sequences *sequences) {
+    struct automaton_work *work = sequences->work;
+    size_t *starts =
+        arena_take(work->scratch, ((size_t)sequences->capacity * 2 + 1) * sizeof *starts);
+    uint32_t *table =
+        arena_take_zeroed(work->scratch, (size_t)sequences->capacity * 4 * sizeof *table);
+    if (!starts || !table) return STATUS_NO_MEMORY;
+    memcpy(starts, sequences->starts, (sequences->count + 1) * sizeof *starts);
+    sequences->starts = starts;
+    sequences->table = table;
+    sequences->capacity *= 2;
+    for (uint32_t i = 0; i < sequences->count; i++) {
+        size_t count = 0;
+        const uint32_t *words = sequences_at(sequences, i, &count);
+        *find_slot(sequences, words, count) = i + 1;
+    }
+    return STATUS_OK;
+}
+
+enum status automaton_draft_sequences_intern(struct sequences *sequences, const uint32_t *words,
+                                             size_t count, uint32_t *number_out) {
+    if (!automaton_spend(sequences->work, 1 + count)) return STATUS_TOO_LARGE;
+    uint32_t *slot = find_slot(sequences, words, count);
+    if (*slot) {
+        *number_out = *slot - 1;
+        return STATUS_OK;
+    }
+    if (sequences->count >= sequences->work->states_max) return STATUS_TOO_LARGE;
+    if (sequences->count == sequences->capacity) {
+        enum status status = automaton_draft_widen(sequences);
+        if (status) return status;
+        slot = find_slot(sequences, words, count);
+    }
+    while (sequences->word_capacity - sequences->word_count < count) {
+        sequences->words = automaton_draft_grow(sequences->work, sequences->words,
+                                                sequences->word_capacity, sizeof(uint32_t));
+        if (!sequences->words) return STATUS_NO_MEMORY;
+        sequences->word_capacity *= 2;
+    }
+    if (count) memcpy(sequences->words + sequences->word_count, words, count * sizeof *words);
+    sequences->word_count += count;
+    *slot = ++sequences->count;
+    sequences->starts[sequences->count] = sequences->word_count;
+    *number_out = sequences->count - 1;
+    return STATUS_OK;
+}
+
+/* ---- drafts ---- */
+
+enum status automaton_draft_open(struct automaton_draft *draft, struct automaton_work *work,
+                                 const uint8_t *classes, uint32_t class_count) {
+    *draft = (struct automaton_draft){.work = work, .class_count = class_count};
+    memcpy(draft->classes, classes, sizeof draft->classes);
+    draft->capacity = (uint32_t)(GROWN_BYTES_MIN / sizeof(uint32_t) / class_count + 8);
+    draft->next =
+        arena_take(work->scratch, (size_t)draft->capacity * class_count * sizeof(uint32_t));
+    draft->labels = arena_take(work->scratch, draft->capacity * sizeof(uint32_t));
+    if (!draft->next || !draft->labels) return STATUS_NO_MEMORY;
+    uint32_t dead = 0;
+    return automaton_draft_add(draft, &dead);
+}
+
+enum status automaton_draft_add(struct automaton_draft *draft, uint32_t *state_out) {
+    struct automaton_work *work = draft->work;
+    /* One more than states_max: the dead state costs nothing. */
+    if (draft->state_count > work->states_max || !automaton_spend(work, draft->class_count))
+        return STATUS_TOO_LARGE;
+    if (draft->state_count == draft->capacity) {
+        draft->next = automaton_draft_grow(work, draft->next, draft->capacity,
+                                           draft->class_count * sizeof(uint32_t));
+        draft->labels =
+            automaton_draft_grow(work, draft->labels, draft->capacity, sizeof(uint32_t));
+        if (!draft->next || !draft->labels) return STATUS_NO_MEMORY;
+        draft->capacity *= 2;
+    }
+    uint32_t state = draft->state_count++;
+    memset(automaton_draft_row(draft, state), 0, draft->class_count * sizeof(uint32_t));
+    draft->labels[state] = 0;
+    *state_out = state;
+    return STATUS_OK;
+}
+
+/* Merges classes that lead to the same state from everywhere. The first of each stays where it is
+ * in a row, `kept` [class_count] lists them. */
+static uint32_t merge_classes(struct automaton_draft *draft, uint8_t *kept) {
+    uint64_t hashes[256] = {0};
+    uint8_t merged[256];
+    uint32_t k = draft->class_count, count = 0;
+    for (uint32_t s = 0; s < draft->state_count; s++) {
+        const uint32_t *row = automaton_draft_row(draft, s);
+        for (uint32_t c = 0; c < k; c++)
+            hashes[c] = (hashes[c] ^ row[c]) * 0xD6E8FEB86659FD93u + (hashes[c] >> 29);
+    }
+    for (uint32_t c = 0; c < k; c++) {
+        uint32_t other = 0;
+        for (; other < count; other++) {
+            if (hashes[kept[other]] != hashes[c]) continue;
+            uint32_t s = 0;
+            const uint32_t *next = draft->next;
+            while (s < draft->state_count &&
+                   next[(size_t)s * k + c] == next[(size_t)s * k + kept[other]])
+                s++;
+            if (s == draft->state_count) break;
+        }
+        if (other == count) kept[count++] = (uint8_t)c;
+        merged[c] = (uint8_t)other;
+    }
+    for (int byte = 0; byte < 256; byte++)
+        draft->classes[byte] = merged[draft->classes[byte]];
+    return count;
+}
+
+/* ---- live states and their transitions ---- */
+
+struct transitions {
+    uint32_t count;
+    uint32_t *tails, *heads; /* [count] */
+    uint8_t *classes;        /* [count] into `kept` */
+};
+
+struct minimiser {
+    struct automaton_draft *draft;
+    struct arena *scratch;
+    uint8_t kept[256];
+    uint32_t class_count;
+    uint32_t state_count;
+    uint32_t *numbers; /* [draft's states] NONE: not live */
+    uint32_t *states;  /* [state_count] of the draft */
+    struct transitions steps;
+    uint32_t *first_in, *in; /* [state_count + 1], [steps.count]: transitions by their head */
+};
+
+static uint32_t *automaton_draft_take_words(struct arena *scratch, size_t count) {
+    return arena_take(scratch, count * sizeof(uint32_t));
+}
+
+/* All transitions of states that the start leads to. numbers[s] != NONE marks those. */
+static enum status reach_forward(struct minimiser *m) {
+    struct automaton_draft *draft = m->draft;
+    size_t room = (size_t)draft->state_count * m->class_count, count = 0;
+    uint32_t *queue = automaton_draft_take_words(m->scratch, draft->state_count), queued = 0;
+    m->numbers = automaton_draft_take_words(m->scratch, draft->state_count);
+    if (!queue || !m->numbers) return STATUS_NO_MEMORY;
+    if (!automaton_spend(draft->work, 2 * room)) return STATUS_TOO_LARGE;
+    for (size_t i = 0, all = (size_t)draft->state_count * draft->class_count; i < all; i++)
+        count += draft->next[i] != 0;
+    m->steps.tails = automaton_draft_take_words(m->scratch, count);
+    m->steps.heads = automaton_draft_take_words(m->scratch, count);
+    m->steps.classes = arena_take(m->scratch, count);
+    if (!m->steps.tails || !m->steps.heads || !m->steps.classes) return STATUS_NO_MEMORY;
+    memset(m->numbers, 0xFF, draft->state_count * sizeof(uint32_t));
+    if (draft->start) {
+        queue[queued++] = draft->start;
+        m->numbers[draft->start] = 0;
+    }
+    for (uint32_t i = 0; i < queued; i++) {
+        const uint32_t *row = automaton_draft_row(draft, queue[i]);
+        for (uint32_t c = 0; c < m->class_count; c++) {
+            uint32_t head = row[m->kept[c]];
+            if (!head) continue;
+            m->steps.tails[m->steps.count] = queue[i];
+            m->steps.heads[m->steps.count] = head;
+            m->steps.classes[m->steps.count++] = (uint8_t)c;
+            if (m->numbers[head] != NONE) continue;
+            m->numbers[head] = 0;
+            queue[queued++] = head;
+        }
+    }
+    m->states = queue;
+    m->state_count = queued;
+    return STATUS_OK;
+}
+
+/* Indexes transitions by their head; heads are below `state_count`. */
+static enum status index_heads(struct minimiser *m, uint32_t state_count) {
+    m->first_in = arena_take_zeroed(m->scratch, ((size_t)state_count + 2) * sizeof(uint32_t));
+    m->in = automaton_draft_take_words(m->scratch, m->steps.count);
+    if (!m->first_in || !m->in) return STATUS_NO_MEMORY;
+    for (uint32_t t = 0; t < m->steps.count; t++)
+        m->first_in[m->steps.heads[t] + 2]++;
+    for (uint32_t s = 0; s < state_count; s++)
+        m->first_in[s + 2] += m->first_in[s + 1];
+    for (uint32_t t = 0; t < m->steps.count; t++)
+        m->in[m->first_in[m->steps.heads[t] + 1]++] = t;
+    return STATUS_OK;
+}
+
+/* Keeps states that lead to an accepting one, and numbers them and their transitions anew. */
+static enum status keep_live(struct minimiser *m) {
+    struct automaton_draft *draft = m->draft;
+    enum status status = index_heads(m, draft->state_count);
+    if (status) return status;
+    uint32_t *queue = automaton_draft_take_words(m->scratch, draft->state_count), queued = 0,
+             kept = 0;
+    if (!queue) return STATUS_NO_MEMORY;
+    for (uint32_t i = 0; i < m->state_count; i++) {
+        uint32_t s = m->states[i];
+        m->numbers[s] = draft->labels[s] ? 1 : NONE;
+        if (draft->labels[s]) queue[queued++] = s;
+    }
+    for (uint32_t i = 0; i < queued; i++)
+        for (uint32_t j = m->first_in[queue[i]]; j < m->first_in[queue[i] + 1]; j++) {
+            uint32_t tail = m->steps.tails[m->in[j]];
+            if (m->numbers[tail] != NONE) continue;
+            m->numbers[tail] = 1;
+            queue[queued++] = tail;
+        }
+    for (uint32_t i = 0; i < queued; i++)
+        m->numbers[queue[i]] = i;
+    m->states = queue;
+    m->state_count = queued;
+    for (uint32_t t = 0; t < m->steps.count; t++) {
+        uint32_t head = m->numbers[m->steps.heads[t]], tail = m->numbers[m->steps.tails[t]];
+        if (head == NONE || tail == NONE) continue;
+        m->steps.tails[kept] = tail;
+        m->steps.heads[kept] = head;
+        m->steps.classes[kept++] = m->steps.classes[t];
+    }
+    m->steps.count = kept;
+    return index_heads(m, m->state_count);
+}
+
+/* ---- making equal states one: A. Valmari, "Fast brief practical DFA minimization" (2012) ---- */
+
+/* A partition of the numbers below `count` into sets, which marks and splits them. */
+struct partition {
+    uint32_t set_count, count;
+    uint32_t *elements, *places, *sets; /* [count] */
+    uint32_t *firsts, *ends, *marked;   /* [count] of a set, in elements */
+    uint32_t *touched, touched_count;
+};
+
+static enum status partition_open(struct partition *partition, struct arena *scratch,
+                                  uint32_t count) {
+    *partition = (struct partition){.count = count, .set_count = count > 0};
+    uint32_t *words = automaton_draft_take_words(scratch, 7 * (size_t)count + 7);
+    if (!words) return STATUS_NO_MEMORY;
+    uint32_t **const parts[] = {&partition->elements, &partition->places, &partition->sets,
+                                &partition->firsts,   &partition->ends,   &partition->marked,
+                                &partition->touched};
+    for (size_t i = 0; i < ARRAY_COUNT(parts); i++)
+        *parts[i] = words + i * ((size_t)count + 1);
+    for (uint32_t i = 0; i < count; i++) {
+        partition->elements[i] = partition->places[i] = i;
+        partition->sets[i] = 0;
+    }
+    partition->firsts[0] = partition->marked[0] = 0;
+    partition->ends[0] = count;
+    return STATUS_OK;
+}
+
+static void partition_mark(struct partition *partition, uint32_t element) {
+    uint32_t set = partition->sets[element], from = partition->places[element];
+    uint32_t to = partition->firsts[set] + partition->marked[set];
+    if (from < to) return;
+    partition->elements[from] = partition->elements[to];
+    partition->places[partition->elements[from]] = from;
+    partition->elements[to] = element;
+    partition->places[element] = to;
+    if (!partition->marked[set]++) partition->touched[partition->touched_count++] = set;
+}
+
+/* Marked and unmarked parts of a set become two; the new one is the smaller. */
+static void partition_split(struct partition *partition) {
+    while (partition->touched_count) {
+        uint32_t set = partition->touched[--partition->touched_count];
+        uint32_t border = partition->firsts[set] + partition->marked[set];
+        uint32_t added = partition->set_count;
+        uint32_t marked = partition->marked[set];
+        partition->marked[set] = 0;
+        if (border == partition->ends[set]) continue;
+        if (marked <= partition->ends[set] - border) {
+            partition->firsts[added] = partition->firsts[set];
+            partition->ends[added] = partition->firsts[set] = border;
+        } else {
+            partition->ends[added] = partition->ends[set];
+            partition->firsts[added] = partition->ends[set] = border;
+        }
+        for (uint32_t i = partition->firsts[added]; i < partition->ends[added]; i++)
+            partition->sets[partition->elements[i]] = added;
+        partition->marked[added] = 0;
+        partition->set_count++;
+    }
+}
+
+/* One set for each key: keys [count] are below key_count. */
+static enum status partition_by(struct partition *partition, struct arena *scratch,
+                                const uint32_t *keys, uint32_t key_count) {
+    uint32_t *at = arena_take_zeroed(scratch, ((size_t)key_count + 1) * sizeof *at);
+    if (!at) return STATUS_NO_MEMORY;
+    for (uint32_t i = 0; i < partition->count; i++)
+        at[keys[i] + 1]++;
+    partition->set_count = 0;
+    for (uint32_t key = 0; key < key_count; key++) {
+        uint32_t first = at[key], end = at[key] + at[key + 1];
+        at[key + 1] = end;
+        if (first == end) continue;
+        partition->firsts[partition->set_count] = first;
+        partition->ends[partition->set_count] = end;
+        partition->marked[partition->set_count++] = 0;
+    }
+    for (uint32_t i = 0; i < partition->count; i++) {
+        uint32_t place = at[keys[i]]++;
+        partition->elements[place] = i;
+        partition->places[i] = place;
+    }
+    for (uint32_t set = 0; set < partition->set_count; set++)
+        for (uint32_t i = partition->firsts[set]; i < partition->ends[set]; i++)
+            partition->sets[partition->elements[i]] = set;
+    return STATUS_OK;
+}
+
+static enum status open_partitions(struct minimiser *m, struct partition *blocks,
+                                   struct partition *cords) {
+    struct sequences labels;
+    uint32_t count = m->steps.count > m->state_count ? m->steps.count : m->state_count;
+    uint32_t *keys = automaton_draft_take_words(m->scratch, count);
+    enum status status = keys ? STATUS_OK : STATUS_NO_MEMORY;
+    if (!status) status = automaton_draft_sequences_open(&labels, m->draft->work);
+    for (uint32_t i = 0; !status && i < m->state_count; i++)
+        status =
+            automaton_draft_sequences_intern(&labels, &m->draft->labels[m->states[i]], 1, &keys[i]);
+    if (!status) status = partition_open(blocks, m->scratch, m->state_count);
+    if (!status) status = partition_by(blocks, m->scratch, keys, labels.count);
+    if (!status) status = partition_open(cords, m->scratch, m->steps.count);
+    if (status) return status;
+    for (uint32_t t = 0; t < m->steps.count; t++)
+        keys[t] = m->steps.classes[t];
+    return partition_by(cords, m->scratch, keys, m->class_count);
+}
+
+static enum status automaton_draft_refine(struct minimiser *m, struct partition *blocks) {
+    struct partition cords;
+    enum status status = open_partitions(m, blocks, &cords);
+    if (status) return status;
+    for (uint32_t block = 1, cord = 0; cord < cords.set_count; cord++) {
+        if (!automaton_spend(m->draft->work, cords.ends[cord] - cords.firsts[cord]))
+            return STATUS_TOO_LARGE;
+        for (uint32_t i = cords.firsts[cord]; i < cords.ends[cord]; i++)
+            partition_mark(blocks, m->steps.tails[cords.elements[i]]);
+        partition_split(blocks);
+        for (; block < blocks->set_count; block++) {
+            for (uint32_t i = blocks->firsts[block]; i < blocks->ends[block]; i++) {
+                uint32_t state = blocks->elements[i];
+                for (uint32_t j = m->first_in[state]; j < m->first_in[state + 1]; j++)
+                    partition_mark(&cords, m->in[j]);
+            }
+            partition_split(&cords);
+        }
+    }
+    return STATUS_OK;
+}
+
+/* ---- the automaton ---- */
+
+static uint64_t add_or_most(uint64_t a, uint64_t b) {
+    return a > UINT64_MAX - b ? UINT64_MAX : a + b;
+}
+
+/* The states from which there is an end of texts, each behind all that it leads to: *queue_out. */
+static enum status find_finite(struct minimiser *m, const struct automaton *automaton,
+                               uint32_t **queue_out, uint32_t *queued_out) {
+    uint32_t n = automaton->state_count, k = automaton->class_count, queued = 0;
+    uint32_t *leaving = arena_take_zeroed(m->scratch, n * sizeof *leaving);
+    uint32_t *queue = automaton_draft_take_words(m->scratch, n);
+    if (!leaving || !queue) return STATUS_NO_MEMORY;
+    for (size_t i = k; i < (size_t)n * k; i++)
+        leaving[i / k] += automaton->next[i] != 0;
+    for (uint32_t s = 1; s < n; s++)
+        if (leaving[s] == 0) queue[queued++] = s;
+    *queue_out = queue;
+    *queued_out = queued;
+    if (queued == 0) return STATUS_OK;
+    uint32_t *first = arena_take_zeroed(m->scratch, ((size_t)n + 2) * sizeof *first);
+    uint32_t *in = automaton_draft_take_words(m->scratch, (size_t)n * k);
+    if (!first || !in) return STATUS_NO_MEMORY;
+    for (size_t i = k; i < (size_t)n * k; i++)
+        first[automaton->next[i] + 2] += automaton->next[i] != 0;
+    for (uint32_t s = 0; s < n; s++)
+        first[s + 2] += first[s + 1];
+    for (size_t i = k; i < (size_t)n * k; i++)
+        if (automaton->next[i]) in[first[automaton->next[i] + 1]++] = (uint32_t)(i / k);
+    for (uint32_t i = 0; i < queued; i++)
+        for (uint32_t j = first[queue[i]]; j < first[queue[i] + 1]; j++)
+            if (--leaving[in[j]] == 0) queue[queued++] = in[j];
+    *queued_out = queued;
+    return STATUS_OK;
+}
+
+/* How many members each state leads to; NULL where there is no end of them from any. */
+static enum status count_members(struct minimiser *m, const struct automaton *automaton,
+                                 const uint64_t **out) {
+    uint32_t n = automaton->state_count, k = automaton->class_count, queued;
+    uint32_t weights[256] = {0}, *queue;
+    *out = NULL;
+    enum status status = find_finite(m, automaton, &queue, &queued);
+    if (status || (queued == 0 && n > 1)) return status;
+    uint64_t *counts = arena_take(m->draft->work->arena, n * sizeof *counts);
+    if (!counts) return STATUS_NO_MEMORY;
+    memset(counts, 0xFF, n * sizeof *counts);
+    counts[0] = 0;
+    for (int byte = 0; byte < 256; byte++)
+        weights[automaton->classes[byte]]++;
+    for (uint32_t i = 0; i < queued; i++) {
+        uint64_t count = automaton->labels[queue[i]] != 0;
+        for (uint32_t c = 0; c < k; c++) {
+            uint64_t each = counts[automaton->next[(size_t)queue[i] * k + c]];
+            bool fits = !weights[c] || each <= UINT64_MAX / weights[c];
+            count = add_or_most(count, fits ? each * weights[c] : UINT64_MAX);
+        }
+        counts[queue[i]] = count;
+    }
+    *out = counts;
+    return STATUS_OK;
+}
+
+static enum status emit(struct minimiser *m, const struct partition *blocks,
+                        const struct automaton **out) {
+    struct automaton_draft *draft = m->draft;
+    struct arena *arena = draft->work->arena;
+    uint32_t n = blocks->set_count + 1;
+    struct automaton_draft small = {
+        .work = draft->work, .class_count = m->class_count, .state_count = n};
+    struct automaton *automaton = arena_take_zeroed(arena, sizeof *automaton);
+    uint32_t *labels = arena_take_zeroed(arena, n * sizeof *labels);
+    small.next = arena_take_zeroed(m->scratch, (size_t)n * m->class_count * sizeof *small.next);
+    if (!automaton || !labels || !small.next) return STATUS_NO_MEMORY;
+    memcpy(small.classes, draft->classes, sizeof small.classes);
+    for (uint32_t t = 0; t < m->steps.count; t++)
+        automaton_draft_row(&small, blocks->sets[m->steps.tails[t]] + 1)[m->steps.classes[t]] =
+            blocks->sets[m->steps.heads[t]] + 1;
+    for (uint32_t set = 0; set < blocks->set_count; set++)
+        labels[set + 1] = draft->labels[m->states[blocks->elements[blocks->firsts[set]]]];
+    uint8_t kept[256];
+    uint32_t k = merge_classes(&small, kept);
+    uint32_t *next = arena_take(arena, (size_t)n * k * sizeof *next);
+    if (!next) return STATUS_NO_MEMORY;
+    for (uint32_t s = 0; s < n; s++)
+        for (uint32_t c = 0; c < k; c++)
+            next[(size_t)s * k + c] = automaton_draft_row(&small, s)[kept[c]];
+    bool empty = !draft->start || m->numbers[draft->start] == NONE;
+    automaton->state_count = n;
+    automaton->start = empty ? 0 : blocks->sets[m->numbers[draft->start]] + 1;
+    automaton->class_count = k;
+    memcpy(automaton->classes, small.classes, sizeof automaton->classes);
+    automaton->next = next;
+    automaton->labels = labels;
+    *out = automaton;
+    return count_members(m, automaton, &automaton->member_counts);
+}
+
+enum status automaton_draft_finish(struct automaton_draft *draft, const struct automaton **out) {
+    struct minimiser m = {.draft = draft, .scratch = draft->work->scratch};
+    struct partition blocks;
+    if (!automaton_spend(draft->work, (uint64_t)draft->state_count * draft->class_count))
+        return STATUS_TOO_LARGE;
+    m.class_count = merge_classes(draft, m.kept);
+    enum status status = reach_forward(&m);
+    if (!status) status = keep_live(&m);
+    if (!status) status = automaton_draft_refine(&m, &blocks);
+    if (!status) status = emit(&m, &blocks, out);
+    return status;
+}

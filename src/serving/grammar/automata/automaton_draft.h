@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Automata in the making. A draft is a table that grows: states are added, their steps and labels
+ * written, and automaton_draft_finish makes the smallest automaton of the same texts and labels of
+ * it: states without use are cut away, equal ones made one, bytes that do the same everywhere share
+ * a class. Everything a draft needs on the way lies in the work's scratch.
+ *
+ * Sequences give numbers to runs of words, the same number to equal ones: what a state of a product
+ * or of a subset construction stands for.
+ */
+#ifndef SERVING_GRAMMAR_AUTOMATA_AUTOMATON_DRAFT_H
+#define SERVING_GRAMMAR_AUTOMATA_AUTOMATON_DRAFT_H
+
+#include "serving/grammar/automata/automaton.h"
+
+/* Public functions of this directory may clear the scratch arena; the functions here never do. */
+static inline bool automaton_spend(struct automaton_work *work, uint64_t steps) {
+    bool enough = steps <= work->steps_left;
+    work->steps_left = enough ? work->steps_left - steps : 0;
+    return enough;
+}
+
+struct automaton_draft {
+    struct automaton_work *work;
+    uint32_t class_count;
+    uint8_t classes[256];
+    uint32_t start;
+    uint32_t state_count, capacity; /* state 0 is dead */
+    uint32_t *next;                 /* [capacity][class_count] */
+    uint32_t *labels;               /* [capacity] */
+};
+
+/* `classes` [256] are copied; the state 0 is there at once. */
+enum status automaton_draft_open(struct automaton_draft *draft, struct automaton_work *work,
+                                 const uint8_t *classes, uint32_t class_count) MUST_USE;
+/* A new state, which leads nowhere and accepts nothing. May move `next` and `labels`. */
+enum status automaton_draft_add(struct automaton_draft *draft, uint32_t *state_out) MUST_USE;
+enum status automaton_draft_finish(struct automaton_draft *draft,
+                                   const struct automaton **out) MUST_USE;
+
+/* automaton_without, but the scratch is kept. */
+enum status automaton_product_without(struct automaton_work *work, const struct automaton *a,
+                                      const struct automaton *b,
+                                      const struct automaton **out) MUST_USE;
+
+static inline uint32_t *automaton_draft_row(struct automaton_draft *draft, uint32_t state) {
+    return draft->next + (size_t)state * draft->class_count;
+}
+
+/* `old` [count], or NULL, in memory of the scratch with room for twice as much. NULL: there is none. */
+void *automaton_draft_grow(struct automaton_work *work, const void *old, size_t count,
+                           size_t item_bytes);
+
+struct sequences {
+    struct automaton_work *work;
+    uint32_t *words;
+    size_t word_count, word_capacity;
+    size_t *starts; /* [count + 1] in words */
+    uint32_t count, capacity;
+    uint32_t *table; /* [capacity * 2] number + 1; 0: free */
+};
+
+enum status automaton_draft_sequences_open(struct sequences *sequences,
+                                           struct automaton_work *work) MUST_USE;
+/* The number of the sequence; a new one is sequences->count - 1. */
+enum status automaton_draft_sequences_intern(struct sequences *sequences, const uint32_t *words,
+                                             size_t count, uint32_t *number_out) MUST_USE;
+
+static inline const uint32_t *sequences_at(const struct sequences *sequences, uint32_t number,
+                                           size_t *count_out) {
+    *count_out = sequences->starts[number + 1] - sequences->starts[number];
+    return sequences->words + sequences->starts[number];
+}
+
+#endif

@@ -1,0 +1,219 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Automata of automata: several are followed side by side, and a state of the product stands for a
+ * state of each. What of them decides whether a text may go on is the kind of the product.
+ */
+#include "base/check.h"
+#include "serving/grammar/automata/automaton_draft.h"
+
+#define LANGUAGES_MAX 64
+
+enum product_kind { PRODUCT_AND, PRODUCT_WITHOUT, PRODUCT_OR, PRODUCT_SETS };
+
+struct automaton_product {
+    struct automaton_work *work;
+    enum product_kind kind;
+    const struct automaton *const *languages;
+    size_t count;
+    uint8_t steps[256][LANGUAGES_MAX]; /* of a class of the product: the languages' classes */
+    struct sequences tuples;           /* number + 1 is the draft's state; number 0: all dead */
+    struct sequences sets;
+    struct automaton_draft draft;
+};
+
+/* Bytes that are of one class in each language are of one class. */
+static uint32_t join_classes(struct automaton_product *product, uint8_t *classes) {
+    uint32_t class_count = 0;
+    for (int byte = 0; byte < 256; byte++) {
+        uint8_t *step = product->steps[class_count];
+        for (size_t i = 0; i < product->count; i++)
+            step[i] = product->languages[i]->classes[byte];
+        uint32_t class = 0;
+        while (class < class_count && memcmp(product->steps[class], step, product->count) != 0)
+            class ++;
+        class_count += class == class_count;
+        classes[byte] = (uint8_t) class;
+    }
+    return class_count;
+}
+
+static bool is_dead(const struct automaton_product *product, const uint32_t *tuple) {
+    if (product->kind == PRODUCT_WITHOUT) return !tuple[0];
+    bool any = false, all = true;
+    for (size_t i = 0; i < product->count; i++) {
+        any |= tuple[i] != 0;
+        all &= tuple[i] != 0;
+    }
+    return product->kind == PRODUCT_AND ? !all : !any;
+}
+
+static enum status label_of(struct automaton_product *product, const uint32_t *tuple,
+                            uint32_t *out) {
+    const struct automaton *const *languages = product->languages;
+    if (product->kind == PRODUCT_SETS) {
+        uint64_t set = 0;
+        for (size_t i = 0; i < product->count; i++)
+            if (languages[i]->labels[tuple[i]]) set |= (uint64_t)1 << i;
+        *out = 0;
+        if (!set) return STATUS_OK;
+        const uint32_t words[2] = {(uint32_t)set, (uint32_t)(set >> 32)};
+        enum status status = automaton_draft_sequences_intern(&product->sets, words, 2, out);
+        ++*out;
+        return status;
+    }
+    uint32_t a = languages[0]->labels[tuple[0]], b = languages[1]->labels[tuple[1]];
+    switch (product->kind) {
+    case PRODUCT_AND:
+        *out = b ? a : 0;
+        break;
+    case PRODUCT_WITHOUT:
+        *out = b ? 0 : a;
+        break;
+    default:
+        *out = a ? a : b;
+        break;
+    }
+    return STATUS_OK;
+}
+
+/* The state of a tuple; a new one is added to the draft. */
+static enum status automaton_product_state_of(struct automaton_product *product,
+                                              const uint32_t *tuple, uint32_t *out) {
+    *out = 0;
+    if (is_dead(product, tuple)) return STATUS_OK;
+    uint32_t number = 0, label = 0;
+    enum status status =
+        automaton_draft_sequences_intern(&product->tuples, tuple, product->count, &number);
+    if (!status && number + 1 == product->draft.state_count) {
+        status = automaton_draft_add(&product->draft, out);
+        if (!status) status = label_of(product, tuple, &label);
+        if (!status) product->draft.labels[*out] = label;
+    }
+    *out = number + 1;
+    return status;
+}
+
+static enum status automaton_product_add_steps(struct automaton_product *product, uint32_t state) {
+    uint32_t from[LANGUAGES_MAX], to[LANGUAGES_MAX], before[LANGUAGES_MAX];
+    size_t count = 0;
+    uint32_t next = 0;
+    const uint32_t *tuple = sequences_at(&product->tuples, state - 1, &count);
+    memcpy(from, tuple, count * sizeof *from);
+    for (uint32_t class = 0; class < product->draft.class_count; class ++) {
+        for (size_t i = 0; i < count; i++) {
+            const struct automaton *language = product->languages[i];
+            to[i] =
+                language->next[(size_t)from[i] * language->class_count + product->steps[class][i]];
+        }
+        if (!automaton_spend(product->work, count)) return STATUS_TOO_LARGE;
+        if (class == 0 || memcmp(to, before, count * sizeof *to) != 0) {
+            enum status status = automaton_product_state_of(product, to, &next);
+            if (status) return status;
+            memcpy(before, to, count * sizeof *to);
+        }
+        automaton_draft_row(&product->draft, state)[class] = next;
+    }
+    return STATUS_OK;
+}
+
+static enum status automaton_product_make(struct automaton_product *product,
+                                          const struct automaton **out) {
+    struct automaton_work *work = product->work;
+    uint32_t start[LANGUAGES_MAX] = {0};
+    uint8_t classes[256];
+    check(product->count <= LANGUAGES_MAX);
+    uint32_t class_count = join_classes(product, classes);
+    enum status status = automaton_draft_sequences_open(&product->tuples, work);
+    if (!status) status = automaton_draft_sequences_open(&product->sets, work);
+    if (!status) status = automaton_draft_open(&product->draft, work, classes, class_count);
+    for (size_t i = 0; i < product->count; i++)
+        start[i] = product->languages[i]->start;
+    if (!status) status = automaton_product_state_of(product, start, &product->draft.start);
+    for (uint32_t state = 1; !status && state < product->draft.state_count; state++)
+        status = automaton_product_add_steps(product, state);
+    return status ? status : automaton_draft_finish(&product->draft, out);
+}
+
+static enum status automaton_product_combine(struct automaton_work *work, enum product_kind kind,
+                                             const struct automaton *a, const struct automaton *b,
+                                             const struct automaton **out) {
+    const struct automaton *const languages[] = {a, b};
+    struct automaton_product *product = arena_take(work->scratch, sizeof *product);
+    if (!product) return STATUS_NO_MEMORY;
+    product->work = work;
+    product->kind = kind;
+    product->languages = languages;
+    product->count = 2;
+    return automaton_product_make(product, out);
+}
+
+enum status automaton_and(struct automaton_work *work, const struct automaton *a,
+                          const struct automaton *b, const struct automaton **out) {
+    enum status status = automaton_product_combine(work, PRODUCT_AND, a, b, out);
+    arena_clear(work->scratch);
+    return status;
+}
+
+enum status automaton_product_without(struct automaton_work *work, const struct automaton *a,
+                                      const struct automaton *b, const struct automaton **out) {
+    return automaton_product_combine(work, PRODUCT_WITHOUT, a, b, out);
+}
+
+enum status automaton_without(struct automaton_work *work, const struct automaton *a,
+                              const struct automaton *b, const struct automaton **out) {
+    enum status status = automaton_product_combine(work, PRODUCT_WITHOUT, a, b, out);
+    arena_clear(work->scratch);
+    return status;
+}
+
+enum status automaton_or(struct automaton_work *work, const struct automaton *a,
+                         const struct automaton *b, const struct automaton **out) {
+    enum status status = automaton_product_combine(work, PRODUCT_OR, a, b, out);
+    arena_clear(work->scratch);
+    return status;
+}
+
+enum status automaton_join(struct automaton_work *work, const struct automaton *const *languages,
+                           size_t count, const struct automaton **out, const uint64_t **sets_out,
+                           uint32_t *set_count_out) {
+    struct automaton_product *product = arena_take(work->scratch, sizeof *product);
+    if (!product) return STATUS_NO_MEMORY;
+    product->work = work;
+    product->kind = PRODUCT_SETS;
+    product->languages = languages;
+    product->count = count;
+    enum status status = automaton_product_make(product, out);
+    uint64_t *sets = NULL;
+    if (!status) {
+        sets = arena_take(work->arena, (product->sets.count + 1) * sizeof *sets);
+        if (!sets) status = STATUS_NO_MEMORY;
+    }
+    for (uint32_t i = 0; !status && i < product->sets.count; i++) {
+        size_t words = 0;
+        const uint32_t *set = sequences_at(&product->sets, i, &words);
+        sets[i] = set[0] | (uint64_t)set[1] << 32;
+    }
+    if (!status) {
+        *sets_out = sets;
+        *set_count_out = product->sets.count;
+    }
+    arena_clear(work->scratch);
+    return status;
+}
+
+enum status automaton_relabel(struct automaton_work *work, const struct automaton *a,
+                              const uint32_t *new_labels, const struct automaton **out) {
+    struct automaton_draft draft;
+    enum status status = automaton_draft_open(&draft, work, a->classes, a->class_count);
+    for (uint32_t state = 1; !status && state < a->state_count; state++) {
+        uint32_t added = 0;
+        status = automaton_draft_add(&draft, &added);
+        if (status) break;
+        memcpy(automaton_draft_row(&draft, added), a->next + (size_t)state * a->class_count,
+               a->class_count * sizeof *a->next);
+        draft.labels[added] = a->labels[state] ? new_labels[a->labels[state] - 1] : 0;
+    }
+    draft.start = a->start;
+    if (!status) status = automaton_draft_finish(&draft, out);
+    arena_clear(work->scratch);
+    return status;
+}

@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * A grammar ready to run: a program with the leaves of its values numbered (what is read without
+ * looking at what lies around it: strings, keys, numbers), and one step of a stack by a byte.
+ *
+ * Blanks between the parts of a JSON text are bounded, so that a model cannot idle: up to
+ * two spaces or tabs, or one or two line ends (\n or \r\n) and then up to 40 spaces or tabs. Before
+ * a value and behind it none is read here: what may stand there is the rules' choice.
+ */
+#ifndef SERVING_GRAMMAR_MATCHER_GRAMMAR_H
+#define SERVING_GRAMMAR_MATCHER_GRAMMAR_H
+
+#include "serving/grammar/matcher/stack_table.h"
+#include "serving/grammar/matcher/string_content.h"
+#include "serving/grammar/matcher/token_trie.h"
+#include "serving/grammar/rules/grammar_program.h"
+
+#define GRAMMAR_THREADS_MAX 512 /* side by side; what comes on top is not followed */
+
+enum stack_where {              /* of arrays and objects */
+                   WHERE_FIRST, /* behind [ or { */
+                   WHERE_NEXT,  /* behind a comma */
+                   WHERE_COLON, /* behind a key */
+                   WHERE_VALUE, /* behind a colon */
+                   WHERE_AFTER  /* behind a value */
+};
+
+enum stack_flag {
+    STACK_TRACKED = 1,    /* strings, keys, numbers: with a hash of what they say */
+    STACK_CLOSES = 1,     /* objects: may end here */
+    STACK_OPEN = 2,       /* objects: a key of no property may come */
+    STACK_ORDERED_OUT = 4 /* objects in order: such a key has come */
+};
+
+struct mask_memory;
+
+struct grammar {
+    const struct grammar_rule *rules;    /* the first is the whole text's */
+    const struct shape_program *program; /* of all values */
+    bool has_tokens;                     /* rules ask for tokens */
+    const struct token_trie *trie;
+    const struct text_leaf *leaves; /* distinct ones */
+    uint32_t leaf_count;
+    const uint32_t *number_leaf, *string_leaf; /* [alternative_count] */
+    const uint32_t *key_leaf;                  /* [object_count] */
+    const uint32_t *listed_leaf;               /* [array_count] */
+    const uint32_t *listed_words;              /* [array_count] words of a set of its labels */
+    const uint64_t **listed_reaches; /* [array_count] [state_count][listed_words] labels */
+    struct mask_memory *masks;
+};
+
+/* Fills the parts of a grammar that depend on the shapes alone. STATUS_NO_MEMORY. */
+enum status grammar_read(struct arena *arena, const struct shape_program *program,
+                         struct grammar *out) MUST_USE;
+
+struct thread_list {
+    uint32_t count;
+    uint32_t frames[GRAMMAR_THREADS_MAX];
+};
+
+/* Adds a frame once; STACK_NONE is none. */
+static inline void grammar_add_thread(struct thread_list *out, uint32_t frame) {
+    if (frame == STACK_NONE || out->count == GRAMMAR_THREADS_MAX) return;
+    for (uint32_t i = 0; i < out->count; i++)
+        if (out->frames[i] == frame) return;
+    out->frames[out->count++] = frame;
+}
+
+/* Adds the frames that the frame `number` becomes by `byte`; none if it may not come. */
+void grammar_step(const struct grammar *grammar, struct stack_table *table, uint32_t number,
+                  uint8_t byte, struct thread_list *out);
+/* Adds what a value of a shape, on top of the frame `below`, becomes by its first byte. */
+void grammar_begin_value(const struct grammar *grammar, struct stack_table *table, uint32_t shape,
+                         uint8_t byte, uint32_t below, struct thread_list *out);
+/* Adds what a finished value of `hash` (where its array tells items apart; else any) leaves. */
+void grammar_end_value(const struct grammar *grammar, struct stack_table *table, uint32_t below,
+                       uint64_t hash, struct thread_list *out);
+/* Adds the effect of a key of the object at frame `number` that has led to `state` of its leaf.
+ */
+void grammar_end_key(const struct grammar *grammar, struct stack_table *table, uint32_t number,
+                     uint32_t state, uint64_t hash, struct thread_list *out);
+/* The frame of a rule that `number` is, or lies above as a number that may end; else STACK_NONE. */
+uint32_t grammar_rule_below(const struct grammar *grammar, const struct stack_table *table,
+                            uint32_t number);
+/* The filter of a key or of a string of a listed array; false: none is needed. */
+bool grammar_filter(const struct grammar *grammar, const struct stack_table *table,
+                    const struct stack_frame *leaf, struct key_filter *out);
+
+#endif

@@ -1,0 +1,219 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "serving/grammar/matcher/rule_step.h"
+
+#define WAITING_MAX 256
+#define VISITS_MAX 2048 /* of one step; what comes on top is not followed */
+#define NO_BYTE (-1)    /* tokens are asked for */
+
+/* Where a text stands without having read more: in a frame's state, at the start of what that calls,
+ * and, where the rule may end, in the state of the frame below. */
+struct rule_point {
+    uint32_t rule, state, below;
+    bool ends; /* the rule may end here; where it has just been called, there is a way around it */
+};
+
+/* Goes through all points of one frame; the latest found comes first, so that each way gets to its
+ * end before many others are opened. */
+struct rule_walk {
+    const struct grammar *grammar;
+    struct stack_table *table;
+    int byte;
+    uint32_t count, visits_left;
+    struct rule_point waiting[WAITING_MAX];
+};
+
+/* ---- frames ---- */
+
+static const struct grammar_rule *rule_at(const struct grammar *grammar, uint32_t rule) {
+    return &grammar->rules[rule];
+}
+
+/* The frame of a rule's state. */
+static uint32_t put(const struct grammar *grammar, struct stack_table *table, uint32_t rule,
+                    uint32_t state, uint32_t below) {
+    if (below && state == rule_at(grammar, rule)->last) return below;
+    struct stack_frame frame = {
+        .below = below, .kind = STACK_RULE, .subject = rule, .state = state};
+    return stack_table_put(table, &frame, NULL);
+}
+
+uint32_t rule_step_begin(const struct grammar *grammar, struct stack_table *table) {
+    return put(grammar, table, 0, rule_at(grammar, 0)->automaton->start, STACK_NONE);
+}
+
+/* ---- points ---- */
+
+static void rule_step_wait(struct rule_walk *walk, struct rule_point point) {
+    if (walk->count < WAITING_MAX) walk->waiting[walk->count++] = point;
+}
+
+static void begin_walk(struct rule_walk *walk, const struct grammar *grammar,
+                       struct stack_table *table, uint32_t number, int byte) {
+    const struct stack_frame *frame = stack_table_at(table, number);
+    walk->grammar = grammar;
+    walk->table = table;
+    walk->byte = byte;
+    walk->count = 0;
+    walk->visits_left = VISITS_MAX;
+    rule_step_wait(walk, (struct rule_point){frame->subject, frame->state, frame->below, true});
+}
+
+static bool rule_step_may_begin(const struct rule_walk *walk, const struct grammar_rule *rule) {
+    return walk->byte == NO_BYTE ? true : byte_set_has(&rule->begins, (uint8_t)walk->byte);
+}
+
+static bool next_point(struct rule_walk *walk, struct rule_point *out) {
+    if (!walk->count || !walk->visits_left) return false;
+    walk->visits_left--;
+    *out = walk->waiting[--walk->count];
+    const struct grammar_rule *rule = rule_at(walk->grammar, out->rule);
+    uint32_t count;
+    const struct rule_edge *edges = rule_edges(rule, out->state, &count);
+    if (out->ends && out->below && rule->automaton->labels[out->state]) {
+        const struct stack_frame *below = stack_table_at(walk->table, out->below);
+        rule_step_wait(walk, (struct rule_point){below->subject, below->state, below->below, true});
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        const struct grammar_rule *called = rule_at(walk->grammar, edges[i].subject);
+        if (edges[i].symbol != RULE_CALL || !rule_step_may_begin(walk, called)) continue;
+        uint32_t behind = put(walk->grammar, walk->table, out->rule, edges[i].to, out->below);
+        if (behind == STACK_NONE) continue;
+        rule_step_wait(
+            walk, (struct rule_point){edges[i].subject, called->automaton->start, behind, false});
+    }
+    return true;
+}
+
+/* ---- bytes ---- */
+
+static void begin_values(const struct grammar *grammar, struct stack_table *table,
+                         const struct rule_point *at, uint8_t byte, struct thread_list *out) {
+    uint32_t count;
+    const struct rule_edge *edges = rule_edges(rule_at(grammar, at->rule), at->state, &count);
+    for (uint32_t i = 0; i < count; i++)
+        if (edges[i].symbol == RULE_VALUE)
+            grammar_begin_value(grammar, table, edges[i].subject, byte,
+                                put(grammar, table, at->rule, edges[i].to, at->below), out);
+}
+
+static void step_points(struct rule_walk *walk, bool leaves, struct thread_list *out) {
+    struct rule_point at;
+    uint8_t byte = (uint8_t)walk->byte;
+    for (; next_point(walk, &at); leaves = false) {
+        const struct automaton *automaton = rule_at(walk->grammar, at.rule)->automaton;
+        uint32_t state = leaves ? 0 : automaton_step(automaton, at.state, byte);
+        if (state)
+            grammar_add_thread(out, put(walk->grammar, walk->table, at.rule, state, at.below));
+        begin_values(walk->grammar, walk->table, &at, byte, out);
+    }
+}
+
+void rule_step(const struct grammar *grammar, struct stack_table *table, uint32_t number,
+               uint8_t byte, struct thread_list *out) {
+    struct rule_walk walk;
+    begin_walk(&walk, grammar, table, number, byte);
+    step_points(&walk, false, out);
+}
+
+void rule_step_leave(const struct grammar *grammar, struct stack_table *table, uint32_t number,
+                     uint32_t state, uint8_t byte, struct thread_list *out) {
+    struct rule_walk walk;
+    begin_walk(&walk, grammar, table, number, byte);
+    walk.waiting[0].state = state;
+    step_points(&walk, true, out);
+}
+
+bool rule_step_leaves(const struct grammar *grammar, const struct grammar_rule *rule,
+                      uint32_t state, uint8_t byte) {
+    uint32_t count;
+    const struct rule_edge *edges = rule_edges(rule, state, &count);
+    if (rule->automaton->labels[state] && byte_set_has(&rule->follows, byte)) return true;
+    for (uint32_t i = 0; i < count; i++)
+        if (edges[i].symbol == RULE_VALUE ||
+            (edges[i].symbol == RULE_CALL &&
+             byte_set_has(&rule_at(grammar, edges[i].subject)->begins, byte)))
+            return true;
+    return false;
+}
+
+/* ---- ends ---- */
+
+bool rule_step_may_end(const struct grammar *grammar, const struct stack_table *table,
+                       uint32_t number) {
+    for (; number; number = stack_table_at(table, number)->below) {
+        const struct stack_frame *frame = stack_table_at(table, number);
+        if (!rule_at(grammar, frame->subject)->automaton->labels[frame->state]) return false;
+    }
+    return true;
+}
+
+bool rule_step_must_end(const struct grammar *grammar, const struct stack_table *table,
+                        uint32_t number) {
+    const struct stack_frame *frame = stack_table_at(table, number);
+    return frame->kind == STACK_RULE && !frame->below &&
+           frame->state == rule_at(grammar, frame->subject)->last;
+}
+
+/* ---- tokens ---- */
+
+static bool has_bytes(const struct grammar *grammar, uint32_t token) {
+    return grammar->trie->tokens[token].count > 0;
+}
+
+void rule_step_token(const struct grammar *grammar, struct stack_table *table, uint32_t number,
+                     uint32_t token, struct thread_list *out) {
+    struct rule_walk walk;
+    struct rule_point at;
+    begin_walk(&walk, grammar, table, number, NO_BYTE);
+    while (next_point(&walk, &at)) {
+        uint32_t count;
+        const struct rule_edge *edges = rule_edges(rule_at(grammar, at.rule), at.state, &count);
+        for (uint32_t i = 0; i < count; i++) {
+            bool same = edges[i].subject == token;
+            if ((edges[i].symbol == RULE_TOKEN && same) ||
+                (edges[i].symbol == RULE_OTHER_TOKEN && !same && has_bytes(grammar, token)))
+                grammar_add_thread(out, put(grammar, table, at.rule, edges[i].to, at.below));
+        }
+    }
+}
+
+static void note_token(const struct grammar *grammar, struct rule_outlook *outlook,
+                       uint32_t token) {
+    outlook->several |= outlook->token != TOKEN_NONE && outlook->token != token;
+    outlook->token = token;
+    if (outlook->mask && token < grammar->trie->token_count)
+        outlook->mask[token / 64] |= UINT64_C(1) << token % 64;
+}
+
+static void note_others(const struct grammar *grammar, struct rule_outlook *outlook,
+                        uint32_t token) {
+    outlook->several = true;
+    for (uint32_t t = 0; outlook->mask && t < grammar->trie->token_count; t++)
+        if (t != token && has_bytes(grammar, t)) outlook->mask[t / 64] |= UINT64_C(1) << t % 64;
+}
+
+static bool takes_bytes(const struct automaton *automaton, uint32_t state) {
+    const uint32_t *row = automaton->next + (size_t)state * automaton->class_count;
+    for (uint32_t c = 0; c < automaton->class_count; c++)
+        if (row[c]) return true;
+    return false;
+}
+
+void rule_step_look(const struct grammar *grammar, struct stack_table *table, uint32_t number,
+                    struct rule_outlook *outlook) {
+    struct rule_walk walk;
+    struct rule_point at;
+    begin_walk(&walk, grammar, table, number, NO_BYTE);
+    while (next_point(&walk, &at)) {
+        const struct grammar_rule *rule = rule_at(grammar, at.rule);
+        uint32_t count;
+        const struct rule_edge *edges = rule_edges(rule, at.state, &count);
+        outlook->bytes |= takes_bytes(rule->automaton, at.state);
+        for (uint32_t i = 0; i < count; i++) {
+            if (edges[i].symbol == RULE_VALUE) outlook->bytes = true;
+            if (edges[i].symbol == RULE_TOKEN) note_token(grammar, outlook, edges[i].subject);
+            if (edges[i].symbol == RULE_OTHER_TOKEN)
+                note_others(grammar, outlook, edges[i].subject);
+        }
+    }
+}

@@ -1,0 +1,261 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "serving/grammar/matcher/string_content.h"
+
+/* An escape's kind: its low four bits. Of digits: bits 4-5 count them, bits 8-19 are their value,
+ * bits 20-29 the first surrogate's. */
+enum escape_kind {
+    ESCAPE_NONE,
+    ESCAPE_ONE_MORE, /* UTF-8 without an automaton: bytes that still come */
+    ESCAPE_TWO_MORE,
+    ESCAPE_THREE_MORE,
+    ESCAPE_AFTER_E0,
+    ESCAPE_AFTER_ED,
+    ESCAPE_AFTER_F0,
+    ESCAPE_AFTER_F4,
+    ESCAPE_BEGUN,      /* behind the backslash */
+    ESCAPE_DIGITS,     /* behind \u */
+    ESCAPE_SECOND,     /* behind a first surrogate */
+    ESCAPE_SECOND_U,   /* behind its backslash */
+    ESCAPE_LOW_DIGITS, /* behind its \u */
+};
+
+struct content_place string_content_begin(const struct text_leaf *leaf) {
+    return (struct content_place){leaf->automaton ? leaf->automaton->start : 0, ESCAPE_NONE};
+}
+
+bool string_content_is_live(const struct key_filter *filter, uint32_t state) {
+    if (state == 0 || !filter) return state != 0;
+    if (filter->open && filter->open[state / 64] >> state % 64 & 1) return true;
+    const uint64_t *reaches = filter->reaches + (size_t)state * filter->word_count;
+    for (uint32_t i = 0; i < filter->word_count; i++)
+        if (reaches[i] & filter->allowed[i]) return true;
+    return false;
+}
+
+bool string_content_may_end(const struct text_leaf *leaf, struct content_place place) {
+    if (place.escape != ESCAPE_NONE) return false;
+    return leaf->automaton ? leaf->automaton->labels[place.state] != 0
+                           : place.state >= leaf->length_min;
+}
+
+void string_content_hash(uint64_t *hash, uint8_t byte) {
+    if (hash) *hash = (*hash ^ byte) * UINT64_C(0x100000001B3);
+}
+
+static uint32_t utf8_of(uint32_t code, uint8_t out[4]) {
+    if (code < 0x80) {
+        out[0] = (uint8_t)code;
+        return 1;
+    }
+    uint32_t count = code < 0x800 ? 2 : code < 0x10000 ? 3 : 4;
+    static const uint8_t lead[5] = {0, 0, 0xC0, 0xE0, 0xF0};
+    for (uint32_t i = count; i-- > 1; code >>= 6)
+        out[i] = (uint8_t)(0x80 | (code & 0x3F));
+    out[0] = (uint8_t)(lead[count] | code);
+    return count;
+}
+
+/* ---- characters without an automaton ---- */
+
+static bool string_content_has_room(const struct text_leaf *leaf, uint32_t state) {
+    return leaf->length_max == SHAPE_UNBOUNDED || state < leaf->length_max;
+}
+
+static void count_character(const struct text_leaf *leaf, struct content_place *place) {
+    if (leaf->length_max != SHAPE_UNBOUNDED || place->state < leaf->length_min) place->state++;
+    place->escape = ESCAPE_NONE;
+}
+
+static uint32_t kind_of_lead(uint8_t byte) {
+    if (byte >= 0xC2 && byte <= 0xDF) return ESCAPE_ONE_MORE;
+    if (byte == 0xE0) return ESCAPE_AFTER_E0;
+    if (byte == 0xED) return ESCAPE_AFTER_ED;
+    if (byte >= 0xE1 && byte <= 0xEF) return ESCAPE_TWO_MORE;
+    if (byte == 0xF0) return ESCAPE_AFTER_F0;
+    if (byte >= 0xF1 && byte <= 0xF3) return ESCAPE_THREE_MORE;
+    return byte == 0xF4 ? ESCAPE_AFTER_F4 : ESCAPE_NONE;
+}
+
+/* Table 3-7 of the Unicode standard. */
+static bool step_utf8(const struct text_leaf *leaf, struct content_place *place, uint8_t byte) {
+    uint8_t low = 0x80, high = 0xBF;
+    uint32_t next = ESCAPE_ONE_MORE;
+    switch (place->escape) {
+    case ESCAPE_NONE:
+        if (!string_content_has_room(leaf, place->state)) return false;
+        place->escape = byte < 0x80 ? ESCAPE_NONE : kind_of_lead(byte);
+        if (byte < 0x80) count_character(leaf, place);
+        return byte < 0x80 || place->escape != ESCAPE_NONE;
+    case ESCAPE_ONE_MORE:
+        next = ESCAPE_NONE;
+        break;
+    case ESCAPE_THREE_MORE:
+        next = ESCAPE_TWO_MORE;
+        break;
+    case ESCAPE_AFTER_E0:
+        low = 0xA0;
+        break;
+    case ESCAPE_AFTER_ED:
+        high = 0x9F;
+        break;
+    case ESCAPE_AFTER_F0:
+        low = 0x90;
+        next = ESCAPE_TWO_MORE;
+        break;
+    case ESCAPE_AFTER_F4:
+        high = 0x8F;
+        next = ESCAPE_TWO_MORE;
+        break;
+    default:
+        break;
+    }
+    if (byte < low || byte > high) return false;
+    if (next == ESCAPE_NONE)
+        count_character(leaf, place);
+    else
+        place->escape = next;
+    return true;
+}
+
+/* ---- which characters can stand ---- */
+
+static uint32_t state_after(const struct automaton *automaton, uint32_t state, const uint8_t *text,
+                            uint32_t count) {
+    for (uint32_t i = 0; i < count && state; i++)
+        state = automaton_step(automaton, state, text[i]);
+    return state;
+}
+
+/* Characters that share all but their last bytes: how many, if all of them lie in the range. */
+static uint32_t block_at(uint32_t low, uint32_t high, uint32_t byte_count, uint32_t *shared_out) {
+    for (uint32_t more = byte_count - 1; more > 0; more--) {
+        uint32_t size = 1u << 6 * more;
+        *shared_out = byte_count - more;
+        if (low % size == 0 && high - low >= size - 1) return size;
+    }
+    *shared_out = byte_count;
+    return 1;
+}
+
+/* Whether any character from `low` to `high` can; none of them is a surrogate. A state inside a
+ * character is live where some rest of it is. */
+static bool any_stands(const struct text_leaf *leaf, const struct key_filter *filter,
+                       uint32_t state, uint32_t low, uint32_t high) {
+    uint8_t text[4];
+    if (!leaf->automaton) return string_content_has_room(leaf, state);
+    while (low <= high) {
+        uint32_t shared, count = utf8_of(low, text);
+        uint32_t size = block_at(low, high, count, &shared);
+        if (string_content_is_live(filter, state_after(leaf->automaton, state, text, shared)))
+            return true;
+        low += size;
+    }
+    return false;
+}
+
+/* Like any_stands, for the possible results of \u with digits: a first surrogate represents all
+ * characters that begin with it. */
+static bool any_escape_stands(const struct text_leaf *leaf, const struct key_filter *filter,
+                              uint32_t state, uint32_t low, uint32_t high) {
+    if (low < 0xD800 && any_stands(leaf, filter, state, low, high < 0xD7FF ? high : 0xD7FF))
+        return true;
+    if (high > 0xDFFF && any_stands(leaf, filter, state, low > 0xE000 ? low : 0xE000, high))
+        return true;
+    if (low > 0xDBFF || high < 0xD800) return false;
+    uint32_t first = (low > 0xD800 ? low : 0xD800) - 0xD800;
+    uint32_t last = (high < 0xDBFF ? high : 0xDBFF) - 0xD800;
+    return any_stands(leaf, filter, state, 0x10000 + (first << 10), 0x10000 + (last << 10 | 0x3FF));
+}
+
+/* ---- escapes ---- */
+
+static bool string_content_take_character(const struct text_leaf *leaf,
+                                          const struct key_filter *filter,
+                                          struct content_place *place, uint32_t code,
+                                          uint64_t *hash) {
+    uint8_t text[4];
+    uint32_t count = utf8_of(code, text);
+    for (uint32_t i = 0; i < count; i++)
+        string_content_hash(hash, text[i]);
+    if (!leaf->automaton) {
+        count_character(leaf, place); /* the backslash has looked for room */
+        return true;
+    }
+    place->escape = ESCAPE_NONE;
+    place->state = state_after(leaf->automaton, place->state, text, count);
+    return string_content_is_live(filter, place->state);
+}
+
+static int string_content_digit_of(uint8_t byte) {
+    if (byte >= '0' && byte <= '9') return byte - '0';
+    if (byte >= 'a' && byte <= 'f') return byte - 'a' + 10;
+    return byte >= 'A' && byte <= 'F' ? byte - 'A' + 10 : -1;
+}
+
+static bool step_digit(const struct text_leaf *leaf, const struct key_filter *filter,
+                       struct content_place *place, uint8_t byte, uint64_t *hash) {
+    int digit = string_content_digit_of(byte);
+    bool low_half = (place->escape & 15) == ESCAPE_LOW_DIGITS;
+    uint32_t count = (place->escape >> 4 & 3) + 1, high = place->escape >> 20;
+    uint32_t value = (place->escape >> 8 & 0xFFF) << 4 | (uint32_t)digit;
+    if (digit < 0) return false;
+    if (count == 4 && !low_half && (value < 0xD800 || value > 0xDFFF))
+        return string_content_take_character(leaf, filter, place, value, hash);
+    if (count == 4 && !low_half) {
+        place->escape = ESCAPE_SECOND | (value - 0xD800) << 20;
+        return value <= 0xDBFF && any_escape_stands(leaf, filter, place->state, value, value);
+    }
+    if (count == 4) {
+        if (value < 0xDC00 || value > 0xDFFF) return false;
+        return string_content_take_character(leaf, filter, place,
+                                             0x10000 + (high << 10) + (value - 0xDC00), hash);
+    }
+    uint32_t least = value << 4 * (4 - count), most = least | ((1u << 4 * (4 - count)) - 1);
+    place->escape = (place->escape & 15) | count << 4 | value << 8 | high << 20;
+    if (!low_half) return any_escape_stands(leaf, filter, place->state, least, most);
+    if (most < 0xDC00 || least > 0xDFFF) return false;
+    least = least > 0xDC00 ? least - 0xDC00 : 0;
+    most = most < 0xDFFF ? most - 0xDC00 : 0x3FF;
+    uint32_t base = 0x10000 + (high << 10);
+    return any_stands(leaf, filter, place->state, base + least, base + most);
+}
+
+static bool step_escape(const struct text_leaf *leaf, const struct key_filter *filter,
+                        struct content_place *place, uint8_t byte, uint64_t *hash) {
+    static const char names[] = "\"\\/bfnrt";
+    static const char values[] = "\"\\/\b\f\n\r\t";
+    switch (place->escape & 15) {
+    case ESCAPE_BEGUN:
+        if (byte == 'u') {
+            place->escape = ESCAPE_DIGITS;
+            return true; /* whatever can stand can be written so */
+        }
+        const char *name = byte ? memchr(names, byte, sizeof names - 1) : NULL;
+        if (!name) return false;
+        return string_content_take_character(leaf, filter, place, (uint8_t)values[name - names],
+                                             hash);
+    case ESCAPE_SECOND:
+        place->escape += ESCAPE_SECOND_U - ESCAPE_SECOND;
+        return byte == '\\';
+    case ESCAPE_SECOND_U:
+        place->escape += ESCAPE_LOW_DIGITS - ESCAPE_SECOND_U;
+        return byte == 'u';
+    default:
+        return step_digit(leaf, filter, place, byte, hash);
+    }
+}
+
+bool string_content_step(const struct text_leaf *leaf, const struct key_filter *filter,
+                         struct content_place *place, uint8_t byte, uint64_t *hash) {
+    if ((place->escape & 15) >= ESCAPE_BEGUN) return step_escape(leaf, filter, place, byte, hash);
+    if (byte < 0x20 || byte == '"') return false;
+    if (byte == '\\') {
+        if (place->escape != ESCAPE_NONE) return false;
+        place->escape = ESCAPE_BEGUN;
+        return any_escape_stands(leaf, filter, place->state, 0, 0xFFFF);
+    }
+    string_content_hash(hash, byte);
+    if (!leaf->automaton) return step_utf8(leaf, place, byte);
+    place->state = automaton_step(leaf->automaton, place->state, byte);
+    return string_content_is_live(filter, place->state);
+}

@@ -1,0 +1,318 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "serving/grammar/matcher/token_mask.h"
+
+#include "serving/grammar/matcher/leaf_walk.h"
+#include "serving/grammar/matcher/object_step.h"
+#include "serving/grammar/matcher/rule_step.h"
+
+#define REMEMBERED_NODES_MIN 32 /* smaller parts of rules are walked again */
+
+struct mask_walk {
+    const struct grammar *grammar;
+    const struct token_trie *trie;
+    struct stack_table *table;
+    struct leaf_walks *walks;
+    uint64_t *mask;
+    uint64_t serial; /* of this mask */
+};
+
+/* ---- whole masks ---- */
+
+#define MASKS_MAX 64
+
+struct mask_memory {
+    struct leaf_walks *walks;
+    uint64_t serial;
+    uint32_t word_count, next;
+    uint64_t contents[MASKS_MAX]; /* 0: none */
+    uint64_t *masks;              /* [MASKS_MAX][word_count] */
+};
+
+struct mask_memory *token_mask_memory_create(struct arena *arena, const struct token_trie *trie) {
+    struct mask_memory *memory = arena_take_zeroed(arena, sizeof *memory);
+    if (!memory) return NULL;
+    memory->word_count = trie->word_count;
+    memory->masks = arena_take(arena, (size_t)MASKS_MAX * trie->word_count * sizeof(uint64_t));
+    memory->walks = leaf_walk_create(arena, trie);
+    return memory->masks && memory->walks ? memory : NULL;
+}
+
+bool token_mask_memory_find(struct mask_memory *memory, uint64_t content, uint64_t *mask) {
+    for (uint32_t i = 0; i < MASKS_MAX; i++) {
+        if (memory->contents[i] != content || !content) continue;
+        memcpy(mask, memory->masks + (size_t)i * memory->word_count, memory->word_count * 8);
+        return true;
+    }
+    return false;
+}
+
+/* The oldest makes room. */
+void token_mask_memory_keep(struct mask_memory *memory, uint64_t content, const uint64_t *mask) {
+    uint32_t at = memory->next++ % MASKS_MAX;
+    memory->contents[at] = content;
+    memcpy(memory->masks + (size_t)at * memory->word_count, mask, memory->word_count * 8);
+}
+
+/* ---- walking by stacks ---- */
+
+static void token_mask_walk(struct mask_walk *at, uint32_t node, uint32_t number);
+
+static void token_mask_take(struct mask_walk *at, uint32_t node,
+                            const struct thread_list *threads) {
+    if (threads->count == 0) return;
+    token_trie_mark(at->trie, node, at->mask);
+    if (at->trie->nodes[node].size == 1) return;
+    for (uint32_t i = 0; i < threads->count; i++)
+        token_mask_walk(at, node, threads->frames[i]);
+}
+
+/* No other byte comes between strings and keys, except inside a literal. */
+static bool stands_between(uint8_t byte) {
+    static const uint64_t set[2] = {
+        UINT64_C(1) << ' ' | UINT64_C(1) << '\t' | UINT64_C(1) << '\r' | UINT64_C(1) << '\n' |
+            UINT64_C(1) << '"' | UINT64_C(1) << ',' | UINT64_C(1) << ':' | UINT64_C(1) << '-' |
+            UINT64_C(0x3FF) << '0',
+        UINT64_C(1) << ('[' - 64) | UINT64_C(1) << (']' - 64) | UINT64_C(1) << ('{' - 64) |
+            UINT64_C(1) << ('}' - 64) | UINT64_C(1) << ('t' - 64) | UINT64_C(1) << ('f' - 64) |
+            UINT64_C(1) << ('n' - 64)};
+    return byte < 128 && (set[byte / 64] >> byte % 64 & 1);
+}
+
+static void walk_bytes(struct mask_walk *at, uint32_t node, uint32_t frame) {
+    const struct trie_node *nodes = at->trie->nodes;
+    uint8_t kind = stack_table_at(at->table, frame)->kind;
+    bool between = kind == STACK_ARRAY || kind == STACK_OBJECT;
+    uint32_t end = node + nodes[node].size;
+    for (uint32_t child = node + 1; child < end; child += nodes[child].size) {
+        struct thread_list threads;
+        uint32_t frame_count = at->table->frame_count;
+        if (between && !stands_between(nodes[child].byte)) continue;
+        threads.count = 0;
+        grammar_step(at->grammar, at->table, frame, nodes[child].byte, &threads);
+        token_mask_take(at, child, &threads);
+        stack_table_cut(at->table, frame_count);
+    }
+}
+
+/* The stack's bytes from `node` to one below it. */
+static void walk_on(struct mask_walk *at, uint32_t node, uint32_t frame, uint32_t to) {
+    const struct trie_node *nodes = at->trie->nodes;
+    uint32_t below = to, frame_count = at->table->frame_count;
+    struct thread_list threads, next;
+    while (nodes[below].token == TOKEN_NONE)
+        below++;
+    const char *text = at->trie->tokens[nodes[below].token].data;
+    threads.count = 1;
+    threads.frames[0] = frame;
+    for (uint32_t i = nodes[node].depth; i < nodes[to].depth; i++) {
+        next.count = 0;
+        for (uint32_t t = 0; t < threads.count; t++)
+            grammar_step(at->grammar, at->table, threads.frames[t], (uint8_t)text[i], &next);
+        threads.count = next.count;
+        memcpy(threads.frames, next.frames, next.count * sizeof *next.frames);
+    }
+    token_mask_take(at, to, &threads);
+    stack_table_cut(at->table, frame_count);
+}
+
+static void close_filtered(struct mask_walk *at, uint32_t node, const struct stack_frame *frame,
+                           struct content_place place) {
+    uint32_t frame_count = at->table->frame_count;
+    struct stack_frame here = *frame;
+    struct thread_list threads;
+    threads.count = 0;
+    here.state = place.state;
+    here.escape = 0;
+    if (frame->kind == STACK_KEY &&
+        object_step_key_is_open(at->grammar, stack_table_at(at->table, frame->below), place.state))
+        return;
+    uint32_t closing = stack_table_put(at->table, &here, NULL);
+    if (closing) grammar_step(at->grammar, at->table, closing, '"', &threads);
+    token_mask_take(at, node, &threads);
+    stack_table_cut(at->table, frame_count);
+}
+
+/* A leaf with a context-dependent set of allowed texts: a key of the remaining properties, or a
+ * string of the remaining texts. Few tokens lead to one of them. walk_leaf handles keys of no
+ * property. */
+static void walk_filtered(struct mask_walk *at, uint32_t node, uint32_t number,
+                          struct content_place place, const struct key_filter *filter) {
+    const struct trie_node *nodes = at->trie->nodes;
+    const struct stack_frame *frame = stack_table_at(at->table, number);
+    const struct text_leaf *leaf = &at->grammar->leaves[frame->subject];
+    uint32_t end = node + nodes[node].size;
+    for (uint32_t child = node + 1; child < end; child += nodes[child].size) {
+        struct content_place next = place;
+        if (nodes[child].byte == '"' && place.escape == 0) {
+            close_filtered(at, child, frame, place);
+        } else if (string_content_step(leaf, filter, &next, nodes[child].byte, NULL)) {
+            token_trie_mark(at->trie, child, at->mask);
+            if (nodes[child].size > 1) walk_filtered(at, child, number, next, filter);
+        }
+    }
+}
+
+/* ---- walking by leaves ---- */
+
+static void end_leaf(struct mask_walk *at, uint32_t number, uint32_t state,
+                     struct thread_list *threads) {
+    const struct stack_frame *frame = stack_table_at(at->table, number);
+    threads->count = 0;
+    if (frame->kind == STACK_KEY)
+        grammar_end_key(at->grammar, at->table, frame->below, state, 0, threads);
+    else
+        grammar_end_value(at->grammar, at->table, frame->below, 0, threads);
+}
+
+static void take_ends(struct mask_walk *at, uint32_t node, uint32_t number,
+                      const struct leaf_end *ends, uint32_t count) {
+    const struct stack_frame *frame = stack_table_at(at->table, number);
+    bool tracked = frame->flags & STACK_TRACKED;
+    struct thread_list threads;
+    uint32_t state = 0;
+    bool known = false;
+    for (uint32_t i = 0; i < count; i++) {
+        if (tracked) {
+            walk_on(at, node, number, ends[i].node);
+            continue;
+        }
+        if (!known || (frame->kind == STACK_KEY && state != ends[i].state))
+            end_leaf(at, number, ends[i].state, &threads);
+        known = true;
+        state = ends[i].state;
+        if (frame->kind != STACK_NUMBER) {
+            token_mask_take(at, ends[i].node, &threads);
+            continue;
+        }
+        for (uint32_t t = 0; t < threads.count; t++)
+            token_mask_walk(at, ends[i].node, threads.frames[t]);
+    }
+}
+
+/* Inside a string without a pattern, all is known beforehand. */
+static void take_free(struct mask_walk *at, uint32_t number, const struct text_leaf *leaf) {
+    const struct stack_frame *frame = stack_table_at(at->table, number);
+    const struct token_trie *trie = at->trie;
+    bool bounded = leaf->length_max != SHAPE_UNBOUNDED;
+    uint32_t left = bounded ? leaf->length_max - frame->state : UINT32_MAX;
+    const uint64_t *inside = left > TOKEN_TRIE_WITHIN ? trie->inside : trie->within[left];
+    uint32_t end_count = 0;
+    struct thread_list threads;
+    if (left > TOKEN_TRIE_WITHIN && bounded && left < TOKEN_TRIE_BYTES_MAX) {
+        inside = trie->within[TOKEN_TRIE_WITHIN];
+        for (uint32_t i = 0; i < trie->long_count; i++) {
+            uint32_t token = trie->long_tokens[i];
+            if (trie->needs[token] <= left) at->mask[token / 64] |= UINT64_C(1) << token % 64;
+        }
+    }
+    if (leaf_walk_is_new(at->walks, inside, at->serial))
+        for (uint32_t w = 0; w < trie->word_count; w++)
+            at->mask[w] |= inside[w];
+    for (uint32_t i = 0; i < trie->end_count; i++) {
+        uint32_t characters = trie->ends[i].characters;
+        if (characters > left || frame->state + characters < leaf->length_min) continue;
+        if (frame->flags & STACK_TRACKED) {
+            walk_on(at, 0, number, trie->ends[i].node);
+            continue;
+        }
+        if (end_count++ == 0) end_leaf(at, number, 0, &threads);
+        token_mask_take(at, trie->ends[i].node, &threads);
+    }
+}
+
+static void walk_leaf(struct mask_walk *at, uint32_t node, uint32_t number, const uint64_t *open) {
+    const struct stack_frame *frame = stack_table_at(at->table, number);
+    const struct text_leaf *leaf = &at->grammar->leaves[frame->subject];
+    if (node == 0 && frame->kind == STACK_STRING && !leaf->automaton && frame->escape == 0) {
+        take_free(at, number, leaf);
+        return;
+    }
+    const struct leaf_part *part =
+        leaf_walk_part(at->walks, at->grammar,
+                       &(struct leaf_key){.node = node,
+                                          .leaf = frame->subject,
+                                          .place = {frame->state, frame->escape},
+                                          .is_number = frame->kind == STACK_NUMBER,
+                                          .open = open});
+    if (!part) { /* no memory for what is found */
+        walk_bytes(at, node, number);
+        return;
+    }
+    leaf_walk_mark(at->walks, part, at->serial, at->mask);
+    take_ends(at, node, number, part->ends, part->end_count);
+    if (frame->kind == STACK_NUMBER && part->ends_here)
+        take_ends(at, node, number, &(struct leaf_end){node, frame->state}, 1);
+}
+
+/* The own bytes of a rule by its automaton alone; what leaves it goes on from where it does so. */
+static void token_mask_walk_rule(struct mask_walk *at, uint32_t node, uint32_t number) {
+    const struct stack_frame *frame = stack_table_at(at->table, number);
+    const struct leaf_part *part = NULL;
+    if (rule_step_must_end(at->grammar, at->table, number)) return;
+    if (at->trie->nodes[node].size >= REMEMBERED_NODES_MIN)
+        part = leaf_walk_part(at->walks, at->grammar,
+                              &(struct leaf_key){.node = node,
+                                                 .leaf = frame->subject,
+                                                 .place = {.state = frame->state},
+                                                 .is_rule = true});
+    if (!part) {
+        walk_bytes(at, node, number);
+        return;
+    }
+    leaf_walk_mark(at->walks, part, at->serial, at->mask);
+    const struct leaf_end *ends = part->ends;
+    uint32_t end_count = part->end_count;
+    for (uint32_t i = 0; i < end_count; i++) {
+        struct thread_list threads;
+        uint32_t frame_count = at->table->frame_count;
+        threads.count = 0;
+        rule_step_leave(at->grammar, at->table, number, ends[i].state,
+                        at->trie->nodes[ends[i].node].byte, &threads);
+        token_mask_take(at, ends[i].node, &threads);
+        stack_table_cut(at->table, frame_count);
+    }
+}
+
+static void token_mask_walk(struct mask_walk *at, uint32_t node, uint32_t number) {
+    const struct stack_frame *frame = stack_table_at(at->table, number);
+    struct key_filter filter;
+    if (at->trie->nodes[node].size == 1) return;
+    if (frame->kind == STACK_RULE) {
+        token_mask_walk_rule(at, node, number);
+        return;
+    }
+    bool leaf =
+        frame->kind == STACK_STRING || frame->kind == STACK_KEY || frame->kind == STACK_NUMBER;
+    if (leaf && frame->kind != STACK_KEY && (frame->flags & STACK_TRACKED)) {
+        /* For texts, the labels seen decide whether the end is allowed; for numbers it always
+         * does. */
+        const struct automaton *automaton = at->grammar->leaves[frame->subject].automaton;
+        leaf = frame->kind == STACK_STRING && !(automaton && automaton->member_counts);
+    }
+    bool number_in_rule =
+        frame->kind == STACK_NUMBER && stack_table_at(at->table, frame->below)->kind == STACK_RULE;
+    if (!leaf || number_in_rule) { /* behind a number in a rule anything may come */
+        walk_bytes(at, node, number);
+        return;
+    }
+    if (!grammar_filter(at->grammar, at->table, frame, &filter)) {
+        walk_leaf(at, node, number, NULL);
+        return;
+    }
+    if (filter.open) walk_leaf(at, node, number, filter.open);
+    filter.open = NULL;
+    walk_filtered(at, node, number, (struct content_place){frame->state, frame->escape}, &filter);
+}
+
+void token_mask_fill(const struct grammar *grammar, struct stack_table *table,
+                     const struct thread_list *threads, uint64_t *mask) {
+    struct mask_walk at = {.grammar = grammar,
+                           .trie = grammar->trie,
+                           .table = table,
+                           .walks = grammar->masks->walks,
+                           .mask = mask,
+                           .serial = ++grammar->masks->serial};
+    leaf_walk_tidy(at.walks);
+    for (uint32_t i = 0; i < threads->count; i++)
+        token_mask_walk(&at, 0, threads->frames[i]);
+}

@@ -1,0 +1,464 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "serving/grammar/schema/object_set.h"
+
+#include "base/number.h"
+#include "serving/grammar/schema/value_set.h"
+
+#define COMPARED_MAX 4096  /* sets of claims that are made to find out whether one holds another */
+#define CHOICE_NAMES_MAX 4 /* of a difference that asks which of them are there */
+
+static bool in_list(const uint32_t *list, uint32_t count, uint32_t value) {
+    uint32_t low = 0, high = count;
+    while (low < high) {
+        uint32_t middle = (low + high) / 2;
+        if (list[middle] < value)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low < count && list[low] == value;
+}
+
+bool object_set_condition_has_name(const struct schema_state *state, uint32_t condition,
+                                   uint32_t name) {
+    const struct key_condition *keys = &state->conditions[condition];
+    bool has = false;
+    if (keys->name_count && keys->names[keys->name_count - 1] >= name)
+        has = in_list(keys->names, keys->name_count, name);
+    for (uint32_t i = 0; i < keys->language_count && !has; i++) {
+        const struct automaton *automaton =
+            state->languages.languages[keys->languages[i]].automaton;
+        uint32_t label;
+        has = automaton_accepts(automaton, state->names[name], &label);
+    }
+    for (uint32_t i = 0; i < keys->condition_count && !has; i++)
+        has = object_set_condition_has_name(state, keys->conditions[i], name);
+    return has != keys->negated;
+}
+
+bool object_set_condition_has_other(const struct schema_state *state, uint32_t condition,
+                                    const uint32_t *languages, uint32_t language_count,
+                                    uint64_t inside) {
+    const struct key_condition *keys = &state->conditions[condition];
+    bool has = false;
+    for (uint32_t i = 0; i < keys->language_count && !has; i++)
+        for (uint32_t k = 0; k < language_count && !has; k++)
+            has = languages[k] == keys->languages[i] && (inside >> k & 1);
+    for (uint32_t i = 0; i < keys->condition_count && !has; i++)
+        has = object_set_condition_has_other(state, keys->conditions[i], languages, language_count,
+                                             inside);
+    return has != keys->negated;
+}
+
+enum status object_set_claims_of(struct schema_state *state, const struct object_set *object,
+                                 uint32_t name, uint32_t *out) {
+    uint32_t claims = CLAIMS_ANY;
+    enum status status = schema_state_spend(state, object->rule_count);
+    for (uint32_t i = 0; i < object->rule_count && !status; i++)
+        if (object_set_condition_has_name(state, object->rules[i].condition, name))
+            status = schema_state_claims_and(state, claims, object->rules[i].claims, &claims);
+    *out = claims;
+    return status;
+}
+
+/* Rules of both, each once. */
+static enum status object_set_join_rules(struct schema_state *state, const struct object_set *a,
+                                         const struct object_set *b, struct object_set *out) {
+    out->rules = a->rules;
+    out->rule_count = a->rule_count;
+    if (b->rule_count == 0) return STATUS_OK;
+    if (a->rule_count == 0) {
+        out->rules = b->rules;
+        out->rule_count = b->rule_count;
+        return STATUS_OK;
+    }
+    struct key_rule *rules =
+        arena_take(state->arena, (a->rule_count + b->rule_count) * sizeof *rules);
+    if (!rules) return state_failed(state, STATUS_NO_MEMORY);
+    memcpy(rules, a->rules, a->rule_count * sizeof *rules);
+    uint32_t count = a->rule_count;
+    for (uint32_t i = 0; i < b->rule_count; i++) {
+        uint32_t k = 0;
+        while (k < a->rule_count && (rules[k].condition != b->rules[i].condition ||
+                                     rules[k].claims != b->rules[i].claims))
+            k++;
+        if (k < a->rule_count)
+            rules[k].evaluates |= b->rules[i].evaluates;
+        else
+            rules[count++] = b->rules[i];
+    }
+    out->rules = rules;
+    out->rule_count = count;
+    return schema_state_spend(state, 1 + (uint64_t)a->rule_count * b->rule_count / 16);
+}
+
+static enum status join_required(struct schema_state *state, const struct object_set *a,
+                                 const struct object_set *b, struct object_set *out) {
+    out->required = a->required_count ? a->required : b->required;
+    out->required_count = a->required_count ? a->required_count : b->required_count;
+    if (a->required_count == 0 || b->required_count == 0) return STATUS_OK;
+    uint32_t *names =
+        arena_take(state->arena, (a->required_count + b->required_count) * sizeof *names);
+    if (!names) return state_failed(state, STATUS_NO_MEMORY);
+    uint32_t i = 0, k = 0, count = 0;
+    while (i < a->required_count || k < b->required_count) {
+        bool second =
+            i == a->required_count || (k < b->required_count && b->required[k] < a->required[i]);
+        uint32_t name = second ? b->required[k++] : a->required[i++];
+        if (count == 0 || names[count - 1] != name) names[count++] = name;
+    }
+    out->required = names;
+    out->required_count = count;
+    return STATUS_OK;
+}
+
+static enum status join_needs(struct schema_state *state, const struct object_set *a,
+                              const struct object_set *b, struct object_set *out) {
+    out->needs = a->need_count ? a->needs : b->needs;
+    out->need_count = a->need_count ? a->need_count : b->need_count;
+    if (a->need_count == 0 || b->need_count == 0) return STATUS_OK;
+    struct key_need *needs =
+        arena_take(state->arena, (a->need_count + b->need_count) * sizeof *needs);
+    if (!needs) return state_failed(state, STATUS_NO_MEMORY);
+    memcpy(needs, a->needs, a->need_count * sizeof *needs);
+    uint32_t count = a->need_count;
+    for (uint32_t i = 0; i < b->need_count; i++) {
+        uint32_t k = 0;
+        while (k < count &&
+               (needs[k].name != b->needs[i].name || needs[k].other != b->needs[i].other))
+            k++;
+        if (k == count) needs[count++] = b->needs[i];
+    }
+    out->needs = needs;
+    out->need_count = count;
+    return STATUS_OK;
+}
+
+/* Whether a property that `a` requires cannot exist, as far as can be determined. Claims made by
+ * only one of the two are checked where that one is made. */
+static enum status lacks_required(struct schema_state *state, const struct object_set *a,
+                                  const struct object_set *b, bool *out) {
+    for (uint32_t i = 0; i < a->required_count && !*out; i++) {
+        uint32_t claims, first, second;
+        enum status status = object_set_claims_of(state, a, a->required[i], &first);
+        if (!status) status = object_set_claims_of(state, b, a->required[i], &second);
+        if (!status) status = schema_state_claims_and(state, first, second, &claims);
+        if (status) return status;
+        *out = claims == CLAIMS_NEVER;
+        if (*out || first == CLAIMS_ANY || second == CLAIMS_ANY || first == second) continue;
+        status = schema_state_claims_probe(state, claims, out);
+        if (status) return status;
+    }
+    return STATUS_OK;
+}
+
+enum status object_set_and(struct schema_state *state, const struct object_set *a,
+                           const struct object_set *b, const struct object_set **out) {
+    *out = a;
+    if (b == &state->object_any || a == b) return STATUS_OK;
+    *out = b;
+    if (a == &state->object_any) return STATUS_OK;
+    *out = NULL;
+    bool lacks = false;
+    enum status status = lacks_required(state, a, b, &lacks);
+    if (!status && !lacks) status = lacks_required(state, b, a, &lacks);
+    if (status || lacks) return status;
+    struct object_set *both = arena_take(state->arena, sizeof *both);
+    if (!both) return state_failed(state, STATUS_NO_MEMORY);
+    both->count_min = max_u32(a->count_min, b->count_min);
+    both->count_max = min_u32(a->count_max, b->count_max);
+    if (both->count_min > both->count_max) return STATUS_OK;
+    status = object_set_join_rules(state, a, b, both);
+    if (!status) status = join_required(state, a, b, both);
+    if (!status) status = join_needs(state, a, b, both);
+    if (status) return status;
+    if (!status && both->required_count <= both->count_max) *out = both;
+    return status;
+}
+
+static bool same_object(const struct object_set *a, const struct object_set *b) {
+    return a == b ||
+           (a->rule_count == b->rule_count && a->required_count == b->required_count &&
+            a->need_count == b->need_count && a->count_min == b->count_min &&
+            a->count_max == b->count_max &&
+            (a->required_count == 0 ||
+             memcmp(a->required, b->required, a->required_count * sizeof *a->required) == 0) &&
+            (a->need_count == 0 ||
+             memcmp(a->needs, b->needs, a->need_count * sizeof *a->needs) == 0));
+}
+
+static bool same_rules(const struct object_set *a, const struct object_set *b) {
+    for (uint32_t i = 0; i < a->rule_count; i++)
+        if (a->rules[i].condition != b->rules[i].condition ||
+            a->rules[i].claims != b->rules[i].claims ||
+            a->rules[i].evaluates != b->rules[i].evaluates)
+            return false;
+    return true;
+}
+
+/* ---- what lies within another ---- */
+
+/* Whether all values that satisfy `a` satisfy `b`, as far as can be determined; for values without
+ * arrays and objects, which are quick to compare. */
+static enum status claims_within(struct schema_state *state, uint32_t a, uint32_t b, bool *out) {
+    bool never;
+    uint32_t before = state->claims_count;
+    *out = a == b || a == CLAIMS_NEVER || b == CLAIMS_ANY;
+    if (*out || b == CLAIMS_NEVER || state->compared_count >= COMPARED_MAX) return STATUS_OK;
+    enum status status = schema_state_claims_probe(state, a, &never);
+    if (status || state->claims[a].reading != READING_DONE) return status;
+    if (state->claims[a].set->array_count || state->claims[a].set->object_count) return STATUS_OK;
+    const struct claims_entry wanted = state->claims[b];
+    *out = true;
+    for (uint32_t i = 0; i < wanted.count && *out; i++) {
+        uint32_t breach;
+        status = schema_state_claims_contrary(state, wanted.claims[i], &breach);
+        if (!status) status = schema_state_claims_and(state, a, breach, &breach);
+        if (!status) status = schema_state_claims_probe(state, breach, out);
+        if (status) return status;
+    }
+    state->compared_count += state->claims_count - before;
+    return STATUS_OK;
+}
+
+/* Whether every object of `a` satisfies the rule, as far as can be determined. */
+static enum status obeys(struct schema_state *state, const struct object_set *a,
+                         const struct key_rule *rule, bool *out) {
+    const struct key_condition *keys = &state->conditions[rule->condition];
+    uint32_t claims;
+    *out = rule->claims == CLAIMS_ANY;
+    enum status status = schema_state_spend(state, 1 + a->rule_count);
+    for (uint32_t i = 0; i < a->rule_count && !*out; i++)
+        *out = a->rules[i].condition == rule->condition && a->rules[i].claims == rule->claims;
+    bool one = keys->name_count == 1 && !keys->language_count && !keys->condition_count;
+    if (status || *out || !one || keys->negated) return status;
+    status = object_set_claims_of(state, a, keys->names[0], &claims);
+    return status ? status : claims_within(state, claims, rule->claims, out);
+}
+
+/* Whether every object of `a` is one of `b`, as far as can be determined. */
+static enum status object_within(struct schema_state *state, const struct object_set *a,
+                                 const struct object_set *b, bool *out) {
+    *out = false;
+    enum status status = schema_state_spend(state, 1 + b->required_count);
+    if (status || a->count_min < b->count_min || a->count_max > b->count_max) return status;
+    for (uint32_t i = 0; i < b->required_count; i++)
+        if (!in_list(a->required, a->required_count, b->required[i])) return STATUS_OK;
+    for (uint32_t i = 0; i < b->need_count; i++) {
+        uint32_t k = 0;
+        while (k < a->need_count &&
+               (a->needs[k].name != b->needs[i].name || a->needs[k].other != b->needs[i].other))
+            k++;
+        if (k == a->need_count && !in_list(a->required, a->required_count, b->needs[i].other))
+            return STATUS_OK;
+    }
+    *out = true;
+    for (uint32_t i = 0; i < b->rule_count && *out && !status; i++)
+        status = obeys(state, a, &b->rules[i], out);
+    return status;
+}
+
+enum status object_set_union_thin(struct schema_state *state, const struct object_set **objects,
+                                  uint32_t *count) {
+    uint32_t kept = 0;
+    if (state->unevaluated) return STATUS_OK;
+    for (uint32_t i = 0; i < *count; i++) {
+        bool within = false;
+        for (uint32_t k = 0; k < *count && !within; k++) {
+            if (k == i || !objects[k]) continue;
+            enum status status = object_within(state, objects[i], objects[k], &within);
+            if (status) return status;
+        }
+        if (within) objects[i] = NULL;
+    }
+    for (uint32_t i = 0; i < *count; i++)
+        if (objects[i]) objects[kept++] = objects[i];
+    *count = kept;
+    return STATUS_OK;
+}
+
+enum status object_set_union_add(struct schema_state *state, struct object_union *all,
+                                 const struct object_set *object) {
+    for (uint32_t i = 0; i < all->count; i++)
+        if (same_object(all->objects[i], object) && same_rules(all->objects[i], object))
+            return STATUS_OK;
+    enum status status = STATUS_OK;
+    if (all->count == VALUE_UNION_MAX)
+        status = object_set_union_thin(state, all->objects, &all->count);
+    if (status) return status;
+    if (all->count == VALUE_UNION_MAX)
+        return state_error(state, STATUS_TOO_LARGE,
+                           "leaves more than %d kinds of objects to choose from", VALUE_UNION_MAX);
+    status =
+        schema_state_room(state, &all->objects, all->count, &all->capacity, sizeof *all->objects);
+    if (status) return status;
+    all->objects[all->count++] = object;
+    return schema_state_spend(state, all->count);
+}
+
+/* Adds what is in `a` and in `b` too. */
+static enum status object_set_add_both(struct schema_state *state, const struct object_set *a,
+                                       const struct object_set *b, struct object_union *all) {
+    const struct object_set *both;
+    enum status status = object_set_and(state, a, b, &both);
+    return status || !both ? status : object_set_union_add(state, all, both);
+}
+
+static bool object_requires(const struct object_set *object, uint32_t name) {
+    for (uint32_t i = 0; i < object->required_count; i++)
+        if (object->required[i] == name) return true;
+    return false;
+}
+
+/* Objects with a property of this name that satisfies the claims; without `present` it may be
+ * missing. */
+static enum status object_of_property(struct schema_state *state, uint32_t name, uint32_t claims,
+                                      bool present, const struct object_set **out) {
+    struct object_set *object = arena_take(state->arena, sizeof *object);
+    struct key_rule *rule = arena_take(state->arena, sizeof *rule);
+    uint32_t *required = arena_take(state->arena, sizeof *required);
+    if (!object || !rule || !required) return state_failed(state, STATUS_NO_MEMORY);
+    *required = name;
+    *rule = (struct key_rule){.claims = claims};
+    enum status status = schema_state_condition_of_name(state, name, &rule->condition);
+    if (status) return status;
+    *object = state->object_any;
+    object->required = required;
+    object->required_count = present;
+    object->rules = rule;
+    object->rule_count = claims != CLAIMS_ANY;
+    *out = object;
+    return STATUS_OK;
+}
+
+/* Objects with so many keys. */
+static enum status object_of_counts(struct schema_state *state, uint32_t min, uint32_t max,
+                                    const struct object_set **out) {
+    struct object_set *object = arena_take(state->arena, sizeof *object);
+    if (!object) return state_failed(state, STATUS_NO_MEMORY);
+    *object = state->object_any;
+    object->count_min = min;
+    object->count_max = max;
+    *out = object;
+    return STATUS_OK;
+}
+
+static enum status object_set_add_property(struct schema_state *state, const struct object_set *a,
+                                           uint32_t name, uint32_t claims, bool present,
+                                           struct object_union *all) {
+    const struct object_set *part = NULL;
+    enum status status = object_of_property(state, name, claims, present, &part);
+    return status ? status : object_set_add_both(state, a, part, all);
+}
+
+/* Adds objects of `a` where the property of this name is there and breaks one of the claims. */
+static enum status add_breach(struct schema_state *state, const struct object_set *a, uint32_t name,
+                              uint32_t claims, struct object_union *all) {
+    if (claims == CLAIMS_NEVER)
+        return object_set_add_property(state, a, name, CLAIMS_ANY, true, all);
+    enum status status = STATUS_OK;
+    for (uint32_t i = 0; i < state->claims[claims].count && !status; i++) {
+        uint32_t contrary;
+        status = schema_state_claims_contrary(state, state->claims[claims].claims[i], &contrary);
+        if (!status) status = object_set_add_property(state, a, name, contrary, true, all);
+    }
+    return status;
+}
+
+/* The condition of a rule that lets no key be but some names; NULL: there is none. */
+static const struct key_condition *closed_to(const struct schema_state *state,
+                                             const struct object_set *object) {
+    for (uint32_t i = 0; i < object->rule_count; i++) {
+        const struct key_condition *keys = &state->conditions[object->rules[i].condition];
+        if (object->rules[i].claims == CLAIMS_NEVER && keys->negated && !keys->language_count &&
+            !keys->condition_count)
+            return keys;
+    }
+    return NULL;
+}
+
+/* Adds objects of `a` with a key outside of `names`: for each choice of names that are there, one
+ * key more than those. */
+static enum status add_other_key(struct schema_state *state, const struct object_set *a,
+                                 const struct key_condition *keys, struct object_union *all) {
+    enum status status = STATUS_OK;
+    for (uint32_t choice = 0; choice < 1u << keys->name_count && !status; choice++) {
+        const struct object_set *part = a;
+        uint32_t present = 0;
+        for (uint32_t i = 0; i < keys->name_count && part && !status; i++) {
+            bool there = choice >> i & 1;
+            const struct object_set *one = NULL;
+            present += there;
+            status = object_of_property(state, keys->names[i], there ? CLAIMS_ANY : CLAIMS_NEVER,
+                                        there, &one);
+            if (!status) status = object_set_and(state, part, one, &part);
+        }
+        if (status || !part) continue;
+        const struct object_set *more = NULL;
+        status = object_of_counts(state, present + 1, UINT32_MAX, &more);
+        if (!status) status = object_set_add_both(state, part, more, all);
+    }
+    return status;
+}
+
+/* The schema keyword of a rule for keys without a name. */
+static const char *keyword_of(const struct key_rule *rule, const struct key_condition *keys) {
+    if (keys->condition_count) return "unevaluatedProperties";
+    if (!keys->negated) return "patternProperties";
+    return rule->evaluates ? "additionalProperties" : "propertyNames";
+}
+
+/* Adds objects of `a` that break one rule: some key of its condition breaks its claims. */
+static enum status object_set_add_rule_breach(struct schema_state *state,
+                                              const struct object_set *a,
+                                              const struct key_rule *rule,
+                                              struct object_union *all) {
+    if (rule->claims == CLAIMS_ANY) return STATUS_OK;
+    for (uint32_t i = 0; i < a->rule_count; i++)
+        if (a->rules[i].condition == rule->condition && a->rules[i].claims == rule->claims)
+            return STATUS_OK; /* `a` obeys it */
+    const struct key_condition keys = state->conditions[rule->condition];
+    bool named = !keys.negated && !keys.language_count && !keys.condition_count;
+    const struct key_condition *closed = closed_to(state, a);
+    enum status status = STATUS_OK;
+    if (named || closed) {
+        const struct key_condition names = named ? keys : *closed;
+        for (uint32_t i = 0; i < names.name_count && !status; i++)
+            if (named || object_set_condition_has_name(state, rule->condition, names.names[i]))
+                status = add_breach(state, a, names.names[i], rule->claims, all);
+        return status;
+    }
+    if (keys.negated && !keys.language_count && !keys.condition_count &&
+        rule->claims == CLAIMS_NEVER && keys.name_count <= CHOICE_NAMES_MAX)
+        return add_other_key(state, a, &keys, all);
+    return state_error(state, STATUS_UNSUPPORTED,
+                       "cannot hold that some property of any name breaks %s",
+                       keyword_of(rule, &keys));
+}
+
+enum status object_set_without(struct schema_state *state, const struct object_set *a,
+                               const struct object_set *b, struct object_union *all) {
+    enum status status = STATUS_OK;
+    const struct object_set *part = NULL;
+    if (b->count_min > 0 && a->count_min < b->count_min) {
+        status = object_of_counts(state, 0, b->count_min - 1, &part);
+        if (!status) status = object_set_add_both(state, a, part, all);
+    }
+    if (!status && b->count_max < a->count_max) {
+        status = object_of_counts(state, b->count_max + 1, UINT32_MAX, &part);
+        if (!status) status = object_set_add_both(state, a, part, all);
+    }
+    for (uint32_t i = 0; i < b->required_count && !status; i++)
+        if (!object_requires(a, b->required[i]))
+            status = object_set_add_property(state, a, b->required[i], CLAIMS_NEVER, false, all);
+    for (uint32_t i = 0; i < b->rule_count && !status; i++)
+        status = object_set_add_rule_breach(state, a, &b->rules[i], all);
+    for (uint32_t i = 0; i < b->need_count && !status; i++) {
+        const struct object_set *lacking = NULL, *both = NULL;
+        status = object_of_property(state, b->needs[i].other, CLAIMS_NEVER, false, &lacking);
+        if (!status) status = object_set_and(state, a, lacking, &both);
+        if (!status && both)
+            status = object_set_add_property(state, both, b->needs[i].name, CLAIMS_ANY, true, all);
+    }
+    return status;
+}

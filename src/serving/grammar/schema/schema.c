@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "serving/grammar/schema/schema.h"
+
+#include "serving/grammar/schema/shape_build.h"
+#include "serving/grammar/schema/value_set.h"
+
+#define KNOWN_MAX 32768 /* names, schemas and what is made of them */
+
+const struct schema_limits schema_limits_usual = {
+    .states_max = 65536,
+    .steps_max = 50000000,
+    .shapes_max = 65536,
+    .depth_max = 256,
+};
+
+/* Automata have scratch memory of their own, which they give back after each step. */
+static void schema_split_scratch(struct arena *scratch, struct arena *kept_out,
+                                 struct arena *passing_out) {
+    if (scratch->pool) {
+        arena_open(kept_out, scratch->pool);
+        arena_open(passing_out, scratch->pool);
+        return;
+    }
+    size_t bytes = (size_t)(scratch->end - scratch->at) / 2;
+    arena_over(kept_out, scratch->at, bytes);
+    arena_over(passing_out, scratch->at + bytes, bytes);
+}
+
+static enum status schema_open_state(struct schema_state *state) {
+    enum status status = map_open(&state->known, state->arena, KNOWN_MAX);
+    if (!status) status = language_open(&state->languages, &state->work);
+    if (status) return state_failed(state, status);
+    status =
+        schema_state_room(state, &state->claims, 0, &state->claims_capacity, sizeof *state->claims);
+    if (!status) status = value_set_open(state);
+    if (status) return status;
+    state->claims[CLAIMS_NEVER] =
+        (struct claims_entry){.reading = READING_DONE, .set = &state->value_none};
+    state->claims[CLAIMS_ANY] =
+        (struct claims_entry){.reading = READING_DONE, .set = &state->value_any};
+    state->claims_count = CLAIMS_FIXED_COUNT;
+    return STATUS_OK;
+}
+
+static enum status schema_compile_each(struct schema_state *state, const struct tree *schema,
+                                       struct arena *arena, const struct shape_program **out) {
+    enum tree_kind kind = tree_kind(schema);
+    if (kind != TREE_OBJECT && kind != TREE_TRUE && kind != TREE_FALSE)
+        return state_error(state, STATUS_INVALID, "a schema must be an object or a boolean, is %s",
+                           tree_kind_name(kind));
+    enum status status = schema_open_state(state);
+    if (!status) status = schema_refs_collect(state, schema);
+    struct schema_source source = {.tree = schema, .parent = UINT32_MAX};
+    uint32_t claim, claims, root;
+    if (!status) status = schema_state_source(state, &source, &claim);
+    if (status) return status;
+    claim *= 2;
+    struct shape_graph graph;
+    status = schema_state_claims(state, &claim, 1, &claims);
+    if (!status) status = shape_graph_grow(&graph, state, claims, &root);
+    if (!status) status = shape_graph_find_live(&graph);
+    if (status) return status;
+    state->at = UINT32_MAX;
+    state->keyword = NULL;
+    if (!node_lives(&graph, root))
+        return state_error(state, STATUS_INVALID, "no value fulfils the schema");
+    return shape_build(arena, &graph, root, out);
+}
+
+enum status schema_compile(struct arena *arena, struct arena *scratch, const struct tree *schema,
+                           const struct schema_options *options, const struct schema_limits *limits,
+                           const struct shape_program **out, struct bytes *ignored_out,
+                           struct error *error) {
+    struct arena kept, passing;
+    schema_split_scratch(scratch, &kept, &passing);
+    struct schema_state state = {
+        .arena = &kept,
+        .work = {.arena = &kept,
+                 .scratch = &passing,
+                 .states_max = limits->states_max,
+                 .steps_left = limits->steps_max},
+        .limits = limits,
+        .options = options,
+        .error = error,
+        .at = UINT32_MAX,
+    };
+    enum status status = schema_compile_each(&state, schema, arena, out);
+    if (!status && ignored_out) {
+        *ignored_out = arena_copy(arena, state.ignored);
+        if (!ignored_out->data) status = state_failed(&state, STATUS_NO_MEMORY);
+    }
+    arena_clear(&passing);
+    arena_clear(&kept);
+    return status;
+}

@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * enum and const: values themselves. Strings of an enum share an automaton.
+ */
+#include "serving/grammar/automata/number_set.h"
+#include "serving/grammar/schema/schema_read.h"
+#include "serving/grammar/schema/value_set.h"
+
+enum status schema_constant_read_number_text(struct schema_reader *reader, const struct tree *value,
+                                             struct bytes *out) {
+    if (tree_kind(value) != TREE_INTEGER && tree_kind(value) != TREE_REAL)
+        return read_wrong_kind(reader, value, "a number");
+    *out = tree_text(reader->state->arena, value);
+    return out->data ? STATUS_OK : state_failed(reader->state, STATUS_NO_MEMORY);
+}
+
+static enum status language_of_number(struct schema_reader *reader, const struct tree *value,
+                                      uint32_t *out) {
+    struct schema_state *state = reader->state;
+    struct bytes text;
+    struct decimal decimal;
+    const struct automaton *automaton;
+    enum status status = schema_constant_read_number_text(reader, value, &text);
+    if (status) return status;
+    status = number_set_decimal_read(text, &decimal);
+    if (!status) status = number_set_automaton_of_number(&state->work, &decimal, &automaton);
+    if (status == STATUS_UNSUPPORTED)
+        return state_error(state, status, "the number %.*s has too many digits", (int)text.count,
+                           text.data);
+    if (!status) status = language_of_automaton(&state->languages, automaton, out);
+    return status ? state_failed(state, status) : STATUS_OK;
+}
+
+/* The source of a value inside a constant, as a claim. */
+static enum status claims_of_constant(struct schema_reader *reader, const struct tree *value,
+                                      uint32_t *out) {
+    struct schema_source source = {
+        .tree = value,
+        .resource = reader->state->sources[reader->source].resource,
+        .parent = reader->state->at,
+        .keyword = reader->state->keyword,
+        .constant = true,
+    };
+    uint32_t claim;
+    enum status status = schema_state_source(reader->state, &source, &claim);
+    claim *= 2;
+    return status ? status : schema_state_claims(reader->state, &claim, 1, out);
+}
+
+static enum status read_constant_array(struct schema_reader *reader, const struct tree *value,
+                                       struct value_set *out) {
+    struct schema_state *state = reader->state;
+    uint32_t count = (uint32_t)tree_count(value);
+    struct array_set *array = arena_take(state->arena, sizeof *array);
+    struct item_rule *rules = arena_take(state->arena, count * sizeof *rules);
+    const struct array_set **list = arena_take(state->arena, sizeof(struct array_set *));
+    if (!array || !rules || !list) return state_failed(state, STATUS_NO_MEMORY);
+    *array = (struct array_set){
+        .rules = rules, .rule_count = count, .length_min = count, .length_max = count};
+    for (uint32_t i = 0; i < count; i++) {
+        rules[i] = (struct item_rule){.from = i, .to = i + 1};
+        enum status status = claims_of_constant(reader, tree_at(value, i), &rules[i].claims);
+        if (status) return status;
+    }
+    *list = array;
+    out->arrays = list;
+    out->array_count = 1;
+    return STATUS_OK;
+}
+
+static enum status read_constant_object(struct schema_reader *reader, const struct tree *value,
+                                        struct value_set *out) {
+    struct schema_state *state = reader->state;
+    struct tree_cursor cursor = {0};
+    struct bytes key;
+    const struct tree *member;
+    uint32_t count = 0;
+    while (tree_next_member(value, &cursor, &key, &member))
+        count++;
+    struct object_set *object = arena_take(state->arena, sizeof *object);
+    struct key_rule *rules = arena_take(state->arena, (count + 1) * sizeof *rules);
+    uint32_t *names = arena_take(state->arena, count * sizeof *names);
+    const struct object_set **list = arena_take(state->arena, sizeof(struct object_set *));
+    if (!object || !rules || !names || !list) return state_failed(state, STATUS_NO_MEMORY);
+    enum status status = STATUS_OK;
+    cursor = (struct tree_cursor){0};
+    for (uint32_t i = 0; i < count && tree_next_member(value, &cursor, &key, &member); i++) {
+        rules[i] = (struct key_rule){0};
+        status = schema_state_name(state, key, &names[i]);
+        if (!status) status = schema_state_condition_of_name(state, names[i], &rules[i].condition);
+        if (!status) status = claims_of_constant(reader, member, &rules[i].claims);
+        if (status) return status;
+    }
+    schema_read_words_sort(names, count);
+    struct key_condition others = {.names = names, .name_count = count, .negated = true};
+    rules[count] = (struct key_rule){.claims = CLAIMS_NEVER};
+    status = schema_state_condition(state, &others, &rules[count].condition);
+    *object = (struct object_set){.rules = rules,
+                                  .rule_count = count + 1,
+                                  .required = names,
+                                  .required_count = count,
+                                  .count_max = UINT32_MAX};
+    *list = object;
+    out->objects = list;
+    out->object_count = 1;
+    return status;
+}
+
+enum status schema_constant_read_constant(struct schema_reader *reader, const struct tree *value,
+                                          struct value_set *out) {
+    struct bytes text;
+    *out = reader->state->value_none;
+    enum status status;
+    switch (tree_kind(value)) {
+    case TREE_NULL:
+        out->bits = SHAPE_NULL;
+        return STATUS_OK;
+    case TREE_TRUE:
+        out->bits = SHAPE_TRUE;
+        return STATUS_OK;
+    case TREE_FALSE:
+        out->bits = SHAPE_FALSE;
+        return STATUS_OK;
+    case TREE_STRING:
+        tree_get_string(value, &text);
+        status = language_of_texts(&reader->state->languages, &text, 1, &out->string);
+        return status ? state_failed(reader->state, status) : STATUS_OK;
+    case TREE_INTEGER:
+    case TREE_REAL:
+        return language_of_number(reader, value, &out->number);
+    case TREE_ARRAY:
+        return read_constant_array(reader, value, out);
+    case TREE_OBJECT:
+        break;
+    }
+    return read_constant_object(reader, value, out);
+}
+
+/* The strings of an enum as one language. */
+static enum status language_of_strings(struct schema_reader *reader, const struct tree *list,
+                                       uint32_t *out) {
+    struct schema_state *state = reader->state;
+    uint32_t total = (uint32_t)tree_count(list), count = 0;
+    uint32_t *names = arena_take(state->arena, total * sizeof *names);
+    struct bytes *texts = arena_take(state->arena, total * sizeof *texts), text;
+    if (!names || !texts) return state_failed(state, STATUS_NO_MEMORY);
+    for (uint32_t i = 0; i < total; i++) {
+        if (!tree_get_string(tree_at(list, i), &text)) continue;
+        enum status status = schema_state_name(state, text, &names[count++]);
+        if (status) return status;
+    }
+    *out = LANGUAGE_NONE;
+    if (count == 0) return STATUS_OK;
+    schema_read_words_sort(names, count);
+    count = schema_read_words_unique(names, count);
+    for (uint32_t i = 0; i < count; i++)
+        texts[i] = state->names[names[i]];
+    enum status status = language_of_texts(&state->languages, texts, count, out);
+    return status ? state_failed(state, status) : STATUS_OK;
+}
+
+enum status schema_constant_read_constants(struct schema_reader *reader) {
+    struct schema_state *state = reader->state;
+    struct value_set part;
+    enum status status = STATUS_OK;
+    const struct tree *list = schema_read_keyword(reader, "enum");
+    if (list) {
+        if (tree_kind(list) != TREE_ARRAY) return read_wrong_kind(reader, list, "an array");
+        struct value_set all = state->value_none;
+        status = language_of_strings(reader, list, &all.string);
+        for (size_t i = 0; i < tree_count(list) && !status; i++) {
+            if (tree_kind(tree_at(list, i)) == TREE_STRING) continue;
+            status = schema_constant_read_constant(reader, tree_at(list, i), &part);
+            if (!status) status = value_set_or(state, &all, &part, &all);
+        }
+        if (!status) status = value_set_and(state, &reader->set, &all, &reader->set);
+        if (status) return status;
+    }
+    const struct tree *value = schema_read_keyword(reader, "const");
+    if (!value || reader->draft < DRAFT_6) return STATUS_OK;
+    status = schema_constant_read_constant(reader, value, &part);
+    return status ? status : value_set_and(state, &reader->set, &part, &reader->set);
+}

@@ -1,0 +1,445 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Keywords of arrays and objects: what their items and properties must fulfil, how many there are.
+ */
+#include "base/number.h"
+#include "serving/grammar/schema/schema_read.h"
+#include "serving/grammar/schema/value_set.h"
+
+static enum status keep_array(struct schema_reader *reader, const struct array_set *array) {
+    struct schema_state *state = reader->state;
+    struct array_set *kept = arena_take(state->arena, sizeof *kept);
+    const struct array_set **list = arena_take(state->arena, sizeof(struct array_set *));
+    if (!kept || !list) return state_failed(state, STATUS_NO_MEMORY);
+    *kept = *array;
+    *list = kept;
+    struct value_set set = state->value_any;
+    set.arrays = list;
+    set.array_count = 1;
+    return value_set_and(state, &reader->set, &set, &reader->set);
+}
+
+/* Items at the places that a list names, then the rest. */
+static enum status read_items(struct schema_reader *reader, struct array_set *array) {
+    struct schema_state *state = reader->state;
+    const struct tree *items = tree_member(reader->tree, "items");
+    const struct tree *prefix = schema_read_keyword(reader, "prefixItems");
+    const struct tree *rest = items;
+    const char *rest_keyword = "items";
+    if (!prefix && items && tree_kind(items) == TREE_ARRAY) {
+        prefix = schema_read_keyword(reader, "items");
+        rest = tree_member(reader->tree, "additionalItems");
+        rest_keyword = "additionalItems";
+    }
+    if (prefix && tree_kind(prefix) != TREE_ARRAY)
+        return read_wrong_kind(reader, prefix, "an array");
+    uint32_t count = (uint32_t)tree_count(prefix);
+    struct item_rule *rules = arena_take(state->arena, (count + 1) * sizeof *rules);
+    if (!rules) return state_failed(state, STATUS_NO_MEMORY);
+    enum status status = STATUS_OK;
+    for (uint32_t i = 0; i < count && !status; i++) {
+        rules[i] = (struct item_rule){.from = i, .to = i + 1, .evaluates = true};
+        status = schema_read_child(reader, (struct bytes){0}, tree_at(prefix, i), &rules[i].claims);
+    }
+    array->rules = rules;
+    array->rule_count = count;
+    if (status || !rest) return status;
+    state->keyword = rest_keyword;
+    rules[count] = (struct item_rule){.from = count, .to = UINT32_MAX, .evaluates = true};
+    array->rule_count = count + 1;
+    return schema_read_child(reader, (struct bytes){0}, rest, &rules[count].claims);
+}
+
+static enum status read_contains(struct schema_reader *reader, struct array_set *array) {
+    struct schema_state *state = reader->state;
+    uint32_t min = 1, max = UINT32_MAX, claims;
+    enum status status = STATUS_OK;
+    if (reader->draft < DRAFT_6) return STATUS_OK;
+    if (tree_member(reader->tree, "contains") && reader->draft >= DRAFT_2019_09) {
+        status = schema_read_count(reader, "minContains", &min);
+        if (!status) status = schema_read_count(reader, "maxContains", &max);
+    }
+    const struct tree *value = schema_read_keyword(reader, "contains");
+    if (status || !value) return status;
+    status = schema_read_child(reader, (struct bytes){0}, value, &claims);
+    if (status) return status;
+    if (claims == CLAIMS_ANY) {
+        array->length_min = max_u32(array->length_min, min);
+        array->length_max = min_u32(array->length_max, max);
+    } else if (claims == CLAIMS_NEVER) {
+        if (min > 0) array->length_max = 0;
+        if (min > 0) array->length_min = 1; /* none at all */
+    } else if (min > 0 || max < UINT32_MAX || state->unevaluated) {
+        array->counts = true;
+        array->counted = state->claims[claims].claims[0];
+        array->counted_min = min;
+        array->counted_max = max;
+        array->length_min = max_u32(array->length_min, min);
+    }
+    return STATUS_OK;
+}
+
+enum status schema_parts_read_arrays(struct schema_reader *reader) {
+    if (reader->set.array_count == 0) return STATUS_OK;
+    struct array_set array = reader->state->array_any;
+    enum status status = read_items(reader, &array);
+    if (!status) status = schema_read_count(reader, "minItems", &array.length_min);
+    if (!status) status = schema_read_count(reader, "maxItems", &array.length_max);
+    if (!status) status = read_contains(reader, &array);
+    if (status) return status;
+    tree_get_bool(tree_member(reader->tree, "uniqueItems"), &array.unique);
+    for (uint32_t i = 0; i < array.rule_count; i++)
+        if (array.rules[i].claims == CLAIMS_NEVER)
+            array.length_max = min_u32(array.length_max, array.rules[i].from);
+    if (array.length_min > array.length_max) {
+        reader->set.array_count = 0;
+        return STATUS_OK;
+    }
+    if (array.rule_count == 0 && array.length_min == 0 && array.length_max == UINT32_MAX &&
+        !array.counts && !array.unique)
+        return STATUS_OK;
+    return keep_array(reader, &array);
+}
+
+static enum status keep_object(struct schema_reader *reader, const struct object_set *object) {
+    struct schema_state *state = reader->state;
+    struct object_set *kept = arena_take(state->arena, sizeof *kept);
+    const struct object_set **list = arena_take(state->arena, sizeof(struct object_set *));
+    if (!kept || !list) return state_failed(state, STATUS_NO_MEMORY);
+    *kept = *object;
+    *list = kept;
+    struct value_set set = state->value_any;
+    set.objects = list;
+    set.object_count = 1;
+    return value_set_and(state, &reader->set, &set, &reader->set);
+}
+
+/* Rules of an object under way, and the keys that have one. */
+struct object_draft {
+    struct key_rule *rules;
+    uint32_t *names, *languages;
+    uint32_t rule_count, name_count, language_count;
+};
+
+static uint32_t member_count(const struct tree *object) {
+    struct tree_cursor cursor = {0};
+    struct bytes key;
+    const struct tree *value;
+    uint32_t count = 0;
+    while (object && tree_kind(object) == TREE_OBJECT &&
+           tree_next_member(object, &cursor, &key, &value))
+        count++;
+    return count;
+}
+
+static enum status read_properties(struct schema_reader *reader, struct object_draft *draft) {
+    struct schema_state *state = reader->state;
+    const struct tree *all = schema_read_keyword(reader, "properties"), *value;
+    if (!all) return STATUS_OK;
+    if (tree_kind(all) != TREE_OBJECT) return read_wrong_kind(reader, all, "an object");
+    struct tree_cursor cursor = {0};
+    struct bytes key;
+    while (tree_next_member(all, &cursor, &key, &value)) {
+        uint32_t name;
+        struct key_rule rule = {.evaluates = true};
+        enum status status = schema_state_name(state, key, &name);
+        if (!status) status = schema_state_condition_of_name(state, name, &rule.condition);
+        if (!status) status = schema_read_child(reader, key, value, &rule.claims);
+        if (status) return status;
+        draft->names[draft->name_count++] = name;
+        draft->rules[draft->rule_count++] = rule;
+    }
+    return STATUS_OK;
+}
+
+static enum status condition_of_language(struct schema_state *state, uint32_t language,
+                                         bool negated, uint32_t *out) {
+    uint32_t *kept = arena_take(state->arena, sizeof *kept);
+    if (!kept) return state_failed(state, STATUS_NO_MEMORY);
+    *kept = language;
+    struct key_condition condition = {.languages = kept, .language_count = 1, .negated = negated};
+    return schema_state_condition(state, &condition, out);
+}
+
+static enum status read_pattern_properties(struct schema_reader *reader,
+                                           struct object_draft *draft) {
+    struct schema_state *state = reader->state;
+    const struct tree *all = schema_read_keyword(reader, "patternProperties"), *value;
+    if (!all) return STATUS_OK;
+    if (tree_kind(all) != TREE_OBJECT) return read_wrong_kind(reader, all, "an object");
+    struct tree_cursor cursor = {0};
+    struct bytes key;
+    while (tree_next_member(all, &cursor, &key, &value)) {
+        uint32_t language;
+        struct key_rule rule = {.evaluates = true};
+        enum status status = schema_state_pattern(state, key, &language);
+        if (!status) status = condition_of_language(state, language, false, &rule.condition);
+        if (!status) status = schema_read_child(reader, key, value, &rule.claims);
+        if (status) return status;
+        if (language == LANGUAGE_NONE) continue;
+        draft->languages[draft->language_count++] = language;
+        draft->rules[draft->rule_count++] = rule;
+    }
+    return STATUS_OK;
+}
+
+/* All other keys, and which keys there may be at all. */
+static enum status read_other_keys(struct schema_reader *reader, struct object_draft *draft) {
+    struct schema_state *state = reader->state;
+    enum status status = STATUS_OK;
+    schema_read_words_sort(draft->names, draft->name_count);
+    const struct tree *value = schema_read_keyword(reader, "additionalProperties");
+    if (value) {
+        struct key_condition others = {.names = draft->names,
+                                       .name_count = draft->name_count,
+                                       .languages = draft->languages,
+                                       .language_count = draft->language_count,
+                                       .negated = true};
+        struct key_rule rule = {.evaluates = true};
+        status = schema_state_condition(state, &others, &rule.condition);
+        if (!status) status = schema_read_child(reader, (struct bytes){0}, value, &rule.claims);
+        if (rule.claims != CLAIMS_ANY || state->unevaluated)
+            draft->rules[draft->rule_count++] = rule;
+    }
+    value = schema_read_keyword(reader, "propertyNames");
+    if (status || !value || reader->draft < DRAFT_6) return status;
+    struct value_set keys;
+    const struct automaton *automaton;
+    status = schema_read_branch(reader, (struct bytes){0}, value, &keys);
+    if (status || keys.string == LANGUAGE_TEXT) return status;
+    status = language_automaton(&state->languages, keys.string, &automaton);
+    if (status) return state_failed(state, status);
+    struct key_rule rule = {.claims = CLAIMS_NEVER};
+    status = condition_of_language(state, keys.string, true, &rule.condition);
+    draft->rules[draft->rule_count++] = rule;
+    return status;
+}
+
+static enum status read_required(struct schema_reader *reader, struct object_set *object) {
+    struct schema_state *state = reader->state;
+    const struct tree *list = schema_read_keyword(reader, "required");
+    if (!list || tree_kind(list) == TREE_TRUE || tree_kind(list) == TREE_FALSE)
+        return STATUS_OK; /* a boolean is draft 3's, and says nothing later */
+    if (tree_kind(list) != TREE_ARRAY) return read_wrong_kind(reader, list, "an array");
+    uint32_t count = (uint32_t)tree_count(list);
+    uint32_t *names = arena_take(state->arena, count * sizeof *names);
+    if (!names) return state_failed(state, STATUS_NO_MEMORY);
+    for (uint32_t i = 0; i < count; i++) {
+        struct bytes key;
+        if (!tree_get_string(tree_at(list, i), &key))
+            return read_wrong_kind(reader, tree_at(list, i), "an array of strings");
+        enum status status = schema_state_name(state, key, &names[i]);
+        if (status) return status;
+    }
+    schema_read_words_sort(names, count);
+    object->required = names;
+    object->required_count = schema_read_words_unique(names, count);
+    return STATUS_OK;
+}
+
+/* For each property, the other properties of `all` that it requires. */
+static enum status read_needs(struct schema_reader *reader, const char *keyword,
+                              struct object_set *object) {
+    struct schema_state *state = reader->state;
+    const struct tree *all = schema_read_keyword(reader, keyword), *value;
+    if (!all) return STATUS_OK;
+    if (tree_kind(all) != TREE_OBJECT) return read_wrong_kind(reader, all, "an object");
+    struct tree_cursor cursor = {0};
+    struct bytes key, other;
+    uint32_t total = object->need_count;
+    while (tree_next_member(all, &cursor, &key, &value))
+        total += (uint32_t)tree_count(value);
+    struct key_need *needs = arena_take(state->arena, total * sizeof *needs);
+    if (!needs) return state_failed(state, STATUS_NO_MEMORY);
+    if (object->need_count) memcpy(needs, object->needs, object->need_count * sizeof *needs);
+    cursor = (struct tree_cursor){0};
+    while (tree_next_member(all, &cursor, &key, &value)) {
+        for (size_t i = 0; i < tree_count(value); i++) {
+            struct key_need *need = &needs[object->need_count++];
+            if (!tree_get_string(tree_at(value, i), &other))
+                return read_wrong_kind(reader, tree_at(value, i), "an array of strings");
+            enum status status = schema_state_name(state, key, &need->name);
+            if (!status) status = schema_state_name(state, other, &need->other);
+            if (status) return status;
+        }
+    }
+    object->needs = needs;
+    return STATUS_OK;
+}
+
+/* Objects without the property `key`, or with it and of `part`. */
+static enum status depend(struct schema_reader *reader, struct bytes key,
+                          const struct value_set *part) {
+    struct schema_state *state = reader->state;
+    uint32_t *name = arena_take(state->arena, sizeof *name);
+    struct object_set *present = arena_take(state->arena, sizeof *present);
+    const struct object_set **list = arena_take(state->arena, sizeof(struct object_set *));
+    if (!name || !present || !list) return state_failed(state, STATUS_NO_MEMORY);
+    enum status status = schema_state_name(state, key, name);
+    *present = state->object_any;
+    present->required = name;
+    present->required_count = 1;
+    *list = present;
+    struct value_set with = state->value_none, without;
+    with.objects = list;
+    with.object_count = 1;
+    if (!status) status = value_set_without(state, &reader->set, &with, &without);
+    if (!status) status = value_set_and(state, &reader->set, &with, &with);
+    if (!status) status = value_set_and(state, &with, part, &with);
+    return status ? status : value_set_or(state, &without, &with, &reader->set);
+}
+
+/* Whether of objects a set says nothing but which properties there must be. */
+static bool only_requires(const struct value_set *set) {
+    if (set->object_count != 1) return false;
+    const struct object_set *object = set->objects[0];
+    return !object->rule_count && !object->need_count && object->count_min == 0 &&
+           object->count_max == UINT32_MAX;
+}
+
+/* The same as `depend`, without a choice, which each object would be read in both ways for. */
+static enum status need_all(struct schema_reader *reader, struct bytes key,
+                            const struct object_set *required) {
+    struct schema_state *state = reader->state;
+    struct key_need *needs = arena_take(state->arena, required->required_count * sizeof *needs);
+    struct object_set object = state->object_any;
+    uint32_t name;
+    if (required->required_count == 0) return STATUS_OK;
+    if (!needs) return state_failed(state, STATUS_NO_MEMORY);
+    enum status status = schema_state_name(state, key, &name);
+    for (uint32_t i = 0; i < required->required_count; i++)
+        needs[i] = (struct key_need){name, required->required[i]};
+    object.needs = needs;
+    object.need_count = required->required_count;
+    return status ? status : keep_object(reader, &object);
+}
+
+/* For each property of `all`, the schema that the object must then satisfy. */
+static enum status read_dependent(struct schema_reader *reader, const char *keyword) {
+    const struct tree *all = schema_read_keyword(reader, keyword), *value;
+    if (!all || reader->set.object_count == 0) return STATUS_OK;
+    if (tree_kind(all) != TREE_OBJECT) return read_wrong_kind(reader, all, "an object");
+    struct tree_cursor cursor = {0};
+    struct bytes key;
+    while (tree_next_member(all, &cursor, &key, &value)) {
+        if (tree_kind(value) == TREE_ARRAY || tree_kind(value) == TREE_TRUE) continue;
+        struct value_set part;
+        enum status status = schema_read_branch(reader, key, value, &part);
+        if (!status)
+            status = only_requires(&part) ? need_all(reader, key, part.objects[0])
+                                          : depend(reader, key, &part);
+        if (status) return status;
+    }
+    return STATUS_OK;
+}
+
+enum status schema_parts_read_objects(struct schema_reader *reader) {
+    struct schema_state *state = reader->state;
+    if (reader->set.object_count == 0) return STATUS_OK;
+    uint32_t names = member_count(tree_member(reader->tree, "properties"));
+    uint32_t patterns = member_count(tree_member(reader->tree, "patternProperties"));
+    struct object_draft draft = {
+        .rules = arena_take(state->arena, (names + patterns + 2) * sizeof(struct key_rule)),
+        .names = arena_take(state->arena, names * sizeof(uint32_t)),
+        .languages = arena_take(state->arena, patterns * sizeof(uint32_t)),
+    };
+    if (!draft.rules || !draft.names || !draft.languages)
+        return state_failed(state, STATUS_NO_MEMORY);
+    struct object_set object = state->object_any;
+    enum status status = read_properties(reader, &draft);
+    if (!status) status = read_pattern_properties(reader, &draft);
+    if (!status) status = read_other_keys(reader, &draft);
+    if (!status) status = read_required(reader, &object);
+    if (!status) status = read_needs(reader, "dependentRequired", &object);
+    if (!status) status = read_needs(reader, "dependencies", &object);
+    if (!status) status = schema_read_count(reader, "minProperties", &object.count_min);
+    if (!status) status = schema_read_count(reader, "maxProperties", &object.count_max);
+    if (status) return status;
+    object.rules = draft.rules;
+    object.rule_count = draft.rule_count;
+    if (object.count_min > object.count_max) {
+        reader->set.object_count = 0;
+        return STATUS_OK;
+    }
+    if (object.rule_count || object.required_count || object.need_count || object.count_min ||
+        object.count_max < UINT32_MAX)
+        status = keep_object(reader, &object);
+    if (!status) status = read_dependent(reader, "dependentSchemas");
+    if (!status) status = read_dependent(reader, "dependencies");
+    return status;
+}
+
+/* The keys that no rule of an object speaks of so far must fulfil these claims. */
+static enum status close_object(struct schema_state *state, const struct object_set *object,
+                                uint32_t claims, const struct object_set **out) {
+    struct object_set *closed = arena_take(state->arena, sizeof *closed);
+    struct key_rule *rules = arena_take(state->arena, (object->rule_count + 1) * sizeof *rules);
+    uint32_t *spoken = arena_take(state->arena, object->rule_count * sizeof *spoken);
+    if (!closed || !rules || !spoken) return state_failed(state, STATUS_NO_MEMORY);
+    struct key_condition others = {.conditions = spoken, .negated = true};
+    for (uint32_t i = 0; i < object->rule_count; i++) {
+        rules[i] = object->rules[i];
+        if (rules[i].evaluates) spoken[others.condition_count++] = rules[i].condition;
+    }
+    rules[object->rule_count] = (struct key_rule){.claims = claims, .evaluates = true};
+    enum status status =
+        schema_state_condition(state, &others, &rules[object->rule_count].condition);
+    *closed = *object;
+    closed->rules = rules;
+    closed->rule_count = object->rule_count + 1;
+    *out = closed;
+    return status;
+}
+
+static enum status close_array(struct schema_state *state, const struct array_set *array,
+                               uint32_t claims, const struct array_set **out) {
+    if (array->counts)
+        return state_error(state, STATUS_UNSUPPORTED, "cannot hold this together with contains");
+    uint32_t from = 0;
+    for (uint32_t i = 0; i < array->rule_count; i++)
+        if (array->rules[i].evaluates) from = max_u32(from, array->rules[i].to);
+    *out = array;
+    if (from == UINT32_MAX) return STATUS_OK;
+    struct array_set *closed = arena_take(state->arena, sizeof *closed);
+    struct item_rule *rules = arena_take(state->arena, (array->rule_count + 1) * sizeof *rules);
+    if (!closed || !rules) return state_failed(state, STATUS_NO_MEMORY);
+    if (array->rule_count) memcpy(rules, array->rules, array->rule_count * sizeof *rules);
+    rules[array->rule_count] =
+        (struct item_rule){.from = from, .to = UINT32_MAX, .claims = claims, .evaluates = true};
+    *closed = *array;
+    closed->rules = rules;
+    closed->rule_count = array->rule_count + 1;
+    if (claims == CLAIMS_NEVER) closed->length_max = min_u32(closed->length_max, from);
+    *out = closed;
+    return STATUS_OK;
+}
+
+enum status schema_parts_read_unevaluated(struct schema_reader *reader) {
+    struct schema_state *state = reader->state;
+    struct value_set *set = &reader->set;
+    uint32_t claims;
+    const struct tree *value = schema_read_keyword(reader, "unevaluatedProperties");
+    if (value) {
+        const struct object_set **objects =
+            arena_take(state->arena, set->object_count * sizeof(struct object_set *));
+        if (!objects) return state_failed(state, STATUS_NO_MEMORY);
+        enum status status = schema_read_child(reader, (struct bytes){0}, value, &claims);
+        for (uint32_t i = 0; i < set->object_count && !status; i++)
+            status = close_object(state, set->objects[i], claims, &objects[i]);
+        if (status) return status;
+        set->objects = objects;
+    }
+    value = schema_read_keyword(reader, "unevaluatedItems");
+    if (!value) return STATUS_OK;
+    const struct array_set **arrays =
+        arena_take(state->arena, set->array_count * sizeof(struct array_set *));
+    if (!arrays) return state_failed(state, STATUS_NO_MEMORY);
+    enum status status = schema_read_child(reader, (struct bytes){0}, value, &claims);
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < set->array_count && !status; i++) {
+        status = close_array(state, set->arrays[i], claims, &arrays[count]);
+        count += !status && arrays[count]->length_min <= arrays[count]->length_max;
+    }
+    set->arrays = arrays;
+    set->array_count = count;
+    return status;
+}

@@ -1,0 +1,373 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "serving/grammar/schema/schema_state.h"
+
+#include "base/format.h"
+#include "serving/grammar/automata/text_format.h"
+#include "serving/grammar/schema/value_set.h"
+
+enum state_known {
+    KNOWN_NAME,
+    KNOWN_PATTERN,
+    KNOWN_FORMAT,
+    KNOWN_FORMAT_BRIEF,
+    KNOWN_CONDITION,
+    KNOWN_SOURCE,
+    KNOWN_CLAIMS,
+    KNOWN_BOTH
+};
+
+#define PATH_PARTS_MAX 12 /* of a place in a message; what lies further out is left away */
+
+size_t schema_state_error_write(struct schema_state *state, const char *format, ...) {
+    if (!state->error) return 0;
+    const struct schema_source *parts[PATH_PARTS_MAX];
+    uint32_t count = 0;
+    uint32_t at = state->at;
+    while (at != UINT32_MAX && count < PATH_PARTS_MAX) {
+        parts[count++] = &state->sources[at];
+        at = state->sources[at].parent;
+    }
+    char *text = state->error->text;
+    size_t room = sizeof state->error->text;
+    size_t used = format_text(text, room, at == UINT32_MAX ? "#" : "...");
+    while (count--) {
+        const struct schema_source *part = parts[count];
+        if (part->keyword) used += format_text(text + used, room - used, "/%.40s", part->keyword);
+        if (part->key.count)
+            used += format_text(text + used, room - used, "/%.*s",
+                                (int)(part->key.count < 40 ? part->key.count : 40), part->key.data);
+    }
+    if (state->keyword) used += format_text(text + used, room - used, "/%.40s", state->keyword);
+    used += format_text(text + used, room - used, ": ");
+    va_list arguments;
+    va_start(arguments, format);
+    used += format_va(text + used, room - used, format, arguments);
+    va_end(arguments);
+    return used;
+}
+
+void schema_state_explain(struct schema_state *state, enum status status) {
+    if (status == STATUS_TOO_LARGE)
+        schema_state_error_write(state, "takes more work than a schema may; make it smaller");
+    if (status == STATUS_NO_MEMORY)
+        schema_state_error_write(state, "takes more memory than a schema may; make it smaller");
+}
+
+enum status schema_state_spend(struct schema_state *state, uint64_t steps) {
+    if (state->work.steps_left < steps) {
+        state->work.steps_left = 0;
+        return state_failed(state, STATUS_TOO_LARGE);
+    }
+    state->work.steps_left -= steps;
+    return STATUS_OK;
+}
+
+enum status schema_state_room(struct schema_state *state, void *array, uint32_t count,
+                              uint32_t *capacity, size_t element_bytes) {
+    if (count < *capacity) return STATUS_OK;
+    uint32_t larger = *capacity ? *capacity * 2 : 64;
+    void *memory = arena_take(state->arena, larger * element_bytes);
+    if (!memory) return state_failed(state, STATUS_NO_MEMORY);
+    void **place = array;
+    if (count) memcpy(memory, *place, count * element_bytes);
+    *place = memory;
+    *capacity = larger;
+    return STATUS_OK;
+}
+
+static uint64_t schema_state_mix(uint64_t hash, const void *bytes, size_t count) {
+    const uint8_t *at = bytes;
+    for (size_t i = 0; i < count; i++)
+        hash = (hash ^ at[i]) * 0x100000001B3u;
+    return hash ^ hash >> 31;
+}
+
+/* A place in `known` for a content with this hash. `same` tells whether an entry found is it; of two
+ * contents with one hash only the first is shared. */
+static struct map_key schema_state_key_of(enum state_known kind, uint64_t low, uint64_t extra) {
+    return (struct map_key){.high = (uint64_t)kind, .low = low, .extra = extra};
+}
+
+static void schema_state_remember(struct schema_state *state, struct map_key key, uint32_t value) {
+    if (state->known.count < state->known.capacity && map_find(&state->known, key) == MAP_NONE)
+        map_add(&state->known, key, value);
+}
+
+enum status schema_state_name(struct schema_state *state, struct bytes text, uint32_t *out) {
+    struct map_key key = schema_state_key_of(
+        KNOWN_NAME, schema_state_mix(1469598103934665603u, text.data, text.count), text.count);
+    uint32_t found = map_find(&state->known, key);
+    for (uint32_t i = found == MAP_NONE ? state->name_count : found; i < state->name_count; i++) {
+        if (!bytes_equal(state->names[i], text)) continue;
+        *out = i;
+        return STATUS_OK;
+    }
+    enum status status = schema_state_room(state, &state->names, state->name_count,
+                                           &state->name_capacity, sizeof *state->names);
+    if (status) return status;
+    if (state->known.count == state->known.capacity) return state_failed(state, STATUS_TOO_LARGE);
+    state->names[state->name_count] = text;
+    *out = state->name_count++;
+    schema_state_remember(state, key, *out);
+    return schema_state_spend(state, 1 + text.count);
+}
+
+static enum status language_of(struct schema_state *state, enum state_known kind, struct bytes text,
+                               uint32_t *out) {
+    uint32_t name;
+    enum status status = schema_state_name(state, text, &name);
+    if (status) return status;
+    struct map_key key = schema_state_key_of(kind, name, 0);
+    uint32_t found = map_find(&state->known, key);
+    if (found != MAP_NONE) {
+        *out = found;
+        return STATUS_OK;
+    }
+    const struct automaton *automaton = NULL;
+    struct error error = {0};
+    status = kind == KNOWN_PATTERN
+                 ? automaton_of_pattern(&state->work, text, &automaton, &error)
+                 : text_format_automaton_of_format(&state->work, text, kind == KNOWN_FORMAT_BRIEF,
+                                                   &automaton);
+    if (status == STATUS_INVALID || status == STATUS_UNSUPPORTED)
+        return state_error(state, status, "%.300s", error.text);
+    if (!status) status = language_of_automaton(&state->languages, automaton, out);
+    if (status) return state_failed(state, status);
+    schema_state_remember(state, key, *out);
+    return STATUS_OK;
+}
+
+enum status schema_state_pattern(struct schema_state *state, struct bytes pattern,
+                                 uint32_t *language_out) {
+    return language_of(state, KNOWN_PATTERN, pattern, language_out);
+}
+
+enum status schema_state_format(struct schema_state *state, struct bytes name, bool brief,
+                                uint32_t *language_out) {
+    return language_of(state, brief ? KNOWN_FORMAT_BRIEF : KNOWN_FORMAT, name, language_out);
+}
+
+static bool same_words(const uint32_t *a, const uint32_t *b, uint32_t count) {
+    return count == 0 || memcmp(a, b, count * sizeof *a) == 0;
+}
+
+static bool same_condition(const struct key_condition *a, const struct key_condition *b) {
+    return a->negated == b->negated && a->name_count == b->name_count &&
+           a->language_count == b->language_count && a->condition_count == b->condition_count &&
+           same_words(a->names, b->names, a->name_count) &&
+           same_words(a->languages, b->languages, a->language_count) &&
+           same_words(a->conditions, b->conditions, a->condition_count);
+}
+
+enum status schema_state_condition(struct schema_state *state,
+                                   const struct key_condition *condition, uint32_t *out) {
+    uint64_t hash = 1469598103934665603u ^ (condition->negated ? 1 : 0);
+    hash =
+        schema_state_mix(hash, condition->names, condition->name_count * sizeof *condition->names);
+    hash =
+        schema_state_mix(hash, condition->languages, condition->language_count * sizeof(uint32_t));
+    hash = schema_state_mix(hash, condition->conditions,
+                            condition->condition_count * sizeof(uint32_t));
+    struct map_key key = schema_state_key_of(KNOWN_CONDITION, hash, condition->name_count);
+    uint32_t found = map_find(&state->known, key);
+    if (found != MAP_NONE && same_condition(&state->conditions[found], condition)) {
+        *out = found;
+        return STATUS_OK;
+    }
+    enum status status = schema_state_room(state, &state->conditions, state->condition_count,
+                                           &state->condition_capacity, sizeof *state->conditions);
+    if (status) return status;
+    state->conditions[state->condition_count] = *condition;
+    *out = state->condition_count++;
+    schema_state_remember(state, key, *out);
+    return schema_state_spend(state, 1 + condition->name_count);
+}
+
+enum status schema_state_condition_of_name(struct schema_state *state, uint32_t name,
+                                           uint32_t *out) {
+    struct key_condition condition = {.names = &name, .name_count = 1};
+    uint32_t before = state->condition_count;
+    enum status status = schema_state_condition(state, &condition, out);
+    if (status || *out != before || state->condition_count == before) return status;
+    uint32_t *kept = arena_take(state->arena, sizeof *kept);
+    if (!kept) return state_failed(state, STATUS_NO_MEMORY);
+    *kept = name;
+    state->conditions[*out].names = kept;
+    return STATUS_OK;
+}
+
+enum status schema_state_source(struct schema_state *state, const struct schema_source *source,
+                                uint32_t *out) {
+    struct map_key key =
+        schema_state_key_of(KNOWN_SOURCE, (uint64_t)(uintptr_t)source->tree, source->constant);
+    uint32_t found = map_find(&state->known, key);
+    if (found != MAP_NONE) {
+        *out = found;
+        return STATUS_OK;
+    }
+    enum status status = schema_state_room(state, &state->sources, state->source_count,
+                                           &state->source_capacity, sizeof *state->sources);
+    if (status) return status;
+    if (state->known.count == state->known.capacity || state->source_count == UINT32_MAX / 4)
+        return state_failed(state, STATUS_TOO_LARGE);
+    state->sources[state->source_count] = *source;
+    *out = state->source_count++;
+    schema_state_remember(state, key, *out);
+    return schema_state_spend(state, 1);
+}
+
+enum status schema_state_claims(struct schema_state *state, const uint32_t *claims, uint32_t count,
+                                uint32_t *out) {
+    if (count == 0) {
+        *out = CLAIMS_ANY;
+        return STATUS_OK;
+    }
+    for (uint32_t i = 1; i < count; i++) {
+        if ((claims[i] ^ 1) != claims[i - 1]) continue;
+        *out = CLAIMS_NEVER;
+        return STATUS_OK;
+    }
+    uint64_t hash = schema_state_mix(1469598103934665603u, claims, count * sizeof *claims);
+    struct map_key key = schema_state_key_of(KNOWN_CLAIMS, hash, count);
+    uint32_t found = map_find(&state->known, key);
+    if (found != MAP_NONE && state->claims[found].count == count &&
+        same_words(state->claims[found].claims, claims, count)) {
+        *out = found;
+        return STATUS_OK;
+    }
+    enum status status = schema_state_room(state, &state->claims, state->claims_count,
+                                           &state->claims_capacity, sizeof *state->claims);
+    if (status) return status;
+    if (state->claims_count >= state->limits->shapes_max)
+        return state_failed(state, STATUS_TOO_LARGE);
+    uint32_t *kept = arena_take(state->arena, count * sizeof *kept);
+    if (!kept) return state_failed(state, STATUS_NO_MEMORY);
+    memcpy(kept, claims, count * sizeof *kept);
+    state->claims[state->claims_count] = (struct claims_entry){.claims = kept, .count = count};
+    *out = state->claims_count++;
+    schema_state_remember(state, key, *out);
+    return schema_state_spend(state, count);
+}
+
+enum status schema_state_claims_and(struct schema_state *state, uint32_t a, uint32_t b,
+                                    uint32_t *out) {
+    if (a == b || b == CLAIMS_ANY || a == CLAIMS_NEVER) {
+        *out = a;
+        return STATUS_OK;
+    }
+    if (a == CLAIMS_ANY || b == CLAIMS_NEVER) {
+        *out = b;
+        return STATUS_OK;
+    }
+    struct map_key key = schema_state_key_of(KNOWN_BOTH, a < b ? a : b, a < b ? b : a);
+    uint32_t found = map_find(&state->known, key);
+    if (found != MAP_NONE) {
+        *out = found;
+        return STATUS_OK;
+    }
+    const struct claims_entry *first = &state->claims[a], *second = &state->claims[b];
+    uint32_t *all = arena_take(state->arena, (first->count + second->count) * sizeof *all);
+    if (!all) return state_failed(state, STATUS_NO_MEMORY);
+    uint32_t i = 0, k = 0, count = 0;
+    while (i < first->count || k < second->count) {
+        bool take_second =
+            i == first->count || (k < second->count && second->claims[k] < first->claims[i]);
+        uint32_t claim = take_second ? second->claims[k++] : first->claims[i++];
+        if (count == 0 || all[count - 1] != claim) all[count++] = claim;
+    }
+    enum status status = schema_state_claims(state, all, count, out);
+    if (!status) schema_state_remember(state, key, *out);
+    return status;
+}
+
+enum status schema_state_claims_contrary(struct schema_state *state, uint32_t claim,
+                                         uint32_t *out) {
+    uint32_t other = claim ^ 1;
+    return schema_state_claims(state, &other, 1, out);
+}
+
+static enum status read_source(struct schema_state *state, uint32_t source, struct value_set *out) {
+    if (state->sources[source].reading == READING_DONE) {
+        *out = state->sources[source].set;
+        return STATUS_OK;
+    }
+    if (state->sources[source].reading == READING_UNDER_WAY)
+        return state_error(state, STATUS_INVALID,
+                           "leads back to itself before any value; a recursion needs a property "
+                           "or an item in between");
+    if (state->depth >= state->limits->depth_max)
+        return state_error(state, STATUS_TOO_LARGE, "is nested more than %u deep",
+                           state->limits->depth_max);
+    uint32_t at = state->at;
+    const char *keyword = state->keyword;
+    state->sources[source].reading = READING_UNDER_WAY;
+    state->at = source;
+    state->keyword = NULL;
+    state->depth++;
+    enum status status = schema_read_source_read(state, source, out);
+    state->depth--;
+    state->at = at;
+    state->keyword = keyword;
+    state->sources[source].reading = status ? READING_NOT_BEGUN : READING_DONE;
+    if (!status) state->sources[source].set = *out;
+    return status;
+}
+
+static enum status schema_state_read_all(struct schema_state *state, uint32_t claims,
+                                         struct value_set *out) {
+    *out = state->value_any;
+    for (int contrary = 0; contrary < 2; contrary++) {
+        for (uint32_t i = 0; i < state->claims[claims].count; i++) {
+            uint32_t claim = state->claims[claims].claims[i];
+            if ((int)(claim & 1) != contrary) continue;
+            struct value_set part;
+            enum status status = read_source(state, claim / 2, &part);
+            if (!status && contrary) status = value_set_without(state, out, &part, out);
+            if (!status && !contrary) status = value_set_and(state, out, &part, out);
+            if (status) return status;
+        }
+    }
+    return STATUS_OK;
+}
+
+enum status schema_state_claims_read(struct schema_state *state, uint32_t claims,
+                                     const struct value_set **out) {
+    struct claims_entry *entry = &state->claims[claims];
+    if (entry->reading != READING_DONE) {
+        if (entry->reading == READING_UNDER_WAY)
+            return state_error(state, STATUS_INVALID, "leads back to itself before any value");
+        entry->reading = READING_UNDER_WAY;
+        struct value_set *set = arena_take(state->arena, sizeof *set);
+        if (!set) return state_failed(state, STATUS_NO_MEMORY);
+        uint32_t at = state->at;
+        const char *keyword = state->keyword;
+        if (entry->count) state->at = entry->claims[entry->count - 1] / 2;
+        state->keyword = NULL;
+        enum status status = schema_state_read_all(state, claims, set);
+        entry = &state->claims[claims]; /* the table may have moved */
+        entry->reading = status ? READING_NOT_BEGUN : READING_DONE;
+        if (status) return status;
+        entry->set = set;
+        state->at = at;
+        state->keyword = keyword;
+    }
+    *out = entry->set;
+    return STATUS_OK;
+}
+
+enum status schema_state_claims_probe(struct schema_state *state, uint32_t claims, bool *out) {
+    *out = false;
+    const struct value_set *set;
+    struct error *kept = state->error;
+    uint32_t at = state->at;
+    const char *keyword = state->keyword;
+    state->error = NULL; /* no message is read, and many may fail */
+    enum status status = schema_state_claims_read(state, claims, &set);
+    state->error = kept;
+    state->at = at;
+    state->keyword = keyword;
+    if (!status) *out = value_is_none(set);
+    if (status == STATUS_NO_MEMORY || state->work.steps_left == 0)
+        return state_failed(state, status);
+    return STATUS_OK;
+}

@@ -1,0 +1,455 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "serving/grammar/schema/shape_build.h"
+
+#include "base/number.h"
+
+#define COPIES_MAX 4096 /* automata that are looked for among those written already */
+
+struct shape_builder {
+    struct shape_graph *graph;
+    struct schema_state *state;
+    struct arena *arena;
+    uint32_t *shape_of; /* [nodes] SHAPE_NONE: not asked for yet */
+    uint32_t *order;    /* nodes in the order of their shapes */
+    struct map copies;
+    const struct automaton **copied;
+    struct value_shape *shapes;
+    struct shape_alternative *alternatives;
+    struct shape_array *arrays;
+    struct shape_item *items;
+    struct shape_object *objects;
+    struct shape_entry *entries;
+    struct shape_dependency *dependencies;
+    uint64_t *words;
+    uint32_t copied_count, copied_capacity, shape_count, shape_capacity, alternative_count,
+        alternative_capacity, array_count, array_capacity, item_count, item_capacity, object_count,
+        object_capacity, entry_count, entry_capacity, dependency_count, dependency_capacity,
+        word_count, word_capacity;
+};
+
+static enum status shape_build_no_memory(struct shape_builder *builder) {
+    return state_failed(builder->state, STATUS_NO_MEMORY);
+}
+
+/* An automaton in the program's arena, each once. */
+static enum status copy_automaton(struct shape_builder *builder, const struct automaton *from,
+                                  const struct automaton **out) {
+    struct map_key key = {.high = (uint64_t)(uintptr_t)from};
+    uint32_t found = map_find(&builder->copies, key);
+    if (found != MAP_NONE) {
+        *out = builder->copied[found];
+        return STATUS_OK;
+    }
+    struct automaton *copy = arena_take(builder->arena, sizeof *copy);
+    size_t next_bytes = (size_t)from->state_count * from->class_count * sizeof *from->next;
+    uint32_t *next = arena_take(builder->arena, next_bytes);
+    uint32_t *labels = arena_take(builder->arena, from->state_count * sizeof *labels);
+    uint64_t *counts = NULL;
+    if (from->member_counts)
+        counts = arena_take(builder->arena, from->state_count * sizeof *counts);
+    if (!copy || !next || !labels || (from->member_counts && !counts))
+        return shape_build_no_memory(builder);
+    memcpy(next, from->next, next_bytes);
+    memcpy(labels, from->labels, from->state_count * sizeof *labels);
+    if (counts) memcpy(counts, from->member_counts, from->state_count * sizeof *counts);
+    *copy = *from;
+    copy->next = next;
+    copy->labels = labels;
+    copy->member_counts = counts;
+    *out = copy;
+    enum status status = schema_state_room(builder->state, &builder->copied, builder->copied_count,
+                                           &builder->copied_capacity, sizeof *builder->copied);
+    if (status || builder->copies.count == builder->copies.capacity) return status;
+    map_add(&builder->copies, key, builder->copied_count);
+    builder->copied[builder->copied_count++] = copy;
+    return STATUS_OK;
+}
+
+static uint32_t shape_build_ask_for(struct shape_builder *builder, uint32_t node) {
+    if (!node_lives(builder->graph, node)) return SHAPE_NONE;
+    if (builder->shape_of[node] == SHAPE_NONE) {
+        builder->order[builder->shape_count] = node;
+        builder->shape_of[node] = builder->shape_count++;
+    }
+    return builder->shape_of[node];
+}
+
+/* `count` words of zeros; *out is the first. */
+static enum status shape_build_add_words(struct shape_builder *builder, uint32_t count,
+                                         uint32_t *out) {
+    *out = builder->word_count;
+    for (uint32_t i = 0; i < count; i++) {
+        enum status status = schema_state_room(builder->state, &builder->words, builder->word_count,
+                                               &builder->word_capacity, sizeof *builder->words);
+        if (status) return status;
+        builder->words[builder->word_count++] = 0;
+    }
+    return schema_state_spend(builder->state, count);
+}
+
+static void shape_build_set_bit(struct shape_builder *builder, uint32_t first, uint32_t bit) {
+    builder->words[first + bit / 64] |= (uint64_t)1 << bit % 64;
+}
+
+static bool has_bit(const struct shape_builder *builder, uint32_t first, uint32_t bit) {
+    return builder->words[first + bit / 64] >> bit % 64 & 1;
+}
+
+/* ---- arrays ---- */
+
+static enum status shape_build_add_item(struct shape_builder *builder,
+                                        const struct shape_item *item) {
+    enum status status = schema_state_room(builder->state, &builder->items, builder->item_count,
+                                           &builder->item_capacity, sizeof *builder->items);
+    if (status) return status;
+    builder->items[builder->item_count++] = (struct shape_item){
+        shape_build_ask_for(builder, item->plain), shape_build_ask_for(builder, item->counted)};
+    return STATUS_OK;
+}
+
+/* The length that no array can pass. */
+static uint32_t shape_build_longest(const struct shape_graph *graph,
+                                    const struct array_form *form) {
+    uint32_t counted = 0;
+    for (uint32_t i = 0; i <= form->prefix_count; i++) {
+        if (i >= form->length_max) return form->length_max;
+        bool plain = node_lives(graph, form->items[i].plain);
+        if (!plain && !node_lives(graph, form->items[i].counted)) return i;
+        if (!plain && i == form->prefix_count && form->counted_max - counted < UINT32_MAX - i)
+            return min_u32(form->length_max, i + form->counted_max - counted);
+        if (!plain && counted++ == form->counted_max) return i;
+    }
+    return form->length_max;
+}
+
+static enum status build_array(struct shape_builder *builder, const struct array_form *form,
+                               uint32_t *out) {
+    struct shape_array array = {
+        .prefix = builder->item_count,
+        .prefix_count = form->prefix_count,
+        .length_min = form->length_min,
+        .length_max = shape_build_longest(builder->graph, form),
+        .counted_min = form->counted_min,
+        .counted_max = form->counted_max,
+        .unique = form->unique,
+    };
+    array.prefix_count = min_u32(array.prefix_count, array.length_max);
+    enum status status = STATUS_OK;
+    for (uint32_t i = 0; i < array.prefix_count && !status; i++)
+        status = shape_build_add_item(builder, &form->items[i]);
+    array.rest = (struct shape_item){SHAPE_NONE, SHAPE_NONE};
+    if (array.length_max > form->prefix_count) {
+        array.rest.plain = shape_build_ask_for(builder, form->items[form->prefix_count].plain);
+        array.rest.counted = shape_build_ask_for(builder, form->items[form->prefix_count].counted);
+    }
+    if (!status && form->listed) status = copy_automaton(builder, form->listed, &array.listed);
+    if (!status)
+        status = schema_state_room(builder->state, &builder->arrays, builder->array_count,
+                                   &builder->array_capacity, sizeof *builder->arrays);
+    if (status) return status;
+    builder->arrays[builder->array_count] = array;
+    *out = builder->array_count++;
+    return STATUS_OK;
+}
+
+/* ---- objects ---- */
+
+static enum status add_entry(struct shape_builder *builder, uint32_t node, uint32_t bit) {
+    enum status status = schema_state_room(builder->state, &builder->entries, builder->entry_count,
+                                           &builder->entry_capacity, sizeof *builder->entries);
+    if (status) return status;
+    builder->entries[builder->entry_count++] =
+        (struct shape_entry){.shape = shape_build_ask_for(builder, node), .bit = bit};
+    return STATUS_OK;
+}
+
+/* Entries and the automaton of keys: names that are possible, and other keys that are live. */
+static enum status build_keys(struct shape_builder *builder, const struct object_form *form,
+                              struct shape_object *object, uint32_t *bits) {
+    struct schema_state *state = builder->state;
+    uint32_t count = form->name_count + form->class_count;
+    uint32_t *labels = arena_take_zeroed(state->arena, count * sizeof *labels);
+    uint32_t *shifted = arena_take(state->arena, form->class_count * sizeof *shifted);
+    struct bytes *texts = arena_take(state->arena, form->name_count * sizeof *texts);
+    if (!labels || !shifted || !texts) return shape_build_no_memory(builder);
+    enum status status = STATUS_OK;
+    object->entry = builder->entry_count;
+    for (uint32_t i = 0; i < form->name_count && !status; i++) {
+        texts[i] = state->names[form->names[i]];
+        bits[i] = SHAPE_NO_BIT;
+        if (!form->possible[i]) continue;
+        bits[i] = object->bit_count++;
+        labels[i] = builder->entry_count - object->entry + 1;
+        status = add_entry(builder, form->name_nodes[i], bits[i]);
+    }
+    for (uint32_t i = 0; i < form->class_count && !status; i++) {
+        shifted[i] = form->name_count + i + 1;
+        if (!form->rest || !node_lives(builder->graph, form->class_nodes[i])) continue;
+        labels[form->name_count + i] = builder->entry_count - object->entry + 1;
+        status = add_entry(builder, form->class_nodes[i], SHAPE_NO_BIT);
+    }
+    object->entry_count = builder->entry_count - object->entry;
+    if (status || object->entry_count == 0) return status;
+    const struct automaton *keys = NULL, *rest = NULL;
+    if (form->rest) status = automaton_relabel(&state->work, form->rest, shifted, &rest);
+    if (!status && form->name_count)
+        status = automaton_of_texts(&state->work, texts, form->name_count, &keys);
+    if (!status && keys && rest) status = automaton_or(&state->work, keys, rest, &keys);
+    if (!status) status = automaton_relabel(&state->work, keys ? keys : rest, labels, &keys);
+    if (status) return state_failed(state, status);
+    return copy_automaton(builder, keys, &object->keys);
+}
+
+/* Hands what a state reaches to the states that lead to it, until nothing is new. */
+static void shape_build_spread(struct shape_builder *builder, const struct shape_object *object) {
+    const struct automaton *keys = object->keys;
+    uint32_t words = object->word_count;
+    for (bool changed = true; changed;) {
+        changed = false;
+        for (uint32_t from = keys->state_count; from-- > 1;) {
+            uint64_t *mine = &builder->words[object->reaches + from * words];
+            for (uint32_t class = 0; class < keys->class_count; class ++) {
+                uint32_t to = keys->next[(size_t)from * keys->class_count + class];
+                if (to == 0 || to == from) continue;
+                const uint64_t *theirs = &builder->words[object->reaches + to * words];
+                for (uint32_t i = 0; i < words; i++) {
+                    changed |= (theirs[i] & ~mine[i]) != 0;
+                    mine[i] |= theirs[i];
+                }
+                if (has_bit(builder, object->reaches_open, to) &&
+                    !has_bit(builder, object->reaches_open, from)) {
+                    shape_build_set_bit(builder, object->reaches_open, from);
+                    changed = true;
+                }
+            }
+        }
+    }
+}
+
+static enum status build_reaches(struct shape_builder *builder, struct shape_object *object) {
+    const struct automaton *keys = object->keys;
+    if (!keys) return STATUS_OK;
+    enum status status =
+        schema_state_spend(builder->state, (uint64_t)keys->state_count * keys->class_count);
+    if (!status)
+        status = shape_build_add_words(builder, keys->state_count * object->word_count,
+                                       &object->reaches);
+    if (!status)
+        status =
+            shape_build_add_words(builder, (keys->state_count + 63) / 64, &object->reaches_open);
+    if (status) return status;
+    for (uint32_t at = 1; at < keys->state_count; at++) {
+        if (keys->labels[at] == 0) continue;
+        uint32_t bit = builder->entries[object->entry + keys->labels[at] - 1].bit;
+        if (bit == SHAPE_NO_BIT)
+            shape_build_set_bit(builder, object->reaches_open, at);
+        else
+            shape_build_set_bit(builder, object->reaches + at * object->word_count, bit);
+    }
+    shape_build_spread(builder, object);
+    return STATUS_OK;
+}
+
+static uint32_t bit_of(const struct object_form *form, const uint32_t *bits, uint32_t name) {
+    uint32_t i = 0;
+    while (form->names[i] != name)
+        i++;
+    return bits[i];
+}
+
+/* Everything that the properties in a set of bits need, and what that needs. */
+static void close_needs(struct shape_builder *builder, const struct object_form *form,
+                        const uint32_t *bits, uint32_t first) {
+    for (bool changed = true; changed;) {
+        changed = false;
+        for (uint32_t i = 0; i < form->set->need_count; i++) {
+            uint32_t bit = bit_of(form, bits, form->set->needs[i].name);
+            uint32_t other = bit_of(form, bits, form->set->needs[i].other);
+            if (bit == SHAPE_NO_BIT || !has_bit(builder, first, bit)) continue;
+            if (has_bit(builder, first, other)) continue;
+            shape_build_set_bit(builder, first, other);
+            changed = true;
+        }
+    }
+}
+
+static enum status build_needs(struct shape_builder *builder, const struct object_form *form,
+                               struct shape_object *object, const uint32_t *bits) {
+    enum status status = shape_build_add_words(builder, object->word_count, &object->required);
+    if (status) return status;
+    for (uint32_t i = 0; i < form->set->required_count; i++)
+        shape_build_set_bit(builder, object->required, bit_of(form, bits, form->set->required[i]));
+    close_needs(builder, form, bits, object->required);
+    object->dependency = builder->dependency_count;
+    for (uint32_t i = 0; i < form->set->need_count && !status; i++) {
+        uint32_t bit = bit_of(form, bits, form->set->needs[i].name), k = object->dependency;
+        if (bit == SHAPE_NO_BIT || has_bit(builder, object->required, bit)) continue;
+        while (k < builder->dependency_count && builder->dependencies[k].bit != bit)
+            k++;
+        if (k < builder->dependency_count) continue;
+        struct shape_dependency one = {.bit = bit};
+        status = shape_build_add_words(builder, object->word_count, &one.needs);
+        if (!status)
+            status =
+                schema_state_room(builder->state, &builder->dependencies, builder->dependency_count,
+                                  &builder->dependency_capacity, sizeof *builder->dependencies);
+        if (status) break;
+        shape_build_set_bit(builder, one.needs, bit);
+        close_needs(builder, form, bits, one.needs);
+        builder->dependencies[builder->dependency_count++] = one;
+    }
+    object->dependency_count = builder->dependency_count - object->dependency;
+    return status;
+}
+
+/* The matcher keeps sets of properties and counts of keys in memory of fixed size. */
+static enum status check_object(struct shape_builder *builder, const struct shape_object *object) {
+    struct schema_state *state = builder->state;
+    if (object->word_count > SHAPE_WORDS_MAX) {
+        state->keyword = "properties";
+        return state_error(state, STATUS_TOO_LARGE, "has %u of one object, expected at most %d",
+                           object->bit_count, 64 * SHAPE_WORDS_MAX);
+    }
+    if (object->count_min <= UINT16_MAX) return STATUS_OK;
+    state->keyword = "minProperties";
+    return state_error(state, STATUS_TOO_LARGE, "is %u, expected at most %d", object->count_min,
+                       UINT16_MAX);
+}
+
+static enum status build_object(struct shape_builder *builder, struct object_form *form,
+                                uint32_t *out) {
+    struct schema_state *state = builder->state;
+    struct shape_object object = {.count_min = form->set->count_min,
+                                  .count_max = form->set->count_max,
+                                  .in_order = state->options->in_order};
+    uint32_t *bits = arena_take(state->arena, form->name_count * sizeof *bits);
+    if (!bits) return shape_build_no_memory(builder);
+    enum status status = build_keys(builder, form, &object, bits);
+    object.word_count = max_u32(1, (object.bit_count + 63) / 64);
+    if (!status) status = check_object(builder, &object);
+    if (!status) status = build_reaches(builder, &object);
+    if (!status) status = build_needs(builder, form, &object, bits);
+    if (!status)
+        status = schema_state_room(state, &builder->objects, builder->object_count,
+                                   &builder->object_capacity, sizeof *builder->objects);
+    if (status) return status;
+    builder->objects[builder->object_count] = object;
+    *out = builder->object_count++;
+    return STATUS_OK;
+}
+
+/* ---- shapes ---- */
+
+static enum status build_scalars(struct shape_builder *builder, const struct value_set *set,
+                                 struct shape_alternative *out) {
+    struct schema_state *state = builder->state;
+    enum status status = STATUS_OK;
+    out->kinds = set->bits;
+    if (set->number != LANGUAGE_NONE) {
+        out->kinds |= SHAPE_NUMBER;
+        status = copy_automaton(builder, state->languages.languages[set->number].automaton,
+                                &out->number);
+    }
+    if (status || set->string == LANGUAGE_NONE) return status;
+    const struct language *strings = &state->languages.languages[set->string];
+    out->kinds |= SHAPE_STRING;
+    out->length_min = strings->length_min;
+    out->length_max = strings->length_max;
+    if (strings->of_lengths) return STATUS_OK;
+    return copy_automaton(builder, strings->automaton, &out->string);
+}
+
+static enum status add_alternative(struct shape_builder *builder,
+                                   const struct shape_alternative *alternative) {
+    enum status status =
+        schema_state_room(builder->state, &builder->alternatives, builder->alternative_count,
+                          &builder->alternative_capacity, sizeof *builder->alternatives);
+    if (!status) builder->alternatives[builder->alternative_count++] = *alternative;
+    return status;
+}
+
+/* Alternatives: the scalars with the first array and object, then the others in pairs. */
+static enum status build_shape(struct shape_builder *builder, uint32_t node_index,
+                               struct value_shape *out) {
+    const struct shape_node *node = &builder->graph->nodes[node_index];
+    struct shape_alternative next = {0};
+    enum status status = build_scalars(builder, node->set, &next);
+    uint32_t array = 0, object = 0;
+    out->first = builder->alternative_count;
+    while (!status) {
+        while (array < node->set->array_count &&
+               !shape_graph_array_form_lives(builder->graph, &node->arrays[array]))
+            array++;
+        bool lives = false;
+        while (!status && !lives && object < node->set->object_count) {
+            status = shape_graph_object_form_lives(builder->graph, &node->objects[object], &lives);
+            object += !lives;
+        }
+        if (!status && array < node->set->array_count) {
+            next.kinds |= SHAPE_ARRAY;
+            status = build_array(builder, &node->arrays[array++], &next.array);
+        }
+        if (!status && lives) {
+            next.kinds |= SHAPE_OBJECT;
+            status = build_object(builder, &node->objects[object++], &next.object);
+        }
+        if (status || next.kinds == 0) break;
+        status = add_alternative(builder, &next);
+        next = (struct shape_alternative){0};
+    }
+    out->count = builder->alternative_count - out->first;
+    return status;
+}
+
+static const void *shape_build_keep(struct shape_builder *builder, const void *from, uint32_t count,
+                                    size_t element_bytes, enum status *status) {
+    void *memory = arena_take(builder->arena, count * element_bytes);
+    if (!memory) {
+        *status = shape_build_no_memory(builder);
+        return NULL;
+    }
+    if (count) memcpy(memory, from, count * element_bytes);
+    return memory;
+}
+
+static enum status keep_program(struct shape_builder *builder, const struct shape_program **out) {
+    struct shape_program *program = arena_take(builder->arena, sizeof *program);
+    if (!program) return shape_build_no_memory(builder);
+    enum status status = STATUS_OK;
+#define KEEP(list, number)                                                                         \
+    .list =                                                                                        \
+        shape_build_keep(builder, builder->list, builder->number, sizeof *builder->list, &status), \
+    .number = builder->number
+    *program = (struct shape_program){
+        .root_bare = true,
+        KEEP(shapes, shape_count),
+        KEEP(alternatives, alternative_count),
+        KEEP(arrays, array_count),
+        KEEP(items, item_count),
+        KEEP(objects, object_count),
+        KEEP(entries, entry_count),
+        KEEP(dependencies, dependency_count),
+        KEEP(words, word_count),
+    };
+#undef KEEP
+    *out = program;
+    return status;
+}
+
+enum status shape_build(struct arena *arena, struct shape_graph *graph, uint32_t root,
+                        const struct shape_program **out) {
+    struct schema_state *state = graph->state;
+    struct shape_builder builder = {.graph = graph, .state = state, .arena = arena};
+    builder.shape_of = arena_take(state->arena, graph->node_count * sizeof *builder.shape_of);
+    builder.order = arena_take(state->arena, graph->node_count * sizeof *builder.order);
+    builder.shapes = arena_take(state->arena, graph->node_count * sizeof *builder.shapes);
+    if (!builder.shape_of || !builder.order || !builder.shapes)
+        return shape_build_no_memory(&builder);
+    memset(builder.shape_of, 0xFF, graph->node_count * sizeof *builder.shape_of);
+    enum status status = map_open(&builder.copies, state->arena, COPIES_MAX);
+    if (status) return shape_build_no_memory(&builder);
+    shape_build_ask_for(&builder, root);
+    for (uint32_t i = 0; i < builder.shape_count && !status; i++)
+        status = build_shape(&builder, builder.order[i], &builder.shapes[i]);
+    return status ? status : keep_program(&builder, out);
+}

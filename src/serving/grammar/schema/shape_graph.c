@@ -1,0 +1,547 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "serving/grammar/schema/shape_graph.h"
+
+#include "base/number.h"
+#include "serving/grammar/schema/array_set.h"
+#include "serving/grammar/schema/object_set.h"
+#include "serving/grammar/schema/value_set.h"
+
+#define PREFIX_MAX 4096      /* items with rules of their own */
+#define KEY_LANGUAGES_MAX 63 /* of one object */
+#define LISTED_MAX 256       /* other keys, and items, that are few enough to be listed */
+#define LISTED_BYTES_MAX 512
+
+static void *shape_graph_take(struct shape_graph *graph, size_t count, size_t element_bytes) {
+    return arena_take_zeroed(graph->state->arena, count * element_bytes);
+}
+
+static enum status shape_graph_no_memory(struct shape_graph *graph) {
+    return state_failed(graph->state, STATUS_NO_MEMORY);
+}
+
+static enum status shape_graph_add_node(struct shape_graph *graph, uint32_t claims,
+                                        const struct value_set *set, uint32_t *out) {
+    struct schema_state *state = graph->state;
+    uint32_t count = graph->node_count;
+    enum status status =
+        schema_state_room(state, &graph->nodes, count, &graph->node_capacity, sizeof *graph->nodes);
+    if (!status)
+        status = schema_state_room(state, &graph->claims, count, &graph->claims_capacity,
+                                   sizeof *graph->claims);
+    if (status) return status;
+    graph->nodes[count] = (struct shape_node){.set = set};
+    graph->claims[count] = claims;
+    graph->node_count++;
+    *out = count;
+    return STATUS_OK;
+}
+
+static enum status shape_graph_node_of(struct shape_graph *graph, uint32_t claims, uint32_t *out) {
+    struct schema_state *state = graph->state;
+    *out = NODE_NONE;
+    if (claims == CLAIMS_NEVER) return STATUS_OK;
+    if (claims >= graph->node_of_count) {
+        uint32_t count = 2 * state->claims_count;
+        uint32_t *larger = shape_graph_take(graph, count, sizeof *larger);
+        if (!larger) return shape_graph_no_memory(graph);
+        memset(larger, 0xFF, count * sizeof *larger);
+        if (graph->node_of_count)
+            memcpy(larger, graph->node_of, graph->node_of_count * sizeof *larger);
+        graph->node_of = larger;
+        graph->node_of_count = count;
+    }
+    if (graph->node_of[claims] == NODE_NONE) {
+        enum status status = shape_graph_add_node(graph, claims, NULL, &graph->node_of[claims]);
+        if (status) return status;
+    }
+    *out = graph->node_of[claims];
+    return STATUS_OK;
+}
+
+/* ---- arrays ---- */
+
+static enum status grow_item(struct shape_graph *graph, const struct array_set *array,
+                             uint32_t index, struct shape_item *out) {
+    struct schema_state *state = graph->state;
+    uint32_t claims, plain, counted;
+    enum status status = array_set_claims_of(state, array, index, &claims);
+    plain = claims;
+    out->counted = NODE_NONE;
+    if (!status && array->counts && index >= array->counted_from) {
+        uint32_t other;
+        status = schema_state_claims(state, &array->counted, 1, &counted);
+        if (!status) status = schema_state_claims_and(state, claims, counted, &counted);
+        if (!status) status = shape_graph_node_of(graph, counted, &out->counted);
+        if (!status && array->counted_max < UINT32_MAX) {
+            status = schema_state_claims_contrary(state, array->counted, &other);
+            if (!status) status = schema_state_claims_and(state, claims, other, &plain);
+        }
+    }
+    return status ? status : shape_graph_node_of(graph, plain, &out->plain);
+}
+
+static enum status refuse_unique(struct shape_graph *graph) {
+    graph->state->keyword = "uniqueItems";
+    return state_error(graph->state, STATUS_UNSUPPORTED,
+                       "can only be held where all items are strings, or all are numbers, and "
+                       "follow one schema");
+}
+
+/* Strings that are few become a list of them. */
+static enum status list_strings(struct shape_graph *graph, const struct automaton *strings,
+                                uint32_t count, struct array_form *form) {
+    struct schema_state *state = graph->state;
+    struct bytes texts[LISTED_MAX];
+    for (uint32_t i = 0; i < count; i++) {
+        char text[LISTED_BYTES_MAX];
+        size_t length;
+        if (!automaton_member(strings, i, text, sizeof text, &length)) return refuse_unique(graph);
+        texts[i] = arena_copy(state->arena, (struct bytes){text, length});
+        if (!texts[i].data) return shape_graph_no_memory(graph);
+    }
+    enum status status = automaton_of_texts(&state->work, texts, count, &form->listed);
+    if (status) return state_failed(state, status);
+    form->unique = SHAPE_UNIQUE_LISTED;
+    form->length_max = min_u32(form->length_max, count);
+    return STATUS_OK;
+}
+
+/* Numbers are distinguished by their spelling, so each may have only one. */
+static enum status spell_one_way(struct shape_graph *graph, const struct value_set *set,
+                                 struct value_set *out) {
+    struct schema_state *state = graph->state;
+    const struct automaton *automaton;
+    uint32_t canonical;
+    struct error error;
+    enum status status = automaton_of_regex(
+        &state->work, BYTES_LITERAL("0|-?[1-9][0-9]*|-?(0|[1-9][0-9]*)\\.[0-9]*[1-9]"), &automaton,
+        &error);
+    if (!status) status = language_of_automaton(&state->languages, automaton, &canonical);
+    *out = *set;
+    if (!status) status = language_and(&state->languages, set->number, canonical, &out->number);
+    return status ? state_failed(state, status) : STATUS_OK;
+}
+
+static enum status grow_unique(struct shape_graph *graph, const struct array_set *array,
+                               struct array_form *form) {
+    struct schema_state *state = graph->state;
+    if (!array->unique || form->length_max <= 1) return STATUS_OK;
+    uint32_t claims;
+    const struct value_set *set;
+    if (form->prefix_count || array->counts) return refuse_unique(graph);
+    enum status status = array_set_claims_of(state, array, 0, &claims);
+    if (!status) status = schema_state_claims_read(state, claims, &set);
+    if (status) return status;
+    bool numbers = set->number != LANGUAGE_NONE, strings = set->string != LANGUAGE_NONE;
+    if (!numbers && !strings && !set->bits && !set->array_count && !set->object_count)
+        return STATUS_OK;
+    if (numbers == strings || set->bits || set->array_count || set->object_count)
+        return refuse_unique(graph);
+    form->unique = SHAPE_UNIQUE_FREELY;
+    const struct automaton *automaton;
+    if (numbers) {
+        struct value_set *spelt = shape_graph_take(graph, 1, sizeof *spelt);
+        if (!spelt) return shape_graph_no_memory(graph);
+        status = spell_one_way(graph, set, spelt);
+        if (!status) status = shape_graph_add_node(graph, CLAIMS_ANY, spelt, &form->items[0].plain);
+        if (!status) status = language_automaton(&state->languages, spelt->number, &automaton);
+    } else {
+        const struct language *language = &state->languages.languages[set->string];
+        if (!language->automaton && language->length_max > 2) return STATUS_OK;
+        status = language_automaton(&state->languages, set->string, &automaton);
+    }
+    if (status) return state_failed(state, status);
+    uint64_t members = automaton_member_count(automaton);
+    if (strings && members <= LISTED_MAX)
+        return list_strings(graph, automaton, (uint32_t)members, form);
+    if (members < form->length_max) form->length_max = (uint32_t)members;
+    return STATUS_OK;
+}
+
+static enum status grow_array(struct shape_graph *graph, const struct array_set *array,
+                              struct array_form *form) {
+    uint32_t prefix = array->counts ? array->counted_from : 0;
+    for (uint32_t i = 0; i < array->rule_count; i++) {
+        uint32_t end = array->rules[i].to == UINT32_MAX ? array->rules[i].from : array->rules[i].to;
+        prefix = max_u32(prefix, end);
+    }
+    prefix = min_u32(prefix, array->length_max);
+    if (prefix > PREFIX_MAX)
+        return state_error(graph->state, STATUS_TOO_LARGE, "has more than %d items of their own",
+                           PREFIX_MAX);
+    *form = (struct array_form){
+        .prefix_count = prefix,
+        .length_min = array->length_min,
+        .length_max = array->length_max,
+        .counted_min = array->counts ? array->counted_min : 0,
+        .counted_max = array->counts ? array->counted_max : UINT32_MAX,
+    };
+    form->items = shape_graph_take(graph, (size_t)prefix + 1, sizeof *form->items);
+    if (!form->items) return shape_graph_no_memory(graph);
+    enum status status = STATUS_OK;
+    for (uint32_t i = 0; i <= prefix && !status; i++) {
+        form->items[i] = (struct shape_item){NODE_NONE, NODE_NONE};
+        if (i < array->length_max) status = grow_item(graph, array, i, &form->items[i]);
+    }
+    return status ? status : grow_unique(graph, array, form);
+}
+
+/* ---- objects ---- */
+
+struct key_sorts { /* what an object's rules tell apart */
+    uint32_t *names;
+    uint32_t name_count, name_capacity;
+    uint32_t languages[KEY_LANGUAGES_MAX + 1];
+    uint32_t language_count;
+};
+
+static enum status note_name(struct shape_graph *graph, struct key_sorts *sorts, uint32_t name) {
+    struct schema_state *state = graph->state;
+    if (name >= graph->seen_count) {
+        uint32_t count = 2 * state->name_count;
+        uint32_t *larger = shape_graph_take(graph, count, sizeof *larger);
+        if (!larger) return shape_graph_no_memory(graph);
+        if (graph->seen_count) memcpy(larger, graph->seen, graph->seen_count * sizeof *larger);
+        graph->seen = larger;
+        graph->seen_count = count;
+    }
+    if (graph->seen[name] == graph->form_count) return STATUS_OK;
+    graph->seen[name] = graph->form_count;
+    enum status status = schema_state_room(state, &sorts->names, sorts->name_count,
+                                           &sorts->name_capacity, sizeof *sorts->names);
+    if (!status) sorts->names[sorts->name_count++] = name;
+    return status;
+}
+
+static enum status note_condition(struct shape_graph *graph, struct key_sorts *sorts,
+                                  uint32_t condition) {
+    struct schema_state *state = graph->state;
+    const struct key_condition keys = state->conditions[condition];
+    enum status status = schema_state_spend(state, 1 + keys.name_count);
+    for (uint32_t i = 0; i < keys.name_count && !status; i++)
+        status = note_name(graph, sorts, keys.names[i]);
+    for (uint32_t i = 0; i < keys.language_count && !status; i++) {
+        uint32_t k = 0;
+        while (k < sorts->language_count && sorts->languages[k] != keys.languages[i])
+            k++;
+        if (k == KEY_LANGUAGES_MAX) {
+            state->keyword = "patternProperties";
+            return state_error(state, STATUS_TOO_LARGE, "has more than %d patterns",
+                               KEY_LANGUAGES_MAX);
+        }
+        sorts->languages[k] = keys.languages[i];
+        if (k == sorts->language_count) sorts->language_count++;
+    }
+    for (uint32_t i = 0; i < keys.condition_count && !status; i++)
+        status = note_condition(graph, sorts, keys.conditions[i]);
+    return status;
+}
+
+static enum status note_all(struct shape_graph *graph, const struct object_set *object,
+                            struct key_sorts *sorts) {
+    enum status status = STATUS_OK;
+    for (uint32_t i = 0; i < object->rule_count && !status; i++)
+        status = note_condition(graph, sorts, object->rules[i].condition);
+    for (uint32_t i = 0; i < object->required_count && !status; i++)
+        status = note_name(graph, sorts, object->required[i]);
+    for (uint32_t i = 0; i < object->need_count && !status; i++) {
+        status = note_name(graph, sorts, object->needs[i].name);
+        if (!status) status = note_name(graph, sorts, object->needs[i].other);
+    }
+    return status;
+}
+
+static enum status claims_of_class(struct shape_graph *graph, const struct object_set *object,
+                                   const struct key_sorts *sorts, uint64_t inside, uint32_t *out) {
+    struct schema_state *state = graph->state;
+    uint32_t claims = CLAIMS_ANY;
+    enum status status = schema_state_spend(state, object->rule_count);
+    for (uint32_t i = 0; i < object->rule_count && !status; i++)
+        if (object_set_condition_has_other(state, object->rules[i].condition, sorts->languages,
+                                           sorts->language_count, inside))
+            status = schema_state_claims_and(state, claims, object->rules[i].claims, &claims);
+    *out = claims;
+    return status;
+}
+
+/* Keys that are of no name, by what the rules claim of them: label - 1 of form->rest is an index
+ * into form->class_nodes. */
+static enum status grow_classes(struct shape_graph *graph, const struct object_set *object,
+                                const struct key_sorts *sorts, struct object_form *form) {
+    struct schema_state *state = graph->state;
+    const struct automaton *parts[KEY_LANGUAGES_MAX + 1];
+    const uint64_t every = 1, *sets = &every;
+    uint32_t set_count = 1;
+    enum status status = language_automaton(&state->languages, LANGUAGE_TEXT, &form->rest);
+    for (uint32_t i = 0; i < sorts->language_count && !status; i++)
+        status = language_automaton(&state->languages, sorts->languages[i], &parts[i]);
+    parts[sorts->language_count] = form->rest;
+    if (!status && sorts->language_count)
+        status = automaton_join(&state->work, parts, sorts->language_count + 1, &form->rest, &sets,
+                                &set_count);
+    if (status) return state_failed(state, status);
+    form->class_nodes = shape_graph_take(graph, set_count, sizeof *form->class_nodes);
+    uint32_t *labels = shape_graph_take(graph, set_count, sizeof *labels);
+    if (!form->class_nodes || !labels) return shape_graph_no_memory(graph);
+    for (uint32_t i = 0; i < set_count; i++) {
+        uint32_t claims, node, k = 0;
+        status =
+            claims_of_class(graph, object, sorts, sorts->language_count ? sets[i] : 0, &claims);
+        if (!status) status = shape_graph_node_of(graph, claims, &node);
+        if (status) return status;
+        if (node == NODE_NONE) continue;
+        while (k < form->class_count && form->class_nodes[k] != node)
+            k++;
+        form->class_nodes[k] = node;
+        if (k == form->class_count) form->class_count++;
+        labels[i] = k + 1;
+    }
+    status = automaton_relabel(&state->work, form->rest, labels, &form->rest);
+    if (status) return state_failed(state, status);
+    if (form->rest->start == 0) form->rest = NULL;
+    return STATUS_OK;
+}
+
+/* Other keys that are few become names. */
+static enum status name_rest(struct shape_graph *graph, struct key_sorts *sorts,
+                             struct object_form *form) {
+    struct schema_state *state = graph->state;
+    if (!form->rest || sorts->language_count == 0) return STATUS_OK;
+    uint64_t members = automaton_member_count(form->rest);
+    if (members > LISTED_MAX) return STATUS_OK;
+    for (uint64_t i = 0; i < members; i++) {
+        char text[LISTED_BYTES_MAX];
+        size_t length;
+        uint32_t name;
+        if (!automaton_member(form->rest, i, text, sizeof text, &length)) return STATUS_OK;
+        struct bytes key = arena_copy(state->arena, (struct bytes){text, length});
+        if (!key.data) return shape_graph_no_memory(graph);
+        enum status status = schema_state_name(state, key, &name);
+        if (!status) status = note_name(graph, sorts, name);
+        if (status) return status;
+    }
+    form->rest = NULL;
+    return STATUS_OK;
+}
+
+/* With more keys wanted than are required, and a bound, keys that come again or that need others may
+ * take all places. Each key of no property must be able to become one that has not come, so from no
+ * state of theirs may there be an end of texts. */
+static enum status check_count(struct shape_graph *graph, const struct object_form *form) {
+    const struct object_set *set = form->set;
+    bool bounded = set->count_max < UINT32_MAX, in_order = graph->state->options->in_order;
+    bool runs_out = bounded && form->rest && form->rest->member_counts;
+    bool needs = set->need_count && (bounded || in_order);
+    if (set->count_min <= set->required_count || (!runs_out && !needs)) return STATUS_OK;
+    graph->state->keyword = "minProperties";
+    return state_error(graph->state, STATUS_UNSUPPORTED, "cannot be held together with %s",
+                       needs ? "properties that need others"
+                             : "maxProperties and these patterns of keys");
+}
+
+static enum status grow_object(struct shape_graph *graph, const struct object_set *object,
+                               struct object_form *form) {
+    struct key_sorts sorts = {0};
+    *form = (struct object_form){.set = object};
+    graph->form_count++;
+    enum status status = note_all(graph, object, &sorts);
+    if (!status) status = grow_classes(graph, object, &sorts, form);
+    if (!status) status = name_rest(graph, &sorts, form);
+    if (!status) status = check_count(graph, form);
+    if (status) return status;
+    form->names = sorts.names;
+    form->name_count = sorts.name_count;
+    form->name_nodes = shape_graph_take(graph, form->name_count, sizeof *form->name_nodes);
+    form->possible = shape_graph_take(graph, form->name_count, sizeof *form->possible);
+    if (!form->name_nodes || !form->possible) return shape_graph_no_memory(graph);
+    for (uint32_t i = 0; i < form->name_count && !status; i++) {
+        uint32_t claims;
+        status = object_set_claims_of(graph->state, object, form->names[i], &claims);
+        if (!status) status = shape_graph_node_of(graph, claims, &form->name_nodes[i]);
+    }
+    return status;
+}
+
+/* ---- the graph ---- */
+
+/* A text is read in the way of each object set of a value, so no more of them than it takes. */
+static enum status thin_out(struct shape_graph *graph, const struct value_set **set) {
+    uint32_t count = (*set)->object_count;
+    struct value_set *thin = shape_graph_take(graph, 1, sizeof *thin);
+    const struct object_set **objects = shape_graph_take(graph, count, sizeof *objects);
+    if (!thin || !objects) return shape_graph_no_memory(graph);
+    for (uint32_t i = 0; i < count; i++)
+        objects[i] = (*set)->objects[i];
+    enum status status = object_set_union_thin(graph->state, objects, &count);
+    *thin = **set;
+    thin->objects = objects;
+    thin->object_count = count;
+    *set = thin;
+    return status;
+}
+
+static enum status grow_node(struct shape_graph *graph, uint32_t index) {
+    struct schema_state *state = graph->state;
+    uint32_t claims = graph->claims[index];
+    if (state->claims[claims].count) state->at = state->claims[claims].claims[0] / 2;
+    state->keyword = NULL;
+    const struct value_set *set = graph->nodes[index].set;
+    enum status status = set ? STATUS_OK : schema_state_claims_read(state, claims, &set);
+    if (status) return status;
+    status = thin_out(graph, &set);
+    struct value_set *spelt = status ? NULL : shape_graph_take(graph, 1, sizeof *spelt);
+    if (!status && !spelt) return shape_graph_no_memory(graph);
+    if (!status) *spelt = *set;
+    if (!status) status = value_set_spell(state, spelt);
+    if (status) return status;
+    struct array_form *arrays = shape_graph_take(graph, set->array_count, sizeof *arrays);
+    struct object_form *objects = shape_graph_take(graph, set->object_count, sizeof *objects);
+    if (!arrays || !objects) return shape_graph_no_memory(graph);
+    for (uint32_t i = 0; i < set->array_count && !status; i++)
+        status = grow_array(graph, set->arrays[i], &arrays[i]);
+    for (uint32_t i = 0; i < set->object_count && !status; i++)
+        status = grow_object(graph, set->objects[i], &objects[i]);
+    struct shape_node *node = &graph->nodes[index];
+    node->set = spelt;
+    node->arrays = arrays;
+    node->objects = objects;
+    return status;
+}
+
+enum status shape_graph_grow(struct shape_graph *graph, struct schema_state *state,
+                             uint32_t root_claims, uint32_t *root_out) {
+    *graph = (struct shape_graph){.state = state};
+    enum status status = shape_graph_node_of(graph, root_claims, root_out);
+    for (uint32_t i = 0; i < graph->node_count && !status; i++)
+        status = grow_node(graph, i);
+    return status;
+}
+
+bool shape_graph_array_form_lives(const struct shape_graph *graph, const struct array_form *form) {
+    uint32_t counted_least = 0, counted_most = 0, length = 0;
+    for (; length < form->length_max; length++) {
+        const struct shape_item *item =
+            &form->items[length < form->prefix_count ? length : form->prefix_count];
+        bool plain = node_lives(graph, item->plain), counted = node_lives(graph, item->counted);
+        bool enough = length >= form->length_min && counted_most >= form->counted_min;
+        if (enough || (!plain && !counted)) break;
+        if (length >= form->prefix_count) { /* so many more as are wanted, to a bound */
+            uint32_t more = form->length_max - length;
+            if (!plain) more = min_u32(more, form->counted_max - counted_least);
+            length += more;
+            counted_most += counted ? more : 0; /* below 2^32: it is at most the length */
+            break;
+        }
+        if (!plain && counted_least == form->counted_max) break;
+        counted_least += !plain;
+        counted_most += counted;
+    }
+    return length >= form->length_min && counted_most >= form->counted_min;
+}
+
+enum status shape_graph_object_form_rest(const struct shape_graph *graph,
+                                         const struct object_form *form,
+                                         const struct automaton **out) {
+    struct schema_state *state = graph->state;
+    *out = NULL;
+    if (!form->rest) return STATUS_OK;
+    uint32_t *labels = arena_take(state->arena, form->class_count * sizeof *labels);
+    if (!labels) return state_failed(state, STATUS_NO_MEMORY);
+    uint32_t live = 0;
+    for (uint32_t i = 0; i < form->class_count; i++) {
+        labels[i] = node_lives(graph, form->class_nodes[i]) ? i + 1 : 0;
+        live += labels[i] > 0;
+    }
+    *out = form->rest;
+    if (live == form->class_count) return STATUS_OK;
+    *out = NULL;
+    if (live == 0) return STATUS_OK;
+    enum status status = automaton_relabel(&state->work, form->rest, labels, out);
+    return status ? state_failed(state, status) : STATUS_OK;
+}
+
+static uint32_t name_index(const struct object_form *form, uint32_t name) {
+    uint32_t i = 0;
+    while (form->names[i] != name)
+        i++;
+    return i;
+}
+
+/* A property that requires an impossible one is impossible. */
+static void find_possible(const struct shape_graph *graph, struct object_form *form) {
+    for (uint32_t i = 0; i < form->name_count; i++)
+        form->possible[i] = node_lives(graph, form->name_nodes[i]);
+    for (bool changed = true; changed;) {
+        changed = false;
+        for (uint32_t i = 0; i < form->set->need_count; i++) {
+            uint32_t name = name_index(form, form->set->needs[i].name);
+            uint32_t other = name_index(form, form->set->needs[i].other);
+            if (!form->possible[name] || form->possible[other]) continue;
+            form->possible[name] = false;
+            changed = true;
+        }
+    }
+}
+
+enum status shape_graph_object_form_lives(const struct shape_graph *graph, struct object_form *form,
+                                          bool *out) {
+    *out = false;
+    find_possible(graph, form);
+    bool *wanted = arena_take_zeroed(graph->state->arena, form->name_count + 1);
+    if (!wanted) return state_failed(graph->state, STATUS_NO_MEMORY);
+    uint32_t least = 0, most = 0;
+    for (uint32_t i = 0; i < form->set->required_count; i++)
+        wanted[name_index(form, form->set->required[i])] = true;
+    for (bool changed = true; changed;) {
+        changed = false;
+        for (uint32_t i = 0; i < form->set->need_count; i++) {
+            uint32_t name = name_index(form, form->set->needs[i].name);
+            uint32_t other = name_index(form, form->set->needs[i].other);
+            if (!wanted[name] || wanted[other]) continue;
+            changed = wanted[other] = true;
+        }
+    }
+    for (uint32_t i = 0; i < form->name_count; i++) {
+        if (wanted[i] && !form->possible[i]) return STATUS_OK;
+        least += wanted[i];
+        most += form->possible[i];
+    }
+    if (least > form->set->count_max) return STATUS_OK;
+    if (most < form->set->count_min) {
+        const struct automaton *rest;
+        enum status status = shape_graph_object_form_rest(graph, form, &rest);
+        if (status || !rest) return status;
+        uint64_t others = automaton_member_count(rest), /* names may be among them */
+            wanted_others = (uint64_t)form->set->count_min + form->name_count;
+        if (others < wanted_others) return STATUS_OK;
+    }
+    *out = true;
+    return STATUS_OK;
+}
+
+static enum status node_becomes_live(struct shape_graph *graph, struct shape_node *node) {
+    const struct value_set *set = node->set;
+    node->live = set->bits || set->number != LANGUAGE_NONE || set->string != LANGUAGE_NONE;
+    for (uint32_t i = 0; i < set->array_count && !node->live; i++)
+        node->live = shape_graph_array_form_lives(graph, &node->arrays[i]);
+    for (uint32_t i = 0; i < set->object_count && !node->live; i++) {
+        enum status status = shape_graph_object_form_lives(graph, &node->objects[i], &node->live);
+        if (status) return status;
+    }
+    return STATUS_OK;
+}
+
+enum status shape_graph_find_live(struct shape_graph *graph) {
+    for (bool changed = true; changed;) {
+        changed = false;
+        for (uint32_t i = graph->node_count; i-- > 0;) { /* what is inside comes later */
+            struct shape_node *node = &graph->nodes[i];
+            if (node->live) continue;
+            enum status status = node_becomes_live(graph, node);
+            if (!status) status = schema_state_spend(graph->state, 1);
+            if (status) return status;
+            changed |= node->live;
+        }
+    }
+    return STATUS_OK;
+}

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The operations and, or and without on value sets (schema_state.h). A union of too many array sets
+ * or object sets is refused, and so is a difference that no such union represents. The error names
+ * the keyword being processed.
+ */
+#ifndef SERVING_GRAMMAR_SCHEMA_VALUE_SET_H
+#define SERVING_GRAMMAR_SCHEMA_VALUE_SET_H
+
+#include "serving/grammar/schema/schema_state.h"
+
+#define VALUE_UNION_MAX 512 /* array sets or object sets of one value set */
+
+enum status value_set_open(struct schema_state *state) MUST_USE; /* value_any and its parts */
+
+static inline bool value_is_none(const struct value_set *set) {
+    return set->bits == 0 && set->number == LANGUAGE_NONE && set->string == LANGUAGE_NONE &&
+           set->array_count == 0 && set->object_count == 0;
+}
+
+/* `out` may be one of the operands. */
+enum status value_set_and(struct schema_state *state, const struct value_set *a,
+                          const struct value_set *b, struct value_set *out) MUST_USE;
+enum status value_set_or(struct schema_state *state, const struct value_set *a,
+                         const struct value_set *b, struct value_set *out) MUST_USE;
+enum status value_set_without(struct schema_state *state, const struct value_set *a,
+                              const struct value_set *b, struct value_set *out) MUST_USE;
+
+/* Whether a key is one of a condition's; `accepts` tells it of each language. */
+bool object_set_condition_has_name(const struct schema_state *state, uint32_t condition,
+                                   uint32_t name);
+/* The same of a key that no condition names; `inside` has a bit for each of `languages`. */
+bool object_set_condition_has_other(const struct schema_state *state, uint32_t condition,
+                                    const uint32_t *languages, uint32_t language_count,
+                                    uint64_t inside);
+/* The claims of an object's rules about the property of this name. */
+enum status object_set_claims_of(struct schema_state *state, const struct object_set *object,
+                                 uint32_t name, uint32_t *out) MUST_USE;
+
+/* Leaves the ways to write numbers that an answer may have (schema_options). */
+enum status value_set_spell(struct schema_state *state, struct value_set *set) MUST_USE;
+
+#endif

@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Protects what the matcher computes of a program before it runs.
+ */
+#include "matcher_cases.h"
+
+#include "serving/grammar/matcher/grammar.h"
+
+static void equal_leaves_are_one(void **state) {
+    struct matcher_case one;
+    (void)state;
+    case_open(&one, "{\"type\":\"object\",\"properties\":{\"a\":{\"type\":\"string\"},\"b\":"
+                    "{\"type\":[\"string\",\"null\"]}},\"additionalProperties\":false}");
+    assert_int_equal(one.grammar->leaf_count, 2); /* all strings, and the keys */
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(equal_leaves_are_one),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
