@@ -25,7 +25,8 @@
   recorded ROOT                 recordings tell every option with which a machine is created
   documents ROOT                short ones stay short; links between *.md lead to a file and a heading, and the contents
                                 of docs/api.md list each heading; what they run exists: files of ours
-                                (`folder/file.py ARGUMENTS`), commands of ./dev, tests of `meson test -C build`
+                                (`folder/file.py ARGUMENTS`), commands of ./dev, tests of `meson test -C build`; files of src/ that they name exist, and the program
+                                logs the lines of docs/operations.md
   mutations ROOT                every bug of tests/simulate/mutations can still be planted, as `./dev mutants` does
 
 Prints one line per breach and exits with 1 if there is any."""
@@ -607,13 +608,39 @@ def judge_contents(path, text):
                 breach(path, "the contents do not list '%s'" % head)
 
 
+def judge_sources(path, text, sources):
+    """Files and folders of src/ that a document names, with or without their suffix."""
+    rooms = "host|serving|policy|compute|simulate|base|contract|programs|bench|command"
+    for name in re.findall(r"`(?:src/)?((?:%s)/[\w/]*\w(?:\.(?:c|h|cu|cuh|inc))?)`" % rooms, text):
+        if not any(("/" + source).endswith("/" + name) for source in sources):
+            breach(path, "src has no %s" % name)
+
+
+def judge_log_lines(root, path):
+    """Each line of the log that the table of subjects quotes is a text of the program; `...` stands for any part."""
+    if not os.path.exists(os.path.join(root, path)):
+        return
+    texts = re.sub(r'"\s*\n\s*"', "", "".join(read(root, source) for source in walk(root, ".c", ".h", under="src")))
+    for row in read(root, path).partition("## Subjects")[2].partition("\n## ")[0].splitlines():
+        for line in re.findall(r"`([^`]+)`", "".join(row.split("|")[2:3])):
+            for part in line.split("…"):
+                if part.strip(" ,") not in texts:
+                    breach(path, "the program logs no line '%s'" % line)
+
+
 def law_documents(root):
+    sources = set()
+    for source in walk(root, under="src"):
+        stem = os.path.splitext(source)[0]
+        sources |= {source, stem} | {"/".join(source.split("/")[:depth]) for depth in range(1, source.count("/") + 1)}
+    judge_log_lines(root, "docs/operations.md")
     listed = "".join(read(root, path) for path in walk(root, "meson.build", under="tests"))
     fuzzed = [os.path.basename(path)[5:-2] for path in walk(root, ".c", under="tests/fuzz")]
     test_names = set(re.findall(r"'([\w]+)'", listed)) | {"replay_" + name for name in fuzzed}
     dev_commands = set(re.findall(r"^cmd_([\w-]+)\(\)", read(root, "dev"), re.MULTILINE)) | {"help"}
     for path in walk(root, ".md"):
         judge_commands(path, read(root, path), dev_commands, test_names)
+        judge_sources(path, read(root, path), sources)
     for path in WITH_CONTENTS:
         judge_contents(path, read(root, path))
     for path, limit in DOCUMENTS:

@@ -174,6 +174,11 @@ def text_laws():
     expect("documents", "docs/c.md: ./dev has no command gone", planting("docs/c.md", "Run `./dev serve`, `./dev gone 3`.\n"))
     expect("documents", "docs/c.md: no meson.build of tests lists a test gone", planting(
         "docs/c.md", "Run `meson test -C build --suite base`, `meson test -C build\n--setup long a gone`.\n"))
+    expect("documents", "docs/c.md: src has no base/gone.h", planting(
+        "docs/c.md", "See `base/a`, `src/base/a.c`, `serving/policy` and `base/gone.h`.\n"))
+    expect("documents", "docs/operations.md: the program logs no line 'is gone …'", planting(
+        "src/base/c.c", LICENCE + 'log_say("is " "there");\nlog_say("came "\n    "back");\n', "docs/operations.md",
+        "## Subjects\n\n| `a` | `came back` | |\n| | `is gone …` | `not a line` |\n"))
     expect("documents", "bench/c.py cannot be run", planting("docs/c.md", "Measured by `bench/c.py FATHOM`.\n"))
     expect("documents", "docs/c.sh cannot be run", planting("docs/c.md", "```sh\ndocs/c.sh FATHOM\n```\n", "docs/c.sh", ""))
 
