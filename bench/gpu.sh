@@ -60,7 +60,7 @@ on_gpu() {
 # --- steps: each prints its results; 77: there is nothing to do here -----------------------------------
 
 fathom() {
-    "$build/fathom" "$@"
+    "$program" "$@"
 }
 
 # Where a toolkit stands that is not in the usual place.
@@ -91,7 +91,6 @@ do_machine() {
 do_build() {
     local with=(-Dcuda=disabled)
     ! on_gpu || with=(-Dcuda=enabled)
-    [ "$device" != emulated ] || with+=(-Demulated=true)
     [ "$device" != cpu ] || with+=(-Dranks=disabled)
     find_cuda
     [ -f "$build/build.ninja" ] ||
@@ -130,10 +129,10 @@ do_goldens() {
     local mode
     for mode in bf16 fp8 f32; do
         echo "--device $device"
-        python3 "$root/bench/goldens.py" --activations "$mode" "$build/fathom" --device "$device" || return 1
+        python3 "$root/bench/goldens.py" --activations "$mode" "$program" --device "$device" || return 1
         [ "$device" != cpu ] && [ "$mode" != f32 ] || continue
         echo "--device cpu"
-        python3 "$root/bench/goldens.py" --activations "$mode" "$build/fathom" --device cpu || return 1
+        python3 "$root/bench/goldens.py" --activations "$mode" "$program" --device cpu || return 1
     done
 }
 
@@ -144,7 +143,7 @@ do_links() {
     [ "$count" -ge 2 ] || { echo "not run: $count GPUs here, and two ranks need one each" && return 77; }
     fathom logits --help | grep -- --rank-meeting >/dev/null && pkg-config --exists ucx ||
         { echo "not run: ranks need UCX" && return 77; }
-    python3 "$root/bench/links.py" "$build/fathom" --device "$device"
+    python3 "$root/bench/links.py" "$program" --device "$device"
 }
 
 do_accuracy() {
@@ -152,7 +151,7 @@ do_accuracy() {
     [ -z "$quick" ] || count=(--count 20)
     for mode in f32 bf16 fp8; do
         echo "activations $mode"
-        python3 "$root/bench/accuracy.py" "${count[@]}" "$build/fathom" --device "$device" --activations "$mode" ||
+        python3 "$root/bench/accuracy.py" "${count[@]}" "$program" --device "$device" --activations "$mode" ||
             return 1
     done
 }
@@ -162,7 +161,7 @@ do_sanitize() {
     if ! on_gpu || ! command -v compute-sanitizer >/dev/null; then return 77; fi
     for tool in memcheck racecheck initcheck synccheck; do
         echo "compute-sanitizer $tool"
-        compute-sanitizer --tool "$tool" --error-exitcode 1 "$build/fathom" generate --device "$device" \
+        compute-sanitizer --tool "$tool" --error-exitcode 1 "$program" generate --device "$device" \
             --tokens '0,4082,296,523,223,27,24;0,4082,818' --greedy --max-new 4 --json || return 1
     done
 }
@@ -246,6 +245,8 @@ while [ $# -gt 0 ]; do
 done
 [ -n "$libs" ] || [ ! -d "$root/.deps/lib" ] || libs=$root/.deps
 [ -z "$libs" ] || use_libs
+program=$build/fathom
+[ "$device" != emulated ] || program=$build/fathom-emulated # which tests have
 if [ -n "$inside" ]; then
     "do_${inside//-/_}"
     exit

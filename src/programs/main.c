@@ -103,7 +103,7 @@ static void open_standard_streams(void) {
 int main(int argc, char **argv) {
     open_standard_streams();
     program_arguments = argv;
-    gpu_program_offer();
+    compute_gpu_offer(&gpu_program);
     signal(SIGXFSZ, SIG_IGN); /* a file that may not grow any more is an error like a full disk */
     if (argc < 2) {
         print_help(stderr);

@@ -3,6 +3,7 @@
 
 #include "base/check.h"
 #include "base/file.h"
+#include "compute/gpu/compute_gpu.h"
 #include "host/engine/engine.h"
 #include "host/process/agent/agent_facts.h"
 #include "host/process/agent/supervisor.h"
@@ -267,7 +268,8 @@ static struct agent_check what_is_needed(const struct unit_supervisor *unit_supe
 enum status unit_supervisor_check_device(const struct unit_supervisor_values *values,
                                          const char *device, struct error *error) {
     bool elsewhere = values->hosts || values->hostfile || getenv("SLURM_JOB_NODELIST");
-    return elsewhere ? STATUS_OK : engine_check_device(device, error);
+    const struct model_device *found;
+    return elsewhere ? compute_gpu_find(device, &found, error) : engine_check_device(device, error);
 }
 
 enum status unit_supervisor_open(const struct unit_supervisor_options *options, struct loop *loop,

@@ -20,6 +20,8 @@
 #include <cmocka.h>
 
 #include "base/check.h"
+#include "compute/emulated/compute_emulated.h"
+#include "compute/emulated/gpu_reference.h"
 #include "compute/gpu/compute_gpu.h"
 #include "compute/gpu/gpu_kernels.h"
 #include "compute/model/sample.h"
@@ -509,8 +511,7 @@ static void expect_as_near(const char *directory, const struct rounded *mode) {
 }
 
 static void kernels_for_gpus_stay_near(void **state) {
-    struct gpu_kernels hopper = gpu_hopper();
-    for_small_cases(&hopper, 3, 5, expect_as_near);
+    for_small_cases(&gpu_hopper, 3, 5, expect_as_near);
 }
 
 /* With the kernels used, and with the reference bodies, which have the CPU's bits. */
@@ -530,7 +531,7 @@ static void expect_equal(const char *directory, const struct rounded *mode) {
 
 /* All but the products and attention. */
 static void elementwise_kernels_change_no_bit(void **state) {
-    struct gpu_kernels some = gpu_hopper();
+    struct gpu_kernels some = gpu_hopper;
     some.product = gpu_reference.product;
     some.absorb = gpu_reference.absorb;
     some.core = gpu_reference.core;

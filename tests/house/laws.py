@@ -292,7 +292,7 @@ BANNED = (  # names, where they may stand, why
     # job: how long a failure may stay unexplained;
     # weights_file: waits for a process that is dying; device_boxes: rests until an emulated device's peers have come
     (CLOCK, r"src/(host|command|bench|programs)/|src/base/clock\.h|src/compute/kernels/team\.c|"
-     r"src/compute/exchange/(exchange|job|move_transport)\.c|src/compute/weights/weights_file\.c|src/compute/device/device_boxes\.c",
+     r"src/compute/exchange/(exchange|job|move_transport)\.c|src/compute/weights/weights_file\.c|src/compute/emulated/device_boxes\.c",
      "reads the clock, which only the host does"),
     ("compute_cpu_tokens compute_cpu_normalize compute_cpu_linear linear_job linear_prepare linear_run team_run checkpoint_tensor_to_float",
      r"src/(?!compute/model/(batch|draft|forward|mtp|plan_check|stages)\.)", "computes, which a step's flow leaves to compute/model/compute.h"),

@@ -42,8 +42,9 @@ def configure(*more):
     """With BUILD's compiler and options, but for those given."""
     named = ("debug", "optimization", "warning_level", "werror", "c_std", "c_args", "c_link_args")
     known = json.loads((build / "meson-info/intro-buildoptions.json").read_text())
+    ours = re.findall(r"^option\('(\w+)'", (root / "meson_options.txt").read_text(), re.MULTILINE)  # BUILD may know older ones
     options = ["-D%s=%s" % (option["name"], option["value"]) for option in known
-               if option["section"] in ("user", "base") or option["name"] in named]
+               if option["section"] == "base" or option["name"] in (*named, *ours)]
     again = ["--reconfigure"] if there.exists() else []
     run("meson", "setup", *again, there, folder, *options, *more, env=dict(os.environ, CC=shlex.join(sys.argv[4:])))
 

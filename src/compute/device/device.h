@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The device seam: memory of a GPU, page-locked host memory, copies, streams, events, graphs and
- * launches (tensor maps are the kernels' own). Two bodies stand behind it. device_cuda.c is CUDA's runtime, compiled
- * with -Dcuda=enabled: verified by emulation; not yet run on a GPU. device_emulated.c is a stand-in
- * that runs on the CPU and reports what a GPU would not forgive.
+ * launches (tensor maps are the kernels' own). device_cuda.c implements it by CUDA's runtime, with
+ * -Dcuda=enabled: verified by emulation; not yet run on a GPU. For tests compute/emulated implements it on the
+ * CPU, and reports what a GPU would not forgive.
  *
- * The rules, which the stand-in checks: device memory is touched by kernels and copies alone, and
+ * The rules, which the emulated device checks: device memory is touched by kernels and copies alone, and
  * page-locked memory by the host only when no copy of it is under way. Work of one stream runs in
  * its order; work of two streams in any order, but for what an event says. Nothing is released
  * while work is in line.
@@ -131,23 +131,12 @@ struct device_body {
 enum status device_open_cuda(uint32_t index, struct device **device_out,
                              struct error *error) MUST_USE;
 
-/* Misuse of the stand-in, one line; nobody listens: it ends the program. */
-typedef void device_reporter(void *context, const char *text);
-/* Who is told of the device's memory as it comes and goes: an emulator of kernels, which lets them touch
- * no other. */
+/* Receives the device memory that is allocated and released. An emulator of kernels lets them touch no
+ * other memory. */
 struct device_watch {
     void (*added)(const void *memory, size_t bytes, const char *what);
     void (*dropped)(const void *memory);
 };
-struct device_emulation {
-    uint64_t seed; /* draws the order in which streams run */
-    uint64_t memory_bytes;
-    device_reporter *report;
-    void *context;
-    const struct device_watch *watch; /* or NULL */
-};
-enum status device_open_emulated(const struct device_emulation *emulation,
-                                 struct device **device_out, struct error *error) MUST_USE;
 
 /* Everything that was opened is closed before. */
 static inline void device_close(struct device *device) {

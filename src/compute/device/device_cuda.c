@@ -18,8 +18,8 @@ struct cuda_device {
     struct device device;
     int index;
     pthread_mutex_t lock;
-    cudaError_t failure;            /* the first of work that was put in line */
-    const char *device_cuda_failed; /* what that was */
+    cudaError_t failure; /* the first of work that was put in line */
+    const char *failed;  /* what that was */
 };
 
 static struct cuda_device *cuda_of(struct device *device) {

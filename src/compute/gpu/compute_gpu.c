@@ -396,7 +396,7 @@ static const char *compute_gpu_name_numerics(const struct model *model) {
     return model->device_kernels->numerics;
 }
 
-static const struct compute compute_on_gpu = {
+const struct compute compute_on_gpu = {
     .numerics = compute_gpu_name_numerics,
     .open = compute_gpu_open_state,
     .close = close_state,
@@ -445,16 +445,8 @@ static enum status no_cuda(struct error *error) {
                      "('fathom inspect gpu' says what GPUs are here)");
 }
 
-static enum status no_emulated_kernels(struct error *error) {
-    return error_set(error, STATUS_UNSUPPORTED,
-                     "--device emulated-kernels: this program was built without the emulator of "
-                     "kernels; build with -Demulated=true, without CUDA, on x86-64 with g++, or "
-                     "use --device cpu");
-}
-
-/* Whose kernels they are, and that all of the model has some. */
-static enum status take_kernels(struct model *model, const struct model_options *options,
-                                const struct gpu_kernels *kernels, struct error *error) {
+enum status compute_gpu_take_kernels(struct model *model, const struct model_options *options,
+                                     const struct gpu_kernels *kernels, struct error *error) {
     enum status status = kernels->takes ? kernels->takes(model, options->mtp, error) : STATUS_OK;
     model->device_kernels = kernels;
     model->kv_b_bf16 = kernels->kv_b_bf16 && model->rounds_bf16;
@@ -476,48 +468,25 @@ static enum status open_cuda(struct model *model, const struct model_options *op
     const struct gpu_kernels *kernels =
         options->device_kernels ? options->device_kernels : offered.cuda;
     if (!kernels) return no_cuda(error);
-    enum status status = take_kernels(model, options, kernels, error);
+    enum status status = compute_gpu_take_kernels(model, options, kernels, error);
     return status ? status : open_gpu(options->device_index, &model->device, error);
 }
 
-static enum status open_stand_in(struct model *model, const struct model_options *options,
-                                 const struct gpu_kernels *kernels, struct error *error) {
-    struct device_emulation emulation = {.seed = options->device_seed + options->rank,
-                                         .memory_bytes = UINT64_MAX / 2,
-                                         .watch = kernels->watch};
-    enum status status = take_kernels(model, options, kernels, error);
-    return status ? status : device_open_emulated(&emulation, &model->device, error);
-}
-
-static enum status open_emulated(struct model *model, const struct model_options *options,
-                                 struct error *error) {
-    return open_stand_in(model, options,
-                         options->device_kernels ? options->device_kernels : &gpu_reference, error);
-}
-
-static enum status open_emulated_kernels(struct model *model, const struct model_options *options,
-                                         struct error *error) {
-    const struct gpu_kernels *kernels =
-        options->device_kernels ? options->device_kernels : offered.emulated;
-    return kernels ? open_stand_in(model, options, kernels, error) : no_emulated_kernels(error);
-}
-
 const struct model_device model_on_cuda = {"cuda", &compute_on_gpu, open_cuda};
-const struct model_device model_on_emulated = {"emulated", &compute_on_gpu, open_emulated};
-const struct model_device model_on_emulated_kernels = {"emulated-kernels", &compute_on_gpu,
-                                                       open_emulated_kernels};
 
 enum status compute_gpu_find(const char *name, const struct model_device **device_out,
                              struct error *error) {
-    static const struct model_device *const devices[] = {
-        &model_on_cpu, &model_on_cuda, &model_on_emulated, &model_on_emulated_kernels};
+    const struct model_device *const devices[] = {&model_on_cpu, &model_on_cuda,
+                                                  offered.emulated[0], offered.emulated[1]};
     for (size_t i = 0; i < ARRAY_COUNT(devices); i++)
-        if (!strcmp(name, devices[i]->name)) {
+        if (devices[i] && !strcmp(name, devices[i]->name)) {
             *device_out = devices[i];
             return STATUS_OK;
         }
     return error_set(error, STATUS_INVALID,
-                     "unknown device '%s': expected cpu, cuda, emulated or emulated-kernels", name);
+                     "--device %s: expected cpu or cuda (emulated devices are for tests: a build "
+                     "with -Dtests=enabled has them in build/fathom-emulated)",
+                     name);
 }
 
 /* A GPU that can be opened is there. */
@@ -531,12 +500,6 @@ static enum status check_gpu(struct error *error) {
 enum status compute_gpu_check(const char *name, struct error *error) {
     const struct model_device *device;
     enum status status = compute_gpu_find(name, &device, error);
-    if (status != STATUS_OK || device == &model_on_cpu) return status;
-    if (device == &model_on_cuda) return offered.cuda ? check_gpu(error) : no_cuda(error);
-    if (device == &model_on_emulated_kernels)
-        return offered.emulated ? STATUS_OK : no_emulated_kernels(error);
-    if (offered.stand_in) return STATUS_OK;
-    return error_set(error, STATUS_UNSUPPORTED,
-                     "--device emulated: this build does not offer the stand-in for a GPU; build "
-                     "with -Demulated=true, or use --device cpu");
+    if (status != STATUS_OK || device != &model_on_cuda) return status;
+    return offered.cuda ? check_gpu(error) : no_cuda(error);
 }

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Devices besides the CPU: a GPU, and a stand-in for one that runs on the CPU (compute/device/device.h).
- * One set of compute.h's functions puts a step's kernels in line on either. Verified by emulation;
- * not yet run on a GPU.
+ * Devices in addition to the CPU. One set of compute.h's functions queues a step's kernels on a GPU, or in
+ * tests on an emulated device (compute/emulated). Verified by emulation; not yet run on a GPU.
  */
 #ifndef COMPUTE_GPU_COMPUTE_GPU_H
 #define COMPUTE_GPU_COMPUTE_GPU_H
@@ -10,27 +9,29 @@
 
 struct gpu_kernels; /* compute/gpu/gpu_kernels.h */
 
-/* Each opens with model_options.device_kernels, if there are some. Else: with what the process offers
- * for CUDA; with reference bodies; with the emulated kernels that the process offers. */
-extern const struct model_device model_on_cuda;
-extern const struct model_device model_on_emulated;
-extern const struct model_device model_on_emulated_kernels;
+extern const struct compute compute_on_gpu;
 
-/* What a process offers besides the CPU: nothing, until its program says so (gpu_program.h). Tests open
- * what they like. */
+/* Opens with model_options.device_kernels, or else with the kernels that the program offers. */
+extern const struct model_device model_on_cuda;
+
+/* The devices that a program has in addition to the CPU. Its main passes them on before any other call. */
 struct gpu_offer {
-    bool stand_in;                      /* "emulated" */
-    const struct gpu_kernels *cuda;     /* "cuda": kernels of nvcc; NULL: none */
-    const struct gpu_kernels *emulated; /* "emulated-kernels"; NULL: none */
+    const struct gpu_kernels *cuda;         /* "cuda": kernels compiled by nvcc; NULL: none */
+    const struct model_device *emulated[2]; /* of tests; NULL: none */
 };
 void compute_gpu_offer(const struct gpu_offer *offer);
 
-/* "cpu", "cuda", "emulated" or "emulated-kernels". */
+/* STATUS_INVALID: the program has no device of that name; the error names those it has. */
 enum status compute_gpu_find(const char *name, const struct model_device **device_out,
                              struct error *error) MUST_USE;
 
-/* STATUS_UNSUPPORTED: the process does not offer a device of that name, or there is no GPU. The line
- * says what is missing, and the cure. */
+/* compute_gpu_find's errors; STATUS_UNSUPPORTED: the program has no kernels for GPUs, or there is no GPU.
+ * The error says what is missing, and the cure. */
 enum status compute_gpu_check(const char *name, struct error *error) MUST_USE;
+
+/* For a device's open: the model computes with `kernels`. STATUS_UNSUPPORTED: one is missing. */
+enum status compute_gpu_take_kernels(struct model *model, const struct model_options *options,
+                                     const struct gpu_kernels *kernels,
+                                     struct error *error) MUST_USE;
 
 #endif

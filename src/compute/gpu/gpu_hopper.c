@@ -629,39 +629,17 @@ static void pair(const void *arguments, void *stream) {
 static const struct device_watch emulator = {emulate_memory_add, emulate_memory_drop};
 #endif
 
-#define LAUNCHES(entry)                                                                            \
-    kernels.entry = (struct device_kernel) {                                                       \
-#entry, gpu_reference.entry.pointers, entry                                                \
-    }
+#define GPU_HOPPER_LAUNCH(kernel, pointer_count) .kernel = {#kernel, pointer_count, kernel},
 
-struct gpu_kernels gpu_hopper(void) {
-    struct gpu_kernels kernels = gpu_reference;
+const struct gpu_kernels gpu_hopper = {
 #ifdef GPU_KERNELS_EMULATED
-    kernels.numerics = "hopper2e"; /* the tensor cores' sums are a model of them */
-    kernels.watch = &emulator;
+    .numerics = "hopper2e", /* the tensor cores' sums are a model of them */
+    .watch = &emulator,
 #else
-    kernels.numerics = "hopper2";
+    .numerics = "hopper2",
 #endif
-    kernels.takes = gpu_hopper_limits_takes;
-    kernels.kv_b_bf16 = true;
-    kernels.core_room = core_room;
-    kernels.prompt_room = prompt_room;
-    LAUNCHES(embed);
-    LAUNCHES(prepare);
-    LAUNCHES(product);
-    LAUNCHES(activate);
-    LAUNCHES(add);
-    LAUNCHES(latent);
-    LAUNCHES(queries);
-    LAUNCHES(absorb);
-    LAUNCHES(core);
-    LAUNCHES(release);
-    LAUNCHES(prompt);
-    LAUNCHES(route);
-    LAUNCHES(draw);
-    LAUNCHES(sort);
-    LAUNCHES(gather);
-    LAUNCHES(combine);
-    LAUNCHES(pair);
-    return kernels;
-}
+    .takes = gpu_hopper_limits_takes,
+    .kv_b_bf16 = true,
+    .core_room = core_room,
+    .prompt_room = prompt_room,
+    GPU_KERNELS(GPU_HOPPER_LAUNCH)};

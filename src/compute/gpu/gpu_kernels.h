@@ -10,9 +10,8 @@
  * Rows that a product takes ("prepared") are of a form: F32 or BF16, `pitch` bytes apart, or E4M3
  * codes with one scale for 128 channels, the scales block by block: [ceil(n / 128)][scale_stride].
  *
- * gpu_reference has a plain body for each, of the CPU's arithmetic, which only the emulated device
- * runs. gpu_hopper launches kernels of compute/kernels/cuda: verified by emulation; not yet run on a
- * GPU.
+ * gpu_hopper launches kernels of compute/kernels/cuda: verified by emulation; not yet run on a GPU. Tests
+ * have a second table, gpu_reference (compute/emulated): a plain body for each kernel, of the CPU's arithmetic.
  */
 #ifndef COMPUTE_GPU_GPU_KERNELS_H
 #define COMPUTE_GPU_GPU_KERNELS_H
@@ -284,6 +283,13 @@ struct gpu_mtp_pair {
 
 struct model; /* compute/model/model_state.h */
 
+/* Each kernel, and how many pointers its arguments begin with. */
+#define GPU_KERNELS(of)                                                                            \
+    of(embed, 5) of(prepare, 8) of(product, 7) of(activate, 5) of(add, 3) of(latent, 9)            \
+        of(queries, 5) of(absorb, 5) of(core, 9) of(release, 5) of(prompt, 9) of(route, 5)         \
+            of(sort, 6) of(gather, 8) of(combine, 6) of(draw, 3) of(pair, 9)
+#define GPU_KERNEL_MEMBER(kernel, pointer_count) struct device_kernel kernel;
+
 struct gpu_kernels {
     const char *numerics;             /* kernels with the same text give the same bits */
     const struct device_watch *watch; /* what emulates them wants to know the memory; or NULL */
@@ -296,15 +302,12 @@ struct gpu_kernels {
     /* Bytes that prompt works in, for tokens in so many rows and so many keys at a time, a multiple of
      * GPU_PROMPT_TILE; NULL: none. */
     size_t (*prompt_room)(const struct gpu_heads *of, uint32_t rows, uint32_t keys);
-    struct device_kernel embed, prepare, product, activate, add;
-    struct device_kernel latent, queries, absorb, core, release, prompt;
-    struct device_kernel route, sort, gather, combine, draw, pair;
+    GPU_KERNELS(GPU_KERNEL_MEMBER)
 };
 
-extern const struct gpu_kernels gpu_reference;
-/* In libraries of their own: gpu_hopper_dep has the kernels emulated, and brings the emulator along;
- * gpu_hopper_cuda_dep has them for a GPU. */
-struct gpu_kernels gpu_hopper(void);
+/* A library of its own, built for a GPU (gpu_hopper_cuda_dep) and for the emulator (gpu_hopper_dep): both
+ * define these names. */
+extern const struct gpu_kernels gpu_hopper;
 /* Its `takes`. */
 enum status gpu_hopper_limits_takes(const struct model *model, bool mtp, struct error *error);
 

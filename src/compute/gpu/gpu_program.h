@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What the program offers of devices, which its build says: with -Dcuda=enabled the kernels that nvcc made;
- * else, with -Demulated=true, the stand-in for a GPU, and the kernels on an emulator. A library of
- * its own, which nothing but programs links: both kinds of kernels have the same names.
+ * The devices of a program, which its main passes to compute_gpu_offer. Two libraries define the table, and a
+ * program links one: gpu_program_dep for `fathom`, gpu_program_emulated_dep for the tests' `fathom-emulated`.
  */
 #ifndef COMPUTE_GPU_GPU_PROGRAM_H
 #define COMPUTE_GPU_GPU_PROGRAM_H
 
-/* Before anything is asked of devices. */
-void gpu_program_offer(void);
+#include "compute/gpu/compute_gpu.h"
+
+extern const struct gpu_offer gpu_program;
 
 #endif

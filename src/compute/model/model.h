@@ -25,7 +25,7 @@ struct model_options {
     enum expert_sum expert_sum;
     const struct model_device *device; /* where it lies, and what calculates; NULL: model_on_cpu */
     uint64_t device_seed;              /* emulated: draws the order in which its streams run */
-    const struct gpu_kernels *device_kernels; /* of a device; NULL: gpu_reference */
+    const struct gpu_kernels *device_kernels; /* NULL: the device's own */
     enum kernel_level level;                  /* of the CPU */
     uint32_t threads;                         /* 0: one per CPU */
     uint64_t kv_bytes;                        /* memory for KV pages; rounded down to whole pages */

@@ -13,8 +13,8 @@
 
 struct engine;
 
-/* Whether models can be computed on `device`: "cpu", "cuda", "emulated" or "emulated-kernels".
- * STATUS_UNSUPPORTED: this program cannot, or no GPU is here. */
+/* Whether this program can compute models on `device`, "cpu" or "cuda". STATUS_INVALID: an unknown name.
+ * STATUS_UNSUPPORTED: the program has no kernels for GPUs, or there is no GPU. */
 enum status engine_check_device(const char *device, struct error *error) MUST_USE;
 /* As engine_check_device; *device_out is what struct model_options takes. */
 enum status engine_find_device(const char *device, const struct model_device **device_out,

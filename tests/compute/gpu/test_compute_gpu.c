@@ -11,21 +11,23 @@
 #include <cmocka.h>
 
 #include "../../golden/golden.h"
+#include "compute/emulated/compute_emulated.h"
 #include "compute/gpu/compute_gpu.h"
 #include "compute/model/model.h"
 
 static void a_device_is_found_by_its_name(void **state) {
-    const struct model_device *const devices[] = {&model_on_cpu, &model_on_cuda, &model_on_emulated,
-                                                  &model_on_emulated_kernels};
-    const char *const names[] = {"cpu", "cuda", "emulated", "emulated-kernels"};
+    const struct model_device *const devices[] = {&model_on_cpu, &model_on_cuda,
+                                                  &model_on_emulated};
+    const char *const names[] = {"cpu", "cuda", "emulated"};
     const struct model_device *found = NULL;
     struct error error;
-    for (uint32_t i = 0; i < 4; i++) {
+    compute_gpu_offer(&(struct gpu_offer){.emulated = {&model_on_emulated}});
+    for (uint32_t i = 0; i < 3; i++) {
         assert_int_equal(compute_gpu_find(names[i], &found, &error), STATUS_OK);
         assert_ptr_equal(found, devices[i]);
     }
     assert_int_equal(compute_gpu_find("tpu", &found, &error), STATUS_INVALID);
-    assert_non_null(strstr(error.text, "'tpu'"));
+    assert_non_null(strstr(error.text, "--device tpu: expected cpu or cuda"));
 }
 
 static void what_a_device_cannot_do_is_refused(void **state) {

@@ -18,6 +18,7 @@
 #include <cmocka.h>
 
 #include "../exchange/on_ranks.h"
+#include "compute/emulated/compute_emulated.h"
 #include "compute/gpu/compute_gpu.h"
 #include "compute/gpu/gpu_state.h"
 #include "compute/model/forward.h"
@@ -236,7 +237,7 @@ static void expect_all(const struct way *ways, size_t count) {
 #include "compute/kernels/emulate/emulate.h"
 
 static void expect_kernels(const struct way *ways, size_t count) {
-    kernels = gpu_hopper();
+    kernels = gpu_hopper;
     expect_all(ways, count);
 }
 

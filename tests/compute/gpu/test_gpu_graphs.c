@@ -27,6 +27,8 @@
 #include "../../golden/golden.h"
 #include "base/check.h"
 #include "compute/device/device.h"
+#include "compute/emulated/compute_emulated.h"
+#include "compute/emulated/gpu_reference.h"
 #include "compute/gpu/compute_gpu.h"
 #include "compute/gpu/gpu_state.h"
 #include "compute/model/draft.h"
@@ -632,9 +634,7 @@ int main(int argc, char **argv) {
 
 static void graphs_of_kernels_change_no_bit(void **state) {
     static const enum activations modes[] = {ACTIVATIONS_BF16, ACTIVATIONS_F32};
-    static struct gpu_kernels hopper;
-    hopper = gpu_hopper();
-    kernels_used = &hopper;
+    kernels_used = &gpu_hopper;
     for (uint32_t i = 0; i < ARRAY_COUNT(modes); i++) {
         struct solo *plain = open_solo(&model_on_emulated, modes[i], 0);
         struct solo *there = open_solo(&model_on_emulated, modes[i], i);

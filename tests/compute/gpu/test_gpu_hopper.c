@@ -9,11 +9,11 @@
 #include <math.h>
 
 #include "base/check.h"
+#include "compute/emulated/gpu_reference.h"
 
 /* One norm for two products and itself, in all pairs of forms. */
 static void a_norm_leaves_all_its_forms(void **state) {
     enum { N = 200, PITCH = 800, STRIDE = 8 };
-    struct gpu_kernels hopper = gpu_hopper();
     for (uint32_t kinds = 0; kinds < 16; kinds++) {
         float *x = numbers((size_t)ROWS * N, "x"), *weight = numbers(N, "weight");
         struct output first = output_new((size_t)ROWS * PITCH, "first");
@@ -36,7 +36,7 @@ static void a_norm_leaves_all_its_forms(void **state) {
                                      .n = N,
                                      .rows = ROWS,
                                      .epsilon = 1e-6f};
-            launch(i ? &hopper.prepare : &gpu_reference.prepare, &of);
+            launch(i ? &gpu_hopper.prepare : &gpu_reference.prepare, &of);
         }
         output_check(&first, "the first product's rows");
         output_check(&second, "the second product's rows");
@@ -82,7 +82,7 @@ static void *codes(size_t count, const char *name) {
 /* What an entry leaves, in a room for so many keys at a time. */
 static void attend(const struct device_kernel *kernel, struct gpu_prompt of, float *attended,
                    uint32_t room_keys) {
-    size_t bytes = gpu_hopper().prompt_room(&of.of, TOKENS, room_keys);
+    size_t bytes = gpu_hopper.prompt_room(&of.of, TOKENS, room_keys);
     of.room = device_new(bytes, "room");
     of.room_keys = room_keys;
     of.attended = attended;
@@ -95,7 +95,6 @@ static void check_prompts(bool quantized) {
     static const uint32_t pages[PAGES] = {4, 1, 0, 5, 2, 3};
     static const float scales[] = {0.004f, 0.006f};
     uint32_t kv_index[TOKENS], pitch = quantized ? 80 : RANK * 2;
-    struct gpu_kernels hopper = gpu_hopper();
     size_t values = (size_t)TOKENS * HEADS * VALUE;
     for (uint32_t i = 0; i < TOKENS; i++)
         kv_index[i] = i < 70 ? i : 200 + i - 70;
@@ -125,8 +124,8 @@ static void check_prompts(bool quantized) {
     for (uint32_t i = 0; i < 3; i++)
         attended[i] = device_new(values * sizeof(float), "attended");
     attend(&gpu_reference.prompt, of, attended[0], GPU_PROMPT_TILE);
-    attend(&hopper.prompt, of, attended[1], 4 * GPU_PROMPT_TILE);
-    attend(&hopper.prompt, of, attended[2], GPU_PROMPT_TILE);
+    attend(&gpu_hopper.prompt, of, attended[1], 4 * GPU_PROMPT_TILE);
+    attend(&gpu_hopper.prompt, of, attended[2], GPU_PROMPT_TILE);
     assert_memory_equal(attended[1], attended[2], values * sizeof(float));
     double largest = 0, off = 0;
     for (size_t i = 0; i < values; i++) {
@@ -196,7 +195,6 @@ static void gather(const struct device_kernel *kernel, const struct rows_way *wa
 
 static void check_gather(const struct rows_way *way, uint32_t kind, uint32_t seed) {
     enum { BYTES = PAIRS * PITCH + 24 * sizeof(float) };
-    struct gpu_kernels hopper = gpu_hopper();
     uint32_t *ids = device_new(PAIRS * sizeof *ids, "rows to take");
     float *from = numbers(BYTES / sizeof(float), "rows");
     struct output to = output_new(BYTES, "taken rows");
@@ -204,10 +202,10 @@ static void check_gather(const struct rows_way *way, uint32_t kind, uint32_t see
         ids[i] = draw(PAIRS);
     emulate_seed(seed);
     gather(&gpu_reference.gather, way, kind, from, ids, to.expected, PAIRS);
-    gather(&hopper.gather, way, kind, from, ids, to.found, PAIRS);
+    gather(&gpu_hopper.gather, way, kind, from, ids, to.found, PAIRS);
     output_check(&to, "taken rows");
     memset(to.found, 0xFF, to.bytes);
-    gather(&hopper.gather, way, kind, from, ids, to.found, 1);
+    gather(&gpu_hopper.gather, way, kind, from, ids, to.found, 1);
     if (!way->apart[1]) assert_memory_equal(to.found, to.expected, LENGTH);
     output_free(&to);
     device_free(ids);
@@ -246,7 +244,6 @@ static void combine(const struct device_kernel *kernel, struct gpu_combine of, c
 static void check_sums(const struct sums_way *way, uint32_t seed) {
     static const uint32_t experts[ROWS * PER_TOKEN] = {0, 1, 2, 3, 0,  4,  8, 12, 1, 2,
                                                        5, 6, 3, 9, 10, 11, 4, 5,  6, 15};
-    struct gpu_kernels hopper = gpu_hopper();
     uint32_t pair_row[ROWS * PER_TOKEN];
     for (uint32_t i = 0; i < ROWS * PER_TOKEN; i++)
         pair_row[i] = way->one_group && i % 3 == 2 ? GPU_NO_PAIR : (i * 7 + 3) % (ROWS * PER_TOKEN);
@@ -269,10 +266,10 @@ static void check_sums(const struct sums_way *way, uint32_t seed) {
     struct output y = output_new(ROWS * SUM_STRIDE * sizeof(float), "sums");
     emulate_seed(seed);
     combine(&gpu_reference.combine, of, y.expected, ROWS);
-    combine(&hopper.combine, of, y.found, ROWS);
+    combine(&gpu_hopper.combine, of, y.found, ROWS);
     output_check(&y, "sums");
     memset(y.found, 0xFF, y.bytes);
-    combine(&hopper.combine, of, y.found, 1);
+    combine(&gpu_hopper.combine, of, y.found, 1);
     assert_memory_equal(y.found, y.expected, SUM_LENGTH * sizeof(float));
     output_free(&y);
     device_free(weights);
@@ -294,7 +291,6 @@ static void sums_of_experts_are_the_twins(void **state) {
 
 static void pairs_of_mtp_are_the_twins(void **state) {
     enum { N = 72, WORDS = 20 };
-    struct gpu_kernels hopper = gpu_hopper();
     static const uint32_t source[ROWS] = {2, GPU_KEPT | 1, 0, GPU_KEPT | 3, 4};
     uint32_t ids[ROWS];
     for (uint32_t i = 0; i < ROWS; i++)
@@ -323,7 +319,7 @@ static void pairs_of_mtp_are_the_twins(void **state) {
                                       .n = N,
                                       .rows = ROWS,
                                       .epsilon = 1e-6f};
-            launch(i ? &hopper.pair : &gpu_reference.pair, &of);
+            launch(i ? &gpu_hopper.pair : &gpu_reference.pair, &of);
         }
         output_check(&pair, "pairs");
         output_free(&pair);

@@ -22,6 +22,7 @@
 
 #include "../exchange/on_ranks.h"
 #include "base/heartbeat.h"
+#include "compute/emulated/compute_emulated.h"
 #include "compute/exchange/exchange.h"
 #include "compute/gpu/compute_gpu.h"
 #include "compute/gpu/gpu_state.h"

@@ -14,6 +14,7 @@
 #include <cmocka.h>
 
 #include "../exchange/on_ranks.h"
+#include "compute/emulated/device_emulated.h"
 #include "compute/exchange/exchange.h"
 #include "compute/gpu/gpu_peers.h"
 
@@ -46,7 +47,7 @@ static struct own open_own(uint32_t ranks, uint32_t rank) {
     struct own own;
     struct error error;
     void *rows, *results;
-    assert_int_equal(device_open_emulated(&emulation, &own.device, &error), STATUS_OK);
+    assert_int_equal(device_emulated_open(&emulation, &own.device, &error), STATUS_OK);
     assert_int_equal(device_allocate_kind(own.device, 64, "rows", DEVICE_SHARED, &rows, &error),
                      STATUS_OK);
     assert_int_equal(

@@ -13,6 +13,7 @@
 #include <cmocka.h>
 
 #include "../../golden/golden.h"
+#include "compute/emulated/compute_emulated.h"
 #include "compute/gpu/compute_gpu.h"
 #include "compute/gpu/gpu_state.h"
 #include "compute/model/model.h"

@@ -30,6 +30,8 @@
 
 #include "../exchange/on_ranks.h"
 #include "compute/device/device.h"
+#include "compute/emulated/compute_emulated.h"
+#include "compute/emulated/gpu_reference.h"
 #include "compute/gpu/compute_gpu.h"
 #include "compute/gpu/gpu_state.h"
 #include "compute/model/draft.h"
@@ -198,7 +200,7 @@ static void segments_of_kernels_change_no_bit(void **state) {
         {GROUPS, ACTIVATIONS_FP8, EXPERT_SUM_GROUPS, .mtp = true},
         {LITE, ACTIVATIONS_BF16, EXPERT_SUM_EXPERTS, .by_host = true},
     };
-    kernels = gpu_hopper();
+    kernels = gpu_hopper;
     for (uint32_t i = 0; i < ARRAY_COUNT(ways); i++)
         expect_same(&ways[i], i, 8);
     print_message("# rank 0 captured %u walks, and put %u steps in line by legs\n", captured,

@@ -17,6 +17,7 @@
 
 #include "../../golden/golden.h"
 #include "base/check.h"
+#include "compute/emulated/compute_emulated.h"
 #include "compute/gpu/compute_gpu.h"
 #include "host/engine/solo.h"
 

@@ -11,6 +11,7 @@
 
 #include <cmocka.h>
 
+#include "compute/emulated/device_emulated.h"
 #include "compute/weights/upload.h"
 
 #define MEMBERS 2
@@ -28,7 +29,7 @@ static void rows_arrive_under_every_seed(void **state) {
         struct upload *upload;
         void *there, *back;
         size_t bytes = (size_t)MEMBERS * PIECES * ROWS * PITCH;
-        assert_int_equal(device_open_emulated(&emulation, &device, &error), STATUS_OK);
+        assert_int_equal(device_emulated_open(&emulation, &device, &error), STATUS_OK);
         assert_int_equal(device_open_stream(device, &stream, &error), STATUS_OK);
         assert_int_equal(device_allocate(device, bytes, "weights", &there, &error), STATUS_OK);
         assert_int_equal(device_allocate_pinned(device, bytes, "weights", &back, &error),

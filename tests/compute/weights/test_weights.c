@@ -16,6 +16,7 @@
 #include "base/check.h"
 #include "base/number.h"
 #include "base/tree.h"
+#include "compute/emulated/device_emulated.h"
 #include "compute/weights/weights.h"
 
 static char source[1024], copy[1024];
@@ -206,7 +207,7 @@ static void a_device_has_kv_b_of_fp8_in_bf16_too(void **state) {
     struct team *team;
     struct device *device;
     assert_int_equal(team_open(2, &team, &error), STATUS_OK);
-    assert_int_equal(device_open_emulated(&emulation, &device, &error), STATUS_OK);
+    assert_int_equal(device_emulated_open(&emulation, &device, &error), STATUS_OK);
     struct weights_options options = {.device = device, .kv_b_bf16 = true};
     if (load_as(&options, &weights, &checkpoint, team) != STATUS_OK) fail_msg("%s", error.text);
     for (uint32_t layer = 0; layer < checkpoint_shape(checkpoint)->layers; layer++) {

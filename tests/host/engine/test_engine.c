@@ -13,6 +13,7 @@
 
 #include "../../golden/golden.h"
 #include "compute/device/device.h"
+#include "compute/emulated/compute_emulated.h"
 #include "compute/gpu/compute_gpu.h"
 #include "compute/model/model.h"
 #include "compute/model/model_state.h"

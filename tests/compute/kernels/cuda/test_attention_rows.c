@@ -3,6 +3,7 @@
  * queries have the reference bodies' bits, in every form and under every schedule, and a row alone
  * has those that it has among others.
  */
+#include "compute/emulated/gpu_reference.h"
 #include "entries.h"
 
 #include <string.h>
@@ -41,7 +42,6 @@ static void places_free(struct places *places) {
 }
 
 static void check_latents(bool is_bf16, bool interleaved) {
-    struct gpu_kernels hopper = gpu_hopper();
     struct places places = places_new();
     size_t row_bytes = WIDTH * (is_bf16 ? 2 : 4), page_bytes = 256 + 2 * 64 * row_bytes;
     struct output memory = output_new(PAGES * page_bytes, "pages' memory");
@@ -67,12 +67,12 @@ static void check_latents(bool is_bf16, bool interleaved) {
                             .epsilon = 1e-6f};
     gpu_reference.latent.start(&of, NULL);
     of.memory = memory.found;
-    launch(&hopper.latent, &of);
+    launch(&gpu_hopper.latent, &of);
     output_check(&memory, "KV rows");
     memset(memory.found, 0xFF, memory.bytes);
     of.rows = 1;
     for (uint32_t row = 0; row < ROWS; row++) {
-        launch(&hopper.latent, &of);
+        launch(&gpu_hopper.latent, &of);
         of.kv_a += of.stride;
         of.positions++;
         of.kv_index++;
@@ -96,7 +96,6 @@ static void rows_of_the_cache_are_the_twins(void **state) {
 #define NOPE 56u
 
 static void rotated_queries_are_the_twins(void **state) {
-    struct gpu_kernels hopper = gpu_hopper();
     uint32_t width = HEADS * (NOPE + ROPE);
     for (uint32_t seed = 0; seed < device_seeds(); seed++) {
         bool is_bf16 = seed % 2;
@@ -119,7 +118,7 @@ static void rotated_queries_are_the_twins(void **state) {
         emulate_seed(seed);
         gpu_reference.queries.start(&of, NULL);
         of.to = to.found;
-        launch(&hopper.queries, &of);
+        launch(&gpu_hopper.queries, &of);
         output_check(&to, "queries");
         places_free(&places);
         output_free(&to);

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/check.h"
+#include "compute/emulated/gpu_reference.h"
 
 /* Rules of DeepSeek's models, and odd ones. */
 static const struct gpu_route rules[] = {
@@ -56,7 +57,6 @@ static const struct gpu_route rules[] = {
 
 /* Small integers as logits, so that many are equal. */
 static void check_rule(uint32_t seed) {
-    struct gpu_kernels hopper = gpu_hopper();
 
     struct gpu_route of = rules[seed % ARRAY_COUNT(rules)];
     uint32_t stride = of.experts_all + 4, words = ROWS * of.per_token;
@@ -78,12 +78,12 @@ static void check_rule(uint32_t seed) {
     of.experts = (uint32_t *)(void *)experts.found;
     of.weights = (float *)(void *)weights.found;
     emulate_seed(seed);
-    launch(&hopper.route, &of);
+    launch(&gpu_hopper.route, &of);
     output_check(&experts, "experts");
     output_check(&weights, "weights of experts");
     memset(experts.found, 0xFF, experts.bytes);
     of.rows = 1;
-    launch(&hopper.route, &of);
+    launch(&gpu_hopper.route, &of);
     assert_memory_equal(experts.found, experts.expected, of.per_token * sizeof(uint32_t));
     output_free(&experts);
     output_free(&weights);
@@ -108,7 +108,6 @@ static void choose(uint32_t *slots, uint32_t tokens, uint32_t slot_count, bool a
 
 static void pairs_stand_where_the_simulator_puts_them(void **state) {
     static const uint32_t token_counts[] = {1, 5, 85, 86, 300}, slot_counts[] = {3, 10, 64};
-    struct gpu_kernels hopper = gpu_hopper();
     for (uint32_t seed = 0; seed < device_seeds(); seed++) {
         uint32_t tokens = token_counts[seed % 5], slots = slot_counts[seed % 3];
         size_t words = (size_t)tokens * PER_TOKEN * sizeof(uint32_t);
@@ -132,7 +131,7 @@ static void pairs_stand_where_the_simulator_puts_them(void **state) {
                                   tokens,
                                   PER_TOKEN,
                                   slots};
-            launch(i ? &hopper.sort : &gpu_reference.sort, &of);
+            launch(i ? &gpu_hopper.sort : &gpu_reference.sort, &of);
         }
         output_check(&pair_row, "rows of pairs");
         output_check(&row_token, "tokens of rows");

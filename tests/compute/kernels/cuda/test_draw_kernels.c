@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/check.h"
+#include "compute/emulated/gpu_reference.h"
 
 #define MANY 100u
 
@@ -94,15 +95,14 @@ static void problem_free(struct problem *problem) {
 
 /* By the rules, then the likeliest. How many rows draw another token. */
 static uint32_t check_all(struct problem *problem) {
-    struct gpu_kernels hopper = gpu_hopper();
     uint32_t others = 0, *tokens = malloc(problem->to.bytes);
     assert_non_null(tokens);
-    launch(&hopper.draw, &problem->of);
+    launch(&gpu_hopper.draw, &problem->of);
     output_check(&problem->to, "tokens");
     memcpy(tokens, problem->to.found, problem->to.bytes);
     struct gpu_draw likeliest = problem->of;
     likeliest.rules = NULL;
-    launch(&hopper.draw, &likeliest);
+    launch(&gpu_hopper.draw, &likeliest);
     likeliest.to = (uint32_t *)(void *)problem->to.expected;
     gpu_reference.draw.start(&likeliest, NULL);
     output_check(&problem->to, "likeliest tokens");
@@ -149,10 +149,9 @@ static void a_vocabulary_of_v3_is_drawn_from(void **state) {
 }
 
 static void a_row_draws_alone_what_it_draws_among_others(void **state) {
-    struct gpu_kernels hopper = gpu_hopper();
     struct problem problem = problem_new(301, MANY);
     emulate_seed(1);
-    launch(&hopper.draw, &problem.of);
+    launch(&gpu_hopper.draw, &problem.of);
     output_check(&problem.to, "tokens");
     uint32_t *among = malloc(problem.to.bytes);
     assert_non_null(among);
@@ -164,7 +163,7 @@ static void a_row_draws_alone_what_it_draws_among_others(void **state) {
         alone.rows = 1;
         memset(problem.to.found, 0xFF, problem.to.bytes);
         emulate_seed(row);
-        launch(&hopper.draw, &alone);
+        launch(&gpu_hopper.draw, &alone);
         assert_int_equal(*(uint32_t *)(void *)problem.to.found, among[row]);
     }
     free(among);

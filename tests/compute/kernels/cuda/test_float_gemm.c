@@ -3,6 +3,7 @@
  * tiles and in large ones, they have the reference body's bits; a row alone has those that it has among
  * others; and no schedule shows a fault.
  */
+#include "compute/emulated/gpu_reference.h"
 #include "entries.h"
 
 #include <string.h>
@@ -75,7 +76,6 @@ static void *draw_rows(const struct form *form, uint32_t rows) {
 
 /* All rows at once, and in groups: rows of slot 1, none, then rows of slot 0 that begin in a tile's middle. */
 static void check_product(const struct form *form, uint32_t rows, bool grouped, bool alone) {
-    struct gpu_kernels hopper = gpu_hopper();
     const struct gpu_group split[GROUPS] = {
         {0, rows / 3, 1}, {rows / 3, 0, 0}, {rows / 3, rows / 2, 0}, {rows / 3 + rows / 2, 0, 1}};
     struct gpu_group *groups = device_new_copy(split, sizeof split, "groups");
@@ -90,13 +90,13 @@ static void check_product(const struct form *form, uint32_t rows, bool grouped, 
     of.y = (float *)(void *)y.expected;
     launch(&gpu_reference.product, &of);
     of.y = (float *)(void *)y.found;
-    if (!alone) launch(&hopper.product, &of);
+    if (!alone) launch(&gpu_hopper.product, &of);
     for (uint32_t row = 0; alone && row < rows; row++) {
         struct gpu_product one = of;
         one.x = (char *)x + (size_t)row * of.form.pitch;
         one.y = of.y + (size_t)row * of.y_stride;
         one.rows = 1;
-        launch(&hopper.product, &one);
+        launch(&gpu_hopper.product, &one);
     }
     output_check(&y, "y");
     output_free(&y);

@@ -3,6 +3,7 @@
  * prompts in any room have the reference bodies' bits, which are the CPU's; a row alone has those that
  * it has among others; rows that are not there are left alone; and no schedule shows a fault.
  */
+#include "compute/emulated/gpu_reference.h"
 #include "entries.h"
 
 #include <string.h>
@@ -94,7 +95,6 @@ static void check_rows(const struct device_kernel *reference, const struct devic
 }
 
 static void check_halves(enum weight_type type) {
-    struct gpu_kernels hopper = gpu_hopper();
     uint32_t rows = HEADS * (NOPE + VALUE);
     char *kv_b = weights_new(type, rows, RANK);
     float *scales = numbers(4, "scales"), *q = numbers(ROWS * HEADS * (NOPE + ROPE), "queries");
@@ -109,7 +109,7 @@ static void check_halves(enum weight_type type) {
     static const struct offsets of_absorb = {
         offsetof(struct gpu_absorb, queries), offsetof(struct gpu_absorb, to),
         offsetof(struct gpu_absorb, rows), offsetof(struct gpu_absorb, live)};
-    check_rows(&gpu_reference.absorb, &hopper.absorb, &absorb, sizeof absorb, &of_absorb,
+    check_rows(&gpu_reference.absorb, &gpu_hopper.absorb, &absorb, sizeof absorb, &of_absorb,
                absorb.queries_pitch, absorb.to_pitch, true);
     struct gpu_release release = {.u = u,
                                   .kv_b = kv_b,
@@ -120,7 +120,7 @@ static void check_halves(enum weight_type type) {
     static const struct offsets of_release = {
         offsetof(struct gpu_release, u), offsetof(struct gpu_release, attended),
         offsetof(struct gpu_release, rows), offsetof(struct gpu_release, live)};
-    check_rows(&gpu_reference.release, &hopper.release, &release, sizeof release, &of_release,
+    check_rows(&gpu_reference.release, &gpu_hopper.release, &release, sizeof release, &of_release,
                release.u_pitch, HEADS * VALUE * 4, true);
     device_free(kv_b);
     device_free(scales);
@@ -140,7 +140,6 @@ static void halves_of_kv_b_are_the_twins(void **state) {
  * is none. */
 static void the_core_is_the_twins(void **state) {
     enum { CORE_RANK = 40, CORE_WIDTH = CORE_RANK + ROPE };
-    struct gpu_kernels hopper = gpu_hopper();
     static const uint32_t last[] = {0, 63, 64, 130}, pages[] = {4, 1, 5, 0, 2, 3};
     size_t slice = 64 * CORE_WIDTH * 4, page_bytes = 64 + 2 * slice;
     float *memory = numbers(PAGES * page_bytes / 4, "pages' memory");
@@ -168,8 +167,8 @@ static void the_core_is_the_twins(void **state) {
             offsetof(struct gpu_core, absorbed), offsetof(struct gpu_core, to),
             offsetof(struct gpu_core, rows), offsetof(struct gpu_core, live)};
         emulate_seed(seed);
-        check_rows(&gpu_reference.core, &hopper.core, &core, sizeof core, &at, core.absorbed_pitch,
-                   core.to_pitch, seed % 4 == 3);
+        check_rows(&gpu_reference.core, &gpu_hopper.core, &core, sizeof core, &at,
+                   core.absorbed_pitch, core.to_pitch, seed % 4 == 3);
         const void *all[] = {absorbed, core.kv_index, core.kv_first, core.first_page, core.pages};
         for (uint32_t i = 0; i < 5; i++)
             device_free((void *)(uintptr_t)all[i]);
@@ -192,7 +191,7 @@ enum {
 
 static void attend(const struct device_kernel *kernel, struct gpu_prompt of, float *attended,
                    uint32_t room_keys) {
-    of.room = device_new(gpu_hopper().prompt_room(&of.of, P_TOKENS, room_keys), "room");
+    of.room = device_new(gpu_hopper.prompt_room(&of.of, P_TOKENS, room_keys), "room");
     of.room_keys = room_keys;
     of.attended = attended;
     launch(kernel, &of);
@@ -203,7 +202,6 @@ static void check_prompts(enum weight_type type) {
     static const struct gpu_run runs[] = {{0, 20, 0, 0}, {20, 3, 1, 1}};
     static const uint32_t pages[] = {4, 1, 5, 0};
     uint32_t kv_index[P_TOKENS];
-    struct gpu_kernels hopper = gpu_hopper();
     size_t bytes = P_TOKENS * P_HEADS * P_VALUE * sizeof(float), page = 64 * P_WIDTH * 4;
     for (uint32_t i = 0; i < P_TOKENS; i++)
         kv_index[i] = i < 20 ? i : 140 + i - 20;
@@ -228,7 +226,7 @@ static void check_prompts(enum weight_type type) {
     attend(&gpu_reference.prompt, of, (void *)attended.expected, GPU_PROMPT_TILE);
     for (uint32_t tiles = 1; tiles <= 4; tiles += 3) {
         memset(attended.found, 0xFF, bytes);
-        attend(&hopper.prompt, of, (void *)attended.found, tiles * GPU_PROMPT_TILE);
+        attend(&gpu_hopper.prompt, of, (void *)attended.found, tiles * GPU_PROMPT_TILE);
         output_check(&attended, "attended");
     }
     output_free(&attended);

@@ -22,6 +22,7 @@
 #include "base/number.h"
 #include "compute/device/device.h"
 #ifdef CONFORMANCE_EMULATED
+#include "compute/emulated/device_emulated.h"
 #include "compute/kernels/emulate/emulate.h"
 #endif
 
@@ -234,7 +235,7 @@ static enum status open_device(const char *name, struct device **device_out, str
 #ifdef CONFORMANCE_EMULATED
     static const struct device_watch watch = {emulate_memory_add, emulate_memory_drop};
     struct device_emulation emulation = {.memory_bytes = 64 << 20, .watch = &watch};
-    return device_open_emulated(&emulation, device_out, error);
+    return device_emulated_open(&emulation, device_out, error);
 #else
     return error_set(error, STATUS_UNSUPPORTED,
                      "this program's wrappers are a GPU's: expected cuda");

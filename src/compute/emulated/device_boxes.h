@@ -2,10 +2,11 @@
  * What emulated devices of several processes hand each other over a link: a file without a name in memory,
  * with a box for each ordered pair of them. A message goes through its box in pieces, and is sent when the
  * last of them has been taken: nothing is kept on the way, as little as a GPU promises. All processes are
- * of one machine, whatever hosts they are told to be. Private to src/compute/device.
+ * of one machine, whatever hosts they are told to be. Private to
+ * device_emulated.c.
  */
-#ifndef COMPUTE_DEVICE_DEVICE_BOXES_H
-#define COMPUTE_DEVICE_DEVICE_BOXES_H
+#ifndef COMPUTE_EMULATED_DEVICE_BOXES_H
+#define COMPUTE_EMULATED_DEVICE_BOXES_H
 
 #include "compute/device/device.h"
 

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * A stand-in for a GPU, to find what is wrong in the host's part of an engine without one.
- *
+ * Finds faults of an engine's host part without a GPU.
  * Work is queued in its stream until a caller waits for it, or until the dice release it; then streams
  * run in an order drawn from the seed, as far as events allow. Device memory is mapped between guard
  * pages. After one in eight runs of work it is inaccessible until the next run, so a host that reads a
@@ -14,12 +13,13 @@
  * in pieces, in a drawn order, interleaved with other streams' work (device_boxes.h). A GPU does so while
  * the host does something else, so a thread runs queued work while transfers are queued.
  */
-#include "compute/device/device_boxes.h"
+#include "compute/emulated/device_emulated.h"
 
 #include "base/bytes.h"
 #include "base/check.h"
 #include "base/format.h"
 #include "base/shared_file.h"
+#include "compute/emulated/device_boxes.h"
 
 #include <pthread.h>
 #include <stdlib.h>
@@ -987,7 +987,7 @@ static const struct device_body body = {
     .transfer = transfer,
 };
 
-enum status device_open_emulated(const struct device_emulation *emulation,
+enum status device_emulated_open(const struct device_emulation *emulation,
                                  struct device **device_out, struct error *error) {
     struct emulated *emulated = calloc(1, sizeof *emulated);
     if (!emulated) return error_set(error, STATUS_NO_MEMORY, "no memory for the emulated device");

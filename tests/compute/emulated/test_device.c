@@ -19,6 +19,7 @@
 
 #include "base/check.h"
 #include "compute/device/device.h"
+#include "compute/emulated/device_emulated.h"
 
 #define SEEDS 40
 #define COUNT 64
@@ -40,7 +41,7 @@ static struct device *open_device(uint64_t seed, struct reports *reports) {
     struct device_emulation emulation = {
         .seed = seed, .memory_bytes = 64 << 20, .report = note, .context = reports};
     *reports = (struct reports){0};
-    if (device_open_emulated(&emulation, &device, &error)) fail_msg("%s", error.text);
+    if (device_emulated_open(&emulation, &device, &error)) fail_msg("%s", error.text);
     return device;
 }
 
@@ -173,7 +174,7 @@ static struct fixture fixture_open(uint64_t seed) {
     struct device_emulation emulation = {
         .seed = seed, .memory_bytes = 1 << 20, .report = note_found};
     found = (struct reports){0};
-    if (device_open_emulated(&emulation, &fixture.device, &error)) fail_msg("%s", error.text);
+    if (device_emulated_open(&emulation, &fixture.device, &error)) fail_msg("%s", error.text);
     fixture.stream = new_stream(fixture.device);
     fixture.near = take(fixture.device, true, "the near buffer");
     fixture.far = take(fixture.device, false, "the far buffer");

@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-#include "compute/device/device_boxes.h"
+#include "compute/emulated/device_boxes.h"
 
 static void open_links(uint32_t count, struct device_link **links) {
     struct device_link_name name;

@@ -3,7 +3,7 @@
  * memory with the arithmetic of the CPU's set and its order, so that a step on it gives the CPU's
  * bits, and what differs is the engine's fault. They stand in for kernels; none will ever run on a GPU.
  */
-#include "compute/gpu/gpu_kernels.h"
+#include "compute/emulated/gpu_reference.h"
 
 #include "base/check.h"
 #include "base/number.h"
@@ -195,7 +195,7 @@ static void gpu_reference_activate(const void *arguments, void *native) {
     free(values);
 }
 
-static void add(const void *arguments, void *native) {
+static void gpu_reference_add(const void *arguments, void *native) {
     const struct gpu_add *of = arguments;
     uint32_t rows = rows_there(of->live, 1, 0, of->rows);
     for (uint32_t row = 0; row < rows; row++)
@@ -726,23 +726,7 @@ static void gpu_reference_prompt(const void *arguments, void *native) {
         gpu_reference_attend_run(of, &of->runs[i]);
 }
 
-const struct gpu_kernels gpu_reference = {
-    .numerics = "reference1",
-    .embed = {"embed (reference)", 5, gpu_reference_embed},
-    .prepare = {"prepare (reference)", 8, gpu_reference_prepare},
-    .product = {"product (reference)", 7, gpu_reference_product},
-    .activate = {"activate (reference)", 5, gpu_reference_activate},
-    .add = {"add (reference)", 3, add},
-    .latent = {"latent (reference)", 9, gpu_reference_latent},
-    .queries = {"queries (reference)", 5, gpu_reference_queries},
-    .absorb = {"absorb (reference)", 5, gpu_reference_absorb},
-    .core = {"core (reference)", 9, gpu_reference_core},
-    .release = {"release (reference)", 5, gpu_reference_release},
-    .prompt = {"prompt (reference)", 9, gpu_reference_prompt},
-    .route = {"route (reference)", 5, gpu_reference_route},
-    .sort = {"sort (reference)", 6, gpu_reference_sort},
-    .gather = {"gather (reference)", 8, gpu_reference_gather},
-    .combine = {"combine (reference)", 6, gpu_reference_combine},
-    .draw = {"draw (reference)", 3, gpu_reference_draw},
-    .pair = {"pair (reference)", 9, gpu_reference_pair},
-};
+#define GPU_REFERENCE_RUN(kernel, pointer_count)                                                   \
+    .kernel = {#kernel " (reference)", pointer_count, gpu_reference_##kernel},
+
+const struct gpu_kernels gpu_reference = {.numerics = "reference1", GPU_KERNELS(GPU_REFERENCE_RUN)};

@@ -14,6 +14,7 @@
 
 #include "base/check.h"
 #include "base/number.h"
+#include "compute/emulated/gpu_reference.h"
 #include "compute/gpu/gpu_kernels.h"
 
 #define run(kernel, arguments) gpu_reference.kernel.start(&(arguments), NULL)

@@ -14,6 +14,7 @@
 #include <cmocka.h>
 
 #include "compute/device/device.h"
+#include "compute/emulated/device_emulated.h"
 
 enum { DEVICES = 3, COUNT = 9000, SEEDS = 12, LOOKS = 2000 };
 static const size_t bytes = COUNT * sizeof(uint32_t);
@@ -58,7 +59,7 @@ static void open_all(struct member *members, uint32_t count, uint64_t seed) {
         struct member *member = &members[i];
         struct device_emulation emulation = {
             .seed = seed + i, .memory_bytes = 64 << 20, .report = note};
-        assert_int_equal(device_open_emulated(&emulation, &member->device, &error), STATUS_OK);
+        assert_int_equal(device_emulated_open(&emulation, &member->device, &error), STATUS_OK);
         assert_int_equal(device_load_links(member->device, &error), STATUS_OK);
         if (!i) assert_int_equal(device_name_link(member->device, count, &name, &error), STATUS_OK);
         assert_int_equal(device_open_link(member->device, &name, count, i, &member->link, &error),

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "compute/device/device_boxes.h"
+#include "compute/emulated/device_boxes.h"
 
 #include "base/bytes.h"
 #include "base/check.h"

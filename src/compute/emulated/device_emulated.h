@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * A GPU's device seam (compute/device/device.h) on the CPU, for tests: it runs queued work in an order that
+ * a seed draws, and reports misuse that a GPU would not forgive. The product does not link it.
+ */
+#ifndef COMPUTE_EMULATED_DEVICE_EMULATED_H
+#define COMPUTE_EMULATED_DEVICE_EMULATED_H
+
+#include "compute/device/device.h"
+
+/* Receives each misuse, as one line. Without a reporter the first misuse ends the program. */
+typedef void device_reporter(void *context, const char *text);
+
+struct device_emulation {
+    uint64_t seed; /* draws the order in which streams run */
+    uint64_t memory_bytes;
+    device_reporter *report;
+    void *context;
+    const struct device_watch *watch; /* or NULL */
+};
+enum status device_emulated_open(const struct device_emulation *emulation,
+                                 struct device **device_out, struct error *error) MUST_USE;
+
+#endif

@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The table of a device's kernels with plain reference bodies, which define what each kernel computes. Only
+ * the emulated device can run them.
+ */
+#ifndef COMPUTE_EMULATED_GPU_REFERENCE_H
+#define COMPUTE_EMULATED_GPU_REFERENCE_H
+
+#include "compute/gpu/gpu_kernels.h"
+
+extern const struct gpu_kernels gpu_reference;
+
+#endif
