@@ -71,7 +71,9 @@ def check_device(every_option):
         if code != 1 or out or err.count("\n") != 1 or not re.search("-Dcuda=enabled|CUDA says", err) or \
                 "--device cpu" not in err:
             failures.append("%s --device cuda: %d %r %r" % (command, code, out, err))
-    expect(["generate", "--tokens", "5", "--device", "tpu"], 2, r"\A\Z", r"one of cpu\|cuda")
+    for device in ("tpu", "emulated", "emulated-kernels"):
+        expect(["generate", "--tokens", "5", "--device", device], 1, r"\A\Z",
+               r"--device %s: expected cpu or cuda .*fathom-emulated" % device)
 
 
 def check_serve_help():
