@@ -570,6 +570,9 @@ def law_recorded(root):
 
 DOCUMENTS = (("README.md", 95), ("docs/architecture.md", 350))  # the most lines of each
 WITH_CONTENTS = ("docs/api.md",)
+# Words that documents for readers do without, each with what to write instead.
+PLAIN_WORDS = {"told": "sent, reported", "whose": "that has", "nobody": "no client, none", "beside": "next to, compared with",
+               "whoever": "any client that"}
 
 
 def law_tour(root):
@@ -608,6 +611,13 @@ def judge_contents(path, text):
                 breach(path, "the contents do not list '%s'" % head)
 
 
+def judge_words(path, text):
+    """Documents for readers are in plain words. Quoted code may contain any word."""
+    for number, line in enumerate(text.splitlines(), 1):
+        for word in re.findall(r"\b(%s)\b" % "|".join(PLAIN_WORDS), re.sub(r"`[^`]*`", "", line), re.IGNORECASE):
+            breach("%s:%d" % (path, number), "'%s': write '%s'" % (word, PLAIN_WORDS[word.lower()]))
+
+
 def judge_sources(path, text, sources):
     """Files and folders of src/ that a document names, with or without their suffix."""
     rooms = "host|serving|policy|compute|simulate|base|contract|programs|bench|command"
@@ -641,6 +651,8 @@ def law_documents(root):
     for path in walk(root, ".md"):
         judge_commands(path, read(root, path), dev_commands, test_names)
         judge_sources(path, read(root, path), sources)
+        if path.startswith("docs/") or "/" not in path:
+            judge_words(path, read(root, path))
     for path in WITH_CONTENTS:
         judge_contents(path, read(root, path))
     for path, limit in DOCUMENTS:

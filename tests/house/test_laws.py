@@ -179,6 +179,8 @@ def text_laws():
     expect("documents", "docs/operations.md: the program logs no line 'is gone …'", planting(
         "src/base/c.c", LICENCE + 'log_say("is " "there");\nlog_say("came "\n    "back");\n', "docs/operations.md",
         "## Subjects\n\n| `a` | `came back` | |\n| | `is gone …` | `not a line` |\n"))
+    expect("documents", "docs/c.md:2: 'Nobody': write 'no client, none'", planting(
+        "docs/c.md", "A `told` in code.\nNobody reads this.\n"))
     expect("documents", "bench/c.py cannot be run", planting("docs/c.md", "Measured by `bench/c.py FATHOM`.\n"))
     expect("documents", "docs/c.sh cannot be run", planting("docs/c.md", "```sh\ndocs/c.sh FATHOM\n```\n", "docs/c.sh", ""))
 
