@@ -52,6 +52,11 @@ struct record_client_gone {
     struct connection_id connection;
 };
 
+/* CLIENT_GONE, and every record to a client, begins so. */
+static inline struct connection_id record_connection(const struct record *record) {
+    return ((const struct record_client_gone *)record)->connection;
+}
+
 enum content_type {
     CONTENT_JSON,
     CONTENT_TEXT,

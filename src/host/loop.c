@@ -123,16 +123,19 @@ static void retry_soon(struct loop *loop) {
     event_add(loop->retry, &(struct timeval){.tv_usec = RETRY_US});
 }
 
-/* Sends what waits, in order; drops it if the peer has gone: its loss is reported separately. */
+/* Sends a record, or drops it if the peer has gone: its loss is reported separately. False: the
+ * wire is full. */
+static bool loop_try_send(struct loop *loop, struct loop_peer *peer, const struct record *record) {
+    if (wire_send(peer->link->wire, peer->number, record) != STATUS_FULL) return true;
+    retry_soon(loop);
+    return false;
+}
+
+/* Sends what waits, in order. */
 static void flush_peer(struct loop *loop, struct loop_peer *peer) {
     const struct record *record;
-    while ((record = record_queue_first(&peer->waiting))) {
-        if (wire_send(peer->link->wire, peer->number, record) == STATUS_FULL) {
-            retry_soon(loop);
-            return;
-        }
+    while ((record = record_queue_first(&peer->waiting)) && loop_try_send(loop, peer, record))
         record_queue_drop(&peer->waiting);
-    }
 }
 
 static void flush_peers(struct loop *loop) {
@@ -141,8 +144,9 @@ static void flush_peers(struct loop *loop) {
 }
 
 static void send_to(struct loop *loop, struct loop_peer *peer, const struct record *record) {
-    record_queue_force(&peer->waiting, record);
     flush_peer(loop, peer);
+    if (record_queue_first(&peer->waiting) || !loop_try_send(loop, peer, record))
+        record_queue_force(&peer->waiting, record);
     if (has_machine(loop, GATEWAY) && !record_queue_has_room(&peer->waiting))
         wire_drop(peer->link->wire, peer->number, "it does not take what it is sent");
 }
@@ -242,16 +246,8 @@ static void loop_on_lost(void *context, uint32_t number) {
 }
 
 static void forward_from_unit(struct loop *loop, uint32_t unit, const struct record *record) {
-    enum record_kind kind = (enum record_kind)record->kind;
-    size_t bytes = machine_envelope_bytes(kind, record);
-    struct outbox box = {.memory = malloc(bytes), .capacity = (uint32_t)bytes};
-    check(box.memory);
     fleet_lines_received(&loop->fleet, unit, record);
-    void *inner =
-        machine_outbox_put_envelope(&box, RECORD_FROM_UNIT, (struct unit_id){unit}, kind, record);
-    memcpy(inner, record, record->bytes);
-    record_queue_force(&loop->inboxes[GATEWAY], machine_outbox_next(&box, NULL));
-    free(box.memory);
+    record_queue_force_from_unit(&loop->inboxes[GATEWAY], (struct unit_id){unit}, record);
 }
 
 static void loop_on_wire(void *context, uint32_t number, const struct record *record) {
@@ -335,14 +331,19 @@ static void route_to_unit(struct loop *loop, const struct record_envelope *envel
     if (peer) send_to(loop, peer, envelope_inner(envelope));
 }
 
+static struct http_server *loop_server_of(const struct loop *loop, struct connection_id id) {
+    struct http_server *server = loop->http[http_server_listener(id)];
+    check(server);
+    return server;
+}
+
 static void loop_route(struct loop *loop, const struct record *record) {
     switch (record->kind) {
     case RECORD_RESPOND:
     case RECORD_STREAM_BEGIN:
     case RECORD_STREAM_DATA:
     case RECORD_STREAM_END:
-        for (int i = 0; i < HTTP_LISTENER_COUNT; i++) /* one of them knows the connection */
-            if (loop->http[i]) http_server_perform(loop->http[i], record);
+        http_server_perform(loop_server_of(loop, record_connection(record)), record);
         break;
     case RECORD_TOKENIZE:
         worker_give(loop->tokenizer.worker, record);
@@ -509,8 +510,7 @@ static void run_machines(struct loop *loop) {
 /* Gives the gateway the next request, unless its client has left, which drops it unread. */
 static void give_next(struct loop *loop, struct request_turns *turns) {
     struct connection_id next = request_turns_next(turns);
-    for (int i = 0; i < HTTP_LISTENER_COUNT; i++)
-        if (loop->http[i] && http_server_close_left(loop->http[i], next)) return;
+    if (http_server_close_left(loop_server_of(loop, next), next)) return;
     request_turns_give(turns, &loop->inboxes[GATEWAY]);
 }
 
@@ -553,12 +553,6 @@ static void on_turn(evutil_socket_t file, short what, void *context) {
 
 /* ---- events ---- */
 
-/* A request that makes way for another client's. */
-static void refuse_waiting(struct loop *loop, struct connection_id connection) {
-    for (int i = 0; i < HTTP_LISTENER_COUNT; i++)
-        if (loop->http[i] && http_server_refuse_waiting(loop->http[i], connection)) return;
-}
-
 static enum status put_request(struct loop *loop, const struct record_client_request *request) {
     bool is_small = request->record.bytes < LARGE_REQUEST_BYTES;
     uint64_t client = http_server_client(loop->http[request->listener], request->connection);
@@ -567,7 +561,7 @@ static enum status put_request(struct loop *loop, const struct record_client_req
     do {
         status =
             request_turns_put(is_small ? &loop->small : &loop->large, client, request, &dropped);
-        if (dropped.value) refuse_waiting(loop, dropped);
+        if (dropped.value) http_server_refuse_waiting(loop_server_of(loop, dropped), dropped);
     } while (status && dropped.value);
     return status;
 }
@@ -584,7 +578,7 @@ static enum status deliver_from_client(void *context, const struct record *recor
         enum status status = put_request(loop, (const struct record_client_request *)record);
         if (status) return status;
     } else {
-        if (loop_drop_request(loop, ((const struct record_client_gone *)record)->connection))
+        if (loop_drop_request(loop, record_connection(record)))
             return STATUS_OK; /* no machine knew of it */
         record_queue_force(&loop->inboxes[GATEWAY], record);
     }
@@ -592,14 +586,9 @@ static enum status deliver_from_client(void *context, const struct record *recor
     return STATUS_OK;
 }
 
-static void take_answer(void *context, const struct record *record) {
-    struct loop_worker *own = context;
-    record_queue_force(&own->loop->inboxes[own->machine], record);
-}
-
 static void on_answers(evutil_socket_t file, short what, void *context) {
     struct loop_worker *own = context;
-    worker_take(own->worker, take_answer, own);
+    worker_take(own->worker, &own->loop->inboxes[own->machine]);
     ask_turn(own->loop);
 }
 

@@ -15,11 +15,9 @@
 #include <event2/bufferevent.h>
 #include <event2/event.h>
 #include <event2/listener.h>
-#include <inttypes.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
@@ -27,6 +25,7 @@
 
 #include "base/check.h"
 #include "base/clock.h"
+#include "base/format.h"
 #include "contract/record_client.h"
 #include "host/http/host_allowlist.h"
 #include "host/http/http_message.h"
@@ -49,7 +48,7 @@
 #define ACCEPTS_AT_ONCE 64  /* then requests that have come have their turn */
 #define ACCEPT_PAUSE_MS 100 /* when places or file descriptors have run out */
 #define SLOT_BITS 20
-#define LISTENER_BITS 1
+#define LISTENER_BITS 1 /* above the slot's, in a connection's id */
 #define NS_PER_MS ((int64_t)1000000)
 #define OUTPUT_STRETCH 16 /* output_bytes_max for a moment; so many times as much at no time */
 
@@ -783,6 +782,10 @@ static void on_accept_pause_over(evutil_socket_t socket, short what, void *conte
 
 /* ---- what the gateway says ---- */
 
+enum http_listener http_server_listener(struct connection_id id) {
+    return (enum http_listener)(id.value >> SLOT_BITS & ((1u << LISTENER_BITS) - 1));
+}
+
 static struct server_connection *find_exchange(struct http_server *server,
                                                struct connection_id id) {
     uint64_t slot = id.value & ((1u << SLOT_BITS) - 1);
@@ -790,18 +793,15 @@ static struct server_connection *find_exchange(struct http_server *server,
     return server->slots[slot]->exchange == id.value ? server->slots[slot] : NULL;
 }
 
-static void respond(struct http_server *server, const struct record_respond *answer) {
-    struct server_connection *connection = find_exchange(server, answer->connection);
-    if (!connection) return;
+static void respond(struct server_connection *connection, const struct record_respond *answer) {
     check(answer->content_type < CONTENT_TYPE_COUNT && connection->place == PLACE_WAITING);
     struct http_reply reply = http_server_reply_of(connection);
     http_reply_respond(&reply, answer);
     flush_answer(connection);
 }
 
-static void begin_stream(struct http_server *server, const struct record_stream_begin *begin) {
-    struct server_connection *connection = find_exchange(server, begin->connection);
-    if (!connection) return;
+static void begin_stream(struct server_connection *connection,
+                         const struct record_stream_begin *begin) {
     check(begin->content_type < CONTENT_TYPE_COUNT && connection->place == PLACE_WAITING);
     http_server_enter(connection, PLACE_STREAMING);
     connection->behind_ns = 0;
@@ -824,23 +824,23 @@ static bool reads_too_slowly(struct server_connection *connection, size_t output
            now_ns - connection->behind_ns > (int64_t)options->behind_ms_max * NS_PER_MS;
 }
 
-static void stream_more(struct http_server *server, const struct record_stream_data *data) {
-    struct server_connection *connection = find_exchange(server, data->connection);
-    if (!connection || data->data_bytes == 0) return;
+static void stream_more(struct server_connection *connection,
+                        const struct record_stream_data *data) {
+    if (data->data_bytes == 0) return;
     check(connection->place == PLACE_STREAMING);
     struct evbuffer *out = bufferevent_get_output(connection->stream);
     if (reads_too_slowly(connection, evbuffer_get_length(out))) {
         cut_off(connection);
         return;
     }
-    if (connection->chunked_answer) evbuffer_add_printf(out, "%" PRIx32 "\r\n", data->data_bytes);
+    char head[16];
+    if (connection->chunked_answer)
+        evbuffer_add(out, head, format_text(head, sizeof head, "%x\r\n", data->data_bytes));
     evbuffer_add(out, stream_data(data), data->data_bytes);
     if (connection->chunked_answer) evbuffer_add(out, "\r\n", 2);
 }
 
-static void end_stream(struct http_server *server, const struct record_stream_end *end) {
-    struct server_connection *connection = find_exchange(server, end->connection);
-    if (!connection) return;
+static void end_stream(struct server_connection *connection) {
     check(connection->place == PLACE_STREAMING);
     if (connection->chunked_answer)
         evbuffer_add(bufferevent_get_output(connection->stream), "0\r\n\r\n", 5);
@@ -848,18 +848,20 @@ static void end_stream(struct http_server *server, const struct record_stream_en
 }
 
 void http_server_perform(struct http_server *server, const struct record *record) {
+    struct server_connection *connection = find_exchange(server, record_connection(record));
+    if (!connection) return;
     switch (record->kind) {
     case RECORD_RESPOND:
-        respond(server, (const struct record_respond *)record);
+        respond(connection, (const struct record_respond *)record);
         break;
     case RECORD_STREAM_BEGIN:
-        begin_stream(server, (const struct record_stream_begin *)record);
+        begin_stream(connection, (const struct record_stream_begin *)record);
         break;
     case RECORD_STREAM_DATA:
-        stream_more(server, (const struct record_stream_data *)record);
+        stream_more(connection, (const struct record_stream_data *)record);
         break;
     case RECORD_STREAM_END:
-        end_stream(server, (const struct record_stream_end *)record);
+        end_stream(connection);
         break;
     default:
         check(!"a record that is not for clients");

@@ -72,12 +72,15 @@ void http_server_close(struct http_server *server);
 /* "http://127.0.0.1:8000", with the port in use. */
 const char *http_server_url(const struct http_server *server);
 
-/* Carries out a RECORD_RESPOND, STREAM_BEGIN, STREAM_DATA or STREAM_END. A client that is gone, or
- * another server's, makes it do nothing. */
+/* The listener of the server that has the connection. */
+enum http_listener http_server_listener(struct connection_id id);
+
+/* Carries out a RECORD_RESPOND, STREAM_BEGIN, STREAM_DATA or STREAM_END. It does nothing if the client
+ * is gone. */
 void http_server_perform(struct http_server *server, const struct record *record);
 
 /* The client that a request counts for (http_request_client), from within deliver on; 0: the
- * connection is closed, or another server's, as below. */
+ * connection is closed. */
 uint64_t http_server_client(struct http_server *server, struct connection_id id);
 
 /* If the client of that request has closed its sending side, closes the connection, which delivers

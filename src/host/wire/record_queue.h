@@ -7,7 +7,7 @@
 #include <stdbool.h>
 
 #include "base/status.h"
-#include "contract/record.h"
+#include "contract/record_unit.h"
 
 struct record_queue {
     struct record_link *first, *last;
@@ -26,11 +26,15 @@ enum status record_queue_put(struct record_queue *queue, const struct record *re
  * Running out of memory ends the process. */
 void record_queue_force(struct record_queue *queue, const struct record *record);
 
+/* Like record_queue_force, of a FROM_UNIT that contains the record. */
+void record_queue_force_from_unit(struct record_queue *queue, struct unit_id unit,
+                                  const struct record *record);
+
 /* The oldest record, NULL when empty; it stays until record_queue_drop. */
 const struct record *record_queue_first(const struct record_queue *queue);
 void record_queue_drop(struct record_queue *queue);
 
-/* Appends the oldest record of `from` to `to`, whatever its bound, and copies nothing. */
+/* Appends all records of `from` to `to`, whatever its bound, and copies nothing. */
 void record_queue_move(struct record_queue *from, struct record_queue *to);
 
 /* Drops everything. */

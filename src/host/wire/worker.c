@@ -10,7 +10,6 @@
 #include <unistd.h>
 
 #include "base/check.h"
-#include "host/wire/record_queue.h"
 
 struct worker {
     worker_function *function;
@@ -121,17 +120,12 @@ void worker_answer(struct worker *worker, const struct record *record) {
     check(write(worker->file, &one, sizeof one) == sizeof one);
 }
 
-void worker_take(struct worker *worker, void (*take)(void *context, const struct record *record),
-                 void *context) {
+void worker_take(struct worker *worker, struct record_queue *to) {
     uint64_t count;
     if (read(worker->file, &count, sizeof count) < 0) check(errno == EAGAIN || errno == EINTR);
     pthread_mutex_lock(&worker->lock);
-    struct record_queue answers = worker->answers;
-    worker->answers = (struct record_queue){.bytes_max = SIZE_MAX};
+    record_queue_move(&worker->answers, to);
     pthread_mutex_unlock(&worker->lock);
-    for (const struct record *record; (record = record_queue_first(&answers));
-         record_queue_drop(&answers))
-        take(context, record);
 }
 
 bool worker_close(struct worker *worker, int64_t wait_ns_max) {

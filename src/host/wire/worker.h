@@ -8,7 +8,7 @@
 #include <stdbool.h>
 
 #include "base/status.h"
-#include "contract/record.h"
+#include "host/wire/record_queue.h"
 
 struct worker;
 
@@ -33,9 +33,8 @@ size_t worker_waiting_bytes(struct worker *worker);
 /* Readable while answers may be there. */
 int worker_file(const struct worker *worker);
 
-/* Hands over all answers, in order, from the calling thread. */
-void worker_take(struct worker *worker, void (*take)(void *context, const struct record *record),
-                 void *context);
+/* Moves all answers to the end of the queue, in order, whatever its bound. */
+void worker_take(struct worker *worker, struct record_queue *to);
 
 /* For worker functions: copies an answer for the loop. */
 void worker_answer(struct worker *worker, const struct record *record);

@@ -16,23 +16,33 @@ size_t reply_text_bytes_max(const struct gateway *gateway, uint32_t choice_count
            more * CHOICE_FRAME_BYTES;
 }
 
-static size_t reply_measure(reply_writer *write, const void *context) {
-    struct json_writer counter = {0};
-    write(&counter, context);
-    return counter.count;
-}
-
-static void write_tail(reply_writer *write, const void *context, char *out, size_t bytes) {
-    struct json_writer writer = {.out = out, .room = bytes};
-    write(&writer, context);
-    check(writer.count == bytes);
-}
-
-/* An empty outbox has room for any reply; otherwise its size was not bounded. */
+/* A record whose tails reply_write_tail appends. */
 static void *put(struct gateway *gateway, enum record_kind kind, const void *fixed) {
-    void *record = machine_outbox_put(&gateway->outbox, kind, fixed);
-    check(record || gateway->outbox.used > 0);
-    return record;
+    return machine_outbox_put(&gateway->outbox, kind, fixed);
+}
+
+/* Appends a tail of bytes to the outbox's last record. `*count_out`, the field of the record that
+ * counts them, is 0 if there is no room: then the record is to be taken back. */
+static bool reply_write_tail(struct gateway *gateway, struct record *record, reply_writer *write,
+                             const void *context, uint32_t *count_out) {
+    struct outbox *outbox = &gateway->outbox;
+    struct json_writer writer = {outbox->memory + outbox->used, outbox_room(outbox), 0};
+    write(&writer, context);
+    size_t bytes = round_up(writer.count, 8);
+    if (bytes > writer.room) return false;
+    memset(writer.out + writer.count, 0, bytes - writer.count);
+    outbox->used += (uint32_t)bytes;
+    record->bytes += (uint32_t)bytes;
+    *count_out = (uint32_t)writer.count;
+    return true;
+}
+
+/* Takes back what was put since. An empty outbox has room for any reply; otherwise its size was not
+ * bounded. */
+static enum status take_back(struct gateway *gateway, uint32_t mark) {
+    check(mark > 0);
+    gateway->outbox.used = mark;
+    return STATUS_FULL;
 }
 
 /* A reply_writer for headers. */
@@ -109,20 +119,19 @@ static void write_headers(struct json_writer *writer, const void *context) {
 enum status reply_whole(struct gateway *gateway, const struct reply *reply, reply_writer *write,
                         const void *context) {
     struct headers_view headers = {gateway, reply->notes};
-    size_t body_bytes = reply_measure(write, context),
-           header_bytes = reply_measure(write_headers, &headers);
+    uint32_t mark = gateway->outbox.used;
     struct record_respond *respond =
         put(gateway, RECORD_RESPOND,
             &(struct record_respond){.connection = reply->connection,
                                      .http_status = reply->http_status,
                                      .content_type = reply->content_type,
                                      .retry_after_seconds = reply->retry_after_seconds,
-                                     .allow = reply->allow,
-                                     .body_bytes = (uint32_t)body_bytes,
-                                     .header_bytes = (uint32_t)header_bytes});
-    if (!respond) return STATUS_FULL;
-    write_tail(write_headers, &headers, respond_headers(respond), header_bytes);
-    write_tail(write, context, respond_body(respond), body_bytes);
+                                     .allow = reply->allow});
+    if (!respond ||
+        !reply_write_tail(gateway, &respond->record, write, context, &respond->body_bytes) ||
+        !reply_write_tail(gateway, &respond->record, write_headers, &headers,
+                          &respond->header_bytes))
+        return take_back(gateway, mark);
     metrics_count_answer(&gateway->metrics, reply->endpoint, reply->http_status);
     return STATUS_OK;
 }
@@ -184,16 +193,16 @@ enum status reply_begin(struct gateway *gateway, struct request *leader) {
     struct reply_notes notes = notes_of(leader);
     notes.warning = leader->asked.warning;
     struct headers_view headers = {gateway, &notes};
-    size_t header_bytes = reply_measure(write_headers, &headers);
+    uint32_t mark = gateway->outbox.used;
     enum content_type type = leader->asked.stream ? CONTENT_EVENTS : CONTENT_JSON;
     struct record_stream_begin *begin =
         put(gateway, RECORD_STREAM_BEGIN,
             &(struct record_stream_begin){.connection = leader->unreported.connection,
-                                          .content_type = type,
-                                          .header_bytes = (uint32_t)header_bytes});
-    if (!begin) return STATUS_FULL;
+                                          .content_type = type});
+    if (!begin ||
+        !reply_write_tail(gateway, &begin->record, write_headers, &headers, &begin->header_bytes))
+        return take_back(gateway, mark);
     check(begin->record.bytes <= REPLY_BEGIN_BYTES);
-    write_tail(write_headers, &headers, stream_headers(begin), header_bytes);
     leader->unreported.begun = true;
     metrics_count_answer(&gateway->metrics, request_endpoint(leader), 200);
     return STATUS_OK;
@@ -201,14 +210,13 @@ enum status reply_begin(struct gateway *gateway, struct request *leader) {
 
 enum status reply_data(struct gateway *gateway, const struct request *request, reply_writer *write,
                        const void *context) {
-    size_t data_bytes = reply_measure(write, context);
-    if (data_bytes == 0) return STATUS_OK; /* the dialect has no words for it */
+    uint32_t mark = gateway->outbox.used;
     struct record_stream_data *data =
         put(gateway, RECORD_STREAM_DATA,
-            &(struct record_stream_data){.connection = request->unreported.connection,
-                                         .data_bytes = (uint32_t)data_bytes});
-    if (!data) return STATUS_FULL;
-    write_tail(write, context, stream_data(data), data_bytes);
+            &(struct record_stream_data){.connection = request->unreported.connection});
+    if (!data || !reply_write_tail(gateway, &data->record, write, context, &data->data_bytes))
+        return take_back(gateway, mark);
+    if (data->data_bytes == 0) gateway->outbox.used = mark; /* the dialect prints nothing for it */
     return STATUS_OK;
 }
 

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Sends responses to a client: whole answers and pieces of a stream. Each is measured first, then
- * written into the outbox. STATUS_FULL: nothing was put.
+ * Sends responses to a client: whole answers and pieces of a stream. Each is written where it stays
+ * in the outbox. STATUS_FULL: nothing was put.
  */
 #ifndef SERVING_GATEWAY_REPLY_H
 #define SERVING_GATEWAY_REPLY_H
 
 #include "serving/gateway/gateway_state.h"
 
-/* Writes a body; called twice with the same result. */
+/* Writes a body; called again with the same result after STATUS_FULL. */
 typedef void reply_writer(struct json_writer *writer, const void *context);
 
 struct reply_notes {       /* the data of a request's response headers */

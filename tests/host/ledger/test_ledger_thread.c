@@ -44,8 +44,7 @@ static void stop(void) {
     reported = NULL;
 }
 
-static void take(void *context, const struct record *record) {
-    (void)context;
+static void take(const struct record *record) {
     if (record->kind == RECORD_COMMITTED) {
         uint64_t sequence = ((const struct record_committed *)record)->sequence;
         assert_true(sequence > committed);
@@ -62,7 +61,10 @@ static void take(void *context, const struct record *record) {
 
 static void await(int ms) {
     struct pollfd file = {worker_file(worker), POLLIN, 0};
-    if (poll(&file, 1, ms) == 1) worker_take(worker, take, NULL);
+    struct record_queue answers = {0};
+    if (poll(&file, 1, ms) == 1) worker_take(worker, &answers);
+    for (; record_queue_first(&answers); record_queue_drop(&answers))
+        take(record_queue_first(&answers));
 }
 
 static void give(uint64_t sequence, const char *account) {

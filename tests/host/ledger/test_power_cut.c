@@ -338,10 +338,13 @@ static void a_power_cut_at_any_call_of_a_migration_leaves_one_schema_or_the_othe
 
 /* ---- the thread ---- */
 
-static void note_settled(void *context, const struct record *record) {
-    struct life *life = context;
-    if (record->kind == RECORD_COMMITTED)
-        life->reported = (int64_t)((const struct record_committed *)record)->sequence;
+static void note_settled(struct worker *worker, struct life *life) {
+    struct record_queue answers = {0};
+    worker_take(worker, &answers);
+    for (const struct record *record; (record = record_queue_first(&answers));
+         record_queue_drop(&answers))
+        if (record->kind == RECORD_COMMITTED)
+            life->reported = (int64_t)((const struct record_committed *)record)->sequence;
 }
 
 static void give_and_await(struct life *life, struct worker *worker, int64_t until) {
@@ -353,12 +356,12 @@ static void give_and_await(struct life *life, struct worker *worker, int64_t unt
         if (life->given % 3 == 0) usleep(300);
     }
     while (life->reported < until && !cut_disk_is_cut() && clock_now_ns() < end_ns) {
-        worker_take(worker, note_settled, life);
+        note_settled(worker, life);
         usleep(200);
     }
     while (worker_waiting_bytes(worker))
         usleep(200);
-    worker_take(worker, note_settled, life);
+    note_settled(worker, life);
 }
 
 static void live_in_a_thread(struct life *life, const char *file) {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Protects queues of records: in order, and bounded in bytes.
  */
+#include "contract/machine.h"
 #include "contract/record_unit.h"
 #include "host/wire/record_queue.h"
 
@@ -39,25 +40,49 @@ static void force(struct record_queue *queue, uint64_t number) {
     record_queue_force(queue, &record.record);
 }
 
-static void a_record_that_moves_goes_behind_the_others(void **state) {
+static void records_that_move_go_behind_the_others_and_are_not_copied(void **state) {
     struct record_queue from = {.bytes_max = 1}, to = {.bytes_max = 1};
     force(&from, 1);
+    const struct record *moved = record_queue_first(&from);
+    record_queue_move(&from, &to); /* into an empty queue */
+    assert_ptr_equal(record_queue_first(&to), moved);
+    record_queue_move(&from, &to); /* nothing */
     force(&from, 2);
-    force(&to, 0);
+    force(&from, 3);
     record_queue_move(&from, &to);
-    assert_int_equal(from.count, 1);
-    assert_int_equal(to.count, 2);
-    for (uint64_t i = 0; i < 2; i++, record_queue_drop(&to))
-        assert_int_equal(((const struct record_cancel *)record_queue_first(&to))->request.high, i);
-    assert_int_equal(((const struct record_cancel *)record_queue_first(&from))->request.high, 2);
-    record_queue_clear(&from);
+    force(&to, 4);
+    assert_int_equal(from.count + from.bytes, 0);
+    assert_int_equal(from.bytes_max, 1);
     assert_null(record_queue_first(&from));
+    assert_int_equal(to.count, 4);
+    assert_int_equal(to.bytes, 4 * sizeof(struct record_cancel));
+    for (uint64_t i = 1; i <= 4; i++, record_queue_drop(&to))
+        assert_int_equal(((const struct record_cancel *)record_queue_first(&to))->request.high, i);
+    force(&from, 5);
+    record_queue_drop(&from);
+    assert_null(record_queue_first(&from));
+}
+
+static void a_units_record_is_put_in_its_envelope(void **state) {
+    struct record_queue queue = {.bytes_max = 1};
+    struct record_cancel record = numbered(7);
+    record_queue_force_from_unit(&queue, (struct unit_id){3}, &record.record);
+    const struct record_envelope *envelope = (const void *)record_queue_first(&queue);
+    assert_int_equal(envelope->record.kind, RECORD_FROM_UNIT);
+    assert_int_equal(envelope->record.bytes, queue.bytes);
+    assert_int_equal(envelope->record.bytes, machine_envelope_bytes(RECORD_CANCEL, NULL));
+    assert_int_equal(envelope->unit.value, 3);
+    assert_int_equal(envelope->inner_bytes, sizeof record);
+    assert_memory_equal(envelope_inner(envelope), &record, sizeof record);
+    record_queue_clear(&queue);
+    assert_int_equal(queue.bytes, 0);
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_queue_is_bounded),
-        cmocka_unit_test(a_record_that_moves_goes_behind_the_others),
+        cmocka_unit_test(records_that_move_go_behind_the_others_and_are_not_copied),
+        cmocka_unit_test(a_units_record_is_put_in_its_envelope),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

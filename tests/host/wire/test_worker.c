@@ -31,8 +31,12 @@ static void answer_twice(void *context, struct worker *worker, const struct reco
 static uint64_t taken[4096];
 static size_t taken_count;
 
-static void take(void *context, const struct record *record) {
-    taken[taken_count++] = ((const struct record_cancel *)record)->request.high;
+static void take(struct worker *worker) {
+    struct record_queue answers = {0};
+    worker_take(worker, &answers);
+    for (; record_queue_first(&answers); record_queue_drop(&answers))
+        taken[taken_count++] =
+            ((const struct record_cancel *)record_queue_first(&answers))->request.high;
 }
 
 static void answers_come_in_order_and_wake(void **state) {
@@ -46,7 +50,7 @@ static void answers_come_in_order_and_wake(void **state) {
     while (taken_count < 2000) {
         struct pollfd file = {worker_file(worker), POLLIN, 0};
         assert_int_equal(poll(&file, 1, PATIENCE_MS), 1);
-        worker_take(worker, take, NULL);
+        take(worker);
     }
     for (size_t i = 0; i < 2000; i++)
         assert_int_equal(taken[i], i / 2);

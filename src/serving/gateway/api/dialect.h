@@ -6,8 +6,7 @@
  * serving/gateway/endpoint.h.
  *
  * Some events need counters: Anthropic's API numbers content blocks, OpenAI's Responses every
- * event. The printer keeps them in its choice's struct dialect_place. It is called twice for each
- * event, to measure and to write, both times with the same place, and may change nothing else.
+ * event. The printer keeps them in its choice's struct dialect_place and may change nothing else.
  */
 #ifndef SERVING_GATEWAY_API_DIALECT_H
 #define SERVING_GATEWAY_API_DIALECT_H
