@@ -135,21 +135,13 @@ enum status answer_scores(struct gateway *gateway, uint32_t unit,
 
 /* ---- newly chosen tokens ---- */
 
-/* New tokens of one request, with their log probabilities if the unit reports them. */
-struct token_delta {
-    const uint32_t *tokens;
-    size_t count;
-    const struct token_logprob *logprobs; /* [count][each] */
-    uint32_t each;
-};
-
 /* Bytes of text that these tokens can release at most. */
-static size_t text_bytes_max(const struct gateway *gateway, const struct token_delta *token_delta) {
+static size_t text_bytes_max(const struct gateway *gateway, const struct answer_delta *delta) {
     size_t bytes = TOKEN_STREAM_HELD_MAX;
     if (!gateway->options.tokenizer) return bytes;
-    for (size_t i = 0; i < token_delta->count; i++)
+    for (uint32_t i = 0; i < delta->token_count; i++)
         bytes += TOKEN_STREAM_GROWTH_MAX *
-                 tokenizer_token_bytes(gateway->options.tokenizer, token_delta->tokens[i]).count;
+                 tokenizer_token_bytes(gateway->options.tokenizer, delta->tokens[i]).count;
     return bytes;
 }
 
@@ -159,23 +151,23 @@ static bool reports_tokens(const struct request *request) {
 
 /* The log probabilities of the i-th token. Fills and returns `bare` if none were asked for. */
 static const struct token_logprob *entries_of(const struct request *request,
-                                              const struct token_delta *token_delta, size_t i,
+                                              const struct answer_delta *delta, uint32_t i,
                                               struct token_logprob *bare, uint32_t *each_out) {
-    bool reported = request->asked.answer.logprobs && token_delta->each > 0;
-    *bare = (struct token_logprob){.token = token_delta->tokens[i]};
-    *each_out = reported ? token_delta->each : 1;
-    return reported ? token_delta->logprobs + i * token_delta->each : bare;
+    bool reported = request->asked.answer.logprobs && delta->each > 0;
+    *bare = (struct token_logprob){.token = delta->tokens[i]};
+    *each_out = reported ? delta->each : 1;
+    return reported ? delta->logprobs + (size_t)i * delta->each : bare;
 }
 
 /* Bytes of JSON that these tokens need at most. */
 static size_t tokens_json_bytes_max(const struct request *request,
-                                    const struct token_delta *token_delta) {
+                                    const struct answer_delta *delta) {
     const struct api_answer *answer = &request->asked.answer;
-    size_t bytes = answer->token_ids ? token_delta->count * API_TOKENS_ID_BYTES_MAX : 0;
-    for (size_t i = 0; i < token_delta->count && answer->logprobs; i++) {
+    size_t bytes = answer->token_ids ? (size_t)delta->token_count * API_TOKENS_ID_BYTES_MAX : 0;
+    for (uint32_t i = 0; i < delta->token_count && answer->logprobs; i++) {
         struct token_logprob bare;
         uint32_t each;
-        const struct token_logprob *entries = entries_of(request, token_delta, i, &bare, &each);
+        const struct token_logprob *entries = entries_of(request, delta, i, &bare, &each);
         bytes += api_tokens_bytes_max(answer->tokenizer, entries, each);
     }
     return bytes;
@@ -183,174 +175,149 @@ static size_t tokens_json_bytes_max(const struct request *request,
 
 /* Adds the i-th new token to a list, with its log probabilities if asked for. False when memory is
  * out. */
-static bool answer_add_token(const struct request *request, const struct token_delta *token_delta,
-                             size_t i, struct token_list *list, struct arena *arena) {
+static bool answer_add_token(const struct request *request, const struct answer_delta *delta,
+                             uint32_t i, struct token_list *list, struct arena *arena) {
     struct token_logprob bare;
     uint32_t each;
-    const struct token_logprob *entries = entries_of(request, token_delta, i, &bare, &each);
-    return token_list_add(list, arena, entries, request->asked.answer.logprobs ? each : 0);
+    const struct token_logprob *entries = entries_of(request, delta, i, &bare, &each);
+    return token_list_turn(list, arena, delta->reasons[i]) &&
+           token_list_add(list, arena, entries, request->asked.answer.logprobs ? each : 0);
 }
 
 /* Adds token i to the kept tokens of the answer, which another unit needs to continue it. A request
  * that is out of memory continues without them, but can then not move to another unit. */
-static bool keep_token(struct request *request, const struct token_delta *token_delta, size_t i,
-                       bool reasons) {
+static bool keep_token(struct request *request, const struct answer_delta *delta, uint32_t i) {
     struct request_answered *answered = &request->answered;
     bool whole = answered->tokens.count == answered->output_tokens;
-    answered->last_token = token_delta->tokens[i];
+    answered->last_token = delta->tokens[i];
     answered->output_tokens++;
     if (!whole) return false;
-    if (!token_list_turn(&answered->tokens, &request->arena, reasons)) return false;
     if (!request->asked.stream || stream_writer_repeats_tokens(request))
-        return answer_add_token(request, token_delta, i, &answered->tokens, &request->arena);
-    struct token_logprob bare = {.token = token_delta->tokens[i]};
-    return token_list_add(&answered->tokens, &request->arena, &bare, 0);
+        return answer_add_token(request, delta, i, &answered->tokens, &request->arena);
+    struct token_logprob bare = {.token = delta->tokens[i]};
+    return token_list_turn(&answered->tokens, &request->arena, delta->reasons[i]) &&
+           token_list_add(&answered->tokens, &request->arena, &bare, 0);
 }
-
-/* The text that new tokens release. */
-struct spoken {
-    struct stream_writer_text text;
-    bool *reasons;           /* [count] for each token: it belongs to the reasoning */
-    uint32_t count;          /* tokens, up to the one that ends the answer */
-    enum request_cause ends; /* CAUSE_NONE: the answer continues */
-};
 
 static enum request_cause push_token(const struct gateway *gateway, struct request *request,
-                                     uint32_t token, struct stream_writer_text *text) {
+                                     uint32_t token, struct answer_delta *delta) {
     if (!gateway->options.tokenizer) return CAUSE_NONE;
-    bool stopped = token_stream_push(&request->answered.words, token, stream_writer_add, text);
-    return text->calls_ended ? CAUSE_ONE_CALL : stopped ? CAUSE_STOP_STRING : CAUSE_NONE;
+    bool stopped = token_stream_push(&request->answered.words, token, stream_writer_add, delta);
+    return delta->calls_ended ? CAUSE_ONE_CALL : stopped ? CAUSE_STOP_STRING : CAUSE_NONE;
 }
 
-static void speak(struct gateway *gateway, struct request *request,
-                  const struct token_delta *token_delta, struct spoken *out) {
+/* Pushes the new tokens through the request's stream, up to the one that ends the answer. */
+static void speak(struct gateway *gateway, struct request *request, struct answer_delta *delta) {
     const struct request_answered *answered = &request->answered;
-    out->text = stream_writer_open(gateway, request, text_bytes_max(gateway, token_delta));
-    out->reasons = arena_take(&gateway->scratch, token_delta->count * sizeof *out->reasons);
-    check(out->reasons); /* less than what the tokens' text may take */
-    out->ends = CAUSE_NONE;
-    for (out->count = 0; out->count < token_delta->count && !out->ends; out->count++) {
+    stream_writer_open(gateway, request, text_bytes_max(gateway, delta), delta);
+    delta->reasons = arena_take(&gateway->scratch, delta->token_count * sizeof *delta->reasons);
+    check(delta->reasons); /* less than what the tokens' text may take */
+    for (uint32_t i = 0; i < delta->token_count && !delta->ends; i++) {
         uint32_t before = answered->words.reasoning_tokens;
-        out->text.token_at = answered->output_tokens + out->count;
-        out->ends = push_token(gateway, request, token_delta->tokens[out->count], &out->text);
-        out->reasons[out->count] = answered->words.reasoning_tokens > before;
-        if (out->count && out->reasons[out->count] != out->reasons[out->count - 1])
-            out->text.turn_count++;
+        delta->token_at = answered->output_tokens + i;
+        delta->ends = push_token(gateway, request, delta->tokens[i], delta);
+        delta->reasons[i] = answered->words.reasoning_tokens > before;
+        if (i && delta->reasons[i] != delta->reasons[i - 1]) delta->turn_count++;
+        delta->taken++;
     }
 }
 
-/* Exact, because repeated text may use all of its memory. */
-static size_t repeated_json_bytes(const struct request *request, const struct token_list *list) {
-    struct json_writer counter = {0};
-    api_tokens_logprobs(&counter, request->asked.answer.tokenizer, list, 0, list->count);
-    return counter.count;
-}
-
 /* Counts these tokens as repeated in the last events. If not all can be kept, the last events
- * repeat none. */
+ * repeat none. The count is exact, because repeated text may use all of its memory. */
 static void count_repeated(const struct gateway *gateway, struct request *request,
                            const struct token_list *list, bool kept) {
     struct request_answered *answered = &request->answered;
-    size_t bytes = repeated_json_bytes(request, list);
+    struct json_writer counter = {0};
     bool first = answered->output_tokens == list->count;
     if (!first && answered->tokens_json_bytes == 0) return;
-    answered->tokens_json_bytes += bytes;
+    api_tokens_logprobs(&counter, request->asked.answer.tokenizer, list, 0, list->count);
+    answered->tokens_json_bytes += counter.count;
     if (!kept || !stream_writer_has_room(gateway, request, 0)) answered->tokens_json_bytes = 0;
 }
 
 static void take_streamed(struct gateway *gateway, struct request *request,
-                          const struct token_delta *token_delta, const struct spoken *spoken) {
+                          struct answer_delta *delta) {
     struct request_answered *answered = &request->answered;
-    struct token_list list = {.text_offset = answered->tokens.text_offset};
+    struct token_list *list = &delta->list;
     bool kept = true;
-    for (uint32_t i = 0; i < spoken->count; i++) {
+    list->text_offset = answered->tokens.text_offset;
+    for (uint32_t i = 0; i < delta->taken; i++) {
         bool reported = !reports_tokens(request) ||
-                        (token_list_turn(&list, &gateway->scratch, spoken->reasons[i]) &&
-                         answer_add_token(request, token_delta, i, &list, &gateway->scratch));
+                        answer_add_token(request, delta, i, list, &gateway->scratch);
         check(reported); /* the outbox, which is smaller, has room for their names */
         answered->tokens.text_offset +=
-            api_tokens_characters(gateway->options.tokenizer, &list, i, token_delta->tokens[i]);
-        kept &= keep_token(request, token_delta, i, spoken->reasons[i]);
+            api_tokens_characters(gateway->options.tokenizer, list, i, delta->tokens[i]);
+        kept &= keep_token(request, delta, i);
     }
-    if (stream_writer_repeats_tokens(request)) count_repeated(gateway, request, &list, kept);
-    bool fits = stream_writer_report(gateway, request, &spoken->text,
-                                     reports_tokens(request) ? &list : NULL);
-    if (!fits || spoken->ends)
-        request_cancel(gateway, request, fits ? spoken->ends : CAUSE_TOO_LONG);
+    if (stream_writer_repeats_tokens(request)) count_repeated(gateway, request, list, kept);
+    if (!stream_writer_report(gateway, request, delta)) delta->ends = CAUSE_TOO_LONG;
 }
 
 static void take_whole(struct gateway *gateway, struct request *request,
-                       const struct token_delta *token_delta, const struct spoken *spoken) {
+                       struct answer_delta *delta) {
     struct request_answered *answered = &request->answered;
-    bool fits = true;
-    size_t json_bytes = tokens_json_bytes_max(request, token_delta);
-    if (!stream_writer_has_room(gateway, request, json_bytes)) {
-        request_cancel(gateway, request, CAUSE_TOO_LONG);
-        return;
+    size_t json_bytes = tokens_json_bytes_max(request, delta);
+    bool fits = stream_writer_has_room(gateway, request, json_bytes);
+    if (fits) {
+        answered->tokens_json_bytes += json_bytes;
+        for (uint32_t i = 0; i < delta->taken; i++)
+            fits &= keep_token(request, delta, i) || !reports_tokens(request);
+        fits = stream_writer_report(gateway, request, delta) && fits;
     }
-    answered->tokens_json_bytes += json_bytes;
-    for (uint32_t i = 0; i < spoken->count; i++)
-        fits &= keep_token(request, token_delta, i, spoken->reasons[i]) || !reports_tokens(request);
-    fits = stream_writer_report(gateway, request, &spoken->text, NULL) && fits;
-    if (!fits || spoken->ends)
-        request_cancel(gateway, request, fits ? spoken->ends : CAUSE_TOO_LONG);
-}
-
-static void take_untold(struct request *request, const struct token_delta *token_delta) {
-    request->answered.output_tokens += (uint32_t)token_delta->count;
-    request->answered.last_token = token_delta->tokens[token_delta->count - 1];
+    if (!fits) delta->ends = CAUSE_TOO_LONG;
 }
 
 static void answer_take(struct gateway *gateway, struct request *request,
-                        const struct token_delta *token_delta, const struct spoken *spoken) {
+                        struct answer_delta *delta) {
     if (request->asked.prompt_only) {
-        take_untold(request, token_delta);
+        request->answered.output_tokens += delta->token_count;
+        request->answered.last_token = delta->tokens[delta->token_count - 1];
     } else if (request->asked.stream) {
         stream_writer_start(gateway, request);
-        take_streamed(gateway, request, token_delta, spoken);
+        take_streamed(gateway, request, delta);
     } else {
-        take_whole(gateway, request, token_delta, spoken);
+        take_whole(gateway, request, delta);
     }
+    if (delta->ends) request_cancel(gateway, request, delta->ends);
 }
 
 /* Bytes that sending the new tokens puts at most. The tokens have been pushed. */
 static size_t take_bytes_max(const struct gateway *gateway, const struct request *request,
-                             const struct token_delta *token_delta, const struct spoken *spoken) {
+                             const struct answer_delta *delta) {
     size_t bytes = gateway->token_bytes;
     if (!request->asked.stream || request->asked.prompt_only) return bytes;
     uint32_t times = stream_writer_repeats_tokens(request) ? 1 + stream_writer_repeats(request) : 1;
     return bytes + stream_writer_start_bytes_max(request) +
-           stream_writer_bytes_max(request, &spoken->text) +
-           times * tokens_json_bytes_max(request, token_delta);
+           stream_writer_bytes_max(request, delta) + times * tokens_json_bytes_max(request, delta);
 }
 
-#define RUNS_WITHOUT_CALLS 4 /* of what was held back */
-#define RUNS_PER_TOKEN 2     /* more: a tag is a token, or several */
+#define PIECES_WITHOUT_CALLS 4 /* of what was held back */
+#define PIECES_PER_TOKEN 2     /* more: a tag is a token, or several */
 
-/* The bound for any text of these tokens: each run of text has at least a byte. */
+/* The bound for any text of these tokens: each piece of text has at least a byte. */
 static size_t take_bytes_ever(const struct gateway *gateway, const struct request *request,
-                              const struct token_delta *token_delta) {
-    size_t text = request->asked.stream ? text_bytes_max(gateway, token_delta) : 0;
-    bool calls = request->answered.words.calls.set != NULL;
-    struct spoken most = {
-        .text = {.count = text,
-                 .run_count =
-                     calls ? (uint32_t)text
-                           : RUNS_WITHOUT_CALLS + RUNS_PER_TOKEN * (uint32_t)token_delta->count,
-                 .turn_count = (uint32_t)token_delta->count}};
-    return take_bytes_max(gateway, request, token_delta, &most);
+                              const struct answer_delta *delta) {
+    struct answer_delta most = *delta;
+    most.text_count = request->asked.stream ? text_bytes_max(gateway, delta) : 0;
+    most.piece_count = request->answered.words.calls.set
+                           ? (uint32_t)most.text_count
+                           : PIECES_WITHOUT_CALLS + PIECES_PER_TOKEN * delta->token_count;
+    most.turn_count = delta->token_count;
+    return take_bytes_max(gateway, request, &most);
 }
 
-/* Pushes the new tokens through the request's stream. Returns false and changes nothing if the
- * outbox has no room for their text. A stream is large and cannot be rolled back, so it is copied
- * only if that may be necessary. */
+/* Pushes the new tokens. Returns false and changes nothing but the delta if the outbox has no room
+ * for their text. A stream is large and cannot be rolled back, so it is copied only if that may be
+ * necessary. */
 static bool speak_if_room(struct gateway *gateway, struct request *request,
-                          const struct token_delta *token_delta, struct spoken *out) {
-    bool roomy = gateway_can_put(gateway, take_bytes_ever(gateway, request, token_delta));
+                          struct answer_delta *delta) {
+    if (request->asked.prompt_only)
+        return gateway_can_put(gateway, take_bytes_max(gateway, request, delta));
+    bool roomy = gateway_can_put(gateway, take_bytes_ever(gateway, request, delta));
     struct token_stream before;
     if (!roomy) before = request->answered.words;
-    speak(gateway, request, token_delta, out);
-    size_t room = take_bytes_max(gateway, request, token_delta, out);
+    speak(gateway, request, delta);
+    size_t room = take_bytes_max(gateway, request, delta);
     check(room <= gateway->outbox.capacity);
     if (gateway_can_put(gateway, room)) return true;
     check(!roomy);
@@ -395,26 +362,21 @@ enum status answer_tokens(struct gateway *gateway, uint32_t unit,
         if (work) receipt_note(&request->answered.receipt, part, work);
         return STATUS_OK;
     }
-    struct token_delta token_delta = {
+    struct answer_delta delta = {
         .tokens = tokens_chosen(record) + known,
-        .count = record->token_count - known,
+        .token_count = record->token_count - known,
         .logprobs = tokens_logprobs(record) + (size_t)known * record->logprobs_each,
         .each = record->logprobs_each,
     };
-    struct spoken spoken = {0};
-    bool room =
-        request->asked.prompt_only
-            ? gateway_can_put(gateway, take_bytes_max(gateway, request, &token_delta, &spoken))
-            : speak_if_room(gateway, request, &token_delta, &spoken);
-    if (!room) return STATUS_FULL;
+    if (!speak_if_room(gateway, request, &delta)) return STATUS_FULL;
     request_note(gateway, request, part, work, record->first_output_position + record->token_count);
     receipt_choose(&request->answered.receipt, part);
     metrics_count_tokens(&gateway->metrics, &request->times, now_ns);
     admission_note_tokens(gateway, request, now_ns);
     request_progress(gateway, request);
-    answer_take(gateway, request, &token_delta, &spoken);
+    answer_take(gateway, request, &delta);
     enum finish_reason reason;
     if (request->life.state == REQUEST_PREFILLING && !request_is_whole(request, &reason))
-        handover_continue(gateway, request, token_delta.tokens, (uint32_t)token_delta.count);
+        handover_continue(gateway, request, delta.tokens, delta.token_count);
     return STATUS_OK;
 }

@@ -319,7 +319,7 @@ static bool others_are_done(const struct request *request) {
 }
 
 /* Room for the end of a choice with the remaining text `rest`, without a whole answer. */
-static size_t end_bytes_max(const struct request *request, const struct stream_writer_text *rest) {
+static size_t end_bytes_max(const struct request *request, const struct answer_delta *rest) {
     size_t choices = request->leader->choice_count;
     size_t bytes = choices * REQUEST_CANCEL_BYTES + USAGE_BYTES_MAX;
     if (request->asked.stream) /* FINISH, DONE (the usage and a receipt), or FAILED; an end */
@@ -340,7 +340,8 @@ static void cancel_choices(struct gateway *gateway, struct request *leader,
 static enum status request_finish_report_end(struct gateway *gateway, struct request *request) {
     struct request *leader = request->leader;
     struct token_stream before = request->answered.words;
-    struct stream_writer_text rest = stream_writer_flush(gateway, request);
+    struct answer_delta rest;
+    stream_writer_flush(gateway, request, &rest);
     if (!gateway_can_put(gateway, end_bytes_max(request, &rest))) {
         request->answered.words = before;
         return STATUS_FULL;
@@ -353,8 +354,7 @@ static enum status request_finish_report_end(struct gateway *gateway, struct req
     }
     if (leader->unreported.failed) return STATUS_OK;
     if (request->asked.stream) stream_writer_start(gateway, request);
-    if (!stream_writer_report(gateway, request, &rest, NULL))
-        request->unreported.cause = CAUSE_TOO_LONG;
+    if (!stream_writer_report(gateway, request, &rest)) request->unreported.cause = CAUSE_TOO_LONG;
     bool last = others_are_done(request);
     if (request->asked.stream && !(last && waits_for_ledger(gateway, leader)))
         stream_writer_say_finish(gateway, request, finish_of(request), stop_of(request));
@@ -435,7 +435,7 @@ bool request_finish_wants(const struct gateway *gateway) {
 /* For a stream, the last choice's end was held back as well. */
 static enum status report_commit(struct gateway *gateway, struct request *leader) {
     struct request *last = leader->unreported.unfinished;
-    struct stream_writer_text nothing = {0};
+    struct answer_delta nothing = {0};
     if (!leader->asked.stream) return request_finish_report_all(gateway, leader);
     if (!gateway_can_put(gateway, end_bytes_max(last, &nothing))) return STATUS_FULL;
     stream_writer_say_finish(gateway, last, finish_of(last), stop_of(last));

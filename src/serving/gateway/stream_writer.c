@@ -4,57 +4,63 @@
 #include "base/check.h"
 #include "serving/gateway/reply.h"
 
-/* ---- runs of text ---- */
+/* ---- pieces of text ---- */
 
-struct stream_writer_text stream_writer_open(struct gateway *gateway, const struct request *request,
-                                             size_t room) {
+void stream_writer_open(struct gateway *gateway, const struct request *request, size_t room,
+                        struct answer_delta *delta) {
     arena_clear(&gateway->scratch);
-    struct stream_writer_text text = {.arena = &gateway->scratch,
-                                      .text = arena_take(&gateway->scratch, room),
-                                      .room = room,
-                                      .token_at = request->answered.output_tokens,
-                                      .calls_left = UINT32_MAX};
-    check(text.text); /* the outbox, which is smaller, has room for it several times */
-    if (request->asked.one_call) text.calls_left = request->answered.calls.count ? 0 : 1;
-    return text;
+    delta->arena = &gateway->scratch;
+    delta->text = arena_take(&gateway->scratch, room);
+    check(delta->text); /* the outbox, which is smaller, has room for it several times */
+    delta->text_room = room;
+    delta->token_at = request->answered.output_tokens;
+    delta->calls_left = !request->asked.one_call ? UINT32_MAX : request->answered.calls.count == 0;
 }
 
-static struct stream_writer_run *stream_writer_add_run(struct stream_writer_text *text,
-                                                       enum token_stream_part part) {
-    struct stream_writer_run *run = arena_take(text->arena, sizeof *run);
-    check(run); /* each takes at least a byte of text */
-    *run = (struct stream_writer_run){
-        .part = part, .text = {text->text + text->count, 0}, .token_at = text->token_at};
-    if (text->last)
-        text->last->next = run;
+static struct api_piece *stream_writer_add_piece(struct answer_delta *delta,
+                                                 enum token_stream_part part) {
+    struct api_piece *piece = arena_take(delta->arena, sizeof *piece);
+    check(piece); /* each takes at least a byte of text */
+    *piece = (struct api_piece){.part = part,
+                                .text = {delta->text + delta->text_count, 0},
+                                .token_at = delta->token_at,
+                                .call_id = delta->call_id};
+    delta->call_id = BYTES_LITERAL("");
+    if (delta->last)
+        delta->last->next = piece;
     else
-        text->first = run;
-    text->last = run;
-    text->run_count++;
-    return run;
+        delta->first = piece;
+    delta->last = piece;
+    delta->piece_count++;
+    return piece;
 }
 
 void stream_writer_add(void *context, enum token_stream_part part, struct bytes more) {
-    struct stream_writer_text *text = context;
+    struct answer_delta *delta = context;
     bool call = part == TOKEN_STREAM_CALL || part == TOKEN_STREAM_CALL_ID;
-    if (call && text->calls_left == 0) text->calls_ended = true;
-    if (text->calls_ended) return;
-    if (part == TOKEN_STREAM_CALL) text->calls_left--;
-    check(more.count <= text->room - text->count);
-    struct stream_writer_run *run = text->last;
-    if (!run || run->part != part || call) run = stream_writer_add_run(text, part);
-    memcpy(text->text + text->count, more.data, more.count);
-    text->count += more.count;
-    run->text.count += more.count;
+    if (call && delta->calls_left == 0) delta->calls_ended = true;
+    if (delta->calls_ended) return;
+    if (part == TOKEN_STREAM_CALL) delta->calls_left--;
+    check(more.count <= delta->text_room - delta->text_count);
+    char *text = memcpy(delta->text + delta->text_count, more.data, more.count);
+    if (part == TOKEN_STREAM_CALL_ID) {
+        delta->call_id = (struct bytes){text, more.count};
+    } else {
+        struct api_piece *piece = delta->last;
+        if (!piece || piece->part != part || call) piece = stream_writer_add_piece(delta, part);
+        piece->text.count += more.count;
+    }
+    delta->text_count += more.count;
 }
 
-struct stream_writer_text stream_writer_flush(struct gateway *gateway, struct request *request) {
-    struct stream_writer_text text = stream_writer_open(gateway, request, TOKEN_STREAM_HELD_MAX);
+void stream_writer_flush(struct gateway *gateway, struct request *request,
+                         struct answer_delta *delta) {
+    *delta = (struct answer_delta){0};
+    stream_writer_open(gateway, request, TOKEN_STREAM_HELD_MAX, delta);
     /* If a second call ended the answer, the held back text belongs to that call. */
     bool whole = request->answered.flushed || request->unreported.cause == CAUSE_ONE_CALL;
     if (gateway->options.tokenizer && !whole)
-        token_stream_finish(&request->answered.words, stream_writer_add, &text);
-    return text;
+        token_stream_finish(&request->answered.words, stream_writer_add, delta);
 }
 
 /* ---- events ---- */
@@ -74,36 +80,33 @@ bool stream_writer_repeats_tokens(const struct request *request) {
 }
 
 struct stream_writer_event { /* argument of the reply_writer */
-    const struct request *request;
-    struct api_event event;
-    struct dialect_place *after; /* the place as it is then */
+    struct request *request;
+    const struct api_event *event;
 };
 
 static void stream_writer_write_event(struct json_writer *writer, const void *context) {
     const struct stream_writer_event *reported = context;
     const struct api_answer *answer = &reported->request->asked.answer;
-    struct dialect_place place = reported->request->unreported.place;
-    answer->dialect->write_event(writer, answer, &place, &reported->event);
-    *reported->after = place;
+    answer->dialect->write_event(writer, answer, &reported->request->unreported.place,
+                                 reported->event);
 }
 
 static void stream_writer_say(struct gateway *gateway, struct request *request,
-                              const struct api_event *event) {
-    struct dialect_place after = request->unreported.place;
+                              struct api_event *event) {
     struct api_choice whole = stream_writer_choice(request, event->finish, event->stop);
-    struct stream_writer_event reported = {request, *event, &after};
-    reported.event.choice = request->index;
-    if (stream_writer_repeats(request)) reported.event.whole = &whole;
+    struct stream_writer_event reported = {request, event};
+    event->choice = request->index;
+    if (stream_writer_repeats(request)) event->whole = &whole;
     enum status status = reply_data(gateway, request, stream_writer_write_event, &reported);
-    check(status == STATUS_OK);
-    request->unreported.place = after;
+    check(status == STATUS_OK); /* so the event was written once */
 }
 
-static void say_piece(struct gateway *gateway, struct request *request, struct api_piece piece) {
-    if (piece.from == piece.to) piece.tokens = NULL;
-    if (piece.text.count == 0 && !piece.tokens && !piece.echoed) return;
-    stream_writer_say(gateway, request,
-                      &(struct api_event){.kind = API_EVENT_PIECE, .piece = piece});
+static void say_piece(struct gateway *gateway, struct request *request,
+                      const struct api_piece *piece) {
+    struct api_event event = {.kind = API_EVENT_PIECE, .piece = *piece};
+    if (piece->from == piece->to) event.piece.tokens = NULL;
+    if (piece->text.count == 0 && !event.piece.tokens && !piece->echoed) return;
+    stream_writer_say(gateway, request, &event);
 }
 
 static void begin(struct gateway *gateway, struct request *leader) {
@@ -164,8 +167,9 @@ void stream_writer_start(struct gateway *gateway, struct request *request) {
                                  .room = prompt->count};
     check(writer.out); /* bounded when the request came */
     answer_text_write(prompt, 0, prompt->count, false, &writer);
-    say_piece(gateway, request,
-              (struct api_piece){.part = TOKEN_STREAM_CONTENT, .text = {writer.out, writer.count}});
+    say_piece(
+        gateway, request,
+        &(struct api_piece){.part = TOKEN_STREAM_CONTENT, .text = {writer.out, writer.count}});
 }
 
 size_t stream_writer_frame_bytes(const struct request *request) {
@@ -215,15 +219,15 @@ static size_t repeat_bytes_max(const struct request *request) {
 }
 
 static bool stream_writer_keep_text(struct gateway *gateway, struct request *request,
-                                    const struct stream_writer_run *run) {
+                                    const struct api_piece *piece) {
     struct request_answered *answered = &request->answered;
     if (!keeps_text(request)) return true;
-    if (!stream_writer_has_room(gateway, request, json_writer_escaped_count(run->text)))
+    if (!stream_writer_has_room(gateway, request, json_writer_escaped_count(piece->text)))
         return false;
-    if (run->part == TOKEN_STREAM_ARGUMENTS)
-        return answer_calls_add_arguments(&answered->calls, &request->arena, run->text);
-    return answer_text_add_part(&answered->text, &request->arena, run->part, run->token_at,
-                                run->text);
+    if (piece->part == TOKEN_STREAM_ARGUMENTS)
+        return answer_calls_add_arguments(&answered->calls, &request->arena, piece->text);
+    return answer_text_add_part(&answered->text, &request->arena, piece->part, piece->token_at,
+                                piece->text);
 }
 
 /* Mistral's templates take ids of nine letters and digits alone. */
@@ -235,104 +239,79 @@ static struct bytes make_id(const struct request *request, char out[ANSWER_CALLS
     return bytes_of(out);
 }
 
-/* Keeps each call in any case: an event names the call of its arguments. `id` is empty if the model
+/* Keeps each call in any case: an event names the call of its arguments. Makes its id if the model
  * wrote none. */
-static bool keep_call(struct gateway *gateway, struct request *request, struct bytes id,
-                      const struct stream_writer_run *run) {
+static bool keep_call(struct gateway *gateway, struct request *request, struct api_piece *piece) {
     struct request_answered *answered = &request->answered;
     char made[ANSWER_CALLS_ID_BYTES];
-    if (id.count == 0) id = make_id(request, made);
+    struct bytes id = piece->call_id.count ? piece->call_id : make_id(request, made);
     size_t more =
-        DIALECT_CALL_BYTES + json_writer_escaped_count(id) + json_writer_escaped_count(run->text);
+        DIALECT_CALL_BYTES + json_writer_escaped_count(id) + json_writer_escaped_count(piece->text);
     answered->text.run_ended = true;
-    return stream_writer_has_room(gateway, request, more) &&
-           answer_calls_add(&answered->calls, &request->arena, id, run->text, answered->text.count,
-                            run->token_at);
+    if (!stream_writer_has_room(gateway, request, more) ||
+        !answer_calls_add(&answered->calls, &request->arena, id, piece->text, answered->text.count,
+                          piece->token_at))
+        return false;
+    piece->call_id = answered->calls.last->id;
+    return true;
 }
 
-static void say_run(struct gateway *gateway, struct request *request,
-                    const struct stream_writer_run *run, struct api_piece piece) {
-    piece.part = run->part;
-    piece.text = run->text;
-    if (run->part == TOKEN_STREAM_CALL || run->part == TOKEN_STREAM_ARGUMENTS)
-        piece.call = request->answered.calls.count - 1;
-    if (run->part == TOKEN_STREAM_CALL) piece.call_id = request->answered.calls.last->id;
-    say_piece(gateway, request, piece);
+/* Adds the next turn's tokens to the piece: turns are split at each change between reasoning and
+ * content. False: all are reported. */
+static bool see_turn(const struct answer_delta *delta, struct api_piece *piece, bool *reasons) {
+    piece->tokens = &delta->list;
+    piece->from = piece->to = delta->reported;
+    return token_list_next_turn(&delta->list, &piece->to, delta->list.count, reasons);
 }
 
-/* The tokens not sent yet, split at each change between reasoning and content. */
-struct reporting {
-    const struct token_list *tokens; /* NULL: tokens are not reported */
-    uint32_t reported;
-    struct bytes call_id; /* of the next call; empty: none */
-};
-
-/* Finds the next turn's tokens. False: there are none. */
-static bool see_turn(const struct reporting *reporting, struct api_piece *out, bool *reasons) {
-    if (!reporting->tokens) return false;
-    *out = (struct api_piece){
-        .tokens = reporting->tokens, .from = reporting->reported, .to = reporting->reported};
-    return token_list_next_turn(reporting->tokens, &out->to, reporting->tokens->count, reasons);
-}
-
-/* Sends the turns that have made no text yet, so no run reports them. `before`: only those before
+/* Sends the turns that have made no text yet, so no piece reports them. `before`: only those before
  * the next turn of reasoning, or of content. NULL: all. */
-static void say_turns(struct gateway *gateway, struct request *request, struct reporting *reporting,
+static void say_turns(struct gateway *gateway, struct request *request, struct answer_delta *delta,
                       const bool *before) {
-    struct api_piece piece;
+    struct api_piece piece = {.text = BYTES_LITERAL("")};
     bool reasons;
-    while (see_turn(reporting, &piece, &reasons) && !(before && reasons == *before)) {
+    while (see_turn(delta, &piece, &reasons) && !(before && reasons == *before)) {
         piece.part = reasons ? TOKEN_STREAM_REASONING : TOKEN_STREAM_CONTENT;
-        piece.text = BYTES_LITERAL("");
-        reporting->reported = piece.to;
-        say_piece(gateway, request, piece);
+        delta->reported = piece.to;
+        say_piece(gateway, request, &piece);
     }
 }
 
-static bool stream_writer_report_run(struct gateway *gateway, struct request *request,
-                                     const struct stream_writer_run *run,
-                                     struct reporting *reporting) {
-    bool reasons = run->part == TOKEN_STREAM_REASONING, fits = true, found;
-    struct api_piece tokens = {0};
-    if (run->part == TOKEN_STREAM_CALL_ID) {
-        reporting->call_id = run->text;
-        return true;
-    }
-    if (run->part == TOKEN_STREAM_CALL) {
-        fits = keep_call(gateway, request, reporting->call_id, run);
-        reporting->call_id = BYTES_LITERAL("");
-    } else {
-        fits = stream_writer_keep_text(gateway, request, run);
-    }
+static bool stream_writer_report_piece(struct gateway *gateway, struct request *request,
+                                       struct answer_delta *delta, struct api_piece *piece) {
+    bool reasons = piece->part == TOKEN_STREAM_REASONING, found;
+    bool fits = piece->part == TOKEN_STREAM_CALL ? keep_call(gateway, request, piece)
+                                                 : stream_writer_keep_text(gateway, request, piece);
     if (!fits || !request->asked.stream) return fits;
-    say_turns(gateway, request, reporting, &reasons);
-    if (see_turn(reporting, &tokens, &found)) reporting->reported = tokens.to;
-    say_run(gateway, request, run, tokens);
+    say_turns(gateway, request, delta, &reasons);
+    if (see_turn(delta, piece, &found)) delta->reported = piece->to;
+    if (piece->part == TOKEN_STREAM_CALL || piece->part == TOKEN_STREAM_ARGUMENTS)
+        piece->call = request->answered.calls.count - 1;
+    say_piece(gateway, request, piece);
     return true;
 }
 
 bool stream_writer_report(struct gateway *gateway, struct request *request,
-                          const struct stream_writer_text *text, const struct token_list *tokens) {
-    struct reporting reporting = {.tokens = tokens};
-    for (const struct stream_writer_run *run = text->first; run; run = run->next)
-        if (!stream_writer_report_run(gateway, request, run, &reporting)) return false;
-    if (request->asked.stream) say_turns(gateway, request, &reporting, NULL);
+                          struct answer_delta *delta) {
+    for (struct api_piece *piece = delta->first; piece; piece = piece->next)
+        if (!stream_writer_report_piece(gateway, request, delta, piece)) return false;
+    if (request->asked.stream) say_turns(gateway, request, delta, NULL);
     return true;
 }
 
-size_t stream_writer_bytes_max(const struct request *request,
-                               const struct stream_writer_text *text) {
+size_t stream_writer_bytes_max(const struct request *request, const struct answer_delta *delta) {
     /* Each turn may need an event without text. The repeated text may be new. */
     uint32_t repeats = stream_writer_repeats(request);
-    return (text->run_count + text->turn_count + 2) * stream_writer_frame_bytes(request) +
+    return (delta->piece_count + delta->turn_count + 2) * stream_writer_frame_bytes(request) +
            repeat_bytes_max(request) +
-           (1 + repeats) * (STREAM_WRITER_ESCAPED_PER_BYTE * text->count) +
-           repeats * text->run_count * DIALECT_CALL_BYTES;
+           (1 + repeats) * (STREAM_WRITER_ESCAPED_PER_BYTE * delta->text_count) +
+           repeats * delta->piece_count * DIALECT_CALL_BYTES;
 }
 
 void stream_writer_say_echo(struct gateway *gateway, struct request *request,
                             const struct token_list *echoed) {
-    say_piece(gateway, request, (struct api_piece){.part = TOKEN_STREAM_CONTENT, .echoed = echoed});
+    say_piece(gateway, request,
+              &(struct api_piece){.part = TOKEN_STREAM_CONTENT, .echoed = echoed});
 }
 
 /* ---- the end ---- */

@@ -8,44 +8,52 @@
 
 #include "serving/gateway/gateway_state.h"
 
-struct stream_writer_run { /* text of one part, or one piece of a call */
-    struct stream_writer_run *next;
-    enum token_stream_part part;
-    struct bytes text;
-    uint32_t token_at; /* count of the answer's tokens before the one that began this run */
-};
-
-struct stream_writer_text { /* text of new tokens: runs, in order */
+/* New tokens of one request, and the text that they release: the pieces that every dialect prints.
+ * In the gateway's scratch memory. */
+struct answer_delta {
+    /* The unit's; none for text that was held back. */
+    const uint32_t *tokens; /* [token_count] */
+    uint32_t token_count;
+    uint32_t each;                        /* log probabilities of a token; 0: none */
+    const struct token_logprob *logprobs; /* [token_count][each] */
+    /* The text, as tokens are pushed. */
     struct arena *arena;
     char *text;
-    size_t room, count;
-    struct stream_writer_run *first, *last;
-    uint32_t run_count;
-    uint32_t token_at;   /* count of the answer's tokens before the one that is pushed */
-    uint32_t turn_count; /* changes between reasoning and content, among the tokens */
-    uint32_t calls_left; /* calls that may still be made */
-    bool calls_ended;    /* another call began beyond the limit: the answer ends before it */
+    size_t text_room, text_count;
+    struct api_piece *first, *last; /* in order */
+    uint32_t piece_count;
+    uint32_t token_at;    /* count of the answer's tokens before the one that is pushed */
+    struct bytes call_id; /* of the next call; empty: none */
+    uint32_t calls_left;  /* calls that may still be made */
+    bool calls_ended;     /* another call began beyond the limit: the answer ends before it */
+    /* The tokens. */
+    uint32_t taken;          /* the first ones, up to the one that ends the answer */
+    bool *reasons;           /* [taken] for each token: it belongs to the reasoning */
+    uint32_t turn_count;     /* changes between reasoning and content */
+    enum request_cause ends; /* CAUSE_NONE: the answer continues */
+    struct token_list list;  /* in a stream: those that its events report */
+    uint32_t reported;       /* of the list, so far */
 };
 
-/* Empty, in the gateway's scratch memory, which is cleared. */
-struct stream_writer_text stream_writer_open(struct gateway *gateway, const struct request *request,
-                                             size_t room);
+/* Makes the delta empty, with room for so much text. Clears the gateway's scratch memory. */
+void stream_writer_open(struct gateway *gateway, const struct request *request, size_t room,
+                        struct answer_delta *delta);
 
-/* For token_stream_push and token_stream_finish: `context` is a struct stream_writer_text. */
+/* For token_stream_push and token_stream_finish: `context` is a struct answer_delta. */
 void stream_writer_add(void *context, enum token_stream_part part, struct bytes more);
 
-/* Returns the text that the request's token stream still holds back. Empty once `flushed` is
- * set. */
-struct stream_writer_text stream_writer_flush(struct gateway *gateway, struct request *request);
+/* The text that the request's token stream still holds back. Empty once `flushed` is set. */
+void stream_writer_flush(struct gateway *gateway, struct request *request,
+                         struct answer_delta *delta);
 
 #define STREAM_WRITER_ESCAPED_PER_BYTE                                                             \
     6 /* one byte of text needs at most so many in JSON: \u0000 */
 
 /* Sends or keeps the text. Returns false if the answer has outgrown its memory; the caller must
- * then cut it. `tokens` are reported with the first run of their turn (NULL: not reported). In a
- * stream it takes room for stream_writer_bytes_max and requires an earlier stream_writer_start. */
+ * then cut it. Tokens are reported with the first piece of their turn. In a stream it takes room for
+ * stream_writer_bytes_max and requires an earlier stream_writer_start. */
 bool stream_writer_report(struct gateway *gateway, struct request *request,
-                          const struct stream_writer_text *text, const struct token_list *tokens);
+                          struct answer_delta *delta);
 
 /* ---- in a stream ---- */
 
@@ -55,8 +63,7 @@ void stream_writer_start(struct gateway *gateway, struct request *request);
 size_t stream_writer_start_bytes_max(const struct request *request);
 
 /* Bytes in addition to its tokens, including the text that events repeat. */
-size_t stream_writer_bytes_max(const struct request *request,
-                               const struct stream_writer_text *text);
+size_t stream_writer_bytes_max(const struct request *request, const struct answer_delta *delta);
 
 /* Sends an event with tokens of the prompt and their log probabilities. */
 void stream_writer_say_echo(struct gateway *gateway, struct request *request,

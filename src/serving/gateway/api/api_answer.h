@@ -66,13 +66,15 @@ struct api_choice {
     struct bytes stop; /* with STOP_STRING: which one */
 };
 
-struct api_piece { /* a part of a choice, in a stream */
+struct api_piece {          /* a part of a choice, in a stream */
+    struct api_piece *next; /* in an answer_delta */
     /* REASONING, CONTENT, CALL (the text is its name), ARGUMENTS (of the last call). Never CALL_ID:
      * the CALL has the id */
     enum token_stream_part part;
     struct bytes text;
-    uint32_t call;                   /* CALL, ARGUMENTS: its index in the choice */
-    struct bytes call_id;            /* CALL: the model's own, or a generated one */
+    uint32_t token_at;    /* count of the answer's tokens before the one that began the piece */
+    uint32_t call;        /* CALL, ARGUMENTS: its index in the choice */
+    struct bytes call_id; /* CALL: the model's own, or a generated one */
     const struct token_list *echoed; /* NULL: none of the prompt's */
     const struct token_list *tokens; /* NULL: none are reported */
     uint32_t from, to;               /* of tokens */
