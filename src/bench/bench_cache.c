@@ -69,7 +69,7 @@ const struct option_table bench_cache_options = {
 
 struct cache_bench {
     struct bench_cache_values values;
-    struct store_shape shape;
+    struct kv_format format;
     char directory[400]; /* our own, under --dir */
     size_t block_bytes, read_bytes, write_bytes;
     uint32_t blocks;
@@ -104,7 +104,7 @@ static enum status bench_cache_open_store(const struct cache_bench *bench, uint6
                                           struct kv_store **store_out, struct error *error) {
     struct kv_store_options options = {
         .directory = bench->directory,
-        .shape = bench->shape,
+        .format = bench->format,
         .disk_bytes = disk_bytes,
         .io = !strcmp(bench->values.io, "io_uring")  ? KV_IO_URING
               : !strcmp(bench->values.io, "threads") ? KV_IO_THREADS
@@ -167,7 +167,7 @@ static enum status bench_cache_clear(const struct cache_bench *bench, struct err
     uint64_t removed, left;
     char folder[500], name[STORE_NAME_BYTES];
     enum status status = kv_store_check_shrink(bench->directory, 0, &removed, &left, error);
-    store_format_folder(&bench->shape, name);
+    store_format_folder(&bench->format, name);
     format_text(folder, sizeof folder, "%s/%s", bench->directory, name);
     if (rmdir(folder) || rmdir(bench->directory)) return status; /* files of others stay */
     return status;
@@ -268,16 +268,16 @@ static enum status measure_fio(struct cache_bench *bench, uint32_t round, struct
 /* ---- the index ---- */
 
 /* Makes a segment of missing blocks (a file of holes) with its sidecar. */
-static bool write_sidecar(const char *folder, const struct store_shape *shape, uint32_t number,
+static bool write_sidecar(const char *folder, const struct kv_format *format, uint32_t number,
                           uint32_t slots) {
     char path[600];
-    struct store_segment segment = store_format_segment(shape, number + 1, slots);
+    struct store_segment segment = store_format_segment(format, number + 1, slots);
     format_text(path, sizeof path, "%s/%016x.kv", folder, number + 1);
     FILE *data = fopen(path, "wb");
     bool good =
         data && fwrite(&segment, sizeof segment, 1, data) == 1 && fflush(data) == 0 &&
         ftruncate(fileno(data),
-                  (off_t)store_format_slot_offset(store_format_block_bytes(shape), slots)) == 0;
+                  (off_t)store_format_slot_offset(kv_format_block_bytes(format), slots)) == 0;
     if (data) fclose(data);
     format_text(path, sizeof path, "%s/%016x.idx", folder, number + 1);
     FILE *sidecar = good ? fopen(path, "wb") : NULL;
@@ -294,11 +294,11 @@ static bool write_sidecar(const char *folder, const struct store_shape *shape, u
 }
 
 static enum status measure_index(struct cache_bench *bench, struct error *error) {
-    static const struct store_shape tiny = {KV_ELEMENT_BF16, 8, 1, 0};
+    static const struct kv_format tiny = KV_FORMAT_MLA(KV_ELEMENT_BF16, 8, 1, 0);
     struct cache_bench index = *bench;
     char folder[500], name[STORE_NAME_BYTES];
     uint64_t left = bench->values.index_blocks;
-    index.shape = tiny;
+    index.format = tiny;
     store_format_folder(&tiny, name);
     format_text(folder, sizeof folder, "%s/%s", bench->directory, name);
     enum status status = make_directory(bench, error);
@@ -311,7 +311,7 @@ static enum status measure_index(struct cache_bench *bench, struct error *error)
     }
     if (!good) return error_set(error, STATUS_IO, "%s: cannot write sidecars", folder);
     struct kv_store *store;
-    uint64_t bytes = 2 * bench->values.index_blocks * store_format_block_bytes(&tiny);
+    uint64_t bytes = 2 * bench->values.index_blocks * kv_format_block_bytes(&tiny);
     status = bench_cache_open_store(&index, bytes + (1 << 20), &store, error);
     if (status) return status;
     struct kv_store_stats stats = kv_store_look(store);
@@ -390,10 +390,10 @@ static void bench_cache_print_report(struct cache_bench *bench) {
 
 static enum status bench_cache_prepare(struct cache_bench *bench, struct error *error) {
     const struct bench_cache_values *values = &bench->values;
-    bench->shape =
-        (struct store_shape){KV_ELEMENT_BF16, (uint32_t)values->width, (uint32_t)values->layers, 0};
-    bench->block_bytes = store_format_block_bytes(&bench->shape);
-    kv_store_transfers(&bench->shape, &bench->read_bytes, &bench->write_bytes);
+    bench->format = (struct kv_format)KV_FORMAT_MLA(KV_ELEMENT_BF16, (uint32_t)values->width,
+                                                    (uint32_t)values->layers, 0);
+    bench->block_bytes = kv_format_block_bytes(&bench->format);
+    kv_store_transfers(&bench->format, &bench->read_bytes, &bench->write_bytes);
     bench->blocks = (uint32_t)(values->size / bench->block_bytes);
     format_text(bench->directory, sizeof bench->directory, "%.300s/fathom-bench-cache-%d",
                 values->dir, (int)getpid());

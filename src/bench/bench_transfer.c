@@ -115,9 +115,10 @@ static bool bench_transfer_write_all(int file, const void *data, size_t bytes) {
 
 static enum status open_pages(const struct layout *layout, struct kv_pages *pages,
                               struct error *error) {
-    enum status status = kv_pages_open(
-        pages, KV_ELEMENT_BF16, layout->width, layout->slices, 0,
-        layout->page_count * kv_block_bytes(KV_ELEMENT_BF16, layout->width, layout->slices), error);
+    const struct kv_format format =
+        KV_FORMAT_MLA(KV_ELEMENT_BF16, layout->width, layout->slices, 0);
+    enum status status =
+        kv_pages_open(pages, &format, layout->page_count * kv_format_block_bytes(&format), error);
     if (status == STATUS_OK) memset(pages->memory, 'k', pages->mapped_bytes);
     return status;
 }
@@ -143,7 +144,7 @@ static bool wait_end(struct transfer_bench *bench, struct transfer_ended *ended)
 }
 
 static size_t row_bytes(const struct transfer_bench *bench) {
-    return KV_BLOCK_TOKENS * bench->pages.row_bytes;
+    return kv_format_filled_bytes(&bench->pages.format, KV_BLOCK_TOKENS);
 }
 
 static size_t transfer_bytes(const struct transfer_bench *bench, uint32_t blocks) {

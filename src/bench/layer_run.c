@@ -159,8 +159,8 @@ static struct needs needs_of(const struct layer_case *cases, uint32_t count) {
 }
 
 static size_t page_bytes(const struct layer_run *run) {
-    bool f32 = run->activations == ACTIVATIONS_F32;
-    return kv_block_bytes(f32 ? KV_ELEMENT_F32 : KV_ELEMENT_BF16, shape_kv_width(&run->shape), 1);
+    struct kv_format format = kv_pages_format(&run->shape, run->activations, 1, 0);
+    return kv_format_block_bytes(&format);
 }
 
 /* The weights' bytes, by the parts of a case without tokens. kv_b is stored twice, except its value
@@ -212,7 +212,7 @@ static void layer_run_fill_pages(struct layer_run *run) {
         kv_pages_write(pages, run->kernels, first, token, 0, row, width);
     }
     for (uint32_t page = 0; page < pages->page_count; page++) {
-        if (page) memcpy(kv_pages_slice(pages, page, 0), first, KV_BLOCK_TOKENS * pages->row_bytes);
+        if (page) memcpy(kv_pages_slice(pages, page, 0), first, pages->slice_bytes);
         kv_pages_give(pages, page, 0, 1);
     }
     free(row);

@@ -5,7 +5,7 @@
 #include "bench/layer_work.h"
 
 #include "compute/model/exchange_rows.h"
-#include "contract/kv_block.h"
+#include "compute/model/kv_pages.h"
 
 /* The work of one part: products of `rows` inputs with matrices, and bytes read and written. */
 struct totals {
@@ -46,7 +46,8 @@ static enum weight_type linear_type(const struct shape *shape) {
 }
 
 static double kv_row_bytes(const struct layer_case *layer) {
-    return (double)shape_kv_width(layer->shape) * (is_float(layer) ? 4 : 2);
+    struct kv_format format = kv_pages_format(layer->shape, layer->activations, 1, 0);
+    return (double)kv_format_token_bytes(&format);
 }
 
 static double layer_work_queries(const struct shape *shape) {

@@ -1,43 +1,70 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The KV block: 64 tokens of latent cache in one versioned format for page, host memory, wire and
- * disk, so that a block is moved by copying bytes. Little-endian.
+ * The KV block: 64 tokens of attention's cache in one versioned format for page, host memory, wire
+ * and disk, so that a block is moved by copying bytes. Little-endian.
  *
  *   header page   4 KiB: struct kv_block_header
- *   slice 0..n-1  one per layer, layer-major: [64][width] elements, padded to 4 KiB; then the MTP
- *                 layers' slices
+ *   slice 0..n-1  one per layer, layer-major; then the MTP layers' slices. A slice is its groups of
+ *                 rows, each padded to 4 KiB: [64 / tokens][width] elements
  *
- * A row of a slice is the normalized latent, then the rotated shared key (forward pass, MLA). A
- * main layer keeps position p at row p % 64. An MTP layer computes position i from token i + 1, so
- * its row stands at the newest token's index i + 1: a block then depends on no token behind it.
+ * struct kv_format is the table of a model's groups. Only the functions here compute sizes and
+ * offsets from it. A model with MLA alone has one group, with a row for each token: the normalized
+ * latent, then the rotated shared key (forward pass, MLA). A main layer keeps position p at row
+ * p % 64. An MTP layer computes position i from token i + 1, so its row stands at the newest token's
+ * index i + 1: a block then depends on no token behind it.
  *
- * Checksums (XXH3-64 over a slice's rows 0..token_count-1) are filled in by the sender or the
+ * Checksums (XXH3-64 over kv_format_filled_bytes of a slice) are filled in by the sender or the
  * storage; in a live page they are stale, and checksum_valid is 0. Rows from token_count on hold
  * anything at all, NaNs included: no reader may let them matter.
  */
 #ifndef CONTRACT_KV_BLOCK_H
 #define CONTRACT_KV_BLOCK_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
 
 #include "base/bytes.h"
+#include "base/check.h"
 #include "base/limits.h"
 
 #define KV_BLOCK_MAGIC "FATHOMKV"
 #define KV_BLOCK_VERSION 1
 #define KV_BLOCK_HEADER_BYTES ((size_t)KV_SLICE_ALIGN)
+#define KV_GROUPS_MAX 4
+#define KV_WIDTH_MAX (1u << 16)
 
 enum kv_element { KV_ELEMENT_BF16, KV_ELEMENT_F32, KV_ELEMENT_COUNT };
+
+struct kv_group {     /* rows of one kind, in every slice */
+    uint32_t element; /* enum kv_element */
+    uint32_t width;   /* elements in a row */
+    uint32_t tokens;  /* that a row stands for; divides KV_BLOCK_TOKENS */
+};
+
+struct kv_format {        /* of all blocks of a model */
+    uint32_t slice_count; /* layers, MTP layers included */
+    uint32_t mtp_count;   /* the last so many slices belong to MTP layers */
+    uint32_t group_count; /* of a slice, one after the other */
+    struct kv_group groups[KV_GROUPS_MAX];
+};
+
+/* Initializer of the table of a model with MLA alone. */
+#define KV_FORMAT_MLA(element, width, slice_count, mtp_count)                                      \
+    {                                                                                              \
+        slice_count, mtp_count, 1, {                                                               \
+            { element, width, 1 }                                                                  \
+        }                                                                                          \
+    }
 
 struct kv_block_header {
     char magic[8]; /* KV_BLOCK_MAGIC, no terminator */
     uint32_t version;
-    uint32_t element;     /* enum kv_element */
-    uint32_t token_count; /* rows that are valid, 0..64 */
-    uint32_t width;       /* elements in a row */
-    uint32_t slice_count; /* layers, MTP layers included */
-    uint32_t mtp_count;   /* the last so many slices belong to MTP layers */
+    uint32_t element;     /* of the only group */
+    uint32_t token_count; /* that are valid, 0..64 */
+    uint32_t width;       /* of the only group */
+    uint32_t slice_count;
+    uint32_t mtp_count;
     uint64_t slice_bytes; /* stride of the slices */
     uint32_t checksum_valid;
     uint32_t reserved;
@@ -46,14 +73,48 @@ struct kv_block_header {
 
 _Static_assert(sizeof(struct kv_block_header) <= KV_SLICE_ALIGN, "the header fits its page");
 
-static inline size_t kv_element_bytes(enum kv_element element) {
+/* ---- sizes and offsets, in bytes ---- */
+
+static inline size_t kv_element_bytes(uint32_t element) {
     return element == KV_ELEMENT_BF16 ? 2 : 4;
 }
-static inline size_t kv_block_slice_bytes(enum kv_element element, uint32_t width) {
-    return round_up((size_t)KV_BLOCK_TOKENS * width * kv_element_bytes(element), KV_SLICE_ALIGN);
+static inline size_t kv_group_row_bytes(const struct kv_group *group) {
+    return group->width * kv_element_bytes(group->element);
 }
-static inline size_t kv_block_bytes(enum kv_element element, uint32_t width, uint32_t slice_count) {
-    return KV_BLOCK_HEADER_BYTES + slice_count * kv_block_slice_bytes(element, width);
+/* A group's rows that are whole when a block has so many tokens; without padding. */
+static inline size_t kv_group_rows_bytes(const struct kv_group *group, uint32_t token_count) {
+    return token_count / group->tokens * kv_group_row_bytes(group);
+}
+/* Where a group begins in a slice; with group_count: the size of a slice. */
+static inline size_t kv_format_group_offset(const struct kv_format *format, uint32_t group) {
+    size_t offset = 0;
+    for (const struct kv_group *at = format->groups; at < &format->groups[group]; at++)
+        offset += round_up(kv_group_rows_bytes(at, KV_BLOCK_TOKENS), KV_SLICE_ALIGN);
+    return offset;
+}
+static inline size_t kv_format_slice_bytes(const struct kv_format *format) {
+    return kv_format_group_offset(format, format->group_count);
+}
+/* From a slice's beginning to the end of the last row of so many tokens: the range that checksums
+ * cover and transfers send. */
+static inline size_t kv_format_filled_bytes(const struct kv_format *format, uint32_t token_count) {
+    uint32_t last = format->group_count - 1;
+    return kv_format_group_offset(format, last) +
+           kv_group_rows_bytes(&format->groups[last], token_count);
+}
+/* Where a slice begins in a block; with slice_count: the size of a block. */
+static inline size_t kv_format_slice_offset(const struct kv_format *format, uint32_t slice) {
+    return KV_BLOCK_HEADER_BYTES + slice * kv_format_slice_bytes(format);
+}
+static inline size_t kv_format_block_bytes(const struct kv_format *format) {
+    return kv_format_slice_offset(format, format->slice_count);
+}
+/* A token's rows in all slices, without headers and padding. */
+static inline size_t kv_format_token_bytes(const struct kv_format *format) {
+    size_t rows = 0;
+    for (uint32_t i = 0; i < format->group_count; i++)
+        rows += kv_group_rows_bytes(&format->groups[i], KV_BLOCK_TOKENS);
+    return format->slice_count * rows / KV_BLOCK_TOKENS;
 }
 
 /* Rows that a sequence's block `block` has when so many tokens of it stand. */
@@ -63,18 +124,27 @@ static inline uint32_t kv_block_rows(uint32_t token_count, uint32_t block) {
     return token_count - first < KV_BLOCK_TOKENS ? token_count - (uint32_t)first : KV_BLOCK_TOKENS;
 }
 
+/* ---- version 1 of header, files and wire: one group, a row a token ---- */
+
+static inline bool kv_format_is_valid(const struct kv_format *format) {
+    const struct kv_group *group = &format->groups[0];
+    return format->group_count == 1 && group->tokens == 1 && group->element < KV_ELEMENT_COUNT &&
+           group->width > 0 && group->width <= KV_WIDTH_MAX && format->slice_count > 0 &&
+           format->slice_count <= LIMIT_LAYERS && format->mtp_count <= format->slice_count;
+}
+
 /* Everything but the checksums, which are not valid then. */
-static inline void kv_block_describe(struct kv_block_header *header, enum kv_element element,
-                                     uint32_t width, uint32_t slice_count, uint32_t mtp_count,
+static inline void kv_block_describe(struct kv_block_header *header, const struct kv_format *format,
                                      uint32_t token_count) {
+    check(kv_format_is_valid(format));
     memcpy(header->magic, KV_BLOCK_MAGIC, sizeof header->magic);
     header->version = KV_BLOCK_VERSION;
-    header->element = element;
+    header->element = format->groups[0].element;
     header->token_count = token_count;
-    header->width = width;
-    header->slice_count = slice_count;
-    header->mtp_count = mtp_count;
-    header->slice_bytes = kv_block_slice_bytes(element, width);
+    header->width = format->groups[0].width;
+    header->slice_count = format->slice_count;
+    header->mtp_count = format->mtp_count;
+    header->slice_bytes = kv_format_slice_bytes(format);
     header->checksum_valid = 0;
     header->reserved = 0;
 }

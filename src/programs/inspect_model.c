@@ -10,6 +10,7 @@
 
 #include "base/check.h"
 #include "command/command.h"
+#include "compute/model/kv_pages.h"
 #include "compute/weights/checkpoint.h"
 #include "compute/weights/layout.h"
 #include "programs/inspect.h"
@@ -135,8 +136,9 @@ static uint32_t mtp_layers(const struct inspect_figures *figures) {
 }
 
 static uint64_t inspect_model_kv_bytes(const struct inspect_figures *figures, uint32_t layers,
-                                       uint32_t value_bytes) {
-    return (uint64_t)layers * shape_kv_width(figures->shape) * value_bytes;
+                                       enum activations activations) {
+    struct kv_format format = kv_pages_format(figures->shape, activations, layers, 0);
+    return kv_format_token_bytes(&format);
 }
 
 /* ---- text ---- */
@@ -212,10 +214,12 @@ static void print_sizes(const struct inspect_figures *figures) {
 
 static void print_kv(const struct inspect_figures *figures) {
     const uint32_t layers = figures->shape->layers, mtp = mtp_layers(figures);
-    for (uint32_t value_bytes = 2; value_bytes <= 4; value_bytes += 2) {
-        const char *label = value_bytes == 2 ? "KV per token, BF16" : "KV per token, F32";
-        unsigned long long bytes = inspect_model_kv_bytes(figures, layers, value_bytes);
-        unsigned long long more = inspect_model_kv_bytes(figures, layers + mtp, value_bytes);
+    static const enum activations modes[] = {ACTIVATIONS_BF16, ACTIVATIONS_F32};
+    for (uint32_t i = 0; i < ARRAY_COUNT(modes); i++) {
+        const char *label =
+            modes[i] == ACTIVATIONS_BF16 ? "KV per token, BF16" : "KV per token, F32";
+        unsigned long long bytes = inspect_model_kv_bytes(figures, layers, modes[i]);
+        unsigned long long more = inspect_model_kv_bytes(figures, layers + mtp, modes[i]);
         if (mtp)
             row(label, "%llu bytes, %llu with MTP", bytes, more);
         else
@@ -295,10 +299,10 @@ static void inspect_model_print_json(const struct inspect_figures *figures) {
     inspect_model_field("mtp_bytes", figures->mtp_bytes);
     printf(
         ",\"kv_bytes_per_token\":{\"bf16\":%llu,\"f32\":%llu,\"bf16_mtp\":%llu,\"f32_mtp\":%llu}",
-        (unsigned long long)inspect_model_kv_bytes(figures, layers, 2),
-        (unsigned long long)inspect_model_kv_bytes(figures, layers, 4),
-        (unsigned long long)inspect_model_kv_bytes(figures, layers + mtp, 2),
-        (unsigned long long)inspect_model_kv_bytes(figures, layers + mtp, 4));
+        (unsigned long long)inspect_model_kv_bytes(figures, layers, ACTIVATIONS_BF16),
+        (unsigned long long)inspect_model_kv_bytes(figures, layers, ACTIVATIONS_F32),
+        (unsigned long long)inspect_model_kv_bytes(figures, layers + mtp, ACTIVATIONS_BF16),
+        (unsigned long long)inspect_model_kv_bytes(figures, layers + mtp, ACTIVATIONS_F32));
     printf(",\"ranks\":[");
     for (uint32_t i = 0; i < figures->ep_count; i++) {
         const uint32_t ep = figures->ep[i];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What a block of a sequence holds: all its rows, the first ones of the last block, none behind it.
+ * The rows that a block of a sequence has, and where the rows of each group are in a block.
  */
 #include "contract/kv_block.h"
 
@@ -25,9 +25,46 @@ static void rows_of_all_blocks_are_the_sequence(void **state) {
     assert_int_equal(kv_block_rows(UINT32_MAX, UINT32_MAX), 0); /* far behind it */
 }
 
+static void a_format_of_mla_alone_is_version_1(void **state) {
+    (void)state;
+    const struct kv_format v3 = KV_FORMAT_MLA(KV_ELEMENT_BF16, 576, 62, 1);
+    struct kv_block_header header;
+    assert_true(kv_format_is_valid(&v3));
+    assert_int_equal(kv_format_slice_bytes(&v3), 73728);
+    assert_int_equal(kv_format_filled_bytes(&v3, 5), 5 * 1152);
+    assert_int_equal(kv_format_slice_offset(&v3, 1), 4096 + 73728);
+    assert_int_equal(kv_format_block_bytes(&v3), 4096 + 62 * 73728);
+    assert_int_equal(kv_format_token_bytes(&v3), 62 * 1152);
+    kv_block_describe(&header, &v3, 17);
+    assert_memory_equal(header.magic, KV_BLOCK_MAGIC, sizeof header.magic);
+    const uint32_t fields[] = {1, KV_ELEMENT_BF16, 17, 576, 62, 1};
+    assert_memory_equal(&header.version, fields, sizeof fields);
+    assert_int_equal(header.slice_bytes, 73728);
+    assert_int_equal(header.checksum_valid, 0);
+}
+
+/* A latent row a token, a smaller key row a token, and a row for four tokens. */
+static void groups_follow_each_other_in_a_slice(void **state) {
+    (void)state;
+    const struct kv_format format = {
+        .slice_count = 3,
+        .group_count = 3,
+        .groups = {{KV_ELEMENT_BF16, 576, 1}, {KV_ELEMENT_BF16, 20, 1}, {KV_ELEMENT_F32, 512, 4}}};
+    assert_int_equal(kv_format_group_offset(&format, 0), 0);
+    assert_int_equal(kv_format_group_offset(&format, 1), 73728);
+    assert_int_equal(kv_format_group_offset(&format, 2), 73728 + 4096); /* 2560 bytes of rows */
+    assert_int_equal(kv_format_slice_bytes(&format), 73728 + 4096 + 16 * 2048);
+    assert_int_equal(kv_group_rows_bytes(&format.groups[2], 11), 2 * 2048); /* whole rows */
+    assert_int_equal(kv_format_filled_bytes(&format, 11), 73728 + 4096 + 2 * 2048);
+    assert_int_equal(kv_format_token_bytes(&format), 3 * (1152 + 40 + 512));
+    assert_false(kv_format_is_valid(&format)); /* version 1 cannot name it */
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rows_of_all_blocks_are_the_sequence),
+        cmocka_unit_test(a_format_of_mla_alone_is_version_1),
+        cmocka_unit_test(groups_follow_each_other_in_a_slice),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

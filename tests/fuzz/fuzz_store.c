@@ -12,13 +12,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static void folder(const uint8_t *data, size_t size) {
     char *name = malloc(size + 1), again[STORE_NAME_BYTES];
-    struct store_shape shape;
+    struct kv_format format;
     check(name);
     if (size) memcpy(name, data, size);
     name[size] = '\0';
-    if (store_format_parse_folder(name, &shape)) {
-        check(store_format_shape_valid(&shape));
-        store_format_folder(&shape, again);
+    if (store_format_parse_folder(name, &format)) {
+        check(kv_format_is_valid(&format));
+        store_format_folder(&format, again);
         check(strcmp(name, again) == 0);
     }
     free(name);
@@ -31,9 +31,11 @@ static void sidecar(const uint8_t *data, size_t size, bool sign) {
     memcpy(&segment, data, sizeof segment);
     if (sign) segment.checksum = checksum_of(&segment, offsetof(struct store_segment, checksum));
     if (!store_format_segment_valid(&segment)) return;
-    check(segment.slot_count > 0 && store_format_block_bytes(&segment.shape) > STORE_PAGE_BYTES);
-    check(store_format_slot_offset(store_format_block_bytes(&segment.shape), segment.slot_count) <
-          INT64_MAX);
+    const struct store_shape *shape = &segment.shape;
+    const struct kv_format format =
+        KV_FORMAT_MLA(shape->element, shape->width, shape->slice_count, shape->mtp_count);
+    check(segment.slot_count > 0 && kv_format_block_bytes(&format) > STORE_PAGE_BYTES);
+    check(store_format_slot_offset(kv_format_block_bytes(&format), segment.slot_count) < INT64_MAX);
     for (size_t at = sizeof segment; at + sizeof entry <= size; at += sizeof entry) {
         memcpy(&entry, data + at, sizeof entry);
         if (sign) entry.checksum = checksum_of(&entry, offsetof(struct store_entry, checksum));
@@ -43,7 +45,7 @@ static void sidecar(const uint8_t *data, size_t size, bool sign) {
 }
 
 static void page(const uint8_t *data, size_t size, bool sign) {
-    static const struct store_shape shape = {KV_ELEMENT_BF16, 8, 2, 1};
+    static const struct kv_format format = KV_FORMAT_MLA(KV_ELEMENT_BF16, 8, 2, 1);
     static _Alignas(8) uint8_t bytes[STORE_PAGE_BYTES];
     size_t tail = sizeof(struct store_mark), head = size > tail ? size - tail : 0;
     if (head > STORE_PAGE_BYTES - tail) head = STORE_PAGE_BYTES - tail;
@@ -52,12 +54,12 @@ static void page(const uint8_t *data, size_t size, bool sign) {
     if (size > tail) memcpy(bytes + STORE_PAGE_BYTES - tail, data + size - tail, tail);
     uint64_t checksum = checksum_of(bytes, STORE_PAGE_BYTES - 8);
     if (sign) memcpy(bytes + STORE_PAGE_BYTES - 8, &checksum, 8);
-    enum store_flaw flaw = store_format_verify(bytes, &shape, NULL);
+    enum store_flaw flaw = store_format_verify(bytes, &format, NULL);
     check(*store_format_flaw_name(flaw));
     if (flaw != STORE_SOUND) return;
     const struct kv_block_header *header = (const void *)bytes;
     check(header->slice_count == 2 && header->token_count == KV_BLOCK_TOKENS);
-    check(store_format_verify(bytes, &shape, &store_format_mark(bytes)->key) == STORE_SOUND);
+    check(store_format_verify(bytes, &format, &store_format_mark(bytes)->key) == STORE_SOUND);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {

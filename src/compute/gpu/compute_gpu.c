@@ -120,7 +120,7 @@ static void compute_gpu_report(struct model *model, uint64_t step, uint32_t slic
     uint32_t at = (state->reported_first + state->reported_count++) % state->reported_max;
     state->reported[at] = (struct gpu_reported){step, slices};
     if (state->graphs.is_step) return; /* its events are none of other streams': `end` tells */
-    bool behind_layers = slices == model->kv.slice_count;
+    bool behind_layers = slices == model->kv.format.slice_count;
     if (behind_layers) device_record(state->device, state->begun, main_stream(model));
     if (behind_layers) device_follow(state->device, state->teller, state->begun);
     for (uint32_t i = 0; i < model->micro_batch_count;
@@ -387,8 +387,8 @@ static void compute_gpu_clear_row(const struct model *model, struct page_id page
                                   uint32_t row) {
     const struct kv_pages *kv = &model->kv;
     device_fill(model->device, main_stream(model),
-                kv->on_device + page.index * kv->page_bytes + KV_BLOCK_HEADER_BYTES +
-                    slice * kv->slice_bytes + row * kv->row_bytes,
+                kv->on_device + page.index * kv->page_bytes +
+                    kv_format_slice_offset(&kv->format, slice) + row * kv->row_bytes,
                 0, kv->row_bytes);
 }
 

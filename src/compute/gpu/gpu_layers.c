@@ -118,7 +118,7 @@ static bool gpu_layers_is_left_out(const struct pass *pass) {
 static struct gpu_kv_form kv_form(const struct pass *pass) {
     const struct kv_pages *kv = &pass->model->kv;
     return (struct gpu_kv_form){.page_bytes = kv->page_bytes,
-                                .slice_at = KV_BLOCK_HEADER_BYTES + pass->layer * kv->slice_bytes,
+                                .slice_at = kv_format_slice_offset(&kv->format, pass->layer),
                                 .row_bytes = kv->row_bytes,
                                 .width = kv->width,
                                 .page_count = kv->page_count,

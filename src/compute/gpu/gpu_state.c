@@ -320,7 +320,7 @@ enum status gpu_state_open(struct model *model, struct error *error) {
     state->runs_max = 2 * model->step_rows_max + OVERLAP_MICRO_BATCHES;
     uint32_t row_pages = (uint32_t)divide_up(state->positions_max, KV_BLOCK_TOKENS);
     state->pages_max = 2 * model->step_rows_max * row_pages;
-    state->reported_max = model->kv.slice_count + 1;
+    state->reported_max = model->kv.format.slice_count + 1;
     gpu_graphs_open(&state->graphs);
     gpu_state_set_strides(state, model);
     enum status status = gpu_state_open_streams(state, error);

@@ -158,7 +158,7 @@ enum status forward_run(struct model *model, const struct step_plan *plan, float
     if (mtp) {
         model->compute->keep_outputs(model);
         draft_follow(model, plan);
-        stages_report(model, plan, model->kv.slice_count);
+        stages_report(model, plan, model->kv.format.slice_count);
     }
     if (probe && probe->mtp_argmax) probe_mtp(model, probe);
     return model->compute->end(model, error);

@@ -9,10 +9,17 @@
 #include <string.h>
 #include <sys/mman.h>
 
-enum status kv_pages_open(struct kv_pages *pages, enum kv_element element, uint32_t width,
-                          uint32_t slice_count, uint32_t mtp_count, uint64_t bytes,
+struct kv_format kv_pages_format(const struct shape *shape, enum activations activations,
+                                 uint32_t slice_count, uint32_t mtp_count) {
+    bool bf16 = activations == ACTIVATIONS_BF16 || activations == ACTIVATIONS_FP8;
+    return (struct kv_format)KV_FORMAT_MLA(bf16 ? KV_ELEMENT_BF16 : KV_ELEMENT_F32,
+                                           shape_kv_width(shape), slice_count, mtp_count);
+}
+
+enum status kv_pages_open(struct kv_pages *pages, const struct kv_format *format, uint64_t bytes,
                           struct error *error) {
-    size_t page_bytes = kv_block_bytes(element, width, slice_count);
+    const struct kv_group *mla = &format->groups[0];
+    size_t page_bytes = kv_format_block_bytes(format);
     uint64_t count = bytes / page_bytes;
     if (count == 0)
         return error_set(error, STATUS_TOO_LARGE,
@@ -31,13 +38,12 @@ enum status kv_pages_open(struct kv_pages *pages, enum kv_element element, uint3
         .memory = memory,
         .mapped_bytes = mapped,
         .page_count = (uint32_t)count,
+        .format = *format,
         .page_bytes = page_bytes,
-        .slice_bytes = kv_block_slice_bytes(element, width),
-        .row_bytes = width * kv_element_bytes(element),
-        .width = width,
-        .slice_count = slice_count,
-        .mtp_count = mtp_count,
-        .element = element,
+        .slice_bytes = kv_format_slice_bytes(format),
+        .row_bytes = kv_group_row_bytes(mla),
+        .width = mla->width,
+        .element = (enum kv_element)mla->element,
     };
     return STATUS_OK;
 }
@@ -113,8 +119,7 @@ void kv_pages_close(struct kv_pages *pages) {
 }
 
 void kv_pages_note(struct kv_pages *pages, uint32_t page, uint32_t token_count) {
-    kv_block_describe(kv_pages_header(pages, page), pages->element, pages->width,
-                      pages->slice_count, pages->mtp_count, token_count);
+    kv_block_describe(kv_pages_header(pages, page), &pages->format, token_count);
 }
 
 void kv_pages_write(const struct kv_pages *pages, const struct kernels *kernels, void *slice,

@@ -12,25 +12,30 @@
 
 #include "compute/device/device.h"
 #include "compute/kernels/kernels.h"
+#include "compute/model/activations.h"
+#include "compute/weights/shape.h"
 #include "contract/kv_block.h"
 
 struct kv_pages {
     char *memory;
     size_t mapped_bytes;
     uint32_t page_count;
-    size_t page_bytes;
-    size_t slice_bytes;
-    size_t row_bytes;
-    uint32_t width, slice_count, mtp_count;
+    struct kv_format format;
+    size_t page_bytes, slice_bytes; /* by the format */
+    size_t row_bytes;               /* these three: of group 0, MLA's rows */
+    uint32_t width;
     enum kv_element element;
     char *on_device; /* [page_count][page_bytes]; NULL: the CPU computes */
     struct kv_staging *staging;
 };
 
-/* `mtp_count` of the slices belong to MTP layers. Takes as many whole pages as `bytes` hold; at
- * least one, or STATUS_TOO_LARGE. */
-enum status kv_pages_open(struct kv_pages *pages, enum kv_element element, uint32_t width,
-                          uint32_t slice_count, uint32_t mtp_count, uint64_t bytes,
+/* The table of a model: one group, MLA's latent and rotated key. `mtp_count` of the slices belong to
+ * MTP layers. */
+struct kv_format kv_pages_format(const struct shape *shape, enum activations activations,
+                                 uint32_t slice_count, uint32_t mtp_count);
+
+/* Takes as many whole pages as `bytes` hold; at least one, or STATUS_TOO_LARGE. */
+enum status kv_pages_open(struct kv_pages *pages, const struct kv_format *format, uint64_t bytes,
                           struct error *error);
 void kv_pages_close(struct kv_pages *pages);
 

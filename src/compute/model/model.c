@@ -149,17 +149,15 @@ static enum status model_open_parts(struct model *model, const struct model_opti
                          options->directory);
     if (mtp) model->scratch_tokens += options->step_rows_max * LIMIT_DRAFTS;
     struct pack_progress progress = {options->progress, options->progress_context};
-    uint32_t slices = model->shape->layers + mtp;
-    bool f32 = !model->rounds_bf16;
+    struct kv_format format =
+        kv_pages_format(model->shape, options->activations, model->shape->layers + mtp, mtp);
     const struct model_device *device = options->device ? options->device : &model_on_cpu;
     model->compute = device->compute;
     if (device->open) status = device->open(model, options, error);
     if (status == STATUS_OK) status = kernels_select(options->level, &model->kernels, error);
     model->bf16_attention = status == STATUS_OK && multiplies_bf16(model);
     if (status == STATUS_OK) status = team_open(options->threads, &model->team, error);
-    if (status == STATUS_OK)
-        status = kv_pages_open(&model->kv, f32 ? KV_ELEMENT_F32 : KV_ELEMENT_BF16,
-                               shape_kv_width(model->shape), slices, mtp, options->kv_bytes, error);
+    if (status == STATUS_OK) status = kv_pages_open(&model->kv, &format, options->kv_bytes, error);
     if (status == STATUS_OK && model->device)
         status = kv_pages_put_on(&model->kv, model->device, error);
     if (status == STATUS_OK) status = open_placement(model, options, mtp, error);
@@ -180,7 +178,7 @@ static enum status model_open_parts(struct model *model, const struct model_opti
     model->dispatch_form = model_form_of(linear_input_kind(model->activations,
                                                            model->weights.expert.matrices.gate.type,
                                                            model->shape->activation_scale_ue8m0));
-    model->combine_form = f32 ? ROW_F32 : ROW_BF16;
+    model->combine_form = model->rounds_bf16 ? ROW_BF16 : ROW_F32;
     model->dispatch_bytes =
         (uint32_t)exchange_rows_bytes(model->dispatch_form, model->shape->hidden);
     model->combine_bytes = (uint32_t)exchange_rows_bytes(model->combine_form, model->shape->hidden);

@@ -4,8 +4,8 @@
 #include "base/check.h"
 #include "base/clock.h"
 #include "compute/exchange/job.h"
+#include "compute/model/kv_pages.h"
 #include "compute/weights/checkpoint.h"
-#include "contract/kv_block.h"
 #include "host/engine/micro_batches.h"
 
 #include <stdlib.h>
@@ -47,11 +47,10 @@ static enum status solo_count_pages(const struct solo_options *options, uint32_t
         checkpoint_open(options->model.directory, CHECKPOINT_SHAPE_ONLY, &checkpoint, error);
     if (status != STATUS_OK) return status;
     const struct shape *shape = checkpoint_shape(checkpoint);
-    bool bf16 = options->model.activations == ACTIVATIONS_BF16 ||
-                options->model.activations == ACTIVATIONS_FP8;
-    uint32_t slices = shape->layers + (options->model.mtp && shape->mtp_layers);
-    size_t page_bytes =
-        kv_block_bytes(bf16 ? KV_ELEMENT_BF16 : KV_ELEMENT_F32, shape_kv_width(shape), slices);
+    uint32_t mtp = options->model.mtp && shape->mtp_layers;
+    struct kv_format format =
+        kv_pages_format(shape, options->model.activations, shape->layers + mtp, mtp);
+    size_t page_bytes = kv_format_block_bytes(&format);
     /* one token more: an MTP row stands one behind its position */
     *pages_out = (uint32_t)divide_up((size_t)options->context_max + 1, KV_BLOCK_TOKENS);
     *bytes_out = (uint64_t)page_bytes * *pages_out;

@@ -66,10 +66,7 @@ static void kv_host_cache_open_given(struct kv_host_cache *host_cache) {
 enum status kv_host_cache_open(const struct kv_store_options *options, const struct kv_pages *pages,
                                struct kv_host_cache **host_cache_out, struct error *error) {
     struct kv_store_options own = *options;
-    own.shape = (struct store_shape){.element = pages->element,
-                                     .width = pages->width,
-                                     .slice_count = pages->slice_count,
-                                     .mtp_count = pages->mtp_count};
+    own.format = pages->format;
     struct kv_host_cache *host_cache = calloc(1, sizeof *host_cache);
     if (!host_cache) return error_set(error, STATUS_NO_MEMORY, "no memory for the KV storage");
     host_cache->pages = pages;
@@ -89,7 +86,7 @@ enum status kv_host_cache_open(const struct kv_store_options *options, const str
         free(host_cache);
         return status;
     }
-    check(store_format_block_bytes(&own.shape) == pages->page_bytes);
+    check(kv_format_block_bytes(&own.format) == pages->page_bytes);
     *host_cache_out = host_cache;
     return STATUS_OK;
 }
@@ -188,7 +185,7 @@ static void loaded(void *context, struct kv_load *load) {
     struct load_end end = {.blocks = state.blocks, .host_blocks = state.host, .ns = state.ns};
     struct request_id request = loading->request;
     uint32_t rank = loading->rank;
-    give_slices(loading, state.blocks, 0, host_cache->pages->slice_count);
+    give_slices(loading, state.blocks, 0, host_cache->pages->format.slice_count);
     pthread_mutex_lock(&host_cache->lock);
     bool in_step = loading->in_step;
     if (in_step)
@@ -285,7 +282,8 @@ bool kv_host_cache_await(struct kv_host_cache *host_cache, uint32_t slot, uint32
     pthread_mutex_unlock(&host_cache->lock);
     if (found.state != SLOT_LOADING) return found.state == SLOT_OVER && found.whole;
     bool come = wait_slices(found.loading, slices, until_ns);
-    if (come && slices <= host_cache->pages->slice_count) /* beyond: the load's end has given all */
+    if (come &&
+        slices <= host_cache->pages->format.slice_count) /* beyond: the load's end has given all */
         give_slices(found.loading, found.loading->asked, slices - 1, 1);
     pthread_mutex_lock(&host_cache->lock);
     found.loading->awaited--;
@@ -368,7 +366,7 @@ static void kv_host_cache_keep(struct kv_host_cache *host_cache,
         (struct keeping){host_cache, record->rank, record->last_page, 0, record->block_count + 1};
     uint32_t ours = 1; /* it is not over before all have been given */
     for (uint32_t i = 0; i < record->block_count; i++) {
-        kv_pages_take(host_cache->pages, pages[i].index, 0, host_cache->pages->slice_count);
+        kv_pages_take(host_cache->pages, pages[i].index, 0, host_cache->pages->format.slice_count);
         struct kv_put_ask ask = {.key = keys[i + 1],
                                  .parent = keys[i],
                                  .position = record->first_block + i,

@@ -13,7 +13,7 @@
 
 struct kv_host_cache;
 
-/* The options are left as they are but for what the pages say (shape). */
+/* The options are left as they are but for the format, which is the pages'. */
 enum status kv_host_cache_open(const struct kv_store_options *options, const struct kv_pages *pages,
                                struct kv_host_cache **host_cache_out, struct error *error) MUST_USE;
 

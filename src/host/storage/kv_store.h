@@ -24,7 +24,7 @@ struct kv_load;
 
 struct kv_store_options {
     const char *directory; /* NULL: host memory alone */
-    struct store_shape shape;
+    struct kv_format format;
     uint64_t disk_bytes;        /* at most, of the whole directory: all block formats, by all
                                  * processes together */
     uint64_t host_bytes;        /* of blocks that stay in memory; 0: none do */
@@ -140,6 +140,6 @@ bool kv_store_is_writable(struct kv_store *store);
 uint32_t kv_store_load_parts(const struct kv_store *store);
 
 /* The sizes of a usual read and write. */
-void kv_store_transfers(const struct store_shape *shape, size_t *read_out, size_t *write_out);
+void kv_store_transfers(const struct kv_format *format, size_t *read_out, size_t *write_out);
 
 #endif

@@ -110,11 +110,11 @@ static const char *flaw_of_block(struct looked *looked, uint32_t segment, uint32
         format_text(text, text_bytes, "cannot be read: %s", strerror(failure));
         return text;
     }
-    enum store_flaw flaw = store_format_verify(looked->block, &files->shape, NULL);
+    enum store_flaw flaw = store_format_verify(looked->block, &files->format, NULL);
     if (flaw != STORE_SOUND) return store_format_flaw_name(flaw);
-    for (uint32_t i = 0; i < files->shape.slice_count; i++) {
+    for (uint32_t i = 0; i < files->format.slice_count; i++) {
         const char *slice = looked->block + STORE_PAGE_BYTES + i * files->slice_bytes;
-        if (store_format_slice_sound(looked->block, slice, &files->shape, i)) continue;
+        if (store_format_slice_sound(looked->block, slice, &files->format, i)) continue;
         format_text(text, text_bytes, "slice %u is damaged", i);
         return text;
     }
@@ -174,9 +174,9 @@ static enum status kv_store_check_look_at_folder(const char *directory, const ch
                                                  const struct kv_check_listener *listener,
                                                  struct kv_check *out, struct error *error) {
     struct looked looked = {.listener = listener};
-    if (!store_format_parse_folder(name, &looked.check.shape)) return STATUS_OK;
+    if (!store_format_parse_folder(name, &looked.check.format)) return STATUS_OK;
     format_text(looked.check.folder, sizeof looked.check.folder, "%s", name);
-    enum status status = kv_store_files_open(&looked.files, directory, &looked.check.shape, NULL,
+    enum status status = kv_store_files_open(&looked.files, directory, &looked.check.format, NULL,
                                              is_guarded(), error);
     if (status) return status;
     looked.check.block_bytes = looked.files.block_bytes;
@@ -239,7 +239,7 @@ enum status kv_store_check(const char *directory, bool deep,
 
 struct old { /* a segment */
     uint64_t id, bytes;
-    struct store_shape shape;
+    struct kv_format format;
     int64_t modified_ns;
 };
 
@@ -280,17 +280,17 @@ static void note_old(struct olds *olds, const struct kv_files *files,
         olds->room = room;
     }
     olds->list[olds->count++] =
-        (struct old){segment->id, segment->bytes, files->shape, segment->modified_ns};
+        (struct old){segment->id, segment->bytes, files->format, segment->modified_ns};
     olds->bytes += segment->bytes;
 }
 
 static void list_folder(void *context, const char *name) {
     struct olds *olds = context;
-    struct store_shape shape;
+    struct kv_format format;
     struct kv_files files;
-    if (!store_format_parse_folder(name, &shape)) return;
+    if (!store_format_parse_folder(name, &format)) return;
     enum status status =
-        kv_store_files_open(&files, olds->directory, &shape, NULL, is_guarded(), olds->error);
+        kv_store_files_open(&files, olds->directory, &format, NULL, is_guarded(), olds->error);
     if (status) {
         olds->status = status;
         return;
@@ -309,7 +309,7 @@ static int older(const void *a, const void *b) {
 
 static void remove_old(struct olds *olds, const struct old *old) {
     struct kv_files files;
-    if (kv_store_files_open(&files, olds->directory, &old->shape, NULL, is_guarded(), olds->error))
+    if (kv_store_files_open(&files, olds->directory, &old->format, NULL, is_guarded(), olds->error))
         return;
     kv_store_files_scan(&files, KV_SCAN_LOOK, &ignores_all);
     for (uint32_t i = 0; i < files.segment_count; i++) {

@@ -10,7 +10,7 @@
 
 struct kv_check { /* of one folder, or sums over all */
     char folder[STORE_NAME_BYTES];
-    struct store_shape shape;
+    struct kv_format format;
     size_t block_bytes;
     uint64_t segments, bytes;
     uint64_t blocks;     /* that sidecars know */

@@ -146,19 +146,19 @@ static bool kv_store_files_is_whole(const struct kv_files *files,
 }
 
 enum status kv_store_files_open(struct kv_files *files, const char *directory,
-                                const struct store_shape *shape, const struct kv_io_faults *faults,
+                                const struct kv_format *format, const struct kv_io_faults *faults,
                                 bool guarded, struct error *error) {
     char name[STORE_NAME_BYTES];
-    check(store_format_shape_valid(shape));
+    check(kv_format_is_valid(format));
     *files = (struct kv_files){
         .folder = -1,
         .guarded = guarded,
-        .shape = *shape,
-        .block_bytes = store_format_block_bytes(shape),
-        .slice_bytes = store_format_slice_bytes(shape),
+        .format = *format,
+        .block_bytes = kv_format_block_bytes(format),
+        .slice_bytes = kv_format_slice_bytes(format),
     };
     if (faults) files->faults = *faults;
-    store_format_folder(shape, name);
+    store_format_folder(format, name);
     enum status status = STATUS_OK;
     size_t path_bytes = strlen(directory) + sizeof name + 2;
     files->path = malloc(path_bytes);
@@ -266,8 +266,8 @@ static bool kv_store_files_read_header(struct kv_files *files, int file, uint64_
     struct kv_io_op op = {.file = file, .memory = files->page, .bytes = STORE_PAGE_BYTES};
     if (kv_store_io_now(&files->faults, &op)) return false;
     memcpy(header_out, files->page, sizeof *header_out);
-    return store_format_segment_valid(header_out) && header_out->id == id &&
-           memcmp(&header_out->shape, &files->shape, sizeof files->shape) == 0;
+    struct store_segment ours = store_format_segment(&files->format, id, header_out->slot_count);
+    return store_format_segment_valid(header_out) && memcmp(&ours, header_out, sizeof ours) == 0;
 }
 
 static bool open_segment(struct kv_files *files, uint64_t id) {
@@ -389,7 +389,7 @@ static bool lock_segment(const struct kv_files *files, struct kv_segment *segmen
 static bool recover_slot(struct kv_files *files, uint32_t index, uint32_t slot,
                          struct store_entry *entry_out) {
     if (kv_store_files_read(files, index, slot, 0, files->page, STORE_PAGE_BYTES)) return false;
-    if (store_format_verify(files->page, &files->shape, NULL) != STORE_SOUND) return false;
+    if (store_format_verify(files->page, &files->format, NULL) != STORE_SOUND) return false;
     const struct store_mark *mark = store_format_mark(files->page);
     *entry_out =
         store_format_entry(STORE_ENTRY_BLOCK, &mark->key, &mark->parent, slot, mark->position);
@@ -406,7 +406,7 @@ static int make_sidecar(const struct kv_files *files, const char *name) {
 static bool renew_sidecar(struct kv_files *files, struct kv_segment *segment) {
     char name[NAME_BYTES], fresh[NAME_BYTES];
     struct store_segment header =
-        store_format_segment(&files->shape, segment->id, segment->slot_count);
+        store_format_segment(&files->format, segment->id, segment->slot_count);
     kv_store_files_name_of(segment->id, ".idx", name);
     kv_store_files_name_of(segment->id, ".new", fresh);
     int file = make_sidecar(files, fresh);
@@ -576,7 +576,7 @@ static bool kv_store_files_adopt(struct kv_files *files, uint32_t *index_out) {
 /* The head of both files; an errno, or 0. The data's comes last: it is what makes a segment. */
 static int write_heads(struct kv_files *files, struct kv_segment *segment) {
     struct store_segment header =
-        store_format_segment(&files->shape, segment->id, segment->slot_count);
+        store_format_segment(&files->format, segment->id, segment->slot_count);
     memset(files->page, 0, STORE_PAGE_BYTES);
     memcpy(files->page, &header, sizeof header);
     struct kv_io_op data = {

@@ -50,7 +50,7 @@ struct kv_files {
     char *path;   /* of the folder */
     int folder;   /* -1: the path leads to none */
     bool guarded; /* it and the directory have to be ours or root's */
-    struct store_shape shape;
+    struct kv_format format;
     size_t block_bytes, slice_bytes;
     struct kv_io_faults faults;
     struct kv_segment *segments[KV_SEGMENTS_MAX]; /* NULL: free */
@@ -71,7 +71,7 @@ struct kv_files_listener {
  * write to either (host/process/own_file), now or after they were replaced; `guarded`: or where that
  * owner is another user. Only root's look at another user's storage is not guarded. */
 enum status kv_store_files_open(struct kv_files *files, const char *directory,
-                                const struct store_shape *shape, const struct kv_io_faults *faults,
+                                const struct kv_format *format, const struct kv_io_faults *faults,
                                 bool guarded, struct error *error) MUST_USE;
 void kv_store_files_close(struct kv_files *files);
 

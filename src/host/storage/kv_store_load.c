@@ -92,7 +92,7 @@ static void report_progress(struct kv_load *load) {
     while (group < store->group_count && load->group_counts[group] == usable)
         group++;
     uint32_t slices = group * store->group_slices;
-    if (slices > store->options.shape.slice_count) slices = store->options.shape.slice_count;
+    if (slices > store->options.format.slice_count) slices = store->options.format.slice_count;
     if (slices == load->state.slices) return;
     pthread_mutex_lock(&store->lock);
     load->state.slices = slices;
@@ -127,11 +127,11 @@ static bool group_sound(const struct kv_load *load, uint32_t block, uint32_t gro
     const struct kv_store *store = load->store;
     const char *memory = load->blocks[block].memory;
     uint32_t slice = group * store->group_slices, end = slice + store->group_slices;
-    if (end > store->options.shape.slice_count) end = store->options.shape.slice_count;
+    if (end > store->options.format.slice_count) end = store->options.format.slice_count;
     for (; slice < end; slice++)
         if (!store_format_slice_sound(memory,
                                       memory + STORE_PAGE_BYTES + slice * store->slice_bytes,
-                                      &store->options.shape, slice))
+                                      &store->options.format, slice))
             return false;
     return true;
 }
@@ -161,7 +161,7 @@ static bool prove(struct kv_load *load, uint32_t block, uint32_t group) {
 static void prove_block(struct kv_load *load, uint32_t block) {
     const struct kv_store *store = load->store;
     struct kv_load_block *entry = &load->blocks[block];
-    if (store_format_verify(entry->memory, &store->options.shape, &entry->key) != STORE_SOUND) {
+    if (store_format_verify(entry->memory, &store->options.format, &entry->key) != STORE_SOUND) {
         kv_store_load_lose(load, block, true);
         return;
     }

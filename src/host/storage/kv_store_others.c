@@ -79,11 +79,11 @@ static void kv_store_others_look_at_folder(struct others *others, int parent, co
 /* The directory, open; NULL: it cannot be read. */
 static DIR *look_around(const struct kv_files *files, struct others *others) {
     char own[STORE_NAME_BYTES];
-    store_format_folder(&files->shape, own);
+    store_format_folder(&files->format, own);
     DIR *directory = kv_store_others_open_folder(files->folder, "..");
     for (struct dirent *entry; directory && (entry = readdir(directory));) {
-        struct store_shape shape;
-        if (strcmp(entry->d_name, own) != 0 && store_format_parse_folder(entry->d_name, &shape))
+        struct kv_format format;
+        if (strcmp(entry->d_name, own) != 0 && store_format_parse_folder(entry->d_name, &format))
             kv_store_others_look_at_folder(others, dirfd(directory), entry->d_name);
     }
     return directory;

@@ -173,15 +173,15 @@ static void *run(void *context) {
     }
 }
 
-static uint32_t slices_of_read(const struct store_shape *shape) {
-    size_t slices = KV_PIECE_BYTES / store_format_slice_bytes(shape);
-    if (slices > shape->slice_count) slices = shape->slice_count;
+static uint32_t slices_of_read(const struct kv_format *format) {
+    size_t slices = KV_PIECE_BYTES / kv_format_slice_bytes(format);
+    if (slices > format->slice_count) slices = format->slice_count;
     return slices ? (uint32_t)slices : 1;
 }
 
-void kv_store_transfers(const struct store_shape *shape, size_t *read_out, size_t *write_out) {
-    size_t block = store_format_block_bytes(shape);
-    *read_out = slices_of_read(shape) * store_format_slice_bytes(shape);
+void kv_store_transfers(const struct kv_format *format, size_t *read_out, size_t *write_out) {
+    size_t block = kv_format_block_bytes(format);
+    *read_out = slices_of_read(format) * kv_format_slice_bytes(format);
     *write_out = block < KV_WRITE_BYTES ? block : KV_WRITE_BYTES;
 }
 
@@ -267,7 +267,7 @@ static enum status open_disk(struct kv_store *store, struct error *error) {
     if (!store->disk) return STATUS_OK;
     allow_files();
     enum status status =
-        kv_store_files_open(&store->files, o->directory, &o->shape, o->faults, true, error);
+        kv_store_files_open(&store->files, o->directory, &o->format, o->faults, true, error);
     if (status == STATUS_INVALID) { /* another user's folder costs hits and nothing else */
         kv_store_say(store, LOG_WARNING, "is not used, nothing is kept on disk why=%s",
                      error->text);
@@ -302,10 +302,10 @@ enum status kv_store_open(const struct kv_store_options *options, struct kv_stor
     if (!store) return error_set(error, STATUS_NO_MEMORY, "no memory for the KV storage");
     store->options = *options;
     store->disk = options->directory && options->directory[0];
-    store->block_bytes = store_format_block_bytes(&options->shape);
-    store->slice_bytes = store_format_slice_bytes(&options->shape);
-    store->group_slices = slices_of_read(&options->shape);
-    store->group_count = (uint32_t)divide_up(options->shape.slice_count, store->group_slices);
+    store->block_bytes = kv_format_block_bytes(&options->format);
+    store->slice_bytes = kv_format_slice_bytes(&options->format);
+    store->group_slices = slices_of_read(&options->format);
+    store->group_count = (uint32_t)divide_up(options->format.slice_count, store->group_slices);
     store->asked_end = &store->asked;
     store->active = store->dirty_first = store->dirty_last = STORE_NONE;
     store->moving.segment = STORE_NONE;

@@ -71,7 +71,7 @@ static void kv_store_write_take_in(struct kv_store *store, const struct kv_put_a
         return;
     }
     char *memory = kv_frame_memory(store, index);
-    store_format_seal(memory, keep->block, &store->options.shape, &keep->key, &keep->parent,
+    store_format_seal(memory, keep->block, &store->options.format, &keep->key, &keep->parent,
                       keep->position);
     struct kv_frame *frame = &store->frames[index];
     frame->key = keep->key;
@@ -286,11 +286,11 @@ void kv_store_write_feed_moves(struct kv_store *store) {
 
 /* True if header and all slices have the checksums that they were written with. */
 static bool block_sound(const struct kv_store *store, const char *memory) {
-    const struct store_shape *shape = &store->options.shape;
-    if (store_format_verify(memory, shape, NULL) != STORE_SOUND) return false;
-    for (uint32_t i = 0; i < shape->slice_count; i++)
+    const struct kv_format *format = &store->options.format;
+    if (store_format_verify(memory, format, NULL) != STORE_SOUND) return false;
+    for (uint32_t i = 0; i < format->slice_count; i++)
         if (!store_format_slice_sound(memory, memory + STORE_PAGE_BYTES + i * store->slice_bytes,
-                                      shape, i))
+                                      format, i))
             return false;
     return true;
 }

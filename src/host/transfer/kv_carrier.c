@@ -194,7 +194,7 @@ enum status kv_carrier_open(const struct kv_carrier_options *options, struct eve
     if (carrier) {
         struct step_progress *progress = options->progress;
         carrier->options = *options;
-        carrier->orders.slice_count = options->pages->slice_count;
+        carrier->orders.slice_count = options->pages->format.slice_count;
         carrier->readable = kv_carrier_listen_to(
             carrier, base, kv_transport_file(options->transport), kv_carrier_on_readable);
         if (progress)

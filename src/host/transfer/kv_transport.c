@@ -261,7 +261,7 @@ static enum status open_listener(struct kv_transport *transport, struct error *e
 
 static enum status kv_transport_open_ledger(struct kv_transport *transport, struct error *error) {
     struct transfer_limits limits = {transport->options.grant_count, transport->pages.page_count,
-                                     transport->pages.slice_count};
+                                     transport->pages.format.slice_count};
     size_t bytes = transfer_ledger_bytes(&limits);
     struct arena arena;
     transport->ledger_memory = malloc(bytes);
@@ -279,8 +279,8 @@ static void write_hello(struct kv_transport *transport) {
         .block_version = KV_BLOCK_VERSION,
         .element = pages->element,
         .width = pages->width,
-        .slice_count = pages->slice_count,
-        .mtp_count = pages->mtp_count,
+        .slice_count = pages->format.slice_count,
+        .mtp_count = pages->format.mtp_count,
     };
     memcpy(hello->magic, KV_WIRE_MAGIC, sizeof hello->magic);
     memcpy(hello->model_id, transport->options.model_id, sizeof hello->model_id);
@@ -417,7 +417,7 @@ enum status kv_transport_push(struct kv_transport *transport, struct transfer_gr
     struct outgoing message = {
         .kind = KV_WIRE_SLICE,
         .rows = rows,
-        .bytes = row_count * transport->pages.row_bytes,
+        .bytes = kv_format_filled_bytes(&transport->pages.format, row_count),
     };
     enum status status = STATUS_OK;
     check(row_count > 0 && row_count <= KV_BLOCK_TOKENS);

@@ -215,7 +215,7 @@ static bool tend_early(struct kv_transport *transport, int64_t now_ns, int64_t *
 static ucs_status_t take_slice(struct link *link, const struct kv_wire_message *message, void *data,
                                const ucp_am_recv_param_t *param) {
     const struct kv_wire_slice *slice = &message->slice;
-    if (slice->bytes != slice->rows * link->transport->pages.row_bytes) {
+    if (slice->bytes != kv_format_filled_bytes(&link->transport->pages.format, slice->rows)) {
         kv_transport_link_break(link, "a KV peer sent rows of another width than it had agreed to");
         return UCS_OK;
     }

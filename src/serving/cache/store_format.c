@@ -6,7 +6,6 @@
 #include "base/format.h"
 
 #define MARK_AT (STORE_PAGE_BYTES - sizeof(struct store_mark))
-#define WIDTH_MAX (1u << 16)
 #define SLOTS_MAX (1u << 24)
 
 _Static_assert(sizeof(struct kv_block_header) <= MARK_AT, "header and mark share a page");
@@ -17,23 +16,21 @@ _Static_assert(sizeof(struct store_segment) == 48, "no padding that a checksum w
 static const char *const element_names[KV_ELEMENT_COUNT] = {
     [KV_ELEMENT_BF16] = "bf16", [KV_ELEMENT_F32] = "f32"};
 
-size_t store_format_block_bytes(const struct store_shape *shape) {
-    return kv_block_bytes(shape->element, shape->width, shape->slice_count);
+static struct store_shape shape_of(const struct kv_format *format) {
+    return (struct store_shape){format->groups[0].element, format->groups[0].width,
+                                format->slice_count, format->mtp_count};
 }
 
-size_t store_format_slice_bytes(const struct store_shape *shape) {
-    return kv_block_slice_bytes(shape->element, shape->width);
+static struct kv_format format_of(const struct store_shape *shape) {
+    return (struct kv_format)KV_FORMAT_MLA(shape->element, shape->width, shape->slice_count,
+                                           shape->mtp_count);
 }
 
-bool store_format_shape_valid(const struct store_shape *shape) {
-    return shape->element < KV_ELEMENT_COUNT && shape->width > 0 && shape->width <= WIDTH_MAX &&
-           shape->slice_count > 0 && shape->slice_count <= LIMIT_LAYERS &&
-           shape->mtp_count <= shape->slice_count;
-}
-
-void store_format_folder(const struct store_shape *shape, char name_out[STORE_NAME_BYTES]) {
+void store_format_folder(const struct kv_format *format, char name_out[STORE_NAME_BYTES]) {
+    struct store_shape shape = shape_of(format);
+    check(kv_format_is_valid(format));
     format_text(name_out, STORE_NAME_BYTES, "v%d-%s-%u-%u-%u", STORE_VERSION,
-                element_names[shape->element], shape->width, shape->slice_count, shape->mtp_count);
+                element_names[shape.element], shape.width, shape.slice_count, shape.mtp_count);
 }
 
 /* Parses a number without leading zeros and the character after it; false if there is none. */
@@ -46,7 +43,7 @@ static bool parse_number(const char **at, uint32_t *out) {
     return *at > start && value <= UINT32_MAX && !(*start == '0' && *at > start + 1);
 }
 
-bool store_format_parse_folder(const char *name, struct store_shape *shape_out) {
+bool store_format_parse_folder(const char *name, struct kv_format *format_out) {
     char again[STORE_NAME_BYTES];
     struct store_shape shape = {.element = KV_ELEMENT_COUNT};
     for (uint32_t i = 0; i < KV_ELEMENT_COUNT; i++) {
@@ -58,45 +55,43 @@ bool store_format_parse_folder(const char *name, struct store_shape *shape_out) 
     if (!parse_number(&at, &shape.width) || *at++ != '-') return false;
     if (!parse_number(&at, &shape.slice_count) || *at++ != '-') return false;
     if (!parse_number(&at, &shape.mtp_count) || *at) return false;
-    if (!store_format_shape_valid(&shape)) return false;
-    *shape_out = shape;
+    struct kv_format format = format_of(&shape);
+    if (!kv_format_is_valid(&format)) return false;
+    *format_out = format;
     return true;
 }
 
-struct store_segment store_format_segment(const struct store_shape *shape, uint64_t id,
+struct store_segment store_format_segment(const struct kv_format *format, uint64_t id,
                                           uint32_t slot_count) {
     struct store_segment segment = {
-        .version = STORE_VERSION, .slot_count = slot_count, .shape = *shape, .id = id};
+        .version = STORE_VERSION, .slot_count = slot_count, .shape = shape_of(format), .id = id};
     memcpy(segment.magic, STORE_SEGMENT_MAGIC, sizeof segment.magic);
     segment.checksum = checksum_of(&segment, offsetof(struct store_segment, checksum));
     return segment;
 }
 
 bool store_format_segment_valid(const struct store_segment *segment) {
+    struct kv_format format = format_of(&segment->shape);
     return memcmp(segment->magic, STORE_SEGMENT_MAGIC, sizeof segment->magic) == 0 &&
            segment->checksum == checksum_of(segment, offsetof(struct store_segment, checksum)) &&
-           segment->version == STORE_VERSION && store_format_shape_valid(&segment->shape) &&
+           segment->version == STORE_VERSION && kv_format_is_valid(&format) &&
            segment->slot_count > 0 && segment->slot_count <= SLOTS_MAX;
 }
 
-static size_t rows_bytes(const struct store_shape *shape) {
-    return (size_t)KV_BLOCK_TOKENS * shape->width * kv_element_bytes(shape->element);
-}
-
-void store_format_seal(void *to, const void *block, const struct store_shape *shape,
+void store_format_seal(void *to, const void *block, const struct kv_format *format,
                        const struct block_key *key, const struct block_key *parent,
                        uint32_t position) {
     struct kv_block_header *header = to;
     struct store_mark *mark = (struct store_mark *)(void *)((char *)to + MARK_AT);
-    size_t slice_bytes = store_format_slice_bytes(shape);
+    size_t slice_bytes = kv_format_slice_bytes(format);
     memset(to, 0, STORE_PAGE_BYTES);
-    kv_block_describe(header, (enum kv_element)shape->element, shape->width, shape->slice_count,
-                      shape->mtp_count, KV_BLOCK_TOKENS);
+    kv_block_describe(header, format, KV_BLOCK_TOKENS);
     header->checksum_valid = 1;
-    for (uint32_t i = 0; i < shape->slice_count; i++) {
-        size_t at = KV_BLOCK_HEADER_BYTES + i * slice_bytes;
+    for (uint32_t i = 0; i < format->slice_count; i++) {
+        size_t at = kv_format_slice_offset(format, i);
         if (to != block) memcpy((char *)to + at, (const char *)block + at, slice_bytes);
-        header->checksum[i] = checksum_of((const char *)to + at, rows_bytes(shape));
+        header->checksum[i] =
+            checksum_of((const char *)to + at, kv_format_filled_bytes(format, KV_BLOCK_TOKENS));
     }
     memcpy(mark->magic, STORE_MARK_MAGIC, sizeof mark->magic);
     mark->version = STORE_VERSION;
@@ -110,10 +105,11 @@ const struct store_mark *store_format_mark(const void *page) {
     return (const struct store_mark *)(const void *)((const char *)page + MARK_AT);
 }
 
-enum store_flaw store_format_verify(const void *page, const struct store_shape *shape,
+enum store_flaw store_format_verify(const void *page, const struct kv_format *format,
                                     const struct block_key *key) {
     const struct kv_block_header *header = page;
     const struct store_mark *mark = store_format_mark(page);
+    struct store_shape shape = shape_of(format);
     static const char zeros[8];
     if (memcmp(mark->magic, zeros, 8) == 0 && memcmp(header->magic, zeros, 8) == 0)
         return STORE_EMPTY;
@@ -122,19 +118,20 @@ enum store_flaw store_format_verify(const void *page, const struct store_shape *
         memcmp(header->magic, KV_BLOCK_MAGIC, sizeof header->magic) != 0)
         return STORE_TORN;
     if (mark->version != STORE_VERSION || header->version != KV_BLOCK_VERSION ||
-        header->element != shape->element || header->width != shape->width ||
-        header->slice_count != shape->slice_count || header->mtp_count != shape->mtp_count ||
-        header->slice_bytes != store_format_slice_bytes(shape) ||
+        header->element != shape.element || header->width != shape.width ||
+        header->slice_count != shape.slice_count || header->mtp_count != shape.mtp_count ||
+        header->slice_bytes != kv_format_slice_bytes(format) ||
         header->token_count != KV_BLOCK_TOKENS || !header->checksum_valid)
         return STORE_OTHER_KIND;
     return key && !block_key_equal(key, &mark->key) ? STORE_OTHER_KEY : STORE_SOUND;
 }
 
-bool store_format_slice_sound(const void *page, const void *slice, const struct store_shape *shape,
+bool store_format_slice_sound(const void *page, const void *slice, const struct kv_format *format,
                               uint32_t index) {
     const struct kv_block_header *header = page;
-    return index < shape->slice_count &&
-           header->checksum[index] == checksum_of(slice, rows_bytes(shape));
+    return index < format->slice_count &&
+           header->checksum[index] ==
+               checksum_of(slice, kv_format_filled_bytes(format, KV_BLOCK_TOKENS));
 }
 
 struct store_entry store_format_entry(enum store_entry_kind kind, const struct block_key *key,

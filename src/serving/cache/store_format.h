@@ -26,7 +26,7 @@
 #define STORE_MARK_MAGIC "FATHOMSB"
 #define STORE_NAME_BYTES 64
 
-struct store_shape {  /* of all blocks of a folder */
+struct store_shape {  /* version 1 names the only group of a format with a row for each token */
     uint32_t element; /* enum kv_element */
     uint32_t width, slice_count, mtp_count;
 };
@@ -67,17 +67,13 @@ enum store_flaw {
     STORE_OTHER_KEY,  /* intact, but another block */
 };
 
-size_t store_format_block_bytes(const struct store_shape *shape);
-size_t store_format_slice_bytes(const struct store_shape *shape);
-bool store_format_shape_valid(const struct store_shape *shape);
-
-/* "v1-bf16-576-62-1": the folder's name. */
-void store_format_folder(const struct store_shape *shape, char name_out[STORE_NAME_BYTES]);
+/* "v1-bf16-576-62-1": the name of the folder for blocks of a valid format. */
+void store_format_folder(const struct kv_format *format, char name_out[STORE_NAME_BYTES]);
 
 /* False if it is not a folder of a store with a supported format. */
-bool store_format_parse_folder(const char *name, struct store_shape *shape_out);
+bool store_format_parse_folder(const char *name, struct kv_format *format_out);
 
-struct store_segment store_format_segment(const struct store_shape *shape, uint64_t id,
+struct store_segment store_format_segment(const struct kv_format *format, uint64_t id,
                                           uint32_t slot_count);
 
 /* True if it is intact, of this version and with plausible numbers. */
@@ -89,19 +85,19 @@ static inline uint64_t store_format_slot_offset(uint64_t block_bytes, uint32_t s
 
 /* Copies a whole block, checksumming each slice while it is in the CPU caches, and fills in its
  * header page: checksums and mark. `to` may be `block`. */
-void store_format_seal(void *to, const void *block, const struct store_shape *shape,
+void store_format_seal(void *to, const void *block, const struct kv_format *format,
                        const struct block_key *key, const struct block_key *parent,
                        uint32_t position);
 
 /* Verifies a header page; `key` may be NULL: any. */
-enum store_flaw store_format_verify(const void *page, const struct store_shape *shape,
+enum store_flaw store_format_verify(const void *page, const struct kv_format *format,
                                     const struct block_key *key);
 
 /* The mark of an intact page. */
 const struct store_mark *store_format_mark(const void *page);
 
 /* True if a slice matches its checksum in the intact header page. */
-bool store_format_slice_sound(const void *page, const void *slice, const struct store_shape *shape,
+bool store_format_slice_sound(const void *page, const void *slice, const struct kv_format *format,
                               uint32_t index);
 
 struct store_entry store_format_entry(enum store_entry_kind kind, const struct block_key *key,

@@ -56,8 +56,8 @@ static void a_span_is_what_a_run_may_see_of_a_block(void **state) {
     const struct page_id pages[] = {{3}, {1}};
     struct error error;
     enum { WIDTH = 8 };
-    assert_int_equal(kv_pages_open(&model.kv, KV_ELEMENT_BF16, WIDTH, 2, 0, 1 << 20, &error),
-                     STATUS_OK);
+    const struct kv_format format = KV_FORMAT_MLA(KV_ELEMENT_BF16, WIDTH, 2, 0);
+    assert_int_equal(kv_pages_open(&model.kv, &format, 1 << 20, &error), STATUS_OK);
     const struct pass pass = {.model = &model, .layer = 1};
     struct run run = {.pages = pages, .kv_shift = 1};
     struct kv_span first = attention_core_span(&pass, &run, 0, 100);

@@ -225,7 +225,7 @@ static void keep_rows(struct answer *answers) {
     for (uint32_t i = 0; i < SEQUENCES; i++) {
         memcpy(answers[i].tokens, sequences[i].tokens, sizeof answers[i].tokens);
         char *to = answers[i].rows;
-        for (uint32_t slice = 0; slice < kv->slice_count; slice++)
+        for (uint32_t slice = 0; slice < kv->format.slice_count; slice++)
             for (uint32_t p = 0; p < TOKENS_MAX; p++, to += kv->row_bytes)
                 memcpy(to,
                        (char *)kv_pages_slice(kv, page_of(i, p / 64).index, slice) +
@@ -238,7 +238,8 @@ static struct answer *new_answers(void) {
     struct answer *answers = calloc(SEQUENCES, sizeof *answers);
     for (uint32_t i = 0; i < SEQUENCES; i++) {
         answers[i].logits = calloc((size_t)TOKENS_MAX * model_shape(model)->vocab, sizeof(float));
-        answers[i].rows = calloc(model->kv.slice_count * (size_t)TOKENS_MAX, model->kv.row_bytes);
+        answers[i].rows =
+            calloc(model->kv.format.slice_count * (size_t)TOKENS_MAX, model->kv.row_bytes);
     }
     return answers;
 }
@@ -254,7 +255,7 @@ static void free_answers(struct answer *answers) {
 /* All tokens' and logits' bits; the KV rows of what both have computed: all but the last token, and
  * in the MTP layer all but the first row, which does not exist. */
 static void expect_same(const struct answer *a, const struct answer *b) {
-    uint32_t slices = model->kv.slice_count;
+    uint32_t slices = model->kv.format.slice_count;
     size_t row_bytes = model->kv.row_bytes;
     for (uint32_t i = 0; i < SEQUENCES; i++) {
         assert_memory_equal(a[i].tokens, b[i].tokens, sizeof a[i].tokens);
@@ -345,7 +346,8 @@ static void a_probe_writes_the_same_rows(void **state) {
     struct model_probe probe = {.mtp_argmax = argmax, .mtp_next_token = 3};
     run_plan(&probe);
     keep_rows(probed);
-    size_t first = ((size_t)(model->kv.slice_count - 1) * TOKENS_MAX + 1) * model->kv.row_bytes;
+    size_t first =
+        ((size_t)(model->kv.format.slice_count - 1) * TOKENS_MAX + 1) * model->kv.row_bytes;
     assert_memory_equal(plain[2].rows + first, probed[2].rows + first,
                         (count - 1) * model->kv.row_bytes);
     free_answers(plain);

@@ -22,8 +22,9 @@ static const struct kernels *plain(void) {
 static struct kv_pages open_pages(enum kv_element element) {
     struct kv_pages pages;
     struct error error;
-    uint64_t bytes = PAGES * kv_block_bytes(element, WIDTH, SLICES) + 4096; /* and no whole page */
-    if (kv_pages_open(&pages, element, WIDTH, SLICES, 1, bytes, &error)) fail_msg("%s", error.text);
+    const struct kv_format format = KV_FORMAT_MLA(element, WIDTH, SLICES, 1);
+    uint64_t bytes = PAGES * kv_format_block_bytes(&format) + 4096; /* and no whole page */
+    if (kv_pages_open(&pages, &format, bytes, &error)) fail_msg("%s", error.text);
     assert_int_equal(pages.page_count, PAGES);
     return pages;
 }
@@ -80,9 +81,9 @@ static void a_header_says_how_many_rows_are_valid(void **state) {
 static void memory_for_no_page_is_refused(void **state) {
     struct kv_pages pages;
     struct error error;
-    uint64_t bytes = kv_block_bytes(KV_ELEMENT_F32, WIDTH, SLICES) - 1;
-    assert_int_equal(kv_pages_open(&pages, KV_ELEMENT_F32, WIDTH, SLICES, 0, bytes, &error),
-                     STATUS_TOO_LARGE);
+    const struct kv_format format = KV_FORMAT_MLA(KV_ELEMENT_F32, WIDTH, SLICES, 0);
+    uint64_t bytes = kv_format_block_bytes(&format) - 1;
+    assert_int_equal(kv_pages_open(&pages, &format, bytes, &error), STATUS_TOO_LARGE);
     assert_non_null(strstr(error.text, "raise --kv-memory"));
 }
 

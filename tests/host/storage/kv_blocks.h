@@ -24,10 +24,10 @@
 #define BLOCKS 64 /* in a test's sequence */
 
 /* Three layers and an MTP layer; a slice's rows do not fill its pages. */
-static const struct store_shape shape = {KV_ELEMENT_BF16, 36, 4, 1};
+static const struct kv_format format = KV_FORMAT_MLA(KV_ELEMENT_BF16, 36, 4, 1);
 
 static char directory[64];
-static const struct store_shape *other; /* than `shape`, of the folder in use; NULL: it is that */
+static const struct kv_format *other; /* than `format`, of the folder in use; NULL: it is that */
 
 static inline int set_up(void **state) {
     (void)state;
@@ -38,7 +38,7 @@ static inline int set_up(void **state) {
 
 static inline void folder_of(char out[160]) {
     char name[STORE_NAME_BYTES];
-    store_format_folder(other ? other : &shape, name);
+    store_format_folder(other ? other : &format, name);
     snprintf(out, 160, "%s/%s", directory, name);
 }
 
@@ -87,7 +87,7 @@ static inline void add_bytes(const char *path) {
 /* ---- blocks ---- */
 
 static inline size_t block_bytes(void) {
-    return store_format_block_bytes(&shape);
+    return kv_format_block_bytes(&format);
 }
 
 static inline struct block_key key_of(uint32_t sequence, uint32_t position) {
@@ -116,10 +116,11 @@ static inline bool same_rows(const char *block, uint32_t sequence, uint32_t posi
     static char *expected;
     if (!expected) expected = take_blocks(1);
     fill(expected, sequence, position);
-    size_t slice = store_format_slice_bytes(&shape);
-    for (uint32_t i = 0; i < shape.slice_count; i++) {
+    size_t slice = kv_format_slice_bytes(&format);
+    for (uint32_t i = 0; i < format.slice_count; i++) {
         size_t at = STORE_PAGE_BYTES + i * slice;
-        if (memcmp(block + at, expected + at, (size_t)KV_BLOCK_TOKENS * shape.width * 2) != 0)
+        if (memcmp(block + at, expected + at, kv_format_filled_bytes(&format, KV_BLOCK_TOKENS)) !=
+            0)
             return false;
     }
     return true;
@@ -130,7 +131,7 @@ static inline bool same_rows(const char *block, uint32_t sequence, uint32_t posi
 static inline struct kv_store_options options_of(enum kv_io_kind io, uint64_t blocks) {
     return (struct kv_store_options){
         .directory = directory,
-        .shape = shape,
+        .format = format,
         .disk_bytes = blocks * block_bytes(),
         .write_queue_bytes = 512 * block_bytes(),
         .io = io,

@@ -39,8 +39,9 @@ static int set_up(void **state) {
     (void)state;
     const char *base = getenv("TMPDIR");
     snprintf(directory, sizeof directory, "%.40s/kv_tier_XXXXXX", base ? base : "/tmp");
-    check(kv_pages_open(&pages, KV_ELEMENT_BF16, WIDTH, SLICES, 1,
-                        PAGES * kv_block_bytes(KV_ELEMENT_BF16, WIDTH, SLICES), NULL) == STATUS_OK);
+    const struct kv_format format = KV_FORMAT_MLA(KV_ELEMENT_BF16, WIDTH, SLICES, 1);
+    check(kv_pages_open(&pages, &format, PAGES * kv_format_block_bytes(&format), NULL) ==
+          STATUS_OK);
     return mkdtemp(directory) ? 0 : -1;
 }
 

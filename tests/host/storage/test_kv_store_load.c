@@ -12,11 +12,11 @@
 /* Layer after layer: when a slice is said to be there, it is, in all blocks. */
 static void layers_arrive_in_order(void **state) {
     (void)state;
-    static const struct store_shape wide = {KV_ELEMENT_BF16, 576, 12,
-                                            0}; /* 72 KiB a slice: 4 groups of 3 */
+    static const struct kv_format wide =
+        KV_FORMAT_MLA(KV_ELEMENT_BF16, 576, 12, 0); /* 72 KiB a slice: 4 groups of 3 */
     struct kv_store_options options = options_of(KV_IO_AUTO, 0);
-    options.shape = wide;
-    size_t bytes = store_format_block_bytes(&wide), slice = store_format_slice_bytes(&wide);
+    options.format = wide;
+    size_t bytes = kv_format_block_bytes(&wide), slice = kv_format_slice_bytes(&wide);
     options.disk_bytes = 64 * bytes;
     struct kv_store *store = open_with(&options);
     enum { COUNT = 6 };
@@ -138,11 +138,11 @@ static uint8_t damaged_slots[MANY];
 
 /* A thousand bits of a data file; notes which blocks that damages. */
 static void flip_data(const char *path) {
-    size_t rows = (size_t)KV_BLOCK_TOKENS * shape.width * 2;
+    size_t rows = kv_format_filled_bytes(&format, KV_BLOCK_TOKENS);
     for (int i = 0; i < 1000; i++) {
         uint64_t at = roll(MANY * block_bytes()), within = at % block_bytes();
         bool padding = within >= STORE_PAGE_BYTES &&
-                       (within - STORE_PAGE_BYTES) % store_format_slice_bytes(&shape) >= rows;
+                       (within - STORE_PAGE_BYTES) % kv_format_slice_bytes(&format) >= rows;
         flip_at(path, STORE_PAGE_BYTES + at, (int)roll(8));
         if (!padding) damaged_slots[at / block_bytes()] = 1;
     }

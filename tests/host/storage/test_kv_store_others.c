@@ -7,8 +7,8 @@
 static void ignore_file(const char *path) {
 }
 
-static int count_segments(const struct store_shape *format) {
-    other = format;
+static int count_segments(const struct kv_format *of) {
+    other = of;
     int count = for_files(".kv", ignore_file);
     other = NULL;
     return count;
@@ -24,7 +24,7 @@ static void name_twice(const char *path) {
 }
 
 /* Of both formats' folders. */
-static uint64_t bytes_of_both(const struct store_shape *second) {
+static uint64_t bytes_of_both(const struct kv_format *second) {
     bytes_seen = 0;
     for_files("", add_bytes);
     other = second;
@@ -37,22 +37,23 @@ static uint64_t bytes_of_both(const struct store_shape *second) {
  * it writes to now stays. */
 static void all_formats_share_the_bound(void **state) {
     (void)state;
-    static const struct store_shape kin = {KV_ELEMENT_BF16, 36, 4, 0}; /* as large a block */
+    static const struct kv_format kin =
+        KV_FORMAT_MLA(KV_ELEMENT_BF16, 36, 4, 0); /* as large a block */
     struct kv_store_options options = options_of(KV_IO_AUTO, 128), kins = options;
     struct kv_store *store = open_with(&options);
     for (uint32_t i = 0; i < 8; i++)
         keep(store, i, 0, 12);
     close_store(store);
-    int left = count_segments(&shape);
+    int left = count_segments(&format);
     assert_true(left > 4);
     for_files(".kv", name_twice);
-    kins.shape = kin;
+    kins.format = kin;
     struct kv_store *second = open_with(&kins);
     for (uint32_t i = 0; i < 30; i++) {
         keep(second, 100 + i, 0, 12);
         assert_true(bytes_of_both(&kin) <= options.disk_bytes);
-        assert_true(count_segments(&shape) <= left);
-        left = count_segments(&shape);
+        assert_true(count_segments(&format) <= left);
+        left = count_segments(&format);
         if (left > 0) assert_int_equal(kv_store_look(second).removed_segments, 0);
     }
     assert_int_equal(left, 0);
@@ -62,7 +63,7 @@ static void all_formats_share_the_bound(void **state) {
     for (uint32_t i = 0; i < 30; i++)
         keep(second, 200 + i, 0, 12);
     assert_loads(store, 50, 3, 3);
-    assert_int_equal(count_segments(&shape), 1);
+    assert_int_equal(count_segments(&format), 1);
     assert_int_equal(kv_store_look(store).dropped + kv_store_look(second).dropped, 0);
     close_store(store);
     close_store(second);

@@ -109,9 +109,9 @@ static void open_unit(struct unit *unit, uint32_t ranks, bool disk, uint64_t hos
     snprintf(unit->control, sizeof unit->control, "ipc://%s/ranks", unit->folder);
     const char *directory = disk ? unit->folder : NULL;
     for (uint32_t i = 0; i < ranks; i++) {
-        size_t bytes = PAGES * kv_block_bytes(KV_ELEMENT_BF16, WIDTH, SLICES);
-        enum status status =
-            kv_pages_open(&unit->ranks[i].pages, KV_ELEMENT_BF16, WIDTH, SLICES, 0, bytes, &error);
+        const struct kv_format format = KV_FORMAT_MLA(KV_ELEMENT_BF16, WIDTH, SLICES, 0);
+        size_t bytes = PAGES * kv_format_block_bytes(&format);
+        enum status status = kv_pages_open(&unit->ranks[i].pages, &format, bytes, &error);
         assert_int_equal(status, STATUS_OK);
     }
     for (uint32_t i = 1; i < ranks; i++) {

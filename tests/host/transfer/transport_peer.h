@@ -134,8 +134,8 @@ static inline struct kv_wire_hello greeting(const struct rank *rank) {
         .block_version = KV_BLOCK_VERSION,
         .element = rank->pages.element,
         .width = rank->pages.width,
-        .slice_count = rank->pages.slice_count,
-        .mtp_count = rank->pages.mtp_count,
+        .slice_count = rank->pages.format.slice_count,
+        .mtp_count = rank->pages.format.mtp_count,
         .numerics_id = "test-f32",
     };
     memcpy(hello.magic, KV_WIRE_MAGIC, sizeof hello.magic);

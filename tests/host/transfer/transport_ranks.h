@@ -35,8 +35,9 @@ static const uint8_t test_model[32] = "the model of these tests";
 static inline void rank_prepare(struct rank *rank, enum kv_element element, uint32_t width,
                                 uint32_t slices, uint32_t page_count) {
     *rank = (struct rank){0};
-    check(kv_pages_open(&rank->pages, element, width, slices, 1,
-                        page_count * kv_block_bytes(element, width, slices), NULL) == STATUS_OK);
+    const struct kv_format format = KV_FORMAT_MLA(element, width, slices, 1);
+    check(kv_pages_open(&rank->pages, &format, page_count * kv_format_block_bytes(&format), NULL) ==
+          STATUS_OK);
     rank->options = kv_transport_defaults();
     rank->options.pages = &rank->pages;
     rank->options.model_id = test_model;
@@ -106,7 +107,7 @@ static inline enum status prompt_expect(struct rank *rank, const struct prompt *
     check(prompt->block_count <= ARRAY_COUNT(blocks));
     for (uint32_t i = 0; i < prompt->block_count; i++)
         blocks[i] = (struct transfer_block){
-            {prompt->first_page + i}, rows_of(prompt, i), 0, rank->pages.slice_count};
+            {prompt->first_page + i}, rows_of(prompt, i), 0, rank->pages.format.slice_count};
     return kv_transport_expect(rank->transport, grant_of(prompt->number), blocks,
                                prompt->block_count, clock_now_ns() + wait_ns, NULL);
 }
@@ -139,7 +140,7 @@ static inline enum status prompt_finish(struct rank *rank, const struct prompt *
 }
 
 static inline enum status prompt_send(struct rank *rank, const struct prompt *prompt) {
-    for (uint32_t slice = 0; slice < rank->pages.slice_count; slice++) {
+    for (uint32_t slice = 0; slice < rank->pages.format.slice_count; slice++) {
         enum status status = prompt_push(rank, prompt, slice);
         if (status != STATUS_OK) return status;
     }

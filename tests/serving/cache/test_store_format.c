@@ -9,16 +9,18 @@
 
 #include <cmocka.h>
 
-static const struct store_shape shape = {KV_ELEMENT_F32, 20, 3, 1};
+#include "base/checksum.h"
+
+static const struct kv_format format = KV_FORMAT_MLA(KV_ELEMENT_F32, 20, 3, 1);
 
 static char *sealed(struct block_key *key_out) {
     struct block_key key, parent;
-    char *block = aligned_alloc(STORE_PAGE_BYTES, store_format_block_bytes(&shape));
+    char *block = aligned_alloc(STORE_PAGE_BYTES, kv_format_block_bytes(&format));
     assert_non_null(block);
-    memset(block, 7, store_format_block_bytes(&shape));
+    memset(block, 7, kv_format_block_bytes(&format));
     memset(&key, 1, sizeof key);
     memset(&parent, 2, sizeof parent);
-    store_format_seal(block, block, &shape, &key, &parent, 5);
+    store_format_seal(block, block, &format, &key, &parent, 5);
     *key_out = key;
     return block;
 }
@@ -27,13 +29,26 @@ static void what_was_sealed_is_sound(void **state) {
     (void)state;
     struct block_key key;
     char *block = sealed(&key);
-    assert_int_equal(store_format_verify(block, &shape, &key), STORE_SOUND);
-    assert_int_equal(store_format_verify(block, &shape, NULL), STORE_SOUND);
+    assert_int_equal(store_format_verify(block, &format, &key), STORE_SOUND);
+    assert_int_equal(store_format_verify(block, &format, NULL), STORE_SOUND);
     assert_int_equal(store_format_mark(block)->position, 5);
     for (uint32_t i = 0; i < 3; i++)
         assert_true(store_format_slice_sound(
-            block, block + STORE_PAGE_BYTES + i * store_format_slice_bytes(&shape), &shape, i));
-    assert_false(store_format_slice_sound(block, block + STORE_PAGE_BYTES, &shape, 3));
+            block, block + STORE_PAGE_BYTES + i * kv_format_slice_bytes(&format), &format, i));
+    assert_false(store_format_slice_sound(block, block + STORE_PAGE_BYTES, &format, 3));
+    free(block);
+}
+
+/* Other builds wrote and will read these bytes. */
+static void files_of_version_1_have_the_same_bytes(void **state) {
+    (void)state;
+    struct block_key key;
+    char *block = sealed(&key);
+    struct store_segment segment = store_format_segment(&format, 77, 9);
+    struct store_entry entry = store_format_entry(STORE_ENTRY_BLOCK, &key, &key, 8, 2);
+    assert_int_equal(checksum_of(block, kv_format_block_bytes(&format)), 0xb3f8799e67dd4fa5);
+    assert_int_equal(checksum_of(&segment, sizeof segment), 0x2670078708f8271d);
+    assert_int_equal(checksum_of(&entry, sizeof entry), 0xaa37c84e3b300805);
     free(block);
 }
 
@@ -43,12 +58,12 @@ static void no_bit_of_a_header_may_differ(void **state) {
     char *block = sealed(&key);
     for (size_t bit = 0; bit < 8 * STORE_PAGE_BYTES; bit++) {
         block[bit / 8] ^= (char)(1 << bit % 8);
-        assert_int_equal(store_format_verify(block, &shape, &key), STORE_TORN);
+        assert_int_equal(store_format_verify(block, &format, &key), STORE_TORN);
         block[bit / 8] ^= (char)(1 << bit % 8);
     }
-    char *row = block + STORE_PAGE_BYTES + store_format_slice_bytes(&shape);
+    char *row = block + STORE_PAGE_BYTES + kv_format_slice_bytes(&format);
     row[100] ^= 1;
-    assert_false(store_format_slice_sound(block, row, &shape, 1));
+    assert_false(store_format_slice_sound(block, row, &format, 1));
     free(block);
 }
 
@@ -57,23 +72,23 @@ static void others_are_reported_apart(void **state) {
     struct block_key key;
     char *block = sealed(&key);
     key.bytes[31] ^= 1;
-    assert_int_equal(store_format_verify(block, &shape, &key), STORE_OTHER_KEY);
-    struct store_shape wider = shape;
-    wider.width++;
+    assert_int_equal(store_format_verify(block, &format, &key), STORE_OTHER_KEY);
+    struct kv_format wider = format;
+    wider.groups[0].width++;
     assert_int_equal(store_format_verify(block, &wider, NULL), STORE_OTHER_KIND);
     memset(block, 0, STORE_PAGE_BYTES);
-    assert_int_equal(store_format_verify(block, &shape, NULL), STORE_EMPTY);
+    assert_int_equal(store_format_verify(block, &format, NULL), STORE_EMPTY);
     free(block);
 }
 
 static void folders_have_names(void **state) {
     (void)state;
     char name[STORE_NAME_BYTES];
-    struct store_shape read;
-    store_format_folder(&shape, name);
+    struct kv_format read;
+    store_format_folder(&format, name);
     assert_string_equal(name, "v1-f32-20-3-1");
     assert_true(store_format_parse_folder(name, &read));
-    assert_memory_equal(&read, &shape, sizeof shape);
+    assert_memory_equal(&read, &format, sizeof format);
     static const char *const wrong[] = {"",
                                         "v1-f32-20-3",
                                         "v1-f32-20-3-1x",
@@ -91,7 +106,7 @@ static void folders_have_names(void **state) {
 
 static void segments_and_entries_prove_themselves(void **state) {
     (void)state;
-    struct store_segment segment = store_format_segment(&shape, 77, 9);
+    struct store_segment segment = store_format_segment(&format, 77, 9);
     struct block_key key = {{3}}, parent = {{4}};
     struct store_entry entry = store_format_entry(STORE_ENTRY_BLOCK, &key, &parent, 8, 2);
     assert_true(store_format_segment_valid(&segment));
@@ -107,13 +122,14 @@ static void segments_and_entries_prove_themselves(void **state) {
         assert_false(store_format_entry_valid(&entry, UINT32_MAX));
         ((char *)&entry)[bit / 8] ^= (char)(1 << bit % 8);
     }
-    segment = store_format_segment(&shape, 1, 0);
+    segment = store_format_segment(&format, 1, 0);
     assert_false(store_format_segment_valid(&segment));
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_was_sealed_is_sound),
+        cmocka_unit_test(files_of_version_1_have_the_same_bytes),
         cmocka_unit_test(no_bit_of_a_header_may_differ),
         cmocka_unit_test(others_are_reported_apart),
         cmocka_unit_test(folders_have_names),
