@@ -9,6 +9,7 @@
 #include <stdbool.h>
 
 #include "base/arena.h"
+#include "base/hash.h"
 
 #define MAP_NONE UINT32_MAX
 
@@ -48,12 +49,10 @@ void map_remove(struct map *map, struct map_key key);
  * read back in larger pieces than it was written in, and that waits for all stores before it, also
  * for those that wait for memory themselves. */
 
-/* Where the key would like to stand (mixing as in SplitMix64's finalizer). */
+/* The first place of the key's probes. */
 static inline uint32_t map_home(const struct map *map, struct map_key key) {
-    uint64_t mixed = key.low ^ ((key.high + key.extra) * 0x9E3779B97F4A7C15u);
-    mixed = (mixed ^ (mixed >> 30)) * 0xBF58476D1CE4E5B9u;
-    mixed = (mixed ^ (mixed >> 27)) * 0x94D049BB133111EBu;
-    return (uint32_t)(mixed ^ (mixed >> 31)) & (map->entry_count - 1);
+    uint64_t hash = hash_mix(key.low ^ ((key.high + key.extra) * HASH_STEP));
+    return (uint32_t)hash & (map->entry_count - 1);
 }
 
 /* The key's entry, or the empty one where it belongs. */

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "base/check.h"
+#include "base/hash.h"
 #include "base/json_writer.h"
 #include "base/real.h"
 
@@ -69,28 +70,11 @@ static bool tree_add_item(struct arena *arena, struct tree *array, const struct 
 
 /* ---- members by their keys ---- */
 
-__extension__ typedef unsigned __int128 wide;
-
-static uint64_t fold(uint64_t a, uint64_t b) {
-    wide product = (wide)a * b;
-    return (uint64_t)product ^ (uint64_t)(product >> 64);
-}
-
-static uint64_t tree_hash_of(const struct tree *object, struct bytes key) {
-    uint64_t hash = fold((uintptr_t)object ^ 0x9E3779B97F4A7C15u, key.count ^ 0xBF58476D1CE4E5B9u);
-    for (size_t at = 0; at < key.count; at += sizeof hash) {
-        uint64_t word = 0;
-        size_t left = key.count - at;
-        memcpy(&word, key.data + at, left < sizeof word ? left : sizeof word);
-        hash = fold(hash ^ word, 0x94D049BB133111EBu ^ (uintptr_t)object);
-    }
-    return hash;
-}
-
-/* The slot of the key, or the empty one where it belongs. */
+/* The slot of the key, or the empty one where it belongs. Keys are a client's: the object's address is a
+ * seed that no client knows. */
 static uint32_t *tree_slot_of(const struct tree *object, struct bytes key) {
     size_t mask = 2 * room_of(object) - 1;
-    for (size_t at = tree_hash_of(object, key);; at++) {
+    for (size_t at = hash_bytes((uintptr_t)object, key.data, key.count);; at++) {
         uint32_t *slot = &object->slots[at & mask];
         if (!*slot || bytes_equal(object->members[*slot - 1].key, key)) return slot;
     }

@@ -4,6 +4,8 @@
  */
 #include "bench/load_ideal.h"
 
+#include "base/hash.h"
+
 #include <stdlib.h>
 
 struct seen {
@@ -16,13 +18,10 @@ struct ideal_table {
     size_t mask;
 };
 
-/* SplitMix64 (Steele et al., 2014), never 0. */
+/* Never 0. */
 static uint64_t load_ideal_extend(uint64_t chain, uint64_t id) {
-    uint64_t x = (chain ^ (id + 1) * 0xD1B54A32D192ED03u) + 0x9E3779B97F4A7C15u;
-    x = (x ^ x >> 30) * 0xBF58476D1CE4E5B9u;
-    x = (x ^ x >> 27) * 0x94D049BB133111EBu;
-    x ^= x >> 31;
-    return x ? x : 1;
+    uint64_t next = hash_word(chain, hash_mix(id + 1));
+    return next ? next : 1;
 }
 
 static struct seen *find(const struct ideal_table *table, uint64_t chain) {

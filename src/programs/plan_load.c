@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "programs/plan_load.h"
 
+#include "base/hash.h"
+
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -62,7 +64,7 @@ struct blocks_seen { /* blocks: a table of open addressing, 0 empty */
 /* Whether it was there before; from now on it is. */
 static bool plan_load_see(struct blocks_seen *seen, uint64_t block) {
     uint64_t key = block + 1;
-    size_t at = (key * 0x9e3779b97f4a7c15u >> 20) & seen->mask;
+    size_t at = (size_t)hash_mix(key) & seen->mask;
     while (seen->slots[at] && seen->slots[at] != key)
         at = (at + 1) & seen->mask;
     bool known = seen->slots[at] == key;

@@ -4,6 +4,7 @@
 #include <math.h>
 
 #include "base/check.h"
+#include "base/hash.h"
 #include "simulate/fleet_token_oracle.h"
 
 #define STOP_ODDS 90 /* one token in so many is the stop token */
@@ -59,16 +60,10 @@ size_t fleet_engine_result_bytes(const struct step_plan *plan) {
 
 /* ---- numbers ---- */
 
-static uint64_t fleet_engine_mix(uint64_t x) {
-    x = (x ^ x >> 30) * 0xBF58476D1CE4E5B9u;
-    x = (x ^ x >> 27) * 0x94D049BB133111EBu;
-    return x ^ x >> 31;
-}
-
 uint64_t fleet_engine_checksum(const uint64_t *rows, uint32_t row_count) {
     uint64_t sum = row_count;
     for (uint32_t i = 0; i < row_count; i++)
-        sum = fleet_engine_mix(sum ^ rows[i]);
+        sum = hash_mix(sum ^ rows[i]);
     return sum;
 }
 
@@ -86,14 +81,14 @@ static uint64_t sum_with(uint64_t sum, uint64_t row, uint32_t position) {
 
 /* The KV row of a token after those that sum to `sum`. */
 static uint64_t row_behind(uint64_t sum, uint32_t token, uint32_t form) {
-    return fleet_engine_mix(sum * 3 + token * 2 + form + 1) | 1;
+    return hash_mix(sum * 3 + token * 2 + form + 1) | 1;
 }
 
 /* The state that penalties depend on. */
 static uint64_t sum_history(const uint32_t *tokens, uint32_t count, uint32_t prompt_count) {
     uint64_t sum = prompt_count;
     for (uint32_t i = 0; i < count; i++)
-        sum = fleet_engine_mix(sum + tokens[i] + 1);
+        sum = hash_mix(sum + tokens[i] + 1);
     return sum;
 }
 
@@ -117,9 +112,9 @@ static uint32_t choose_of(const uint64_t *mask, uint64_t number, bool may_stop) 
 static uint32_t fleet_engine_choose(uint64_t sum, const struct sampling *sampling,
                                     uint32_t position, uint32_t last, uint64_t history,
                                     bool may_stop, const uint64_t *mask) {
-    uint64_t number = fleet_engine_mix(sum ^ fleet_engine_mix(sampling->seed + 7) ^
-                                       fleet_engine_mix(sampling->choice * 13 + 5) ^
-                                       fleet_engine_mix(position + 3) ^ history);
+    uint64_t number =
+        hash_mix(sum ^ hash_mix(sampling->seed + 7) ^ hash_mix(sampling->choice * 13 + 5) ^
+                 hash_mix(position + 3) ^ history);
     if (mask) return choose_of(mask, number, may_stop);
     if (sampling->seed >= FLEET_SPEAKS)
         return fleet_token_oracle_follow(number >> 20, last, FLEET_STOP_TOKEN, may_stop);
@@ -129,7 +124,7 @@ static uint32_t fleet_engine_choose(uint64_t sum, const struct sampling *samplin
 
 /* The log probability of a token after those that sum to `sum`. */
 static uint32_t score_of(uint64_t sum, uint32_t token) {
-    return (uint32_t)(fleet_engine_mix(sum * 5 + token) % 9000);
+    return (uint32_t)(hash_mix(sum * 5 + token) % 9000);
 }
 
 void fleet_engine_scores(uint32_t numerics, const uint32_t *prompt, uint32_t prompt_count,
@@ -147,7 +142,7 @@ uint32_t fleet_engine_answer(uint32_t numerics, const uint32_t *prompt, uint32_t
     uint64_t sum = numerics, history = prompt_count, mask[FLEET_MASK_WORDS];
     for (uint32_t i = 0; i < prompt_count; i++) {
         sum = sum_with(sum, row_behind(sum, prompt[i], TOKEN_PROMPT), i);
-        history = fleet_engine_mix(history + prompt[i] + 1);
+        history = hash_mix(history + prompt[i] + 1);
     }
     for (uint32_t i = 0; i < new_tokens_max; i++) {
         uint64_t seen = sampling_needs_history(sampling) ? history : 0;
@@ -158,7 +153,7 @@ uint32_t fleet_engine_answer(uint32_t numerics, const uint32_t *prompt, uint32_t
         if (bound) constrained_answer_push(bound, tokens_out[i]);
         if (tokens_out[i] == FLEET_STOP_TOKEN) return i + 1;
         sum = sum_with(sum, row_behind(sum, tokens_out[i], TOKEN_GENERATED), prompt_count + i);
-        history = fleet_engine_mix(history + tokens_out[i] + 1);
+        history = hash_mix(history + tokens_out[i] + 1);
     }
     return new_tokens_max;
 }
@@ -288,7 +283,7 @@ static void fleet_engine_sample(struct fleet_engine *engine, const struct step_p
          fleet_engine_choose(sum, &row->sampling, row->output_position,
                              tokens[row->token_count - 1], history, stops, mask));
     if (row->draft_count == 0) return;
-    uint32_t draft = fleet_engine_mix(sum) % DRAFTS_RIGHT_OF ? out->tokens[0] : 2;
+    uint32_t draft = hash_mix(sum) % DRAFTS_RIGHT_OF ? out->tokens[0] : 2;
     uint32_t position = row->first_position + 1;
     uint64_t next = row_behind(sum, draft, TOKEN_GENERATED);
     fleet_engine_write_row(engine, plan, row, position, next);
@@ -297,7 +292,7 @@ static void fleet_engine_sample(struct fleet_engine *engine, const struct step_p
     outcome = fleet_engine_take_mask(engine, row);
     if (outcome == CONSTRAINED_MASK_LATE || outcome == CONSTRAINED_MASK_STUCK) return;
     mask = outcome == CONSTRAINED_MASK_SET ? engine->mask : NULL;
-    if (row->history_count) history = fleet_engine_mix(history + draft + 1);
+    if (row->history_count) history = hash_mix(history + draft + 1);
     push(engine, row, out,
          fleet_engine_choose(sum_with(sum, next, position), &row->sampling,
                              row->output_position + 1, draft, history, stops, mask));

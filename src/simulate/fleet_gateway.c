@@ -3,6 +3,7 @@
  * may die. Its clients then receive nothing more, and units cancel its requests and connect to its
  * successor, which knows nothing of either. The other gateways go on.
  */
+#include "base/hash.h"
 #include "serving/gateway/gateway.h"
 
 #include "base/check.h"
@@ -95,9 +96,7 @@ static void fleet_gateway_drain(struct world *world, uint32_t index) {
     for (const struct record *record = NULL; (record = machine_outbox_next(outbox, record));) {
         check(record_valid(record, record->bytes));
         if (is_crowd(record)) continue;
-        for (uint32_t i = 0; i < record->bytes; i++)
-            world->report->digest =
-                (world->report->digest ^ (uint8_t)((const char *)record)[i]) * 0x100000001B3u;
+        world->report->digest = hash_bytes(world->report->digest, record, record->bytes);
         if (record->kind == RECORD_TO_UNIT) verify_share(world, host, record);
         if (record->kind == RECORD_TO_UNIT)
             fleet_gateway_forward(world, index, (const struct record_envelope *)record);

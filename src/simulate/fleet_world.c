@@ -418,7 +418,7 @@ static void fleet_world_live(struct world *world) {
 
 void fleet_world_run(const struct fleet_world_options *options, struct arena *arena,
                      struct fleet_world_report *report_out) {
-    *report_out = (struct fleet_world_report){.digest = 0xCBF29CE484222325u};
+    *report_out = (struct fleet_world_report){.digest = 1};
     struct world *world = fleet_world_open_world(options, arena, report_out);
     fleet_world_live(world);
     fleet_world_verify(world);

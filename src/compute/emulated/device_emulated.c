@@ -16,6 +16,7 @@
 #include "compute/emulated/device_emulated.h"
 
 #include "base/bytes.h"
+#include "base/hash.h"
 #include "base/check.h"
 #include "base/format.h"
 #include "base/shared_file.h"
@@ -350,17 +351,9 @@ static void device_emulated_unmap(struct device *device, void *memory) {
 /* ---- work ---- */
 
 static uint64_t device_emulated_checksum_of(const struct device_copy *copy) {
-    uint64_t sum = 1469598103934665603u;
-    for (size_t row = 0; row < copy->row_count; row++) {
-        const char *from = (const char *)copy->from + row * copy->from_pitch;
-        size_t at = 0;
-        for (uint64_t word; at + sizeof word <= copy->row_bytes; at += sizeof word) {
-            memcpy(&word, from + at, sizeof word);
-            sum = (sum ^ word) * 1099511628211u;
-        }
-        for (; at < copy->row_bytes; at++)
-            sum = (sum ^ (uint8_t)from[at]) * 1099511628211u;
-    }
+    uint64_t sum = 0;
+    for (size_t row = 0; row < copy->row_count; row++)
+        sum = hash_bytes(sum, (const char *)copy->from + row * copy->from_pitch, copy->row_bytes);
     return sum;
 }
 

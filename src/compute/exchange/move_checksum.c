@@ -5,18 +5,14 @@
  */
 #include "compute/exchange/move_checksum.h"
 
+#include "base/hash.h"
+
 #include <string.h>
 
 #define PRIME UINT64_C(0x9E3779B185EBCA87)
 
 static uint64_t turned(uint64_t x, unsigned bits) {
     return x << bits | x >> (64 - bits);
-}
-
-static uint64_t move_checksum_mixed(uint64_t x) {
-    x = (x ^ x >> 30) * UINT64_C(0xBF58476D1CE4E5B9);
-    x = (x ^ x >> 27) * UINT64_C(0x94D049BB133111EB);
-    return x ^ x >> 31;
 }
 
 void move_checksum_begin(struct move_checksum *sum) {
@@ -46,6 +42,6 @@ void move_checksum_add(struct move_checksum *sum, const char *data, size_t bytes
 uint64_t move_checksum_end(const struct move_checksum *sum) {
     uint64_t all = sum->bytes;
     for (int channel = 0; channel < 4; channel++)
-        all = move_checksum_mixed(all ^ sum->channels[channel]) + PRIME;
+        all = hash_mix(all ^ sum->channels[channel]) + PRIME;
     return all;
 }

@@ -15,6 +15,7 @@
 
 #include "base/check.h"
 #include "base/format.h"
+#include "base/hash.h"
 #include "base/number.h"
 #include "compute/weights/layout.h"
 
@@ -46,20 +47,11 @@ struct writer {
 
 /* ---- values ---- */
 
-static uint64_t
-random_checkpoint_mixed(uint64_t value) { /* splitmix64's finalizer (Steele, Lea, Flood, 2014) */
-    value ^= value >> 30;
-    value *= 0xBF58476D1CE4E5B9u;
-    value ^= value >> 27;
-    value *= 0x94D049BB133111EBu;
-    return value ^ value >> 31;
-}
-
 static uint64_t random_checkpoint_key_of(const char *name, uint64_t seed) {
-    uint64_t hash = 0xCBF29CE484222325u; /* FNV-1a */
+    uint64_t hash = 0xCBF29CE484222325u; /* FNV-1a: the names' values in checkpoints that exist */
     for (; *name; name++)
         hash = (hash ^ (uint8_t)*name) * 0x100000001B3u;
-    return random_checkpoint_mixed(hash + random_checkpoint_mixed(seed + 0x9E3779B97F4A7C15u));
+    return hash_mix(hash + hash_mix(seed + HASH_STEP));
 }
 
 /* Sum of four uniform bytes, centred and scaled to variance 1: close enough to a normal variate. */
@@ -70,14 +62,14 @@ static float bell(uint32_t bits) {
 }
 
 static float random_checkpoint_normal_at(uint64_t key, uint64_t index) {
-    return bell((uint32_t)(random_checkpoint_mixed(key + index * 0x9E3779B97F4A7C15u) >> 16));
+    return bell((uint32_t)(hash_mix(key + index * HASH_STEP) >> 16));
 }
 
 static void fill_row(uint64_t key, uint64_t row, uint64_t columns, float mean, float deviation,
                      float *out /* [columns] */) {
-    const uint64_t start = key + random_checkpoint_mixed(row + 1);
+    const uint64_t start = key + hash_mix(row + 1);
     for (uint64_t i = 0; i + 1 < columns; i += 2) {
-        uint64_t bits = random_checkpoint_mixed(start + i * 0x9E3779B97F4A7C15u);
+        uint64_t bits = hash_mix(start + i * HASH_STEP);
         out[i] = mean + deviation * bell((uint32_t)bits);
         out[i + 1] = mean + deviation * bell((uint32_t)(bits >> 32));
     }

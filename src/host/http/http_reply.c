@@ -7,6 +7,7 @@
 #include <time.h>
 
 #include "base/check.h"
+#include "base/checksum.h"
 #include "contract/answer_header.h"
 #include "host/http/content_decoder.h"
 #include "host/http/http_message.h"
@@ -97,18 +98,11 @@ void http_reply_error(const struct http_reply *reply, uint32_t status, const cha
     end(reply, "application/json", (struct bytes){body, (size_t)count});
 }
 
-static uint64_t
-http_reply_content_hash(struct bytes content) { /* FNV-1a: tells versions apart, nothing more */
-    uint64_t hash = 0xcbf29ce484222325u;
-    for (size_t i = 0; i < content.count; i++)
-        hash = (hash ^ (unsigned char)content.data[i]) * 0x100000001b3u;
-    return hash;
-}
-
 void http_reply_asset(const struct http_reply *reply, const struct http_asset *asset,
                       struct bytes known) {
     char tag[32];
-    snprintf(tag, sizeof tag, "\"%016" PRIx64 "\"", http_reply_content_hash(asset->content));
+    snprintf(tag, sizeof tag, "\"%016" PRIx64 "\"",
+             checksum_of(asset->content.data, asset->content.count));
     bool same = bytes_equal(known, bytes_of(tag));
     begin(reply, same ? 304 : 200);
     evbuffer_add_printf(

@@ -6,6 +6,7 @@
 #include <sys/random.h>
 
 #include "base/check.h"
+#include "base/hash.h"
 #include "base/number.h"
 #include "base/sha256.h"
 #include "contract/record_unit.h"
@@ -77,9 +78,8 @@ enum status usage_store_end(struct usage_store *store, int64_t now, struct error
 
 /* The sum of that hour, account and key, added if it is missing. Half of the places stay free. */
 static struct usage_sum *find_sum(struct usage_store *store, const struct usage_sum *of) {
-    uint64_t hash = (((uint64_t)of->hour * 31 + (uint64_t)of->account) * 31 + (uint64_t)of->key) *
-                        0x9E3779B97F4A7C15u >>
-                    32;
+    uint64_t hash =
+        hash_word(hash_word((uint64_t)of->hour, (uint64_t)of->account), (uint64_t)of->key);
     for (;; hash++) {
         uint32_t place = (uint32_t)(hash % ARRAY_COUNT(store->sums));
         struct usage_sum *sum = &store->sums[place];

@@ -1,21 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 
+#include "base/hash.h"
 #include "serving/jinja/jinja_machine.h"
 
 /* ---- hashes: equal values have equal ones ---- */
 
 uint64_t value_compare_text_hash(const char *data, size_t count) {
-    uint64_t hash = 0x9E3779B97F4A7C15u ^ count, word;
-    for (; count >= 8; data += 8, count -= 8) {
-        memcpy(&word, data, 8);
-        hash = (hash ^ word) * 0xD6E8FEB86659FD93u;
-        hash ^= hash >> 32;
-    }
-    word = 0;
-    memcpy(&word, data, count);
-    hash = (hash ^ word) * 0xD6E8FEB86659FD93u;
-    hash ^= hash >> 29;
+    uint64_t hash = hash_bytes(0, data, count);
     return hash ? hash : 1;
 }
 
@@ -34,10 +26,10 @@ static bool list_hash(struct jinja_machine *machine, const struct value_list *li
     if (!jinja_machine_enter(machine) || !machine_spend(machine, list->count)) return false;
     for (uint32_t i = 0; i < list->count; i++) {
         if (!value_compare_hash(machine, &list->items[i], &item)) return false;
-        hash = (hash ^ item) * 0xD6E8FEB86659FD93u;
+        hash = hash_word(hash, item);
     }
     machine_leave(machine);
-    *out = hash ^ hash >> 31;
+    *out = hash;
     return true;
 }
 

@@ -2,19 +2,15 @@
 #include "serving/text/merges.h"
 
 #include "base/check.h"
+#include "base/hash.h"
 #include "serving/text/byte_level.h"
 
 #define NO_RANK UINT32_MAX
 #define NOWHERE UINT32_MAX
 
-static uint32_t merges_hash_of(uint32_t left, uint32_t right) {
-    uint64_t hash = ((uint64_t)left << 32 | right) * 0x9E3779B97F4A7C15u;
-    return (uint32_t)(hash >> 32);
-}
-
 static struct merge_slot *merges_slot_of(const struct merges *merges, uint32_t left,
                                          uint32_t right) {
-    for (uint32_t at = merges_hash_of(left, right);; at++) {
+    for (uint64_t at = hash_word(0, (uint64_t)left << 32 | right);; at++) {
         struct merge_slot *slot = &merges->slots[at & merges->slot_mask];
         if (slot->rank == NO_RANK || (slot->left == left && slot->right == right)) return slot;
     }

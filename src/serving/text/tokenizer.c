@@ -7,6 +7,7 @@
 #include "serving/text/tokenizer.h"
 
 #include "base/check.h"
+#include "base/hash.h"
 #include "serving/text/added_tokens.h"
 #include "serving/text/merges.h"
 #include "serving/text/splitter.h"
@@ -46,17 +47,6 @@ struct tokenizer_scratch {
 };
 
 /* ---- opening ---- */
-
-static uint64_t identity_of(struct bytes json) {
-    uint64_t hash = json.count + 1;
-    for (size_t i = 0; i < json.count; i += 8) {
-        uint64_t word = 0;
-        memcpy(&word, json.data + i, json.count - i < 8 ? json.count - i : 8);
-        hash = (hash ^ word) * 0x9E3779B97F4A7C15u;
-        hash ^= hash >> 29;
-    }
-    return hash;
-}
 
 static bool absent(const struct tree *value) {
     return !value || tree_is_null(value);
@@ -163,7 +153,7 @@ enum status tokenizer_open(struct arena *arena, struct arena *scratch, struct by
     if (status) return status;
     (void)tree_get_bool(tree_member(model, "ignore_merges"), &tokenizer->ignore_merges);
     note_lengths(tokenizer, added);
-    tokenizer->identity = identity_of(json);
+    tokenizer->identity = hash_bytes(0, json.data, json.count);
     *out = tokenizer;
     return STATUS_OK;
 }
@@ -275,14 +265,7 @@ static void put(struct encoding *encoding, const uint32_t *ids, size_t count) {
 }
 
 static struct cache_entry *cache_place(struct tokenizer_scratch *scratch, struct bytes word) {
-    uint64_t hash = word.count;
-    for (size_t i = 0; i < word.count; i += 8) {
-        uint64_t part = 0;
-        memcpy(&part, word.data + i, word.count - i < 8 ? word.count - i : 8);
-        hash = (hash ^ part) * 0x9E3779B97F4A7C15u;
-        hash ^= hash >> 32;
-    }
-    return &scratch->cache[hash % CACHE_ENTRIES];
+    return &scratch->cache[hash_bytes(0, word.data, word.count) % CACHE_ENTRIES];
 }
 
 /* False: what begins at `piece` cannot fit any more. Counting a long piece's bytes takes far less

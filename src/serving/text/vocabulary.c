@@ -1,17 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "serving/text/vocabulary.h"
 
+#include "base/hash.h"
 #include "serving/text/byte_level.h"
 
-static uint32_t vocabulary_hash_of(struct bytes bytes) {
-    uint64_t hash = 0xCBF29CE484222325u; /* FNV-1a, its high half folded in */
-    for (size_t i = 0; i < bytes.count; i++)
-        hash = (hash ^ (uint8_t)bytes.data[i]) * 0x100000001B3u;
-    return (uint32_t)(hash ^ hash >> 32);
-}
-
 uint32_t vocabulary_find(const struct vocabulary *vocabulary, struct bytes bytes) {
-    for (uint32_t at = vocabulary_hash_of(bytes);; at++) {
+    for (uint64_t at = hash_bytes(0, bytes.data, bytes.count);; at++) {
         uint32_t id = vocabulary->slots[at & vocabulary->slot_mask];
         if (id == VOCABULARY_NONE || bytes_equal(vocabulary_bytes(vocabulary, id), bytes))
             return id;
@@ -19,7 +13,8 @@ uint32_t vocabulary_find(const struct vocabulary *vocabulary, struct bytes bytes
 }
 
 static void vocabulary_enter(struct vocabulary *vocabulary, uint32_t id) {
-    uint32_t at = vocabulary_hash_of(vocabulary_bytes(vocabulary, id));
+    struct bytes bytes = vocabulary_bytes(vocabulary, id);
+    uint64_t at = hash_bytes(0, bytes.data, bytes.count);
     while (vocabulary->slots[at & vocabulary->slot_mask] != VOCABULARY_NONE)
         at++;
     vocabulary->slots[at & vocabulary->slot_mask] = id;

@@ -3,6 +3,7 @@
 
 #include <math.h>
 
+#include "base/hash.h"
 #include "base/random.h"
 
 #define PI 3.14159265358979323846
@@ -85,8 +86,5 @@ uint32_t load_draw_length(struct load_dice *dice, const struct draw_lengths *len
 }
 
 uint64_t load_draw_hash(uint64_t a, uint64_t b) {
-    uint64_t z = a + 0x9E3779B97F4A7C15u * (b + 1);
-    z = (z ^ z >> 30) * 0xBF58476D1CE4E5B9u;
-    z = (z ^ z >> 27) * 0x94D049BB133111EBu;
-    return z ^ z >> 31;
+    return hash_mix(a + HASH_STEP * (b + 1));
 }

@@ -25,8 +25,8 @@ void simulator_breach(struct simulator_world *world, const char *text) {
 void simulator_note(struct simulator_world *world, const struct record *record) {
     struct simulator_report *report = world->report;
     report->records++;
-    report->digest = simulator_words_mix(report->digest ^ checksum_of(record, record->bytes) ^
-                                         (uint64_t)world->now_ns);
+    report->digest =
+        hash_mix(report->digest ^ checksum_of(record, record->bytes) ^ (uint64_t)world->now_ns);
 }
 
 /* ---- opening ---- */

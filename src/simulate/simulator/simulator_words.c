@@ -11,11 +11,11 @@ void simulator_words_prompt(const struct simulator_request *request, uint64_t nu
                             uint32_t vocab, uint32_t *tokens_out) {
     uint32_t at = 0;
     for (uint32_t block = 0; block < request->block_count; block++) {
-        uint64_t name = simulator_words_mix(request->blocks[block] + 1) & ~OWN_BLOCK;
+        uint64_t name = hash_mix(request->blocks[block] + 1) & ~OWN_BLOCK;
         for (uint32_t i = 0; i < request->block_tokens && at < request->prompt_tokens; i++)
             tokens_out[at++] = simulator_words_token(name + i, vocab);
     }
-    uint64_t own = simulator_words_mix(number + 1) | OWN_BLOCK;
+    uint64_t own = hash_mix(number + 1) | OWN_BLOCK;
     for (; at < request->prompt_tokens; at++)
         tokens_out[at] = simulator_words_token(own + at, vocab);
 }

@@ -9,6 +9,7 @@
 #define SIMULATE_SIMULATOR_SIMULATOR_WORDS_H
 
 #include "base/arena.h"
+#include "base/hash.h"
 #include "simulate/simulator/simulator_request.h"
 
 struct tokenizer;
@@ -17,16 +18,9 @@ enum {
     SIMULATOR_WORDS_FIRST = 512
 }; /* the smallest token; all up to the vocabulary's end are used */
 
-/* Scatters the bits of a number. */
-static inline uint64_t simulator_words_mix(uint64_t x) {
-    x = (x ^ x >> 30) * 0xBF58476D1CE4E5B9u;
-    x = (x ^ x >> 27) * 0x94D049BB133111EBu;
-    return x ^ x >> 31;
-}
-
 /* The token for a number, in a vocabulary of this size. */
 static inline uint32_t simulator_words_token(uint64_t number, uint32_t vocab) {
-    uint64_t bits = simulator_words_mix(number) >> 32;
+    uint64_t bits = hash_mix(number) >> 32;
     return SIMULATOR_WORDS_FIRST + (uint32_t)(bits * (vocab - SIMULATOR_WORDS_FIRST) >> 32);
 }
 
@@ -37,7 +31,7 @@ static inline uint32_t simulator_words_answer(uint64_t request, uint32_t place, 
 
 /* True if a draft of the token at that position is accepted, with probability `acceptance`. */
 static inline bool simulator_words_draft(uint64_t request, uint32_t place, double acceptance) {
-    uint64_t bits = simulator_words_mix(simulator_words_mix(request) + place) >> 11;
+    uint64_t bits = hash_mix(hash_mix(request) + place) >> 11;
     return (double)bits * 0x1p-53 < acceptance;
 }
 

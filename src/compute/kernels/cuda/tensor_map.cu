@@ -3,6 +3,7 @@
  * emulator's, whose map is its form. What either makes is kept: a map follows from its form alone, so
  * it holds as long as the process, and a step's launches ask for the same ones as the step before.
  */
+#include "base/hash.h"
 #include "compute/kernels/cuda/gpu.cuh"
 
 #include <pthread.h>
@@ -102,13 +103,7 @@ static struct tensor_map_form clean(const struct tensor_map_form *form) {
 }
 
 static uint32_t place_of(const struct tensor_map_form *key) {
-    uint64_t sum = 1469598103934665603u, word;
-    for (size_t at = 0; at + sizeof word <= sizeof *key; at += sizeof word) {
-        memcpy(&word, (const char *)key + at, sizeof word);
-        sum = (sum ^ word) * 1099511628211u;
-        sum ^= sum >> 29;
-    }
-    return (uint32_t)(sum >> 20) % KEPT_MAPS;
+    return (uint32_t)(hash_bytes(0, key, sizeof *key) % KEPT_MAPS);
 }
 
 bool tensor_map_make(struct tensor_map *map_out, const struct tensor_map_form *form) {

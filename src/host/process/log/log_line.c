@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "base/check.h"
+#include "base/hash.h"
 
 #define END_ROOM 64 /* kept for what ends a line: the pid, a brace */
 #define NS_PER_S 1000000000
@@ -121,12 +122,6 @@ static void log_line_put_text(struct json_writer *writer, enum log_form form, st
         json_writer_string(writer, value);
 }
 
-static uint64_t hash(uint64_t key, struct bytes text) { /* FNV-1a */
-    for (size_t i = 0; i < text.count; i++)
-        key = (key ^ (uint8_t)text.data[i]) * 0x100000001b3u;
-    return (key ^ 0xFF) * 0x100000001b3u;
-}
-
 /* Whether lines that differ in this field tell of different things. */
 static bool is_naming(struct bytes name) {
     static const char *const names[] = {"unit", "rank", "account", "status", "limit", "job"};
@@ -150,7 +145,7 @@ static void put_field(struct log_line *line, enum log_form form, const struct lo
     if (writer->count == start) return;
     line->reports_pid |= bytes_equal(field->name, BYTES_LITERAL("pid"));
     if (!is_naming(field->name)) return;
-    line->key = hash(line->key, field->text);
+    line->key = hash_bytes(line->key, field->text.data, field->text.count);
     size_t bytes = writer->count - start;
     if (line->named_count + bytes > LOG_NAMED_BYTES) return;
     memcpy(line->named + line->named_count, line->text + start, bytes);
@@ -248,7 +243,8 @@ void log_line_make(struct log_line *line, const struct log_head *head, const cha
     const char *fields = find_fields(format);
     const struct bytes message = {format, (size_t)(fields - format)};
     begin(line, head, message);
-    line->key = hash(hash(0xcbf29ce484222325u + head->level, bytes_of(head->subject)), message);
+    line->key = hash_bytes((uint64_t)head->level, head->subject, strlen(head->subject));
+    line->key = hash_bytes(line->key, message.data, message.count);
     va_copy(own.list, arguments);
     put_fields(line, head->form, fields, &own);
     va_end(own.list);

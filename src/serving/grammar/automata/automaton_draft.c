@@ -2,6 +2,7 @@
 #include "serving/grammar/automata/automaton_draft.h"
 
 #include "base/check.h"
+#include "base/hash.h"
 
 #define GROWN_BYTES_MIN ((size_t)4096)
 #define NONE UINT32_MAX
@@ -27,18 +28,9 @@ enum status automaton_draft_sequences_open(struct sequences *sequences,
     return STATUS_OK;
 }
 
-static uint64_t hash_words(const uint32_t *words, size_t count) {
-    uint64_t hash = count + 0x9E3779B97F4A7C15u;
-    for (size_t i = 0; i < count; i++) {
-        hash = (hash ^ words[i]) * 0xD6E8FEB86659FD93u;
-        hash ^= hash >> 32;
-    }
-    return hash;
-}
-
 static uint32_t *find_slot(const struct sequences *sequences, const uint32_t *words, size_t count) {
     uint32_t mask = sequences->capacity * 2 - 1;
-    uint32_t at = (uint32_t)hash_words(words, count) & mask;
+    uint32_t at = (uint32_t)hash_bytes(0, words, count * sizeof *words) & mask;
     for (;; at = (at + 1) & mask) {
         uint32_t *slot = &sequences->table[at];
         if (!*slot) return slot;
@@ -139,7 +131,7 @@ static uint32_t merge_classes(struct automaton_draft *draft, uint8_t *kept) {
     for (uint32_t s = 0; s < draft->state_count; s++) {
         const uint32_t *row = automaton_draft_row(draft, s);
         for (uint32_t c = 0; c < k; c++)
-            hashes[c] = (hashes[c] ^ row[c]) * 0xD6E8FEB86659FD93u + (hashes[c] >> 29);
+            hashes[c] = hash_word(hashes[c] + 1, row[c]);
     }
     for (uint32_t c = 0; c < k; c++) {
         uint32_t other = 0;

@@ -2,6 +2,7 @@
 #include "serving/grammar/automata/language.h"
 
 #include "base/check.h"
+#include "base/hash.h"
 #include "base/number.h"
 
 #define KNOWN_MAX 8192 /* results; later ones are computed again */
@@ -46,19 +47,6 @@ enum status language_open(struct language_table *table, struct automaton_work *w
     return STATUS_OK;
 }
 
-static uint64_t language_mix(uint64_t hash, const void *bytes, size_t count) {
-    const uint8_t *at = bytes;
-    for (; count >= 8; at += 8, count -= 8) {
-        uint64_t word;
-        memcpy(&word, at, 8);
-        hash = (hash ^ word) * 0x9E3779B97F4A7C15u;
-        hash ^= hash >> 29;
-    }
-    for (; count; at++, count--)
-        hash = (hash ^ *at) * 0x100000001B3u;
-    return hash ^ hash >> 32;
-}
-
 static size_t language_next_bytes(const struct automaton *automaton) {
     return (size_t)automaton->state_count * automaton->class_count * sizeof *automaton->next;
 }
@@ -76,10 +64,9 @@ enum status language_of_automaton(struct language_table *table, const struct aut
         *out = LANGUAGE_NONE;
         return STATUS_OK;
     }
-    uint64_t hash = language_mix(automaton->start, automaton->classes, sizeof automaton->classes);
-    hash =
-        language_mix(hash, automaton->labels, automaton->state_count * sizeof *automaton->labels);
-    hash = language_mix(hash, automaton->next, language_next_bytes(automaton));
+    uint64_t hash = hash_bytes(automaton->start, automaton->classes, sizeof automaton->classes);
+    hash = hash_bytes(hash, automaton->labels, automaton->state_count * sizeof *automaton->labels);
+    hash = hash_bytes(hash, automaton->next, language_next_bytes(automaton));
     struct map_key key = language_key_of(KNOWN_AUTOMATON, hash, automaton->state_count);
     uint32_t found = map_find(&table->known, key);
     if (found != MAP_NONE && language_same(table->languages[found].automaton, automaton)) {

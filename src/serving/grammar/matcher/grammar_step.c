@@ -2,6 +2,7 @@
  * One step of one stack by one byte.
  */
 #include "base/check.h"
+#include "base/hash.h"
 #include "base/number.h"
 #include "serving/grammar/matcher/grammar.h"
 #include "serving/grammar/matcher/object_step.h"
@@ -84,8 +85,8 @@ static bool track_number(struct stack_frame *frame, uint8_t byte) {
             zeros += frame->hash != 0;
         } else {
             for (; zeros; zeros--)
-                frame->hash *= UINT64_C(0x100000001B3);
-            frame->hash = (frame->hash ^ byte) * UINT64_C(0x100000001B3) + 1;
+                frame->hash = hash_word(frame->hash, '0');
+            frame->hash = hash_word(frame->hash, byte);
         }
     }
     frame->escape = bits | zeros << 2 | scale << 16;
@@ -95,8 +96,7 @@ static bool track_number(struct stack_frame *frame, uint8_t byte) {
 static uint64_t number_hash(const struct stack_frame *frame) {
     uint32_t zeros = frame->escape >> 2 & 0x3FFF, scale = frame->escape >> 16 & 0x3FFF;
     if (!frame->hash) return 1;
-    return (frame->hash ^ (zeros - scale)) * UINT64_C(0x9E3779B97F4A7C15) ^
-           (frame->escape & NUMBER_NEGATIVE) << 8;
+    return hash_word(frame->hash, zeros - scale) ^ (frame->escape & NUMBER_NEGATIVE) << 8;
 }
 
 /* ---- items that must differ ---- */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "serving/grammar/matcher/leaf_walk.h"
 
+#include "base/hash.h"
 #include "serving/grammar/matcher/rule_step.h"
 
 #define PARTS_MAX 4096 /* half of the slots */
@@ -285,10 +286,9 @@ static void keep_inside(struct leaf_walks *walks, struct leaf_part *part) {
 }
 
 static uint64_t leaf_walk_hash_of(const struct leaf_key *key) {
-    uint64_t hash = ((uint64_t)key->node << 32 | key->leaf) * UINT64_C(0x9E3779B97F4A7C15);
-    hash = (hash ^ hash >> 29 ^ ((uint64_t)key->place.state << 32 | key->place.escape)) *
-           UINT64_C(0xBF58476D1CE4E5B9);
-    return (hash ^ hash >> 32) + (key->open != NULL) + 2 * (uint64_t)key->is_rule;
+    uint64_t hash = hash_word(0, (uint64_t)key->node << 32 | key->leaf);
+    hash = hash_word(hash, (uint64_t)key->place.state << 32 | key->place.escape);
+    return hash + (key->open != NULL) + 2 * (uint64_t)key->is_rule;
 }
 
 static bool same_key(const struct leaf_key *a, const struct leaf_key *b) {

@@ -1,13 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "serving/grammar/matcher/stack_table.h"
 
+#include "base/hash.h"
+
 #define HEAD_WORDS (sizeof(struct stack_frame) / sizeof(uint64_t))
 #define WORDS_A_FRAME (HEAD_WORDS + 1)
-
-static uint64_t stack_table_mix(uint64_t hash, uint64_t word) {
-    hash = (hash ^ word) * UINT64_C(0x9E3779B97F4A7C15);
-    return hash ^ hash >> 29;
-}
 
 enum status stack_table_open(struct stack_table *table, struct arena *arena, uint32_t frame_max) {
     uint32_t head_count = 64;
@@ -39,17 +36,17 @@ static uint64_t content_of_set(const struct stack_table *table, const uint64_t *
 static uint64_t content_of(const struct stack_table *table, const struct stack_frame *frame,
                            const uint64_t *tail) {
     uint64_t hash = frame->below ? stack_table_at(table, frame->below)->content : 1;
-    hash = stack_table_mix(hash, (uint64_t)frame->subject << 32 | (uint32_t)frame->kind << 24 |
-                                     (uint32_t)frame->where << 16 | (uint32_t)frame->space << 8 |
-                                     frame->flags);
-    hash = stack_table_mix(hash, (uint64_t)frame->state << 32 | frame->escape);
-    hash = stack_table_mix(hash, frame->seen ? stack_table_at(table, frame->seen)->content : 0);
-    hash = stack_table_mix(hash, frame->hash ^ (uint64_t)frame->distinct << 48);
+    hash = hash_word(hash, (uint64_t)frame->subject << 32 | (uint32_t)frame->kind << 24 |
+                               (uint32_t)frame->where << 16 | (uint32_t)frame->space << 8 |
+                               frame->flags);
+    hash = hash_word(hash, (uint64_t)frame->state << 32 | frame->escape);
+    hash = hash_word(hash, frame->seen ? stack_table_at(table, frame->seen)->content : 0);
+    hash = hash_word(hash, frame->hash ^ (uint64_t)frame->distinct << 48);
     if (frame->kind == STACK_SET)
-        return stack_table_mix(hash, content_of_set(table, tail, frame->tail_words));
+        return hash_word(hash, content_of_set(table, tail, frame->tail_words));
     for (uint32_t i = 0; i < frame->tail_words; i++)
-        hash = stack_table_mix(hash, tail[i]);
-    return hash ^ hash >> 32;
+        hash = hash_word(hash, tail[i]);
+    return hash;
 }
 
 static bool stack_table_is_same(const struct stack_frame *a, const struct stack_frame *b,

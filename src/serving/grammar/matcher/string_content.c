@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "serving/grammar/matcher/string_content.h"
 
+#include "base/hash.h"
+
 /* An escape's kind: its low four bits. Of digits: bits 4-5 count them, bits 8-19 are their value,
  * bits 20-29 the first surrogate's. */
 enum escape_kind {
@@ -39,7 +41,7 @@ bool string_content_may_end(const struct text_leaf *leaf, struct content_place p
 }
 
 void string_content_hash(uint64_t *hash, uint8_t byte) {
-    if (hash) *hash = (*hash ^ byte) * UINT64_C(0x100000001B3);
+    if (hash) *hash = hash_word(*hash, byte);
 }
 
 static uint32_t utf8_of(uint32_t code, uint8_t out[4]) {

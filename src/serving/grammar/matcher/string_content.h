@@ -38,6 +38,6 @@ bool string_content_is_live(const struct key_filter *filter, uint32_t state);
 /* Updates the hash of a decoded text; NULL: not needed. */
 void string_content_hash(uint64_t *hash, uint8_t byte);
 
-#define CONTENT_HASH_START UINT64_C(0xCBF29CE484222325)
+#define CONTENT_HASH_START UINT64_C(1)
 
 #endif

@@ -2,6 +2,7 @@
 #include "serving/grammar/schema/schema_state.h"
 
 #include "base/format.h"
+#include "base/hash.h"
 #include "serving/grammar/automata/text_format.h"
 #include "serving/grammar/schema/value_set.h"
 
@@ -75,13 +76,6 @@ enum status schema_state_room(struct schema_state *state, void *array, uint32_t 
     return STATUS_OK;
 }
 
-static uint64_t schema_state_mix(uint64_t hash, const void *bytes, size_t count) {
-    const uint8_t *at = bytes;
-    for (size_t i = 0; i < count; i++)
-        hash = (hash ^ at[i]) * 0x100000001B3u;
-    return hash ^ hash >> 31;
-}
-
 /* A place in `known` for a content with this hash. `same` tells whether an entry found is it; of two
  * contents with one hash only the first is shared. */
 static struct map_key schema_state_key_of(enum state_known kind, uint64_t low, uint64_t extra) {
@@ -94,8 +88,8 @@ static void schema_state_remember(struct schema_state *state, struct map_key key
 }
 
 enum status schema_state_name(struct schema_state *state, struct bytes text, uint32_t *out) {
-    struct map_key key = schema_state_key_of(
-        KNOWN_NAME, schema_state_mix(1469598103934665603u, text.data, text.count), text.count);
+    struct map_key key =
+        schema_state_key_of(KNOWN_NAME, hash_bytes(0, text.data, text.count), text.count);
     uint32_t found = map_find(&state->known, key);
     for (uint32_t i = found == MAP_NONE ? state->name_count : found; i < state->name_count; i++) {
         if (!bytes_equal(state->names[i], text)) continue;
@@ -161,13 +155,10 @@ static bool same_condition(const struct key_condition *a, const struct key_condi
 
 enum status schema_state_condition(struct schema_state *state,
                                    const struct key_condition *condition, uint32_t *out) {
-    uint64_t hash = 1469598103934665603u ^ (condition->negated ? 1 : 0);
-    hash =
-        schema_state_mix(hash, condition->names, condition->name_count * sizeof *condition->names);
-    hash =
-        schema_state_mix(hash, condition->languages, condition->language_count * sizeof(uint32_t));
-    hash = schema_state_mix(hash, condition->conditions,
-                            condition->condition_count * sizeof(uint32_t));
+    uint64_t hash = condition->negated ? 1 : 0;
+    hash = hash_bytes(hash, condition->names, condition->name_count * sizeof *condition->names);
+    hash = hash_bytes(hash, condition->languages, condition->language_count * sizeof(uint32_t));
+    hash = hash_bytes(hash, condition->conditions, condition->condition_count * sizeof(uint32_t));
     struct map_key key = schema_state_key_of(KNOWN_CONDITION, hash, condition->name_count);
     uint32_t found = map_find(&state->known, key);
     if (found != MAP_NONE && same_condition(&state->conditions[found], condition)) {
@@ -227,7 +218,7 @@ enum status schema_state_claims(struct schema_state *state, const uint32_t *clai
         *out = CLAIMS_NEVER;
         return STATUS_OK;
     }
-    uint64_t hash = schema_state_mix(1469598103934665603u, claims, count * sizeof *claims);
+    uint64_t hash = hash_bytes(0, claims, count * sizeof *claims);
     struct map_key key = schema_state_key_of(KNOWN_CLAIMS, hash, count);
     uint32_t found = map_find(&state->known, key);
     if (found != MAP_NONE && state->claims[found].count == count &&

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Hashes of tables in memory. Their values may change from one version to the next: what is stored or
+ * sent has a checksum (base/checksum.h) or a SHA-256 (base/sha256.h). hash_mix alone keeps its values,
+ * since invented loads and random checkpoints follow from them.
+ */
+#ifndef BASE_HASH_H
+#define BASE_HASH_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#define HASH_STEP UINT64_C(0x9E3779B97F4A7C15) /* 2^64 / the golden ratio, odd */
+
+/* SplitMix64's finalizer (Steele, Lea, Flood, 2014): a bijection, and 0 stays 0. */
+static inline uint64_t hash_mix(uint64_t value) {
+    value = (value ^ value >> 30) * UINT64_C(0xBF58476D1CE4E5B9);
+    value = (value ^ value >> 27) * UINT64_C(0x94D049BB133111EB);
+    return value ^ value >> 31;
+}
+
+/* Both halves of a product: each bit of the result depends on all bits of both. */
+static inline uint64_t hash_fold(uint64_t a, uint64_t b) {
+    __extension__ unsigned __int128 product = (unsigned __int128)a * b;
+    return (uint64_t)product ^ (uint64_t)(product >> 64);
+}
+
+/* The hash with one more word. */
+static inline uint64_t hash_word(uint64_t hash, uint64_t word) {
+    return hash_fold(hash ^ word, HASH_STEP);
+}
+
+/* Of `count` bytes. Who does not know the seed cannot choose bytes that collide. */
+static inline uint64_t hash_bytes(uint64_t seed, const void *data, size_t count) {
+    uint64_t hash = hash_fold(seed ^ HASH_STEP, count ^ UINT64_C(0xBF58476D1CE4E5B9));
+    for (size_t at = 0; at < count; at += sizeof hash) {
+        uint64_t word = 0;
+        size_t left = count - at;
+        memcpy(&word, (const char *)data + at, left < sizeof word ? left : sizeof word);
+        hash = hash_fold(hash ^ word, seed ^ UINT64_C(0x94D049BB133111EB));
+    }
+    return hash;
+}
+
+#endif
