@@ -7,11 +7,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "base/arena.h"
 #include "base/check.h"
 #include "base/random.h"
 #include "bench/machine_limits.h"
+#include "bench/stats.h"
 #include "bench_machines.h"
 #include "contract/kv_block.h"
 #include "contract/record_kv.h"
@@ -179,15 +181,22 @@ static void begin_one(struct plan_bench *bench) {
     machine_outbox_clear(outbox);
 }
 
+/* Processor time of this thread in seconds. */
+static double processor_now(void) {
+    struct timespec time;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+    return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
+}
+
 static void fill(struct plan_bench *bench) {
     uint32_t count = (uint32_t)(bench->values.ranks * bench->values.rows);
     uint32_t timed = count / 10 + 1;
     bench->machine.step(bench->machine.self, 0); /* sends the hello */
     machine_outbox_clear(bench->machine.outbox);
     for (uint32_t number = 0; number < count; number++) {
-        double begin_s = machine_limits_processor_now();
+        double begin_s = processor_now();
         submit_one(bench, number);
-        if (number + timed >= count) bench->submit_s += machine_limits_processor_now() - begin_s;
+        if (number + timed >= count) bench->submit_s += processor_now() - begin_s;
         begin_one(bench);
     }
     bench->submit_s /= timed;
@@ -237,16 +246,16 @@ static void step_once(struct plan_bench *bench, uint32_t index) {
     bench->step_rows = 0;
     bench->now_ns += STEP_NS;
     for (uint32_t rank = 0; rank < ranks; rank++) {
-        double begin_s = machine_limits_processor_now();
+        double begin_s = processor_now();
         send(bench, bench->results[rank]);
-        last_s = machine_limits_processor_now() - begin_s;
+        last_s = processor_now() - begin_s;
         results_s += last_s;
         bench->records++;
         look(bench);
     }
-    double begin_s = machine_limits_processor_now();
+    double begin_s = processor_now();
     plan(bench);
-    double plan_s = machine_limits_processor_now() - begin_s;
+    double plan_s = processor_now() - begin_s;
     bench->results_s[index] = results_s;
     bench->plan_s[index] = last_s + plan_s;
     bench->all_s[index] = results_s + plan_s;
@@ -260,13 +269,13 @@ static double measure_writes(void) {
     if (!memory) return 0;
     memset(memory, 1, BANDWIDTH_BYTES);
     for (int round = 0; round < BANDWIDTH_ROUNDS; round++) {
-        double begin_s = machine_limits_processor_now();
+        double begin_s = processor_now();
         memset(memory, round, BANDWIDTH_BYTES);
         __asm__ volatile("" ::"r"(memory) : "memory");
-        rates[round] = BANDWIDTH_BYTES / (machine_limits_processor_now() - begin_s);
+        rates[round] = BANDWIDTH_BYTES / (processor_now() - begin_s);
     }
     free(memory);
-    return machine_limits_median(rates, BANDWIDTH_ROUNDS);
+    return stats_median(rates, BANDWIDTH_ROUNDS);
 }
 
 /* ---- the report ---- */
@@ -289,9 +298,8 @@ static double resident_mb(void) {
 }
 
 static struct plan_figure figure_of(double *seconds, uint32_t steps) {
-    struct plan_figure figure = {.median_ms = machine_limits_median(seconds, steps) * 1e3};
-    figure.least_ms = seconds[0] * 1e3; /* sorted at this point */
-    return figure;
+    struct stats_spread spread = stats_spread(seconds, steps, 0);
+    return (struct plan_figure){.median_ms = spread.median * 1e3, .least_ms = spread.low * 1e3};
 }
 
 static struct plan_report report_of(struct plan_bench *bench) {

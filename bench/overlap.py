@@ -1,17 +1,15 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """overlap.py FATHOM [--layers N] [--sums experts,groups] [--batch LIST] [--runs N] [--prompt N --prompts N]
-[--echo RANKS] [--pictures FOLDER]: the overlap schedules' table in docs/performance/ranks.md, for the embedded model with N
+[--echo RANKS]: the overlap schedules' table in docs/performance/ranks.md, for the embedded model with N
 layers: both sums of experts' results, each with communication at 0.8 of computation. Two ranks of one
 thread, each with half of the groups, dealt by the loads of random tokens: otherwise the others would wait for the
 rank with the busier half, with any schedule. --echo: one rank of so many, on one thread, which gets its own tokens
-back, so that no other rank's time is part of the exposed time. --pictures: no table, but one layer of a prompt's dual
-batch and of answers' five stages drawn (SVG), from the run in which the rank waited least."""
+back, so that no other rank's time is part of the exposed time."""
 import argparse
 import json
 import os
 import random
-import re
 import subprocess
 import tempfile
 
@@ -65,46 +63,11 @@ def prepare(fathom, layers, ranks, folder):
     return paths
 
 
-# The subject of a picture: answers in so many sequences of each rank.
-PICTURES = {"prefill-dual-batch": ["--prompt", "256", "--prompts", "4", "--batch", "0"],
-            "decode-early": ["--prompt", "128", "--prompts", "1", "--batch", "64", "--steps", "2"]}
-
-
-def waited(picture):
-    """The widths of a layer's waits, summed."""
-    return sum(float(width) for width in re.findall(r'class="w".*?width="([\d.]+)"', picture))
-
-
-def draw(values, bench, folder):
-    os.makedirs(values.pictures, exist_ok=True)
-    for schedule, load in PICTURES.items():
-        drawn = []
-        for _ in range(int(values.runs)):
-            trace, picture = os.path.join(folder, "trace.json"), os.path.join(folder, "layer.svg")
-            run(*bench, "--expert-sum", "groups", "--runs", "1", "--schedule", schedule, *load, "--trace", trace)
-            run(values.fathom, "trace", "report", trace, "--svg", picture)
-            with open(picture, encoding="utf-8") as file:
-                drawn.append(file.read())
-        path = os.path.join(values.pictures, schedule + ".svg")
-        with open(path, "w", encoding="utf-8") as file:
-            file.write(min(drawn, key=waited))
-        print(path)
-
-
 def row(entry):
-    walked = entry.get("walked")
-    text = "| %s " % entry["schedule"]
-    if "seconds" in entry:
-        text += "| %.1f | %.1f | %.0f %% | %.2f |" % (
-            entry["seconds"] * 1e3, entry["exposed_seconds"] * 1e3, entry["hidden"] * 100,
-            entry["of_ideal"])
-    else:
-        text += "| | | | |"
-    if walked:
-        text += " %.1f | %.0f %% | %.2f |" % (walked["seconds"] * 1e3, walked["hidden"] * 100,
-                                              walked["of_ideal"])
-    else:
-        text += " takes %s | | %.2f of the best |" % (entry["takes"], entry["of_best"])
+    text = "| %s | %.1f | %.1f | %.0f %% | %.2f |" % (
+        entry["schedule"], entry["seconds"] * 1e3, entry["exposed_seconds"] * 1e3, entry["hidden"] * 100, entry["of_ideal"])
+    if "takes" in entry:
+        text += " takes %s: %.2f of the best |" % (entry["takes"], entry["of_best"])
     return text
 
 
@@ -118,16 +81,12 @@ def main():
     parser.add_argument("--prompt", default="256")
     parser.add_argument("--prompts", default="4")
     parser.add_argument("--echo")
-    parser.add_argument("--pictures")
     values = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         ranks = values.echo or "2"
         paths = prepare(values.fathom, values.layers, ranks, folder)
         bench = [values.fathom, "bench", "overlap", "--model", paths["model"], "--echo" if values.echo else "--ranks",
                  ranks, "--threads", "1", "--placement", paths["placement"]]
-        if values.pictures:
-            draw(values, bench, folder)
-            return
         for order in values.sums.split(","):
             report = json.loads(run(
                 *bench, "--expert-sum", order, "--batch", values.batch, "--runs", values.runs,
@@ -140,8 +99,7 @@ def main():
                         order, "decode of %d a rank" % batch if batch else "prompts",
                         entry["compute_seconds"] * 1e3, entry["uneven_seconds"] * 1e3,
                         entry["comm_seconds"] * 1e3))
-                    print("| schedule | step, ms | exposed | hidden | of ideal | walked, ms | hidden "
-                          "| of ideal |\n|---|---|---|---|---|---|---|---|")
+                    print("| schedule | step, ms | exposed | hidden | of ideal |\n|---|---|---|---|---|")
                 print(row(entry), flush=True)
 
 

@@ -5,6 +5,7 @@
  * In addition: the time to open sidecars of many blocks, and the memory per block.
  */
 #include <errno.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,7 +19,7 @@
 #include "base/sha256.h"
 #include "bench/bench.h"
 #include "bench/child.h"
-#include "bench/machine_limits.h"
+#include "bench/harness.h"
 #include "host/storage/kv_store.h"
 #include "host/storage/kv_store_check.h"
 #include "serving/cache/store_index.h"
@@ -323,69 +324,66 @@ static enum status measure_index(struct cache_bench *bench, struct error *error)
 
 /* ---- the report ---- */
 
-struct cache_report {
-    double write, read, fio_write, fio_read; /* bytes per second; fio's if it is installed */
-    double index_s_per_million;              /* if there is an index */
+static const struct harness_column rate_columns[] = {
+    {NULL, "", -8, 0, 0},
+    {NULL, "store MB/s", 12, 0, 1e-6},
+    {NULL, "fio MB/s", 12, 0, 1e-6},
+    {NULL, "% of fio", 8, 0, 100},
 };
 
-/* Prints null for figures that were not measured. */
-static void bench_cache_print_figure(const char *name, bool measured, int digits, double value) {
-    if (measured)
-        printf("\"%s\":%.*f,", name, digits, value);
-    else
-        printf("\"%s\":null,", name);
+/* A rate for the JSON: megabytes a second with one decimal; null if it was not measured. */
+static void print_rate(struct harness *out, const char *name, bool measured, double rate) {
+    harness_number(out, name, measured ? round(rate * 1e-5) / 10 : NAN);
 }
 
-static void bench_cache_print_json(const struct cache_bench *bench,
-                                   const struct cache_report *report) {
-    printf("{\"io\":\"%s\",\"block_bytes\":%zu,\"read_bytes\":%zu,\"write_bytes\":%zu,", bench->io,
-           bench->block_bytes, bench->read_bytes, bench->write_bytes);
-    bench_cache_print_figure("write_mb_s", true, 1, report->write * 1e-6);
-    bench_cache_print_figure("read_mb_s", true, 1, report->read * 1e-6);
-    bench_cache_print_figure("fio_write_mb_s", bench->fio, 1, report->fio_write * 1e-6);
-    bench_cache_print_figure("fio_read_mb_s", bench->fio, 1, report->fio_read * 1e-6);
-    bench_cache_print_figure("index_s_per_million", bench->index_found, 3,
-                             report->index_s_per_million);
-    printf("\"index_blocks\":%llu,\"index_bytes_per_block\":%zu}\n",
-           (unsigned long long)bench->index_found, (size_t)STORE_INDEX_BLOCK_BYTES);
+static void print_rates(const struct cache_bench *bench, struct harness *out, const char *name,
+                        const double *medians) {
+    const struct harness_table table = {rate_columns, bench->fio ? 4 : 2};
+    const double numbers[] = {medians[0], medians[1], medians[0] / medians[1]};
+    if (!out->json) harness_row(out, NULL, &table, &name, numbers);
 }
 
-static void bench_cache_print_row(const struct cache_bench *bench, const char *name, double ours,
-                                  double fio) {
-    printf("%-8s %12.0f", name, ours * 1e-6);
-    if (bench->fio) printf(" %12.0f %7.0f%%", fio * 1e-6, 100 * ours / fio);
-    printf("\n");
-}
-
-static void bench_cache_print_text(const struct cache_bench *bench,
-                                   const struct cache_report *report) {
-    printf("blocks of %zu bytes, %s, reads of %zu bytes, writes of %zu; medians of %u\n",
-           bench->block_bytes, bench->io, bench->read_bytes, bench->write_bytes,
-           (uint32_t)bench->values.rounds);
-    printf("%-8s %12s%s\n", "", "store MB/s", bench->fio ? "     fio MB/s   of fio" : "");
-    bench_cache_print_row(bench, "write", report->write, report->fio_write);
-    bench_cache_print_row(bench, "read", report->read, report->fio_read);
-    if (!bench->fio) printf("fio is not installed: nothing to compare with\n");
+static void print_index(const struct cache_bench *bench, struct harness *out) {
+    double million = bench->open_s / (double)bench->index_found * 1e6;
+    harness_number(out, "index_s_per_million", bench->index_found ? million : NAN);
+    harness_number(out, "index_blocks", (double)bench->index_found);
+    harness_number(out, "index_bytes_per_block", STORE_INDEX_BLOCK_BYTES);
     if (bench->index_found)
-        printf("index: %llu blocks in %.2f s (%.2f s a million), %zu bytes of memory a block\n",
-               (unsigned long long)bench->index_found, bench->open_s, report->index_s_per_million,
-               (size_t)STORE_INDEX_BLOCK_BYTES);
+        harness_say(out,
+                    "index: %llu blocks in %.2f s (%.2f s a million), %zu bytes of memory a "
+                    "block\n",
+                    (unsigned long long)bench->index_found, bench->open_s, million,
+                    (size_t)STORE_INDEX_BLOCK_BYTES);
 }
 
 static void bench_cache_print_report(struct cache_bench *bench) {
-    uint32_t rounds = (uint32_t)bench->values.rounds;
-    struct cache_report report = {.write = machine_limits_median(bench->write, rounds),
-                                  .read = machine_limits_median(bench->read, rounds)};
+    const struct harness_table table = {rate_columns, bench->fio ? 4 : 2};
+    size_t rounds = bench->values.rounds;
+    struct harness out;
+    double write[2] = {stats_median(bench->write, rounds)};
+    double read[2] = {stats_median(bench->read, rounds)};
     if (bench->fio) {
-        report.fio_write = machine_limits_median(bench->fio_write, rounds);
-        report.fio_read = machine_limits_median(bench->fio_read, rounds);
+        write[1] = stats_median(bench->fio_write, rounds);
+        read[1] = stats_median(bench->fio_read, rounds);
     }
-    if (bench->index_found)
-        report.index_s_per_million = bench->open_s / (double)bench->index_found * 1e6;
-    if (bench->values.json)
-        bench_cache_print_json(bench, &report);
-    else
-        bench_cache_print_text(bench, &report);
+    harness_begin(&out, bench->values.json);
+    harness_text(&out, "io", bench->io);
+    harness_number(&out, "block_bytes", (double)bench->block_bytes);
+    harness_number(&out, "read_bytes", (double)bench->read_bytes);
+    harness_number(&out, "write_bytes", (double)bench->write_bytes);
+    print_rate(&out, "write_mb_s", true, write[0]);
+    print_rate(&out, "read_mb_s", true, read[0]);
+    print_rate(&out, "fio_write_mb_s", bench->fio, write[1]);
+    print_rate(&out, "fio_read_mb_s", bench->fio, read[1]);
+    harness_say(&out,
+                "blocks of %zu bytes, %s, reads of %zu bytes, writes of %zu; medians of %zu\n",
+                bench->block_bytes, bench->io, bench->read_bytes, bench->write_bytes, rounds);
+    harness_titles(&out, &table);
+    print_rates(bench, &out, "write", write);
+    print_rates(bench, &out, "read", read);
+    if (!bench->fio) harness_say(&out, "fio is not installed: nothing to compare with\n");
+    print_index(bench, &out);
+    harness_end(&out);
 }
 
 static enum status bench_cache_prepare(struct cache_bench *bench, struct error *error) {

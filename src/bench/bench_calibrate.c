@@ -12,17 +12,14 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "base/arena.h"
 #include "base/check.h"
 #include "base/clock.h"
-#include "base/format.h"
 #include "base/random.h"
-#include "base/tree.h"
 #include "bench/bench.h"
 #include "bench/calibrate_shapes.h"
 #include "bench/child.h"
+#include "bench/harness.h"
 #include "bench/load.h"
-#include "bench/machine_limits.h"
 #include "command/model_run.h"
 #include "command/rank_job.h"
 #include "compute/model/kv_pages.h"
@@ -31,25 +28,22 @@
 #include "host/engine/rank_group.h"
 #include "host/process/own_file.h"
 
-#define WORDS 40 /* of a child's command line */
 #define TRANSFER_ROUNDS 3
-#define JSON_BYTES ((size_t)16 << 20)
 
 #define CALIBRATE_ROUNDS_MAX 99
+#define US_DIGITS 8 /* of a step's time in the file */
 
 struct calibrate_step {
     struct calibrate_shape shape;
-    double us;        /* median over rounds, from a step's begin to its end */
-    double low, high; /* quartiles */
+    struct stats_spread us; /* over rounds, from a step's begin to its end, with quartiles */
 };
 
 #define CALIBRATE_SERVICE_TOKENS 65 /* of an answer */
 #define CALIBRATE_SERVICE_PROMPT 32 /* tokens: the mean context is 64 */
 
 struct calibrate_service {
-    double token_us; /* between two tokens of a lone answer: median over answers */
-    double first_us; /* from a request to its first token */
-    double low_token_us, high_token_us, low_first_us, high_first_us; /* quartiles */
+    struct stats_spread token_us; /* between two tokens of a lone answer, over answers */
+    struct stats_spread first_us; /* from a request to its first token */
 };
 
 struct calibrate_values {
@@ -243,18 +237,6 @@ static void close_timer(struct step_timer *timer) {
     free(timer->results);
 }
 
-static int compare(const void *a, const void *b) {
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-static void bench_calibrate_summarize(struct calibrate_step *step, double *us, uint32_t rounds) {
-    qsort(us, rounds, sizeof *us, compare);
-    step->us = machine_limits_median(us, rounds);
-    step->low = us[rounds / 4];
-    step->high = us[rounds - 1 - rounds / 4];
-}
-
 static enum status time_all(struct step_timer *timer, uint32_t rounds, struct calibrate_step *steps,
                             uint32_t count, struct error *error) {
     static double us[CALIBRATE_SHAPES_MAX][CALIBRATE_ROUNDS_MAX];
@@ -267,7 +249,7 @@ static enum status time_all(struct step_timer *timer, uint32_t rounds, struct ca
         for (uint32_t i = 0; i < count && !status; i++)
             status = time_shape(timer, &steps[i].shape, &us[i][round], error);
     for (uint32_t i = 0; i < count && !status; i++)
-        bench_calibrate_summarize(&steps[i], us[i], rounds);
+        steps[i].us = stats_spread(us[i], rounds, 0.25);
     return status;
 }
 
@@ -296,13 +278,43 @@ static enum status time_steps(struct rank_group *group, const char *schedule,
 
 /* ---- steps of one number of ranks: --rows ---- */
 
-static void print_step(const struct calibrate_step *step, uint32_t ranks, bool last) {
-    struct calibrate_share share = calibrate_shapes_share(&step->shape);
-    printf("  [%u,%u,%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",%" PRIu64
-           ",%.1f,%.1f,%.1f]%s\n",
-           ranks, step->shape.one_busy ? 1 : ranks, share.prompt_tokens, share.attended,
-           share.cached, share.answer_rows, share.answer_tokens, share.context, step->us, step->low,
-           step->high, last ? "" : ",");
+static void print_step(struct json_print *print, const struct calibrate_step *step,
+                       uint32_t ranks) {
+    const struct calibrate_share share = calibrate_shapes_share(&step->shape);
+    const uint64_t columns[] = {ranks,
+                                step->shape.one_busy ? 1 : ranks,
+                                share.prompt_tokens,
+                                share.attended,
+                                share.cached,
+                                share.answer_rows,
+                                share.answer_tokens,
+                                share.context};
+    json_print_open(print, NULL, '[');
+    for (size_t i = 0; i < ARRAY_COUNT(columns); i++)
+        json_print_count(print, NULL, columns[i]);
+    json_print_number(print, NULL, step->us.median, US_DIGITS);
+    json_print_number(print, NULL, step->us.low, US_DIGITS);
+    json_print_number(print, NULL, step->us.high, US_DIGITS);
+    json_print_close(print);
+}
+
+static void print_rows(struct model *model, const char *kernels, const struct calibrate_step *steps,
+                       uint32_t count, uint32_t ranks) {
+    struct json_print print = {.off = false};
+    json_print_open(&print, NULL, '{');
+    json_print_text(&print, "kernels", kernels);
+    json_print_text(&print, "numerics", model_numerics_id(model));
+    json_print_count(&print, "weight_bytes", model_weight_bytes(model));
+    json_print_count(&print, "page_count", model_page_count(model));
+    json_print_count(&print, "page_bytes", model_page_bytes(model));
+    json_print_count(&print, "layers", model_shape(model)->layers);
+    json_print_count(&print, "width", model_kv_pages(model)->width);
+    json_print_count(&print, "vocab", model_shape(model)->vocab);
+    json_print_open(&print, "rows", '[');
+    for (uint32_t i = 0; i < count; i++)
+        print_step(&print, &steps[i], ranks);
+    json_print_close(&print);
+    json_print_close(&print);
 }
 
 static enum status bench_calibrate_time_rows(const struct calibrate_values *values,
@@ -325,15 +337,7 @@ static enum status bench_calibrate_time_rows(const struct calibrate_values *valu
     enum status status = time_steps(group, values->run.schedule, &limits, (uint32_t)values->rounds,
                                     steps, &count, error);
     if (status) return status;
-    printf("{\"kernels\":\"%s\",\"numerics\":\"%s\",\"weight_bytes\":%" PRIu64
-           ",\"page_count\":%u,\"page_bytes\":%" PRIu64 ",\"layers\":%u,\"width\":%u,\"vocab\":%u,"
-           "\n \"rows\":[\n",
-           kernels, model_numerics_id(model), model_weight_bytes(model), model_page_count(model),
-           model_page_bytes(model), model_shape(model)->layers, model_kv_pages(model)->width,
-           model_shape(model)->vocab);
-    for (uint32_t i = 0; i < count; i++)
-        print_step(&steps[i], limits.ranks, i + 1 == count);
-    printf("]}\n");
+    print_rows(model, kernels, steps, count, limits.ranks);
     return STATUS_OK;
 }
 
@@ -361,16 +365,9 @@ static enum status measure_rows(const struct calibrate_values *values, struct er
  * gap. Before the first token there are the gateway, the prompt's step and the way back. The client
  * runs on the same machine, so these times include it, as in `bench serve`. */
 
-#define START_SECONDS_MAX 300
+#define ANSWER_SECONDS_MAX 300
 #define WARM 3 /* answers before the measured ones */
 #define TOKEN_LOW 300
-
-static void quartiles(double *figures, size_t count, double *low, double *median, double *high) {
-    qsort(figures, count, sizeof *figures, compare);
-    *low = figures[count / 4];
-    *median = figures[count / 2];
-    *high = figures[count - 1 - count / 4];
-}
 
 static enum status take_times(const struct load_outcome *outcome, struct calibrate_service *service,
                               struct error *error) {
@@ -387,10 +384,8 @@ static enum status take_times(const struct load_outcome *outcome, struct calibra
         token[i] = (result->last - result->first) * 1e6 / (CALIBRATE_SERVICE_TOKENS - 1);
     }
     if (!status) {
-        quartiles(first, count, &service->low_first_us, &service->first_us,
-                  &service->high_first_us);
-        quartiles(token, count, &service->low_token_us, &service->token_us,
-                  &service->high_token_us);
+        service->first_us = stats_spread(first, count, 0.25);
+        service->token_us = stats_spread(token, count, 0.25);
     }
     free(first);
     free(token);
@@ -407,7 +402,7 @@ static enum status ask_server(const char *url, uint32_t answers, uint32_t token_
                                    .extra = "\"return_token_ids\":true",
                                    .token_low = TOKEN_LOW,
                                    .token_high = token_high,
-                                   .stall_ms_max = START_SECONDS_MAX * 1000,
+                                   .stall_ms_max = ANSWER_SECONDS_MAX * 1000,
                                    .seed = 1};
     struct load_outcome outcome;
     if (!requests) return error_set(error, STATUS_NO_MEMORY, "no memory for requests");
@@ -427,11 +422,9 @@ static enum status bench_calibrate_run_server(const char *const *argv, uint32_t 
                                               struct calibrate_service *service_out,
                                               struct error *error) {
     struct child child;
-    char port[200], url[256];
-    enum status status = child_start(argv, "listening on http://127.0.0.1:", START_SECONDS_MAX,
-                                     &child, port, sizeof port, error);
+    char url[CHILD_URL_BYTES];
+    enum status status = child_serve(argv, &child, url, error);
     if (status) return status;
-    format_text(url, sizeof url, "http://127.0.0.1:%s", port);
     status = ask_server(url, answers, token_high, service_out, error);
     child_stop(&child);
     return status;
@@ -441,133 +434,78 @@ static enum status bench_calibrate_run_server(const char *const *argv, uint32_t 
 
 struct calibration {
     const struct calibrate_values *values;
-    char own[400];
-    void *memory;
-    struct arena arena;
-    const struct tree *alone, *ranks; /* output of --rows; `ranks` NULL: one rank only */
+    struct child_document alone, ranks; /* output of --rows; `ranks` without a root: one rank */
     struct calibrate_service service;
     double transfer_gbps, transfer_us, memory_gbps, disk_gbps;
 };
 
-struct command_words {
-    const char *argv[WORDS + 1];
-    char texts[WORDS][400];
-    uint32_t count;
-};
-
-static void add(struct command_words *words, const char *text) {
-    check(words->count < WORDS);
-    format_text(words->texts[words->count], sizeof words->texts[0], "%s", text);
-    words->argv[words->count] = words->texts[words->count];
-    words->count++;
+static void add_engine(struct child_command *command, const struct calibrate_values *values) {
+    child_add_option(command, "model", values->run.model);
+    child_add_option(command, "activations", values->run.activations);
+    child_add_option(command, "expert-sum", values->run.expert_sum);
+    child_add_option(command, "cpu-mask", values->run.cpu_mask);
+    child_add_option(command, "schedule", values->run.schedule);
+    child_add_count(command, "threads", values->run.threads);
+    child_add_count(command, "kv-memory", values->kv_memory);
+    child_add_count(command, "max-batch-rows", values->rows_max);
+    child_add_count(command, "max-batch-tokens", values->tokens_max);
 }
 
-static void add_option(struct command_words *words, const char *name, const char *value) {
-    if (!value) return;
-    add(words, name);
-    add(words, value);
-}
-
-static void bench_calibrate_add_number(struct command_words *words, const char *name,
-                                       uint64_t value) {
-    char text[32];
-    format_text(text, sizeof text, "%llu", (unsigned long long)value);
-    add_option(words, name, text);
-}
-
-static void add_engine(struct command_words *words, const struct calibrate_values *values) {
-    add_option(words, "--model", values->run.model);
-    add_option(words, "--activations", values->run.activations);
-    add_option(words, "--expert-sum", values->run.expert_sum);
-    add_option(words, "--cpu-mask", values->run.cpu_mask);
-    add_option(words, "--schedule", values->run.schedule);
-    bench_calibrate_add_number(words, "--threads", values->run.threads);
-    bench_calibrate_add_number(words, "--kv-memory", values->kv_memory);
-    bench_calibrate_add_number(words, "--max-batch-rows", values->rows_max);
-    bench_calibrate_add_number(words, "--max-batch-tokens", values->tokens_max);
-}
-
-static enum status run_child(struct calibration *all, const struct command_words *words,
-                             const struct tree **tree_out, struct error *error) {
-    struct bytes text;
-    enum status status = child_run(words->argv, &text, error);
-    if (status) return status;
-    status = tree_parse(&all->arena, text, words->argv[2], tree_out, error);
-    free((void *)(uintptr_t)text.data);
-    return status;
-}
-
-static enum status run_rows(struct calibration *all, uint64_t ranks, const struct tree **tree_out,
-                            struct error *error) {
-    struct command_words words = {.count = 0};
-    add(&words, all->own);
-    add(&words, "bench");
-    add(&words, "calibrate");
-    add(&words, "--rows");
-    add_engine(&words, all->values);
-    bench_calibrate_add_number(&words, "--ranks", ranks);
-    bench_calibrate_add_number(&words, "--context", all->values->context);
-    bench_calibrate_add_number(&words, "--rounds", all->values->rounds);
-    return run_child(all, &words, tree_out, error);
-}
-
-static double number(const struct tree *object, const char *name) {
-    double value = 0;
-    bool found = tree_get_number(tree_member(object, name), &value);
-    check(found); /* a key of our own program */
-    return value;
+static enum status run_rows(const struct calibration *all, uint64_t ranks,
+                            struct child_document *document_out, struct error *error) {
+    struct child_command command;
+    child_own(&command, "bench", "calibrate", "--rows", NULL);
+    add_engine(&command, all->values);
+    child_add_count(&command, "ranks", ranks);
+    child_add_count(&command, "context", all->values->context);
+    child_add_count(&command, "rounds", all->values->rounds);
+    return child_read(command.argv, "calibrate --rows", document_out, error);
 }
 
 static enum status run_service(struct calibration *all, struct error *error) {
-    struct command_words words = {.count = 0};
-    add(&words, all->own);
-    add(&words, "serve");
-    bench_calibrate_add_number(&words, "--port", 0);
-    add_option(&words, "--mtp", "off");
-    add_engine(&words, all->values);
-    return bench_calibrate_run_server(words.argv, (uint32_t)all->values->answers,
-                                      (uint32_t)number(all->alone, "vocab"), &all->service, error);
+    struct child_command command;
+    child_own(&command, "serve", "--port=0", "--mtp=off", NULL);
+    add_engine(&command, all->values);
+    return bench_calibrate_run_server(command.argv, (uint32_t)all->values->answers,
+                                      (uint32_t)child_number(all->alone.root, "vocab"),
+                                      &all->service, error);
 }
 
 /* The rates of the fastest cases, and the time of the smallest case beyond its bytes. */
 static enum status bench_calibrate_run_transfer(struct calibration *all, struct error *error) {
-    struct command_words words = {.count = 0};
-    const struct tree *tree;
-    add(&words, all->own);
-    add(&words, "bench");
-    add(&words, "transfer");
-    add(&words, "--json");
-    bench_calibrate_add_number(&words, "--rounds", TRANSFER_ROUNDS);
-    enum status status = run_child(all, &words, &tree, error);
+    struct child_command command;
+    struct child_document document;
+    child_own(&command, "bench", "transfer", "--json", NULL);
+    child_add_count(&command, "rounds", TRANSFER_ROUNDS);
+    enum status status = child_read(command.argv, "bench transfer", &document, error);
     if (status) return status;
-    const struct tree *cases = tree_member(tree, "cases"), *least = tree_at(cases, 0);
+    const struct tree *cases = tree_member(document.root, "cases"), *least = tree_at(cases, 0);
     for (size_t i = 0; i < tree_count(cases); i++) {
         const struct tree *one = tree_at(cases, i);
-        double rate = number(one, "bytes") * 8e-9 / number(tree_member(one, "transfer"), "seconds");
-        double copied = number(one, "bytes") * 2e-9 / number(tree_member(one, "memcpy"), "seconds");
+        double bytes = child_number(one, "bytes");
+        double rate = bytes * 8e-9 / child_number(tree_member(one, "transfer"), "seconds");
+        double copied = bytes * 2e-9 / child_number(tree_member(one, "memcpy"), "seconds");
         if (rate > all->transfer_gbps) all->transfer_gbps = rate;
         if (copied > all->memory_gbps) all->memory_gbps = copied;
     }
-    all->transfer_us = number(tree_member(least, "transfer"), "seconds") * 1e6 -
-                       number(least, "bytes") * 8e-3 / all->transfer_gbps;
+    all->transfer_us = child_number(tree_member(least, "transfer"), "seconds") * 1e6 -
+                       child_number(least, "bytes") * 8e-3 / all->transfer_gbps;
+    free(document.memory);
     return STATUS_OK;
 }
 
 static enum status run_disk(struct calibration *all, struct error *error) {
-    struct command_words words = {.count = 0};
-    const struct tree *tree;
-    add(&words, all->own);
-    add(&words, "bench");
-    add(&words, "cache");
-    add(&words, "--json");
-    add_option(&words, "--dir", all->values->dir);
-    add_option(&words, "--size", "256MiB");
-    bench_calibrate_add_number(&words, "--index-blocks", 0);
-    bench_calibrate_add_number(&words, "--layers", (uint64_t)number(all->alone, "layers"));
-    bench_calibrate_add_number(&words, "--width", (uint64_t)number(all->alone, "width"));
-    enum status status = run_child(all, &words, &tree, error);
-    if (!status) all->disk_gbps = number(tree, "read_mb_s") * 8e-3;
-    return status;
+    struct child_command command;
+    struct child_document document;
+    child_own(&command, "bench", "cache", "--json", "--size=256MiB", "--index-blocks=0", NULL);
+    child_add_option(&command, "dir", all->values->dir);
+    child_add_count(&command, "layers", (uint64_t)child_number(all->alone.root, "layers"));
+    child_add_count(&command, "width", (uint64_t)child_number(all->alone.root, "width"));
+    enum status status = child_read(command.argv, "bench cache", &document, error);
+    if (status) return status;
+    all->disk_gbps = child_number(document.root, "read_mb_s") * 8e-3;
+    free(document.memory);
+    return STATUS_OK;
 }
 
 /* ---- the file ---- */
@@ -604,27 +542,27 @@ static void bench_calibrate_write_rows(FILE *file, const struct tree *measured) 
 
 static void write_service(FILE *file, const struct calibration *all) {
     const struct calibrate_service *service = &all->service;
-    double token = step_us(all->alone, 0, 1, KV_BLOCK_TOKENS);
-    double prompt = step_us(all->alone, CALIBRATE_SERVICE_PROMPT, 0, 0);
+    double token = step_us(all->alone.root, 0, 1, KV_BLOCK_TOKENS);
+    double prompt = step_us(all->alone.root, CALIBRATE_SERVICE_PROMPT, 0, 0);
     fprintf(file,
             "step_gap_us: {value: %.5g, source: \"%.5g us between an answer's tokens "
             "(%.5g..%.5g, quartiles of %" PRIu64 " answers) less the step's %.5g\"}\n",
-            at_least_0(service->token_us - token), service->token_us, service->low_token_us,
-            service->high_token_us, all->values->answers, token);
+            at_least_0(service->token_us.median - token), service->token_us.median,
+            service->token_us.low, service->token_us.high, all->values->answers, token);
     fprintf(file,
             "request_us: {value: %.5g, source: \"%.5g us from a request to its first token "
             "(%.5g..%.5g) less the step's %.5g; the way back is in it\"}\n",
-            at_least_0(service->first_us - prompt), service->first_us, service->low_first_us,
-            service->high_first_us, prompt);
+            at_least_0(service->first_us.median - prompt), service->first_us.median,
+            service->first_us.low, service->first_us.high, prompt);
     fprintf(file, "token_us: {value: 0, source: \"in request_us and step_gap_us\"}\n");
 }
 
 static void write_file(FILE *file, const struct calibration *all) {
-    const struct tree *alone = all->alone;
+    const struct tree *alone = all->alone.root;
     struct bytes kernels, numerics;
     char model[256], day[32];
     time_t now = time(NULL);
-    double weights = number(alone, "weight_bytes"), pages = number(alone, "page_count");
+    double weights = child_number(alone, "weight_bytes"), pages = child_number(alone, "page_count");
     strftime(day, sizeof day, "%Y-%m-%d", gmtime(&now));
     check(tree_get_string(tree_member(alone, "kernels"), &kernels) &&
           tree_get_string(tree_member(alone, "numerics"), &numerics));
@@ -633,7 +571,7 @@ static void write_file(FILE *file, const struct calibration *all) {
             "# SPDX-License-Identifier: Apache-2.0\n# Written by `fathom bench calibrate`.\n");
     fprintf(file, "name: cpu-here\ngpus_per_node: %ld\n", sysconf(_SC_NPROCESSORS_ONLN));
     fprintf(file, "hbm_bytes: {value: %.0f, source: \"weights and KV pages of a rank alone\"}\n",
-            weights + pages * number(alone, "page_bytes"));
+            weights + pages * child_number(alone, "page_bytes"));
     fprintf(file,
             "hbm_gbps: {value: %.5g, source: \"fathom bench transfer: memcpy, read and written\"}\n"
             "nvlink_gbps: {value: %.5g, source: \"as nic_gbps: the same memory\"}\n",
@@ -660,7 +598,7 @@ static void write_file(FILE *file, const struct calibration *all) {
             day, (int)kernels.count, kernels.data, (int)numerics.count, numerics.data,
             all->values->run.threads, all->values->rounds, model, weights, pages);
     bench_calibrate_write_rows(file, alone);
-    if (all->ranks) bench_calibrate_write_rows(file, all->ranks);
+    if (all->ranks.root) bench_calibrate_write_rows(file, all->ranks.root);
 }
 
 /* The median row's interquartile range of times, in percent. */
@@ -676,7 +614,7 @@ static double bench_calibrate_spread(const struct tree *measured) {
               tree_get_number(tree_at(row, 10), &high));
         widths[i] = 100 * (high - low) / us;
     }
-    return machine_limits_median(widths, count);
+    return stats_median(widths, count);
 }
 
 static void say_steps(const struct tree *measured, uint64_t ranks, double seconds) {
@@ -692,11 +630,11 @@ static enum status bench_calibrate_measure(struct calibration *all, struct error
     uint64_t ranks = all->values->job.ranks;
     enum status status = run_rows(all, 1, &all->alone, error);
     if (status) return status;
-    say_steps(all->alone, 1, machine_limits_now() - began);
+    say_steps(all->alone.root, 1, machine_limits_now() - began);
     began = machine_limits_now();
     if (ranks > 1) status = run_rows(all, ranks, &all->ranks, error);
     if (status) return status;
-    if (ranks > 1) say_steps(all->ranks, ranks, machine_limits_now() - began);
+    if (ranks > 1) say_steps(all->ranks.root, ranks, machine_limits_now() - began);
     status = run_service(all, error);
     if (!status) status = bench_calibrate_run_transfer(all, error);
     return status ? status : run_disk(all, error);
@@ -713,16 +651,12 @@ static enum status write_out(const struct calibration *all, struct error *error)
 }
 
 static enum status calibrate(const struct calibrate_values *values, struct error *error) {
-    struct calibration all = {.values = values, .memory = malloc(JSON_BYTES)};
-    ssize_t own = readlink("/proc/self/exe", all.own, sizeof all.own - 1);
-    enum status status = STATUS_OK;
-    if (own <= 0) status = error_set(error, STATUS_IO, "/proc/self/exe: cannot be read");
-    if (!all.memory) status = error_set(error, STATUS_NO_MEMORY, "no memory for the figures");
-    arena_over(&all.arena, all.memory, all.memory ? JSON_BYTES : 0);
-    if (!status) status = engine_check_device(values->run.device, error);
+    struct calibration all = {.values = values};
+    enum status status = engine_check_device(values->run.device, error);
     if (!status) status = bench_calibrate_measure(&all, error);
     if (!status) status = write_out(&all, error);
-    free(all.memory);
+    free(all.alone.memory);
+    free(all.ranks.memory);
     return status;
 }
 

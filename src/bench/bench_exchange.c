@@ -11,14 +11,13 @@
  * that returns results one by one. With nodes (`--experiment ranks-per-node=N`) either runs by
  * nodes, too. Sums made on the way are part of these times, sums left for the receiver are not.
  */
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/check.h"
 #include "base/random.h"
 #include "bench/bench.h"
-#include "bench/machine_limits.h"
+#include "bench/harness.h"
 #include "command/rank_job.h"
 #include "compute/exchange/exchange.h"
 #include "compute/exchange/job.h"
@@ -75,6 +74,7 @@ enum exchange_way { WAY_PLAIN, WAY_GROUPS, WAY_NODES, WAY_GROUPS_NODES, WAY_COUN
 #define FIGURE_COUNT (2 * WAY_COUNT)
 
 struct exchange_bench {
+    struct harness report;
     struct exchange_values values;
     struct placement placement;
     struct exchange *exchanges[WAY_COUNT]; /* NULL: there are no groups, or nodes */
@@ -322,55 +322,65 @@ static enum status bench_exchange_measure(struct exchange_bench *bench, struct e
     return STATUS_OK;
 }
 
+static const struct harness_column exchange_columns[] = {
+    {NULL, "", -30, 0, 0},
+    {"bytes", "MB out", 9, 3, 1e-6},
+    {NULL, "kB a token", 10, 1, 1e-3},
+    {"bytes_between_nodes", NULL, 0, 0, 0},
+    {NULL, "between nodes", 13, 1, 1e-3},
+    {"seconds", "us", 9, 1, 1e6},
+    {"low", "10 %", 9, 1, 1e6},
+    {"high", "90 %", 9, 1, 1e6},
+    {"floor_seconds", "bare us", 9, 1, 1e6},
+    {"floor_low", NULL, 0, 0, 0},
+    {"floor_high", NULL, 0, 0, 0},
+    {"ratio", "ratio", 6, 2, 0},
+    {"whole_seconds", "whole us", 9, 1, 1e6},
+    {"whole_floor_seconds", "bare us", 9, 1, 1e6},
+    {"whole_ratio", "ratio", 6, 2, 0},
+};
+static const struct harness_table exchange_table = {exchange_columns,
+                                                    ARRAY_COUNT(exchange_columns)};
+
 /* Prints the figures of a way's dispatch or combine. */
 static void bench_exchange_print_figure(struct exchange_bench *bench, uint32_t i) {
-    static const char *const keys[FIGURE_COUNT] = {"dispatch",
-                                                   "combine",
-                                                   "dispatch_by_groups",
-                                                   "combine_by_groups",
-                                                   "dispatch_by_nodes",
-                                                   "combine_by_nodes",
-                                                   "dispatch_by_groups_and_nodes",
-                                                   "combine_by_groups_and_nodes"};
-    static const char *const names[FIGURE_COUNT] = {
-        "dispatch",          "combine",          "dispatch by groups", "combine by groups",
-        "dispatch by nodes", "combine by nodes", "dispatch by both",   "combine by both"};
-    uint32_t rounds = (uint32_t)bench->values.rounds;
-    double *own = bench->seconds[i], *swap = bench->swap_seconds[i];
-    double median = machine_limits_median(own, rounds); /* sorted at this point */
-    double swap_median = machine_limits_median(swap, rounds);
-    double whole = machine_limits_median(bench->whole[i], rounds);
-    double swap_whole = machine_limits_median(bench->swap_whole[i], rounds);
-    uint32_t low = rounds / 10, high = rounds - 1 - rounds / 10;
-    double bytes = (double)bench->bytes[i], between = (double)bench->bytes_between[i];
-    double tokens = (double)bench->values.tokens;
-    if (bench->values.json)
-        printf(",\n \"%s\":{\"bytes\":%.0f,\"bytes_between_nodes\":%.0f,\"seconds\":%.4g,"
-               "\"low\":%.4g,\"high\":%.4g,\"floor_seconds\":%.4g,\"floor_low\":%.4g,"
-               "\"floor_high\":%.4g,\"ratio\":%.4g,\"whole_seconds\":%.4g,"
-               "\"whole_floor_seconds\":%.4g,\"whole_ratio\":%.4g}",
-               keys[i], bytes, between, median, own[low], own[high], swap_median, swap[low],
-               swap[high], median / swap_median, whole, swap_whole, whole / swap_whole);
-    else
-        printf("%-18s %8.3f MB out, %5.1f kB a token, %5.1f between nodes  %8.1f us (%.1f..%.1f)  "
-               "bare messages %8.1f us (%.1f..%.1f)  ratio %.2f; written and read %.1f, %.1f us: "
-               "%.2f\n",
-               names[i], bytes * 1e-6, bytes * 1e-3 / tokens, between * 1e-3 / tokens, median * 1e6,
-               own[low] * 1e6, own[high] * 1e6, swap_median * 1e6, swap[low] * 1e6,
-               swap[high] * 1e6, median / swap_median, whole * 1e6, swap_whole * 1e6,
-               whole / swap_whole);
+    static const char *const names[FIGURE_COUNT] = {"dispatch",
+                                                    "combine",
+                                                    "dispatch_by_groups",
+                                                    "combine_by_groups",
+                                                    "dispatch_by_nodes",
+                                                    "combine_by_nodes",
+                                                    "dispatch_by_groups_and_nodes",
+                                                    "combine_by_groups_and_nodes"};
+    const size_t rounds = bench->values.rounds;
+    const struct stats_spread own = stats_spread(bench->seconds[i], rounds, 0.1);
+    const struct stats_spread swap = stats_spread(bench->swap_seconds[i], rounds, 0.1);
+    const double whole = stats_median(bench->whole[i], rounds);
+    const double swap_whole = stats_median(bench->swap_whole[i], rounds);
+    const double bytes = (double)bench->bytes[i], between = (double)bench->bytes_between[i];
+    const double tokens = (double)bench->values.tokens, ratio = own.median / swap.median;
+    const double a_token = bytes / tokens, between_each = between / tokens;
+    const double whole_ratio = whole / swap_whole;
+    const double numbers[] = {bytes,   a_token,  between,     between_each, own.median,
+                              own.low, own.high, swap.median, swap.low,     swap.high,
+                              ratio,   whole,    swap_whole,  whole_ratio};
+    harness_row(&bench->report, names[i], &exchange_table, &names[i], numbers);
 }
 
 static void print(struct exchange_bench *bench) {
-    uint32_t tokens = (uint32_t)bench->values.tokens, rounds = (uint32_t)bench->values.rounds;
-    if (bench->values.json)
-        printf("{\"ranks\":%u,\"tokens\":%u,\"rounds\":%u", job_count(), tokens, rounds);
-    else
-        printf("%u ranks, %u tokens each; median of %u rounds (10%% and 90%% of them)\n",
-               job_count(), tokens, rounds);
+    struct harness *out = &bench->report;
+    harness_begin(out, bench->values.json);
+    harness_number(out, "ranks", job_count());
+    harness_number(out, "tokens", (double)bench->values.tokens);
+    harness_number(out, "rounds", (double)bench->values.rounds);
+    harness_say(out,
+                "%u ranks, %u tokens each; medians of %u rounds (10 %% and 90 %% of them); bare: "
+                "messages of as many bytes; whole: all rows written and read, too\n",
+                job_count(), (uint32_t)bench->values.tokens, (uint32_t)bench->values.rounds);
+    harness_titles(out, &exchange_table);
     for (uint32_t i = 0; i < FIGURE_COUNT; i++)
         if (bench->exchanges[i / 2]) bench_exchange_print_figure(bench, i);
-    if (bench->values.json) printf("}\n");
+    harness_end(out);
 }
 
 int bench_exchange(int argc, char **argv) {

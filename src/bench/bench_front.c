@@ -5,28 +5,26 @@
  * to the client, and the memory of a stream. The load that one core could serve is derived from the
  * processor time, since clients and unit need the other cores.
  */
+#include <math.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/check.h"
 #include "base/clock.h"
 #include "base/format.h"
-#include "base/json_writer.h"
 #include "bench/bench.h"
 #include "bench/child.h"
-#include "bench/machine_limits.h"
+#include "bench/harness.h"
 #include "bench/stub_unit.h"
 #include "command/model_run.h"
 #include "compute/weights/checkpoint.h"
 #include "host/http/http_client.h"
 #include "host/process/file_limit.h"
 #include "host/process/model_text.h"
-#include "host/process/own_file.h"
 #include "host/process/ranks/rank_health.h"
 
 #define BODIES 64        /* different prompts */
@@ -38,12 +36,11 @@
 #define LATENCIES_MAX (1u << 20)
 #define GATEWAYS_MAX 4
 #define ADDRESS_BYTES 96
-#define HOLD_US 20000
 #define PATH "/v1/completions"
 
 struct front_values {
-    const char *model, *streams, *nginx;
-    uint64_t prompt_tokens, connections, tokens_a_second, gateways, held;
+    const char *model, *streams;
+    uint64_t prompt_tokens, connections, tokens_a_second, gateways;
     double seconds;
     bool json;
 };
@@ -62,13 +59,6 @@ static const struct option front_rows[] = {
      .minimum = 1, .maximum = 4096},
     {"gateways", OPTION_COUNT, "1", "gateways in front of the unit, on one port", AT(gateways),
      .minimum = 1, .maximum = GATEWAYS_MAX},
-    {"held", OPTION_COUNT, "100",
-     "percent of the time in which each gateway may run; the rest of each 20 ms it is stopped",
-     AT(held), .minimum = 1, .maximum = 100},
-    {"nginx", OPTION_TEXT, NULL,
-     "an nginx (its path) between clients and gateways, as a proxy that does nothing else: the "
-     "processor time is nginx's then, for comparison",
-     AT(nginx)},
     {"prompt-tokens", OPTION_COUNT, "512", "tokens of a prompt, sent as text", AT(prompt_tokens),
      .minimum = 16, .maximum = 1 << 16},
     {"seconds", OPTION_NUMBER, "5", "of each measurement", AT(seconds), .minimum = 0.1,
@@ -107,8 +97,7 @@ struct front {
     char folder[64], url[320];
     struct child gateways[GATEWAYS_MAX];
     uint32_t gateway_count; /* number started so far */
-    struct child nginx;
-    pid_t unit, holder; /* holder: stops the gateways and lets them continue */
+    pid_t unit;
     struct http_client *client;
     char *bodies[BODIES];
     struct front_stream *streams; /* [stream_count] */
@@ -138,8 +127,7 @@ static void bench_front_add_cost(pid_t pid, struct front_cost *sum) {
 
 static struct front_cost bench_front_cost_of(const struct front *front) {
     struct front_cost cost = {0};
-    if (front->nginx.pid) bench_front_add_cost(front->nginx.pid, &cost);
-    for (uint32_t i = 0; i < front->gateway_count && !front->nginx.pid; i++)
+    for (uint32_t i = 0; i < front->gateway_count; i++)
         bench_front_add_cost(front->gateways[i].pid, &cost);
     return cost;
 }
@@ -273,88 +261,19 @@ static void bench_front_wire_address(const struct front *front, uint32_t gateway
 
 /* The first gateway chooses the port. */
 static enum status start_gateway(struct front *front, struct error *error) {
+    struct child_command command;
     char listen[ADDRESS_BYTES], port[16] = "0";
     uint32_t number = front->gateway_count;
     bench_front_wire_address(front, number, listen);
     if (number) snprintf(port, sizeof port, "%s", strrchr(front->url, ':') + 1);
-    const char *argv[] = {"/proc/self/exe",
-                          "gateway",
-                          "--listen",
-                          listen,
-                          "--port",
-                          port,
-                          "--admin-port",
-                          "0",
-                          "--share-port",
-                          "--connections-per-address",
-                          "0",
-                          "--requests",
-                          "60000",
-                          front->values->model ? "--model" : NULL,
-                          front->values->model,
-                          NULL};
-    enum status status = child_start(argv, "listening on ", START_SECONDS, &front->gateways[number],
-                                     front->url, sizeof front->url, error);
+    child_own(&command, "gateway", "--listen", listen, "--port", port, "--admin-port=0",
+              "--share-port", "--connections-per-address=0", "--requests=60000", NULL);
+    child_add_option(&command, "model", front->values->model);
+    enum status status =
+        child_start(command.argv, "listening on ", START_SECONDS, &front->gateways[number],
+                    front->url, sizeof front->url, error);
     if (!status) front->gateway_count++;
     return status;
-}
-
-/* Starts one process that forwards all requests, with kept-alive connections to the gateway. */
-static enum status start_nginx(struct front *front, struct error *error) {
-    static const char form[] =
-        "daemon off; master_process off; worker_rlimit_nofile 20000; error_log stderr notice; "
-        "pid %s/pid;\nevents { worker_connections 19000; }\nhttp { access_log off; "
-        "client_body_temp_path %s/body; proxy_temp_path %s/proxy; fastcgi_temp_path %s/fastcgi; "
-        "uwsgi_temp_path %s/uwsgi; scgi_temp_path %s/scgi; client_body_buffer_size 64k; "
-        "keepalive_requests 1000000; upstream gateway { server %s; keepalive 20000; "
-        "keepalive_requests 1000000; } server { listen 127.0.0.1:%u; location / { "
-        "proxy_pass http://gateway; proxy_http_version 1.1; proxy_set_header Connection \"\"; "
-        "proxy_set_header Host $http_host; "
-        "proxy_buffering off; proxy_read_timeout 600; } } }\n";
-    char path[128], text[256];
-    const char *folder = front->folder, *behind = front->url + strlen("http://");
-    unsigned port = (unsigned)strtoul(strrchr(front->url, ':') + 1, NULL, 10);
-    port = port > 40000 ? port - 10007 : port + 10007;
-    snprintf(path, sizeof path, "%s/nginx.conf", folder);
-    FILE *file = own_file_report(path);
-    if (!file) return error_set(error, STATUS_IO, "cannot write %s", path);
-    fprintf(file, form, folder, folder, folder, folder, folder, folder, behind, port);
-    fclose(file);
-    const char *argv[] = {front->values->nginx, "-p", folder, "-c", path, "-e", "stderr", NULL};
-    enum status status =
-        child_start(argv, "using the ", START_SECONDS, &front->nginx, text, sizeof text, error);
-    snprintf(front->url, sizeof front->url, "http://127.0.0.1:%u", port);
-    return status;
-}
-
-static void bench_front_notify_gateways(const struct front *front, int number) {
-    for (uint32_t i = 0; i < front->gateway_count; i++)
-        kill(front->gateways[i].pid, number);
-}
-
-/* Runs in a process of its own until it is killed. */
-static void hold_gateways(const struct front *front) {
-    useconds_t runs = (useconds_t)(HOLD_US * front->values->held / 100);
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
-    for (;;) {
-        bench_front_notify_gateways(front, SIGCONT);
-        usleep(runs);
-        bench_front_notify_gateways(front, SIGSTOP);
-        usleep(HOLD_US - runs);
-    }
-}
-
-static void start_holding(struct front *front) {
-    if (front->values->held == 100) return;
-    fflush(NULL);
-    front->holder = fork();
-    if (front->holder == 0) hold_gateways(front);
-}
-
-static void end_child(pid_t pid) {
-    if (pid <= 0) return;
-    kill(pid, SIGKILL);
-    waitpid(pid, NULL, 0);
 }
 
 static enum status open_client(struct front *front, uint32_t streams, struct error *error) {
@@ -443,36 +362,22 @@ static enum status bench_front_open_world(struct front *front, struct error *err
     enum status status = start_unit(front, error);
     for (uint32_t i = 0; i < front->values->gateways && !status; i++)
         status = start_gateway(front, error);
-    if (!status && front->values->nginx) status = start_nginx(front, error);
-    if (!status) start_holding(front);
     return status;
-}
-
-/* Removes the files that nginx has left. */
-static void remove_files(const struct front *front) {
-    static const char *const names[] = {"nginx.conf", "pid",   "body", "proxy",
-                                        "fastcgi",    "uwsgi", "scgi"};
-    char path[128];
-    for (size_t i = 0; i < ARRAY_COUNT(names); i++) {
-        snprintf(path, sizeof path, "%s/%s", front->folder, names[i]);
-        remove(path);
-    }
 }
 
 static void close_world(struct front *front) {
     char address[ADDRESS_BYTES];
-    end_child(front->unit);
-    end_child(front->holder);
-    if (front->nginx.pid) child_stop(&front->nginx);
-    bench_front_notify_gateways(front, SIGCONT);
+    if (front->unit > 0) {
+        kill(front->unit, SIGKILL);
+        waitpid(front->unit, NULL, 0);
+    }
     for (uint32_t i = 0; i < front->gateway_count; i++) {
         child_stop(&front->gateways[i]);
         bench_front_wire_address(front, i, address);
         unlink(address + strlen("ipc://"));
     }
-    remove_files(front);
     rmdir(front->folder);
-    front->unit = front->holder = 0;
+    front->unit = 0;
     front->gateway_count = 0;
 }
 
@@ -514,18 +419,6 @@ struct front_row {
     uint64_t failed;
 };
 
-static int ascending(const void *a, const void *b) {
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-static double quantile(struct front *front, double share) {
-    uint32_t count = front->latency_count;
-    if (!count) return 0;
-    qsort(front->latencies, count, sizeof *front->latencies, ascending);
-    return front->latencies[(uint32_t)((count - 1) * share)];
-}
-
 /* Returns when all streams have begun, or the time is over. */
 static void bench_front_open_streams(struct front *front) {
     double until = machine_limits_now() + RAMP_SECONDS;
@@ -562,8 +455,9 @@ static enum status measure_streams(struct front *front, uint32_t streams, double
                               .failed = front->failed};
     row->cpu_us = (after.cpu - before.cpu) / (double)(front->tokens - tokens) * 1e6;
     row->a_core = 1e6 / row->cpu_us;
-    row->p50_ms = quantile(front, 0.5) * 1e3;
-    row->p99_ms = quantile(front, 0.99) * 1e3;
+    struct stats latency = stats_of(front->latencies, front->latency_count);
+    row->p50_ms = latency.p50 * 1e3;
+    row->p99_ms = latency.p99 * 1e3;
     row->bytes = (after.resident - idle.resident) / streams;
     front->ending = true;
     run_for(front, SETTLE_SECONDS);
@@ -625,34 +519,44 @@ static enum status measure_all(struct front *front, struct front_results *result
 
 /* ---- printing ---- */
 
-static void bench_front_print_text(const struct front_results *results, const char *whose) {
+static void bench_front_print(const struct front_results *results, bool json) {
+    static const struct harness_column columns[] = {
+        {"streams", "streams", 8, 0, 0},
+        {"offered", "offered/s", 12, 0, 0},
+        {"tokens_a_second", "tokens/s", 10, 0, 0},
+        {"cpu_us", "us each", 10, 2, 0},
+        {NULL, "/s and core", 12, 0, 0},
+        {"p50_ms", "p50 ms", 9, 2, 0},
+        {"p99_ms", "p99 ms", 9, 2, 0},
+        {"bytes", "kB/stream", 10, 1, 1.0 / 1024},
+        {"failed", "failed", 7, 0, 0},
+    };
+    static const struct harness_table table = {columns, ARRAY_COUNT(columns)};
     const struct front_requests *requests = &results->requests;
-    const struct front_row *rows = results->rows;
-    printf("requests: %.0f a second, %.0f us of %s processor time each: %.0f a second "
-           "and core; %llu failed\n",
-           requests->a_second, requests->cpu_us, whose, requests->a_core,
-           (unsigned long long)requests->failed);
-    printf("%8s %12s %10s %10s %12s %9s %9s %10s %7s\n", "streams", "offered/s", "tokens/s",
-           "us each", "/s and core", "p50 ms", "p99 ms", "kB/stream", "failed");
-    for (uint32_t i = 0; i < results->row_count; i++)
-        printf("%8u %12.0f %10.0f %10.2f %12.0f %9.2f %9.2f %10.1f %7llu\n", rows[i].streams,
-               rows[i].each * rows[i].streams, rows[i].tokens_a_second, rows[i].cpu_us,
-               rows[i].a_core, rows[i].p50_ms, rows[i].p99_ms, rows[i].bytes / 1024,
-               (unsigned long long)rows[i].failed);
-}
-
-static void bench_front_print_json(const struct front_results *results) {
-    const struct front_requests *requests = &results->requests;
-    const struct front_row *rows = results->rows;
-    printf("{\"requests\":{\"a_second\":%.1f,\"cpu_us\":%.2f,\"failed\":%llu},\"streams\":[",
-           requests->a_second, requests->cpu_us, (unsigned long long)requests->failed);
-    for (uint32_t i = 0; i < results->row_count; i++)
-        printf("%s{\"streams\":%u,\"offered\":%.0f,\"tokens_a_second\":%.1f,\"cpu_us\":%.3f,"
-               "\"p50_ms\":%.3f,\"p99_ms\":%.3f,\"bytes\":%.0f,\"failed\":%llu}",
-               i ? "," : "", rows[i].streams, rows[i].each * rows[i].streams,
-               rows[i].tokens_a_second, rows[i].cpu_us, rows[i].p50_ms, rows[i].p99_ms,
-               rows[i].bytes, (unsigned long long)rows[i].failed);
-    printf("]}\n");
+    struct harness out;
+    harness_begin(&out, json);
+    harness_open(&out, "requests", '{');
+    harness_number(&out, "a_second", requests->a_second);
+    harness_number(&out, "cpu_us", requests->cpu_us);
+    harness_number(&out, "failed", (double)requests->failed);
+    harness_close(&out);
+    harness_say(&out,
+                "requests: %.0f a second, %.0f us of the gateways' processor time each: %.0f a "
+                "second and core; %llu failed\n",
+                requests->a_second, requests->cpu_us, requests->a_core,
+                (unsigned long long)requests->failed);
+    harness_open(&out, "streams", '[');
+    harness_titles(&out, &table);
+    for (uint32_t i = 0; i < results->row_count; i++) {
+        const struct front_row *row = &results->rows[i];
+        const double offered = round(row->each * row->streams), failed = (double)row->failed;
+        const double numbers[] = {row->streams, offered,     row->tokens_a_second,
+                                  row->cpu_us,  row->a_core, row->p50_ms,
+                                  row->p99_ms,  row->bytes,  failed};
+        harness_row(&out, NULL, &table, NULL, numbers);
+    }
+    harness_close(&out);
+    harness_end(&out);
 }
 
 int bench_front(int argc, char **argv) {
@@ -666,9 +570,6 @@ int bench_front(int argc, char **argv) {
     struct front_results results = {.row_count = 0};
     enum status status = measure_all(&front, &results, &error);
     if (status) return command_failed(&bench_front_options, status, &error);
-    if (values.json)
-        bench_front_print_json(&results);
-    else
-        bench_front_print_text(&results, values.nginx ? "nginx's" : "the gateways'");
+    bench_front_print(&results, values.json);
     return command_end(&bench_front_options);
 }

@@ -7,15 +7,14 @@
  * in a model's layers (--warm: over one copy). The others run on one thread on cached data, as a
  * team member runs them.
  */
-#include <inttypes.h>
-#include <stdio.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/check.h"
 #include "base/number.h"
 #include "bench/bench.h"
-#include "bench/machine_limits.h"
+#include "bench/harness.h"
 #include "command/model_run.h"
 #include "compute/kernels/kernels.h"
 #include "compute/kernels/team.h"
@@ -64,6 +63,7 @@ const struct option_table bench_kernels_options = {
 };
 
 struct kernels_bench {
+    struct harness out;
     struct kernels_values values;
     struct model_run_sizes rows;
     const struct kernels *kernels;
@@ -75,7 +75,6 @@ struct kernels_bench {
      * weights */
     uint16_t *blocks;
     float *scales; /* of FP8 weights */
-    uint32_t printed;
 };
 
 /* One line of results. A fraction is relative to `limits`, and left out if `limits` is NULL. */
@@ -88,28 +87,34 @@ struct kernels_line {
     bool warm; /* its inputs are cached */
 };
 
+static const struct harness_column kernels_columns[] = {
+    {"kernel", "kernel", -18, 0, 0},
+    {"type", "type", -5, 0, 0},
+    {"outputs", "outputs", 7, 0, 0},
+    {"channels", "channels", 8, 0, 0},
+    {"m", "m", 5, 0, 0},
+    {"warm", NULL, 0, HARNESS_FLAG, 0},
+    {"seconds", "time us", 11, 2, 1e6},
+    {"gflops", "GFLOP/s", 9, 1, 0},
+    {"gbytes", "GB/s", 8, 2, 0},
+    {"of_flops", "% of flops", 10, 0, 100},
+    {"of_read", "% of read", 9, 0, 100},
+};
+static const struct harness_table kernels_table = {kernels_columns, ARRAY_COUNT(kernels_columns)};
+
 static void print_line(struct kernels_bench *bench, const struct kernels_line *line) {
     double flops = line->operations / line->seconds, bytes = line->bytes / line->seconds;
-    double of_flops = line->limits ? flops / line->flops_limit : 0;
-    double of_read = line->limits ? bytes / line->limits->read_bytes : 0;
-    if (bench->values.json) {
-        printf("%s\n    {\"kernel\":\"%s\",\"type\":\"%s\",\"outputs\":%u,\"channels\":%u,\"m\":%u,"
-               "\"warm\":%s,\"seconds\":%.4g,\"gflops\":%.4g,\"gbytes\":%.4g",
-               bench->printed++ ? "," : "", line->kernel, line->type, line->outputs, line->channels,
-               line->m, line->warm ? "true" : "false", line->seconds, flops * 1e-9, bytes * 1e-9);
-        if (line->limits) printf(",\"of_flops\":%.3f,\"of_read\":%.3f", of_flops, of_read);
-        printf("}");
-        return;
-    }
-    if (!bench->printed++)
-        printf("%-18s %-5s %7s %8s %5s %11s %9s %6s %8s %6s\n", "kernel", "type", "outputs",
-               "channels", "m", "time us", "GFLOP/s", "of max", "GB/s", "of max");
-    printf("%-18s %-5s %7u %8u %5u %11.2f %9.1f", line->kernel, line->type, line->outputs,
-           line->channels, line->m, line->seconds * 1e6, flops * 1e-9);
-    if (line->limits)
-        printf(" %5.0f%% %8.2f %5.0f%%\n", of_flops * 100, bytes * 1e-9, of_read * 100);
-    else
-        printf(" %6s %8.2f %6s\n", "", bytes * 1e-9, "");
+    const char *const texts[] = {line->kernel, line->type};
+    const double numbers[] = {line->outputs,
+                              line->channels,
+                              line->m,
+                              line->warm,
+                              line->seconds,
+                              flops * 1e-9,
+                              bytes * 1e-9,
+                              line->limits ? flops / line->flops_limit : NAN,
+                              line->limits ? bytes / line->limits->read_bytes : NAN};
+    harness_row(&bench->out, NULL, &kernels_table, texts, numbers);
 }
 
 static bool bench_kernels_wanted(const struct kernels_bench *bench, const char *name) {
@@ -117,8 +122,8 @@ static bool bench_kernels_wanted(const struct kernels_bench *bench, const char *
 }
 
 static double seconds_of(const struct kernels_bench *bench, double *times) {
-    double median = machine_limits_median(times, (uint32_t)bench->values.runs);
-    return bench->values.best ? times[0] : median; /* sorted at this point */
+    struct stats_spread spread = stats_spread(times, bench->values.runs, 0);
+    return bench->values.best ? spread.low : spread.median;
 }
 
 static void bench_product(struct kernels_bench *bench, const char *name, enum weight_type type,
@@ -369,23 +374,17 @@ static enum status bench_kernels_take_memory(struct kernels_bench *bench, struct
     return STATUS_OK;
 }
 
-static void bench_kernels_print_limits(const struct kernels_bench *bench) {
-    const struct machine_limits *limits[] = {&bench->one, &bench->all};
-    if (bench->values.json)
-        printf("{\"level\":\"%s\",\"numerics\":\"%s\",\"threads\":%u,\"limits\":[",
-               bench->kernels->name, bench->kernels->numerics, bench->all.threads);
-    else
-        printf("level %s (%s), %u threads\n", bench->kernels->name, bench->kernels->numerics,
-               bench->all.threads);
-    for (int i = 0; i < 2; i++)
-        printf(bench->values.json
-                   ? "%s{\"threads\":%u,\"fma_gflops\":%.4g,\"bf16_gflops\":%.4g,"
-                     "\"read_gbytes\":%.4g}"
-                   : "%slimits of %u threads: %.1f GFLOP/s float, %.1f GFLOP/s bf16 pairs, %.2f "
-                     "GB/s read\n",
-               bench->values.json && i ? "," : "", limits[i]->threads, limits[i]->fma_flops * 1e-9,
-               limits[i]->bf16_flops * 1e-9, limits[i]->read_bytes * 1e-9);
-    printf("%s", bench->values.json ? "],\"kernels\":[" : "\n");
+static void bench_kernels_print_limits(struct kernels_bench *bench) {
+    struct harness *out = &bench->out;
+    harness_text(out, "level", bench->kernels->name);
+    harness_text(out, "numerics", bench->kernels->numerics);
+    harness_number(out, "threads", bench->all.threads);
+    harness_say(out, "level %s (%s), %u threads\n", bench->kernels->name, bench->kernels->numerics,
+                bench->all.threads);
+    harness_open(out, "limits", '[');
+    harness_limits(out, NULL, &bench->one, true);
+    harness_limits(out, NULL, &bench->all, true);
+    harness_close(out);
 }
 
 static enum status run_bench(struct kernels_bench *bench, struct error *error) {
@@ -399,12 +398,16 @@ static enum status run_bench(struct kernels_bench *bench, struct error *error) {
     if (status == STATUS_OK)
         status = machine_limits_measure(bench->team, false, &bench->all, error);
     if (status != STATUS_OK) return status;
+    harness_begin(&bench->out, bench->values.json);
     bench_kernels_print_limits(bench);
+    harness_open(&bench->out, "kernels", '[');
+    harness_titles(&bench->out, &kernels_table);
     bench_products(bench);
     for (size_t i = 0; i < ARRAY_COUNT(smalls); i++)
         if (bench_kernels_wanted(bench, smalls[i].name) && has_small(bench, &smalls[i]))
             bench_small(bench, &smalls[i]);
-    if (bench->values.json) printf("\n]}\n");
+    harness_close(&bench->out);
+    harness_end(&bench->out);
     return STATUS_OK;
 }
 

@@ -16,8 +16,8 @@
 
 #include "base/check.h"
 #include "bench/bench.h"
+#include "bench/harness.h"
 #include "bench/layer_run.h"
-#include "bench/machine_limits.h"
 #include "command/model_run.h"
 #include "host/engine/engine.h"
 #include "host/process/own_file.h"
@@ -29,7 +29,7 @@ struct layer_values {
     const char *shape, *weights, *activations, *device, *cpu_mask, *phase, *table;
     const char *sweep_tokens, *sweep_prompt, *sweep_context, *sweep_rows;
     uint64_t tokens, context, prompt_tokens, prompt_context, experts, rows, rounds, threads;
-    bool best, processor_time, json;
+    bool best, json;
 };
 
 #define AT(field) .offset = offsetof(struct layer_values, field)
@@ -67,9 +67,6 @@ static const struct option bench_rows[] = {
     MODEL_RUN_DEVICE(struct layer_values, device),
     {"best", OPTION_FLAG, NULL, "the best round counts, not the median: for a busy machine",
      AT(best)},
-    {"processor-time", OPTION_FLAG, NULL,
-     "one thread, and the time that it had of its processor, not the clock's: for a busy machine",
-     AT(processor_time)},
     {"cpu-mask", OPTION_CHOICE, "auto", "highest instruction set to use", AT(cpu_mask),
      .choices = KERNEL_LEVEL_CHOICES},
     {"threads", OPTION_COUNT, NULL, "threads; 0: one per CPU", AT(threads), .maximum = 1024},
@@ -101,6 +98,7 @@ enum use {
 };
 
 struct layer_bench {
+    struct harness out;
     struct layer_values values;
     struct layer_run *run;
     struct machine_limits limits;
@@ -252,60 +250,48 @@ static void add_figure(struct layer_figure *sum, const struct layer_figure *figu
     sum->floor_seconds += figure->floor_seconds;
 }
 
-static void bench_layer_print_figure(const struct layer_bench *bench, const char *name,
-                                     const char *stage, const struct layer_figure *figure) {
-    double of_floor = figure->seconds > 0 ? figure->floor_seconds / figure->seconds : 0;
-    char published[32] = "-";
-    if (bench->values.json) {
-        printf("{\"name\":\"%s\",\"stage\":\"%s\",\"us\":%.5g,\"flop\":%.0f,\"bytes\":%.0f,"
-               "\"floor_us\":%.5g,\"of_floor\":%.3f,\"published_h800_us\":",
-               name, stage, figure->seconds * 1e6, figure->flop, figure->bytes,
-               figure->floor_seconds * 1e6, of_floor);
-        if (figure->published_us > 0)
-            printf("%g}", figure->published_us);
-        else
-            printf("null}");
-        return;
-    }
-    if (figure->published_us > 0)
-        snprintf(published, sizeof published, "%.0f", figure->published_us);
-    printf("  %-15s %-9s %12.1f %10.4f %10.3f %12.1f %6.0f%% %10s\n", name, stage,
-           figure->seconds * 1e6, figure->flop * 1e-9, figure->bytes * 1e-6,
-           figure->floor_seconds * 1e6, 100 * of_floor, published);
+static const struct harness_column layer_columns[] = {
+    {"name", "part", -15, 0, 0},
+    {"stage", "stage", -9, 0, 0},
+    {"us", "us", 12, 1, 0},
+    {"flop", "GFLOP", 10, 4, 1e-9},
+    {"bytes", "MB", 10, 3, 1e-6},
+    {"floor_us", "floor us", 12, 1, 0},
+    {"of_floor", "% of it", 7, 0, 100},
+    {"published_h800_us", "H800 us*", 10, 0, 0},
+};
+static const struct harness_table layer_table = {layer_columns, ARRAY_COUNT(layer_columns)};
+
+static void bench_layer_print_figure(struct layer_bench *bench, const char *member,
+                                     const char *name, const char *stage,
+                                     const struct layer_figure *figure) {
+    const char *const texts[] = {name, stage};
+    const double numbers[] = {figure->seconds * 1e6,
+                              figure->flop,
+                              figure->bytes,
+                              figure->floor_seconds * 1e6,
+                              figure->seconds > 0 ? figure->floor_seconds / figure->seconds : 0,
+                              figure->published_us > 0 ? figure->published_us : NAN};
+    harness_row(&bench->out, member, &layer_table, texts, numbers);
 }
 
-static void print_heading(const struct layer_bench *bench, const struct layer_case *layer) {
+static void print_heading(struct layer_bench *bench, const struct layer_case *layer) {
+    struct harness *out = &bench->out;
     const char *phase = layer->prompt ? "prompt" : "decode";
-    if (bench->values.json) {
-        printf("%s\n  {\"phase\":\"%s\",\"tokens\":%u,\"context\":%u,\"experts\":%u,"
-               "\"expert_rows\":%u,\"parts\":[",
-               layer == bench->cases ? "" : ",", phase, layer->tokens, layer->context,
-               layer->experts, layer->expert_rows);
-        return;
-    }
-    printf("\n%s: %u tokens, %u positions before them, %u + %u experts, %u rows each\n", phase,
-           layer->tokens, layer->context, layer->experts, layer->shape->shared_experts,
-           layer->expert_rows);
-    printf("  %-15s %-9s %12s %10s %10s %12s %7s %10s\n", "part", "stage", "us", "GFLOP", "MB",
-           "floor us", "of it", "H800 us*");
+    harness_text(out, "phase", phase);
+    harness_number(out, "tokens", layer->tokens);
+    harness_number(out, "context", layer->context);
+    harness_number(out, "experts", layer->experts);
+    harness_number(out, "expert_rows", layer->expert_rows);
+    harness_say(out, "\n%s: %u tokens, %u positions before them, %u + %u experts, %u rows each\n",
+                phase, layer->tokens, layer->context, layer->experts, layer->shape->shared_experts,
+                layer->expert_rows);
+    harness_titles(out, &layer_table);
 }
 
-static void bench_layer_print_case(const struct layer_bench *bench, const struct layer_case *layer,
-                                   const struct layer_times *times) {
-    struct layer_figure layer_sum = {.seconds = 0};
-    bool json = bench->values.json, first = true;
-    print_heading(bench, layer);
-    for (int i = 0; i < STAGE_PART_COUNT; i++) {
-        enum stage_part part = (enum stage_part)i;
-        if (!layer_work_runs(layer, part)) continue;
-        struct layer_figure figure = bench_layer_figure_of(bench, layer, times, part);
-        add_figure(&layer_sum, &figure);
-        if (json) printf(first ? "\n    " : ",\n    ");
-        first = false;
-        bench_layer_print_figure(bench, stage_part_name(part),
-                                 overlap_stage_name(stage_part_of(part)), &figure);
-    }
-    if (json) printf("],\"sums\":[");
+static void print_sums(struct layer_bench *bench, const struct layer_case *layer,
+                       const struct layer_times *times) {
+    harness_open(&bench->out, "sums", '[');
     for (const struct layer_sum *sum = layer_sums; sum->name[0]; sum++) {
         struct layer_figure total = {
             .published_us = published(bench, layer->prompt ? sum->prompt_us : sum->decode_us)};
@@ -315,13 +301,30 @@ static void bench_layer_print_case(const struct layer_bench *bench, const struct
                 bench_layer_figure_of(bench, layer, times, (enum stage_part)part);
             add_figure(&total, &figure);
         }
-        if (json) printf(sum == layer_sums ? "\n    " : ",\n    ");
-        bench_layer_print_figure(bench, sum->name, "sum", &total);
+        bench_layer_print_figure(bench, NULL, sum->name, "sum", &total);
     }
+    harness_close(&bench->out);
+}
+
+static void bench_layer_print_case(struct layer_bench *bench, const struct layer_case *layer,
+                                   const struct layer_times *times) {
+    struct layer_figure layer_sum = {.seconds = 0};
+    harness_open(&bench->out, NULL, '{');
+    print_heading(bench, layer);
+    harness_open(&bench->out, "parts", '[');
+    for (int i = 0; i < STAGE_PART_COUNT; i++) {
+        enum stage_part part = (enum stage_part)i;
+        if (!layer_work_runs(layer, part)) continue;
+        struct layer_figure figure = bench_layer_figure_of(bench, layer, times, part);
+        add_figure(&layer_sum, &figure);
+        bench_layer_print_figure(bench, NULL, stage_part_name(part),
+                                 overlap_stage_name(stage_part_of(part)), &figure);
+    }
+    harness_close(&bench->out);
+    print_sums(bench, layer, times);
     layer_sum.seconds = times->layer;
-    if (json) printf("],\n    \"layer\":");
-    bench_layer_print_figure(bench, "layer", "all", &layer_sum);
-    if (json) printf("}");
+    bench_layer_print_figure(bench, "layer", "layer", "all", &layer_sum);
+    harness_close(&bench->out);
 }
 
 /* ---- the table ---- */
@@ -356,12 +359,11 @@ static void bench_layer_write_head(const struct layer_bench *bench) {
             "weights, %s activations\n"
             "# one layer of one rank. tokens: of the rank's micro-batch; context: positions before "
             "them; expert_rows: of each of the `experts` routed experts here\n"
-            "# us: microseconds%s, %s of %llu rounds; flop: two for each multiply-add of a "
+            "# us: microseconds, %s of %llu rounds; flop: two for each multiply-add of a "
             "product; bytes: weights, activations and KV, each once. 0: does not matter\n"
             "phase,part,tokens,context,expert_rows,experts,us,flop,bytes\n",
             engine_name(bench), layer_run_engine(bench->run), bench->limits.threads, load_average(),
-            values->shape, values->weights, values->activations,
-            values->processor_time ? " of processor time" : "", values->best ? "best" : "median",
+            values->shape, values->weights, values->activations, values->best ? "best" : "median",
             (unsigned long long)values->rounds);
 }
 
@@ -385,10 +387,6 @@ static void bench_layer_write_lines(const struct layer_bench *bench, enum use us
 
 /* ---- the run ---- */
 
-static uint32_t threads_of(const struct layer_values *values) {
-    return values->processor_time ? 1 : (uint32_t)values->threads;
-}
-
 static enum status bench_layer_measure_limits(struct layer_bench *bench, struct error *error) {
     struct team *team;
     if (bench->on_device) {
@@ -396,11 +394,9 @@ static enum status bench_layer_measure_limits(struct layer_bench *bench, struct 
         bench->fp8_flops = H800_FP8_FLOPS;
         return STATUS_OK;
     }
-    enum status status = team_open(threads_of(&bench->values), &team, error);
+    enum status status = team_open((uint32_t)bench->values.threads, &team, error);
     if (status != STATUS_OK) return status;
-    status = bench->values.processor_time
-                 ? machine_limits_measure_busy(team, &bench->limits, error)
-                 : machine_limits_measure(team, false, &bench->limits, error);
+    status = machine_limits_measure(team, false, &bench->limits, error);
     team_close(team);
     return status;
 }
@@ -430,8 +426,7 @@ static enum status bench_layer_prepare(struct layer_bench *bench, struct error *
                                         .activations = values->activations,
                                         .cpu_mask = values->cpu_mask,
                                         .device = bench->device,
-                                        .threads = threads_of(values),
-                                        .processor_time = values->processor_time,
+                                        .threads = (uint32_t)values->threads,
                                         .experts = (uint32_t)values->experts};
     enum status status = read_sweeps(bench, error);
     if (status == STATUS_OK) status = layer_run_open(&options, &bench->run, error);
@@ -445,52 +440,48 @@ static enum status bench_layer_prepare(struct layer_bench *bench, struct error *
     return layer_run_prepare(bench->run, bench->cases, bench->case_count, error);
 }
 
-static void bench_layer_print_head(const struct layer_bench *bench) {
-    const struct machine_limits *limits = &bench->limits;
+static void bench_layer_print_head(struct layer_bench *bench) {
     const struct layer_values *values = &bench->values;
-    if (bench->on_device && !values->json) {
-        printf("%s, kernels %s, load average %.2f; shape %s, %s weights, %s activations\n"
-               "floors: those of an H800, %.4g FLOP/s FP8, %.4g BF16, %.4g float, %.4g bytes/s\n",
-               values->device, layer_run_engine(bench->run), load_average(), values->shape,
-               values->weights, values->activations, bench->fp8_flops, limits->bf16_flops,
-               limits->fma_flops, limits->read_bytes);
-        if (strcmp(values->device, "cuda") != 0)
-            printf("A CPU stands in for the device: these times mean nothing.\n");
-        return;
-    }
-    printf(values->json
-               ? "{\"engine\":\"%s\",\"kernels\":\"%s\",\"threads\":%u,\"load_average\":%.2f,"
-                 "\"shape\":\"%s\","
-                 "\"weights\":\"%s\",\"activations\":\"%s\",\"limits\":{\"fma_flops\":%.4g,"
-                 "\"bf16_flops\":%.4g,\"read_bytes\":%.4g},\"cases\":["
-               : "%s, kernels %s, %u threads, load average %.2f; shape %s, %s weights, %s "
-                 "activations\n"
-                 "limits: %.4g FLOP/s float, %.4g BF16 pairs, %.4g bytes/s read\n",
-           values->json ? values->device : "CPU", layer_run_engine(bench->run), limits->threads,
-           load_average(), values->shape, values->weights, values->activations, limits->fma_flops,
-           limits->bf16_flops, limits->read_bytes);
+    struct harness *out = &bench->out;
+    harness_text(out, "engine", values->device);
+    harness_text(out, "kernels", layer_run_engine(bench->run));
+    harness_number(out, "threads", bench->limits.threads);
+    harness_number(out, "load_average", load_average());
+    harness_text(out, "shape", values->shape);
+    harness_text(out, "weights", values->weights);
+    harness_text(out, "activations", values->activations);
+    harness_say(out,
+                "%s, kernels %s, %u threads, load average %.2f; shape %s, %s weights, %s "
+                "activations\n",
+                engine_name(bench), layer_run_engine(bench->run), bench->limits.threads,
+                load_average(), values->shape, values->weights, values->activations);
+    if (bench->on_device)
+        harness_say(out, "floors: those of an H800, %.4g FLOP/s FP8\n", bench->fp8_flops);
+    harness_limits(out, "limits", &bench->limits, false);
+    if (bench->on_device && strcmp(values->device, "cuda") != 0)
+        harness_say(out, "A CPU stands in for the device: these times mean nothing.\n");
 }
 
 static void print_foot(const struct layer_bench *bench) {
-    if (bench->values.json) {
-        printf("\n]}\n");
-        return;
-    }
-    printf(
+    harness_say(
+        &bench->out,
         "\n* DeepSeek-V3 on an H800, another machine: decode with 128 tokens, 4,096 positions, 2 "
         "experts with 512 rows\n  each (profile-data, decode.json); prompt with 4,096 tokens "
         "(profile-data, train.json, forward). Dispatch and\n  combine travel, 187 and 394 us "
         "there; here nothing does. Floor: bytes over reading, or products over multiply-adds.\n");
     if (bench->on_device)
-        printf("Times are the device's. What experts are sent, and their results, pass the host's "
-               "memory: send, "
-               "expert_input,\nexpert_result and combine hold those copies.\n");
+        harness_say(&bench->out,
+                    "Times are the device's. What experts are sent, and their results, pass the "
+                    "host's memory: send, expert_input,\nexpert_result and combine hold those "
+                    "copies.\n");
 }
 
 static enum status run_cases(struct layer_bench *bench, struct error *error) {
     const struct layer_rounds rounds = {(uint32_t)bench->values.rounds, bench->values.best};
     enum status status = STATUS_OK;
+    harness_begin(&bench->out, bench->values.json);
     bench_layer_print_head(bench);
+    harness_open(&bench->out, "cases", '[');
     if (bench->table) bench_layer_write_head(bench);
     for (uint32_t i = 0; status == STATUS_OK && i < bench->case_count; i++) {
         const struct layer_case *layer = &bench->cases[i];
@@ -502,8 +493,11 @@ static enum status run_cases(struct layer_bench *bench, struct error *error) {
         else
             bench_layer_write_lines(bench, bench->uses[i], layer, &times);
     }
-    if (status == STATUS_OK) print_foot(bench);
-    return status;
+    if (status != STATUS_OK) return status;
+    print_foot(bench);
+    harness_close(&bench->out);
+    harness_end(&bench->out);
+    return STATUS_OK;
 }
 
 static enum status bench_layer_run_all(struct layer_bench *bench, struct error *error) {
@@ -511,9 +505,6 @@ static enum status bench_layer_run_all(struct layer_bench *bench, struct error *
     enum status status = engine_find_device(bench->values.device, &bench->device, error);
     bench->on_device = strcmp(bench->values.device, "cpu") != 0;
     if (!bench->on_device) bench->device = NULL;
-    if (!status && bench->on_device && bench->values.processor_time)
-        status = error_set(error, STATUS_INVALID,
-                           "--processor-time: a device's time is its own clock's; leave it out");
     if (status != STATUS_OK) return status;
     if (path && !(bench->table = own_file_report(path))) /* before anything that takes long */
         return error_set(error, STATUS_IO, "%.300s: %s", path, strerror(errno));

@@ -3,8 +3,6 @@
  * compared with what the machine can do at most, measured in the same run. Tokens are random: speed
  * depends on the experts that they choose, not on their text, so every sequence has its own.
  */
-#include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -13,7 +11,7 @@
 #include "base/number.h"
 #include "base/random.h"
 #include "bench/bench.h"
-#include "bench/machine_limits.h"
+#include "bench/harness.h"
 #include "command/model_run.h"
 #include "command/rank_job.h"
 #include "compute/model/kv_pages.h"
@@ -60,6 +58,7 @@ const struct option_table bench_model_options = {
 };
 
 struct model_bench {
+    struct harness out;
     struct bench_model_values values;
     struct model_run_sizes batches;
     struct solo *solo;
@@ -132,7 +131,7 @@ static enum status measure_prefill(struct model_bench *bench, struct error *erro
         if (status != STATUS_OK) return status;
         seconds[run] = machine_limits_now() - start;
     }
-    bench->prefill_seconds = machine_limits_median(seconds, (uint32_t)bench->values.runs);
+    bench->prefill_seconds = stats_median(seconds, (uint32_t)bench->values.runs);
     return STATUS_OK;
 }
 
@@ -172,7 +171,7 @@ static enum status measure_decode(struct model_bench *bench, uint32_t batch, dou
         }
         seconds[run] = (machine_limits_now() - start) / (double)bench->values.gen;
     }
-    *seconds_out = machine_limits_median(seconds, (uint32_t)bench->values.runs);
+    *seconds_out = stats_median(seconds, (uint32_t)bench->values.runs);
     return STATUS_OK;
 }
 
@@ -268,56 +267,66 @@ static double decode_of_flops(const struct model_bench *bench, uint32_t index) {
     return operations / bench->step_seconds[index] / peak_flops(bench);
 }
 
-static void bench_model_print_json(const struct model_bench *bench) {
-    double prompt = (double)bench->values.prompt;
-    double of_flops =
-        prefill_operations(bench->shape, prompt) / bench->prefill_seconds / peak_flops(bench);
-    printf("{\"kernels\":\"%s\",\"numerics\":\"%s\",\"threads\":%u,\"load_seconds\":%.4g,"
-           "\"weight_bytes\":%" PRIu64 ",\"kv_bytes\":%" PRIu64 ",\"load_peak_rss_bytes\":%" PRIu64
-           ",\"peak_rss_bytes\":%" PRIu64 ",\n",
-           bench->kernels->name, model_numerics_id(solo_model(bench->solo)), bench->limits.threads,
-           bench->load_seconds, model_weight_bytes(solo_model(bench->solo)),
-           bench_model_kv_bytes(bench), bench->load_rss_bytes, bench->peak_rss_bytes);
-    printf(" \"limits\":{\"fma_flops\":%.4g,\"bf16_flops\":%.4g,\"read_bytes\":%.4g},\n",
-           bench->limits.fma_flops, bench->limits.bf16_flops, bench->limits.read_bytes);
-    printf(" \"prefill\":{\"tokens\":%.0f,\"tokens_per_second\":%.5g,\"ttft_seconds\":%.4g,"
-           "\"of_flops\":%.3f},\n \"context\":%u,\"decode\":[",
-           prompt, prompt / bench->prefill_seconds, bench->prefill_seconds, of_flops, bench->depth);
-    for (uint32_t i = 0; i < bench->batches.count; i++)
-        printf("%s{\"batch\":%u,\"tokens_per_second\":%.5g,\"step_seconds\":%.4g,\"of_read\":%.3f,"
-               "\"of_flops\":%.3f}",
-               i ? ",\n  " : "", bench->batches.values[i],
-               bench->batches.values[i] / bench->step_seconds[i], bench->step_seconds[i],
-               decode_of_read(bench, i), decode_of_flops(bench, i));
-    printf("]");
-    rank_job_print_json(&bench->values.job, solo_group(bench->solo));
-    printf("}\n");
+static void print_head(struct model_bench *bench) {
+    struct harness *out = &bench->out;
+    const struct model *model = solo_model(bench->solo);
+    const struct {
+        const char *name;
+        double value;
+    } numbers[] = {{"threads", bench->limits.threads},
+                   {"load_seconds", bench->load_seconds},
+                   {"weight_bytes", (double)model_weight_bytes(model)},
+                   {"kv_bytes", (double)bench_model_kv_bytes(bench)},
+                   {"load_peak_rss_bytes", (double)bench->load_rss_bytes},
+                   {"peak_rss_bytes", (double)bench->peak_rss_bytes}};
+    harness_text(out, "kernels", bench->kernels->name);
+    harness_text(out, "numerics", model_numerics_id(model));
+    for (size_t i = 0; i < ARRAY_COUNT(numbers); i++)
+        harness_number(out, numbers[i].name, numbers[i].value);
+    harness_say(out, "kernels %s, numerics %s, %u threads\n", bench->kernels->name,
+                model_numerics_id(model), bench->limits.threads);
+    harness_limits(out, "limits", &bench->limits, false);
+    harness_say(out,
+                "loaded in %.2f s; weights %.1f MiB, KV memory %.1f; peak RSS %.1f MiB loading, "
+                "%.1f running: %.2f x weights and KV memory\n",
+                bench->load_seconds, (double)model_weight_bytes(model) / (1 << 20),
+                (double)bench_model_kv_bytes(bench) / (1 << 20),
+                (double)bench->load_rss_bytes / (1 << 20),
+                (double)bench->peak_rss_bytes / (1 << 20), peak_share(bench));
 }
 
-static void bench_model_print_table(const struct model_bench *bench) {
-    double prompt = (double)bench->values.prompt;
-    printf("kernels %s, numerics %s, %u threads\n", bench->kernels->name,
-           model_numerics_id(solo_model(bench->solo)), bench->limits.threads);
-    printf("limits: %.1f GFLOP/s f32, %.1f bf16, %.1f GB/s read\n", bench->limits.fma_flops * 1e-9,
-           bench->limits.bf16_flops * 1e-9, bench->limits.read_bytes * 1e-9);
-    printf("loaded in %.2f s; weights %.1f MiB, KV memory %.1f; peak RSS %.1f MiB loading, %.1f "
-           "running: %.2f x weights and KV memory\n",
-           bench->load_seconds, (double)model_weight_bytes(solo_model(bench->solo)) / (1 << 20),
-           (double)bench_model_kv_bytes(bench) / (1 << 20),
-           (double)bench->load_rss_bytes / (1 << 20), (double)bench->peak_rss_bytes / (1 << 20),
-           peak_share(bench));
-    printf(
-        "prefill %.0f tokens: %.1f tokens/s, first token after %.3f s, %.0f%% of the arithmetic\n",
-        prompt, prompt / bench->prefill_seconds, bench->prefill_seconds,
-        100 * prefill_operations(bench->shape, prompt) / bench->prefill_seconds /
-            peak_flops(bench));
+static void print_results(struct model_bench *bench) {
+    static const struct harness_column prefill_columns[] = {
+        {"tokens", "prompt tokens", 13, 0, 0},
+        {"tokens_per_second", "tokens/s", 10, 1, 0},
+        {"ttft_seconds", "first token s", 13, 3, 0},
+        {"of_flops", "% of arithmetic", 15, 0, 100},
+    };
+    static const struct harness_column decode_columns[] = {
+        {"batch", "decode batch", 13, 0, 0},       {"tokens_per_second", "tokens/s", 10, 1, 0},
+        {"step_seconds", "step ms", 13, 2, 1e3},   {"of_flops", "% of arithmetic", 15, 0, 100},
+        {"of_read", "% of bandwidth", 14, 0, 100},
+    };
+    static const struct harness_table prefill = {prefill_columns, ARRAY_COUNT(prefill_columns)};
+    static const struct harness_table decode = {decode_columns, ARRAY_COUNT(decode_columns)};
+    struct harness *out = &bench->out;
+    double prompt = (double)bench->values.prompt, seconds = bench->prefill_seconds;
+    double operations = prefill_operations(bench->shape, prompt);
+    const double numbers[] = {prompt, prompt / seconds, seconds,
+                              operations / seconds / peak_flops(bench)};
+    harness_titles(out, &prefill);
+    harness_row(out, "prefill", &prefill, NULL, numbers);
+    harness_number(out, "context", bench->depth);
+    harness_open(out, "decode", '[');
+    harness_say(out, "after %u tokens:\n", bench->depth);
+    harness_titles(out, &decode);
     for (uint32_t i = 0; i < bench->batches.count; i++)
-        printf("decode batch %-3u after %u %8.1f tokens/s, step %7.2f ms, %3.0f%% of the "
-               "bandwidth, %3.0f%% "
-               "of the arithmetic\n",
-               bench->batches.values[i], bench->depth,
-               bench->batches.values[i] / bench->step_seconds[i], bench->step_seconds[i] * 1e3,
-               100 * decode_of_read(bench, i), 100 * decode_of_flops(bench, i));
+        harness_row(out, NULL, &decode, NULL,
+                    (const double[]){bench->batches.values[i],
+                                     bench->batches.values[i] / bench->step_seconds[i],
+                                     bench->step_seconds[i], decode_of_flops(bench, i),
+                                     decode_of_read(bench, i)});
+    harness_close(out);
 }
 
 int bench_model(int argc, char **argv) {
@@ -336,8 +345,13 @@ int bench_model(int argc, char **argv) {
     if (status == STATUS_OK)
         status = rank_job_write_trace(&bench.values.job, solo_group(bench.solo), &error);
     if (status == STATUS_OK) status = bench_model_measure_limits(&bench, &error);
-    if (status == STATUS_OK)
-        (bench.values.json ? bench_model_print_json : bench_model_print_table)(&bench);
+    if (status == STATUS_OK) {
+        harness_begin(&bench.out, bench.values.json);
+        print_head(&bench);
+        print_results(&bench);
+        rank_job_print_json(&bench.values.job, solo_group(bench.solo), &bench.out.print);
+        harness_end(&bench.out);
+    }
     solo_close(bench.solo);
     free(bench.logits);
     free(bench.tokens);

@@ -10,8 +10,6 @@
  *   ideal     the larger of the two: all of the other hidden
  *   hidden    the part of comm that no rank waited for
  *   speed     sequential's time divided by its own
- *   walked    the schedule's table walked in virtual time with the stage times of the sequential
- *             steps (simulate/hardware/overlap_schedule.h), and the best walk of two lanes that exists
  *
  * With --schedule NAME that schedule is compared with sequential. The choice of --schedule auto is
  * measured in turns with the best schedule once more.
@@ -29,8 +27,7 @@
 #include "base/number.h"
 #include "base/random.h"
 #include "bench/bench.h"
-#include "bench/machine_limits.h"
-#include "bench/overlap_expected.h"
+#include "bench/harness.h"
 #include "command/model_run.h"
 #include "command/rank_job.h"
 #include "serving/policy/choose_overlap.h"
@@ -86,19 +83,9 @@ const struct option_table bench_overlap_options = {
 
 #define CONTEXT 128u /* of a decoding sequence at the start */
 
-/* Times the stages of rank 0, and forwards them to the trace, if there is one. */
-struct stage_watch {
-    struct model_trace hook;
-    const struct model_trace *next; /* or NULL */
-    uint32_t dense_layers;
-    double began, part_began;
-    double seconds[2][STAGE_COUNT]; /* without waits: of dense layers, of those with experts */
-    double core;                    /* part of them: answers' core attention */
-};
-
 struct overlap_bench {
     struct overlap_values values;
-    struct stage_watch watch;
+    struct harness out;
     struct model_run_sizes batches; /* none: the prompt alone */
     uint32_t ranks;
     struct solo *solo;
@@ -108,7 +95,6 @@ struct overlap_bench {
     struct solo_row *rows; /* [ranks * batches.largest] */
     struct rank_report *reports;
     double gbps, us;
-    uint32_t printed;
     uint32_t measured, near_best; /* batch sizes; those where auto is as good as the best */
     uint32_t five_stage, any; /* the batch from which on it is faster than sequential; 0: none */
 };
@@ -121,53 +107,15 @@ static void note_faster(uint32_t *from, uint32_t batch, bool faster) {
         *from = batch;
 }
 
-static void watch_begin(void *context) {
-    struct stage_watch *watch = context;
-    if (watch->next) watch->next->begin(watch->next->context);
-    watch->began = watch->part_began = machine_limits_now();
-}
-
-static void watch_part(void *context, enum stage_part part) {
-    struct stage_watch *watch = context;
-    const double now = machine_limits_now();
-    if (part == PART_ABSORB_QUERY || part == PART_CORE || part == PART_ABSORB_VALUE)
-        watch->core += now - watch->part_began;
-    watch->part_began = now;
-}
-
-static void watch_end(void *context, enum stage stage, uint32_t micro_batch, uint32_t layer,
-                      const struct exchange_transfer *ended) {
-    struct stage_watch *watch = context;
-    watch->seconds[layer >= watch->dense_layers][stage] +=
-        machine_limits_now() - watch->began - (ended ? (double)ended->waited_ns * 1e-9 : 0);
-    if (watch->next) watch->next->end(watch->next->context, stage, micro_batch, layer, ended);
-}
-
-static void watch_stages(struct overlap_bench *bench, const struct model_trace *next) {
-    struct stage_watch *watch = &bench->watch;
-    const struct shape *shape = model_shape(solo_model(bench->solo));
-    *watch = (struct stage_watch){
-        .hook = {.context = watch, .begin = watch_begin, .end = watch_end, .part = watch_part},
-        .next = next};
-    for (uint32_t layer = 0; layer < shape->layers; layer++)
-        watch->dense_layers += !shape_layer_is_moe(shape, layer);
-    model_set_trace(solo_model(bench->solo), &watch->hook);
-}
-
 /* A run of one schedule, in seconds. Transfers and waits are means over the ranks. */
 struct timing {
-    double seconds, transfer, dispatch, waited, bytes;
-};
-
-struct spread {
-    double median, least, most;
+    double seconds, transfer, waited, bytes;
 };
 
 static struct timing bench_overlap_counts_of(struct overlap_bench *bench) {
     struct timing sum = {0};
     rank_group_report(solo_group(bench->solo), bench->reports);
     for (uint32_t rank = 0; rank < bench->ranks; rank++) {
-        sum.dispatch += (double)bench->reports[rank].model.dispatch_ns * 1e-9 / bench->ranks;
         sum.transfer += (double)bench->reports[rank].model.transfer_ns * 1e-9 / bench->ranks;
         sum.waited += (double)bench->reports[rank].model.waited_ns * 1e-9 / bench->ranks;
         sum.bytes += (double)bench->reports[rank].model.bytes_sent / bench->ranks;
@@ -214,8 +162,6 @@ static enum status bench_overlap_decode(struct overlap_bench *bench, uint32_t ba
 static enum status time_run(struct overlap_bench *bench, uint32_t batch, const char *schedule,
                             struct timing *out, struct error *error) {
     struct timing before = bench_overlap_counts_of(bench);
-    memset(bench->watch.seconds, 0, sizeof bench->watch.seconds);
-    bench->watch.core = 0;
     solo_set_schedule(bench->solo, schedule);
     double start = machine_limits_now();
     enum status status = batch ? bench_overlap_decode(bench, batch, error) : prefill(bench, error);
@@ -224,15 +170,9 @@ static enum status time_run(struct overlap_bench *bench, uint32_t batch, const c
     struct timing after = bench_overlap_counts_of(bench);
     *out = (struct timing){.seconds = seconds,
                            .transfer = after.transfer - before.transfer,
-                           .dispatch = after.dispatch - before.dispatch,
                            .waited = after.waited - before.waited,
                            .bytes = after.bytes - before.bytes};
     return STATUS_OK;
-}
-
-static struct spread spread_of(double *values, uint32_t count) {
-    double median = machine_limits_median(values, count); /* sorts */
-    return (struct spread){median, values[0], values[count - 1]};
 }
 
 /* --schedule NAME compares only that one with sequential. */
@@ -279,17 +219,11 @@ static void bench_overlap_add_run(struct runs *runs, const struct round *round,
     runs->of_ideal[run] = ideal_of(round) / timing->seconds;
 }
 
-static double bench_overlap_median_of(double *values, uint32_t count) {
-    return spread_of(values, count).median;
-}
-
 /* The results of one batch size, or of the prompt. */
 struct result {
     uint32_t batch;     /* 0: the prompt */
     struct round usual; /* medians of all rounds */
     double uneven, bytes, gbps;
-    double dispatch[RUNS_MAX];         /* of sequential runs */
-    struct overlap_step_times stepped; /* the stages are sums over all runs */
     struct runs kinds[OVERLAP_KIND_COUNT];
     struct runs chosen; /* the automatic choice, in turns with the fastest of these */
     enum overlap_kind best_kind;
@@ -297,67 +231,69 @@ struct result {
     double of_best;                      /* chosen seconds / the fastest's */
 };
 
+static const struct harness_column overlap_columns[] = {
+    {"batch", NULL, 0, 0, 0},
+    {"schedule", "schedule", -20, 0, 0},
+    {"seconds", "ms", 10, 2, 1e3},
+    {"least", "least", 10, 2, 1e3},
+    {"most", "most", 10, 2, 1e3},
+    {"exposed_seconds", "exposed ms", 11, 2, 1e3},
+    {"compute_seconds", NULL, 0, 0, 0},
+    {"uneven_seconds", NULL, 0, 0, 0},
+    {"comm_seconds", NULL, 0, 0, 0},
+    {"hidden", "hidden %", 9, 0, 100},
+    {"of_sequential", "speed", 7, 2, 0},
+    {"of_ideal", "of ideal", 9, 2, 0},
+    {"takes", NULL, -1, 0, 0}, /* of the automatic choice, as all that follow */
+    {"reason", NULL, -1, 0, 0},
+    {"best", NULL, -1, 0, 0},
+    {"of_best", NULL, 0, 0, 0},
+};
+#define CHOICE_COLUMNS 4
+
 static void bench_overlap_print_head(const struct overlap_bench *bench,
                                      const struct result *result) {
-    if (bench->values.json) return;
+    static const struct harness_table table = {overlap_columns, ARRAY_COUNT(overlap_columns)};
+    const struct harness *out = &bench->out;
     if (result->batch)
-        printf("decode, %u sequences a rank, %llu steps", result->batch,
-               (unsigned long long)bench->values.steps);
+        harness_say(out, "decode, %u sequences a rank, %llu steps", result->batch,
+                    (unsigned long long)bench->values.steps);
     else
-        printf("prefill, %llu prompts of %llu tokens a rank",
-               (unsigned long long)bench->values.prompts, (unsigned long long)bench->values.prompt);
-    printf(": compute %.2f ms, uneven %.2f ms, comm %.2f ms at %.3g Gbit/s, ideal %.2f ms\n"
-           "  %-20s %25s %12s %7s %10s %9s   walked: ms, hidden, of ideal\n",
-           result->usual.compute * 1e3, result->uneven * 1e3, result->usual.comm * 1e3,
-           result->gbps, ideal_of(&result->usual) * 1e3, "schedule", "ms (least-most)",
-           "exposed ms", "hidden", "speed", "of ideal");
-}
-
-static void print_walked(const struct result *result, const struct overlap_expected *walked) {
-    printf(" %11.2f %6.0f%% %8.2f", walked->seconds * 1e3,
-           bench_overlap_hidden_of(&result->usual, walked->waited) * 100,
-           ideal_of(&result->usual) / walked->seconds);
-}
-
-static void print_walked_json(const struct result *result, const struct overlap_expected *walked) {
-    printf(",\"walked\":{\"seconds\":%.6g,\"hidden\":%.3f,\"of_ideal\":%.3f}", walked->seconds,
-           bench_overlap_hidden_of(&result->usual, walked->waited),
-           ideal_of(&result->usual) / walked->seconds);
+        harness_say(out, "prefill, %llu prompts of %llu tokens a rank",
+                    (unsigned long long)bench->values.prompts,
+                    (unsigned long long)bench->values.prompt);
+    harness_say(out,
+                ": compute %.2f ms, uneven %.2f ms, comm %.2f ms at %.3g Gbit/s, ideal %.2f ms\n",
+                result->usual.compute * 1e3, result->uneven * 1e3, result->usual.comm * 1e3,
+                result->gbps, ideal_of(&result->usual) * 1e3);
+    harness_titles(out, &table);
 }
 
 static void print_schedule(struct overlap_bench *bench, const struct result *result,
-                           const char *name, struct runs *runs,
-                           const struct overlap_expected *walked) {
-    struct spread seconds = spread_of(runs->seconds, runs->count);
-    double waited = bench_overlap_median_of(runs->waited, runs->count);
-    double hidden = bench_overlap_median_of(runs->hidden, runs->count);
-    double speed = bench_overlap_median_of(runs->of_sequential, runs->count);
-    double of_ideal = bench_overlap_median_of(runs->of_ideal, runs->count);
-    if (bench->values.json) {
-        printf("%s\n  {\"batch\":%u,\"schedule\":\"%s\",\"seconds\":%.6g,\"least\":%.6g,"
-               "\"most\":%.6g,\"exposed_seconds\":%.6g,\"compute_seconds\":%.6g,"
-               "\"uneven_seconds\":%.6g,\"comm_seconds\":%.6g,\"hidden\":%.3f,\"of_sequential\":%."
-               "3f,\"of_ideal\":%.3f",
-               bench->printed++ ? "," : "", result->batch, name, seconds.median, seconds.least,
-               seconds.most, waited, result->usual.compute, result->uneven, result->usual.comm,
-               hidden, speed, of_ideal);
-        if (walked) print_walked_json(result, walked);
-        if (runs == &result->chosen)
-            printf(",\"takes\":\"%s\",\"reason\":\"%s\",\"best\":\"%s\",\"of_best\":%.3f",
-                   overlap_name(result->choice.kind),
-                   choose_overlap_reason_name(result->choice.reason),
-                   overlap_name(result->best_kind), result->of_best);
-        printf("}");
-        return;
-    }
-    printf("  %-20s %9.2f (%.2f-%.2f) %10.2f %7.0f%% %8.2f x %8.2f", name, seconds.median * 1e3,
-           seconds.least * 1e3, seconds.most * 1e3, waited * 1e3, hidden * 100, speed, of_ideal);
-    if (walked) print_walked(result, walked);
-    printf("\n");
-    if (runs == &result->chosen)
-        printf("  auto takes %s (%s), the best is %s: %.2f of its time\n",
-               overlap_name(result->choice.kind), choose_overlap_reason_name(result->choice.reason),
-               overlap_name(result->best_kind), result->of_best);
+                           const char *name, struct runs *runs) {
+    bool chosen = runs == &result->chosen;
+    const struct harness_table table = {overlap_columns, ARRAY_COUNT(overlap_columns) -
+                                                             (chosen ? 0 : CHOICE_COLUMNS)};
+    struct stats_spread seconds = stats_spread(runs->seconds, runs->count, 0);
+    const char *takes = overlap_name(result->choice.kind), *best = overlap_name(result->best_kind);
+    const char *reason = choose_overlap_reason_name(result->choice.reason);
+    const char *const texts[] = {name, takes, reason, best};
+    const double numbers[] = {result->batch,
+                              seconds.median,
+                              seconds.low,
+                              seconds.high,
+                              stats_median(runs->waited, runs->count),
+                              result->usual.compute,
+                              result->uneven,
+                              result->usual.comm,
+                              stats_median(runs->hidden, runs->count),
+                              stats_median(runs->of_sequential, runs->count),
+                              stats_median(runs->of_ideal, runs->count),
+                              result->of_best};
+    harness_row(&bench->out, NULL, &table, texts, numbers);
+    if (chosen)
+        harness_say(&bench->out, "auto takes %s (%s), the best is %s: %.2f of its time\n", takes,
+                    reason, best, result->of_best);
 }
 
 /* A sequential run on a link at full speed. */
@@ -383,43 +319,16 @@ static enum status choose_link(struct overlap_bench *bench, struct result *resul
     }
     if (status) return status;
     result->bytes = timing.bytes;
-    result->gbps =
-        result->bytes * 8e-9 /
-        (bench_overlap_median_of(seconds, (uint32_t)bench->values.runs) * bench->values.ratio);
+    result->gbps = result->bytes * 8e-9 /
+                   (stats_median(seconds, (uint32_t)bench->values.runs) * bench->values.ratio);
     if (bench->gbps) result->gbps = bench->gbps;
     return STATUS_OK;
-}
-
-static void add_stages(const struct overlap_bench *bench, struct result *result, uint32_t run,
-                       const struct timing *timing) {
-    double *in_layers = &result->stepped.in_layers, computed = timing->seconds - timing->waited;
-    result->stepped.core += bench->watch.core;
-    result->dispatch[run] = timing->dispatch;
-    for (int i = 0; i < 2 * STAGE_COUNT; i++) {
-        double seconds = bench->watch.seconds[i / STAGE_COUNT][i % STAGE_COUNT];
-        result->stepped.stages[i / STAGE_COUNT][i % STAGE_COUNT] += seconds;
-        *in_layers += seconds / computed;
-    }
-}
-
-/* The times of a sequential step: the medians of its runs. */
-static void bench_overlap_note_step(struct overlap_bench *bench, struct result *result,
-                                    uint32_t runs) {
-    struct overlap_step_times *times = &result->stepped;
-    times->steps = result->batch ? (uint32_t)bench->values.steps : 1;
-    times->layers = model_shape(solo_model(bench->solo))->layers;
-    times->dense_layers = bench->watch.dense_layers;
-    times->compute = result->usual.compute;
-    times->comm = result->usual.comm;
-    times->dispatch = bench_overlap_median_of(result->dispatch, runs);
-    times->in_layers /= runs;
-    if (times->in_layers > 1) times->in_layers = 1; /* one rank's stages over the wait of all */
 }
 
 /* Sequential on a fast link, then every schedule on the slow one. The automatic choice records
  * their times, too. */
 static enum status bench_overlap_run_round(struct overlap_bench *bench, struct result *result,
-                                           uint32_t run, struct round *round, double *uneven_out,
+                                           struct round *round, double *uneven_out,
                                            struct error *error) {
     struct timing timing;
     enum status status = run_fast(bench, result, &timing, error);
@@ -435,7 +344,6 @@ static enum status bench_overlap_run_round(struct overlap_bench *bench, struct r
         if (kind == OVERLAP_SEQUENTIAL) {
             round->sequential = timing.seconds;
             round->comm = timing.transfer;
-            add_stages(bench, result, run, &timing);
         }
         bench_overlap_add_run(&result->kinds[kind], round, &timing);
     }
@@ -449,22 +357,20 @@ static enum status measure_kinds(struct overlap_bench *bench, struct result *res
     solo_forget_measured(bench->solo);
     for (uint32_t run = 0; run < runs; run++) {
         struct round round;
-        enum status status =
-            bench_overlap_run_round(bench, result, run, &round, &uneven[run], error);
+        enum status status = bench_overlap_run_round(bench, result, &round, &uneven[run], error);
         if (status) return status;
         compute[run] = round.compute;
         sequential[run] = round.sequential;
         comm[run] = round.comm;
     }
-    result->usual = (struct round){.compute = bench_overlap_median_of(compute, runs),
-                                   .sequential = bench_overlap_median_of(sequential, runs),
-                                   .comm = bench_overlap_median_of(comm, runs)};
-    result->uneven = bench_overlap_median_of(uneven, runs);
-    bench_overlap_note_step(bench, result, runs);
+    result->usual = (struct round){.compute = stats_median(compute, runs),
+                                   .sequential = stats_median(sequential, runs),
+                                   .comm = stats_median(comm, runs)};
+    result->uneven = stats_median(uneven, runs);
     for (int kind = 0; kind < OVERLAP_KIND_COUNT; kind++)
         if (bench_overlap_is_wanted(bench, result->batch, kind) &&
-            bench_overlap_median_of(result->kinds[kind].of_sequential, runs) >
-                bench_overlap_median_of(result->kinds[result->best_kind].of_sequential, runs))
+            stats_median(result->kinds[kind].of_sequential, runs) >
+                stats_median(result->kinds[result->best_kind].of_sequential, runs))
             result->best_kind = (enum overlap_kind)kind;
     return STATUS_OK;
 }
@@ -486,48 +392,19 @@ static enum status measure_choice(struct overlap_bench *bench, struct result *re
         result->choice = solo_schedule(bench->solo);
     }
     if (status) return status;
-    result->of_best = bench_overlap_median_of(of_best, result->chosen.count);
+    result->of_best = stats_median(of_best, result->chosen.count);
     return STATUS_OK;
 }
 
 static void bench_overlap_note_choice(struct overlap_bench *bench, struct result *result) {
     struct runs *five_stage = &result->kinds[OVERLAP_DECODE_FIVE_STAGE];
-    double five = bench_overlap_median_of(five_stage->of_sequential, five_stage->count);
-    print_schedule(bench, result, "auto", &result->chosen, NULL);
+    double five = stats_median(five_stage->of_sequential, five_stage->count);
+    print_schedule(bench, result, "auto", &result->chosen);
     bench->measured++;
     bench->near_best += result->of_best <= NEAR_BEST;
     if (!result->batch) return;
     note_faster(&bench->five_stage, result->batch, five > 1);
     note_faster(&bench->any, result->batch, result->best_kind != OVERLAP_SEQUENTIAL);
-}
-
-/* Prints the best walk of two lanes, and the order in which it runs their stages. */
-static void bench_overlap_print_bound(const struct overlap_bench *bench,
-                                      const struct result *result) {
-    const struct overlap_expected_two best = overlap_expected_of_two(&result->stepped);
-    const double *stages = result->stepped.stages[1];
-    double all = 0;
-    if (bench->values.json) {
-        printf(",{\"batch\":%u,\"schedule\":\"two lanes\"", result->batch);
-        print_walked_json(result, &best.walked);
-        printf(",\"early_sixteenths\":%u}", best.early_sixteenths);
-        return;
-    }
-    printf("  %-20s %*s", "two lanes at best", 67, "");
-    print_walked(result, &best.walked);
-    printf("\n   ");
-    for (int i = 0; i < BOUND_ROWS; i++)
-        printf(" %s %c", overlap_stage_name((enum stage)best.rows[i].stage),
-               'a' + best.rows[i].micro_batch);
-    if (result->batch)
-        printf("; %u of 16 answers' core attention in ATTN-0", best.early_sixteenths);
-    for (int stage = 0; stage < STAGE_COUNT; stage++)
-        all += stages[stage];
-    printf("\n  of 100 that a layer with experts computes:");
-    for (int stage = 0; stage < STAGE_COUNT; stage++)
-        printf(" %s %.1f", overlap_stage_name((enum stage)stage), 100 * stages[stage] / all);
-    printf("; of 100 that travel, dispatch %.0f\n",
-           result->usual.comm > 0 ? 100 * result->stepped.dispatch / result->usual.comm : 0);
 }
 
 static enum status compare(struct overlap_bench *bench, uint32_t batch, struct error *error) {
@@ -538,39 +415,41 @@ static enum status compare(struct overlap_bench *bench, uint32_t batch, struct e
     if (!status && all_wanted(bench)) status = measure_choice(bench, &result, error);
     if (status) return status;
     bench_overlap_print_head(bench, &result);
-    for (int kind = 0; kind < OVERLAP_KIND_COUNT; kind++) {
-        struct overlap_expected walked;
-        if (!bench_overlap_is_wanted(bench, batch, kind)) continue;
-        walked = overlap_expected_of(&result.stepped, (enum overlap_kind)kind);
-        print_schedule(bench, &result, overlap_name((enum overlap_kind)kind), &result.kinds[kind],
-                       &walked);
-    }
-    bench_overlap_print_bound(bench, &result);
+    for (int kind = 0; kind < OVERLAP_KIND_COUNT; kind++)
+        if (bench_overlap_is_wanted(bench, batch, kind))
+            print_schedule(bench, &result, overlap_name((enum overlap_kind)kind),
+                           &result.kinds[kind]);
     if (all_wanted(bench)) bench_overlap_note_choice(bench, &result);
     return STATUS_OK;
 }
 
-static void print_crossover(const char *what, uint32_t batch) {
+static void print_crossover(const struct overlap_bench *bench, const char *what, uint32_t batch) {
     if (batch)
-        printf("decode: %s faster than sequential from %u sequences a rank on\n", what, batch);
+        harness_say(&bench->out, "decode: %s faster than sequential from %u sequences a rank on\n",
+                    what, batch);
     else
-        printf("decode: %s not faster than sequential at the largest batch\n", what);
+        harness_say(&bench->out, "decode: %s not faster than sequential at the largest batch\n",
+                    what);
 }
 
-static void print_end(const struct overlap_bench *bench) {
-    if (bench->values.json) {
-        printf("],\"crossover\":{\"decode-five-stage\":%u,\"any\":%u},\"near_best\":%u,"
-               "\"measured\":%u",
-               bench->five_stage, bench->any, bench->near_best, bench->measured);
-        return;
+static void print_end(struct overlap_bench *bench) {
+    struct harness *out = &bench->out;
+    harness_close(out);
+    harness_open(out, "crossover", '{');
+    harness_number(out, "decode-five-stage", bench->five_stage);
+    harness_number(out, "any", bench->any);
+    harness_close(out);
+    harness_number(out, "near_best", bench->near_best);
+    harness_number(out, "measured", bench->measured);
+    if (bench->measured && bench->batches.count) {
+        print_crossover(bench, "decode-five-stage", bench->five_stage);
+        print_crossover(bench, "the best schedule", bench->any);
     }
-    if (!bench->measured) return;
-    if (bench->batches.count) {
-        print_crossover("decode-five-stage", bench->five_stage);
-        print_crossover("the best schedule", bench->any);
-    }
-    printf("auto: within %.0f%% of the best at %u of %u\n", (NEAR_BEST - 1) * 100, bench->near_best,
-           bench->measured);
+    if (bench->measured)
+        harness_say(out, "auto: within %.0f%% of the best at %u of %u\n", (NEAR_BEST - 1) * 100,
+                    bench->near_best, bench->measured);
+    rank_job_print_json(&bench->values.job, solo_group(bench->solo), &out->print);
+    harness_end(out);
 }
 
 static enum status fill_contexts(struct overlap_bench *bench, struct error *error) {
@@ -616,7 +495,6 @@ static enum status bench_overlap_open_bench(struct overlap_bench *bench, struct 
     options.model.step_tokens_max = max_u32(tokens, bench->batches.largest);
     status = model_run_open(&options, &bench->solo, error);
     if (status) return status;
-    watch_stages(bench, options.model.trace);
     bench->vocab = model_shape(solo_model(bench->solo))->vocab;
     bench->tokens = malloc((prompt > CONTEXT ? prompt : CONTEXT) * sizeof *bench->tokens);
     bench->logits = malloc((size_t)options.sequences * bench->vocab * sizeof *bench->logits);
@@ -648,17 +526,14 @@ int bench_overlap(int argc, char **argv) {
     int exit_code;
     if (begin(&bench, argc, argv, &exit_code)) return exit_code;
     enum status status = bench_overlap_open_bench(&bench, &error);
-    if (!status && bench.values.json) printf("{\"runs\":[");
+    harness_begin(&bench.out, bench.values.json);
+    if (!status) harness_open(&bench.out, "runs", '[');
     if (!status) status = compare(&bench, 0, &error);
     if (!status && bench.batches.count) status = fill_contexts(&bench, &error);
     for (uint32_t i = 0; !status && i < bench.batches.count; i++)
         status = compare(&bench, bench.batches.values[i], &error);
-    if (!status) print_end(&bench);
     if (!status) status = rank_job_write_trace(&bench.values.job, solo_group(bench.solo), &error);
-    if (!status && bench.values.json) {
-        rank_job_print_json(&bench.values.job, solo_group(bench.solo));
-        printf("}\n");
-    }
+    if (!status) print_end(&bench);
     solo_close(bench.solo);
     free(bench.tokens);
     free(bench.logits);

@@ -10,7 +10,6 @@
  *                                               time; it averages over its requests and takes
  *                                               longest, so it has rounds of its own
  */
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,18 +17,16 @@
 
 #include "base/check.h"
 #include "base/file.h"
-#include "base/tree.h"
 #include "bench/bench.h"
 #include "bench/child.h"
+#include "bench/harness.h"
 #include "bench/load_report.h"
-#include "bench/machine_limits.h"
 #include "command/model_run.h"
 #include "compute/weights/shape.h"
 
 #define RUNS_MAX 21
 #define SIDES_MAX 4 /* ours, and the peers */
 #define FIGURES_MAX (3 * MODEL_RUN_SIZES_MAX + 3)
-#define ARGUMENTS_MAX 48
 #define START_SECONDS_MAX 600
 #define CONFIG_BYTES_MAX ((size_t)1 << 20)
 #define TOOL_BYTES_MAX ((size_t)1 << 30)
@@ -108,7 +105,6 @@ struct peer {
 
 struct peers_bench {
     struct peers_values values;
-    char own[PATH_BYTES_MAX];
     char threads[16];
     uint32_t vocab;
     struct model_run_sizes lengths, streams;
@@ -155,34 +151,6 @@ static void name_figures(struct peers_bench *bench) {
     bench->figure_count = 2 * bench->lengths.count + bench->streams.count + SERVER_FIGURES;
 }
 
-/* ---- output of the tools ---- */
-
-/* A parsed text and its memory. */
-struct document {
-    void *memory;
-    const struct tree *root;
-};
-
-static enum status bench_peers_parse(struct bytes text, const char *name,
-                                     struct document *document_out, struct error *error) {
-    struct arena arena;
-    size_t room = text.count * 64 + 65536;
-    struct document document = {.memory = malloc(room)};
-    if (!document.memory) return error_set(error, STATUS_NO_MEMORY, "no memory for %s", name);
-    arena_over(&arena, document.memory, room);
-    enum status status = tree_parse(&arena, text, name, &document.root, error);
-    if (status)
-        free(document.memory);
-    else
-        *document_out = document;
-    return status;
-}
-
-static double number_at(const struct tree *object, const char *key) {
-    double value = 0;
-    return tree_get_number(tree_member(object, key), &value) ? value : 0;
-}
-
 static void bench_peers_note(struct peers_bench *bench, uint32_t side, struct peers_figure *figure,
                              double value) {
     figure->runs[side][bench->run] = value;
@@ -191,36 +159,36 @@ static void bench_peers_note(struct peers_bench *bench, uint32_t side, struct pe
 
 /* ---- commands ---- */
 
-struct peers_command {
-    const char *argv[ARGUMENTS_MAX];
-    size_t count;
-    char program[PATH_BYTES_MAX];
-};
-
-static void add(struct peers_command *command, const char *first, ...) {
-    va_list more;
-    va_start(more, first);
-    for (const char *text = first; text; text = va_arg(more, const char *)) {
-        check(command->count < ARGUMENTS_MAX - 1);
-        command->argv[command->count++] = text;
-    }
-    va_end(more);
+static void add_own_model(struct child_command *command, const struct peers_bench *bench) {
+    const struct model_run_values *run = &bench->values.run;
+    child_add_option(command, "device", run->device);
+    child_add_option(command, "activations", run->activations);
+    child_add_option(command, "expert-sum", run->expert_sum);
+    child_add_option(command, "cpu-mask", run->cpu_mask);
+    child_add_option(command, "threads", bench->threads);
+    child_add_option(command, "model", run->model);
 }
 
-static void add_own_model(struct peers_command *command, const struct peers_bench *bench) {
-    const struct model_run_values *run = &bench->values.run;
-    add(command, "--device", run->device, "--activations", run->activations, "--expert-sum",
-        run->expert_sum, "--cpu-mask", run->cpu_mask, "--threads", bench->threads, NULL);
-    if (run->model) add(command, "--model", run->model, NULL);
+/* Adds the words of a text, which are separated by single spaces. */
+static void add_words(struct child_command *command, const char *words) {
+    for (; *words; words += *words == ' ') {
+        int bytes = (int)strcspn(words, " ");
+        child_add(command, "%.*s", bytes, words);
+        words += bytes;
+    }
 }
 
 /* Adds a peer's tool with its model and its fastest options. */
-static void bench_peers_add_peer(struct peers_command *command, const struct peers_bench *bench,
+static void bench_peers_add_peer(struct child_command *command, const struct peers_bench *bench,
                                  const struct peer *peer, const char *tool) {
-    snprintf(command->program, sizeof command->program, "%s/%s", peer->folder, tool);
-    add(command, command->program, "-m", bench->values.gguf, "-t", bench->threads, "-tb",
-        bench->threads, "-fa", "on", NULL);
-    if (peer->fork) add(command, "-mla", "3", "-rtr", NULL);
+    child_add(command, "%s/%s", peer->folder, tool);
+    child_add(command, "-m");
+    child_add(command, "%s", bench->values.gguf);
+    add_words(command, "-fa on -t");
+    child_add(command, "%s", bench->threads);
+    child_add(command, "-tb");
+    child_add(command, "%s", bench->threads);
+    if (peer->fork) add_words(command, "-mla 3 -rtr");
 }
 
 /* ---- prompts, and tokens after them ---- */
@@ -230,27 +198,26 @@ static void bench_peers_add_peer(struct peers_command *command, const struct pee
 static enum status run_own(struct peers_bench *bench, const char *prompt, const char *gen,
                            const char *batches, struct peers_figure *prefill,
                            struct peers_figure *decode) {
-    struct peers_command command = {.count = 0};
-    struct bytes text;
-    struct document document;
-    add(&command, bench->own, "bench", "model", "--json", "--runs", "1", "--prompt", prompt,
-        "--gen", gen, "--batch", batches, NULL);
+    struct child_command command;
+    struct child_document document;
+    child_own(&command, "bench", "model", "--json", "--runs=1", NULL);
+    child_add_option(&command, "prompt", prompt);
+    child_add_option(&command, "gen", gen);
+    child_add_option(&command, "batch", batches);
     add_own_model(&command, bench);
-    enum status status = child_run(command.argv, &text, bench->error);
-    if (status) return status;
-    status = bench_peers_parse(text, "what bench model prints", &document, bench->error);
-    free((void *)(uintptr_t)text.data);
+    enum status status =
+        child_read(command.argv, "the output of bench model", &document, bench->error);
     if (status) return status;
     const struct tree *list = tree_member(document.root, "decode"), *part;
     for (uint32_t i = 0; (part = tree_at(list, i)); i++) {
-        bench_peers_note(bench, 0, &decode[i], number_at(part, "tokens_per_second"));
-        decode[i].of_flops[bench->run] = number_at(part, "of_flops");
-        decode[i].of_read[bench->run] = number_at(part, "of_read");
+        bench_peers_note(bench, 0, &decode[i], child_number(part, "tokens_per_second"));
+        decode[i].of_flops[bench->run] = child_number(part, "of_flops");
+        decode[i].of_read[bench->run] = child_number(part, "of_read");
     }
     part = tree_member(document.root, "prefill");
     if (prefill) {
-        bench_peers_note(bench, 0, prefill, number_at(part, "tokens_per_second"));
-        prefill->of_flops[bench->run] = number_at(part, "of_flops");
+        bench_peers_note(bench, 0, prefill, child_number(part, "tokens_per_second"));
+        prefill->of_flops[bench->run] = child_number(part, "of_flops");
     }
     free(document.memory);
     return STATUS_OK;
@@ -290,28 +257,32 @@ static enum status run_batched(struct peers_bench *bench, uint32_t side, const c
                                const char *gen, const char *batches,
                                const struct model_run_sizes *sizes, struct peers_figure *prefill,
                                struct peers_figure *decode) {
-    struct peers_command command = {.count = 0};
+    struct child_command command = {.count = 0};
     struct bytes text;
-    char context[16], warmed[128];
     enum status status = STATUS_OK;
     uint32_t tokens = (uint32_t)(strtoul(prompt, NULL, 10) + strtoul(gen, NULL, 10));
-    /* Whole blocks of 256 tokens for each sequence. */
-    snprintf(context, sizeof context, "%u", sizes->largest * ((tokens + 255) / 256 * 256));
-    if (bench->peers[side - 1].fork) /* it prints its table to stderr */
-        add(&command, "sh", "-c", "exec \"$0\" \"$@\" 2>&1", NULL);
+    if (bench->peers[side - 1].fork) { /* it prints its table to stderr */
+        add_words(&command, "sh -c");
+        child_add(&command, "exec \"$0\" \"$@\" 2>&1");
+    }
     bench_peers_add_peer(&command, bench, &bench->peers[side - 1], "llama-batched-bench");
-    /* One sequence is run first. It touches the memory and does not count. */
-    snprintf(warmed, sizeof warmed, "1,%s", batches);
-    add(&command, "-c", context, "-b", "2048", "-ub", "512", "-npp", prompt, "-ntg", gen, "-npl",
-        warmed, NULL);
+    add_words(&command, "-b 2048 -ub 512 -npp");
+    child_add(&command, "%s", prompt);
+    child_add(&command, "-ntg");
+    child_add(&command, "%s", gen);
+    child_add(&command, "-c"); /* whole blocks of 256 tokens for each sequence */
+    child_add(&command, "%u", sizes->largest * ((tokens + 255) / 256 * 256));
+    child_add(&command,
+              "-npl"); /* one sequence first, which touches the memory and does not count */
+    child_add(&command, "1,%s", batches);
     status = child_run(command.argv, &text, bench->error);
     if (status) return status;
     for (uint32_t i = 0; !status && i < sizes->count; i++) {
         struct batched_line line;
         if (!find_batched_line(text, sizes->values[i], &line))
             status = error_set(bench->error, STATUS_INVALID,
-                               "%s printed no line of its table for %u sequences", command.program,
-                               sizes->values[i]);
+                               "%s printed no line of its table for %u sequences",
+                               bench->peers[side - 1].folder, sizes->values[i]);
         if (status) break;
         bench_peers_note(bench, side, &decode[i], line.gen_rate);
         if (prefill) bench_peers_note(bench, side, prefill, line.prompt_rate);
@@ -387,18 +358,18 @@ static enum status load_server(struct peers_bench *bench, uint32_t side, const c
 /* Llama.cpp and Fathom report the port that they took. The fork needs a port as an option, and
  * reports that it listens a moment before it does. */
 static enum status bench_peers_run_server(struct peers_bench *bench, uint32_t side) {
-    struct peers_command command = {.count = 0};
+    struct child_command command = {.count = 0};
     struct child child;
     char url[256], port[128];
     bool fork = side && bench->peers[side - 1].fork;
     const char *mark = fork ? "HTTP server listening" : "listening on http://127.0.0.1:";
     if (side == 0) {
-        add(&command, bench->own, "serve", "--port", "0", NULL);
+        child_own(&command, "serve", "--port=0", NULL);
         add_own_model(&command, bench);
     } else {
         bench_peers_add_peer(&command, bench, &bench->peers[side - 1], "llama-server");
-        add(&command, "--host", "127.0.0.1", "--port", fork ? FORK_PORT : "0", "-np", "16", "-c",
-            "8192", NULL);
+        add_words(&command, "--host 127.0.0.1 -np 16 -c 8192 --port");
+        child_add(&command, fork ? FORK_PORT : "0");
     }
     enum status status =
         child_start(command.argv, mark, START_SECONDS_MAX, &child, port, sizeof port, bench->error);
@@ -458,7 +429,7 @@ static enum status bench_peers_run_all(struct peers_bench *bench) {
 static double median(const struct peers_figure *figure, const double *runs) {
     double sorted[RUNS_MAX];
     memcpy(sorted, runs, sizeof sorted);
-    return machine_limits_median(sorted, figure->rounds);
+    return stats_median(sorted, figure->rounds);
 }
 
 /* Above 1: ours is better. It is the median of the rounds' ratios, since the runs of one round are
@@ -475,48 +446,56 @@ static double bench_peers_ratio(const struct peers_figure *figure, uint32_t side
     return median(figure, ratios);
 }
 
-static void bench_peers_print_table(struct peers_bench *bench) {
-    printf("%-20s %-9s %10s", "", "", "Fathom");
+/* The text has a row for each figure; the JSON has an object with a list of peers. */
+static void print_figure_text(struct peers_bench *bench, const struct peers_figure *figure) {
+    double of_read = median(figure, figure->of_read), of_flops = median(figure, figure->of_flops);
+    printf("%-20s %-9s %10.1f", figure->name, figure->unit, median(figure, figure->runs[0]));
     for (uint32_t side = 1; side < bench->sides; side++)
-        printf(" %12s %8s", bench->peers[side - 1].name, "ratio");
-    printf(" %14s %14s\n", "of bandwidth", "of arithmetic");
-    for (uint32_t i = 0; i < bench->figure_count; i++) {
-        const struct peers_figure *figure = &bench->figures[i];
-        if (!figure->rounds) continue;
-        double of_read = median(figure, figure->of_read);
-        double of_flops = median(figure, figure->of_flops);
-        printf("%-20s %-9s %10.1f", figure->name, figure->unit, median(figure, figure->runs[0]));
-        for (uint32_t side = 1; side < bench->sides; side++)
-            printf(" %12.1f %7.2fx", median(figure, figure->runs[side]),
-                   bench_peers_ratio(figure, side));
-        if (of_read > 0)
-            printf(" %13.0f%%", 100 * of_read);
-        else
-            printf(" %14s", "");
-        if (of_flops > 0) printf(" %13.0f%%", 100 * of_flops);
-        printf("\n");
-    }
+        printf(" %12.1f %7.2fx", median(figure, figure->runs[side]),
+               bench_peers_ratio(figure, side));
+    if (of_read > 0) printf(" %13.0f%%", 100 * of_read);
+    if (of_flops > 0) printf(" %*.0f%%", of_read > 0 ? 13 : 28, 100 * of_flops);
+    printf("\n");
 }
 
-static void bench_peers_print_json(struct peers_bench *bench) {
-    printf("{\"runs\":%u,\"threads\":%s,\"figures\":[", (uint32_t)bench->values.runs,
-           bench->threads);
-    bool first = true;
-    for (uint32_t i = 0; i < bench->figure_count; i++) {
-        const struct peers_figure *figure = &bench->figures[i];
-        if (!figure->rounds) continue;
-        printf("%s\n {\"name\":\"%s\",\"unit\":\"%s\",\"ours\":%.6g,\"of_read\":%.3f,"
-               "\"of_flops\":%.3f,\"peers\":[",
-               first ? "" : ",", figure->name, figure->unit, median(figure, figure->runs[0]),
-               median(figure, figure->of_read), median(figure, figure->of_flops));
-        for (uint32_t side = 1; side < bench->sides; side++)
-            printf("%s{\"name\":\"%s\",\"value\":%.6g,\"ratio\":%.4g}", side > 1 ? "," : "",
-                   bench->peers[side - 1].name, median(figure, figure->runs[side]),
-                   bench_peers_ratio(figure, side));
-        printf("]}");
-        first = false;
+static void print_figure(struct peers_bench *bench, struct harness *out,
+                         const struct peers_figure *figure) {
+    if (!out->json) {
+        print_figure_text(bench, figure);
+        return;
     }
-    printf("]}\n");
+    harness_open(out, NULL, '{');
+    harness_text(out, "name", figure->name);
+    harness_text(out, "unit", figure->unit);
+    harness_number(out, "ours", median(figure, figure->runs[0]));
+    harness_number(out, "of_read", median(figure, figure->of_read));
+    harness_number(out, "of_flops", median(figure, figure->of_flops));
+    harness_open(out, "peers", '[');
+    for (uint32_t side = 1; side < bench->sides; side++) {
+        harness_open(out, NULL, '{');
+        harness_text(out, "name", bench->peers[side - 1].name);
+        harness_number(out, "value", median(figure, figure->runs[side]));
+        harness_number(out, "ratio", bench_peers_ratio(figure, side));
+        harness_close(out);
+    }
+    harness_close(out);
+    harness_close(out);
+}
+
+static void bench_peers_print(struct peers_bench *bench) {
+    struct harness out;
+    harness_begin(&out, bench->values.json);
+    harness_number(&out, "runs", (double)bench->values.runs);
+    harness_number(&out, "threads", strtod(bench->threads, NULL));
+    harness_open(&out, "figures", '[');
+    harness_say(&out, "%-20s %-9s %10s", "", "", "Fathom");
+    for (uint32_t side = 1; side < bench->sides; side++)
+        harness_say(&out, " %12s %8s", bench->peers[side - 1].name, "ratio");
+    harness_say(&out, " %14s %14s\n", "of bandwidth", "of arithmetic");
+    for (uint32_t i = 0; i < bench->figure_count; i++)
+        if (bench->figures[i].rounds) print_figure(bench, &out, &bench->figures[i]);
+    harness_close(&out);
+    harness_end(&out);
 }
 
 /* ---- the program ---- */
@@ -556,10 +535,6 @@ static enum status open_peer(struct peers_bench *bench, const char *folder) {
 
 static enum status bench_peers_prepare(struct peers_bench *bench) {
     const struct peers_values *values = &bench->values;
-    ssize_t count = readlink("/proc/self/exe", bench->own, sizeof bench->own - 1);
-    if (count <= 0)
-        return error_set(bench->error, STATUS_IO, "cannot find the path of this program");
-    bench->own[count] = 0;
     long cpus = sysconf(_SC_NPROCESSORS_ONLN);
     uint64_t threads = values->run.threads ? values->run.threads : (uint64_t)(cpus > 0 ? cpus : 1);
     snprintf(bench->threads, sizeof bench->threads, "%u", (uint32_t)threads);
@@ -591,7 +566,7 @@ int bench_peers(int argc, char **argv) {
     bench.error = &error;
     enum status status = bench_peers_prepare(&bench);
     if (!status) status = bench_peers_run_all(&bench);
-    if (!status) (bench.values.json ? bench_peers_print_json : bench_peers_print_table)(&bench);
+    if (!status) bench_peers_print(&bench);
     return status ? command_failed(&bench_peers_options, status, &error)
                   : command_end(&bench_peers_options);
 }

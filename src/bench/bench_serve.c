@@ -13,8 +13,8 @@
 #include "base/random.h"
 #include "base/tree.h"
 #include "bench/bench.h"
+#include "bench/harness.h"
 #include "bench/load.h"
-#include "bench/load_chart.h"
 #include "bench/load_ideal.h"
 #include "bench/load_report.h"
 #include "host/process/gzip_file.h"
@@ -22,12 +22,11 @@
 
 #define REQUESTS_MAX 10000000
 #define REQUESTS_PER_SECOND 1000 /* drawn for --seconds */
-#define IDEAL_BYTES 256          /* of its JSON */
 #define TRACE_BYTES_MAX ((size_t)1 << 30)
 
 struct bench_serve_values {
     const char *endpoint, *prompts, *prompt_tokens, *output_tokens, *trace, *model_name, *token_ids,
-        *extra, *chart;
+        *extra;
     uint64_t requests, concurrency, seconds, leave_percent, warmup, seed, timeout, max_prompt,
         max_output, sample;
     double rate, speed, scale_tokens, trace_rate, temperature;
@@ -97,7 +96,6 @@ static const struct option serve_rows[] = {
     {"timeout", OPTION_COUNT, "600", "seconds without a byte after which a request has failed",
      AT(timeout), .minimum = 1, .maximum = 86400},
     {"seed", OPTION_COUNT, "1", "seed of all that is drawn", AT(seed)},
-    {"chart", OPTION_TEXT, NULL, "draw what happened into this SVG file", AT(chart)},
     {"describe", OPTION_FLAG, NULL,
      "send nothing, print what would be sent, and what an endless cache would have of it",
      AT(describe)},
@@ -294,74 +292,56 @@ static enum status bench_serve_make_plan(struct plan *plan, const struct bench_s
     return STATUS_OK;
 }
 
-/* Writes members of a JSON object, with a trailing comma. */
-static void write_ideal(const struct load_ideal *ideal, char *out, size_t room) {
-    snprintf(out, room,
-             "\"ideal\":{\"prompt_tokens\":%" PRIu64 ",\"output_tokens\":%" PRIu64
-             ",\"cached_tokens\":%" PRIu64 ",\"block_cached_tokens\":%" PRIu64 "},",
-             ideal->prompt_tokens, ideal->output_tokens, ideal->cached_tokens,
-             ideal->block_cached_tokens);
-}
-
 static double bench_serve_percent(uint64_t part, uint64_t whole) {
     return whole ? 100.0 * (double)part / (double)whole : 0;
 }
 
-static void print_ideal(const struct load_ideal *ideal) {
-    printf("an endless cache would have %.1f %% of the prompts' tokens, %.1f %% in whole blocks of "
-           "%d\n",
-           bench_serve_percent(ideal->cached_tokens, ideal->prompt_tokens),
-           bench_serve_percent(ideal->block_cached_tokens, ideal->prompt_tokens), KV_BLOCK_TOKENS);
-}
-
-static enum status bench_serve_describe(const struct plan *plan,
-                                        const struct bench_serve_values *values,
-                                        struct error *error) {
+/* What an endless cache would have of the prompts. */
+static enum status print_ideal(struct harness *out, const struct plan *plan, struct error *error) {
     struct load_ideal ideal;
-    char members[IDEAL_BYTES];
     enum status status = load_ideal_of(plan->requests, plan->count, KV_BLOCK_TOKENS, &ideal, error);
     if (status) return status;
-    double seconds = plan->requests[plan->count - 1].arrival;
-    write_ideal(&ideal, members, sizeof members);
-    if (values->json) {
-        printf("{%s\"requests\":%zu,\"seconds\":%.6g}\n", members, plan->count, seconds);
-        return STATUS_OK;
-    }
-    printf("%zu requests in %.2f s, %" PRIu64 " tokens in, %" PRIu64 " out\n", plan->count, seconds,
-           ideal.prompt_tokens, ideal.output_tokens);
-    print_ideal(&ideal);
+    harness_open(out, "ideal", '{');
+    harness_number(out, "prompt_tokens", (double)ideal.prompt_tokens);
+    harness_number(out, "output_tokens", (double)ideal.output_tokens);
+    harness_number(out, "cached_tokens", (double)ideal.cached_tokens);
+    harness_number(out, "block_cached_tokens", (double)ideal.block_cached_tokens);
+    harness_close(out);
+    harness_say(
+        out,
+        "%" PRIu64 " tokens in, %" PRIu64 " out; an endless cache would have %.1f %% of the "
+        "prompts' tokens, %.1f %% in whole blocks of %d\n",
+        ideal.prompt_tokens, ideal.output_tokens,
+        bench_serve_percent(ideal.cached_tokens, ideal.prompt_tokens),
+        bench_serve_percent(ideal.block_cached_tokens, ideal.prompt_tokens), KV_BLOCK_TOKENS);
     return STATUS_OK;
+}
+
+static enum status bench_serve_describe(const struct plan *plan, struct harness *out,
+                                        struct error *error) {
+    double seconds = plan->requests[plan->count - 1].arrival;
+    harness_say(out, "%zu requests in %.2f s, ", plan->count, seconds);
+    enum status status = print_ideal(out, plan, error);
+    harness_number(out, "requests", (double)plan->count);
+    harness_number(out, "seconds", seconds);
+    return status;
 }
 
 static enum status bench_serve_show(const struct plan *plan,
                                     const struct bench_serve_values *values,
-                                    struct load_outcome *outcome, size_t *failed_out,
-                                    struct error *error) {
+                                    struct load_outcome *outcome, struct harness *out,
+                                    size_t *failed_out, struct error *error) {
     struct load_report report;
-    struct load_ideal ideal;
-    char members[IDEAL_BYTES] = "";
     enum status status = load_report_make(outcome, plan->count, &report, error);
-    if (!status && values->trace)
-        status = load_ideal_of(plan->requests, plan->count, KV_BLOCK_TOKENS, &ideal, error);
     if (status) return status;
-    if (values->trace) write_ideal(&ideal, members, sizeof members);
-    if (values->json)
-        load_report_print_json(&report, outcome, &plan->options,
-                               values->each ? plan->requests : NULL, members);
-    else
-        load_report_print(&report, outcome, &plan->options);
-    if (values->trace && !values->json) {
-        printf("%.1f %% of the prompts' tokens came from a cache; ",
-               bench_serve_percent(report.cached_tokens, report.prompt_tokens));
-        print_ideal(&ideal);
+    load_report_print(out, &report, outcome, &plan->options, values->each ? plan->requests : NULL);
+    if (values->trace) {
+        harness_say(out, "%.1f %% of the prompts' tokens came from a cache; of ",
+                    bench_serve_percent(report.cached_tokens, report.prompt_tokens));
+        status = print_ideal(out, plan, error);
     }
     *failed_out = report.failed;
-    if (!values->chart) return STATUS_OK;
-    char title[512];
-    snprintf(title, sizeof title, "%s: %zu requests, %.0f prompt and %.0f output tokens/s",
-             outcome->model, plan->count, (double)report.prompt_tokens / outcome->seconds,
-             (double)report.output_tokens / outcome->seconds);
-    return load_chart_write(values->chart, outcome, plan->count, title, error);
+    return status;
 }
 
 int bench_serve(int argc, char **argv) {
@@ -369,6 +349,7 @@ int bench_serve(int argc, char **argv) {
     struct option_result result;
     struct plan plan = {.count = 0};
     struct load_outcome outcome = {0};
+    struct harness out;
     struct error error = {""};
     char *extra = NULL;
     size_t failed = 0;
@@ -379,17 +360,19 @@ int bench_serve(int argc, char **argv) {
     if (!url && !values.describe)
         return command_misused(&bench_serve_options, "the server's URL is needed");
     enum status status = bench_serve_make_plan(&plan, &values, url, &extra, &error);
-    if (!status && values.describe) {
-        status = bench_serve_describe(&plan, &values, &error);
-        goto done;
+    if (!status && !values.describe)
+        status = load_run(&plan.options, plan.requests, plan.count, &outcome, &error);
+    if (!status) {
+        harness_begin(&out, values.json);
+        if (!values.describe) plan.count = outcome.request_count;
+        status = values.describe
+                     ? bench_serve_describe(&plan, &out, &error)
+                     : bench_serve_show(&plan, &values, &outcome, &out, &failed, &error);
+        harness_end(&out);
     }
-    if (!status) status = load_run(&plan.options, plan.requests, plan.count, &outcome, &error);
-    if (!status) plan.count = outcome.request_count;
-    if (!status) status = bench_serve_show(&plan, &values, &outcome, &failed, &error);
     if (!status && failed)
         status = error_set(&error, STATUS_IO, "%zu of %zu requests to %s failed", failed,
                            plan.count, url);
-done:
     load_outcome_free(&outcome);
     free(plan.trace_memory);
     free(plan.requests);

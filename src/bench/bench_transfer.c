@@ -23,7 +23,7 @@
 #include "base/check.h"
 #include "base/clock.h"
 #include "bench/bench.h"
-#include "bench/machine_limits.h"
+#include "bench/harness.h"
 #include "host/transfer/kv_transport.h"
 
 #define ROUNDS_MAX 999
@@ -33,16 +33,12 @@
 
 struct transfer_values {
     uint64_t rounds;
-    const char *way;
     bool json;
 };
 
 static const struct option transfer_rows[] = {
     {"rounds", OPTION_COUNT, "15", "repetitions, of which the median counts",
      .offset = offsetof(struct transfer_values, rounds), .minimum = 3, .maximum = ROUNDS_MAX},
-    {"way", OPTION_CHOICE, "auto",
-     "how slices reach their page: they come along and are copied, or UCX fetches them",
-     .offset = offsetof(struct transfer_values, way), .choices = "auto|copy|fetch"},
     {"json", OPTION_FLAG, NULL, "print one JSON object",
      .offset = offsetof(struct transfer_values, json)},
 };
@@ -86,7 +82,7 @@ struct transfer_bench {
     int to_child, from_child; /* pipes */
     int connection;           /* plain TCP */
     char address[KV_ADDRESS_BYTES];
-    bool first; /* no line has been printed yet */
+    struct harness *out;
 };
 
 static enum status broke(struct error *error, const char *what) {
@@ -130,8 +126,6 @@ static enum status open_transport(struct transfer_bench *bench, struct error *er
     options.model_id = model;
     options.numerics_id = "bench";
     options.host = "127.0.0.1";
-    if (!strcmp(bench->values.way, "copy")) options.fetch_bytes_min = UINT64_MAX;
-    if (!strcmp(bench->values.way, "fetch")) options.fetch_bytes_min = 1;
     return kv_transport_open(&options, &bench->transport, error);
 }
 
@@ -302,29 +296,32 @@ static double run_path(struct transfer_bench *bench, enum transfer_path path, ui
     return good ? machine_limits_now() - start : -1;
 }
 
+static const struct harness_column transfer_columns[] = {
+    {"layout", "layout", -13, 0, 0},     {"blocks", "blocks", 6, 0, 0},
+    {"bytes", "MB", 8, 2, 1e-6},         {"transfer.seconds", "ms", 9, 3, 1e3},
+    {"transfer.low", "10 %", 9, 3, 1e3}, {"transfer.high", "90 %", 9, 3, 1e3},
+    {NULL, "GB/s", 7, 2, 1e-9},          {"tcp.seconds", "TCP ms", 9, 3, 1e3},
+    {"tcp.low", NULL, 0, 0, 0},          {"tcp.high", NULL, 0, 0, 0},
+    {NULL, "GB/s", 7, 2, 1e-9},          {"memcpy.seconds", NULL, 0, 0, 0},
+    {"memcpy.low", NULL, 0, 0, 0},       {"memcpy.high", NULL, 0, 0, 0},
+    {NULL, "memcpy GB/s", 11, 2, 1e-9},  {NULL, "% of TCP", 8, 0, 100},
+};
+static const struct harness_table transfer_table = {transfer_columns,
+                                                    ARRAY_COUNT(transfer_columns)};
+
 static void bench_transfer_print_case(struct transfer_bench *bench, uint32_t blocks,
                                       double (*seconds)[ROUNDS_MAX]) {
-    static const char *const names[PATH_COUNT] = {"transfer", "tcp", "memcpy"};
-    uint32_t rounds = (uint32_t)bench->values.rounds;
-    double bytes = (double)transfer_bytes(bench, blocks), median[PATH_COUNT];
+    const double bytes = (double)transfer_bytes(bench, blocks);
+    struct stats_spread of[PATH_COUNT];
     for (int path = 0; path < PATH_COUNT; path++)
-        median[path] = machine_limits_median(seconds[path], rounds); /* sorted at this point */
-    uint32_t low = rounds / 10, high = rounds - 1 - rounds / 10;
-    if (!bench->values.json) {
-        printf("%-13s %5u %8.2f MB %9.3f ms (%.3f..%.3f) %6.2f GB/s  TCP %9.3f ms %6.2f GB/s  "
-               "memcpy %6.2f GB/s  of TCP %4.0f %%\n",
-               bench->layout->name, blocks, bytes * 1e-6, median[0] * 1e3, seconds[0][low] * 1e3,
-               seconds[0][high] * 1e3, bytes / median[0] * 1e-9, median[1] * 1e3,
-               bytes / median[1] * 1e-9, bytes / median[2] * 1e-9, 100 * median[1] / median[0]);
-        return;
-    }
-    printf("%s\n {\"layout\":\"%s\",\"blocks\":%u,\"bytes\":%.0f", bench->first ? "" : ",",
-           bench->layout->name, blocks, bytes);
-    for (int path = 0; path < PATH_COUNT; path++)
-        printf(",\"%s\":{\"seconds\":%.4g,\"low\":%.4g,\"high\":%.4g}", names[path], median[path],
-               seconds[path][low], seconds[path][high]);
-    printf("}");
-    bench->first = false;
+        of[path] = stats_spread(seconds[path], bench->values.rounds, 0.1);
+    const struct stats_spread own = of[PATH_TRANSFER], tcp = of[PATH_TCP], copy = of[PATH_MEMCPY];
+    const double rate = bytes / own.median, tcp_rate = bytes / tcp.median;
+    const double copy_rate = bytes / copy.median, of_tcp = rate / tcp_rate;
+    const double numbers[] = {blocks,      bytes,      own.median, own.low,   own.high,
+                              rate,        tcp.median, tcp.low,    tcp.high,  tcp_rate,
+                              copy.median, copy.low,   copy.high,  copy_rate, of_tcp};
+    harness_row(bench->out, NULL, &transfer_table, &bench->layout->name, numbers);
 }
 
 static enum status bench_transfer_measure(struct transfer_bench *bench, struct error *error) {
@@ -393,31 +390,32 @@ static enum status measure_idle(struct transfer_bench *bench, double *share_out,
 int bench_transfer(int argc, char **argv) {
     struct option_result result;
     struct transfer_values values;
+    struct harness out;
     struct error error = {.text = ""};
     int exit_code;
     double idle = 0;
     if (!command_begin(&bench_transfer_options, argc, argv, &values, &result, &exit_code))
         return exit_code;
     signal(SIGPIPE, SIG_IGN);
-    if (values.json)
-        printf("{\"rounds\":%u,\"cases\":[", (unsigned)values.rounds);
-    else
-        printf("median of %u rounds (10%% and 90%% of them)\n", (unsigned)values.rounds);
     static struct transfer_bench benches[ARRAY_COUNT(layouts) + 1]; /* the last one is idle */
     enum status status = STATUS_OK;
-    for (size_t i = 0; i < ARRAY_COUNT(layouts) && status == STATUS_OK; i++) {
-        benches[i] =
-            (struct transfer_bench){.values = values, .layout = &layouts[i], .first = i == 0};
+    for (size_t i = 0; i < ARRAY_COUNT(benches); i++)
+        benches[i] = (struct transfer_bench){
+            .values = values, .layout = &layouts[i % ARRAY_COUNT(layouts)], .out = &out};
+    for (size_t i = 0; i < ARRAY_COUNT(layouts) && status == STATUS_OK; i++)
         status = start_child(&benches[i], &error); /* before threads are started */
-    }
+    harness_begin(&out, values.json);
+    harness_number(&out, "rounds", (double)values.rounds);
+    harness_say(&out, "median of %u rounds (10 %% and 90 %% of them)\n", (unsigned)values.rounds);
+    harness_open(&out, "cases", '[');
+    harness_titles(&out, &transfer_table);
     for (size_t i = 0; i < ARRAY_COUNT(layouts) && status == STATUS_OK; i++)
         status = bench_transfer_run_layout(&benches[i], &error);
-    benches[ARRAY_COUNT(layouts)].values = values;
     if (status == STATUS_OK) status = measure_idle(&benches[ARRAY_COUNT(layouts)], &idle, &error);
-    if (values.json)
-        printf("],\n \"idle_cpu_share\":%.5f}\n", idle);
-    else if (status == STATUS_OK)
-        printf("idle: %.3f %% of a CPU\n", 100 * idle);
-    return status == STATUS_OK ? command_end(&bench_transfer_options)
-                               : command_failed(&bench_transfer_options, status, &error);
+    if (status != STATUS_OK) return command_failed(&bench_transfer_options, status, &error);
+    harness_close(&out);
+    harness_number(&out, "idle_cpu_share", idle);
+    harness_say(&out, "idle: %.3f %% of a CPU\n", 100 * idle);
+    harness_end(&out);
+    return command_end(&bench_transfer_options);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * fathom bench ttft: time to the first token of a prompt that is computed, loaded from the KV
  * storage's disk, loaded from its host memory, and as the server chooses by itself. Then the same
- * with a disk made slow: loaded first, loaded layer by layer in the step, and chosen again. Each
+ * with a disk made slow: loaded layer by layer in the step, and chosen again. Each
  * case has a server. All servers run at once and are asked in turn, so that other load on the
  * machine affects them alike. Each round has a prompt of its own. Disk blocks are read past the
  * page cache. Several ranks take the prompts in turn.
@@ -19,31 +19,28 @@
 #include "base/format.h"
 #include "bench/bench.h"
 #include "bench/child.h"
+#include "bench/harness.h"
 #include "bench/load.h"
-#include "bench/machine_limits.h"
 #include "host/storage/kv_store_check.h"
 
 #define ROUNDS_MAX 99
 #define WARM_PROMPTS                                                                               \
     4 /* earlier prompts per rank, computed and loaded, from which the server learns both costs */
-#define START_SECONDS_MAX 600
-#define ARGUMENTS_MAX 32
-#define ARGUMENT_BYTES 600
+#define ANSWER_SECONDS_MAX 600
 #define TOKEN_LOW 300
 
-enum ttft_side { COMPUTED, DISK, HOST, CHOSEN, SLOW_FIRST, SLOW_IN_STEP, SLOW_CHOSEN, SIDE_COUNT };
+enum ttft_side { COMPUTED, DISK, HOST, CHOSEN, SLOW_IN_STEP, SLOW_CHOSEN, SIDE_COUNT };
 
 static const char *const side_names[SIDE_COUNT] = {
     "computed",
     "from disk",
     "from host memory",
     "as the server chooses",
-    "slow disk: loaded first",
     "slow disk: loaded in the step",
     "slow disk: as the server chooses",
 };
-static const char *const side_keys[SIDE_COUNT] = {"computed",   "disk",         "host",     "auto",
-                                                  "slow_first", "slow_in_step", "slow_auto"};
+static const char *const side_keys[SIDE_COUNT] = {"computed", "disk",         "host",
+                                                  "auto",     "slow_in_step", "slow_auto"};
 
 struct ttft_values {
     const char *model, *dir;
@@ -92,37 +89,18 @@ const struct option_table bench_ttft_options = {
 
 struct ttft_server {
     struct child child;
-    char url[256];
+    char url[CHILD_URL_BYTES];
     bool runs;
 };
 
 struct ttft_bench {
     struct ttft_values values;
-    char own[ARGUMENT_BYTES], directory[400];
+    char directory[400];
     struct ttft_server servers[SIDE_COUNT];
     double seconds[SIDE_COUNT][ROUNDS_MAX];
     uint64_t asked; /* prompts so far */
     struct error *error;
 };
-
-struct ttft_command {
-    const char *argv[ARGUMENTS_MAX + 1];
-    char texts[ARGUMENTS_MAX][ARGUMENT_BYTES];
-    size_t count;
-};
-
-static void add(struct ttft_command *command, const char *name, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
-static void add(struct ttft_command *command, const char *name, const char *format, ...) {
-    va_list arguments;
-    check(command->count + 2 <= ARGUMENTS_MAX);
-    if (name) command->argv[command->count++] = name;
-    char *text = command->texts[command->count];
-    va_start(arguments, format);
-    format_va(text, ARGUMENT_BYTES, format, arguments);
-    va_end(arguments);
-    command->argv[command->count++] = text;
-}
 
 /* ---- servers ---- */
 
@@ -136,7 +114,7 @@ static uint64_t prompt_count(const struct ttft_bench *bench) {
 }
 
 static bool is_slow(enum ttft_side side) {
-    return side == SLOW_FIRST || side == SLOW_IN_STEP || side == SLOW_CHOSEN;
+    return side == SLOW_IN_STEP || side == SLOW_CHOSEN;
 }
 
 static bool bench_ttft_is_wanted(const struct ttft_bench *bench, enum ttft_side side) {
@@ -144,44 +122,32 @@ static bool bench_ttft_is_wanted(const struct ttft_bench *bench, enum ttft_side 
     return bench->values.slow_rate > 0 || !is_slow(side);
 }
 
-static void add_storage(struct ttft_command *command, const struct ttft_bench *bench,
+static void add_storage(struct child_command *command, const struct ttft_bench *bench,
                         enum ttft_side side) {
     bool chosen = side == CHOSEN || side == SLOW_CHOSEN;
     if (side == COMPUTED) return;
-    add(command, "--kv-load", "%s", chosen ? "auto" : "always");
+    child_add_option(command, "kv-load", chosen ? "auto" : "always");
     if (side == HOST)
-        add(command, "--kv-host", "%llu",
-            (unsigned long long)(bench->values.kv_memory * prompt_count(bench)));
+        child_add_count(command, "kv-host", bench->values.kv_memory * prompt_count(bench));
     else
-        add(command, "--kv-dir", "%s", bench->directory);
+        child_add_option(command, "kv-dir", bench->directory);
     if (is_slow(side))
-        add(command, "--kv-read-rate", "%llu",
-            (unsigned long long)(bench->values.slow_rate * bench->values.ranks));
-    add(command, "--kv-overlap", "%s", side == SLOW_FIRST ? "off" : "on");
+        child_add_count(command, "kv-read-rate", bench->values.slow_rate * bench->values.ranks);
 }
 
-static enum status start(struct ttft_bench *bench, struct ttft_command *command,
+static enum status start(struct ttft_bench *bench, struct child_command *command,
                          struct ttft_server *server) {
-    char port[200];
-    enum status status =
-        child_start(command->argv, "listening on http://127.0.0.1:", START_SECONDS_MAX,
-                    &server->child, port, sizeof port, bench->error);
-    if (status) return status;
-    format_text(server->url, sizeof server->url, "http://127.0.0.1:%s", port);
-    server->runs = true;
-    return STATUS_OK;
+    enum status status = child_serve(command->argv, &server->child, server->url, bench->error);
+    server->runs = status == STATUS_OK;
+    return status;
 }
 
-static void begin_command(const struct ttft_bench *bench, struct ttft_command *command) {
-    *command = (struct ttft_command){.count = 0};
-    add(command, NULL, "%s", bench->own);
-    add(command, "serve", "--port=0");
-    add(command, "--kv-memory", "%llu",
-        (unsigned long long)(bench->values.kv_memory * bench->values.ranks));
-    add(command, "--ranks", "%llu", (unsigned long long)bench->values.ranks);
-    add(command, "--experiment", "rank-balance=round-robin");
-    add(command, "--threads", "%llu", (unsigned long long)bench->values.threads);
-    if (bench->values.model) add(command, "--model", "%s", bench->values.model);
+static void begin_command(const struct ttft_bench *bench, struct child_command *command) {
+    child_own(command, "serve", "--port=0", "--experiment=rank-balance=round-robin", NULL);
+    child_add_count(command, "kv-memory", bench->values.kv_memory * bench->values.ranks);
+    child_add_count(command, "ranks", bench->values.ranks);
+    child_add_count(command, "threads", bench->values.threads);
+    child_add_option(command, "model", bench->values.model);
 }
 
 static void bench_ttft_stop(struct ttft_server *server) {
@@ -211,7 +177,7 @@ static enum status ask_some(struct ttft_bench *bench, const struct ttft_server *
                                    .extra = "\"return_token_ids\":true",
                                    .token_low = TOKEN_LOW,
                                    .token_high = (uint32_t)bench->values.vocab,
-                                   .stall_ms_max = START_SECONDS_MAX * 1000,
+                                   .stall_ms_max = ANSWER_SECONDS_MAX * 1000,
                                    .seed = 1};
     struct load_outcome outcome;
     enum status status = load_run(&options, &request, 1, &outcome, bench->error);
@@ -243,11 +209,11 @@ static enum status bench_ttft_ask(struct ttft_bench *bench, const struct ttft_se
 
 /* Fills the disk with a server that then ends. */
 static enum status fill(struct ttft_bench *bench) {
-    struct ttft_command command;
+    struct child_command command;
     struct ttft_server server = {.runs = false};
     begin_command(bench, &command);
-    add(&command, "--kv-dir", "%s", bench->directory);
-    add(&command, "--kv-load", "never");
+    child_add_option(&command, "kv-dir", bench->directory);
+    child_add_option(&command, "kv-load", "never");
     enum status status = start(bench, &command, &server);
     if (!status) status = ask_all(bench, &server);
     bench_ttft_stop(&server);
@@ -272,7 +238,7 @@ static enum status warm_up(struct ttft_bench *bench, enum ttft_side side) {
 }
 
 static enum status open_server(struct ttft_bench *bench, enum ttft_side side) {
-    struct ttft_command command;
+    struct child_command command;
     begin_command(bench, &command);
     add_storage(&command, bench, side);
     enum status status = start(bench, &command, &bench->servers[side]);
@@ -303,53 +269,52 @@ static enum status bench_ttft_run_round(struct ttft_bench *bench, uint32_t round
 
 /* ---- the report ---- */
 
-static double bench_ttft_median_of(struct ttft_bench *bench, enum ttft_side side) {
-    return machine_limits_median(bench->seconds[side], (uint32_t)bench->values.rounds);
-}
-
-/* The ratio of the choice to the better of computing and the ways to load. */
-static double bench_ttft_ratio(struct ttft_bench *bench, enum ttft_side first, enum ttft_side last,
+/* The ratio of the choice to the better of computing and loading. */
+static double bench_ttft_ratio(const double *medians, enum ttft_side loaded,
                                enum ttft_side chosen) {
-    double best = bench_ttft_median_of(bench, COMPUTED);
-    for (enum ttft_side side = first; side <= last; side++)
-        best = fmin(best, bench_ttft_median_of(bench, side));
-    return bench_ttft_median_of(bench, chosen) / best;
+    return medians[chosen] / fmin(medians[COMPUTED], medians[loaded]);
 }
 
 static void bench_ttft_print_report(struct ttft_bench *bench) {
-    bool slow = bench->values.slow_rate > 0;
-    if (!bench->values.json)
-        printf("first token of a prompt of %llu tokens, %llu of them stored, ms; medians of %llu "
-               "(least to most)\n",
-               (unsigned long long)bench->values.prompt, (unsigned long long)bench->values.stored,
-               (unsigned long long)bench->values.rounds);
-    else
-        printf("{\"prompt_tokens\":%llu,\"stored_tokens\":%llu,\"rounds\":%llu",
-               (unsigned long long)bench->values.prompt, (unsigned long long)bench->values.stored,
-               (unsigned long long)bench->values.rounds);
+    static const struct harness_column columns[] = {
+        {NULL, "", -34, 0, 0},
+        {NULL, "ms", 9, 1, 1e3},
+        {NULL, "least", 9, 1, 1e3},
+        {NULL, "most", 9, 1, 1e3},
+    };
+    static const struct harness_table table = {columns, ARRAY_COUNT(columns)};
+    const struct ttft_values *values = &bench->values;
+    double medians[SIDE_COUNT];
+    char name[32];
+    struct harness out;
+    harness_begin(&out, values->json);
+    harness_number(&out, "prompt_tokens", (double)values->prompt);
+    harness_number(&out, "stored_tokens", (double)values->stored);
+    harness_number(&out, "rounds", (double)values->rounds);
+    harness_say(&out,
+                "first token of a prompt of %llu tokens, %llu of them stored; medians of %llu\n",
+                (unsigned long long)values->prompt, (unsigned long long)values->stored,
+                (unsigned long long)values->rounds);
+    harness_titles(&out, &table);
     for (enum ttft_side side = 0; side < SIDE_COUNT; side++) {
         if (!bench_ttft_is_wanted(bench, side)) continue;
-        double ms = 1e3 * bench_ttft_median_of(bench, side);
-        const double *sorted = bench->seconds[side];
-        if (bench->values.json)
-            printf(",\"%s_ms\":%.2f", side_keys[side], ms);
-        else
-            printf("  %-26s %9.1f  (%.1f to %.1f)\n", side_names[side], ms, 1e3 * sorted[0],
-                   1e3 * sorted[bench->values.rounds - 1]);
+        struct stats_spread spread = stats_spread(bench->seconds[side], values->rounds, 0);
+        const double numbers[] = {spread.median, spread.low, spread.high};
+        medians[side] = spread.median;
+        format_text(name, sizeof name, "%s_ms", side_keys[side]);
+        harness_number(&out, name, 1e3 * spread.median);
+        if (!values->json) harness_row(&out, NULL, &table, &side_names[side], numbers);
     }
-    double fast = bench_ttft_ratio(bench, DISK, DISK, CHOSEN);
-    double late = slow ? bench_ttft_ratio(bench, SLOW_FIRST, SLOW_IN_STEP, SLOW_CHOSEN) : 0;
-    if (bench->values.json) {
-        printf(",\"auto_to_best\":%.3f", fast);
-        if (slow) printf(",\"slow_auto_to_best\":%.3f", late);
-        printf("}\n");
-        return;
+    double fast = bench_ttft_ratio(medians, DISK, CHOSEN);
+    harness_number(&out, "auto_to_best", fast);
+    harness_say(&out, "the choice takes %.2f times the better of computing and loading\n", fast);
+    if (values->slow_rate) {
+        double slow = bench_ttft_ratio(medians, SLOW_IN_STEP, SLOW_CHOSEN);
+        harness_number(&out, "slow_auto_to_best", slow);
+        harness_say(&out, "with a disk of %.1f MB/s %.2f times\n", (double)values->slow_rate * 1e-6,
+                    slow);
     }
-    printf("the choice takes %.2f times the better of computing and loading", fast);
-    if (slow)
-        printf("; with a disk of %.1f MB/s %.2f times", (double)bench->values.slow_rate * 1e-6,
-               late);
-    printf("\n");
+    harness_end(&out);
 }
 
 static enum status run(struct ttft_bench *bench) {
@@ -391,9 +356,6 @@ int bench_ttft(int argc, char **argv) {
         return command_misused(&bench_ttft_options,
                                "--stored is more than --prompt, or less than half of it");
     bench.error = &error;
-    ssize_t own = readlink("/proc/self/exe", bench.own, sizeof bench.own - 1);
-    if (own <= 0) error_set(&error, STATUS_IO, "/proc/self/exe: cannot be read");
-    if (own <= 0) return command_failed(&bench_ttft_options, STATUS_IO, &error);
     format_text(bench.directory, sizeof bench.directory, "%.300s/fathom-bench-ttft-%d",
                 bench.values.dir, (int)getpid());
     if (mkdir(bench.directory, 0700)) { /* what is there is another's */

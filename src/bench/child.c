@@ -3,17 +3,54 @@
 
 #include <errno.h>
 #include <signal.h>
+#include <stdarg.h>
 #include <stdlib.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "base/check.h"
+#include "base/format.h"
 #include "bench/machine_limits.h"
 
 #define OUTPUT_BYTES_MAX ((long)64 << 20)
+#define START_SECONDS_MAX 600 /* of a server of ours */
 #define STOP_SECONDS_MAX 10
 #define LINE_BYTES_MAX 200
+
+/* ---- a command line ---- */
+
+void child_add(struct child_command *command, const char *format, ...) {
+    va_list arguments;
+    check(command->count < CHILD_WORDS_MAX);
+    char *text = command->texts[command->count];
+    va_start(arguments, format);
+    format_va(text, CHILD_WORD_BYTES, format, arguments);
+    va_end(arguments);
+    command->argv[command->count++] = text;
+    command->argv[command->count] = NULL;
+}
+
+void child_own(struct child_command *command, const char *first, ...) {
+    va_list words;
+    command->count = 0;
+    child_add(command, "/proc/self/exe");
+    va_start(words, first);
+    for (const char *word = first; word; word = va_arg(words, const char *))
+        child_add(command, "%s", word);
+    va_end(words);
+}
+
+void child_add_option(struct child_command *command, const char *name, const char *value) {
+    if (value) child_add(command, "--%s=%s", name, value);
+}
+
+void child_add_count(struct child_command *command, const char *name, uint64_t value) {
+    child_add(command, "--%s=%llu", name, (unsigned long long)value);
+}
+
+/* ---- processes ---- */
 
 static void child_wait_a_moment(void) {
     struct timespec moment = {.tv_nsec = 20000000};
@@ -111,6 +148,30 @@ enum status child_run(const char *const *argv, struct bytes *output_out, struct 
     return status;
 }
 
+enum status child_read(const char *const *argv, const char *name,
+                       struct child_document *document_out, struct error *error) {
+    struct arena arena;
+    struct bytes text;
+    struct child_document document;
+    enum status status = child_run(argv, &text, error);
+    if (status) return status;
+    size_t room = text.count * 64 + 65536;
+    document.memory = malloc(room);
+    arena_over(&arena, document.memory, document.memory ? room : 0);
+    status = tree_parse(&arena, text, name, &document.root, error);
+    free((void *)(uintptr_t)text.data);
+    if (status)
+        free(document.memory);
+    else
+        *document_out = document;
+    return status;
+}
+
+double child_number(const struct tree *object, const char *name) {
+    double value = 0;
+    return tree_get_number(tree_member(object, name), &value) ? value : 0;
+}
+
 /* True if the output has the mark, and white space after the text that follows it. */
 static bool find_mark(FILE *output, const char *mark, char *text_out, size_t text_bytes) {
     size_t count;
@@ -157,6 +218,15 @@ enum status child_start(const char *const *argv, const char *mark, double second
     }
     *child_out = child;
     return STATUS_OK;
+}
+
+enum status child_serve(const char *const *argv, struct child *child_out,
+                        char url_out[CHILD_URL_BYTES], struct error *error) {
+    char port[200];
+    enum status status = child_start(argv, "listening on http://127.0.0.1:", START_SECONDS_MAX,
+                                     child_out, port, sizeof port, error);
+    if (!status) format_text(url_out, CHILD_URL_BYTES, "http://127.0.0.1:%s", port);
+    return status;
 }
 
 void child_stop(struct child *child) {

@@ -9,8 +9,28 @@
 #include <stdio.h>
 #include <sys/types.h>
 
-#include "base/bytes.h"
-#include "base/status.h"
+#include "base/arena.h"
+#include "base/tree.h"
+
+#define CHILD_WORDS_MAX 48
+#define CHILD_WORD_BYTES 600
+#define CHILD_URL_BYTES 256
+
+/* A command line, in memory of its own. */
+struct child_command {
+    const char *argv[CHILD_WORDS_MAX + 1];
+    char texts[CHILD_WORDS_MAX][CHILD_WORD_BYTES];
+    size_t count;
+};
+
+/* This program itself with these words; NULL ends them. */
+void child_own(struct child_command *command, const char *first, ...) __attribute__((sentinel));
+/* Adds one word. */
+void child_add(struct child_command *command, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+/* Adds "--NAME=VALUE"; nothing if the value is NULL. */
+void child_add_option(struct child_command *command, const char *name, const char *value);
+void child_add_count(struct child_command *command, const char *name, uint64_t value);
 
 struct child {
     pid_t pid;
@@ -22,11 +42,28 @@ struct child {
  * or does not end with 0. The message has its last line. */
 enum status child_run(const char *const *argv, struct bytes *output_out, struct error *error);
 
+/* The JSON that a child printed. */
+struct child_document {
+    void *memory;
+    const struct tree *root;
+};
+
+/* As child_run, and parses the output. The caller frees the document's memory. */
+enum status child_read(const char *const *argv, const char *name,
+                       struct child_document *document_out, struct error *error);
+
+/* A member of an object; 0 if it is no number. */
+double child_number(const struct tree *object, const char *name);
+
 /* Starts argv and waits until its output has `mark`. Copies the text after it up to white space.
  * Returns STATUS_TIMEOUT after so many seconds, and STATUS_IO if it ends before. */
 enum status child_start(const char *const *argv, const char *mark, double seconds_max,
                         struct child *child_out, char *text_out, size_t text_bytes,
                         struct error *error);
+
+/* Starts a server of loopback that prints its port as `fathom serve` does, and forms its URL. */
+enum status child_serve(const char *const *argv, struct child *child_out,
+                        char url_out[CHILD_URL_BYTES], struct error *error);
 
 /* Sends SIGTERM, and SIGKILL if it does not end within ten seconds. */
 void child_stop(struct child *child);

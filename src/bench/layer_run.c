@@ -12,6 +12,7 @@
 #include "base/check.h"
 #include "base/number.h"
 #include "bench/machine_limits.h"
+#include "bench/stats.h"
 #include "compute/model/forward.h"
 #include "compute/model/kv_pages.h"
 #include "compute/weights/random_checkpoint.h"
@@ -20,7 +21,6 @@
 #define VOCAB 64 /* only a token's embedding is needed */
 
 struct stopwatch {
-    bool processor;
     double since;
     double part[STAGE_PART_COUNT]; /* seconds */
 };
@@ -39,13 +39,9 @@ struct layer_run {
 
 /* ---- time ---- */
 
-static double layer_run_now(const struct stopwatch *watch) {
-    return watch->processor ? machine_limits_processor_now() : machine_limits_now();
-}
-
 static void begin_stage(void *context) {
     struct stopwatch *watch = context;
-    watch->since = layer_run_now(watch);
+    watch->since = machine_limits_now();
 }
 
 static void end_stage(void *context, enum stage stage, uint32_t micro_batch, uint32_t layer,
@@ -54,7 +50,7 @@ static void end_stage(void *context, enum stage stage, uint32_t micro_batch, uin
 
 static void note_part(void *context, enum stage_part part) {
     struct stopwatch *watch = context;
-    double time = layer_run_now(watch);
+    double time = machine_limits_now();
     watch->part[part] += time - watch->since;
     watch->since = time;
 }
@@ -277,8 +273,8 @@ static void plan_case(struct layer_run *run, const struct layer_case *layer) {
 }
 
 static double layer_run_settle(double *seconds, const struct layer_rounds *rounds) {
-    double median = machine_limits_median(seconds, rounds->count);
-    return rounds->best ? seconds[0] : median; /* sorted at this point */
+    struct stats_spread spread = stats_spread(seconds, rounds->count, 0);
+    return rounds->best ? spread.low : spread.median;
 }
 
 enum status layer_run_measure(struct layer_run *run, const struct layer_case *layer,
@@ -289,7 +285,7 @@ enum status layer_run_measure(struct layer_run *run, const struct layer_case *la
     plan_case(run, layer);
     model_echo_rows(run->model, layer->expert_rows);
     for (uint32_t round = 0; round <= rounds->count; round++) {
-        run->watch = (struct stopwatch){.processor = run->options.processor_time};
+        run->watch = (struct stopwatch){.since = 0};
         enum status status = forward_run(run->model, run->plan, NULL, NULL, error);
         if (status != STATUS_OK) return status;
         if (round == 0) continue; /* touches the memory for the first time */

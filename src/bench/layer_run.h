@@ -15,7 +15,6 @@ struct layer_run_options {
     const struct model_device *device; /* the layer's device; NULL: the CPU */
     uint32_t threads;                  /* 0: one for each CPU */
     uint32_t experts;                  /* routed experts of this rank: at most half of all */
-    bool processor_time; /* of one thread: times are processor time instead of clock time */
 };
 
 struct layer_run;

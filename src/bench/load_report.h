@@ -4,33 +4,29 @@
 #ifndef BENCH_LOAD_REPORT_H
 #define BENCH_LOAD_REPORT_H
 
+#include "bench/harness.h"
 #include "bench/load.h"
-#include "bench/load_stats.h"
 
 /* Figures of the requests that succeeded, times in seconds. */
 struct load_report {
     size_t count, failed, left;
     size_t failures[LOAD_FAILURE_COUNT];
     uint64_t prompt_tokens, cached_tokens, output_tokens;
-    struct load_stats first; /* arrival to first token (TTFT) */
-    struct load_stats
-        token;             /* mean time from token to token of an answer, after its first (TPOT) */
-    struct load_stats gap; /* each time from event to event (ITL) */
-    struct load_stats whole; /* arrival to end (E2E) */
-    struct load_stats queue; /* arrival to sending: how long the client waited for a connection */
-    struct load_stats prompt_lengths, output_lengths;
+    struct stats first; /* arrival to first token (TTFT) */
+    struct stats token; /* mean time from token to token of an answer, after its first (TPOT) */
+    struct stats gap;   /* each time from event to event (ITL) */
+    struct stats whole; /* arrival to end (E2E) */
+    struct stats queue; /* arrival to sending: how long the client waited for a connection */
+    struct stats prompt_lengths, output_lengths;
 };
 
 /* Sorts the outcome's gaps. May return STATUS_NO_MEMORY. */
 enum status load_report_make(struct load_outcome *outcome, size_t request_count,
                              struct load_report *report_out, struct error *error);
 
-void load_report_print(const struct load_report *report, const struct load_outcome *outcome,
-                       const struct load_options *options);
-
-/* Prints one object. `extra` (members with a trailing comma, or "") comes first. */
-void load_report_print_json(const struct load_report *report, const struct load_outcome *outcome,
-                            const struct load_options *options, const struct load_request *each,
-                            const char *extra);
+/* Prints the members of an open object, or a table. `each`: also those of each request; NULL: not. */
+void load_report_print(struct harness *out, const struct load_report *report,
+                       const struct load_outcome *outcome, const struct load_options *options,
+                       const struct load_request *each);
 
 #endif

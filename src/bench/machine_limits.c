@@ -23,7 +23,6 @@
 struct meter {
     struct team *team;
     uint32_t threads;
-    double (*now)(void);
 };
 
 struct probe {
@@ -37,22 +36,6 @@ struct probe {
 
 double machine_limits_now(void) {
     return (double)clock_now_ns() * 1e-9;
-}
-
-double machine_limits_processor_now(void) {
-    struct timespec time;
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
-    return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
-}
-
-static int compare_figures(const void *a, const void *b) {
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-double machine_limits_median(double *figures, uint32_t count) {
-    qsort(figures, count, sizeof *figures, compare_figures);
-    return figures[count / 2];
 }
 
 static double best_of(const double *rates) {
@@ -80,9 +63,9 @@ static double multiply_rate(const struct meter *meter, enum probe_kind kind) {
     struct probe probe = {.kind = kind};
     if (probe_multiply(kind, 1) == 0) return 0;
     for (int run = 0; run < RUNS; run++) {
-        double start = meter->now();
+        double start = machine_limits_now();
         team_run(meter->team, multiply_share, &probe, meter->threads, 1);
-        rates[run] = probe.operations * meter->threads / (meter->now() - start);
+        rates[run] = probe.operations * meter->threads / (machine_limits_now() - start);
     }
     return best_of(rates);
 }
@@ -101,16 +84,16 @@ static double read_rate(const struct meter *meter, const char *data, size_t byte
     struct probe probe = {.data = data, .streams = streams};
     probe.share_bytes = bytes / meter->threads / 4096 * 4096;
     for (int run = 0; run < RUNS; run++) {
-        double start = meter->now();
+        double start = machine_limits_now();
         team_run(meter->team, read_share, &probe, meter->threads, 1);
-        rates[run] = (double)probe.share_bytes * meter->threads / (meter->now() - start);
+        rates[run] = (double)probe.share_bytes * meter->threads / (machine_limits_now() - start);
     }
     return best_of(rates);
 }
 
-static enum status machine_limits_measure_each(const struct meter *meter,
-                                               struct machine_limits *limits_out,
-                                               struct error *error) {
+enum status machine_limits_measure(struct team *team, bool single,
+                                   struct machine_limits *limits_out, struct error *error) {
+    const struct meter all = {team, single ? 1 : team_threads(team)}, *meter = &all;
     const size_t bytes = read_bytes();
     void *data = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (data == MAP_FAILED)
@@ -126,19 +109,6 @@ static enum status machine_limits_measure_each(const struct meter *meter,
     limits_out->bf16_flops = multiply_rate(meter, PROBE_BF16);
     munmap(data, bytes);
     return STATUS_OK;
-}
-
-enum status machine_limits_measure(struct team *team, bool single,
-                                   struct machine_limits *limits_out, struct error *error) {
-    const struct meter meter = {team, single ? 1 : team_threads(team), machine_limits_now};
-    return machine_limits_measure_each(&meter, limits_out, error);
-}
-
-enum status machine_limits_measure_busy(struct team *team, struct machine_limits *limits_out,
-                                        struct error *error) {
-    const struct meter meter = {team, 1, machine_limits_processor_now};
-    check(team_threads(team) == 1);
-    return machine_limits_measure_each(&meter, limits_out, error);
 }
 
 bool machine_limits_line(const char *path, const char *key, char *out, size_t out_bytes) {

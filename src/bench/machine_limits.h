@@ -20,11 +20,6 @@ struct machine_limits {
 enum status machine_limits_measure(struct team *team, bool single,
                                    struct machine_limits *limits_out, struct error *error);
 
-/* For a machine with other load: the limits of a team of one thread, the calling one, by its
- * processor time. */
-enum status machine_limits_measure_busy(struct team *team, struct machine_limits *limits_out,
-                                        struct error *error);
-
 /* Finds the first line of a system file that begins with `key`, and copies the text after the key
  * and its separator. Returns false if there is none. */
 bool machine_limits_line(const char *path, const char *key, char *out, size_t out_bytes);
@@ -34,10 +29,5 @@ uint64_t machine_limits_memory(void);
 
 /* Seconds of the monotonic clock. */
 double machine_limits_now(void);
-/* Processor time of this thread in seconds. */
-double machine_limits_processor_now(void);
-
-/* The median of `count` figures. Sorts them. */
-double machine_limits_median(double *figures, uint32_t count);
 
 #endif

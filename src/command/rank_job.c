@@ -417,21 +417,37 @@ enum status rank_job_write_trace(const struct rank_job_values *values, struct ra
     return rank_group_write_trace(group, trace, values->trace, error);
 }
 
-void rank_job_print_json(const struct rank_job_values *values, struct rank_group *group) {
+void rank_job_print_json(const struct rank_job_values *values, struct rank_group *group,
+                         struct json_print *print) {
     static struct rank_report reports[LIMIT_RANKS];
     if (values->ranks <= 1) return;
     rank_group_report(group, reports);
+    json_print_open(print, "ranks", '[');
     for (uint32_t rank = 0; rank < rank_group_count(group); rank++) {
         const struct model_rank *model = &reports[rank].model;
-        printf("%s{\"rank\":%u,\"pid\":%" PRId64 ",\"slots\":%u,\"weight_bytes\":%" PRIu64
-               ",\"mapped_bytes\":%" PRIu64 ",\"read_bytes\":%" PRIu64 ",\"tokens\":%" PRIu64
-               ",\"tokens_dispatched\":%" PRIu64 ",\"pairs\":%" PRIu64
-               ",\"slots_used\":%u,\"bytes_sent\":%" PRIu64 ",\"bytes_between_nodes\":%" PRIu64
-               ",\"experts_moved\":%" PRIu64 ",\"bytes_moved\":%" PRIu64 "}",
-               rank ? ",\n" : ",\n\"ranks\":[", rank, reports[rank].pid, model->slots,
-               model->weight_bytes, model->mapped_bytes, model->read_bytes, model->tokens,
-               model->tokens_dispatched, model->pairs, model->slots_used, model->bytes_sent,
-               model->bytes_between_nodes, model->experts_moved, model->bytes_moved);
+        const struct {
+            const char *name;
+            uint64_t value;
+        } counts[] = {
+            {"slots", model->slots},
+            {"weight_bytes", model->weight_bytes},
+            {"mapped_bytes", model->mapped_bytes},
+            {"read_bytes", model->read_bytes},
+            {"tokens", model->tokens},
+            {"tokens_dispatched", model->tokens_dispatched},
+            {"pairs", model->pairs},
+            {"slots_used", model->slots_used},
+            {"bytes_sent", model->bytes_sent},
+            {"bytes_between_nodes", model->bytes_between_nodes},
+            {"experts_moved", model->experts_moved},
+            {"bytes_moved", model->bytes_moved},
+        };
+        json_print_open(print, NULL, '{');
+        json_print_count(print, "rank", rank);
+        json_print_integer(print, "pid", reports[rank].pid);
+        for (size_t i = 0; i < ARRAY_COUNT(counts); i++)
+            json_print_count(print, counts[i].name, counts[i].value);
+        json_print_close(print);
     }
-    printf("]");
+    json_print_close(print);
 }

@@ -10,6 +10,7 @@
 #define COMMAND_RANK_JOB_H
 
 #include "command/command.h"
+#include "command/json_print.h"
 #include "host/engine/rebalancer.h"
 
 struct rank_job_values {
@@ -181,7 +182,8 @@ struct rebalancer_options rank_job_rebalance(const struct rank_job_values *value
 enum status rank_job_write_trace(const struct rank_job_values *values, struct rank_group *group,
                                  struct error *error) MUST_USE;
 
-/* Among ranks: ,"ranks":[{"rank":0,...},...] for the end of a JSON object; else nothing. */
-void rank_job_print_json(const struct rank_job_values *values, struct rank_group *group);
+/* Among ranks: the member "ranks" of an open object; otherwise nothing. */
+void rank_job_print_json(const struct rank_job_values *values, struct rank_group *group,
+                         struct json_print *print);
 
 #endif

@@ -84,6 +84,7 @@ struct generate_answer {
 
 struct generation {
     struct generate_values values;
+    struct json_print print;
     struct solo *solo;
     const struct shape *shape;
     struct model_run_prompts given;  /* --tokens */
@@ -178,12 +179,11 @@ static void close_form(struct generation *generation) {
 
 /* A single answer is printed as it comes; several one after the other, at the end. */
 static void print_token(struct generation *generation, uint32_t index, uint32_t token) {
-    if (generation->values.json || !generation->text) {
-        printf("%s%u", index ? "," : "", token);
-        fflush(stdout);
-    } else {
-        generate_push_text(generation, token);
-    }
+    bool json = !generation->print.off;
+    json_print_count(&generation->print, NULL, token);
+    if (!json && generation->text) generate_push_text(generation, token);
+    if (!json && !generation->text) printf("%s%u", index ? "," : "", token);
+    fflush(stdout);
 }
 
 static bool is_end(const struct generation *generation, uint32_t token) {
@@ -339,37 +339,44 @@ static enum status open_answers(struct generation *generation, const char *promp
     return STATUS_OK;
 }
 
-/* ,"logprobs":[{"token","logprob","top":[[id,logprob],...]},...] */
-static void print_logprobs(const struct generation *generation,
-                           const struct generate_answer *answer) {
+#define LOGPROB_DIGITS 7
+
+/* The member "logprobs" of an answer. */
+static void print_logprobs(struct generation *generation, const struct generate_answer *answer) {
+    struct json_print *print = &generation->print;
     uint32_t top = (uint32_t)generation->values.logprobs;
     if (!answer->logprobs) return;
-    printf(",\n\"logprobs\":[");
+    json_print_open(print, "logprobs", '[');
     for (uint32_t i = 0; i < answer->count; i++) {
         const struct token_logprob *own = answer->logprobs + (size_t)i * (1 + top);
-        printf("%s{\"token\":%u,\"logprob\":%.7g,\"top\":[", i ? ",\n" : "", own->token,
-               (double)own->logprob);
-        for (uint32_t k = 1; k <= top && k <= generation->shape->vocab; k++)
-            printf("%s[%u,%.7g]", k > 1 ? "," : "", own[k].token, (double)own[k].logprob);
-        printf("]}");
+        json_print_open(print, NULL, '{');
+        json_print_count(print, "token", own->token);
+        json_print_number(print, "logprob", (double)own->logprob, LOGPROB_DIGITS);
+        json_print_open(print, "top", '[');
+        for (uint32_t k = 1; k <= top && k <= generation->shape->vocab; k++) {
+            json_print_open(print, NULL, '[');
+            json_print_count(print, NULL, own[k].token);
+            json_print_number(print, NULL, (double)own[k].logprob, LOGPROB_DIGITS);
+            json_print_close(print);
+        }
+        json_print_close(print);
+        json_print_close(print);
     }
-    printf("]");
+    json_print_close(print);
 }
 
 static void print_several(struct generation *generation) {
-    bool json = generation->values.json;
+    struct json_print *print = &generation->print;
     for (uint32_t i = 0; i < generation->answer_count; i++) {
         const struct generate_answer *answer = &generation->answers[i];
-        if (json) printf("%s{\"tokens\":[", i ? ",\n" : "");
+        json_print_open(print, NULL, '{');
+        json_print_open(print, "tokens", '[');
         for (uint32_t k = 0; k < answer->count; k++)
             print_token(generation, k, answer->tokens[k]);
-        if (json) {
-            printf("]");
-            print_logprobs(generation, answer);
-            printf("}");
-        } else if (i + 1 < generation->answer_count) {
-            printf("\n");
-        }
+        json_print_close(print);
+        print_logprobs(generation, answer);
+        json_print_close(print);
+        if (print->off && i + 1 < generation->answer_count) printf("\n");
     }
 }
 
@@ -390,19 +397,20 @@ static enum status run(struct generation *generation, const char *prompt, struct
         status = begin_answer(generation, &generation->answers[i], error);
     if (status != STATUS_OK) return status;
     bool several = generation->answer_count > 1;
-    if (generation->values.json) printf(several ? "{\"prompts\":[" : "{\"tokens\":[");
+    struct json_print *print = &generation->print;
+    *print = (struct json_print){.off = !generation->values.json};
+    json_print_open(print, NULL, '{');
+    json_print_open(print, several ? "prompts" : "tokens", '[');
     status = generate_run_tokens(generation, error);
     if (several && status == STATUS_OK) print_several(generation);
-    if (generation->values.json) {
-        printf("]");
-        if (!several) print_logprobs(generation, &generation->answers[0]);
-        rank_job_print_json(&generation->values.job, solo_group(generation->solo));
-        printf("}\n");
-    } else if (generation->text) {
+    json_print_close(print);
+    if (!several) print_logprobs(generation, &generation->answers[0]);
+    rank_job_print_json(&generation->values.job, solo_group(generation->solo), print);
+    json_print_close(print);
+    if (print->off && generation->text)
         finish_text(generation);
-    } else {
+    else if (print->off)
         printf("\n");
-    }
     if (status != STATUS_OK) return status;
     return rank_job_write_trace(&generation->values.job, solo_group(generation->solo), error);
 }

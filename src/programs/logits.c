@@ -62,7 +62,10 @@ struct logits_view {
     uint32_t *mtp;          /* [token_count] */
 };
 
+#define LOGIT_DIGITS 9 /* that tell any two floats apart */
+
 struct study {
+    struct json_print print;
     struct logits_values values;
     struct solo *solo;
     const struct shape *shape;
@@ -176,66 +179,83 @@ static void print_position(struct study *study, const struct logits_view *view, 
     uint32_t vocab = study->shape->vocab, position = view->token_count - view->last + index;
     const float *logits = view->logits + (size_t)index * vocab;
     uint32_t top = study->values.top < vocab ? (uint32_t)study->values.top : vocab;
-    bool json = study->values.json;
+    struct json_print *print = &study->print;
+    double sum = log_sum_exp(logits, vocab);
     for (uint32_t i = 0; i < vocab; i++)
         study->order[i] = i;
     sort_logits = logits;
     qsort(study->order, vocab, sizeof *study->order, by_logit);
-    printf(json ? "%s{\"pos\":%u,\"logsumexp\":%.9g,\"top\":[" : "%sposition %u, logsumexp %.9g\n",
-           json && index ? "," : "", position, log_sum_exp(logits, vocab));
-    for (uint32_t i = 0; i < top; i++)
-        printf(json ? "%s[%u,%.9g]" : "%s%8u  %.9g\n", json && i ? "," : "", study->order[i],
-               (double)logits[study->order[i]]);
-    if (json) printf("]}");
+    if (print->off) printf("position %u, logsumexp %.9g\n", position, sum);
+    json_print_open(print, NULL, '{');
+    json_print_count(print, "pos", position);
+    json_print_number(print, "logsumexp", sum, LOGIT_DIGITS);
+    json_print_open(print, "top", '[');
+    for (uint32_t i = 0; i < top; i++) {
+        uint32_t token = study->order[i];
+        if (print->off) printf("%8u  %.9g\n", token, (double)logits[token]);
+        json_print_open(print, NULL, '[');
+        json_print_count(print, NULL, token);
+        json_print_number(print, NULL, (double)logits[token], LOGIT_DIGITS);
+        json_print_close(print);
+    }
+    json_print_close(print);
+    json_print_close(print);
 }
 
-static void logits_print_list(const uint32_t *values, uint32_t count) {
-    for (uint32_t i = 0; i < count; i++)
-        printf("%s%u", i ? "," : "", values[i]);
+/* A member, or a line. */
+static void logits_print_list(struct json_print *print, const char *name, const char *title,
+                              const uint32_t *values, uint32_t count) {
+    if (print->off) printf("%s: ", title);
+    json_print_open(print, name, '[');
+    for (uint32_t i = 0; i < count; i++) {
+        if (print->off) printf("%s%u", i ? "," : "", values[i]);
+        json_print_count(print, NULL, values[i]);
+    }
+    json_print_close(print);
+    if (print->off) printf("\n");
 }
 
-static void print_routing(const struct study *study, const struct logits_view *view) {
+static void print_routing(struct study *study, const struct logits_view *view) {
     uint32_t per_token = study->shape->experts_per_token;
-    const char *gap = "";
-    if (study->values.json) printf(",\"routing\":{");
+    char name[16], title[40];
+    json_print_open(&study->print, "routing", '{');
     for (uint32_t layer = 0; per_token && layer < study->shape->layers; layer++) {
         const uint32_t *experts = view->routing + (size_t)layer * per_token;
         if (experts[0] == UINT32_MAX) continue; /* dense */
-        printf(study->values.json ? "%s\"%u\":[" : "%sexperts of layer %u: ", gap, layer);
-        logits_print_list(experts, per_token);
-        printf(study->values.json ? "]" : "\n");
-        gap = study->values.json ? "," : "";
+        snprintf(name, sizeof name, "%u", layer);
+        snprintf(title, sizeof title, "experts of layer %u", layer);
+        logits_print_list(&study->print, name, title, experts, per_token);
     }
-    if (study->values.json) printf("}");
+    json_print_close(&study->print);
 }
 
-/* Without the closing brace. */
 static void print_view(struct study *study, const struct logits_view *view) {
-    if (study->values.json) printf("{\"positions\":[");
+    json_print_open(&study->print, "positions", '[');
     for (uint32_t i = 0; i < view->last; i++)
         print_position(study, view, i);
-    if (study->values.json) printf("]");
+    json_print_close(&study->print);
     if (study->values.routing) print_routing(study, view);
-    if (study->values.mtp) {
-        printf(study->values.json ? ",\"mtp_argmax\":[" : "MTP predictions: ");
-        logits_print_list(view->mtp, view->token_count);
-        printf(study->values.json ? "]" : "\n");
-    }
+    if (study->values.mtp)
+        logits_print_list(&study->print, "mtp_argmax", "MTP predictions", view->mtp,
+                          view->token_count);
 }
 
 static void print_study(struct study *study) {
-    bool json = study->values.json, several = study->prompts.count > 1;
-    if (json && several) printf("{\"prompts\":[");
+    struct json_print *print = &study->print;
+    bool several = study->prompts.count > 1;
+    *print = (struct json_print){.off = !study->values.json};
+    json_print_open(print, NULL, '{');
+    if (several) json_print_open(print, "prompts", '[');
     /* The analyzer thinks that their number may change. NOLINTNEXTLINE(clang-analyzer-*) */
     for (uint32_t i = 0; i < study->prompts.count; i++) {
-        if (several) printf(json ? "%s" : "%sprompt %u\n", json && i ? ",\n" : "", i);
+        if (several && print->off) printf("prompt %u\n", i);
+        if (several) json_print_open(print, NULL, '{');
         print_view(study, &study->views[i]);
-        if (json && several) printf("}");
+        if (several) json_print_close(print);
     }
-    if (!json) return;
-    if (several) printf("]");
-    rank_job_print_json(&study->values.job, solo_group(study->solo));
-    printf("}\n");
+    if (several) json_print_close(print);
+    rank_job_print_json(&study->values.job, solo_group(study->solo), print);
+    json_print_close(print);
 }
 
 static enum status run(struct study *study, struct error *error) {

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "programs/sim_against.h"
 
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,7 +8,7 @@
 #include "base/check.h"
 #include "base/file.h"
 #include "base/tree.h"
-#include "bench/load_stats.h"
+#include "bench/harness.h"
 
 #define RUN_BYTES_MAX ((size_t)256 << 20)
 #define TREE_BYTES_EACH 64 /* of memory for a byte of JSON, at most */
@@ -222,10 +221,10 @@ static double rate_of(const struct against_seen *seen) {
 
 static void sim_against_print_table(const struct sim_against *against) {
     const struct against_seen *real = &against->real, *simulator = &against->simulator;
-    struct load_stats first[2] = {load_stats_of(real->first, real->first_count),
-                                  load_stats_of(simulator->first, simulator->first_count)};
-    struct load_stats token[2] = {load_stats_of(real->token, real->token_count),
-                                  load_stats_of(simulator->token, simulator->token_count)};
+    struct stats first[2] = {stats_of(real->first, real->first_count),
+                             stats_of(simulator->first, simulator->first_count)};
+    struct stats token[2] = {stats_of(real->token, real->token_count),
+                             stats_of(simulator->token, simulator->token_count)};
     const struct against_row rows[] = {
         {"output tokens/s", rate_of(real), rate_of(simulator), 3, false},
         {"TPOT p50, ms", 1e3 * token[0].p50, 1e3 * token[1].p50, 3, false},
@@ -242,38 +241,36 @@ static void sim_against_print_table(const struct sim_against *against) {
         sim_against_print_row(&rows[i]);
 }
 
-static void sim_against_print_stats(const char *name, const struct load_stats *stats) {
-    printf(",\"%s\":{\"count\":%zu,\"mean\":%.6g,\"p50\":%.6g,\"p90\":%.6g,\"p95\":%.6g,"
-           "\"p99\":%.6g,\"max\":%.6g}",
-           name, stats->count, stats->mean, stats->p50, stats->p90, stats->p95, stats->p99,
-           stats->max);
-}
-
-/* Uses the names of a server's metrics, which bench/simulator_against.py saves with a run. */
-static void print_steps(const struct simulator_report *report) {
+/* Uses the names of a server's metrics, which bench/twin_against.py saves with a run. */
+static void print_steps(struct json_print *print, const struct simulator_report *report) {
     uint64_t steps = 0;
     double ns = 0;
     for (size_t i = 0; i < ARRAY_COUNT(report->roles); i++) {
         steps += report->roles[i].steps;
         ns += report->roles[i].step_ns;
     }
-    printf(",\"steps\":{\"fathom_step_compute_seconds_sum\":%.9g"
-           ",\"fathom_step_compute_seconds_count\":%" PRIu64 "}",
-           1e-9 * ns, steps);
+    json_print_open(print, "steps", '{');
+    json_print_number(print, "fathom_step_compute_seconds_sum", 1e-9 * ns, 9);
+    json_print_count(print, "fathom_step_compute_seconds_count", steps);
+    json_print_close(print);
 }
 
 static void sim_against_print_json(const struct against_seen *seen,
                                    const struct simulator_report *report) {
-    struct load_stats first = load_stats_of(seen->first, seen->first_count);
-    struct load_stats token = load_stats_of(seen->token, seen->token_count);
-    printf("{\"requests\":%zu,\"failed\":%zu,\"seconds\":%.6g,\"prompt_tokens\":%" PRIu64
-           ",\"cached_tokens\":%" PRIu64 ",\"output_tokens\":%" PRIu64,
-           seen->first_count + seen->failed, seen->failed, seen->end, seen->prompt_tokens,
-           seen->hit_tokens, seen->answer_tokens);
-    sim_against_print_stats("ttft_seconds", &first);
-    sim_against_print_stats("tpot_seconds", &token);
-    print_steps(report);
-    printf("}\n");
+    const struct stats first = stats_of(seen->first, seen->first_count);
+    const struct stats token = stats_of(seen->token, seen->token_count);
+    struct harness out;
+    harness_begin(&out, true);
+    harness_number(&out, "requests", (double)(seen->first_count + seen->failed));
+    harness_number(&out, "failed", (double)seen->failed);
+    harness_number(&out, "seconds", seen->end);
+    harness_number(&out, "prompt_tokens", (double)seen->prompt_tokens);
+    harness_number(&out, "cached_tokens", (double)seen->hit_tokens);
+    harness_number(&out, "output_tokens", (double)seen->answer_tokens);
+    harness_stats(&out, "ttft_seconds", NULL, 0, &first);
+    harness_stats(&out, "tpot_seconds", NULL, 0, &token);
+    print_steps(&out.print, report);
+    harness_end(&out);
 }
 
 enum status sim_against_print(const struct sim_against *against,

@@ -14,24 +14,22 @@
 #include "base/check.h"
 #include "base/file.h"
 #include "base/tree.h"
+#include "command/json_print.h"
 #include "contract/overlap.h"
 #include "programs/programs.h"
-#include "programs/trace_picture.h"
 
 #define TRACE_BYTES_MAX ((size_t)4 << 30)
 #define LINE_BYTES_MAX 4096 /* of an event, as trace_write prints them */
 #define RANKS 1024
+#define US_DIGITS 12 /* of sums of microseconds */
 
 struct report_values {
     bool json;
-    const char *svg;
 };
 
 static const struct option report_rows[] = {
     {"json", OPTION_FLAG, NULL, "print one JSON object",
      .offset = offsetof(struct report_values, json)},
-    {"svg", OPTION_TEXT, NULL, "also draw rank 0's middle layer of the last step, to this file",
-     .offset = offsetof(struct report_values, svg)},
 };
 
 const struct option_table trace_options[1] = {
@@ -55,9 +53,6 @@ struct trace_report {
     double first_us, last_us;
     uint64_t bytes;
     uint32_t ranks;
-    struct picture_event *events; /* of rank 0, if they are to be drawn */
-    size_t event_count, event_room;
-    bool draws;
 };
 
 /* One event's fields; absent members stay unchanged. */
@@ -65,16 +60,13 @@ struct trace_report_event {
     char phase;
     enum stage stage;
     double at_us, length_us, waited_us, link_us;
-    int64_t rank, layer, bytes;
-    char micro_batch;
+    int64_t rank, bytes;
 };
 
 static bool read_stage(const struct tree *name, struct trace_report_event *event) {
     struct bytes text;
     if (!tree_get_string(name, &text) || text.count < 3) return false;
     text.count -= 2; /* the micro-batch */
-    event->micro_batch = text.data[text.count + 1];
-    if (event->micro_batch < 'a' || event->micro_batch >= 'a' + OVERLAP_MICRO_BATCHES) return false;
     for (int stage = 0; stage < STAGE_COUNT; stage++)
         if (bytes_equal(text, bytes_of(overlap_stage_name((enum stage)stage)))) {
             event->stage = (enum stage)stage;
@@ -93,7 +85,6 @@ static bool read_event(const struct tree *root, struct trace_report_event *event
     tree_get_number(tree_member(root, "dur"), &event->length_us);
     tree_get_number(tree_member(arguments, "waited_us"), &event->waited_us);
     tree_get_number(tree_member(arguments, "link_us"), &event->link_us);
-    tree_get_integer(tree_member(arguments, "layer"), &event->layer);
     tree_get_integer(tree_member(arguments, "bytes"), &event->bytes);
     return tree_get_number(tree_member(root, "ts"), &event->at_us) &&
            tree_get_integer(tree_member(root, "pid"), &event->rank) && event->rank >= 0 &&
@@ -117,32 +108,6 @@ static void trace_report_add_event(struct trace_report *report,
     if ((uint32_t)event->rank >= report->ranks) report->ranks = (uint32_t)event->rank + 1;
 }
 
-/* An event that ends a transfer is behind the one that began it. */
-static enum status keep_event(struct trace_report *report, const struct trace_report_event *event,
-                              struct error *error) {
-    if (!report->draws || event->rank != 0) return STATUS_OK;
-    if (event->phase == 'e') {
-        if (report->event_count) report->events[report->event_count - 1].end_us = event->at_us;
-        return STATUS_OK;
-    }
-    if (report->event_count == report->event_room) {
-        size_t room = report->event_room ? 2 * report->event_room : 4096;
-        struct picture_event *events = realloc(report->events, room * sizeof *events);
-        if (!events) return error_set(error, STATUS_NO_MEMORY, "no memory for the events");
-        report->events = events;
-        report->event_room = room;
-    }
-    report->events[report->event_count++] =
-        (struct picture_event){.stage = event->stage,
-                               .travels = event->phase == 'b',
-                               .micro_batch = (uint32_t)(event->micro_batch - 'a'),
-                               .layer = (uint32_t)event->layer,
-                               .at_us = event->at_us,
-                               .end_us = event->at_us + event->length_us,
-                               .waited_us = event->waited_us};
-    return STATUS_OK;
-}
-
 static enum status trace_report_read_line(struct bytes line, size_t number,
                                           struct trace_report *report, struct error *error) {
     static char room[64 * LINE_BYTES_MAX];
@@ -159,9 +124,8 @@ static enum status trace_report_read_line(struct bytes line, size_t number,
     arena_over(&arena, room, sizeof room);
     enum status status = tree_parse(&arena, line, "event", &root, &why);
     if (status) return error_set(error, status, "line %zu: %s", number, why.text);
-    if (!read_event(root, &event)) return STATUS_OK;
-    trace_report_add_event(report, &event);
-    return keep_event(report, &event, error);
+    if (read_event(root, &event)) trace_report_add_event(report, &event);
+    return STATUS_OK;
 }
 
 static enum status trace_report_read_trace(struct bytes text, const char *path,
@@ -194,21 +158,32 @@ static struct stage_sum total_of(const struct trace_report *report) {
     return total;
 }
 
+static void print_sum(struct json_print *print, const struct stage_sum *sum) {
+    json_print_number(print, "work_us", sum->work_us, US_DIGITS);
+    json_print_number(print, "exposed_us", sum->exposed_us, US_DIGITS);
+    json_print_number(print, "transfer_us", sum->transfer_us, US_DIGITS);
+}
+
 static void trace_report_print_json(const struct trace_report *report) {
     struct stage_sum total = total_of(report);
-    printf("{\"ranks\":%u,\"span_us\":%.3f,\"work_us\":%.3f,\"exposed_us\":%.3f,"
-           "\"transfer_us\":%.3f,\"hidden\":%.4f,\"bytes\":%llu,\"stages\":[",
-           report->ranks, report->last_us - report->first_us, total.work_us, total.exposed_us,
-           total.transfer_us, trace_report_hidden_of(total.transfer_us, total.exposed_us),
-           (unsigned long long)report->bytes);
+    struct json_print print = {.off = false};
+    json_print_open(&print, NULL, '{');
+    json_print_count(&print, "ranks", report->ranks);
+    json_print_number(&print, "span_us", report->last_us - report->first_us, US_DIGITS);
+    print_sum(&print, &total);
+    json_print_number(&print, "hidden", trace_report_hidden_of(total.transfer_us, total.exposed_us),
+                      4);
+    json_print_count(&print, "bytes", report->bytes);
+    json_print_open(&print, "stages", '[');
     for (int stage = 0; stage < STAGE_COUNT; stage++) {
-        const struct stage_sum *sum = &report->stages[stage];
-        printf("%s\n  {\"stage\":\"%s\",\"count\":%llu,\"work_us\":%.3f,\"exposed_us\":%.3f,"
-               "\"transfer_us\":%.3f}",
-               stage ? "," : "", overlap_stage_name((enum stage)stage),
-               (unsigned long long)sum->count, sum->work_us, sum->exposed_us, sum->transfer_us);
+        json_print_open(&print, NULL, '{');
+        json_print_text(&print, "stage", overlap_stage_name((enum stage)stage));
+        json_print_count(&print, "count", report->stages[stage].count);
+        print_sum(&print, &report->stages[stage]);
+        json_print_close(&print);
     }
-    printf("]}\n");
+    json_print_close(&print);
+    json_print_close(&print);
 }
 
 static void trace_report_print_table(const struct trace_report *report) {
@@ -239,7 +214,6 @@ int program_trace(int argc, char **argv) {
     struct bytes text = {NULL, 0};
     int exit_code;
     if (!command_begin(trace_options, argc, argv, &values, &result, &exit_code)) return exit_code;
-    report.draws = values.svg != NULL;
     if (strcmp(result.positional[0], "report") != 0)
         return command_misused(trace_options, "no subject named '%s'; there is: report",
                                result.positional[0]);
@@ -247,9 +221,6 @@ int program_trace(int argc, char **argv) {
     enum status status = file_take(path, TRACE_BYTES_MAX, &text, &error);
     if (!status) status = trace_report_read_trace(text, path, &report, &error);
     free((void *)(uintptr_t)text.data);
-    if (!status && values.svg)
-        status = trace_picture_write(values.svg, report.events, report.event_count, &error);
-    free(report.events);
     if (status) return command_failed(trace_options, status, &error);
     (values.json ? trace_report_print_json : trace_report_print_table)(&report);
     return command_end(trace_options);

@@ -67,12 +67,39 @@ static void a_server_that_ends_or_says_nothing_is_no_server(void **state) {
     assert_non_null(strstr(error.text, "has not said 'listens on '"));
 }
 
+static void what_a_child_prints_is_read_as_json(void **state) {
+    const char *const argv[] = {"sh", "-c", "echo '{\"seconds\":1.5}'", NULL};
+    const char *const wrong[] = {"echo", "no JSON", NULL};
+    struct child_document document;
+    assert_int_equal(child_read(argv, "a bench", &document, &error), STATUS_OK);
+    assert_true(child_number(document.root, "seconds") == 1.5);
+    assert_true(child_number(document.root, "minutes") == 0);
+    free(document.memory);
+    assert_int_not_equal(child_read(wrong, "a bench", &document, &error), STATUS_OK);
+    assert_non_null(strstr(error.text, "a bench"));
+}
+
+static void a_command_line_has_its_words_in_order(void **state) {
+    static struct child_command command;
+    child_own(&command, "bench", "model", NULL);
+    child_add_option(&command, "model", NULL);
+    child_add_option(&command, "device", "cpu");
+    child_add_count(&command, "rounds", 7);
+    assert_int_equal(command.count, 5);
+    assert_string_equal(command.argv[2], "model");
+    assert_string_equal(command.argv[3], "--device=cpu");
+    assert_string_equal(command.argv[4], "--rounds=7");
+    assert_null(command.argv[5]);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_a_child_prints_comes_back),
         cmocka_unit_test(a_child_that_fails_is_reported_with_its_last_line),
         cmocka_unit_test(a_server_is_there_once_it_says_so_and_gone_once_stopped),
         cmocka_unit_test(a_server_that_ends_or_says_nothing_is_no_server),
+        cmocka_unit_test(what_a_child_prints_is_read_as_json),
+        cmocka_unit_test(a_command_line_has_its_words_in_order),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Protects what is read of the machine, for figures that are stated as shares of it: files of the
- * system, the memory that is left, clocks and medians.
+ * system, the memory that is left, the clock.
  */
 #include "bench/machine_limits.h"
 
@@ -37,26 +37,17 @@ static void memory_that_is_left_is_no_more_than_there_is(void **state) {
     assert_true(left > 0 && (left <= all || left == UINT64_MAX));
 }
 
-static void a_median_is_in_the_middle_whatever_the_order(void **state) {
-    double odd[] = {9, 1, 5}, even[] = {4, 1, 3, 2};
-    assert_true(machine_limits_median(odd, 3) == 5);
-    double middle = machine_limits_median(even, 4);
-    assert_true(middle >= 2 && middle <= 3);
-}
-
-static void waiting_costs_time_and_no_processor(void **state) {
-    double now = machine_limits_now(), processor = machine_limits_processor_now();
+static void waiting_costs_time(void **state) {
+    double now = machine_limits_now();
     usleep(200000);
     assert_true(machine_limits_now() - now >= 0.19);
-    assert_true(machine_limits_processor_now() - processor < 0.1);
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_line_is_found_by_its_key),
         cmocka_unit_test(memory_that_is_left_is_no_more_than_there_is),
-        cmocka_unit_test(a_median_is_in_the_middle_whatever_the_order),
-        cmocka_unit_test(waiting_costs_time_and_no_processor),
+        cmocka_unit_test(waiting_costs_time),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -55,10 +55,9 @@ def check_report():
     parts = check_case(prompt, PROMPT)
     assert (prompt["tokens"], prompt["context"]) == (70, 64), prompt  # whole blocks before it
     assert parts["query"]["flop"] == 2 * 70 * 4 * 48 * 96, parts["query"]
-    done = run(*SMALL, "--best", "--processor-time", "--phase", "decode", "--activations", "f32", "--weights", "bf16",
+    done = run(*SMALL, "--best", "--phase", "decode", "--activations", "f32", "--weights", "bf16",
                "--rows-per-expert", "5")
     assert done.returncode == 0 and "5 rows each" in done.stdout and "prompt:" not in done.stdout, done
-    assert "1 threads" in done.stdout, done
 
 
 def check_device(device):
@@ -76,8 +75,6 @@ def check_device(device):
     if device == "emulated":  # further than the shape was made for
         done = run(*changed("--rounds", "1", "--context", "4096"), "--phase", "decode", "--device", device)
         assert done.returncode == 0, done
-    done = run(*SMALL, "--device", device, "--processor-time")
-    assert done.returncode and "--processor-time" in done.stderr, done
 
 
 def check_table(folder):

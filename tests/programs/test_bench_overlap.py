@@ -7,20 +7,13 @@ from test_ranks import goldens, run, take_ranks
 found = run("bench", "overlap", "--model", goldens + "/v3-fp8-odd-noq-g1-noyarn", "--ranks", 2, "--prompt", 128, "--batch", "2", "--runs", 1,
             "--steps", 1, "--experiment", "link-gbps=0.05", "--json")
 take_ranks(found, 2)
-kinds = ["sequential", "prefill-dual-batch", "decode-five-stage", "quad-batch", "hexa-batch",
-         "octo-batch", "two lanes", "auto"]
+kinds = ["sequential", "prefill-dual-batch", "decode-five-stage", "quad-batch", "hexa-batch", "octo-batch"]
 early = "decode-early"  # of prompts, the five stages
 assert [(one["batch"], one["schedule"]) for one in found["runs"]] == (
-    [(0, kind) for kind in kinds] + [(2, kind) for kind in kinds[:6] + [early] + kinds[6:]])
+    [(0, kind) for kind in kinds + ["auto"]] + [(2, kind) for kind in kinds + [early, "auto"]])
 for one in found["runs"]:
-    if one["schedule"] != "auto":  # by its table; of two micro-batches no table is better than the best
-        walked, best = one["walked"], next(
-            each["walked"] for each in found["runs"] if (each["batch"], each["schedule"]) == (one["batch"], "two lanes"))
-        assert walked["seconds"] > 0 and walked["hidden"] <= 1 and walked["of_ideal"] <= 1.001, one
-        assert one["schedule"] not in kinds[1:3] + [early] or best["seconds"] <= walked["seconds"], (one, best)
-    if one["schedule"] == "two lanes":
-        continue
     assert one["comm_seconds"] > 0 and one["seconds"] > one["exposed_seconds"] >= 0, one
+    assert one["least"] <= one["seconds"] <= one["most"] and one["hidden"] <= 1, one
     assert one["schedule"] != "auto" or (one["takes"] in kinds + [early] and one["best"] in kinds + [early] and one["reason"]), one
 assert found["measured"] == 2 and 0 <= found["near_best"] <= 2, found
 assert found["crossover"]["any"] in (0, 2) and found["crossover"]["decode-five-stage"] in (0, 2), found

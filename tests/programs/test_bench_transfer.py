@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""test_bench_transfer.py FATHOM: `fathom bench transfer` carries what it says, both ways, and leaves no process behind."""
+"""test_bench_transfer.py FATHOM: `fathom bench transfer` sends what it says and leaves no process behind."""
 import json
 import subprocess
 import sys
@@ -8,14 +8,13 @@ import sys
 CASES = [("64 KiB slices", blocks, 65536 * blocks) for blocks in (1, 4, 16, 64, 256, 1024)] + \
     [("V3 blocks", blocks, 61 * 64 * 576 * 2 * blocks) for blocks in (1, 4, 16, 32)]
 
-for way in ("copy", "fetch"):
-    done = subprocess.run([sys.argv[1], "bench", "transfer", "--rounds", "3", "--way", way, "--json"],
-                          stdin=subprocess.DEVNULL, capture_output=True, text=True)
-    assert done.returncode == 0, done
-    assert done.stderr == "", done.stderr
-    found = json.loads(done.stdout)
-    assert [(c["layout"], c["blocks"], c["bytes"]) for c in found["cases"]] == CASES, found
-    for case in found["cases"]:
-        for path in ("transfer", "tcp", "memcpy"):
-            assert 0 < case[path]["low"] <= case[path]["seconds"] <= case[path]["high"], case
-    assert 0 <= found["idle_cpu_share"] <= 1, found
+done = subprocess.run([sys.argv[1], "bench", "transfer", "--rounds", "3", "--json"], stdin=subprocess.DEVNULL,
+                      capture_output=True, text=True, check=False)
+assert done.returncode == 0, done
+assert done.stderr == "", done.stderr
+found = json.loads(done.stdout)
+assert [(c["layout"], c["blocks"], c["bytes"]) for c in found["cases"]] == CASES, found
+for case in found["cases"]:
+    for path in ("transfer", "tcp", "memcpy"):
+        assert 0 < case[path]["low"] <= case[path]["seconds"] <= case[path]["high"], case
+assert 0 <= found["idle_cpu_share"] <= 1, found

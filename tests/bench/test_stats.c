@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "bench/load_stats.h"
+#include "bench/stats.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -16,7 +16,7 @@ static void assert_near(double found, double wanted) {
 static void percentiles_agree_with_numpy(void **state) {
     (void)state;
     double values[] = {15, 20, 35, 40, 50, 3, 8};
-    struct load_stats stats = load_stats_of(values, 7);
+    struct stats stats = stats_of(values, 7);
     assert_int_equal(stats.count, 7);
     assert_near(stats.mean, 171.0 / 7);
     assert_near(stats.p50, 20);
@@ -29,21 +29,36 @@ static void percentiles_agree_with_numpy(void **state) {
 static void few_values_are_no_trouble(void **state) {
     (void)state;
     double one[] = {7}, two[] = {3, 1};
-    struct load_stats none = load_stats_of(NULL, 0);
+    struct stats none = stats_of(NULL, 0);
     assert_int_equal(none.count, 0);
     assert_near(none.p99, 0);
-    struct load_stats single = load_stats_of(one, 1);
+    struct stats single = stats_of(one, 1);
     assert_near(single.p50, 7);
     assert_near(single.p99, 7);
-    struct load_stats pair = load_stats_of(two, 2);
+    struct stats pair = stats_of(two, 2);
     assert_near(pair.p50, 2);
     assert_near(pair.max, 3);
+}
+
+static void a_median_is_in_the_middle_and_the_spread_around_it(void **state) {
+    (void)state;
+    double odd[] = {9, 1, 5}, even[] = {4, 1, 3, 2}, ten[] = {9, 0, 8, 1, 7, 2, 6, 3, 5, 4};
+    assert_near(stats_median(odd, 3), 5);
+    double middle = stats_median(even, 4);
+    assert_true(middle >= 2 && middle <= 3);
+    struct stats_spread spread = stats_spread(ten, 10, 0.1);
+    assert_near(spread.low, 1);
+    assert_near(spread.high, 8);
+    spread = stats_spread(ten, 10, 0);
+    assert_near(spread.low, 0);
+    assert_near(spread.high, 9);
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(percentiles_agree_with_numpy),
         cmocka_unit_test(few_values_are_no_trouble),
+        cmocka_unit_test(a_median_is_in_the_middle_and_the_spread_around_it),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
