@@ -11,7 +11,6 @@ import subprocess
 import sys
 import tempfile
 import threading
-import xml.etree.ElementTree
 
 from server import Server
 
@@ -117,17 +116,6 @@ def some_clients_leave(server):
     assert 0 < cancelled <= result["left"], (cancelled, result)
 
 
-def marks_lie_on_their_curves(chart):
-    """Each panel's p50 and p99 are points of its curve, also where a few requests make the curve."""
-    curves = [[tuple(map(float, point.split(","))) for point in line.get("points").split()]
-              for line in chart.findall(".//{*}polyline")[:3]]
-    marks = [(float(mark.get("cx")), float(mark.get("cy"))) for mark in chart.findall(".//{*}circle")]
-    assert len(marks) == 6, marks
-    for i, mark in enumerate(marks):
-        assert mark in curves[i // 2], (mark, curves[i // 2])
-        assert all(a[0] <= b[0] and a[1] >= b[1] for a, b in zip(curves[i // 2], curves[i // 2][1:]))
-
-
 def traces_are_played(url):
     with tempfile.TemporaryDirectory() as folder:
         azure, mooncake = os.path.join(folder, "a.csv"), os.path.join(folder, "m.jsonl")
@@ -139,20 +127,16 @@ def traces_are_played(url):
             for i in range(4):
                 file.write(json.dumps({"timestamp": i * 50, "input_length": 1000, "output_length": 900,
                                        "hash_ids": [0, i]}) + "\n")
-        result = figures(url, "--trace", azure, "--speed", "20", "--chart", os.path.join(folder, "c.svg"))
+        result = figures(url, "--trace", azure, "--speed", "20")
         sane(result, 8)
         assert result["prompt_tokens"] == sum(20 + i for i in range(8)), result
         assert result["output_tokens"] == sum(3 + i for i in range(8)), result
         assert result["seconds"] >= 7 / 20, result
-        chart = xml.etree.ElementTree.parse(os.path.join(folder, "c.svg")).getroot()
-        assert len(chart.findall(".//{*}polyline")) == 5
-        marks_lie_on_their_curves(chart)
         result = figures(url, "--trace", mooncake, "--max-prompt", "600", "--max-output", "4")
         sane(result, 4)
         assert (result["prompt_tokens"], result["output_tokens"]) == (2400, 16), result
         again = figures(url, "--trace", mooncake, "--max-prompt", "600", "--max-output", "4")
         assert again["cached_tokens"] >= 4 * 512, "the same blocks are the same tokens"
-        assert "c.svg" in bench(url, "--requests", "1", "--chart", folder + "/no/c.svg", code=1).stderr
 
 
 def scaled_traces_share_what_they_should(url):
