@@ -70,8 +70,8 @@ static enum status layer_run_read_shape(struct layer_run *run, struct error *err
     enum status status =
         shape_parse((struct bytes){config, bytes}, run->options.shape, &run->shape, error);
     if (status != STATUS_OK) return status;
-    run->shape.layers = run->shape.moe_layer_freq = 1;
-    run->shape.first_moe_layer = 0;
+    run->shape.layers = 1;
+    run->shape.layer_kinds[0].mlp = MLP_MOE;
     run->shape.vocab = VOCAB;
     run->shape.dense_width = run->shape.expert_width; /* there is no dense layer */
     uint32_t experts = run->options.experts;

@@ -84,7 +84,7 @@ static enum status count_tensor(void *context, const struct layout_tensor *wante
     const uint64_t values = wanted->rows * wanted->columns;
     const uint64_t bytes = stored_bytes(figures, wanted);
     const bool expert = wanted->kind == LAYOUT_EXPERT;
-    if (wanted->layer != LAYOUT_NONE && wanted->layer >= figures->shape->layers) {
+    if (wanted->is_mtp) {
         if (wanted->optional) return STATUS_OK;
         figures->mtp_parameters += values;
         figures->mtp_bytes += bytes;
@@ -174,7 +174,7 @@ static const char *method_name(enum router_method method) {
 
 static void print_shape(const struct inspect_figures *figures) {
     const struct shape *shape = figures->shape;
-    row("architecture", "%s", shape->is_v2 ? "DeepseekV2ForCausalLM" : "DeepseekV3ForCausalLM");
+    row("architecture", "%s", shape_architecture_name(shape->architecture));
     row("weights", "%s",
         shape->fp8 ? "FP8 E4M3 in blocks of 128x128, the rest BF16" : "not quantized");
     row("layers", "%u (%u MoE), MTP layers %u%s", shape->layers, figures->moe_layers,
@@ -253,8 +253,7 @@ static void inspect_model_field(const char *name, uint64_t value) {
 
 static void print_json_shape(const struct inspect_figures *figures) {
     const struct shape *shape = figures->shape;
-    printf("{\"architecture\":\"%s\",\"fp8\":%s",
-           shape->is_v2 ? "DeepseekV2ForCausalLM" : "DeepseekV3ForCausalLM",
+    printf("{\"architecture\":\"%s\",\"fp8\":%s", shape_architecture_name(shape->architecture),
            shape->fp8 ? "true" : "false");
     inspect_model_field("layers", shape->layers);
     inspect_model_field("moe_layers", figures->moe_layers);

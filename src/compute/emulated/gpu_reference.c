@@ -212,7 +212,6 @@ static void gpu_reference_route(const void *arguments, void *native) {
                           .scoring = (enum router_scoring)of->scoring,
                           .method = (enum router_method)of->method,
                           .normalize_weights = of->normalizes,
-                          .is_v2 = of->is_v2,
                           .routed_scaling = of->scaling};
     uint32_t rows = rows_there(of->live, 1, 0, of->rows);
     for (uint32_t row = 0; row < rows; row++)

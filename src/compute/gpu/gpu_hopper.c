@@ -540,7 +540,6 @@ static void prompt(const void *arguments, void *stream) {
 
 static void route(const void *arguments, void *stream) {
     const struct gpu_route *of = arguments;
-    bool normalizes = of->normalizes && !(of->is_v2 && of->per_token == 1);
     bool limited = of->groups > 1 && of->method != ROUTER_GREEDY;
     struct choice_rule rule = {.experts = of->experts_all,
                                .per_token = of->per_token,
@@ -548,8 +547,7 @@ static void route(const void *arguments, void *stream) {
                                .groups_kept = limited ? of->groups_kept : 0,
                                .softmax = of->scoring == ROUTER_SOFTMAX,
                                .two_largest = of->method == ROUTER_NOAUX_TC,
-                               .normalizes = normalizes,
-                               .scales = !of->is_v2 || !normalizes,
+                               .normalizes = of->normalizes,
                                .scaling = of->scaling};
     struct live_rows live = live_of(of->live);
     choice_kernels_experts(stream, &rule, of->logits, of->stride, of->bias, of->experts,

@@ -39,14 +39,13 @@ static enum status check_attention(const struct shape *shape, struct error *erro
  * stands behind the others. */
 static enum status check_kv_b(const struct model *model, bool mtp, struct error *error) {
     for (uint32_t layer = 0; layer < model->shape->layers + mtp; layer++) {
-        char name[80];
-        snprintf(name, sizeof name, "model.layers.%u.self_attn.kv_b_proj.weight", layer);
-        const struct tensor *kv_b = checkpoint_tensor(model->checkpoint, name);
+        const struct tensor *kv_b =
+            checkpoint_find(model->checkpoint, NAME_KV_B, layer, LAYOUT_NONE);
         if (kv_b && kv_b->type != TENSOR_BF16 && kv_b->type != TENSOR_E4M3)
             return error_set(error, STATUS_UNSUPPORTED,
                              "no kernel for GPUs takes %s, which is neither BF16 nor FP8, in this "
                              "mode; use --activations f32, or --device cpu",
-                             name);
+                             kv_b->name);
     }
     return STATUS_OK;
 }
@@ -54,8 +53,9 @@ static enum status check_kv_b(const struct model *model, bool mtp, struct error 
 enum status gpu_hopper_limits_takes(const struct model *model, bool mtp, struct error *error) {
     const struct shape *shape = model->shape;
     const struct tensor *embedding =
-        model->checkpoint ? checkpoint_tensor(model->checkpoint, "model.embed_tokens.weight")
-                          : NULL;
+        model->checkpoint
+            ? checkpoint_find(model->checkpoint, NAME_EMBEDDING, LAYOUT_NONE, LAYOUT_NONE)
+            : NULL;
     if (embedding && embedding->type == TENSOR_E4M3)
         return error_set(error, STATUS_UNSUPPORTED,
                          "no kernel for GPUs takes an embedding of FP8; use --device cpu");

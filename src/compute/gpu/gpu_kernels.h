@@ -207,7 +207,7 @@ struct gpu_route {
     float *weights;
     const uint32_t *live;
     uint32_t stride, rows, experts_all, per_token;
-    uint32_t groups, groups_kept, scoring, method, normalizes, is_v2;
+    uint32_t groups, groups_kept, scoring, method, normalizes;
     float scaling;
 };
 

@@ -488,7 +488,6 @@ void gpu_layers_experts_route(const struct pass *pass) {
         .scoring = shape->scoring,
         .method = shape->method,
         .normalizes = shape->normalize_weights,
-        .is_v2 = shape->is_v2,
         .scaling = shape->routed_scaling};
     gpu_launch(state, gpu_micro_batch_of(pass)->stream, route, arguments);
     pass_part(pass, PART_TOP_K);

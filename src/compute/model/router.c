@@ -64,17 +64,15 @@ static void drop_groups(const struct shape *shape, float *choices /* [experts] *
 
 static void router_weigh(const struct shape *shape, float *weights /* [experts_per_token] */) {
     uint32_t count = shape->experts_per_token;
-    bool normalize = shape->normalize_weights && !(shape->is_v2 && count == 1);
-    if (normalize) {
+    if (shape->normalize_weights) {
         float sum = 0;
         for (uint32_t i = 0; i < count; i++)
             sum += weights[i];
         for (uint32_t i = 0; i < count; i++)
             weights[i] /= sum + 1e-20f;
     }
-    if (!shape->is_v2 || !normalize)
-        for (uint32_t i = 0; i < count; i++)
-            weights[i] *= shape->routed_scaling;
+    for (uint32_t i = 0; i < count; i++)
+        weights[i] *= shape->routed_scaling;
 }
 
 void router_choose(const struct shape *shape, const float *logits, const float *bias,

@@ -8,9 +8,8 @@
  *             (GROUP_LIMITED); the best groups_kept stay, choices in all others become -inf
  *   experts = those of the experts_per_token largest choices
  *   weights = s of these experts, without the bias
- *             V3: divided by (their sum + 1e-20) if normalize_weights; then times routed_scaling
- *             V2: divided by that if normalize_weights and there are several; else times
- *             routed_scaling
+ *             divided by (their sum + 1e-20) if normalize_weights; then times routed_scaling,
+ *             which is 1 where an architecture does one or the other (shape.c)
  *
  * Source: DeepSeek-V3 inference/model.py (Gate), modeling_deepseek.py of V2. Choices of the groups
  * that go become -inf, not 0: where biased scores are negative, a 0 would win.

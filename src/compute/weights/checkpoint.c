@@ -59,8 +59,9 @@ struct checkpoint {
     uint32_t tensor_count, tensor_room;
     struct unsupported *unsupported; /* by name */
     uint32_t unsupported_count, unsupported_room;
-    char *index_name;   /* NULL: no index */
-    void *index_memory; /* the parsed index; its rows' names lie there */
+    char head_name[LAYOUT_NAME_BYTES]; /* of a tied head */
+    char *index_name;                  /* NULL: no index */
+    void *index_memory;                /* the parsed index; its rows' names lie there */
     size_t index_memory_bytes;
     struct index_row *rows; /* by tensor name */
     uint32_t row_count;
@@ -406,7 +407,7 @@ static enum status check_scale(const struct checkpoint *checkpoint, const struct
     safetensors_shape_text(extents, 2, expected);
     if (!scale) {
         char name[LAYOUT_NAME_BYTES + 16];
-        format_text(name, sizeof name, "%s_scale_inv", weight->name);
+        format_text(name, sizeof name, "%s" LAYOUT_SCALE_SUFFIX, weight->name);
         const struct unsupported *unsupported = unsupported_of(checkpoint, name);
         if (unsupported)
             return error_set(error, STATUS_UNSUPPORTED,
@@ -437,8 +438,7 @@ static enum status check_tensor(void *context, const struct layout_tensor *wante
     const struct checkpoint *checkpoint = validation->checkpoint;
     const struct shape *shape = &checkpoint->shape;
     const struct tensor *tensor = checkpoint_tensor(checkpoint, wanted->name);
-    bool mtp = wanted->layer != LAYOUT_NONE && wanted->layer >= shape->layers;
-    if (mtp && validation->skip_mtp) return STATUS_OK;
+    if (wanted->is_mtp && validation->skip_mtp) return STATUS_OK;
     if (!tensor && wanted->optional && !unsupported_of(checkpoint, wanted->name)) return STATUS_OK;
     if (!tensor) return report_absent(checkpoint, wanted, error);
     const bool quantized = tensor->type == TENSOR_E4M3;
@@ -463,17 +463,14 @@ static enum status check_tensor(void *context, const struct layout_tensor *wante
 }
 
 /* Many copies of a checkpoint come without its MTP layers, and then without any tensor of them. */
-static bool has_mtp_tensor(const struct checkpoint *checkpoint) {
-    const struct shape *shape = &checkpoint->shape;
-    for (uint32_t layer = shape->layers; layer < shape->layers + shape->mtp_layers; layer++) {
-        char prefix[32];
-        size_t length = format_text(prefix, sizeof prefix, "model.layers.%u.", layer);
-        for (uint32_t i = 0; i < checkpoint->tensor_count; i++)
-            if (!strncmp(checkpoint->tensors[i].name, prefix, length)) return true;
-        for (uint32_t i = 0; i < checkpoint->unsupported_count; i++)
-            if (!strncmp(checkpoint->unsupported[i].name, prefix, length)) return true;
-    }
-    return false;
+static enum status find_mtp_tensor(void *context, const struct layout_tensor *wanted,
+                                   struct error *error) {
+    struct validation *validation = context;
+    const struct checkpoint *checkpoint = validation->checkpoint;
+    if (wanted->is_mtp &&
+        (checkpoint_tensor(checkpoint, wanted->name) || unsupported_of(checkpoint, wanted->name)))
+        validation->skip_mtp = false;
+    return STATUS_OK;
 }
 
 static enum status check_tensors(struct checkpoint *checkpoint, struct error *error) {
@@ -481,8 +478,10 @@ static enum status check_tensors(struct checkpoint *checkpoint, struct error *er
         checkpoint->has_mtp = checkpoint->shape.mtp_layers > 0;
         return STATUS_OK;
     }
-    struct validation validation = {checkpoint, !has_mtp_tensor(checkpoint)};
-    enum status status = layout_each(&checkpoint->shape, check_tensor, &validation, error);
+    struct validation validation = {.checkpoint = checkpoint, .skip_mtp = true};
+    enum status status = layout_each(&checkpoint->shape, find_mtp_tensor, &validation, error);
+    if (status == STATUS_OK)
+        status = layout_each(&checkpoint->shape, check_tensor, &validation, error);
     if (status == STATUS_OK)
         checkpoint->has_mtp = checkpoint->shape.mtp_layers > 0 && !validation.skip_mtp;
     return status;
@@ -515,7 +514,7 @@ static enum status add_expected(void *context, const struct layout_tensor *wante
                                .shape = {wanted->rows, wanted->columns},
                            });
     if (!quantized) return STATUS_OK;
-    format_text(scale, sizeof scale, "%s_scale_inv", wanted->name);
+    format_text(scale, sizeof scale, "%s" LAYOUT_SCALE_SUFFIX, wanted->name);
     add_absent(checkpoint, (struct tensor){
                                .name = scale,
                                .type = TENSOR_F32,
@@ -537,14 +536,15 @@ static void sort_tensors(struct checkpoint *checkpoint) {
 
 /* With a tied head the embedding stands for lm_head, whatever the file has under that name. */
 static void tie_head(struct checkpoint *checkpoint) {
-    const struct tensor *embedding = checkpoint_tensor(checkpoint, "model.embed_tokens.weight");
-    struct tensor head = {.name = "lm_head.weight"};
+    const struct tensor *embedding =
+        checkpoint_find(checkpoint, NAME_EMBEDDING, LAYOUT_NONE, LAYOUT_NONE);
     if (!checkpoint->shape.tied_head || !embedding) return;
-    struct tensor *present = NULL;
+    layout_write_name(&checkpoint->shape, NAME_HEAD, LAYOUT_NONE, LAYOUT_NONE,
+                      checkpoint->head_name);
+    struct tensor head = *embedding, *present = NULL;
+    head.name = checkpoint->head_name;
     for (uint32_t i = 0; i < checkpoint->tensor_count; i++)
         if (!strcmp(checkpoint->tensors[i].name, head.name)) present = &checkpoint->tensors[i];
-    head = *embedding;
-    head.name = "lm_head.weight";
     if (present) {
         *present = head;
     } else {
@@ -680,12 +680,19 @@ const struct tensor *checkpoint_tensor(const struct checkpoint *checkpoint, cons
     return bsearch(&key, checkpoint->tensors, checkpoint->tensor_count, sizeof key, by_tensor_name);
 }
 
+const struct tensor *checkpoint_find(const struct checkpoint *checkpoint, enum tensor_name name,
+                                     uint32_t layer, uint32_t expert) {
+    char text[LAYOUT_NAME_BYTES];
+    layout_write_name(&checkpoint->shape, name, layer, expert, text);
+    return checkpoint_tensor(checkpoint, text);
+}
+
 const struct tensor *checkpoint_scale(const struct checkpoint *checkpoint,
                                       const struct tensor *weight) {
     char name[LAYOUT_NAME_BYTES + 16];
-    size_t wanted = strlen(weight->name) + strlen("_scale_inv");
+    size_t wanted = strlen(weight->name) + strlen(LAYOUT_SCALE_SUFFIX);
     if (wanted >= sizeof name) return NULL; /* no weight of ours has so long a name */
-    format_text(name, sizeof name, "%s_scale_inv", weight->name);
+    format_text(name, sizeof name, "%s" LAYOUT_SCALE_SUFFIX, weight->name);
     return checkpoint_tensor(checkpoint, name);
 }
 

@@ -6,8 +6,8 @@
 #ifndef COMPUTE_WEIGHTS_CHECKPOINT_H
 #define COMPUTE_WEIGHTS_CHECKPOINT_H
 
+#include "compute/weights/layout.h"
 #include "compute/weights/safetensors.h" /* enum tensor_type */
-#include "compute/weights/shape.h"
 
 struct tensor {
     const char *name;
@@ -57,11 +57,14 @@ const struct shape *checkpoint_shape(const struct checkpoint *checkpoint);
  */
 bool checkpoint_has_mtp(const struct checkpoint *checkpoint);
 
-/* NULL if the checkpoint has no such tensor. With a tied head, "lm_head.weight" is the embedding.
- * The returned struct lives with the checkpoint. */
+/* NULL if the checkpoint has no such tensor. With a tied head, the head is the embedding. The returned
+ * struct lives with the checkpoint. */
 const struct tensor *checkpoint_tensor(const struct checkpoint *checkpoint, const char *name);
+/* The same by the architecture's table of names; arguments as in layout_write_name. */
+const struct tensor *checkpoint_find(const struct checkpoint *checkpoint, enum tensor_name name,
+                                     uint32_t layer, uint32_t expert);
 
-/* The scales of a tensor: the one whose name has "_scale_inv" behind the tensor's, or NULL. */
+/* The scales of a tensor, or NULL. */
 const struct tensor *checkpoint_scale(const struct checkpoint *checkpoint,
                                       const struct tensor *weight);
 

@@ -5,124 +5,235 @@
 
 #include "base/format.h"
 
+#include <string.h>
+
+/* Where tensors come in the list. */
+enum section { SECTION_FRONT, SECTION_MTP_FRONT, SECTION_LAYER, SECTION_MTP_BACK, SECTION_BACK };
+
+/* A number of rows or columns. */
+enum extent {
+    NO_COLUMNS,
+    VOCAB,
+    HIDDEN,
+    TWICE_HIDDEN,
+    QUERY_RANK,
+    QUERIES, /* of all heads */
+    KV_RANK,
+    KV_WIDTH,
+    KEYS_AND_VALUES, /* of all heads, without the rotated keys */
+    VALUES,          /* of all heads */
+    DENSE_WIDTH,
+    EXPERTS,
+    EXPERT_WIDTH,
+    SHARED_WIDTH
+};
+
+/* When a shape's layer has the tensor. */
+enum presence {
+    ALWAYS,
+    IF_MLA,
+    IF_MLA_RANK,
+    IF_MLA_NO_RANK,
+    IF_DENSE,
+    IF_MOE,
+    IF_BIAS,
+    IF_SHARED,
+    IF_UNTIED
+};
+
+/* `pattern` takes the layer's number, then the expert's. */
+struct layout_row {
+    const char *pattern;
+    enum section section;
+    enum layout_kind kind;
+    enum extent rows, columns;
+    enum presence presence;
+};
+
+#define LAYER "model.layers.%u."
+#define EXPERT_PLACE ".mlp.experts."
+#define EXPERT "model.layers.%u" EXPERT_PLACE "%u."
+
+#define ROW(name, pattern, section, kind, rows, columns, presence)                                 \
+    [NAME_##name] = {pattern, SECTION_##section, LAYOUT_##kind, rows, columns, presence}
+
+/* DeepSeek-V3 and V2. */
+static const struct layout_row deepseek_rows[NAME_COUNT] = {
+    ROW(EMBEDDING, "model.embed_tokens.weight", FRONT, EMBEDDING, VOCAB, HIDDEN, ALWAYS),
+    ROW(MTP_EMBEDDING, LAYER "embed_tokens.weight", MTP_FRONT, EMBEDDING, VOCAB, HIDDEN, ALWAYS),
+    ROW(MTP_EMBEDDING_NORM, LAYER "enorm.weight", MTP_FRONT, NORM, HIDDEN, NO_COLUMNS, ALWAYS),
+    ROW(MTP_HIDDEN_NORM, LAYER "hnorm.weight", MTP_FRONT, NORM, HIDDEN, NO_COLUMNS, ALWAYS),
+    ROW(MTP_PROJECTION, LAYER "eh_proj.weight", MTP_FRONT, JOIN, HIDDEN, TWICE_HIDDEN, ALWAYS),
+    ROW(ATTENTION_NORM, LAYER "input_layernorm.weight", LAYER, NORM, HIDDEN, NO_COLUMNS, ALWAYS),
+    ROW(Q_A, LAYER "self_attn.q_a_proj.weight", LAYER, ATTENTION, QUERY_RANK, HIDDEN, IF_MLA_RANK),
+    ROW(Q_A_NORM, LAYER "self_attn.q_a_layernorm.weight", LAYER, NORM, QUERY_RANK, NO_COLUMNS,
+        IF_MLA_RANK),
+    ROW(Q_B, LAYER "self_attn.q_b_proj.weight", LAYER, ATTENTION, QUERIES, QUERY_RANK, IF_MLA_RANK),
+    ROW(Q, LAYER "self_attn.q_proj.weight", LAYER, ATTENTION, QUERIES, HIDDEN, IF_MLA_NO_RANK),
+    ROW(KV_A, LAYER "self_attn.kv_a_proj_with_mqa.weight", LAYER, ATTENTION, KV_WIDTH, HIDDEN,
+        IF_MLA),
+    ROW(KV_A_NORM, LAYER "self_attn.kv_a_layernorm.weight", LAYER, NORM, KV_RANK, NO_COLUMNS,
+        IF_MLA),
+    ROW(KV_B, LAYER "self_attn.kv_b_proj.weight", LAYER, ATTENTION, KEYS_AND_VALUES, KV_RANK,
+        IF_MLA),
+    ROW(O, LAYER "self_attn.o_proj.weight", LAYER, ATTENTION, HIDDEN, VALUES, IF_MLA),
+    ROW(MLP_NORM, LAYER "post_attention_layernorm.weight", LAYER, NORM, HIDDEN, NO_COLUMNS, ALWAYS),
+    ROW(ROUTER, LAYER "mlp.gate.weight", LAYER, ROUTER, EXPERTS, HIDDEN, IF_MOE),
+    ROW(ROUTER_BIAS, LAYER "mlp.gate.e_score_correction_bias", LAYER, ROUTER, EXPERTS, NO_COLUMNS,
+        IF_BIAS),
+    ROW(EXPERT_GATE, EXPERT "gate_proj.weight", LAYER, EXPERT, EXPERT_WIDTH, HIDDEN, IF_MOE),
+    ROW(EXPERT_UP, EXPERT "up_proj.weight", LAYER, EXPERT, EXPERT_WIDTH, HIDDEN, IF_MOE),
+    ROW(EXPERT_DOWN, EXPERT "down_proj.weight", LAYER, EXPERT, HIDDEN, EXPERT_WIDTH, IF_MOE),
+    ROW(SHARED_GATE, LAYER "mlp.shared_experts.gate_proj.weight", LAYER, SHARED, SHARED_WIDTH,
+        HIDDEN, IF_SHARED),
+    ROW(SHARED_UP, LAYER "mlp.shared_experts.up_proj.weight", LAYER, SHARED, SHARED_WIDTH, HIDDEN,
+        IF_SHARED),
+    ROW(SHARED_DOWN, LAYER "mlp.shared_experts.down_proj.weight", LAYER, SHARED, HIDDEN,
+        SHARED_WIDTH, IF_SHARED),
+    ROW(DENSE_GATE, LAYER "mlp.gate_proj.weight", LAYER, DENSE, DENSE_WIDTH, HIDDEN, IF_DENSE),
+    ROW(DENSE_UP, LAYER "mlp.up_proj.weight", LAYER, DENSE, DENSE_WIDTH, HIDDEN, IF_DENSE),
+    ROW(DENSE_DOWN, LAYER "mlp.down_proj.weight", LAYER, DENSE, HIDDEN, DENSE_WIDTH, IF_DENSE),
+    ROW(MTP_HEAD_NORM, LAYER "shared_head.norm.weight", MTP_BACK, NORM, HIDDEN, NO_COLUMNS, ALWAYS),
+    ROW(MTP_HEAD, LAYER "shared_head.head.weight", MTP_BACK, HEAD, VOCAB, HIDDEN, ALWAYS),
+    ROW(FINAL_NORM, "model.norm.weight", BACK, NORM, HIDDEN, NO_COLUMNS, ALWAYS),
+    ROW(HEAD, "lm_head.weight", BACK, HEAD, VOCAB, HIDDEN, IF_UNTIED),
+};
+
+static const struct layout_row *const tables[ARCHITECTURE_COUNT] = {
+    [ARCHITECTURE_DEEPSEEK_V3] = deepseek_rows,
+    [ARCHITECTURE_DEEPSEEK_V2] = deepseek_rows,
+};
+
+static uint64_t extent_of(const struct shape *shape, enum extent extent) {
+    const uint64_t heads = shape->heads;
+    switch (extent) {
+    case VOCAB:
+        return shape->vocab;
+    case HIDDEN:
+        return shape->hidden;
+    case TWICE_HIDDEN:
+        return 2 * (uint64_t)shape->hidden;
+    case QUERY_RANK:
+        return shape->q_rank;
+    case QUERIES:
+        return heads * shape_query_dim(shape);
+    case KV_RANK:
+        return shape->kv_rank;
+    case KV_WIDTH:
+        return shape_kv_width(shape);
+    case KEYS_AND_VALUES:
+        return heads * (shape->nope_dim + shape->value_dim);
+    case VALUES:
+        return heads * shape->value_dim;
+    case DENSE_WIDTH:
+        return shape->dense_width;
+    case EXPERTS:
+        return shape->experts;
+    case EXPERT_WIDTH:
+        return shape->expert_width;
+    case SHARED_WIDTH:
+        return (uint64_t)shape->shared_experts * shape->expert_width;
+    case NO_COLUMNS:
+        break;
+    }
+    return 1;
+}
+
+static bool is_present(const struct shape *shape, uint32_t layer, enum presence presence) {
+    struct layer_kind kind = {0};
+    if (layer != LAYOUT_NONE) kind = shape->layer_kinds[layer];
+    const bool is_mla = kind.attention == ATTENTION_MLA, is_moe = kind.mlp == MLP_MOE;
+    switch (presence) {
+    case ALWAYS:
+        return true;
+    case IF_UNTIED:
+        return !shape->tied_head;
+    case IF_MLA:
+        return is_mla;
+    case IF_MLA_RANK:
+        return is_mla && shape->q_rank;
+    case IF_MLA_NO_RANK:
+        return is_mla && !shape->q_rank;
+    case IF_DENSE:
+        return !is_moe;
+    case IF_MOE:
+        return is_moe;
+    case IF_BIAS:
+        return is_moe && shape->method == ROUTER_NOAUX_TC;
+    case IF_SHARED:
+        return is_moe && shape->shared_experts;
+    }
+    return false;
+}
+
+void layout_write_name(const struct shape *shape, enum tensor_name name, uint32_t layer,
+                       uint32_t expert, char out[LAYOUT_NAME_BYTES]) {
+    const char *pattern = tables[shape->architecture][name].pattern;
+    format_text(out, LAYOUT_NAME_BYTES, pattern, layer, expert);
+}
+
 struct layout_walk {
     const struct shape *shape;
     layout_visit *visit;
     void *context;
     struct error *error;
     enum status status;
-    struct layout_tensor tensor; /* layer and expert are set by the walk */
 };
 
-static void put(struct layout_walk *walk, enum layout_kind kind, const char *name, uint64_t rows,
-                uint64_t columns) {
-    struct layout_tensor *tensor = &walk->tensor;
+static void put(struct layout_walk *walk, enum tensor_name name, uint32_t layer, uint32_t expert) {
+    const struct layout_row *row = &tables[walk->shape->architecture][name];
+    struct layout_tensor tensor = {
+        .id = name,
+        .kind = row->kind,
+        .layer = layer,
+        .expert = expert,
+        .dims = row->columns == NO_COLUMNS ? 1 : 2,
+        .rows = extent_of(walk->shape, row->rows),
+        .columns = extent_of(walk->shape, row->columns),
+        .quantized = row->columns != NO_COLUMNS &&
+                     (row->kind == LAYOUT_ATTENTION || row->kind == LAYOUT_DENSE ||
+                      row->kind == LAYOUT_EXPERT || row->kind == LAYOUT_SHARED),
+        .is_bias = name == NAME_ROUTER_BIAS,
+        .is_mtp = layer != LAYOUT_NONE && walk->shape->layer_kinds[layer].is_mtp,
+        .optional = name == NAME_MTP_EMBEDDING || name == NAME_MTP_HEAD,
+    };
     if (walk->status != STATUS_OK) return;
-    tensor->kind = kind;
-    tensor->dims = columns ? 2 : 1;
-    tensor->rows = rows;
-    tensor->columns = columns ? columns : 1;
-    tensor->quantized = columns && (kind == LAYOUT_ATTENTION || kind == LAYOUT_DENSE ||
-                                    kind == LAYOUT_EXPERT || kind == LAYOUT_SHARED);
-    if (tensor->layer == LAYOUT_NONE)
-        format_text(tensor->name, LAYOUT_NAME_BYTES, "%s", name);
-    else if (kind == LAYOUT_EXPERT)
-        format_text(tensor->name, LAYOUT_NAME_BYTES, "model.layers.%u.mlp.experts.%u.%s",
-                    tensor->layer, tensor->expert, name);
-    else
-        format_text(tensor->name, LAYOUT_NAME_BYTES, "model.layers.%u.%s", tensor->layer, name);
-    walk->status = walk->visit(walk->context, tensor, walk->error);
+    layout_write_name(walk->shape, name, layer, expert, tensor.name);
+    walk->status = walk->visit(walk->context, &tensor, walk->error);
 }
 
-static void layout_put_attention(struct layout_walk *walk) {
-    const struct shape *shape = walk->shape;
-    const uint64_t hidden = shape->hidden, heads = shape->heads;
-    const uint64_t query = heads * shape_query_dim(shape);
-    if (shape->q_rank) {
-        put(walk, LAYOUT_ATTENTION, "self_attn.q_a_proj.weight", shape->q_rank, hidden);
-        put(walk, LAYOUT_NORM, "self_attn.q_a_layernorm.weight", shape->q_rank, 0);
-        put(walk, LAYOUT_ATTENTION, "self_attn.q_b_proj.weight", query, shape->q_rank);
-    } else {
-        put(walk, LAYOUT_ATTENTION, "self_attn.q_proj.weight", query, hidden);
-    }
-    put(walk, LAYOUT_ATTENTION, "self_attn.kv_a_proj_with_mqa.weight", shape_kv_width(shape),
-        hidden);
-    put(walk, LAYOUT_NORM, "self_attn.kv_a_layernorm.weight", shape->kv_rank, 0);
-    put(walk, LAYOUT_ATTENTION, "self_attn.kv_b_proj.weight",
-        heads * (shape->nope_dim + shape->value_dim), shape->kv_rank);
-    put(walk, LAYOUT_ATTENTION, "self_attn.o_proj.weight", hidden, heads * shape->value_dim);
+static void layout_put_experts(struct layout_walk *walk, uint32_t layer) {
+    for (uint32_t expert = 0; expert < walk->shape->experts; expert++)
+        for (uint32_t name = NAME_EXPERT_GATE; name <= NAME_EXPERT_DOWN; name++)
+            put(walk, name, layer, expert);
 }
 
-static void layout_put_experts(struct layout_walk *walk) {
-    const struct shape *shape = walk->shape;
-    const uint64_t hidden = shape->hidden, width = shape->expert_width;
-    const uint64_t shared_width = width * shape->shared_experts;
-    put(walk, LAYOUT_ROUTER, "mlp.gate.weight", shape->experts, hidden);
-    if (shape->method == ROUTER_NOAUX_TC) {
-        walk->tensor.is_bias = true;
-        put(walk, LAYOUT_ROUTER, "mlp.gate.e_score_correction_bias", shape->experts, 0);
-        walk->tensor.is_bias = false;
+static void put_section(struct layout_walk *walk, enum section section, uint32_t layer) {
+    for (uint32_t name = 0; name < NAME_COUNT; name++) {
+        const struct layout_row *row = &tables[walk->shape->architecture][name];
+        if (row->section != section || !is_present(walk->shape, layer, row->presence)) continue;
+        if (name == NAME_EXPERT_GATE) layout_put_experts(walk, layer);
+        if (row->kind != LAYOUT_EXPERT) put(walk, name, layer, LAYOUT_NONE);
     }
-    for (uint32_t expert = 0; expert < shape->experts; expert++) {
-        walk->tensor.expert = expert;
-        put(walk, LAYOUT_EXPERT, "gate_proj.weight", width, hidden);
-        put(walk, LAYOUT_EXPERT, "up_proj.weight", width, hidden);
-        put(walk, LAYOUT_EXPERT, "down_proj.weight", hidden, width);
-    }
-    walk->tensor.expert = LAYOUT_NONE;
-    if (!shape->shared_experts) return;
-    put(walk, LAYOUT_SHARED, "mlp.shared_experts.gate_proj.weight", shared_width, hidden);
-    put(walk, LAYOUT_SHARED, "mlp.shared_experts.up_proj.weight", shared_width, hidden);
-    put(walk, LAYOUT_SHARED, "mlp.shared_experts.down_proj.weight", hidden, shared_width);
-}
-
-static void layout_put_layer(struct layout_walk *walk) {
-    const struct shape *shape = walk->shape;
-    const uint64_t hidden = shape->hidden, width = shape->dense_width;
-    put(walk, LAYOUT_NORM, "input_layernorm.weight", hidden, 0);
-    layout_put_attention(walk);
-    put(walk, LAYOUT_NORM, "post_attention_layernorm.weight", hidden, 0);
-    if (shape_layer_is_moe(shape, walk->tensor.layer)) {
-        layout_put_experts(walk);
-        return;
-    }
-    put(walk, LAYOUT_DENSE, "mlp.gate_proj.weight", width, hidden);
-    put(walk, LAYOUT_DENSE, "mlp.up_proj.weight", width, hidden);
-    put(walk, LAYOUT_DENSE, "mlp.down_proj.weight", hidden, width);
-}
-
-static void put_mtp_layer(struct layout_walk *walk) {
-    const uint64_t hidden = walk->shape->hidden, vocab = walk->shape->vocab;
-    walk->tensor.optional = true;
-    put(walk, LAYOUT_EMBEDDING, "embed_tokens.weight", vocab, hidden);
-    walk->tensor.optional = false;
-    put(walk, LAYOUT_NORM, "enorm.weight", hidden, 0);
-    put(walk, LAYOUT_NORM, "hnorm.weight", hidden, 0);
-    put(walk, LAYOUT_JOIN, "eh_proj.weight", hidden, 2 * hidden);
-    layout_put_layer(walk);
-    put(walk, LAYOUT_NORM, "shared_head.norm.weight", hidden, 0);
-    walk->tensor.optional = true;
-    put(walk, LAYOUT_HEAD, "shared_head.head.weight", vocab, hidden);
-    walk->tensor.optional = false;
 }
 
 enum status layout_each(const struct shape *shape, layout_visit *visit, void *context,
                         struct error *error) {
     struct layout_walk walk = {.shape = shape, .visit = visit, .context = context, .error = error};
-    walk.tensor.layer = walk.tensor.expert = LAYOUT_NONE;
-    put(&walk, LAYOUT_EMBEDDING, "model.embed_tokens.weight", shape->vocab, shape->hidden);
-    for (uint32_t layer = 0; layer < shape->layers; layer++) {
-        walk.tensor.layer = layer;
-        layout_put_layer(&walk);
-    }
-    walk.tensor.layer = LAYOUT_NONE;
-    put(&walk, LAYOUT_NORM, "model.norm.weight", shape->hidden, 0);
-    if (!shape->tied_head) put(&walk, LAYOUT_HEAD, "lm_head.weight", shape->vocab, shape->hidden);
-    for (uint32_t k = 0; k < shape->mtp_layers; k++) {
-        walk.tensor.layer = shape->layers + k;
-        put_mtp_layer(&walk);
+    put_section(&walk, SECTION_FRONT, LAYOUT_NONE);
+    for (uint32_t layer = 0; layer < shape->layers; layer++)
+        put_section(&walk, SECTION_LAYER, layer);
+    put_section(&walk, SECTION_BACK, LAYOUT_NONE);
+    for (uint32_t layer = shape->layers; layer < shape->layers + shape->mtp_layers; layer++) {
+        put_section(&walk, SECTION_MTP_FRONT, layer);
+        put_section(&walk, SECTION_LAYER, layer);
+        put_section(&walk, SECTION_MTP_BACK, layer);
     }
     return walk.status;
+}
+
+bool layout_is_expert(const char *name) {
+    return strstr(name, EXPERT_PLACE) != NULL;
 }
 
 const char *layout_kind_name(enum layout_kind kind) {

@@ -1,12 +1,50 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The tensors of a checkpoint: every Hugging Face name and size that a DeepSeek-V3 or V2 shape asks
- * for, in the order of the published checkpoints (their README_WEIGHTS.md). Checks, inspection and
- * random weights walk this list; weights.c asks for the tensors of a layer by their names. Pure.
+ * The tensors of a checkpoint. A table for each architecture has their Hugging Face names, as patterns, and
+ * their sizes, in the order of the published checkpoints (README_WEIGHTS.md). No other file spells a name:
+ * checks, inspection and random weights visit the list, and weights.c asks for a tensor by its enumerator. Pure.
  */
 #ifndef COMPUTE_WEIGHTS_LAYOUT_H
 #define COMPUTE_WEIGHTS_LAYOUT_H
 
 #include "compute/weights/shape.h"
+
+enum tensor_name {
+    NAME_EMBEDDING,
+    /* in front of an MTP layer's block */
+    NAME_MTP_EMBEDDING,
+    NAME_MTP_EMBEDDING_NORM,
+    NAME_MTP_HIDDEN_NORM,
+    NAME_MTP_PROJECTION,
+    /* of each layer */
+    NAME_ATTENTION_NORM,
+    NAME_Q_A,
+    NAME_Q_A_NORM,
+    NAME_Q_B,
+    NAME_Q, /* without q_rank, instead of the three before */
+    NAME_KV_A,
+    NAME_KV_A_NORM,
+    NAME_KV_B,
+    NAME_O,
+    NAME_MLP_NORM,
+    NAME_ROUTER,
+    NAME_ROUTER_BIAS,
+    NAME_EXPERT_GATE, /* gate, up and down follow each other in each kind of MLP */
+    NAME_EXPERT_UP,
+    NAME_EXPERT_DOWN,
+    NAME_SHARED_GATE,
+    NAME_SHARED_UP,
+    NAME_SHARED_DOWN,
+    NAME_DENSE_GATE,
+    NAME_DENSE_UP,
+    NAME_DENSE_DOWN,
+    /* behind an MTP layer's block */
+    NAME_MTP_HEAD_NORM,
+    NAME_MTP_HEAD,
+    /* behind all layers but MTP's */
+    NAME_FINAL_NORM,
+    NAME_HEAD,
+    NAME_COUNT
+};
 
 enum layout_kind {
     LAYOUT_EMBEDDING,
@@ -23,16 +61,19 @@ enum layout_kind {
 
 #define LAYOUT_NONE UINT32_MAX
 #define LAYOUT_NAME_BYTES 96
+#define LAYOUT_SCALE_SUFFIX "_scale_inv" /* behind the name of a tensor: the name of its scales */
 
 struct layout_tensor {
     char name[LAYOUT_NAME_BYTES];
+    enum tensor_name id;
     enum layout_kind kind;
-    uint32_t layer;         /* LAYOUT_NONE outside the layers; >= shape->layers: an MTP layer */
+    uint32_t layer;         /* LAYOUT_NONE outside the layers */
     uint32_t expert;        /* LAYOUT_NONE unless LAYOUT_EXPERT */
     uint32_t dims;          /* 1: [rows]; 2: [rows][columns], y = W x */
     uint64_t rows, columns; /* columns is 1 where dims is 1 */
     bool quantized;         /* a linear that FP8 checkpoints store as F8_E4M3 with a scale */
     bool is_bias;           /* the router's correction bias: usually F32 */
+    bool is_mtp;            /* in an MTP layer */
     bool optional;          /* an MTP layer's copy of the embedding or the head */
 };
 
@@ -41,6 +82,14 @@ typedef enum status layout_visit(void *context, const struct layout_tensor *tens
                                  struct error *error);
 enum status layout_each(const struct shape *shape, layout_visit *visit, void *context,
                         struct error *error);
+
+/* A tensor's name in the checkpoint. Ignores `layer` outside the layers, and `expert` but for a
+ * routed expert's tensors. */
+void layout_write_name(const struct shape *shape, enum tensor_name name, uint32_t layer,
+                       uint32_t expert, char out[LAYOUT_NAME_BYTES]);
+
+/* Whether a checkpoint's tensor, or its scale, is a routed expert's. */
+bool layout_is_expert(const char *name);
 
 /* A short name, such as "embedding" or "dense MLP". */
 const char *layout_kind_name(enum layout_kind kind);

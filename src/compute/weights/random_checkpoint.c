@@ -77,36 +77,32 @@ static void fill_row(uint64_t key, uint64_t row, uint64_t columns, float mean, f
         out[columns - 1] = mean + deviation * random_checkpoint_normal_at(start, columns - 1);
 }
 
-static bool random_checkpoint_ends_with(const char *text, const char *end) {
-    size_t length = strlen(text), wanted = strlen(end);
-    return length >= wanted && !strcmp(text + length - wanted, end);
-}
-
 /* Gain over 1/sqrt(inputs), by the role of a linear. Queries and outputs are a little louder than
  * plain unit variance, so that attention is neither flat nor a single token. */
-static float gain_of(const char *name) {
-    static const struct {
-        const char *end;
-        float gain;
-    } gains[] = {{"q_proj.weight", 1.6f},    {"q_b_proj.weight", 1.6f}, {"o_proj.weight", 1.3f},
-                 {"gate_proj.weight", 1.2f}, {"up_proj.weight", 1.2f},  {"down_proj.weight", 1.4f}};
-    for (size_t i = 0; i < ARRAY_COUNT(gains); i++)
-        if (random_checkpoint_ends_with(name, gains[i].end)) return gains[i].gain;
-    return 1.0f;
+static float gain_of(enum tensor_name name) {
+    static const float gains[NAME_COUNT] = {
+        [NAME_Q] = 1.6f,           [NAME_Q_B] = 1.6f,       [NAME_O] = 1.3f,
+        [NAME_DENSE_GATE] = 1.2f,  [NAME_DENSE_UP] = 1.2f,  [NAME_DENSE_DOWN] = 1.4f,
+        [NAME_EXPERT_GATE] = 1.2f, [NAME_EXPERT_UP] = 1.2f, [NAME_EXPERT_DOWN] = 1.4f,
+        [NAME_SHARED_GATE] = 1.2f, [NAME_SHARED_UP] = 1.2f, [NAME_SHARED_DOWN] = 1.4f};
+    return gains[name] > 0 ? gains[name] : 1.0f;
 }
 
-/* An MTP layer repeats the main model's embedding and head. */
-static const char *source_name(const struct writer *writer, const struct layout_tensor *tensor) {
-    if (tensor->kind == LAYOUT_EMBEDDING) return "model.embed_tokens.weight";
-    if (tensor->kind != LAYOUT_HEAD) return tensor->name;
-    return writer->shape.tied_head ? "model.embed_tokens.weight" : "lm_head.weight";
+/* The name that a tensor's values are drawn for: an MTP layer repeats the main model's embedding and head. */
+static enum tensor_name random_checkpoint_source_of(const struct writer *writer,
+                                                    const struct layout_tensor *tensor) {
+    if (tensor->kind == LAYOUT_EMBEDDING) return NAME_EMBEDDING;
+    if (tensor->kind != LAYOUT_HEAD) return tensor->id;
+    return writer->shape.tied_head ? NAME_EMBEDDING : NAME_HEAD;
 }
 
 /* Rows [first, first + count) of the tensor as floats. */
 static void make_rows(const struct writer *writer, const struct layout_tensor *tensor,
                       uint64_t first, uint64_t count) {
     const struct random_checkpoint *plan = writer->plan;
-    const char *name = source_name(writer, tensor);
+    const enum tensor_name source = random_checkpoint_source_of(writer, tensor);
+    char name[LAYOUT_NAME_BYTES];
+    layout_write_name(&writer->shape, source, tensor->layer, tensor->expert, name);
     const uint64_t key = random_checkpoint_key_of(name, plan->seed), columns = tensor->columns;
     const float width = 1.0f / sqrtf((float)columns);
     for (uint64_t i = 0; i < count; i++) {
@@ -118,13 +114,13 @@ static void make_rows(const struct writer *writer, const struct layout_tensor *t
             mean = 1, deviation = 0.2f;
         else if (tensor->kind == LAYOUT_ROUTER)
             deviation = 1.5f * width;
-        else if (!strcmp(name, "model.embed_tokens.weight"))
+        else if (source == NAME_EMBEDDING)
             deviation = 1;
         else if (tensor->kind == LAYOUT_HEAD)
             deviation = 2.5f * width;
         else if (tensor->kind != LAYOUT_JOIN) /* uneven rows, so that quantization blocks differ */
             deviation =
-                gain_of(name) * width * expf(0.35f * random_checkpoint_normal_at(~key, row));
+                gain_of(source) * width * expf(0.35f * random_checkpoint_normal_at(~key, row));
         fill_row(key, row, columns, mean, deviation, writer->rows + i * columns);
     }
 }
@@ -181,7 +177,7 @@ static void add_part(struct writer *writer, const struct layout_tensor *tensor,
     *part = (struct checkpoint_part){.tensor = *tensor, .type = type, .is_scale = is_scale};
     if (is_scale) {
         size_t end = strlen(tensor->name);
-        format_text(part->tensor.name + end, LAYOUT_NAME_BYTES - end, "_scale_inv");
+        format_text(part->tensor.name + end, LAYOUT_NAME_BYTES - end, LAYOUT_SCALE_SUFFIX);
         part->tensor.rows = divide_up(tensor->rows, QUANT_GROUP);
         part->tensor.columns = divide_up(tensor->columns, QUANT_GROUP);
     }
@@ -195,8 +191,7 @@ static void add_part(struct writer *writer, const struct layout_tensor *tensor,
 static enum status plan_tensor(void *context, const struct layout_tensor *tensor,
                                struct error *error) {
     struct writer *writer = context;
-    const bool mtp = tensor->layer != LAYOUT_NONE && tensor->layer >= writer->shape.layers;
-    if (mtp && writer->plan->without_mtp) return STATUS_OK;
+    if (tensor->is_mtp && writer->plan->without_mtp) return STATUS_OK;
     if (writer->shape.fp8 && tensor->quantized) {
         add_part(writer, tensor, TENSOR_E4M3, false);
         add_part(writer, tensor, TENSOR_F32, true);

@@ -92,7 +92,7 @@ static enum status random_tensors_visit(void *context, const struct layout_tenso
     struct layout_tensor scale = *wanted;
     scale.rows = divide_up(wanted->rows, QUANT_GROUP);
     scale.columns = divide_up(wanted->columns, QUANT_GROUP);
-    add(draw, &scale, "_scale_inv", TENSOR_F32, scales_of(draw, wanted->columns));
+    add(draw, &scale, LAYOUT_SCALE_SUFFIX, TENSOR_F32, scales_of(draw, wanted->columns));
     return STATUS_OK;
 }
 

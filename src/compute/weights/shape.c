@@ -20,6 +20,34 @@
 #define REQUIRED (-1)
 #define NONE UINT32_MAX /* no such token */
 
+/* Defaults of keys that config.json may leave out. */
+struct architecture_row {
+    const char *name;
+    uint32_t context, first_moe_layer;
+    enum router_scoring scoring;
+    enum router_method method;
+    uint32_t groups;
+    int64_t groups_kept; /* at most all; REQUIRED if there are groups */
+    bool normalizes;
+    bool scales_normalized; /* else weights are scaled only if they are not normalized */
+    double scaling;
+};
+
+static const struct architecture_row architectures[ARCHITECTURE_COUNT] = {
+    [ARCHITECTURE_DEEPSEEK_V3] = {"DeepseekV3ForCausalLM", 4096, 3, ROUTER_SIGMOID, ROUTER_NOAUX_TC,
+                                  8, 4, true, true, 2.5},
+    [ARCHITECTURE_DEEPSEEK_V2] = {"DeepseekV2ForCausalLM", 2048, 0, ROUTER_SOFTMAX, ROUTER_GREEDY,
+                                  1, REQUIRED, false, false, 1.0},
+};
+
+const char *shape_architecture_name(enum architecture architecture) {
+    return architectures[architecture].name;
+}
+
+static const struct architecture_row *defaults_of(const struct shape *shape) {
+    return &architectures[shape->architecture];
+}
+
 /* Reads keys of one object. The first failure stays; later reads do nothing. */
 struct shape_reader {
     const struct tree *object;
@@ -107,15 +135,21 @@ static int shape_read_choice(struct shape_reader *reader, const char *key, const
 }
 
 static void read_architecture(struct shape_reader *reader, struct shape *shape) {
-    const char *expected = "[\"DeepseekV3ForCausalLM\"] or [\"DeepseekV2ForCausalLM\"]";
     const struct tree *list = member(reader, "architectures"), *first = tree_at(list, 0);
-    struct bytes name;
-    if (tree_count(list) != 1 || !tree_get_string(first, &name))
-        refuse(reader, STATUS_UNSUPPORTED, "architectures", list, expected);
-    else if (bytes_equal(name, BYTES_LITERAL("DeepseekV2ForCausalLM")))
-        shape->is_v2 = true;
-    else if (!bytes_equal(name, BYTES_LITERAL("DeepseekV3ForCausalLM")))
-        refuse(reader, STATUS_UNSUPPORTED, "architectures", first, expected);
+    bool is_text = tree_count(list) == 1 && tree_kind(first) == TREE_STRING;
+    struct bytes name = {0};
+    if (is_text) tree_get_string(first, &name);
+    for (uint32_t i = 0; i < ARCHITECTURE_COUNT; i++)
+        if (bytes_equal(name, bytes_of(architectures[i].name))) {
+            shape->architecture = (enum architecture)i;
+            return;
+        }
+    char expected[160];
+    size_t at = 0;
+    for (uint32_t i = 0; i < ARCHITECTURE_COUNT; i++)
+        at += format_text(expected + at, sizeof expected - at, "%s[\"%s\"]", i ? " or " : "",
+                          architectures[i].name);
+    refuse(reader, STATUS_UNSUPPORTED, "architectures", is_text ? first : list, expected);
 }
 
 static void read_dimensions(struct shape_reader *reader, struct shape *shape) {
@@ -125,7 +159,7 @@ static void read_dimensions(struct shape_reader *reader, struct shape *shape) {
     shape->mtp_layers = shape_read_count(reader, "num_nextn_predict_layers", 0,
                                          LIMIT_LAYERS - (int64_t)shape->layers, 0);
     shape->context_max = shape_read_count(reader, "max_position_embeddings", 1, LIMIT_CONTEXT,
-                                          shape->is_v2 ? 2048 : 4096);
+                                          defaults_of(shape)->context);
     shape->heads = shape_read_count(reader, "num_attention_heads", 1, 1024, REQUIRED);
     shape->q_rank = shape_read_count(reader, "q_lora_rank", 0, 1 << 16, 0);
     shape->kv_rank = shape_read_count(reader, "kv_lora_rank", 1, 1 << 14, REQUIRED);
@@ -146,13 +180,15 @@ static void read_dimensions(struct shape_reader *reader, struct shape *shape) {
 }
 
 static void read_groups(struct shape_reader *reader, struct shape *shape) {
-    const bool v3 = !shape->is_v2;
+    const struct architecture_row *defaults = defaults_of(shape);
     shape->groups = shape->groups_kept = 1;
     if (shape->method == ROUTER_GREEDY) return;
-    /* An explicit null means no groups; only an absent key takes V3's default. */
-    bool absent = v3 && !tree_member(reader->object, "n_group");
-    shape->groups = shape_read_count(reader, "n_group", 1, shape->experts, absent ? 8 : 1);
-    int64_t kept = !v3 ? REQUIRED : shape->groups < 4 ? (int64_t)shape->groups : 4;
+    /* An explicit null means no groups; only an absent key takes the default. */
+    bool absent = !tree_member(reader->object, "n_group");
+    shape->groups =
+        shape_read_count(reader, "n_group", 1, shape->experts, absent ? defaults->groups : 1);
+    int64_t kept = defaults->groups_kept;
+    if (kept > (int64_t)shape->groups) kept = (int64_t)shape->groups;
     if (shape->groups > 1)
         shape->groups_kept = shape_read_count(reader, "topk_group", 1, shape->groups, kept);
     if (shape->experts % shape->groups)
@@ -176,34 +212,48 @@ static void read_router(struct shape_reader *reader, struct shape *shape) {
                                           NULL};
     static const enum router_method method_of[] = {ROUTER_NOAUX_TC, ROUTER_GROUP_LIMITED,
                                                    ROUTER_GREEDY, ROUTER_GREEDY};
-    const bool v2 = shape->is_v2;
+    const struct architecture_row *defaults = defaults_of(shape);
+    int method = 0;
+    while (method_of[method] != defaults->method)
+        method++;
     shape->experts_per_token = shape_read_count(
         reader, "num_experts_per_tok", 1,
         shape->experts < LIMIT_TOP_K_EXPERTS ? shape->experts : LIMIT_TOP_K_EXPERTS, REQUIRED);
-    shape->scoring =
-        shape_read_choice(reader, "scoring_func", scorings, v2) ? ROUTER_SOFTMAX : ROUTER_SIGMOID;
-    shape->method = method_of[shape_read_choice(reader, "topk_method", methods, v2 ? 2 : 0)];
-    shape->normalize_weights = read_bool(reader, "norm_topk_prob", !v2);
-    if (v2) shape->normalize_weights &= shape->experts_per_token > 1;
+    shape->scoring = (enum router_scoring)shape_read_choice(reader, "scoring_func", scorings,
+                                                            (int)defaults->scoring);
+    shape->method = method_of[shape_read_choice(reader, "topk_method", methods, method)];
+    shape->normalize_weights = read_bool(reader, "norm_topk_prob", defaults->normalizes);
+    if (!defaults->scales_normalized) shape->normalize_weights &= shape->experts_per_token > 1;
     shape->routed_scaling = 1.0f;
-    if (!v2 || !shape->normalize_weights)
+    if (defaults->scales_normalized || !shape->normalize_weights)
         shape->routed_scaling =
-            (float)shape_read_number(reader, "routed_scaling_factor", 1e-6, 1e6, v2 ? 1.0 : 2.5);
+            (float)shape_read_number(reader, "routed_scaling_factor", 1e-6, 1e6, defaults->scaling);
     read_groups(reader, shape);
+}
+
+/* Layer i is MoE if i >= first_k_dense_replace and i is a multiple of moe_layer_freq. True: one is dense. */
+static bool read_layer_kinds(struct shape_reader *reader, struct shape *shape) {
+    uint32_t first = 0, frequency = 1;
+    bool dense = false;
+    if (shape->experts) {
+        first = shape_read_count(reader, "first_k_dense_replace", 0, 1 << 16,
+                                 defaults_of(shape)->first_moe_layer);
+        frequency = shape_read_count(reader, "moe_layer_freq", 1, 1 << 16, 1);
+    }
+    for (uint32_t layer = 0; layer < shape->layers + shape->mtp_layers; layer++) {
+        bool is_moe = shape->experts && layer >= first && layer % frequency == 0;
+        shape->layer_kinds[layer] = (struct layer_kind){.attention = ATTENTION_MLA,
+                                                        .mlp = is_moe ? MLP_MOE : MLP_DENSE,
+                                                        .is_mtp = layer >= shape->layers};
+        dense |= !is_moe;
+    }
+    return dense;
 }
 
 static void read_experts(struct shape_reader *reader, struct shape *shape) {
     shape->experts = shape_read_count(reader, "n_routed_experts", 0, LIMIT_EXPERTS, 0);
-    shape->moe_layer_freq = shape->groups = shape->groups_kept = 1;
-    if (shape->experts) {
-        shape->first_moe_layer =
-            shape_read_count(reader, "first_k_dense_replace", 0, 1 << 16, shape->is_v2 ? 0 : 3);
-        shape->moe_layer_freq = shape_read_count(reader, "moe_layer_freq", 1, 1 << 16, 1);
-    }
-    bool dense = false;
-    for (uint32_t layer = 0; layer < shape->layers + shape->mtp_layers; layer++)
-        dense |= !shape_layer_is_moe(shape, layer);
-    if (dense)
+    shape->groups = shape->groups_kept = 1;
+    if (read_layer_kinds(reader, shape))
         shape->dense_width = shape_read_count(reader, "intermediate_size", 1, 1 << 20, REQUIRED);
     if (!shape->experts) return;
     shape->expert_width = shape_read_count(reader, "moe_intermediate_size", 1, 1 << 18, REQUIRED);
@@ -440,9 +490,4 @@ enum status shape_add_generation(struct bytes json, const char *file, struct sha
     enum status status = with_object(json, file, error, read_eos, &changed);
     if (status == STATUS_OK) *shape = changed;
     return status;
-}
-
-bool shape_layer_is_moe(const struct shape *shape, uint32_t layer) {
-    return shape->experts > 0 && layer >= shape->first_moe_layer &&
-           layer % shape->moe_layer_freq == 0;
 }

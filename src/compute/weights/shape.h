@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The shape of a DeepSeek-V3/V2 model: config.json, checked. Everything that reads a dimension
- * reads it from here. Pure: parses bytes, opens nothing.
+ * The shape of a model: config.json, checked. Everything that reads a dimension reads it from here. Pure:
+ * parses bytes, opens nothing.
  */
 #ifndef COMPUTE_WEIGHTS_SHAPE_H
 #define COMPUTE_WEIGHTS_SHAPE_H
@@ -19,21 +19,33 @@ enum router_scoring { ROUTER_SIGMOID, ROUTER_SOFTMAX };
  * NOAUX_TC by biased scores, group score = sum of its two largest. */
 enum router_method { ROUTER_GREEDY, ROUTER_GROUP_LIMITED, ROUTER_NOAUX_TC };
 
+/* config.json's "architectures". Each has a row of defaults in shape.c, and a table of tensors in layout.c. */
+enum architecture { ARCHITECTURE_DEEPSEEK_V3, ARCHITECTURE_DEEPSEEK_V2, ARCHITECTURE_COUNT };
+
+/* What a layer consists of. The model's functions implement each kind; they ask for the kind, not for the
+ * architecture. */
+enum attention_kind { ATTENTION_MLA };
+enum mlp_kind { MLP_DENSE, MLP_MOE };
+struct layer_kind {
+    uint8_t attention; /* enum attention_kind */
+    uint8_t mlp;       /* enum mlp_kind */
+    bool is_mtp;
+};
+
 struct shape {
-    bool is_v2; /* DeepseekV2ForCausalLM */
+    enum architecture architecture;
+    struct layer_kind layer_kinds[LIMIT_LAYERS]; /* [layers + mtp_layers] */
     uint32_t vocab, hidden, layers;
-    uint32_t first_moe_layer; /* layers before it are dense (first_k_dense_replace) */
-    uint32_t moe_layer_freq;  /* layer i >= first_moe_layer is MoE iff i % freq == 0 */
-    uint32_t dense_width;     /* intermediate_size */
-    uint32_t expert_width;    /* moe_intermediate_size */
-    uint32_t experts;         /* n_routed_experts; 0: no MoE layer at all */
-    uint32_t shared_experts;  /* one MLP of shared_experts * expert_width */
+    uint32_t dense_width;    /* intermediate_size */
+    uint32_t expert_width;   /* moe_intermediate_size */
+    uint32_t experts;        /* n_routed_experts; 0: no MoE layer at all */
+    uint32_t shared_experts; /* one MLP of shared_experts * expert_width */
     uint32_t experts_per_token;
     uint32_t groups, groups_kept; /* n_group, topk_group; 1, 1 without a group stage */
     enum router_scoring scoring;
     enum router_method method;
-    bool normalize_weights; /* norm_topk_prob; how it acts: compute/model/router.h */
-    float routed_scaling;
+    bool normalize_weights; /* norm_topk_prob */
+    float routed_scaling;   /* 1 where the architecture does not scale (shape.c) */
     uint32_t heads, q_rank /* 0: q_proj */, kv_rank, nope_dim, rope_dim, value_dim;
     float rms_epsilon;
     bool tied_head;       /* tie_word_embeddings: lm_head is embed_tokens */
@@ -64,7 +76,12 @@ static inline uint32_t shape_query_dim(const struct shape *shape) {
     return shape->nope_dim + shape->rope_dim;
 }
 /* True for MoE layers; MTP layers (index >= layers) count too. */
-bool shape_layer_is_moe(const struct shape *shape, uint32_t layer);
+static inline bool shape_layer_is_moe(const struct shape *shape, uint32_t layer) {
+    return shape->layer_kinds[layer].mlp == MLP_MOE;
+}
+
+/* "DeepseekV3ForCausalLM" */
+const char *shape_architecture_name(enum architecture architecture);
 
 /* Parses config.json. Unknown architecture, RoPE type, scoring function, topk_method, quantization
  * method or block size, or a value out of range: one line that names key, expected and found.

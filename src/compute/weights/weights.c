@@ -9,7 +9,6 @@
 #include "base/sha256.h"
 #include "compute/weights/fill.h"
 
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -47,28 +46,21 @@ static void weights_add_job(struct builder *builder, const struct pack_job *job)
         builder->status = pack_list_add(&builder->list, job, builder->error);
 }
 
-/* The tensor "model.layers.<layer>.<suffix>", or NULL. */
-static const struct tensor *layer_tensor(struct builder *builder, uint32_t layer,
-                                         const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
-
-static const struct tensor *find(struct builder *builder, const char *name) {
-    const struct tensor *tensor = checkpoint_tensor(builder->checkpoint, name);
-    if (!tensor && builder->status == STATUS_OK)
-        builder->status = error_set(builder->error, STATUS_NOT_FOUND,
-                                    "the checkpoint has no tensor %s; is a shard missing?", name);
-    return tensor;
+/* A routed expert's tensor, or NULL. */
+static const struct tensor *expert_tensor(struct builder *builder, enum tensor_name name,
+                                          uint32_t layer, uint32_t expert) {
+    const struct tensor *tensor = checkpoint_find(builder->checkpoint, name, layer, expert);
+    if (tensor || builder->status != STATUS_OK) return tensor;
+    char text[LAYOUT_NAME_BYTES];
+    layout_write_name(builder->shape, name, layer, expert, text);
+    builder->status = error_set(builder->error, STATUS_NOT_FOUND,
+                                "the checkpoint has no tensor %s; is a shard missing?", text);
+    return NULL;
 }
 
-static const struct tensor *layer_tensor(struct builder *builder, uint32_t layer,
-                                         const char *format, ...) {
-    char name[256];
-    int length = snprintf(name, sizeof name, "model.layers.%u.", layer);
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(name + length, sizeof name - (size_t)length, format, arguments);
-    va_end(arguments);
-    return find(builder, name);
+static const struct tensor *layer_tensor(struct builder *builder, enum tensor_name name,
+                                         uint32_t layer) {
+    return expert_tensor(builder, name, layer, LAYOUT_NONE);
 }
 
 static enum weight_type type_kept(const struct tensor *tensor) {
@@ -171,11 +163,12 @@ static struct packed_matrix put_rows(struct builder *builder, const struct tenso
     return matrix;
 }
 
-static struct mlp_weights put_mlp(struct builder *builder, uint32_t layer, const char *prefix) {
+/* `gate` is the first of an MLP's three names. */
+static struct mlp_weights put_mlp(struct builder *builder, enum tensor_name gate, uint32_t layer) {
     return (struct mlp_weights){
-        .gate = put_matrix(builder, layer_tensor(builder, layer, "%sgate_proj.weight", prefix)),
-        .up = put_matrix(builder, layer_tensor(builder, layer, "%sup_proj.weight", prefix)),
-        .down = put_matrix(builder, layer_tensor(builder, layer, "%sdown_proj.weight", prefix)),
+        .gate = put_matrix(builder, layer_tensor(builder, gate, layer)),
+        .up = put_matrix(builder, layer_tensor(builder, gate + 1, layer)),
+        .down = put_matrix(builder, layer_tensor(builder, gate + 2, layer)),
     };
 }
 
@@ -213,33 +206,26 @@ static void put_absorbed(struct builder *builder, struct attention_weights *atte
 static void weights_put_attention(struct builder *builder, uint32_t layer,
                                   struct attention_weights *attention) {
     const struct shape *shape = builder->shape;
-    attention->norm = put_floats(builder, layer_tensor(builder, layer, "input_layernorm.weight"));
+    attention->norm = put_floats(builder, layer_tensor(builder, NAME_ATTENTION_NORM, layer));
     if (shape->q_rank) {
-        attention->q_a =
-            put_matrix(builder, layer_tensor(builder, layer, "self_attn.q_a_proj.weight"));
-        attention->q_a_norm =
-            put_floats(builder, layer_tensor(builder, layer, "self_attn.q_a_layernorm.weight"));
-        attention->q_b =
-            put_matrix(builder, layer_tensor(builder, layer, "self_attn.q_b_proj.weight"));
+        attention->q_a = put_matrix(builder, layer_tensor(builder, NAME_Q_A, layer));
+        attention->q_a_norm = put_floats(builder, layer_tensor(builder, NAME_Q_A_NORM, layer));
+        attention->q_b = put_matrix(builder, layer_tensor(builder, NAME_Q_B, layer));
     } else {
-        attention->q = put_matrix(builder, layer_tensor(builder, layer, "self_attn.q_proj.weight"));
+        attention->q = put_matrix(builder, layer_tensor(builder, NAME_Q, layer));
     }
-    attention->kv_a =
-        put_matrix(builder, layer_tensor(builder, layer, "self_attn.kv_a_proj_with_mqa.weight"));
-    attention->kv_a_norm =
-        put_floats(builder, layer_tensor(builder, layer, "self_attn.kv_a_layernorm.weight"));
-    const struct tensor *kv_b = layer_tensor(builder, layer, "self_attn.kv_b_proj.weight");
+    attention->kv_a = put_matrix(builder, layer_tensor(builder, NAME_KV_A, layer));
+    attention->kv_a_norm = put_floats(builder, layer_tensor(builder, NAME_KV_A_NORM, layer));
+    const struct tensor *kv_b = layer_tensor(builder, NAME_KV_B, layer);
     attention->kv_b = put_matrix(builder, kv_b);
     if (builder->options->kv_b_bf16 && kv_b && kv_b->type == TENSOR_E4M3)
         attention->kv_b_bf16 = put_bf16(builder, kv_b);
-    attention->o = put_matrix(builder, layer_tensor(builder, layer, "self_attn.o_proj.weight"));
+    attention->o = put_matrix(builder, layer_tensor(builder, NAME_O, layer));
     attention->absorb_k = builder->absorbed;
     attention->absorb_v = builder->absorbed + shape->heads;
     builder->absorbed += 2 * shape->heads;
     put_absorbed(builder, attention, kv_b);
 }
-
-static const char *const expert_parts[] = {"gate", "up", "down"};
 
 /* The types that all experts of a layer can be kept in. */
 static void learn_types(struct builder *builder, uint32_t layer) {
@@ -247,9 +233,9 @@ static void learn_types(struct builder *builder, uint32_t layer) {
     struct packed_matrix *matrices[] = {&layout->matrices.gate, &layout->matrices.up,
                                         &layout->matrices.down};
     for (uint32_t expert = 0; expert < builder->shape->experts; expert++) {
-        for (uint32_t part = 0; part < ARRAY_COUNT(expert_parts); part++) {
-            const struct tensor *tensor = layer_tensor(
-                builder, layer, "mlp.experts.%u.%s_proj.weight", expert, expert_parts[part]);
+        for (uint32_t part = 0; part < ARRAY_COUNT(matrices); part++) {
+            const struct tensor *tensor =
+                expert_tensor(builder, NAME_EXPERT_GATE + part, layer, expert);
             if (!tensor) return;
             struct packed_matrix *matrix = matrices[part];
             if (!layout->filled)
@@ -271,9 +257,9 @@ static uint64_t name_expert(uint32_t layer, uint32_t expert) {
 static void fill_expert(struct builder *builder, uint32_t layer, uint32_t expert,
                         const struct mlp_weights *matrices) {
     const struct packed_matrix *matrix[] = {&matrices->gate, &matrices->up, &matrices->down};
-    for (uint32_t part = 0; part < ARRAY_COUNT(expert_parts); part++) {
-        const struct tensor *tensor = layer_tensor(builder, layer, "mlp.experts.%u.%s_proj.weight",
-                                                   expert, expert_parts[part]);
+    for (uint32_t part = 0; part < ARRAY_COUNT(matrix); part++) {
+        const struct tensor *tensor =
+            expert_tensor(builder, NAME_EXPERT_GATE + part, layer, expert);
         if (tensor) fill_matrix(builder, matrix[part], tensor);
     }
 }
@@ -308,18 +294,16 @@ static uint32_t weights_put_layer(struct builder *builder, uint32_t layer, uint3
                                   struct layer_weights *weights) {
     const struct shape *shape = builder->shape;
     weights_put_attention(builder, layer, &weights->attention);
-    weights->mlp_norm =
-        put_floats(builder, layer_tensor(builder, layer, "post_attention_layernorm.weight"));
+    weights->mlp_norm = put_floats(builder, layer_tensor(builder, NAME_MLP_NORM, layer));
     weights->is_moe = shape_layer_is_moe(shape, layer);
     if (!weights->is_moe) {
-        weights->dense = put_mlp(builder, layer, "mlp.");
+        weights->dense = put_mlp(builder, NAME_DENSE_GATE, layer);
         return first_slot;
     }
-    weights->router = put_matrix(builder, layer_tensor(builder, layer, "mlp.gate.weight"));
+    weights->router = put_matrix(builder, layer_tensor(builder, NAME_ROUTER, layer));
     if (shape->method == ROUTER_NOAUX_TC)
-        weights->router_bias =
-            put_floats(builder, layer_tensor(builder, layer, "mlp.gate.e_score_correction_bias"));
-    if (shape->shared_experts) weights->shared = put_mlp(builder, layer, "mlp.shared_experts.");
+        weights->router_bias = put_floats(builder, layer_tensor(builder, NAME_ROUTER_BIAS, layer));
+    if (shape->shared_experts) weights->shared = put_mlp(builder, NAME_SHARED_GATE, layer);
     weights_put_experts(builder, layer, first_slot, weights);
     return first_slot + slots_in_layer(builder);
 }
@@ -429,10 +413,11 @@ void weights_remember(struct weights *weights, const char *memory, uint32_t laye
 static void put_mtp(struct builder *builder, uint32_t first_slot, struct mtp_weights *mtp) {
     uint32_t layer = builder->shape->layers;
     weights_put_layer(builder, layer, first_slot, &mtp->block);
-    mtp->embedding_norm = put_floats(builder, layer_tensor(builder, layer, "enorm.weight"));
-    mtp->hidden_norm = put_floats(builder, layer_tensor(builder, layer, "hnorm.weight"));
-    mtp->head_norm = put_floats(builder, layer_tensor(builder, layer, "shared_head.norm.weight"));
-    mtp->projection = put_matrix(builder, layer_tensor(builder, layer, "eh_proj.weight"));
+    mtp->embedding_norm =
+        put_floats(builder, layer_tensor(builder, NAME_MTP_EMBEDDING_NORM, layer));
+    mtp->hidden_norm = put_floats(builder, layer_tensor(builder, NAME_MTP_HIDDEN_NORM, layer));
+    mtp->head_norm = put_floats(builder, layer_tensor(builder, NAME_MTP_HEAD_NORM, layer));
+    mtp->projection = put_matrix(builder, layer_tensor(builder, NAME_MTP_PROJECTION, layer));
 }
 
 static void weights_walk(struct builder *builder) {
@@ -446,9 +431,9 @@ static void weights_walk(struct builder *builder) {
     size_t before = builder->used;
     if (weights->mtp) put_mtp(builder, slot, weights->mtp);
     weights->mtp_bytes = builder->used - before;
-    weights->final_norm = put_floats(builder, find(builder, "model.norm.weight"));
-    weights->head = put_matrix(builder, find(builder, "lm_head.weight"));
-    weights->embedding = find(builder, "model.embed_tokens.weight");
+    weights->final_norm = put_floats(builder, layer_tensor(builder, NAME_FINAL_NORM, LAYOUT_NONE));
+    weights->head = put_matrix(builder, layer_tensor(builder, NAME_HEAD, LAYOUT_NONE));
+    weights->embedding = layer_tensor(builder, NAME_EMBEDDING, LAYOUT_NONE);
     if (weights->embedding && builder->options->device)
         weights->embedding_rows = put_matrix(builder, weights->embedding);
     else if (weights->embedding)

@@ -113,6 +113,19 @@ static void names_follow_the_shape(void **state) {
     assert_false(lists(&shape, "model.layers.2.enorm.weight"));
 }
 
+static void a_name_is_written_from_its_architectures_table(void **state) {
+    struct shape shape = shape_of(v3_config());
+    char name[LAYOUT_NAME_BYTES];
+    layout_write_name(&shape, NAME_EXPERT_UP, 4, 17, name);
+    assert_string_equal(name, "model.layers.4.mlp.experts.17.up_proj.weight");
+    assert_true(layout_is_expert(name));
+    layout_write_name(&shape, NAME_SHARED_UP, 4, LAYOUT_NONE, name);
+    assert_string_equal(name, "model.layers.4.mlp.shared_experts.up_proj.weight");
+    assert_false(layout_is_expert(name));
+    layout_write_name(&shape, NAME_HEAD, LAYOUT_NONE, LAYOUT_NONE, name);
+    assert_string_equal(name, "lm_head.weight");
+}
+
 static enum status stop_at_third(void *context, const struct layout_tensor *tensor,
                                  struct error *error) {
     return ++*(int *)context == 3 ? STATUS_FULL : STATUS_OK;
@@ -127,6 +140,7 @@ static void a_visitor_may_stop(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_name_is_written_from_its_architectures_table),
         cmocka_unit_test(deepseek_v3_adds_up),
         cmocka_unit_test(names_follow_the_shape),
         cmocka_unit_test(a_visitor_may_stop),

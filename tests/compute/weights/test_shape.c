@@ -43,7 +43,7 @@ static const char *refusal(struct bytes config, enum status expected) {
 
 static void the_base_has_its_own_values_and_defaults(void **state) {
     struct shape shape = parsed(CONFIG_BASE);
-    assert_false(shape.is_v2);
+    assert_int_equal(shape.architecture, ARCHITECTURE_DEEPSEEK_V3);
     assert_int_equal(shape.vocab, 40);
     assert_int_equal(shape.hidden, 24);
     assert_int_equal(shape.q_rank, 12);
@@ -61,7 +61,6 @@ static void the_base_has_its_own_values_and_defaults(void **state) {
     assert_int_equal(shape.eos_tokens[0], 1);
     assert_false(shape_layer_is_moe(&shape, 0));
     assert_true(shape_layer_is_moe(&shape, 1));
-    assert_true(shape_layer_is_moe(&shape, 2)); /* where an MTP layer would be */
 }
 
 static void absent_keys_have_v3s_defaults(void **state) {
@@ -72,7 +71,7 @@ static void absent_keys_have_v3s_defaults(void **state) {
     assert_int_equal(shape.groups, 8);
     assert_int_equal(shape.groups_kept, 4);
     assert_true(shape.scoring == ROUTER_SIGMOID && shape.method == ROUTER_NOAUX_TC);
-    assert_int_equal(shape.first_moe_layer, 3);
+    assert_false(shape_layer_is_moe(&shape, 1)); /* both layers are before the third */
     assert_int_equal(shape.q_rank, 0);
     assert_int_equal(shape.context_max, 4096);
     assert_int_equal(shape.eos_token_count, 0);
@@ -88,10 +87,11 @@ static void absent_keys_have_v3s_defaults(void **state) {
 static void v2_has_its_own_defaults_and_methods(void **state) {
     struct shape shape = parsed(
         CONFIG(V2, {"topk_method", NULL}, {"scoring_func", NULL}, {"first_k_dense_replace", NULL}));
-    assert_true(shape.is_v2 && shape.scoring == ROUTER_SOFTMAX && shape.method == ROUTER_GREEDY);
+    assert_int_equal(shape.architecture, ARCHITECTURE_DEEPSEEK_V2);
+    assert_true(shape.scoring == ROUTER_SOFTMAX && shape.method == ROUTER_GREEDY);
     assert_false(shape.normalize_weights);
     assert_true(shape.routed_scaling == 1.0f);
-    assert_int_equal(shape.first_moe_layer, 0);
+    assert_true(shape_layer_is_moe(&shape, 0));
     assert_int_equal(shape.groups, 1); /* greedy knows no groups, whatever n_group says */
     shape = parsed(CONFIG(V2, {"topk_method", "\"gready\""}, {"scoring_func", "\"softmax\""}));
     assert_true(shape.method == ROUTER_GREEDY);
@@ -126,6 +126,8 @@ static void dense_and_sparse_layers_are_reported_apart(void **state) {
         assert_false(shape_layer_is_moe(&shape, layer));
     shape = parsed(CONFIG({"first_k_dense_replace", "9"}, {"num_nextn_predict_layers", "1"}));
     assert_false(shape_layer_is_moe(&shape, 1));
+    assert_false(shape.layer_kinds[1].is_mtp);
+    assert_true(shape.layer_kinds[2].is_mtp);
     shape = parsed(CONFIG({"num_hidden_layers", "6"}, {"moe_layer_freq", "2"}));
     const bool expected[] = {false, false, true, false, true, false};
     for (uint32_t layer = 0; layer < 6; layer++)

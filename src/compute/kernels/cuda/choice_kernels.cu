@@ -108,7 +108,7 @@ GPU_DEVICE void weigh(const struct choice_rule *rule, const struct experts_room 
         sum = sum + room->chosen[i];
     float weight = room->chosen[gpu_thread()];
     if (rule->normalizes) weight = gpu_divide(weight, sum + 1e-20f);
-    weights[gpu_thread()] = rule->scales ? weight * rule->scaling : weight;
+    weights[gpu_thread()] = weight * rule->scaling;
 }
 
 GPU_KERNEL(THREADS) choice_experts(struct experts_job job) {

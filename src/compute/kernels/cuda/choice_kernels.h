@@ -22,7 +22,7 @@ struct choice_rule {
     uint32_t experts, per_token, groups, groups_kept;
     bool softmax;     /* else sigmoid */
     bool two_largest; /* a group's score is their sum, else the largest */
-    bool normalizes, scales;
+    bool normalizes;
     float scaling;
 };
 

@@ -53,17 +53,13 @@ void agent_facts_name_program(struct agent_facts *facts_out) {
 
 /* ---- the model ---- */
 
-static bool is_routed_expert(const char *name) {
-    return strstr(name, ".mlp.experts.") != NULL;
-}
-
 static void agent_facts_measure(const struct checkpoint *checkpoint,
                                 const struct agent_check *check, struct agent_facts *facts) {
     double experts = 0, rest = 0, share = (double)check->count / check->total;
     uint32_t count = checkpoint_shape(checkpoint)->experts;
     for (uint32_t i = 0; i < checkpoint_tensor_count(checkpoint); i++) {
         const struct tensor *tensor = checkpoint_tensor_at(checkpoint, i);
-        *(is_routed_expert(tensor->name) ? &experts : &rest) += (double)tensor->bytes;
+        *(layout_is_expert(tensor->name) ? &experts : &rest) += (double)tensor->bytes;
     }
     if (count) experts *= (double)(count + check->redundant) / count;
     facts->needed_bytes = (uint64_t)(rest + (experts + (double)check->kv_bytes) * share);

@@ -26,7 +26,6 @@ static const struct gpu_route rules[] = {
      .groups_kept = 3,
      .method = ROUTER_GROUP_LIMITED,
      .scoring = ROUTER_SOFTMAX,
-     .is_v2 = 1,
      .scaling = 16},
     {.experts_all = 64,
      .per_token = 6,
@@ -34,7 +33,6 @@ static const struct gpu_route rules[] = {
      .groups_kept = 1,
      .method = ROUTER_GREEDY,
      .scoring = ROUTER_SOFTMAX,
-     .is_v2 = 1,
      .scaling = 1},
     {.experts_all = 300,
      .per_token = 3,
@@ -51,7 +49,6 @@ static const struct gpu_route rules[] = {
      .method = ROUTER_NOAUX_TC,
      .scoring = ROUTER_SIGMOID,
      .normalizes = 1,
-     .is_v2 = 1,
      .scaling = 3},
 };
 

@@ -129,7 +129,6 @@ static struct outcome run_choice(const struct planted *planted) {
                                .groups_kept = 3,
                                .two_largest = true,
                                .normalizes = true,
-                               .scales = true,
                                .scaling = 2.5f};
     uint32_t *weights = choice.words + CHOICE_ROWS * CHOSEN;
     memset(choice.words, 0xFF, outcome.bytes);
