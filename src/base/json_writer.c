@@ -1,6 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/json_writer.h"
 
+#include <stdarg.h>
+
+#include "base/check.h"
+#include "base/format.h"
+
 void json_writer_bytes(struct json_writer *writer, struct bytes text) {
     if (writer->count < writer->room && text.count) {
         size_t left = writer->room - writer->count;
@@ -77,4 +82,51 @@ void json_writer_unsigned(struct json_writer *writer, uint64_t value) {
 void json_writer_integer(struct json_writer *writer, int64_t value) {
     if (value < 0) json_writer_text(writer, "-");
     json_writer_unsigned(writer, value < 0 ? 0 - (uint64_t)value : (uint64_t)value);
+}
+
+/* A number of any other form. */
+static void print_number(struct json_writer *writer, struct bytes directive, va_list *arguments) {
+    char format[16], text[64], kind = directive.data[directive.count - 1];
+    check(directive.count < sizeof format);
+    memcpy(format, directive.data, directive.count);
+    format[directive.count] = 0;
+    bool is_long = memchr(format, 'l', directive.count);
+    if (strchr("efg", kind))
+        format_text(text, sizeof text, format, va_arg(*arguments, double));
+    else if (is_long)
+        format_text(text, sizeof text, format, va_arg(*arguments, long));
+    else
+        format_text(text, sizeof text, format, va_arg(*arguments, int));
+    json_writer_text(writer, text);
+}
+
+/* Returns the end of the directive that begins here. */
+static const char *print_value(struct json_writer *writer, const char *directive,
+                               va_list *arguments) {
+    const char *end = directive + strcspn(directive, "sudxefg") + 1;
+    struct bytes text = {directive, (size_t)(end - directive)};
+    if (bytes_equal(text, BYTES_LITERAL("%s"))) {
+        json_writer_text(writer, va_arg(*arguments, const char *));
+    } else if (bytes_equal(text, BYTES_LITERAL("%.*s"))) {
+        size_t count = (size_t)va_arg(*arguments, int);
+        json_writer_escaped(writer, (struct bytes){va_arg(*arguments, const char *), count});
+    } else if (bytes_equal(text, BYTES_LITERAL("%u"))) {
+        json_writer_unsigned(writer, va_arg(*arguments, uint32_t));
+    } else if (bytes_equal(text, BYTES_LITERAL("%lu"))) {
+        json_writer_unsigned(writer, va_arg(*arguments, uint64_t));
+    } else {
+        print_number(writer, text, arguments);
+    }
+    return end;
+}
+
+void json_writer_print(struct json_writer *writer, const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    for (const char *directive; (directive = strchr(format, '%'));) {
+        json_writer_bytes(writer, (struct bytes){format, (size_t)(directive - format)});
+        format = print_value(writer, directive, &arguments);
+    }
+    va_end(arguments);
+    json_writer_text(writer, format);
 }

@@ -6,6 +6,8 @@
 #ifndef BASE_JSON_WRITER_H
 #define BASE_JSON_WRITER_H
 
+#include <stdint.h>
+
 #include "base/bytes.h"
 
 struct json_writer {
@@ -31,6 +33,15 @@ void json_writer_string(struct json_writer *writer, struct bytes text);
 
 void json_writer_unsigned(struct json_writer *writer, uint64_t value);
 void json_writer_integer(struct json_writer *writer, int64_t value);
+
+/* Text with values in it, as printf: %s is verbatim text, %.*s the inside of a string (escaped; for
+ * struct bytes: PRINT_BYTES), %u a uint32_t, %lu a uint64_t, and any other number as printf has it. */
+void json_writer_print(struct json_writer *writer, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+#define PRINT_BYTES(text) (int)(text).count, (text).data
+
+_Static_assert(sizeof(long) == sizeof(uint64_t), "%lu prints a uint64_t");
 
 /* Bytes that json_writer_escaped would write. */
 size_t json_writer_escaped_count(struct bytes text);

@@ -65,11 +65,29 @@ static void counting_goes_on_beyond_the_room(void **state) {
     assert_memory_equal(out, "\"a\\n####", 8);
 }
 
+/* Texts are escaped, and each number is what printf makes of it. */
+static void values_are_printed_into_the_text(void **state) {
+    (void)state;
+    char out[256];
+    struct json_writer writer = {.out = out, .room = sizeof out};
+    struct bytes text = BYTES_LITERAL("a\"b%s");
+    json_writer_print(&writer, "{\"a\":\"%.*s\",\"b\":%u,\"c\":%lu,\"d\":%ld", PRINT_BYTES(text),
+                      UINT32_MAX, UINT64_MAX, INT64_MIN);
+    json_writer_print(&writer, ",%s%016lx,%04x,%.3f,%.9g,%d}", "\"e\":", UINT64_C(0xabc), 10u, 0.5,
+                      0.25, -3);
+    static const char expected[] =
+        "{\"a\":\"a\\\"b%s\",\"b\":4294967295,\"c\":18446744073709551615,"
+        "\"d\":-9223372036854775808,\"e\":0000000000000abc,000a,0.500,0.25,-3}";
+    assert_int_equal(writer.count, sizeof expected - 1);
+    assert_memory_equal(out, expected, writer.count);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(strings_survive_the_round_trip),
         cmocka_unit_test(numbers_reach_their_limits),
         cmocka_unit_test(counting_goes_on_beyond_the_room),
+        cmocka_unit_test(values_are_printed_into_the_text),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,7 +2,6 @@
 #include "serving/gateway/receipt.h"
 
 #include "base/check.h"
-#include "base/format.h"
 #include "base/number.h"
 
 bool receipt_is_credible(const struct unit_work *work, uint32_t prompt_tokens) {
@@ -76,19 +75,10 @@ struct unit_work receipt_total(const struct receipt *receipt, uint32_t prompt_to
 
 /* ---- as JSON ---- */
 
-static void receipt_write_count(struct json_writer *writer, const char *name, uint64_t value) {
-    json_writer_text(writer, name);
-    json_writer_unsigned(writer, value);
-}
-
 /* In milliseconds, to the microsecond. */
 static void write_ms(struct json_writer *writer, const char *name, int64_t ns) {
-    char text[48];
     uint64_t us = ns > 0 ? (uint64_t)ns / 1000 : 0;
-    format_text(text, sizeof text, "%llu.%03llu", (unsigned long long)(us / 1000),
-                (unsigned long long)(us % 1000));
-    json_writer_text(writer, name);
-    json_writer_text(writer, text);
+    json_writer_print(writer, "%s%lu.%03lu", name, us / 1000, us % 1000);
 }
 
 /* queue + load + prefill = ttft, ttft + transfer + decode = total. A unit measures times by its own
@@ -111,56 +101,35 @@ static void receipt_write_times(struct json_writer *writer, const struct metrics
 }
 
 static void write_stays(struct json_writer *writer, const struct receipt *receipt) {
-    static const char *const roles[UNIT_ROLE_COUNT] = {
-        [UNIT_BOTH] = "both", [UNIT_PREFILL] = "prefill", [UNIT_DECODE] = "decode"};
     uint32_t count = receipt->stay_count, first = 0;
     if (count > RECEIPT_STAYS_MAX) first = count - RECEIPT_STAYS_MAX;
     json_writer_text(writer, ",\"ran\":[");
     for (uint32_t i = first; i < count; i++) {
         const struct receipt_stay *stay = &receipt->stays[i % RECEIPT_STAYS_MAX];
-        receipt_write_count(writer, i > first ? ",{\"unit\":" : "{\"unit\":", stay->unit.value);
-        receipt_write_count(writer, ",\"rank\":", stay->rank);
-        json_writer_text(writer, ",\"role\":\"");
-        json_writer_text(writer, roles[stay->role]);
-        json_writer_text(writer, "\"}");
+        json_writer_print(writer, "%s{\"unit\":%u,\"rank\":%u,\"role\":\"%s\"}",
+                          i > first ? "," : "", stay->unit.value, stay->rank,
+                          record_unit_role_name(stay->role));
     }
     json_writer_text(writer, "]");
-}
-
-static void write_work(struct json_writer *writer, const struct unit_work *work,
-                       uint32_t prompt_tokens) {
-    receipt_write_count(writer, ",\"prompt\":{\"tokens\":", prompt_tokens);
-    receipt_write_count(writer, ",\"hit\":", work->prompt_hit_tokens);
-    receipt_write_count(writer, ",\"miss\":", work->prompt_miss_tokens);
-    receipt_write_count(writer, ",\"device\":", work->device_tokens);
-    receipt_write_count(writer, ",\"host\":", work->host_tokens);
-    receipt_write_count(writer, ",\"disk\":", work->disk_tokens);
-    receipt_write_count(writer, ",\"computed\":", work->computed_tokens);
-    receipt_write_count(writer, "},\"transferred\":", work->transferred_tokens);
-    receipt_write_count(writer, ",\"reloaded\":", work->reloaded_tokens);
-    receipt_write_count(writer, ",\"recomputed\":", work->recomputed_tokens);
 }
 
 void receipt_write(struct json_writer *writer, const struct receipt *receipt,
                    const struct receipt_head *head) {
     struct unit_work work = receipt_total(receipt, head->prompt_tokens);
-    char id[40];
-    format_text(id, sizeof id, "%016llx%016llx", (unsigned long long)head->request.high,
-                (unsigned long long)head->request.low);
-    json_writer_text(writer, "{\"request\":\"");
-    json_writer_text(writer, id);
-    receipt_write_count(writer, "\",\"index\":", head->index);
-    json_writer_text(writer, ",\"finish_reason\":\"");
-    json_writer_text(writer, head->finish);
-    json_writer_text(writer, "\"");
+    json_writer_print(writer, "{\"request\":\"%016lx%016lx\",\"index\":%u,\"finish_reason\":\"%s\"",
+                      head->request.high, head->request.low, head->index, head->finish);
     receipt_write_times(writer, head->times, receipt->ended_ns, &work);
     write_stays(writer, receipt);
-    write_work(writer, &work, head->prompt_tokens);
-    receipt_write_count(writer, ",\"output\":", head->output_tokens);
-    receipt_write_count(writer, ",\"drafts\":{\"made\":", work.drafts_made);
-    receipt_write_count(writer, ",\"right\":", work.drafts_right);
-    receipt_write_count(
-        writer, "},\"restarts\":{\"units\":", receipt->attempts ? receipt->attempts - 1 : 0);
-    receipt_write_count(writer, ",\"preemptions\":", work.preemptions);
-    json_writer_text(writer, "}}");
+    json_writer_print(writer,
+                      ",\"prompt\":{\"tokens\":%u,\"hit\":%u,\"miss\":%u,\"device\":%u,\"host\":%u,"
+                      "\"disk\":%u,\"computed\":%u},\"transferred\":%u,\"reloaded\":%u,"
+                      "\"recomputed\":%u",
+                      head->prompt_tokens, work.prompt_hit_tokens, work.prompt_miss_tokens,
+                      work.device_tokens, work.host_tokens, work.disk_tokens, work.computed_tokens,
+                      work.transferred_tokens, work.reloaded_tokens, work.recomputed_tokens);
+    json_writer_print(writer,
+                      ",\"output\":%u,\"drafts\":{\"made\":%u,\"right\":%u},"
+                      "\"restarts\":{\"units\":%u,\"preemptions\":%u}}",
+                      head->output_tokens, work.drafts_made, work.drafts_right,
+                      receipt->attempts ? receipt->attempts - 1 : 0, work.preemptions);
 }

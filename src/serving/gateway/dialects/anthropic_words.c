@@ -2,7 +2,6 @@
 #include "serving/gateway/dialects/anthropic_words.h"
 
 #include "base/check.h"
-#include "base/format.h"
 #include "serving/gateway/api/answer_walk.h"
 #include "serving/text/json_scanner.h"
 #include "serving/text/utf8.h"
@@ -11,23 +10,13 @@ enum block { BLOCK_NONE, BLOCK_THINKING, BLOCK_TEXT, BLOCK_CALL }; /* dialect_pl
 
 /* ---- parts of both ---- */
 
-static void anthropic_words_write_number(struct json_writer *writer, const char *name,
-                                         uint64_t value) {
-    json_writer_text(writer, name);
-    json_writer_unsigned(writer, value);
-}
-
 /* Writes the object up to the content, which is an array. */
 static void anthropic_words_write_head(struct json_writer *writer,
                                        const struct api_answer *answer) {
-    char id[48];
-    format_text(id, sizeof id, "msg_%016llx%016llx", (unsigned long long)answer->id.high,
-                (unsigned long long)answer->id.low);
-    json_writer_text(writer, "{\"id\":\"");
-    json_writer_text(writer, id);
-    json_writer_text(writer, "\",\"type\":\"message\",\"role\":\"assistant\",\"model\":");
-    json_writer_string(writer, answer->model);
-    json_writer_text(writer, ",\"content\":[");
+    json_writer_print(writer,
+                      "{\"id\":\"msg_%016lx%016lx\",\"type\":\"message\",\"role\":\"assistant\","
+                      "\"model\":\"%.*s\",\"content\":[",
+                      answer->id.high, answer->id.low, PRINT_BYTES(answer->model));
 }
 
 static void write_stop(struct json_writer *writer, enum api_finish finish, struct bytes stop) {
@@ -38,9 +27,7 @@ static void write_stop(struct json_writer *writer, enum api_finish finish, struc
         [API_FINISH_LENGTH] = "\"max_tokens\"", [API_FINISH_CALLS] = "\"tool_use\"",
         [API_FINISH_CUT] = "\"pause_turn\"",    [API_FINISH_NONE] = "null",
     };
-    json_writer_text(writer, "\"stop_reason\":");
-    json_writer_text(writer, reasons[finish]);
-    json_writer_text(writer, ",\"stop_sequence\":");
+    json_writer_print(writer, "\"stop_reason\":%s,\"stop_sequence\":", reasons[finish]);
     if (finish == API_FINISH_STOP_STRING)
         json_writer_string(writer, stop);
     else
@@ -48,21 +35,17 @@ static void write_stop(struct json_writer *writer, enum api_finish finish, struc
 }
 
 static void anthropic_words_write_usage(struct json_writer *writer, const struct api_usage *usage) {
-    anthropic_words_write_number(
-        writer, "\"usage\":{\"input_tokens\":", usage->prompt_tokens - usage->prompt_hit_tokens);
-    anthropic_words_write_number(writer, ",\"cache_creation_input_tokens\":", 0);
-    anthropic_words_write_number(writer, ",\"cache_read_input_tokens\":", usage->prompt_hit_tokens);
-    anthropic_words_write_number(writer, ",\"output_tokens\":", usage->completion_tokens);
-    json_writer_text(writer, "}");
+    json_writer_print(writer,
+                      "\"usage\":{\"input_tokens\":%u,\"cache_creation_input_tokens\":0,"
+                      "\"cache_read_input_tokens\":%u,\"output_tokens\":%u}",
+                      usage->prompt_tokens - usage->prompt_hit_tokens, usage->prompt_hit_tokens,
+                      usage->completion_tokens);
 }
 
 static void anthropic_words_begin_call(struct json_writer *writer, struct bytes id,
                                        struct bytes name) {
-    json_writer_text(writer, "{\"type\":\"tool_use\",\"id\":");
-    json_writer_string(writer, id);
-    json_writer_text(writer, ",\"name\":");
-    json_writer_string(writer, name);
-    json_writer_text(writer, ",\"input\":");
+    json_writer_print(writer, "{\"type\":\"tool_use\",\"id\":\"%.*s\",\"name\":\"%.*s\",\"input\":",
+                      PRINT_BYTES(id), PRINT_BYTES(name));
 }
 
 /* ---- whole answers ---- */
@@ -140,11 +123,7 @@ void anthropic_words_whole(struct json_writer *writer, const struct api_answer *
 
 /* event: NAME and data: {"type":"NAME", up to its members. */
 static void anthropic_words_begin_event(struct json_writer *writer, const char *name) {
-    json_writer_text(writer, "event: ");
-    json_writer_text(writer, name);
-    json_writer_text(writer, "\ndata: {\"type\":\"");
-    json_writer_text(writer, name);
-    json_writer_text(writer, "\"");
+    json_writer_print(writer, "event: %s\ndata: {\"type\":\"%s\"", name, name);
 }
 
 static void anthropic_words_end_event(struct json_writer *writer) {
@@ -154,21 +133,15 @@ static void anthropic_words_end_event(struct json_writer *writer) {
 static void begin_block_event(struct json_writer *writer, const struct dialect_place *place,
                               const char *name) {
     anthropic_words_begin_event(writer, name);
-    anthropic_words_write_number(writer, ",\"index\":", place->blocks - 1);
+    json_writer_print(writer, ",\"index\":%u", place->blocks - 1);
 }
 
 static void anthropic_words_write_delta(struct json_writer *writer,
                                         const struct dialect_place *place, const char *type,
                                         const char *member, struct bytes text) {
     begin_block_event(writer, place, "content_block_delta");
-    json_writer_text(writer, ",\"delta\":{\"type\":\"");
-    json_writer_text(writer, type);
-    json_writer_text(writer, "\",\"");
-    json_writer_text(writer, member);
-    json_writer_text(writer, "\":");
-    json_writer_string(writer, text);
-    json_writer_text(writer, "}");
-    anthropic_words_end_event(writer);
+    json_writer_print(writer, ",\"delta\":{\"type\":\"%s\",\"%s\":\"%.*s\"}}\n\n", type, member,
+                      PRINT_BYTES(text));
 }
 
 static void close_block(struct json_writer *writer, struct dialect_place *place) {
@@ -293,9 +266,8 @@ static const char *anthropic_words_error_type(const struct api_error *error) {
 }
 
 void anthropic_words_error(struct json_writer *writer, const struct api_error *error) {
-    json_writer_text(writer, "{\"type\":\"error\",\"error\":{\"type\":\"");
-    json_writer_text(writer, anthropic_words_error_type(error));
-    json_writer_text(writer, "\",\"message\":");
+    json_writer_print(writer, "{\"type\":\"error\",\"error\":{\"type\":\"%s\",\"message\":",
+                      anthropic_words_error_type(error));
     utf8_write_repaired(writer, bytes_of(error->message)); /* it quotes clients' text */
     json_writer_text(writer, "}}");
 }
@@ -310,33 +282,21 @@ void anthropic_words_length(struct api_error *error, const struct api_length *le
 }
 
 void anthropic_words_count(struct json_writer *writer, uint32_t prompt_tokens) {
-    anthropic_words_write_number(writer, "{\"input_tokens\":", prompt_tokens);
-    json_writer_text(writer, "}");
+    json_writer_print(writer, "{\"input_tokens\":%u}", prompt_tokens);
 }
 
 /* ---- models ---- */
 
 /* Prompt and answer share the model's context. */
 void anthropic_words_model(struct json_writer *writer, struct bytes name, uint64_t tokens_max) {
-    json_writer_text(writer, "{\"type\":\"model\",\"id\":");
-    json_writer_string(writer, name);
-    json_writer_text(writer, ",\"display_name\":");
-    json_writer_string(writer, name);
-    json_writer_text(writer, ",\"created_at\":\"1970-01-01T00:00:00Z\"");
-    if (tokens_max) {
-        anthropic_words_write_number(writer, ",\"max_input_tokens\":", tokens_max);
-        anthropic_words_write_number(writer, ",\"max_tokens\":", tokens_max);
-    }
+    json_writer_print(writer,
+                      "{\"type\":\"model\",\"id\":\"%.*s\",\"display_name\":\"%.*s\","
+                      "\"created_at\":\"1970-01-01T00:00:00Z\"",
+                      PRINT_BYTES(name), PRINT_BYTES(name));
+    if (tokens_max)
+        json_writer_print(writer, ",\"max_input_tokens\":%lu,\"max_tokens\":%lu", tokens_max,
+                          tokens_max);
     json_writer_text(writer, "}");
-}
-
-static void anthropic_words_write_id(struct json_writer *writer, const char *name,
-                                     const struct api_model *model) {
-    json_writer_text(writer, name);
-    if (model)
-        json_writer_string(writer, model->name);
-    else
-        json_writer_text(writer, "null");
 }
 
 void anthropic_words_models(struct json_writer *writer, const struct api_model *models,
@@ -346,8 +306,10 @@ void anthropic_words_models(struct json_writer *writer, const struct api_model *
         if (i > 0) json_writer_text(writer, ",");
         anthropic_words_model(writer, models[i].name, tokens_max);
     }
-    anthropic_words_write_id(writer,
-                             "],\"has_more\":false,\"first_id\":", count ? &models[0] : NULL);
-    anthropic_words_write_id(writer, ",\"last_id\":", count ? &models[count - 1] : NULL);
-    json_writer_text(writer, "}");
+    if (count)
+        json_writer_print(writer,
+                          "],\"has_more\":false,\"first_id\":\"%.*s\",\"last_id\":\"%.*s\"}",
+                          PRINT_BYTES(models[0].name), PRINT_BYTES(models[count - 1].name));
+    else
+        json_writer_text(writer, "],\"has_more\":false,\"first_id\":null,\"last_id\":null}");
 }

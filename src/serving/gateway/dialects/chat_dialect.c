@@ -76,22 +76,23 @@ static bool chat_dialect_takes_text(const struct api_answer *answer, struct byte
     return alias && alias->takes_text;
 }
 
+/* A call up to its arguments or input, a string. */
+static void chat_dialect_begin_call(struct json_writer *writer, const struct api_answer *answer,
+                                    struct bytes id, struct bytes name) {
+    bool custom = chat_dialect_takes_text(answer, name);
+    const char *type = custom ? "custom" : "function";
+    json_writer_print(writer, "\"id\":\"%.*s\",\"type\":\"%s\",\"%s\":{\"name\":\"%.*s\",\"%s\":\"",
+                      PRINT_BYTES(id), type, type, PRINT_BYTES(name),
+                      custom ? "input" : "arguments");
+}
+
 static void chat_dialect_write_call(struct json_writer *writer, const struct api_answer *answer,
                                     const struct answer_call *call) {
-    json_writer_text(writer, "{\"id\":");
-    json_writer_string(writer, call->id);
-    if (chat_dialect_takes_text(answer, call->name)) {
-        json_writer_text(writer, ",\"type\":\"custom\",\"custom\":{\"name\":");
-        json_writer_string(writer, call->name);
-        json_writer_text(writer, ",\"input\":\"");
+    chat_dialect_begin_call(writer, answer, call->id, call->name);
+    if (chat_dialect_takes_text(answer, call->name))
         text_input_write(&call->arguments, writer);
-        json_writer_text(writer, "\"}}");
-        return;
-    }
-    json_writer_text(writer, ",\"type\":\"function\",\"function\":{\"name\":");
-    json_writer_string(writer, call->name);
-    json_writer_text(writer, ",\"arguments\":\"");
-    answer_text_write(&call->arguments, 0, call->arguments.count, true, writer);
+    else
+        answer_text_write(&call->arguments, 0, call->arguments.count, true, writer);
     json_writer_text(writer, "\"}}");
 }
 
@@ -113,7 +114,7 @@ static void write_message(struct json_writer *writer, const struct api_answer *a
         json_writer_text(writer, "\"");
     }
     for (const struct answer_call *call = first; call; call = call->next) {
-        json_writer_text(writer, call == first ? ",\"tool_calls\":[" : ",");
+        json_writer_text(writer, call == first ? ",\"tool_calls\":[{" : ",{");
         chat_dialect_write_call(writer, answer, call);
     }
     json_writer_text(writer, first ? "]}" : "}");
@@ -127,24 +128,18 @@ static void chat_dialect_write_whole(struct json_writer *writer, const struct ap
 
 /* ---- streams ---- */
 
-static void begin_call_delta(struct json_writer *writer, uint32_t call) {
-    json_writer_text(writer, "\"delta\":{\"tool_calls\":[{\"index\":");
-    json_writer_unsigned(writer, call);
-}
-
 /* A call of a text tool is sent without input. The input is sent at once at the end, because the
  * model's arguments must be decoded first. */
-static void write_text_call(struct json_writer *writer, const struct api_piece *piece) {
-    begin_call_delta(writer, piece->call);
-    if (piece->part == TOKEN_STREAM_CALL) {
-        json_writer_text(writer, ",\"id\":");
-        json_writer_string(writer, piece->call_id);
-        json_writer_text(writer, ",\"type\":\"custom\",\"custom\":{\"name\":");
-        json_writer_string(writer, piece->text);
-        json_writer_text(writer, ",\"input\":\"\"}}]}");
-    } else {
-        json_writer_text(writer, ",\"custom\":{\"input\":\"\"}}]}");
-    }
+static void write_call_delta(struct json_writer *writer, const struct api_answer *answer,
+                             const struct api_piece *piece, bool takes_text) {
+    json_writer_print(writer, "\"delta\":{\"tool_calls\":[{\"index\":%u,", piece->call);
+    if (piece->part == TOKEN_STREAM_CALL)
+        chat_dialect_begin_call(writer, answer, piece->call_id, piece->text);
+    else if (takes_text)
+        json_writer_text(writer, "\"custom\":{\"input\":\"");
+    else
+        json_writer_print(writer, "\"function\":{\"arguments\":\"%.*s", PRINT_BYTES(piece->text));
+    json_writer_text(writer, "\"}}]}");
 }
 
 static const struct answer_call *call_at(const struct api_choice *whole, uint32_t index) {
@@ -162,8 +157,9 @@ static void chat_dialect_close_text_call(struct json_writer *writer,
     const struct answer_call *call = place->open ? call_at(event->whole, place->open - 1) : NULL;
     if (call) {
         openai_words_chunk_begin(writer, &form, answer, event->choice);
-        begin_call_delta(writer, place->open - 1);
-        json_writer_text(writer, ",\"custom\":{\"input\":\"");
+        json_writer_print(writer,
+                          "\"delta\":{\"tool_calls\":[{\"index\":%u,\"custom\":{\"input\":\"",
+                          place->open - 1);
         text_input_write(&call->arguments, writer);
         json_writer_text(writer, "\"}}]}");
         openai_words_chunk_end(writer, &form, answer, NULL, API_FINISH_NONE);
@@ -171,33 +167,16 @@ static void chat_dialect_close_text_call(struct json_writer *writer,
     place->open = 0;
 }
 
-static void chat_dialect_write_delta(struct json_writer *writer, const struct api_piece *piece) {
-    switch (piece->part) {
-    case TOKEN_STREAM_REASONING:
-        json_writer_text(writer, "\"delta\":{\"content\":null,\"reasoning_content\":");
-        json_writer_string(writer, piece->text);
-        json_writer_text(writer, "}");
-        return;
-    case TOKEN_STREAM_CALL:
-    case TOKEN_STREAM_ARGUMENTS:
-        begin_call_delta(writer, piece->call);
-        if (piece->part == TOKEN_STREAM_CALL) {
-            json_writer_text(writer, ",\"id\":");
-            json_writer_string(writer, piece->call_id);
-            json_writer_text(writer, ",\"type\":\"function\",\"function\":{\"name\":");
-            json_writer_string(writer, piece->text);
-            json_writer_text(writer, ",\"arguments\":\"\"}}]}");
-        } else {
-            json_writer_text(writer, ",\"function\":{\"arguments\":");
-            json_writer_string(writer, piece->text);
-            json_writer_text(writer, "}}]}");
-        }
-        return;
-    default:
-        json_writer_text(writer, "\"delta\":{\"content\":");
-        json_writer_string(writer, piece->text);
-        json_writer_text(writer, ",\"reasoning_content\":null}");
-    }
+static void chat_dialect_write_delta(struct json_writer *writer, const struct api_answer *answer,
+                                     const struct api_piece *piece, bool takes_text) {
+    if (piece->part == TOKEN_STREAM_CALL || piece->part == TOKEN_STREAM_ARGUMENTS)
+        write_call_delta(writer, answer, piece, takes_text);
+    else if (piece->part == TOKEN_STREAM_REASONING)
+        json_writer_print(writer, "\"delta\":{\"content\":null,\"reasoning_content\":\"%.*s\"}",
+                          PRINT_BYTES(piece->text));
+    else
+        json_writer_print(writer, "\"delta\":{\"content\":\"%.*s\",\"reasoning_content\":null}",
+                          PRINT_BYTES(piece->text));
 }
 
 static void chat_dialect_write_piece(struct json_writer *writer, const struct api_answer *answer,
@@ -209,10 +188,7 @@ static void chat_dialect_write_piece(struct json_writer *writer, const struct ap
         place->open = piece->call + 1;
     if (goes_on && place->open && !piece->tokens) return;
     openai_words_chunk_begin(writer, &form, answer, event->choice);
-    if (place->open)
-        write_text_call(writer, piece);
-    else
-        chat_dialect_write_delta(writer, piece);
+    chat_dialect_write_delta(writer, answer, piece, place->open);
     openai_words_chunk_end(writer, &form, answer, piece, API_FINISH_NONE);
 }
 

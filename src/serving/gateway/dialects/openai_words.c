@@ -2,7 +2,6 @@
 #include "serving/gateway/dialects/openai_words.h"
 
 #include "base/check.h"
-#include "base/format.h"
 #include "serving/gateway/api/api_tokens.h"
 
 #define DONE "data: [DONE]\n\n"
@@ -23,44 +22,26 @@ const char *openai_words_finish(enum api_finish finish) {
 static void openai_words_write_head(struct json_writer *writer,
                                     const struct openai_words_form *form,
                                     const struct api_answer *answer, bool chunk) {
-    char id[64];
-    format_text(id, sizeof id, "%s-%016llx%016llx", form->id_prefix,
-                (unsigned long long)answer->id.high, (unsigned long long)answer->id.low);
-    json_writer_text(writer, "{\"id\":\"");
-    json_writer_text(writer, id);
-    json_writer_text(writer, "\",\"object\":\"");
-    json_writer_text(writer, chunk ? form->chunk : form->whole);
-    json_writer_text(writer, "\",\"created\":");
-    json_writer_integer(writer, answer->created);
-    json_writer_text(writer, ",\"model\":");
-    json_writer_string(writer, answer->model);
-    json_writer_text(writer, ",\"system_fingerprint\":");
-    json_writer_string(writer, answer->fingerprint);
-    json_writer_text(writer, ",");
-}
-
-static void openai_words_write_member(struct json_writer *writer, const char *name,
-                                      uint64_t value) {
-    json_writer_text(writer, name);
-    json_writer_unsigned(writer, value);
+    json_writer_print(writer,
+                      "{\"id\":\"%s-%016lx%016lx\",\"object\":\"%s\",\"created\":%ld,\"model\":"
+                      "\"%.*s\",\"system_fingerprint\":\"%.*s\",",
+                      form->id_prefix, answer->id.high, answer->id.low,
+                      chunk ? form->chunk : form->whole, answer->created,
+                      PRINT_BYTES(answer->model), PRINT_BYTES(answer->fingerprint));
 }
 
 static void openai_words_write_usage(struct json_writer *writer, const struct api_usage *usage) {
-    openai_words_write_member(writer, "\"usage\":{\"prompt_tokens\":", usage->prompt_tokens);
-    openai_words_write_member(writer, ",\"completion_tokens\":", usage->completion_tokens);
-    openai_words_write_member(
-        writer, ",\"total_tokens\":", (uint64_t)usage->prompt_tokens + usage->completion_tokens);
-    openai_words_write_member(writer, ",\"prompt_cache_hit_tokens\":", usage->prompt_hit_tokens);
-    openai_words_write_member(
-        writer, ",\"prompt_cache_miss_tokens\":", usage->prompt_tokens - usage->prompt_hit_tokens);
-    openai_words_write_member(
-        writer, ",\"prompt_tokens_details\":{\"cached_tokens\":", usage->prompt_hit_tokens);
-    openai_words_write_member(
-        writer, "},\"completion_tokens_details\":{\"reasoning_tokens\":", usage->reasoning_tokens);
-    openai_words_write_member(writer, ",\"accepted_prediction_tokens\":", usage->drafts_right);
-    openai_words_write_member(
-        writer, ",\"rejected_prediction_tokens\":", usage->drafts_made - usage->drafts_right);
-    json_writer_text(writer, "}}");
+    json_writer_print(
+        writer,
+        "\"usage\":{\"prompt_tokens\":%u,\"completion_tokens\":%u,\"total_tokens\":%lu,"
+        "\"prompt_cache_hit_tokens\":%u,\"prompt_cache_miss_tokens\":%u,"
+        "\"prompt_tokens_details\":{\"cached_tokens\":%u},"
+        "\"completion_tokens_details\":{\"reasoning_tokens\":%u,"
+        "\"accepted_prediction_tokens\":%u,\"rejected_prediction_tokens\":%u}}",
+        usage->prompt_tokens, usage->completion_tokens,
+        (uint64_t)usage->prompt_tokens + usage->completion_tokens, usage->prompt_hit_tokens,
+        usage->prompt_tokens - usage->prompt_hit_tokens, usage->prompt_hit_tokens,
+        usage->reasoning_tokens, usage->drafts_right, usage->drafts_made - usage->drafts_right);
 }
 
 /* Writes the end of a choice: its tokens and its prompt's, if they are reported, and the finish
@@ -81,11 +62,10 @@ static void openai_words_write_rest(struct json_writer *writer,
     else
         form->write_logprobs(writer, answer->tokenizer, echoed, tokens, reported->from,
                              reported->to);
-    json_writer_text(writer, ",\"finish_reason\":");
     if (finish)
-        json_writer_string(writer, bytes_of(openai_words_finish(finish)));
+        json_writer_print(writer, ",\"finish_reason\":\"%s\"", openai_words_finish(finish));
     else
-        json_writer_text(writer, "null");
+        json_writer_text(writer, ",\"finish_reason\":null");
 }
 
 void openai_words_whole(struct json_writer *writer, const struct openai_words_form *form,
@@ -99,8 +79,7 @@ void openai_words_whole(struct json_writer *writer, const struct openai_words_fo
         struct api_piece reported = {.echoed = choices[i].echoed,
                                      .tokens = choices[i].tokens,
                                      .to = choices[i].tokens->count};
-        openai_words_write_member(writer, i ? ",{\"index\":" : "{\"index\":", i);
-        json_writer_text(writer, ",");
+        json_writer_print(writer, "%s{\"index\":%zu,", i ? "," : "", i);
         write(writer, answer, &choices[i]);
         openai_words_write_rest(writer, form, answer, &reported, choices[i].finish);
         json_writer_text(writer, "}");
@@ -116,8 +95,7 @@ void openai_words_chunk_begin(struct json_writer *writer, const struct openai_wo
                               const struct api_answer *answer, uint32_t choice) {
     json_writer_text(writer, "data: ");
     openai_words_write_head(writer, form, answer, true);
-    openai_words_write_member(writer, "\"choices\":[{\"index\":", choice);
-    json_writer_text(writer, ",");
+    json_writer_print(writer, "\"choices\":[{\"index\":%u,", choice);
 }
 
 void openai_words_chunk_end(struct json_writer *writer, const struct openai_words_form *form,
@@ -159,12 +137,10 @@ void openai_words_failed(struct json_writer *writer, const struct api_error *err
 
 void openai_words_model(struct json_writer *writer, struct bytes name, int64_t created,
                         uint64_t tokens_max) {
-    json_writer_text(writer, "{\"id\":");
-    json_writer_string(writer, name);
-    json_writer_text(writer, ",\"object\":\"model\",\"created\":");
-    json_writer_integer(writer, created);
-    json_writer_text(writer, ",\"owned_by\":\"fathom\"");
-    if (tokens_max) openai_words_write_member(writer, ",\"max_model_len\":", tokens_max);
+    json_writer_print(
+        writer, "{\"id\":\"%.*s\",\"object\":\"model\",\"created\":%ld,\"owned_by\":\"fathom\"",
+        PRINT_BYTES(name), created);
+    if (tokens_max) json_writer_print(writer, ",\"max_model_len\":%lu", tokens_max);
     json_writer_text(writer, "}");
 }
 
