@@ -90,7 +90,7 @@ static void print_number(struct json_writer *writer, struct bytes directive, va_
     check(directive.count < sizeof format);
     memcpy(format, directive.data, directive.count);
     format[directive.count] = 0;
-    bool is_long = memchr(format, 'l', directive.count);
+    bool is_long = strpbrk(format, "lz");
     if (strchr("efg", kind))
         format_text(text, sizeof text, format, va_arg(*arguments, double));
     else if (is_long)

@@ -36,16 +36,10 @@ static const char *fleet_report_state_name(const struct fleet_unit *unit) {
     return drains && unit->state == FLEET_SERVING ? "draining" : names[unit->state];
 }
 
-static void fleet_report_write_member(struct json_writer *writer, const char *name,
-                                      uint64_t value) {
-    json_writer_text(writer, name);
-    json_writer_unsigned(writer, value);
-}
-
-static void write_text_member(struct json_writer *writer, const char *name, const char *value) {
-    json_writer_text(writer, name);
-    json_writer_string(writer, bytes_of(value));
-}
+/* Writes how often each reason has been chosen. */
+#define WRITE_REASONS(writer, type, count, name_of, times)                                         \
+    for (uint32_t i = 0; i < (count); i++)                                                         \
+    json_writer_print(writer, "%s\"%s\":%lu", i ? "," : "", name_of((enum type)i), (times)[i])
 
 /* Writes nothing if there is no storage. */
 static void fleet_report_write_storage(struct json_writer *writer, uint32_t state) {
@@ -56,11 +50,8 @@ static void fleet_report_write_storage(struct json_writer *writer, uint32_t stat
 
 static void fleet_report_write_pages(struct json_writer *writer, uint32_t free, uint32_t held,
                                      uint32_t cached) {
-    fleet_report_write_member(writer, ",\"kv_pages\":{\"free\":", free);
-    fleet_report_write_member(writer, ",\"held\":", held);
-    fleet_report_write_member(writer, ",\"cached\":", cached);
-    fleet_report_write_member(writer, ",\"total\":", (uint64_t)free + held + cached);
-    json_writer_text(writer, "}");
+    json_writer_print(writer, ",\"kv_pages\":{\"free\":%u,\"held\":%u,\"cached\":%u,\"total\":%lu}",
+                      free, held, cached, (uint64_t)free + held + cached);
 }
 
 /* "" for one that serves. */
@@ -74,11 +65,11 @@ static const char *drain_name(const struct fleet_unit *unit, uint32_t rank) {
 
 static void write_rank(struct json_writer *writer, const struct fleet_unit *unit, uint32_t index) {
     const struct fleet_rank *rank = &unit->ranks[index];
-    json_writer_text(writer, "{\"pid\":");
-    json_writer_integer(writer, rank->is.pid);
-    fleet_report_write_member(writer, ",\"requests_waiting\":", rank->load.requests_waiting);
-    fleet_report_write_member(writer, ",\"requests_running\":", rank->load.requests_running);
-    fleet_report_write_member(writer, ",\"requests_parked\":", rank->load.requests_parked);
+    json_writer_print(
+        writer,
+        "{\"pid\":%ld,\"requests_waiting\":%u,\"requests_running\":%u,\"requests_parked\":%u",
+        rank->is.pid, rank->load.requests_waiting, rank->load.requests_running,
+        rank->load.requests_parked);
     fleet_report_write_pages(writer, rank->load.pages_free, rank->load.pages_held,
                              rank->load.pages_cached);
     fleet_report_write_storage(writer, rank->load.kv_storage);
@@ -86,58 +77,41 @@ static void write_rank(struct json_writer *writer, const struct fleet_unit *unit
     json_writer_text(writer, "}");
 }
 
-/* How often a unit of several ranks chose for each reason. */
-static void fleet_report_write_choices(struct json_writer *writer,
-                                       const struct record_unit_load *load) {
-    json_writer_text(writer, ",\"prefill_choices\":{");
-    for (uint32_t i = 0; i < LOAD_PREFILL_REASONS; i++) {
-        if (i) json_writer_text(writer, ",");
-        json_writer_string(writer, bytes_of(balance_prefill_reason_name((enum prefill_reason)i)));
-        fleet_report_write_member(writer, ":", load->prefill_choices_total[i]);
-    }
-    json_writer_text(writer, "},\"decode_choices\":{");
-    for (uint32_t i = 0; i < LOAD_DECODE_REASONS; i++) {
-        if (i) json_writer_text(writer, ",");
-        json_writer_string(writer, bytes_of(balance_decode_reason_name((enum decode_reason)i)));
-        fleet_report_write_member(writer, ":", load->decode_choices_total[i]);
-    }
-    json_writer_text(writer, "}");
-}
-
-static void fleet_report_write_unit(struct json_writer *writer, const struct fleet_unit *unit,
-                                    uint32_t *ranks_reported) {
-    static const char digits[] = "0123456789abcdef";
-    char model[2 * sizeof unit->hello.model_id + 1] = "", milliseconds[32], instance[24];
-    for (size_t i = 0; i < sizeof unit->hello.model_id; i++) {
-        model[2 * i] = digits[(uint8_t)unit->hello.model_id[i] >> 4];
-        model[2 * i + 1] = digits[(uint8_t)unit->hello.model_id[i] & 15];
-    }
-    fleet_report_write_member(writer, "{\"id\":", unit->id.value);
-    format_text(instance, sizeof instance, "%016llx", (unsigned long long)unit->hello.instance);
-    write_text_member(writer, ",\"instance\":", instance);
-    write_text_member(writer, ",\"role\":", record_unit_role_name(unit->hello.role));
-    write_text_member(writer, ",\"state\":", fleet_report_state_name(unit));
-    write_text_member(writer, ",\"model\":", model);
-    write_text_member(writer, ",\"numerics\":", unit->hello.numerics_id);
-    json_writer_text(writer, ",\"ranks\":[");
+static void write_ranks(struct json_writer *writer, const struct fleet_unit *unit,
+                        uint32_t *ranks_reported) {
     uint32_t rank_count = unit->state == FLEET_REFUSED ? 0 : unit->hello.rank_count;
     for (uint32_t i = 0; i < rank_count && *ranks_reported < RANKS_REPORTED_MAX;
          i++, ++*ranks_reported) {
         if (i) json_writer_text(writer, ",");
         write_rank(writer, unit, i);
     }
-    fleet_report_write_member(writer, "],\"requests_bound\":", unit->bound);
-    fleet_report_write_member(writer, ",\"requests_waiting\":", unit->load.requests_waiting);
-    fleet_report_write_member(writer, ",\"requests_running\":", unit->load.requests_running);
-    fleet_report_write_pages(writer, unit->load.pages_free, unit->load.pages_held,
-                             unit->load.pages_cached);
-    fleet_report_write_storage(writer, unit->load.kv_storage);
-    fleet_report_write_member(writer, ",\"steps_total\":", unit->load.totals.steps);
-    format_text(milliseconds, sizeof milliseconds, "%.3f", (double)unit->load.last_step_ns / 1e6);
-    json_writer_text(writer, ",\"last_step_ms\":");
-    json_writer_text(writer, milliseconds);
-    fleet_report_write_choices(writer, &unit->load);
-    json_writer_text(writer, "}");
+}
+
+static void fleet_report_write_unit(struct json_writer *writer, const struct fleet_unit *unit,
+                                    uint32_t *ranks_reported) {
+    const struct record_unit_load *load = &unit->load;
+    struct bytes numerics = bytes_of(unit->hello.numerics_id);
+    json_writer_print(
+        writer, "{\"id\":%u,\"instance\":\"%016lx\",\"role\":\"%s\",\"state\":\"%s\",\"model\":\"",
+        unit->id.value, unit->hello.instance, record_unit_role_name(unit->hello.role),
+        fleet_report_state_name(unit));
+    for (size_t i = 0; i < sizeof unit->hello.model_id; i++)
+        json_writer_print(writer, "%02x", (uint8_t)unit->hello.model_id[i]);
+    json_writer_print(writer, "\",\"numerics\":\"%.*s\",\"ranks\":[", PRINT_BYTES(numerics));
+    write_ranks(writer, unit, ranks_reported);
+    json_writer_print(writer,
+                      "],\"requests_bound\":%u,\"requests_waiting\":%u,\"requests_running\":%u",
+                      unit->bound, load->requests_waiting, load->requests_running);
+    fleet_report_write_pages(writer, load->pages_free, load->pages_held, load->pages_cached);
+    fleet_report_write_storage(writer, load->kv_storage);
+    json_writer_print(writer, ",\"steps_total\":%lu,\"last_step_ms\":%.3f,\"prefill_choices\":{",
+                      load->totals.steps, (double)load->last_step_ns / 1e6);
+    WRITE_REASONS(writer, prefill_reason, LOAD_PREFILL_REASONS, balance_prefill_reason_name,
+                  load->prefill_choices_total);
+    json_writer_text(writer, "},\"decode_choices\":{");
+    WRITE_REASONS(writer, decode_reason, LOAD_DECODE_REASONS, balance_decode_reason_name,
+                  load->decode_choices_total);
+    json_writer_text(writer, "}}");
 }
 
 static void write_report(struct json_writer *writer, const void *context) {
@@ -150,33 +124,22 @@ static void write_report(struct json_writer *writer, const void *context) {
         fleet_report_write_unit(writer, &gateway->fleet.units[i], &ranks_reported);
     }
     json_writer_text(writer, "],\"unit_choices\":{");
-    for (uint32_t i = 0; i < UNITS_REASON_COUNT; i++) {
-        if (i) json_writer_text(writer, ",");
-        json_writer_string(writer, bytes_of(balance_units_reason_name((enum units_reason)i)));
-        fleet_report_write_member(writer, ":", gateway->unit_choices[i]);
-    }
-    fleet_report_write_member(writer, "},\"queue\":", gateway_queued_count(gateway));
-    fleet_report_write_member(writer, ",\"requests\":", gateway_held_count(gateway));
-    fleet_report_write_member(writer, ",\"resumed_total\":", gateway->resumed_total);
-    fleet_report_write_member(writer, ",\"handed_over_total\":", gateway->handed_over_total);
-    fleet_report_write_member(writer, ",\"role_changes_total\":", gateway->role_changes_total);
+    WRITE_REASONS(writer, units_reason, UNITS_REASON_COUNT, balance_units_reason_name,
+                  gateway->unit_choices);
+    json_writer_print(writer,
+                      "},\"queue\":%u,\"requests\":%u,\"resumed_total\":%lu,"
+                      "\"handed_over_total\":%lu,\"role_changes_total\":%lu",
+                      gateway_queued_count(gateway), gateway_held_count(gateway),
+                      gateway->resumed_total, gateway->handed_over_total,
+                      gateway->role_changes_total);
     if (gateway->options.role_hold_ns)
-        write_text_member(writer,
-                          ",\"role_choice\":", choose_roles_reason_name(gateway->roles.reason));
-    fleet_report_write_member(writer, ",\"lost_units_total\":", gateway->fleet.losses_total);
-    json_writer_text(writer, "}");
-}
-
-static struct reply fleet_report_reply_of(const struct endpoint_call *call) {
-    return (struct reply){.connection = call->record->connection,
-                          .endpoint = call->endpoint,
-                          .http_status = 200,
-                          .content_type = CONTENT_JSON};
+        json_writer_print(writer, ",\"role_choice\":\"%s\"",
+                          choose_roles_reason_name(gateway->roles.reason));
+    json_writer_print(writer, ",\"lost_units_total\":%lu}", gateway->fleet.losses_total);
 }
 
 enum status fleet_report(struct gateway *gateway, const struct endpoint_call *call) {
-    struct reply reply = fleet_report_reply_of(call);
-    return reply_whole(gateway, &reply, write_report, gateway);
+    return reply_call(gateway, call, write_report, gateway);
 }
 
 /* ---- orders ---- */
@@ -254,10 +217,9 @@ static enum status fleet_report_perform(struct gateway *gateway, const struct en
         !fleet_report_check_members(root, kind->members, &error) ||
         !kind->read(gateway, root, &order, &error))
         return reply_error(gateway, call->record->connection, call->endpoint, NULL, &error);
-    struct reply reply = fleet_report_reply_of(call);
     uint32_t mark = gateway->outbox.used;
     if (kind->give(gateway, &order)) return STATUS_FULL;
-    if (!reply_whole(gateway, &reply, kind->write, &order)) return STATUS_OK;
+    if (!reply_call(gateway, call, kind->write, &order)) return STATUS_OK;
     gateway->outbox.used = mark; /* repeating the order later is harmless */
     return STATUS_FULL;
 }
@@ -266,10 +228,9 @@ static enum status fleet_report_perform(struct gateway *gateway, const struct en
 
 static void write_drained(struct json_writer *writer, const void *context) {
     const struct fleet_order *order = context;
-    fleet_report_write_member(writer, "{\"unit\":", order->id.value);
-    if (order->drain.one_rank) fleet_report_write_member(writer, ",\"rank\":", order->drain.rank);
-    json_writer_text(writer,
-                     order->drain.back ? ",\"state\":\"serving\"}" : ",\"state\":\"draining\"}");
+    json_writer_print(writer, "{\"unit\":%u", order->id.value);
+    if (order->drain.one_rank) json_writer_print(writer, ",\"rank\":%u", order->drain.rank);
+    json_writer_print(writer, ",\"state\":\"%s\"}", order->drain.back ? "serving" : "draining");
 }
 
 /* A rank may leave if the others have slots for all experts. */
@@ -344,9 +305,8 @@ enum status fleet_report_drain(struct gateway *gateway, const struct endpoint_ca
 
 static void write_assigned(struct json_writer *writer, const void *context) {
     const struct fleet_order *order = context;
-    fleet_report_write_member(writer, "{\"unit\":", order->id.value);
-    write_text_member(writer, ",\"role\":", record_unit_role_name(order->role));
-    json_writer_text(writer, "}");
+    json_writer_print(writer, "{\"unit\":%u,\"role\":\"%s\"}", order->id.value,
+                      record_unit_role_name(order->role));
 }
 
 static bool read_role(const struct gateway *gateway, const struct tree *root,

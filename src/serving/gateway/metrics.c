@@ -2,7 +2,6 @@
 #include "serving/gateway/metrics.h"
 
 #include "base/check.h"
-#include "base/format.h"
 
 static const uint32_t statuses[METRICS_STATUS_COUNT] = {200, 400, 401, 402, 403, 404, 405, 413,
                                                         422, 429, 499, 500, 503, 0 /* any other */};
@@ -61,16 +60,11 @@ void metrics_count_step(struct metrics *metrics, const struct record_unit_load *
 
 static void metrics_write_family(struct json_writer *writer, const char *name, const char *type,
                                  const char *help) {
-    const char *const parts[] = {"# HELP ", name, " ", help, "\n# TYPE ", name, " ", type, "\n"};
-    for (size_t i = 0; i < ARRAY_COUNT(parts); i++)
-        json_writer_text(writer, parts[i]);
+    json_writer_print(writer, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, type);
 }
 
 static void write_sample(struct json_writer *writer, const char *name, uint64_t value) {
-    json_writer_text(writer, name);
-    json_writer_text(writer, " ");
-    json_writer_unsigned(writer, value);
-    json_writer_text(writer, "\n");
+    json_writer_print(writer, "%s %lu\n", name, value);
 }
 
 static void metrics_write_one(struct json_writer *writer, const char *name, const char *type,
@@ -81,11 +75,8 @@ static void metrics_write_one(struct json_writer *writer, const char *name, cons
 
 static void write_seconds(struct json_writer *writer, const char *name, const char *help,
                           int64_t ns) {
-    char text[128];
     metrics_write_family(writer, name, "gauge", help);
-    format_text(text, sizeof text, "%s %lld.%06lld\n", name, (long long)(ns / 1000000000),
-                (long long)(ns % 1000000000 / 1000));
-    json_writer_text(writer, text);
+    json_writer_print(writer, "%s %ld.%06ld\n", name, ns / 1000000000, ns % 1000000000 / 1000);
 }
 
 #define NS_PER_SECOND 1000000000ull
@@ -95,23 +86,17 @@ static void write_seconds(struct json_writer *writer, const char *name, const ch
 static void write_histogram(struct json_writer *writer, const char *name, const char *help,
                             const struct histogram *histogram, const struct histogram_scale *scale,
                             uint64_t unit) {
-    char text[160];
     uint64_t below = 0, total = histogram_total(histogram), sum = histogram->sum;
     metrics_write_family(writer, name, "histogram", help);
     for (uint32_t i = 0; i < scale->bound_count; i++) {
         below += histogram->counts[i];
-        format_text(text, sizeof text, "%s_bucket{le=\"%.9g\"} %llu\n", name,
-                    (double)scale->bounds[i] / (double)unit, (unsigned long long)below);
-        json_writer_text(writer, text);
+        json_writer_print(writer, "%s_bucket{le=\"%.9g\"} %lu\n", name,
+                          (double)scale->bounds[i] / (double)unit, below);
     }
-    format_text(text, sizeof text, "%s_bucket{le=\"+Inf\"} %llu\n%s_sum %llu", name,
-                (unsigned long long)total, name, (unsigned long long)(sum / unit));
-    json_writer_text(writer, text);
-    if (unit == NS_PER_SECOND)
-        format_text(text, sizeof text, ".%09llu", (unsigned long long)(sum % unit));
-    json_writer_text(writer, unit == NS_PER_SECOND ? text : "");
-    format_text(text, sizeof text, "\n%s_count %llu\n", name, (unsigned long long)total);
-    json_writer_text(writer, text);
+    json_writer_print(writer, "%s_bucket{le=\"+Inf\"} %lu\n%s_sum %lu", name, total, name,
+                      sum / unit);
+    if (unit == NS_PER_SECOND) json_writer_print(writer, ".%09lu", sum % unit);
+    json_writer_print(writer, "\n%s_count %lu\n", name, total);
 }
 
 static void metrics_write_times(struct json_writer *writer, const char *name, const char *help,
@@ -153,35 +138,26 @@ static void metrics_write_answers(struct json_writer *writer, const struct metri
     for (uint32_t endpoint = 0; endpoint < ENDPOINT_COUNT; endpoint++)
         for (uint32_t i = 0; i < METRICS_STATUS_COUNT; i++) {
             if (metrics->answers[endpoint][i] == 0) continue;
-            char name[128];
-            format_text(name, sizeof name,
-                        "fathom_http_requests_total{endpoint=\"%s\",status=\"%u\"}",
-                        endpoint_name(endpoint), statuses[i]);
-            write_sample(writer, name, metrics->answers[endpoint][i]);
+            json_writer_print(writer,
+                              "fathom_http_requests_total{endpoint=\"%s\",status=\"%u\"} %lu\n",
+                              endpoint_name(endpoint), statuses[i], metrics->answers[endpoint][i]);
         }
 }
 
 static void write_ended(struct json_writer *writer, const struct metrics *metrics) {
     metrics_write_family(writer, "fathom_requests_ended_total", "counter",
                          "Requests that left the unit, by reason.");
-    for (uint32_t i = 0; i < FINISH_REASON_COUNT; i++) {
-        char name[96];
-        format_text(name, sizeof name, "fathom_requests_ended_total{reason=\"%s\"}",
-                    record_unit_finish_reason_name((enum finish_reason)i));
-        write_sample(writer, name, metrics->ended[i]);
-    }
+    for (uint32_t i = 0; i < FINISH_REASON_COUNT; i++)
+        json_writer_print(writer, "fathom_requests_ended_total{reason=\"%s\"} %lu\n",
+                          record_unit_finish_reason_name((enum finish_reason)i), metrics->ended[i]);
 }
 
+/* Label values escape as JSON does, as far as names go. */
 static void write_one_info(struct json_writer *writer, const struct metrics_gauges *gauges,
                            struct bytes numerics_id) {
-    json_writer_text(writer, "fathom_info{model=");
-    json_writer_string(writer,
-                       gauges->model); /* label values escape as JSON does, as far as names go */
-    json_writer_text(writer, ",version=");
-    json_writer_string(writer, gauges->version);
-    json_writer_text(writer, ",numerics=");
-    json_writer_string(writer, numerics_id);
-    json_writer_text(writer, "} 1\n");
+    json_writer_print(writer, "fathom_info{model=\"%.*s\",version=\"%.*s\",numerics=\"%.*s\"} 1\n",
+                      PRINT_BYTES(gauges->model), PRINT_BYTES(gauges->version),
+                      PRINT_BYTES(numerics_id));
 }
 
 /* A line for each numerics that units have. */
@@ -207,11 +183,8 @@ static void metrics_write_fleet(struct json_writer *writer, const struct metrics
     }
     metrics_write_family(writer, "fathom_units", "gauge",
                          "Units that are connected, by what they do.");
-    for (uint32_t state = FLEET_JOINING; state < ARRAY_COUNT(states); state++) {
-        char name[64];
-        format_text(name, sizeof name, "fathom_units{state=\"%s\"}", states[state]);
-        write_sample(writer, name, counts[state]);
-    }
+    for (uint32_t state = FLEET_JOINING; state < ARRAY_COUNT(states); state++)
+        json_writer_print(writer, "fathom_units{state=\"%s\"} %u\n", states[state], counts[state]);
     write_sample(writer, "fathom_units{state=\"draining\"}", draining);
     metrics_write_one(writer, "fathom_unit_losses_total", "counter",
                       "Units that were lost, or fell silent, while they served.",
@@ -248,12 +221,11 @@ static void metrics_write_storage(struct json_writer *writer, const struct recor
 static void write_counters(struct json_writer *writer, const struct record_unit_load *load) {
     for (size_t i = 0; i < unit_counter_count; i++) {
         const struct unit_counter *counter = &unit_counter_table[i];
-        char name[96];
         if (counter->where == COUNTED_WITH_STORAGE && load->kv_storage == KV_STORAGE_NONE) continue;
         if (counter->help[0])
             metrics_write_family(writer, counter->metric, "counter", counter->help);
-        format_text(name, sizeof name, "%s%s", counter->metric, counter->labels);
-        write_sample(writer, name, unit_counters_value(&load->totals, counter));
+        json_writer_print(writer, "%s%s %lu\n", counter->metric, counter->labels,
+                          unit_counters_value(&load->totals, counter));
     }
 }
 
@@ -284,11 +256,9 @@ static void metrics_write_load(struct json_writer *writer, const struct metrics_
 /* A sample of a unit, and of a layer unless that is LIMIT_LAYERS; value in millionths. */
 static void write_millionths(struct json_writer *writer, const char *name, uint32_t unit,
                              uint32_t layer, uint64_t value) {
-    char text[128], of_layer[32] = "";
-    if (layer < LIMIT_LAYERS) format_text(of_layer, sizeof of_layer, ",layer=\"%u\"", layer);
-    format_text(text, sizeof text, "%s{unit=\"%u\"%s} %llu.%06llu\n", name, unit, of_layer,
-                (unsigned long long)(value / 1000000), (unsigned long long)(value % 1000000));
-    json_writer_text(writer, text);
+    json_writer_print(writer, "%s{unit=\"%u\"", name, unit);
+    if (layer < LIMIT_LAYERS) json_writer_print(writer, ",layer=\"%u\"", layer);
+    json_writer_print(writer, "} %lu.%06lu\n", value / 1000000, value % 1000000);
 }
 
 struct expert_family {
@@ -319,15 +289,13 @@ static void write_expert_family(struct json_writer *writer, const struct fleet *
     metrics_write_family(writer, family->name, family->type, family->help);
     for (uint32_t i = 0; i < LIMIT_FLEET_UNITS; i++) {
         const struct fleet_unit *unit = &fleet->units[i];
-        char name[96];
         uint64_t value;
         if (!fleet_is_member(fleet, i) || !unit->experts.ranks) continue;
         memcpy(&value, (const char *)&unit->experts + family->offset, sizeof value);
-        format_text(name, sizeof name, "%s{unit=\"%u\"}", family->name, unit->id.value);
         if (family->seconds)
             write_millionths(writer, family->name, unit->id.value, LIMIT_LAYERS, value / 1000);
         else
-            write_sample(writer, name, value);
+            json_writer_print(writer, "%s{unit=\"%u\"} %lu\n", family->name, unit->id.value, value);
     }
 }
 

@@ -4,24 +4,18 @@
  * them. openapi_schemas.json has the answers, by the endpoint's name: NAME_answer and, for streams,
  * NAME_event.
  */
-#include "base/format.h"
 #include "serving/gateway/api/api_field.h"
 #include "serving/gateway/gateway_state.h"
 #include "serving/gateway/reply.h"
 
 extern const char openapi_schemas_start[], openapi_schemas_end[]; /* openapi_schemas.json */
 
-static void openapi_write_text(struct json_writer *writer, const char *name, const char *text) {
-    json_writer_text(writer, name);
-    json_writer_string(writer, bytes_of(text));
-}
-
 /* A limit of a field: a whole number where it is one. */
 static void write_limit(struct json_writer *writer, const char *name, double limit) {
-    char text[32];
-    format_text(text, sizeof text, limit == (double)(int64_t)limit ? "%.0f" : "%g", limit);
-    json_writer_text(writer, name);
-    json_writer_text(writer, text);
+    if (limit == (double)(int64_t)limit)
+        json_writer_print(writer, ",\"%s\":%.0f", name, limit);
+    else
+        json_writer_print(writer, ",\"%s\":%g", name, limit);
 }
 
 static void write_schema(struct json_writer *writer, const struct api_field *field) {
@@ -29,15 +23,13 @@ static void write_schema(struct json_writer *writer, const struct api_field *fie
         [API_KIND_FLAG] = "boolean", [API_KIND_NUMBER] = "number", [API_KIND_INTEGER] = "integer",
         [API_KIND_TEXT] = "string",  [API_KIND_ARRAY] = "array",   [API_KIND_OBJECT] = "object",
     };
-    json_writer_string(writer, bytes_of(field->name));
-    openapi_write_text(writer, ":{\"description\":", field->words);
-    if (field->kind != API_KIND_ANY) {
-        openapi_write_text(writer, ",\"type\":[", types[field->kind]);
-        json_writer_text(writer, ",\"null\"]");
-    }
+    struct bytes words = bytes_of(field->words);
+    json_writer_print(writer, "\"%s\":{\"description\":\"%.*s\"", field->name, PRINT_BYTES(words));
+    if (field->kind != API_KIND_ANY)
+        json_writer_print(writer, ",\"type\":[\"%s\",\"null\"]", types[field->kind]);
     if (field->low < field->high && field->high < 0x1p62) {
-        write_limit(writer, ",\"minimum\":", field->low);
-        write_limit(writer, ",\"maximum\":", field->high);
+        write_limit(writer, "minimum", field->low);
+        write_limit(writer, "maximum", field->high);
     }
     json_writer_text(writer, "}");
 }
@@ -46,10 +38,11 @@ static void write_schema(struct json_writer *writer, const struct api_field *fie
 static void openapi_write_fields(struct json_writer *writer, const struct dialect *dialect) {
     const struct api_field *field;
     bool first = true;
-    json_writer_text(writer, "\"requestBody\":{\"required\":true,\"content\":{\"application/json\":"
-                             "{\"schema\":{\"type\":\"object\",\"required\":[");
-    json_writer_string(writer, bytes_of(dialect->prompt_field));
-    json_writer_text(writer, "],\"properties\":{");
+    json_writer_print(
+        writer,
+        "\"requestBody\":{\"required\":true,\"content\":{\"application/json\":{\"schema\":"
+        "{\"type\":\"object\",\"required\":[\"%s\"],\"properties\":{",
+        dialect->prompt_field);
     for (size_t i = 0; (field = api_field_at(i)); i++) {
         if (!(field->dialects >> dialect->number & 1) || field->use == API_FIELD_REFUSED) continue;
         if (!first) json_writer_text(writer, ",");
@@ -64,10 +57,7 @@ static bool streams(const struct endpoint *endpoint) {
 }
 
 static void write_reference(struct json_writer *writer, const char *name, const char *what) {
-    json_writer_text(writer, "{\"$ref\":\"#/components/schemas/");
-    json_writer_text(writer, name);
-    json_writer_text(writer, what);
-    json_writer_text(writer, "\"}");
+    json_writer_print(writer, "{\"$ref\":\"#/components/schemas/%s%s\"}", name, what);
 }
 
 static void openapi_write_request(struct json_writer *writer, const struct endpoint *endpoint) {
@@ -110,13 +100,10 @@ static void openapi_write_answers(struct json_writer *writer, const struct endpo
 /* The API's own paths are listed with /v1; all exist without it, too. */
 static void write_path(struct json_writer *writer, const struct endpoint *endpoint, bool model) {
     bool api = endpoint->dialect || endpoint->number == ENDPOINT_MODELS;
-    json_writer_text(writer, api ? "\"/v1" : "\"");
-    json_writer_bytes(writer, endpoint->path);
-    json_writer_text(writer, model ? "/{model}\":{" : "\":{");
-    json_writer_text(writer, endpoint->method == HTTP_POST ? "\"post\":{" : "\"get\":{");
-    json_writer_text(writer, "\"operationId\":\"");
-    json_writer_text(writer, endpoint_name(endpoint->number));
-    json_writer_text(writer, model ? "_one\"," : "\",");
+    json_writer_print(writer, "\"%s%.*s%s\":{\"%s\":{\"operationId\":\"%s%s\",", api ? "/v1" : "",
+                      PRINT_BYTES(endpoint->path), model ? "/{model}" : "",
+                      endpoint->method == HTTP_POST ? "post" : "get",
+                      endpoint_name(endpoint->number), model ? "_one" : "");
     if (model)
         json_writer_text(writer, "\"parameters\":[{\"name\":\"model\",\"in\":\"path\",\"required\":"
                                  "true,\"schema\":{\"type\":\"string\"}}],");
@@ -128,9 +115,10 @@ static void write_path(struct json_writer *writer, const struct endpoint *endpoi
 static void write_document(struct json_writer *writer, const void *context) {
     const struct gateway *gateway = context;
     const struct endpoint *endpoint;
-    json_writer_text(writer, "{\"openapi\":\"3.1.0\",\"info\":{\"title\":\"Fathom\",\"version\":");
-    json_writer_string(writer, gateway->version);
-    json_writer_text(writer, "},\"paths\":{");
+    json_writer_print(writer,
+                      "{\"openapi\":\"3.1.0\",\"info\":{\"title\":\"Fathom\",\"version\":\"%.*s\"},"
+                      "\"paths\":{",
+                      PRINT_BYTES(gateway->version));
     bool first = true;
     for (uint32_t i = 0; (endpoint = endpoint_at(i)); i++) {
         if (!(endpoint->listeners & ENDPOINT_PUBLIC)) continue;
@@ -149,9 +137,5 @@ static void write_document(struct json_writer *writer, const void *context) {
 }
 
 enum status openapi_document(struct gateway *gateway, const struct endpoint_call *call) {
-    struct reply reply = {.connection = call->record->connection,
-                          .endpoint = call->endpoint,
-                          .http_status = 200,
-                          .content_type = CONTENT_JSON};
-    return reply_whole(gateway, &reply, write_document, gateway);
+    return reply_call(gateway, call, write_document, gateway);
 }

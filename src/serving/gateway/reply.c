@@ -136,6 +136,15 @@ enum status reply_whole(struct gateway *gateway, const struct reply *reply, repl
     return STATUS_OK;
 }
 
+enum status reply_call(struct gateway *gateway, const struct endpoint_call *call,
+                       reply_writer *write, const void *context) {
+    struct reply reply = {.connection = call->record->connection,
+                          .endpoint = call->endpoint,
+                          .http_status = 200,
+                          .content_type = CONTENT_JSON};
+    return reply_whole(gateway, &reply, write, context);
+}
+
 struct reported_error {            /* arguments of the writers below */
     const struct dialect *dialect; /* NULL: OpenAI's words */
     const struct api_answer *answer;
@@ -272,13 +281,9 @@ enum status reply_no_answer(struct gateway *gateway, const struct request *leade
 
 static void write_tokens(struct json_writer *writer, const void *context) {
     const struct request_asked *asked = context;
-    json_writer_text(writer, "{\"count\":");
-    json_writer_unsigned(writer, asked->prompt_tokens);
-    json_writer_text(writer, ",\"tokens\":[");
-    for (uint32_t i = 0; i < asked->prompt_tokens; i++) {
-        if (i > 0) json_writer_text(writer, ",");
-        json_writer_unsigned(writer, asked->prompt[i]);
-    }
+    json_writer_print(writer, "{\"count\":%u,\"tokens\":[", asked->prompt_tokens);
+    for (uint32_t i = 0; i < asked->prompt_tokens; i++)
+        json_writer_print(writer, i ? ",%u" : "%u", asked->prompt[i]);
     json_writer_text(writer, "]}");
 }
 

@@ -30,6 +30,10 @@ struct reply {
 enum status reply_whole(struct gateway *gateway, const struct reply *reply, reply_writer *write,
                         const void *context) MUST_USE;
 
+/* RESPOND to a call with status 200 and JSON. */
+enum status reply_call(struct gateway *gateway, const struct endpoint_call *call,
+                       reply_writer *write, const void *context) MUST_USE;
+
 /* RESPOND with an API error to the CLIENT_REQUEST that is being received, behind its ENTRY; `notes`
  * may be NULL. */
 enum status reply_error(struct gateway *gateway, struct connection_id connection,

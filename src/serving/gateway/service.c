@@ -85,9 +85,8 @@ static void write_balance(struct json_writer *writer, const void *context) {
     json_writer_text(writer, is_available ? "{\"is_available\":true,\"balance_infos\":["
                                           : "{\"is_available\":false,\"balance_infos\":[");
     if (account != ACCOUNT_NONE && view->accounts->currency[0]) {
-        json_writer_text(writer, "{\"currency\":");
-        json_writer_string(writer, bytes_of(view->accounts->currency));
-        json_writer_text(writer, ",\"total_balance\":\"");
+        json_writer_print(writer, "{\"currency\":\"%s\",\"total_balance\":\"",
+                          view->accounts->currency);
         accounts_write_amount(writer, nanos, 2);
         json_writer_text(writer, "\",\"granted_balance\":\"0.00\",\"topped_up_balance\":\"");
         accounts_write_amount(writer, nanos, 2);
@@ -97,12 +96,8 @@ static void write_balance(struct json_writer *writer, const void *context) {
 }
 
 enum status service_balance(struct gateway *gateway, const struct endpoint_call *call) {
-    struct reply reply = {.connection = call->record->connection,
-                          .endpoint = call->endpoint,
-                          .http_status = 200,
-                          .content_type = CONTENT_JSON};
     struct balance_view view = {&gateway->accounts, call};
-    return reply_whole(gateway, &reply, write_balance, &view);
+    return reply_call(gateway, call, write_balance, &view);
 }
 
 static void service_write_text(struct json_writer *writer, const void *context) {
@@ -117,13 +112,10 @@ struct health_view {
 
 static void write_health(struct json_writer *writer, const void *context) {
     const struct health_view *view = context;
-    json_writer_text(writer, "{\"status\":\"");
-    json_writer_text(writer, view->status);
-    if (view->missing != UNIT_BOTH) {
-        json_writer_text(writer, "\",\"missing\":\"");
-        json_writer_text(writer, record_unit_role_name(view->missing));
-    }
-    json_writer_text(writer, "\"}");
+    json_writer_print(writer, "{\"status\":\"%s\"", view->status);
+    if (view->missing != UNIT_BOTH)
+        json_writer_print(writer, ",\"missing\":\"%s\"", record_unit_role_name(view->missing));
+    json_writer_text(writer, "}");
 }
 
 enum status service_health(struct gateway *gateway, const struct endpoint_call *call) {
@@ -142,26 +134,16 @@ enum status service_health(struct gateway *gateway, const struct endpoint_call *
 }
 
 enum status service_live(struct gateway *gateway, const struct endpoint_call *call) {
-    struct reply reply = {.connection = call->record->connection,
-                          .endpoint = call->endpoint,
-                          .http_status = 200,
-                          .content_type = CONTENT_JSON};
-    return reply_whole(gateway, &reply, service_write_text, "{\"status\":\"live\"}");
+    return reply_call(gateway, call, service_write_text, "{\"status\":\"live\"}");
 }
 
 static void write_version(struct json_writer *writer, const void *context) {
     const struct gateway *gateway = context;
-    json_writer_text(writer, "{\"version\":");
-    json_writer_string(writer, gateway->version);
-    json_writer_text(writer, "}");
+    json_writer_print(writer, "{\"version\":\"%.*s\"}", PRINT_BYTES(gateway->version));
 }
 
 enum status service_version(struct gateway *gateway, const struct endpoint_call *call) {
-    struct reply reply = {.connection = call->record->connection,
-                          .endpoint = call->endpoint,
-                          .http_status = 200,
-                          .content_type = CONTENT_JSON};
-    return reply_whole(gateway, &reply, write_version, gateway);
+    return reply_call(gateway, call, write_version, gateway);
 }
 
 struct metrics_view {

@@ -25,20 +25,6 @@ struct item {
 
 /* ---- parts of items ---- */
 
-static void responses_words_write_number(struct json_writer *writer, const char *name,
-                                         uint64_t value) {
-    json_writer_text(writer, name);
-    json_writer_unsigned(writer, value);
-}
-
-static void responses_words_write_member(struct json_writer *writer, const char *name,
-                                         const char *value) {
-    json_writer_text(writer, name);
-    json_writer_text(writer, "\"");
-    json_writer_text(writer, value);
-    json_writer_text(writer, "\"");
-}
-
 /* The client's name for the tool of a call; NULL: the same as the model's. */
 static const struct tool_alias *alias_of(const struct api_answer *answer, const struct item *item) {
     return item->kind == ITEM_CALL ? tool_alias_find(&answer->aliases, item->name) : NULL;
@@ -53,13 +39,10 @@ static bool responses_words_takes_text(const struct api_answer *answer, const st
 static void responses_words_write_id(struct json_writer *writer, const struct api_answer *answer,
                                      const struct item *item) {
     static const char *const prefixes[] = {"resp", "rs", "msg", "fc"};
-    char id[64];
-    size_t count =
-        format_text(id, sizeof id, "\"%s_%016llx%016llx",
-                    responses_words_takes_text(answer, item) ? "ctc" : prefixes[item->kind],
-                    (unsigned long long)answer->id.high, (unsigned long long)answer->id.low);
-    if (item->kind) count += format_text(id + count, sizeof id - count, "%04x", item->index);
-    json_writer_bytes(writer, (struct bytes){id, count});
+    json_writer_print(writer, "\"%s_%016lx%016lx",
+                      responses_words_takes_text(answer, item) ? "ctc" : prefixes[item->kind],
+                      answer->id.high, answer->id.low);
+    if (item->kind) json_writer_print(writer, "%04x", item->index);
     json_writer_text(writer, "\"");
 }
 
@@ -80,32 +63,28 @@ static void responses_words_write_text(struct json_writer *writer, const struct 
     json_writer_text(writer, "\"");
 }
 
-static void write_arguments(struct json_writer *writer, const struct item *item) {
-    const struct answer_text *text = item->arguments;
+/* The arguments of a call, or the input of a text tool. */
+static void write_arguments(struct json_writer *writer, const struct answer_text *text,
+                            bool takes_text) {
     json_writer_text(writer, "\"");
-    if (text) answer_text_write(text, 0, text->count, true, writer);
-    json_writer_text(writer, "\"");
-}
-
-static void write_input(struct json_writer *writer, const struct item *item) {
-    json_writer_text(writer, "\"");
-    if (item->arguments) text_input_write(item->arguments, writer);
+    if (text && takes_text)
+        text_input_write(text, writer);
+    else if (text)
+        answer_text_write(text, 0, text->count, true, writer);
     json_writer_text(writer, "\"");
 }
 
 /* Writes the only part of a reasoning's or message's content. */
 static void responses_words_write_part(struct json_writer *writer, const struct api_answer *answer,
                                        const struct item *item) {
-    if (item->kind == ITEM_REASONING) {
-        json_writer_text(writer, "{\"type\":\"reasoning_text\",\"text\":");
-        responses_words_write_text(writer, item);
-        json_writer_text(writer, "}");
-        return;
-    }
-    json_writer_text(writer, "{\"type\":\"output_text\",\"text\":");
+    bool reasons = item->kind == ITEM_REASONING;
+    json_writer_print(writer,
+                      "{\"type\":\"%s\",\"text\":", reasons ? "reasoning_text" : "output_text");
     responses_words_write_text(writer, item);
-    json_writer_text(writer, ",\"annotations\":[],\"logprobs\":");
-    responses_words_write_logprobs(writer, answer, item);
+    if (!reasons) {
+        json_writer_text(writer, ",\"annotations\":[],\"logprobs\":");
+        responses_words_write_logprobs(writer, answer, item);
+    }
     json_writer_text(writer, "}");
 }
 
@@ -113,20 +92,14 @@ static void responses_words_write_part(struct json_writer *writer, const struct 
 static void responses_words_write_call(struct json_writer *writer, const struct api_answer *answer,
                                        const struct item *item) {
     const struct tool_alias *alias = alias_of(answer, item);
-    json_writer_text(writer, ",\"call_id\":");
-    json_writer_string(writer, item->call_id);
-    json_writer_text(writer, ",\"name\":");
-    json_writer_string(writer, alias ? alias->own : item->name);
-    if (alias && alias->namespace.count) {
-        json_writer_text(writer, ",\"namespace\":");
-        json_writer_string(writer, alias->namespace);
-    }
-    json_writer_text(writer,
-                     responses_words_takes_text(answer, item) ? ",\"input\":" : ",\"arguments\":");
-    if (responses_words_takes_text(answer, item))
-        write_input(writer, item);
-    else
-        write_arguments(writer, item);
+    bool takes_text = alias && alias->takes_text;
+    struct bytes name = alias ? alias->own : item->name;
+    json_writer_print(writer, ",\"call_id\":\"%.*s\",\"name\":\"%.*s\"", PRINT_BYTES(item->call_id),
+                      PRINT_BYTES(name));
+    if (alias && alias->namespace.count)
+        json_writer_print(writer, ",\"namespace\":\"%.*s\"", PRINT_BYTES(alias->namespace));
+    json_writer_text(writer, takes_text ? ",\"input\":" : ",\"arguments\":");
+    write_arguments(writer, item->arguments, takes_text);
     json_writer_text(writer, "}");
 }
 
@@ -142,10 +115,10 @@ static void write_item(struct json_writer *writer, const struct api_answer *answ
     static const char *const types[] = {"", "reasoning", "message", "function_call"};
     json_writer_text(writer, "{\"id\":");
     responses_words_write_id(writer, answer, item);
-    responses_words_write_member(writer, ",\"type\":",
-                                 responses_words_takes_text(answer, item) ? "custom_tool_call"
-                                                                          : types[item->kind]);
-    responses_words_write_member(writer, ",\"status\":", item->status);
+    json_writer_print(writer, ",\"type\":\"%s\",\"status\":\"%s\"",
+                      responses_words_takes_text(answer, item) ? "custom_tool_call"
+                                                               : types[item->kind],
+                      item->status);
     if (item->kind == ITEM_CALL) {
         responses_words_write_call(writer, answer, item);
         return;
@@ -201,15 +174,13 @@ static void write_output(struct json_writer *writer, const struct api_answer *an
 }
 
 static void responses_words_write_usage(struct json_writer *writer, const struct api_usage *usage) {
-    responses_words_write_number(writer, "{\"input_tokens\":", usage->prompt_tokens);
-    responses_words_write_number(
-        writer, ",\"input_tokens_details\":{\"cached_tokens\":", usage->prompt_hit_tokens);
-    responses_words_write_number(writer, "},\"output_tokens\":", usage->completion_tokens);
-    responses_words_write_number(
-        writer, ",\"output_tokens_details\":{\"reasoning_tokens\":", usage->reasoning_tokens);
-    responses_words_write_number(
-        writer, "},\"total_tokens\":", (uint64_t)usage->prompt_tokens + usage->completion_tokens);
-    json_writer_text(writer, "}");
+    json_writer_print(writer,
+                      "{\"input_tokens\":%u,\"input_tokens_details\":{\"cached_tokens\":%u},"
+                      "\"output_tokens\":%u,\"output_tokens_details\":{\"reasoning_tokens\":%u},"
+                      "\"total_tokens\":%lu}",
+                      usage->prompt_tokens, usage->prompt_hit_tokens, usage->completion_tokens,
+                      usage->reasoning_tokens,
+                      (uint64_t)usage->prompt_tokens + usage->completion_tokens);
 }
 
 struct response {
@@ -238,28 +209,22 @@ static void write_response(struct json_writer *writer, const struct api_answer *
                            const struct response *response) {
     json_writer_text(writer, "{\"id\":");
     responses_words_write_id(writer, answer, &(struct item){0});
-    json_writer_text(writer, ",\"object\":\"response\",\"created_at\":");
-    json_writer_integer(writer, answer->created);
-    responses_words_write_member(writer, ",\"status\":", response->status);
-    json_writer_text(writer, ",\"error\":");
+    json_writer_print(writer,
+                      ",\"object\":\"response\",\"created_at\":%ld,\"status\":\"%s\",\"error\":",
+                      answer->created, response->status);
     if (response->message) {
-        responses_words_write_member(writer, "{\"code\":", response->code);
-        json_writer_text(writer, ",\"message\":");
+        json_writer_print(writer, "{\"code\":\"%s\",\"message\":", response->code);
         utf8_write_repaired(writer, bytes_of(response->message)); /* it quotes clients' text */
         json_writer_text(writer, "}");
     } else {
         json_writer_text(writer, "null");
     }
-    json_writer_text(writer, ",\"incomplete_details\":");
-    if (response->incomplete) {
-        responses_words_write_member(writer, "{\"reason\":", response->incomplete);
-        json_writer_text(writer, "}");
-    } else {
-        json_writer_text(writer, "null");
-    }
-    json_writer_text(writer, ",\"model\":");
-    json_writer_string(writer, answer->model);
-    json_writer_text(writer, ",");
+    if (response->incomplete)
+        json_writer_print(writer, ",\"incomplete_details\":{\"reason\":\"%s\"}",
+                          response->incomplete);
+    else
+        json_writer_text(writer, ",\"incomplete_details\":null");
+    json_writer_print(writer, ",\"model\":\"%.*s\",", PRINT_BYTES(answer->model));
     json_writer_bytes(writer, answer->reported);
     json_writer_text(writer, "\"truncation\":\"disabled\","
                              "\"background\":false,\"store\":false,\"previous_response_id\":null,"
@@ -291,10 +256,8 @@ struct teller {
 
 /* event: NAME and data: {"type":"NAME","sequence_number":…, up to its members. */
 static void responses_words_begin_event(const struct teller *teller, const char *name) {
-    json_writer_text(teller->writer, "event: ");
-    json_writer_text(teller->writer, name);
-    responses_words_write_member(teller->writer, "\ndata: {\"type\":", name);
-    responses_words_write_number(teller->writer, ",\"sequence_number\":", teller->place->events++);
+    json_writer_print(teller->writer, "event: %s\ndata: {\"type\":\"%s\",\"sequence_number\":%u",
+                      name, name, teller->place->events++);
 }
 
 static void responses_words_end_event(const struct teller *teller) {
@@ -313,8 +276,7 @@ static void write_response_event(const struct teller *teller, const char *name,
 static void write_item_event(const struct teller *teller, const char *name, const struct item *item,
                              bool opens) {
     responses_words_begin_event(teller, name);
-    responses_words_write_number(teller->writer, ",\"output_index\":", item->index);
-    json_writer_text(teller->writer, ",\"item\":");
+    json_writer_print(teller->writer, ",\"output_index\":%u,\"item\":", item->index);
     write_item(teller->writer, teller->answer, item, opens);
     responses_words_end_event(teller);
 }
@@ -326,7 +288,7 @@ static void begin_inner_event(const struct teller *teller, const char *name,
     responses_words_begin_event(teller, name);
     json_writer_text(teller->writer, ",\"item_id\":");
     responses_words_write_id(teller->writer, teller->answer, item);
-    responses_words_write_number(teller->writer, ",\"output_index\":", item->index);
+    json_writer_print(teller->writer, ",\"output_index\":%u", item->index);
     if (item->kind != ITEM_CALL) json_writer_text(teller->writer, ",\"content_index\":0");
 }
 
@@ -365,31 +327,32 @@ static struct item open_item(const struct dialect_place *place, const struct api
 /* Sends the input of a text tool at its end, because the model's arguments must be decoded
  * first. */
 static void responses_words_close_text_call(const struct teller *teller, const struct item *item) {
-    static const char *const names[][2] = {{"response.custom_tool_call_input.delta", ",\"delta\":"},
-                                           {"response.custom_tool_call_input.done", ",\"input\":"}};
-    for (size_t i = 0; i < ARRAY_COUNT(names); i++) {
-        begin_inner_event(teller, names[i][0], item);
-        json_writer_text(teller->writer, names[i][1]);
-        write_input(teller->writer, item);
+    static const char *const names[] = {"delta", "input"};
+    for (int i = 0; i < 2; i++) {
+        begin_inner_event(teller,
+                          i ? "response.custom_tool_call_input.done"
+                            : "response.custom_tool_call_input.delta",
+                          item);
+        json_writer_print(teller->writer, ",\"%s\":", names[i]);
+        write_arguments(teller->writer, item->arguments, true);
         responses_words_end_event(teller);
     }
 }
 
 static void write_end(const struct teller *teller, const struct item *item) {
     const struct tool_alias *alias = alias_of(teller->answer, item);
+    struct bytes name = alias ? alias->own : item->name;
     begin_inner_event(teller, done_names[item->kind], item);
     if (item->kind == ITEM_CALL) {
-        json_writer_text(teller->writer, ",\"name\":");
-        json_writer_string(teller->writer, alias ? alias->own : item->name);
-        json_writer_text(teller->writer, ",\"arguments\":");
-        write_arguments(teller->writer, item);
+        json_writer_print(teller->writer, ",\"name\":\"%.*s\",\"arguments\":", PRINT_BYTES(name));
+        write_arguments(teller->writer, item->arguments, false);
     } else {
         json_writer_text(teller->writer, ",\"text\":");
         responses_words_write_text(teller->writer, item);
-        if (item->kind == ITEM_MESSAGE) {
-            json_writer_text(teller->writer, ",\"logprobs\":");
-            responses_words_write_logprobs(teller->writer, teller->answer, item);
-        }
+    }
+    if (item->kind == ITEM_MESSAGE) {
+        json_writer_text(teller->writer, ",\"logprobs\":");
+        responses_words_write_logprobs(teller->writer, teller->answer, item);
     }
     responses_words_end_event(teller);
 }
@@ -448,8 +411,7 @@ static void responses_words_write_delta(const struct teller *teller, const struc
                                         const struct api_choice *whole) {
     const struct item item = reported_tokens(teller, piece, whole);
     begin_inner_event(teller, delta_names[item.kind], &item);
-    json_writer_text(teller->writer, ",\"delta\":");
-    json_writer_string(teller->writer, piece->text);
+    json_writer_print(teller->writer, ",\"delta\":\"%.*s\"", PRINT_BYTES(piece->text));
     if (item.kind == ITEM_MESSAGE) {
         json_writer_text(teller->writer, ",\"logprobs\":");
         responses_words_write_logprobs(teller->writer, teller->answer, &item);
