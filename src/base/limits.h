@@ -18,6 +18,7 @@
 #define LIMIT_UNIT_REQUESTS 1024         /* requests a unit holds, waiting and running */
 #define LIMIT_GATEWAY_REQUESTS (1 << 20) /* requests a gateway holds */
 #define LIMIT_FLEET_UNITS 64             /* units that a gateway knows at the same time */
+#define LIMIT_FLEET_GATEWAYS 8           /* gateways of a fleet with a manager */
 #define LIMIT_WIRE_STRANGERS 128         /* connections to a wire that have not greeted */
 #define LIMIT_TOP_K_EXPERTS 32           /* num_experts_per_tok */
 #define LIMIT_EXPERTS 1024               /* n_routed_experts */

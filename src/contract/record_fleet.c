@@ -1,10 +1,40 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "contract/record_fleet.h"
 
+#include "base/limits.h"
 #include "contract/record_unit.h"
 
 static bool role_valid_of(uint32_t role) {
     return role == UNIT_PREFILL || role == UNIT_DECODE;
+}
+
+static bool gateway_unit_valid(const struct fleet_gateway_unit *unit) {
+    bool seen = unit->sight == FLEET_SEEN_STARTING || unit->sight == FLEET_SEEN_SERVING ||
+                unit->sight == FLEET_SEEN_DRAINING;
+    return unit->role < UNIT_ROLE_COUNT && seen && unit->refused <= 1 &&
+           !unit->numerics[sizeof unit->numerics - 1];
+}
+
+bool record_fleet_gateway_valid(const void *record) {
+    const struct record_fleet_gateway *gateway = record;
+    if (gateway->gateway >= LIMIT_FLEET_GATEWAYS || gateway->answers > 1 || gateway->reserved)
+        return false;
+    if (!gateway->answers && gateway->unit_count) return false;
+    for (uint32_t i = 0; i < gateway->unit_count; i++)
+        if (!gateway_unit_valid(&fleet_gateway_units(gateway)[i])) return false;
+    return true;
+}
+
+bool record_fleet_jobs_valid(const void *record) {
+    const struct record_fleet_jobs *jobs = record;
+    if (jobs->answers > 1 || (!jobs->answers && jobs->job_count)) return false;
+    for (uint32_t i = 0; i < jobs->job_count; i++) {
+        const struct launcher_job *job = &fleet_jobs(jobs)[i];
+        if (!job->number || !role_valid_of(job->role) || job->waits > 1 || job->reserved ||
+            job->name[FLEET_JOB_NAME_BYTES - 1])
+            return false;
+    }
+    return true;
 }
 
 bool record_fleet_unit_valid(const void *record) {
@@ -23,7 +53,10 @@ bool record_fleet_order_valid(const void *record) {
 bool record_fleet_action_valid(const void *record) {
     const struct record_fleet_action *action = record;
     bool has_role = action->act == FLEET_ACT_START || action->act == FLEET_ACT_ROLE;
+    bool asks_gateway = action->act == FLEET_ACT_DRAIN || action->act == FLEET_ACT_BACK ||
+                        action->act == FLEET_ACT_ROLE;
+    if (!asks_gateway && (action->gateway || action->connection)) return false;
     return action->act < FLEET_ACT_COUNT && action->number > 0 &&
-           action->reason < FLEET_REASONS_MAX &&
+           action->gateway < LIMIT_FLEET_GATEWAYS && action->reason < FLEET_REASONS_MAX &&
            (has_role ? role_valid_of(action->role) : action->role == 0);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What a fleet's manager and its host tell each other: what gateways have counted, what became of
- * each unit, what an operator wants; and what is to be done with a unit. A unit's number is the
- * fleet's own, is given once and never again, and is known to the unit, too.
+ * Records between a fleet's manager and its host: the launcher's jobs, the gateways' reports, operators'
+ * orders, and actions on units. A unit's number is assigned by the fleet once and never again; the unit
+ * knows it, too.
  */
 #ifndef CONTRACT_RECORD_FLEET_H
 #define CONTRACT_RECORD_FLEET_H
@@ -26,6 +26,46 @@ struct record_fleet_load {
     uint32_t held;             /* requests that a gateway has, those included */
 };
 
+/* FLEET_GATEWAY: one gateway's report, or that it does not answer. */
+struct record_fleet_gateway {
+    struct record record;
+    uint32_t gateway;              /* its index */
+    uint32_t answers;              /* 0: it does not answer, and all that follows is zero */
+    struct record_fleet_load load; /* its own counters; without a head */
+    uint32_t unit_count;
+    uint32_t reserved;
+};
+
+struct fleet_gateway_unit {
+    uint64_t instance;   /* of its hello */
+    uint32_t number;     /* the fleet's, from the instance; 0: it is no unit of the fleet */
+    uint32_t connection; /* the gateway's id of the unit */
+    uint32_t role;       /* enum unit_role */
+    uint32_t sight;      /* FLEET_SEEN_STARTING, SERVING or DRAINING */
+    uint32_t requests;   /* that this gateway has at the unit */
+    uint32_t refused;    /* 1: the gateway does not use it: another model or version */
+    char numerics[32];   /* zero-padded */
+};
+RECORD_TAIL(record_fleet_gateway, 0, struct fleet_gateway_unit, fleet_gateway_units)
+
+/* FLEET_JOBS: all units that the launcher has, or that it does not answer. */
+struct record_fleet_jobs {
+    struct record record;
+    uint32_t answers; /* 0: it does not answer, and no job follows */
+    uint32_t job_count;
+};
+
+#define FLEET_JOB_NAME_BYTES 64
+
+struct launcher_job {
+    uint32_t number;
+    uint32_t role;                   /* enum unit_role: UNIT_PREFILL or UNIT_DECODE */
+    uint32_t waits;                  /* 1: for nodes */
+    uint32_t reserved;               /* zero */
+    char name[FLEET_JOB_NAME_BYTES]; /* for a person: "pid 4711", "job 17 on n3"; zero-padded */
+};
+RECORD_TAIL(record_fleet_jobs, 0, struct launcher_job, fleet_jobs)
+
 enum fleet_sight {
     FLEET_SEEN_QUEUED,   /* its launcher has it, and waits for nodes */
     FLEET_SEEN_STARTING, /* it runs, and no gateway knows it yet */
@@ -37,15 +77,15 @@ enum fleet_sight {
 };
 
 /* FLEET_UNIT: the observed state of a unit, sent repeatedly. The manager adopts a unit that it does
- * not know yet. */
+ * not know yet. From the host it reports a failed launch (REFUSED); to the host, a unit's end (GONE). */
 struct record_fleet_unit {
     struct record record;
     uint32_t number;   /* 1.. */
     uint32_t role;     /* enum unit_role: UNIT_PREFILL or UNIT_DECODE */
     uint32_t sight;    /* enum fleet_sight */
     uint32_t requests; /* that it has, as gateways know */
-    uint32_t held;     /* 1: an operator drained it: it stays so until he says otherwise */
-    uint32_t alone; /* 1: what it has could go nowhere, as no others of both roles compute alike */
+    uint32_t held;     /* 1: an operator drained it, until an operator resumes it */
+    uint32_t alone; /* 1: no others of both roles have its numerics, so its requests cannot move */
 };
 
 enum fleet_wish { FLEET_WISH_DRAIN, FLEET_WISH_RESUME, FLEET_WISH_PIN, FLEET_WISH_COUNT };
@@ -67,7 +107,7 @@ enum fleet_act {
     FLEET_ACT_BACK,  /* it takes requests again */
     FLEET_ACT_ROLE,  /* it is `role` from now on */
     FLEET_ACT_STOP,  /* it has nothing left: it ends */
-    FLEET_ACT_KILL,  /* it ends now; what it has goes on elsewhere */
+    FLEET_ACT_KILL,  /* it ends now; its requests continue elsewhere */
     FLEET_ACT_COUNT
 };
 
@@ -78,11 +118,16 @@ struct record_fleet_action {
     uint32_t number; /* of the unit */
     uint32_t role;   /* START, ROLE: enum unit_role, as above; else 0 */
     uint32_t reason; /* enum scale_reason, for the log; below FLEET_REASONS_MAX */
+    /* DRAIN, BACK, ROLE: one action for each gateway that knows the unit. */
+    uint32_t gateway;    /* its index */
+    uint32_t connection; /* the gateway's id of the unit; 0: no gateway knows it */
 };
 
 #define FLEET_REASONS_MAX 32
 
 /* Check the fields' values, for record_forms.c. */
+bool record_fleet_gateway_valid(const void *record);
+bool record_fleet_jobs_valid(const void *record);
 bool record_fleet_unit_valid(const void *record);
 bool record_fleet_order_valid(const void *record);
 bool record_fleet_action_valid(const void *record);

@@ -124,7 +124,11 @@ const struct record_form record_forms[RECORD_KIND_COUNT] = {
     FORM(KV_HELLO, record_kv_hello, WAY_RANK_TO_RANK_0 | WAY_CARRIER_TO_UNIT | WAY_STORAGE_TO_UNIT,
          record_kv_hello_valid, {0}),
     FORM(FLEET_LOAD, record_fleet_load, WAY_HOST_TO_MANAGER, NULL, {0}),
-    FORM(FLEET_UNIT, record_fleet_unit, WAY_HOST_TO_MANAGER, record_fleet_unit_valid, {0}),
+    FORM(FLEET_GATEWAY, record_fleet_gateway, WAY_HOST_TO_MANAGER, record_fleet_gateway_valid,
+         EACH(record_fleet_gateway, unit_count, struct fleet_gateway_unit)),
+    FORM(FLEET_JOBS, record_fleet_jobs, WAY_HOST_TO_MANAGER, record_fleet_jobs_valid,
+         EACH(record_fleet_jobs, job_count, struct launcher_job)),
+    FORM(FLEET_UNIT, record_fleet_unit, WAY_HOST_TO_MANAGER | WAY_MANAGER_TO_HOST, record_fleet_unit_valid, {0}),
     FORM(FLEET_ORDER, record_fleet_order, WAY_HOST_TO_MANAGER, record_fleet_order_valid, {0}),
     FORM(FLEET_ACTION, record_fleet_action, WAY_MANAGER_TO_HOST, record_fleet_action_valid, {0}),
 };

@@ -11,7 +11,7 @@
 
 #include "base/check.h"
 #include "base/file.h"
-#include "host/fleet/fleet_keeper.h"
+#include "host/fleet/fleet_runner.h"
 #include "programs/fleet_plan.h"
 #include "programs/log_options.h"
 #include "programs/programs.h"
@@ -75,15 +75,15 @@ static enum status name_program(struct fleet_file *file, struct error *error) {
 }
 
 static enum status run(struct fleet_file *file, struct error *error) {
-    struct fleet_keeper *keeper;
+    struct fleet_runner *runner;
     struct sigaction action = {.sa_handler = fleet_program_on_signal};
     enum status status = name_program(file, error);
-    if (!status) status = fleet_keeper_open(file, &keeper, error);
+    if (!status) status = fleet_runner_open(file, &runner, error);
     if (status) return status;
     sigaction(SIGTERM, &action, NULL);
     sigaction(SIGINT, &action, NULL);
-    fleet_keeper_run(keeper, &ends);
-    fleet_keeper_close(keeper);
+    fleet_runner_run(runner, &ends);
+    fleet_runner_close(runner);
     return STATUS_OK;
 }
 

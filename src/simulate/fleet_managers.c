@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The process of a fleet's manager in virtual time, and its faults. The state that dies with the
- * process is in fleet_kept. The book, the launcher's jobs and operators' wishes remain.
+ * process is in its keeper. The book, the launcher's jobs and operators' wishes remain.
  */
 #include "simulate/fleet_managers.h"
 
@@ -8,7 +8,7 @@
 
 #include "base/check.h"
 #include "base/number.h"
-#include "serving/gateway/gateway_state.h"
+#include "serving/gateway/fleet_report.h"
 #include "simulate/fleet_state.h"
 
 #define DAY_NS (20 * FLEET_SECOND)
@@ -93,207 +93,61 @@ int64_t fleet_managers_apart_ns(const struct world *world, int64_t apart_ns) {
     return (int64_t)((double)apart_ns / (NIGHT + (1 - NIGHT) * noon));
 }
 
-/* ---- units ---- */
-
-static struct fleet_kept *find(struct fleet_managers *it, uint32_t number) {
-    for (uint32_t i = 0; i < it->kept_count; i++)
-        if (it->kept[i].number == number) return &it->kept[i];
-    return NULL;
-}
-
-static struct fleet_kept *add(struct world *world, uint32_t number, uint32_t role) {
-    struct fleet_managers *it = &world->managers;
-    struct fleet_kept *kept = find(it, number);
-    if (kept) return kept;
-    check(it->kept_count < FLEET_KEPT_MAX);
-    kept = &it->kept[it->kept_count++];
-    *kept = (struct fleet_kept){.number = number,
-                                .role = role,
-                                .ordered_ns = world->now_ns,
-                                .seen = FLEET_SEEN_COUNT,
-                                .reported = FLEET_SEEN_COUNT};
-    it->book.last_number = max_u32(it->book.last_number, number);
-    return kept;
-}
-
-static void fleet_managers_write_book(struct fleet_managers *it) {
-    it->book.count = it->kept_count;
-    for (uint32_t i = 0; i < it->kept_count; i++) {
-        it->book.units[i].number = it->kept[i].number;
-        it->book.units[i].role = it->kept[i].role;
-        it->book.units[i].held = it->kept[i].held;
-    }
-}
-
 /* ---- looking ---- */
 
-static void fleet_managers_look_at_launcher(struct world *world) {
-    struct fleet_managers *it = &world->managers;
-    for (uint32_t i = 0; i < it->kept_count; i++)
-        it->kept[i].is_there = false;
-    it->launcher_known = world->now_ns >= it->silent_ns;
-    for (uint32_t i = 0; i < FLEET_JOBS_MAX && it->launcher_known; i++) {
-        const struct fleet_unit_job *job = &it->jobs[i];
-        if (!job->number) continue;
-        struct fleet_kept *kept = add(world, job->number, job->role);
-        kept->is_there = true;
-        kept->sight = job->node == FLEET_NO_NODE ? FLEET_SEEN_QUEUED : FLEET_SEEN_STARTING;
-    }
-}
-
-static uint64_t fleet_managers_count_above(const struct histogram *histogram, int64_t limit_ns) {
-    uint64_t above = 0;
-    for (uint32_t i = 0; i <= histogram_times.bound_count; i++)
-        if (i == histogram_times.bound_count || (int64_t)histogram_times.bounds[i] > limit_ns)
-            above += histogram->counts[i];
-    return above;
-}
-
-static void add_load(struct fleet_managers *it, const struct gateway *gateway) {
-    const struct metrics *metrics = &gateway->metrics;
-    struct record_fleet_load *load = &it->load;
-    load->arrived_requests += metrics->arrived_answers;
-    load->arrived_tokens += metrics->arrived_tokens;
-    load->hit_tokens += metrics->prompt_hit_tokens;
-    load->miss_tokens += metrics->prompt_miss_tokens;
-    load->answers += histogram_total(&metrics->output_lengths);
-    load->answer_tokens += metrics->output_lengths.sum;
-    load->first_tokens += histogram_total(&metrics->first_token_ns);
-    load->late_first +=
-        fleet_managers_count_above(&metrics->first_token_ns, it->options.ttft_limit_ns);
-    load->timed_answers += histogram_total(&metrics->token_ns);
-    load->slow_answers += fleet_managers_count_above(&metrics->token_ns, it->options.tpot_limit_ns);
-    load->queued += gateway_queued_count(gateway);
-    load->held += gateway_held_count(gateway);
-}
-
-static uint32_t fleet_managers_sight_of(const struct fleet *fleet, uint32_t unit) {
-    uint32_t state = fleet->units[unit].state;
-    if (state == FLEET_SERVING && fleet_drains(fleet, unit)) return FLEET_SEEN_DRAINING;
-    return state == FLEET_SERVING || state == FLEET_SILENT ? FLEET_SEEN_SERVING
-                                                           : FLEET_SEEN_STARTING;
-}
-
-/* If gateways differ, the report of one that would send the unit requests counts. */
-static void fleet_managers_merge(struct fleet_kept *kept, uint32_t sight) {
-    if (kept->seen == FLEET_SEEN_COUNT || sight == FLEET_SEEN_SERVING) kept->seen = sight;
-    if (kept->seen == FLEET_SEEN_STARTING) kept->seen = sight;
-}
-
-static void look_at_gateway(struct world *world, uint32_t index) {
-    const struct gateway *gateway = world->gateways[index].gateway;
-    add_load(&world->managers, gateway);
-    for (uint32_t i = 0; i < LIMIT_FLEET_UNITS; i++) {
-        const struct fleet_unit *unit = &gateway->fleet.units[i];
-        uint32_t number = (uint32_t)(unit->hello.instance >> 32);
-        if (unit->state == FLEET_FREE || unit->state == FLEET_JOINING || !number) continue;
-        struct fleet_kept *kept = add(world, number, unit->hello.role);
-        kept->connections[index] = unit->id.value;
-        kept->seen_role = unit->hello.role;
-        kept->seen_requests += unit->bound;
-        memcpy(kept->numerics, unit->hello.numerics_id, sizeof kept->numerics);
-        fleet_managers_merge(kept, fleet_managers_sight_of(&gateway->fleet, i));
-    }
-}
-
-static void ask_gateways(struct world *world) {
-    struct fleet_managers *it = &world->managers;
-    if (world->now_ns < it->stale_ns && it->load.record.kind != RECORD_NONE) return;
-    it->load = (struct record_fleet_load){.held = 0};
-    it->has_load = true;
-    record_set_head(&it->load, RECORD_FLEET_LOAD);
-    for (uint32_t i = 0; i < it->kept_count; i++) {
-        struct fleet_kept *kept = &it->kept[i];
-        kept->seen = FLEET_SEEN_COUNT;
-        kept->seen_requests = 0;
-        memset(kept->connections, 0, sizeof kept->connections);
-    }
-    for (uint32_t i = 0; i < world->gateway_count; i++) {
-        bool answers = world->gateways[i].gateway && it->blind_ns[i] <= world->now_ns;
-        if (answers) look_at_gateway(world, i);
-        it->has_load &= answers;
-    }
-}
-
-static bool fleet_managers_has_others(const struct fleet_managers *it,
-                                      const struct fleet_kept *kept, uint32_t role) {
-    for (uint32_t i = 0; i < it->kept_count; i++) {
-        const struct fleet_kept *other = &it->kept[i];
-        if (other != kept && other->seen == FLEET_SEEN_SERVING && other->seen_role == role &&
-            memcmp(other->numerics, kept->numerics, sizeof kept->numerics) == 0)
-            return true;
-    }
-    return false;
-}
-
-static void fleet_managers_look_at_gateways(struct world *world) {
-    struct fleet_managers *it = &world->managers;
-    ask_gateways(world);
-    for (uint32_t i = 0; i < it->kept_count; i++) {
-        struct fleet_kept *kept = &it->kept[i];
-        if (kept->seen == FLEET_SEEN_COUNT) continue;
-        if (kept->seen_role != UNIT_BOTH) kept->role = kept->seen_role;
-        kept->requests = kept->seen_requests;
-        kept->alone = !fleet_managers_has_others(it, kept, UNIT_PREFILL) ||
-                      !fleet_managers_has_others(it, kept, UNIT_DECODE);
-        kept->sight = kept->seen;
-    }
-}
-
-/* ---- reports to the manager ---- */
-
-/* The manager forgets no report. If its outbox is full, it acts at its next look. */
-static void fleet_managers_report(struct world *world, const struct record *record) {
+static void fleet_managers_pass(struct world *world, const void *record) {
     struct machine *machine = &world->managers.machine;
-    check(record_valid(record, record->bytes));
-    enum status status = machine->receive(machine->self, record, wall_ns(world));
+    const struct record *head = record;
+    check(record_valid(head, head->bytes));
+    enum status status = machine->receive(machine->self, head, world->now_ns);
     check(status == STATUS_OK);
 }
 
-static void fleet_managers_notify_unit(struct world *world, struct fleet_kept *kept,
-                                       uint32_t sight) {
-    struct record_fleet_unit record = {.number = kept->number,
-                                       .role = kept->role,
-                                       .sight = sight,
-                                       .requests = kept->requests,
-                                       .held = kept->held,
-                                       .alone = kept->alone};
-    if (record.role == UNIT_BOTH) record.role = UNIT_DECODE;
-    record_set_head(&record, RECORD_FLEET_UNIT);
-    kept->reported = sight;
-    kept->reported_requests = kept->requests;
-    fleet_managers_report(world, &record.record);
-}
-
-static bool fleet_managers_is_gone(const struct world *world, const struct fleet_kept *kept) {
-    return world->managers.launcher_known && !kept->is_there &&
-           world->now_ns - kept->ordered_ns >= SHOWS_NS;
-}
-
-static void fleet_managers_notify_units(struct world *world) {
+static void fleet_managers_look_at_launcher(struct world *world) {
     struct fleet_managers *it = &world->managers;
-    for (uint32_t i = it->kept_count; i-- > 0;) {
-        struct fleet_kept *kept = &it->kept[i];
-        if (fleet_managers_is_gone(world, kept)) {
-            fleet_managers_notify_unit(world, kept, FLEET_SEEN_GONE);
-            *kept = it->kept[--it->kept_count];
-        } else if (it->launcher_known || it->has_load) {
-            fleet_managers_notify_unit(world, kept, kept->sight);
-        }
+    struct {
+        struct record_fleet_jobs fixed;
+        struct launcher_job jobs[FLEET_JOBS_MAX];
+    } record = {.fixed = {.answers = world->now_ns >= it->silent_ns}};
+    it->launcher_answers = record.fixed.answers;
+    for (uint32_t i = 0; i < FLEET_JOBS_MAX && it->launcher_answers; i++) {
+        const struct fleet_unit_job *job = &it->jobs[i];
+        if (job->number)
+            record.jobs[record.fixed.job_count++] = (struct launcher_job){
+                .number = job->number, .role = job->role, .waits = job->node == FLEET_NO_NODE};
     }
+    record_set_head(&record.fixed, RECORD_FLEET_JOBS);
+    fleet_managers_pass(world, &record);
 }
 
-static void report_wishes(struct world *world) {
+static void look_at_gateway(struct world *world, uint32_t index) {
+    const struct fleet_managers *it = &world->managers;
+    const struct gateway *gateway = world->gateways[index].gateway;
+    struct {
+        struct record_fleet_gateway fixed;
+        struct fleet_gateway_unit units[LIMIT_FLEET_UNITS];
+    } record = {.fixed = {.answers = 0}};
+    if (gateway && it->blind_ns[index] <= world->now_ns)
+        fleet_report_fill(gateway, it->options.ttft_limit_ns, it->options.tpot_limit_ns,
+                          &record.fixed, record.units);
+    for (uint32_t i = 0; i < record.fixed.unit_count; i++)
+        record.units[i].number = (uint32_t)(record.units[i].instance >> 32);
+    record.fixed.gateway = index;
+    record_set_head(&record.fixed, RECORD_FLEET_GATEWAY);
+    fleet_managers_pass(world, &record);
+}
+
+/* Old reports of gateways are none at all: the keeper still has them. */
+static void fleet_managers_look_at_gateways(struct world *world) {
+    bool is_stale = world->now_ns < world->managers.stale_ns;
+    for (uint32_t i = 0; i < world->gateway_count && !is_stale; i++)
+        look_at_gateway(world, i);
+}
+
+static void pass_wishes(struct world *world) {
     struct fleet_managers *it = &world->managers;
-    for (uint32_t i = 0; i < it->wish_count; i++) {
-        const struct record_fleet_order *order = &it->wishes[i];
-        struct fleet_kept *kept = find(it, order->number);
-        if (order->wish == FLEET_WISH_PIN)
-            it->book.pinned[fleet_managers_side_of(order->role)] = order->count;
-        else if (kept)
-            kept->held = order->wish == FLEET_WISH_DRAIN;
-        fleet_managers_report(world, &order->record);
-    }
+    for (uint32_t i = 0; i < it->wish_count; i++)
+        fleet_managers_pass(world, &it->wishes[i]);
     it->wish_count = 0;
 }
 
@@ -333,65 +187,72 @@ static void report_view(struct world *world) {
 }
 
 /* An operator's wish, or a promise, may leave none. */
-static void verify_leaving(struct world *world, const struct fleet_kept *kept,
+static void verify_leaving(struct world *world, const struct managed_unit *before,
+                           const struct managed_unit *now,
                            const struct record_fleet_action *action) {
     bool is_asked = action->reason == SCALE_PINNED || action->reason == SCALE_PROMISED;
-    if (kept->reported != FLEET_SEEN_SERVING || is_asked) return;
-    if (action->act == FLEET_ACT_ROLE && kept->managed_role == action->role) return;
-    if (kept->managed_state != MANAGED_SERVING) return; /* the order is repeated */
-    if (fleet_managers_count_serving(world, kept->managed_role) > 0) return;
+    if (now->sight != FLEET_SEEN_SERVING || is_asked) return;
+    if (action->act == FLEET_ACT_ROLE && before->role == action->role) return;
+    if (before->state != MANAGED_SERVING) return; /* the order is repeated */
+    if (fleet_managers_count_serving(world, before->role) > 0) return;
     report_view(world);
     world_breach(world, serves_no_more);
 }
 
-static void verify_end(struct world *world, struct fleet_kept *kept,
+static void verify_end(struct world *world, const struct managed_unit *now,
                        const struct record_fleet_action *action) {
-    bool was_ended = kept->was_ended;
-    kept->was_ended = true;
-    if (was_ended) return;
-    if (kept->reported == FLEET_SEEN_SERVING)
+    struct fleet_unit_job *job = NULL;
+    for (uint32_t i = 0; i < FLEET_JOBS_MAX; i++)
+        if (world->managers.jobs[i].number == action->number) job = &world->managers.jobs[i];
+    if (!job || job->was_ended) return;
+    job->was_ended = true;
+    if (now->sight == FLEET_SEEN_SERVING)
         world_breach(world, "a unit that serves was ended before it drained");
-    if (action->act == FLEET_ACT_STOP && kept->reported_requests)
+    if (action->act == FLEET_ACT_STOP && now->requests)
         world_breach(world, "a unit was stopped that has requests");
 }
 
+static const struct managed_unit *find_managed(const struct managed_unit *units, uint32_t count,
+                                               uint32_t number) {
+    for (uint32_t i = 0; i < count; i++)
+        if (units[i].number == number) return &units[i];
+    return NULL;
+}
+
 static void verify_action(struct world *world, const struct record_fleet_action *action) {
-    struct fleet_kept *kept = find(&world->managers, action->number);
+    const struct fleet_managers *it = &world->managers;
+    struct managed_unit units[MANAGED_UNITS_MAX];
+    uint32_t count = fleet_manager_units(it->manager, units);
+    const struct managed_unit *before = find_managed(it->view, it->view_count, action->number),
+                              *now = find_managed(units, count, action->number);
     if (action->act == FLEET_ACT_START) verify_start(world);
-    if (!kept) return;
-    if (action->act == FLEET_ACT_DRAIN || action->act == FLEET_ACT_ROLE)
-        verify_leaving(world, kept, action);
-    if (action->act == FLEET_ACT_STOP || action->act == FLEET_ACT_KILL)
-        verify_end(world, kept, action);
+    if (before && now && (action->act == FLEET_ACT_DRAIN || action->act == FLEET_ACT_ROLE))
+        verify_leaving(world, before, now, action);
+    if (now && (action->act == FLEET_ACT_STOP || action->act == FLEET_ACT_KILL))
+        verify_end(world, now, action);
 }
 
 /* ---- execution ---- */
 
 static void start(struct world *world, const struct record_fleet_action *action) {
-    struct fleet_managers *it = &world->managers;
-    struct fleet_kept *kept = add(world, action->number, action->role);
-    it->starts++;
-    kept->sight = FLEET_SEEN_QUEUED;
-    fleet_managers_write_book(it);
+    world->managers.starts++;
     if (fleet_launcher_start(world, action->number, action->role)) return;
     world->report->launches_failed++;
-    fleet_managers_notify_unit(world, kept, FLEET_SEEN_REFUSED);
-    kept = find(it, action->number);
-    *kept = it->kept[--it->kept_count];
+    struct record_fleet_unit refused = {
+        .number = action->number, .role = action->role, .sight = FLEET_SEEN_REFUSED};
+    record_set_head(&refused, RECORD_FLEET_UNIT);
+    fleet_managers_pass(world, &refused);
 }
 
-/* Asks each gateway that knows the unit, until one does not answer. */
 static void fleet_managers_order(struct world *world, const struct record_fleet_action *action) {
-    const struct fleet_kept *kept = find(&world->managers, action->number);
-    for (uint32_t i = 0; kept && i < world->gateway_count; i++) {
-        uint32_t connection = kept->connections[i];
-        if (!connection) continue;
-        if (!world->gateways[i].gateway || world->managers.blind_ns[i] > world->now_ns) return;
-        if (action->act == FLEET_ACT_ROLE)
-            fleet_gateway_ask_role(world, i, connection, action->role);
-        else
-            fleet_gateway_ask_drain(world, i, connection, action->act == FLEET_ACT_BACK);
-    }
+    uint32_t gateway = action->gateway;
+    if (!action->connection || !world->gateways[gateway].gateway ||
+        world->managers.blind_ns[gateway] > world->now_ns)
+        return;
+    if (action->act == FLEET_ACT_ROLE)
+        fleet_gateway_ask_role(world, gateway, action->connection, action->role);
+    else
+        fleet_gateway_ask_drain(world, gateway, action->connection, action->act == FLEET_ACT_BACK);
 }
 
 static void fleet_managers_perform(struct world *world, const struct record_fleet_action *action) {
@@ -413,6 +274,7 @@ static void fleet_managers_perform(struct world *world, const struct record_flee
 
 static void fleet_managers_die(struct world *world) {
     struct fleet_managers *it = &world->managers;
+    it->keeper = NULL;
     it->manager = NULL;
     it->up_ns = world->now_ns + fleet_dice_time(&it->launches, FLEET_SECOND / 10, BEGINS_NS_MAX);
     it->look_ns = MACHINE_NEVER;
@@ -424,11 +286,13 @@ static void fleet_managers_die(struct world *world) {
 /* Actions that are decided and not executed yet die with the process. */
 static void fleet_managers_obey(struct world *world) {
     struct fleet_managers *it = &world->managers;
+    fleet_keeper_book(it->keeper, &it->book);
     struct outbox *outbox = it->machine.outbox;
     bool dies =
         outbox->used && strikes(world) && fleet_dice_below(&it->launches, DIES_IN_LOOK_OF) == 0;
     for (const struct record *record = NULL; (record = machine_outbox_next(outbox, record));) {
         check(record_valid(record, record->bytes));
+        if (record->kind != RECORD_FLEET_ACTION) continue;
         if (dies && fleet_dice_below(&it->launches, 2)) break;
         fleet_managers_perform(world, (const struct record_fleet_action *)record);
     }
@@ -440,19 +304,11 @@ static void fleet_managers_obey(struct world *world) {
 
 static void look_for_orphans(struct world *world) {
     struct fleet_managers *it = &world->managers;
-    struct managed_unit units[MANAGED_UNITS_MAX];
-    uint32_t count = fleet_manager_units(it->manager, units);
-    for (uint32_t i = 0; i < count; i++) {
-        struct fleet_kept *kept = find(it, units[i].number);
-        if (!kept) continue;
-        kept->managed_role = units[i].role;
-        kept->managed_state = units[i].state;
-    }
+    it->view_count = fleet_manager_units(it->manager, it->view);
     for (uint32_t i = 0; i < FLEET_JOBS_MAX; i++) {
         struct fleet_unit_job *job = &it->jobs[i];
-        bool is_known = !job->number || !it->launcher_known;
-        for (uint32_t k = 0; k < count && !is_known; k++)
-            is_known = units[k].number == job->number;
+        bool is_known = !job->number || !it->launcher_answers ||
+                        find_managed(it->view, it->view_count, job->number);
         if (is_known)
             job->unknown_ns = 0;
         else if (!job->unknown_ns)
@@ -481,13 +337,11 @@ static void fleet_managers_look(struct world *world) {
     it->look_ns = world->now_ns + LOOK_NS;
     fleet_managers_look_at_launcher(world);
     fleet_managers_look_at_gateways(world);
-    fleet_managers_notify_units(world);
-    report_wishes(world);
-    if (it->has_load) fleet_managers_report(world, &it->load.record);
-    it->machine.step(it->machine.self, wall_ns(world));
+    pass_wishes(world);
+    it->machine.step(it->machine.self, world->now_ns);
     fleet_managers_obey(world);
     if (!it->manager) return;
-    fleet_managers_write_book(it);
+    fleet_keeper_book(it->keeper, &it->book);
     look_for_orphans(world);
     verify_promise(world);
     uint32_t count = fleet_launcher_count(world);
@@ -496,45 +350,33 @@ static void fleet_managers_look(struct world *world) {
 
 /* ---- incarnations ---- */
 
-/* Restores the pin and the units that the previous manager wrote to the book. */
-static void fleet_managers_take_over(struct world *world) {
-    struct fleet_managers *it = &world->managers;
-    for (uint32_t side = 0; side < SCALE_SIDES; side++) {
-        _Alignas(8) struct record_fleet_order pin = {.wish = FLEET_WISH_PIN,
-                                                     .role = fleet_managers_role_of(side),
-                                                     .count = it->book.pinned[side]};
-        record_set_head(&pin, RECORD_FLEET_ORDER);
-        fleet_managers_report(world, &pin.record);
-    }
-    struct fleet_kept_book book = it->book;
-    for (uint32_t i = 0; i < book.count; i++)
-        add(world, book.units[i].number, book.units[i].role)->held = book.units[i].held;
-}
-
 /* A manager that finds another one ends: a process holds the lock as long as it lives. */
 static void begin(struct world *world) {
     struct fleet_managers *it = &world->managers;
-    struct fleet_manager_options options = it->options;
+    struct fleet_keeper_options options = {.manager = it->options,
+                                           .gateway_count = world->gateway_count,
+                                           .shows_ns = SHOWS_NS,
+                                           .wall_ns = WALL_NS};
     struct arena arena;
     it->up_ns = MACHINE_NEVER;
     if (it->manager) {
         world->report->managers_refused++;
         return;
     }
-    options.first_number = it->book.last_number + 1;
-    arena_over(&arena, it->memory, fleet_manager_bytes());
-    enum status status = fleet_manager_create(&arena, &options, &it->manager);
+    arena_over(&arena, it->memory, fleet_keeper_bytes());
+    enum status status =
+        fleet_keeper_create(&arena, &options, &it->book, world->now_ns, &it->keeper);
     check(status == STATUS_OK);
-    it->machine = fleet_manager_machine(it->manager);
-    it->kept_count = 0;
-    it->starts = 0;
-    it->load = (struct record_fleet_load){.record = {.kind = RECORD_NONE}};
+    it->manager = fleet_keeper_manager(it->keeper);
+    it->machine = fleet_keeper_machine(it->keeper);
+    it->starts = it->view_count = 0;
+    for (uint32_t i = 0; i < FLEET_JOBS_MAX; i++)
+        it->jobs[i].was_ended = false;
     it->begun_ns = it->look_ns = world->now_ns;
     world->report->manager_lives++;
     world->report->adopted += fleet_launcher_count(world);
     fleet_log_add(world->log, world->now_ns, "manager begins", FLEET_LOG_NOWHERE, FLEET_LOG_NOWHERE,
-                  options.first_number, 0);
-    fleet_managers_take_over(world);
+                  it->book.last_number + 1, 0);
 }
 
 /* ---- faults ---- */
@@ -613,11 +455,11 @@ static void operate(struct world *world, struct fleet_dice *dice) {
                                                 .count = count ? count : FLEET_UNPINNED});
         return;
     }
-    for (uint32_t i = 0; i < it->kept_count; i++)
-        if (it->kept[i].held == (chance == 2) && it->manager) {
+    for (uint32_t i = 0; i < it->book.count; i++)
+        if (it->book.units[i].held == (chance == 2) && it->manager) {
             wish(world, (struct record_fleet_order){.wish = chance == 2 ? FLEET_WISH_RESUME
                                                                         : FLEET_WISH_DRAIN,
-                                                    .number = it->kept[i].number});
+                                                    .number = it->book.units[i].number});
             return;
         }
 }
@@ -687,7 +529,7 @@ void fleet_managers_heal(struct world *world) {
 /* ---- runs ---- */
 
 size_t fleet_managers_bytes(void) {
-    return fleet_manager_bytes() + 64;
+    return fleet_keeper_bytes() + 64;
 }
 
 void fleet_managers_open(struct world *world, struct arena *arena) {
@@ -695,7 +537,7 @@ void fleet_managers_open(struct world *world, struct arena *arena) {
     it->present = true;
     it->dice = (struct fleet_dice){.seed = world->options.seed, .stream = 60};
     it->launches = (struct fleet_dice){.seed = world->options.seed, .stream = 61};
-    it->memory = arena_take(arena, fleet_manager_bytes());
+    it->memory = arena_take(arena, fleet_keeper_bytes());
     check(it->memory);
     choose_options(world);
     world->report->apart = true;

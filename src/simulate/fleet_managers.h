@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Managers of a simulated fleet. In some runs units are not fixed, but are started and ended on
- * nodes, one unit on each, by the product's own manager (serving/fleet), as the load requires. The
- * manager's process (fleet_managers.c) is modelled on host/fleet/fleet_keeper.c: it looks at its
- * launcher and at all gateways, reports to the manager, executes its decisions, and keeps a book
- * for its successor. The launcher (fleet_launcher.c) is modelled on Slurm: a unit is a job that
+ * nodes, one unit on each, by the product's own keeper and manager (serving/fleet), as the load requires.
+ * fleet_managers.c does the work of host/fleet/fleet_runner.c in virtual time: it asks the launcher
+ * and all gateways, performs the keeper's actions, and saves the book for the next manager. The launcher (fleet_launcher.c) is modelled on Slurm: a unit is a job that
  * waits for a node, starts, serves and ends, even while no manager runs.
  *
  * Faults until the healing: the manager is killed, even while it executes actions, and another one
@@ -21,7 +20,7 @@
 #ifndef SIMULATE_FLEET_MANAGERS_H
 #define SIMULATE_FLEET_MANAGERS_H
 
-#include "serving/fleet/fleet_manager.h"
+#include "serving/fleet/fleet_keeper.h"
 #include "simulate/fleet_carriers.h"
 #include "simulate/fleet_clients.h"
 #include "simulate/fleet_dice.h"
@@ -30,7 +29,6 @@ struct world;
 
 enum {
     FLEET_JOBS_MAX = 4 * FLEET_UNITS_MAX, /* jobs that run, wait for nodes, or never get any */
-    FLEET_KEPT_MAX = 2 * FLEET_JOBS_MAX,  /* units, including gone ones not yet noticed */
     FLEET_MANAGER_FAULTS = 10,
     FLEET_WISHES_MAX = 8,
     FLEET_NO_NODE = 255
@@ -44,30 +42,7 @@ struct fleet_unit_job { /* a job of the launcher: a unit */
     bool fails;         /* it ends when it should begin to serve */
     int64_t begins_ns;
     int64_t unknown_ns; /* since when a manager that sees has not known it; 0: it does */
-};
-
-struct fleet_kept { /* the state that the manager's process has of a unit */
-    uint32_t number, role, sight, requests;
-    bool held, is_there;
-    int64_t ordered_ns;
-    /* From the gateways' last reports; sight FLEET_SEEN_COUNT: no gateway knows it. */
-    uint32_t seen, seen_role, seen_requests;
-    bool alone; /* no other serving unit could continue its requests */
-    char numerics[32];
-    uint32_t connections[FLEET_GATEWAYS_MAX]; /* 0: that gateway does not know it */
-    /* For the invariants: the last report to the manager. */
-    uint32_t reported, reported_requests;
-    uint32_t managed_role, managed_state; /* the manager's own values at the last look */
-    bool was_ended;                       /* the manager has reported it ended before */
-};
-
-struct fleet_kept_book { /* for the next manager */
-    uint32_t last_number, count;
-    uint32_t pinned[SCALE_SIDES];
-    struct {
-        uint32_t number, role;
-        bool held;
-    } units[FLEET_KEPT_MAX];
+    bool was_ended;     /* the present manager has ended it */
 };
 
 struct fleet_managers {
@@ -77,18 +52,18 @@ struct fleet_managers {
     int64_t promise_from_ns, promise_until_ns; /* within a day */
     uint32_t promised;
     /* The process: */
-    char *memory; /* of its present incarnation */
+    char *memory;                /* of its present incarnation */
+    struct fleet_keeper *keeper; /* NULL: no manager runs */
     struct fleet_manager *manager;
-    struct machine machine;
+    struct machine machine; /* the keeper's */
     int64_t up_ns, look_ns; /* when it begins, and when it looks next */
     int64_t begun_ns;
     uint32_t dies_after; /* it dies after so many actions of a look; 0: it does not */
     uint64_t starts;     /* that it has ordered */
-    struct record_fleet_load load;
-    bool has_load, launcher_known;
-    uint32_t kept_count;
-    struct fleet_kept kept[FLEET_KEPT_MAX];
-    struct fleet_kept_book book;
+    bool launcher_answers;
+    uint32_t view_count; /* the manager's units at the last look */
+    struct managed_unit view[MANAGED_UNITS_MAX];
+    struct fleet_book book; /* of all that managers have started */
     uint32_t wish_count;
     _Alignas(8) struct record_fleet_order wishes[FLEET_WISHES_MAX];
     /* The launcher: */

@@ -352,6 +352,20 @@ void *good_fleet_action(void) {
     return records_make(RECORD_FLEET_ACTION, &fixed);
 }
 
+void *good_fleet_gateway(void) {
+    const struct record_fleet_gateway fixed = {.gateway = 1, .answers = 1, .unit_count = 1};
+    struct record_fleet_gateway *r = records_make(RECORD_FLEET_GATEWAY, &fixed);
+    fleet_gateway_units(r)[0] = (struct fleet_gateway_unit){
+        .number = 3, .connection = 7, .role = UNIT_BOTH, .sight = FLEET_SEEN_SERVING};
+    return r;
+}
+void *good_fleet_jobs(void) {
+    const struct record_fleet_jobs fixed = {.answers = 1, .job_count = 1};
+    struct record_fleet_jobs *r = records_make(RECORD_FLEET_JOBS, &fixed);
+    fleet_jobs(r)[0] = (struct launcher_job){.number = 3, .role = UNIT_DECODE, .name = "pid 4711"};
+    return r;
+}
+
 /* The record made last, carried. */
 void *records_carry(enum record_kind kind, const struct record *inner) {
     static _Alignas(8) char copy[sizeof records_memory];
@@ -372,16 +386,16 @@ void *good_to_unit(void) {
 }
 
 void *(*const good_records[])(void) = {
-    good_accounts,   good_settled,     good_entry,        good_unit_totals, good_client_request,
-    good_respond,    good_stream_data, good_tokenize,     good_tokenized,   good_submit,
-    good_cancel,     good_hello,       good_tokens,       good_scores,      good_finished,
-    good_plan,       good_result,      good_gone,         good_drain,       good_begin,
-    good_end,        good_load,        good_joined,       good_lost,        good_from_unit,
-    good_to_unit,    good_continue,    good_reserved,     good_experts,     good_expect,
-    good_push,       good_kv_cancel,   good_kv_done,      good_find,        good_found,
-    good_kv_load,    good_kv_loaded,   good_keep,         good_kept,        good_kv_park,
-    good_kv_hello,   good_role,        good_constrain,    good_constrained, good_fleet_load,
-    good_fleet_unit, good_fleet_order, good_fleet_action,
+    good_accounts,   good_settled,     good_entry,        good_unit_totals,   good_client_request,
+    good_respond,    good_stream_data, good_tokenize,     good_tokenized,     good_submit,
+    good_cancel,     good_hello,       good_tokens,       good_scores,        good_finished,
+    good_plan,       good_result,      good_gone,         good_drain,         good_begin,
+    good_end,        good_load,        good_joined,       good_lost,          good_from_unit,
+    good_to_unit,    good_continue,    good_reserved,     good_experts,       good_expect,
+    good_push,       good_kv_cancel,   good_kv_done,      good_find,          good_found,
+    good_kv_load,    good_kv_loaded,   good_keep,         good_kept,          good_kv_park,
+    good_kv_hello,   good_role,        good_constrain,    good_constrained,   good_fleet_load,
+    good_fleet_unit, good_fleet_order, good_fleet_action, good_fleet_gateway, good_fleet_jobs,
 };
 const size_t good_records_count = ARRAY_COUNT(good_records);
 

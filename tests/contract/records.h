@@ -76,6 +76,8 @@ void *good_fleet_load(void);
 void *good_fleet_unit(void);
 void *good_fleet_order(void);
 void *good_fleet_action(void);
+void *good_fleet_gateway(void);
+void *good_fleet_jobs(void);
 void *good_from_unit(void);
 void *good_to_unit(void);
 

@@ -51,11 +51,52 @@ static void an_action_is_for_one_unit(void **state) {
     assert_invalid(action);
 }
 
+static void a_gateway_that_does_not_answer_has_no_units(void **state) {
+    (void)state;
+    struct record_fleet_gateway *gateway = good_fleet_gateway();
+    gateway->answers = 0;
+    assert_invalid(gateway);
+    gateway = good_fleet_gateway();
+    gateway->gateway = LIMIT_FLEET_GATEWAYS;
+    assert_invalid(gateway);
+    gateway = good_fleet_gateway();
+    fleet_gateway_units(gateway)[0].sight = FLEET_SEEN_GONE;
+    assert_invalid(gateway);
+    gateway = good_fleet_gateway();
+    memset(fleet_gateway_units(gateway)[0].numerics, 'x', 32);
+    assert_invalid(gateway);
+}
+
+static void a_launchers_job_is_a_unit_of_one_role(void **state) {
+    (void)state;
+    struct record_fleet_jobs *jobs = good_fleet_jobs();
+    jobs->answers = 0;
+    assert_invalid(jobs);
+    jobs = good_fleet_jobs();
+    fleet_jobs(jobs)[0].role = UNIT_BOTH;
+    assert_invalid(jobs);
+    jobs = good_fleet_jobs();
+    fleet_jobs(jobs)[0].number = 0;
+    assert_invalid(jobs);
+}
+
+static void a_gateway_is_named_where_one_is_asked(void **state) {
+    (void)state;
+    struct record_fleet_action *action = good_fleet_action();
+    action->connection = 7;
+    assert_invalid(action);
+    action->act = FLEET_ACT_ROLE;
+    assert_true(record_valid(action, action->record.bytes));
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_unit_has_a_number_a_role_and_a_sight),
         cmocka_unit_test(an_order_names_what_it_is_about_and_nothing_else),
         cmocka_unit_test(an_action_is_for_one_unit),
+        cmocka_unit_test(a_gateway_that_does_not_answer_has_no_units),
+        cmocka_unit_test(a_launchers_job_is_a_unit_of_one_role),
+        cmocka_unit_test(a_gateway_is_named_where_one_is_asked),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

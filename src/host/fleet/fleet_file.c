@@ -320,7 +320,7 @@ static void fleet_file_read_root(struct fleet_reader *reader, const struct tree 
     file->slurm = fleet_file_read_words(reader, root, "slurm");
     file->host_units = fleet_file_read_count(reader, root, "host_units", 1, 1, 1000);
     file->arguments[SCALE_SIDES] = fleet_file_read_words(reader, root, "arguments");
-    if (!file->gateways.count || file->gateways.count > FLEET_GATEWAYS_MAX)
+    if (!file->gateways.count || file->gateways.count > LIMIT_FLEET_GATEWAYS)
         fleet_file_complain(reader, "gateways", "one to eight, as [http://127.0.0.1:8001]");
     if (strlen(file->folder) > FLEET_FOLDER_BYTES_MAX)
         fleet_file_complain(reader, "folder", "a path of at most 300 bytes");

@@ -8,7 +8,6 @@
 #include "base/tree.h"
 #include "serving/fleet/fleet_manager.h"
 
-#define FLEET_GATEWAYS_MAX 8
 #define FLEET_WORDS_MAX 64 /* of a list of words */
 
 struct fleet_words { /* NULL at the end */

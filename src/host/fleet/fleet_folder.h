@@ -19,20 +19,7 @@
 
 #include "base/bytes.h"
 #include "contract/record_fleet.h"
-#include "serving/fleet/fleet_manager.h"
-
-struct fleet_book_unit {
-    uint32_t number;
-    uint32_t role; /* enum unit_role */
-    bool held;
-};
-
-struct fleet_book {
-    uint32_t last_number;
-    uint32_t pinned[SCALE_SIDES]; /* or SCALE_FREE */
-    uint32_t count;
-    struct fleet_book_unit units[MANAGED_UNITS_MAX];
-};
+#include "serving/fleet/fleet_keeper.h"
 
 #define FLEET_FOLDER_BYTES_MAX 300 /* of the folder's own path */
 #define FLEET_PATH_BYTES 600       /* and a file's name of 255 bytes in a folder of it */

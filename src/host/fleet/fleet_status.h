@@ -1,27 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What a fleet's manager tells of itself: a table for a person, JSON for programs, and metrics.
+ * The status of a fleet: a table for a person, JSON for programs, and metrics.
  *
  *   {"units":[{"id","role","state","nodes","launcher","job"}],"wanted":{"prefill","decode"},
  *    "next":{"at","action","reason"}}
  *
- * `nodes` is how many, `at` a time of UTC; `next` has nulls where nothing is expected to change within
- * a day.
+ * `nodes` is a count, `at` a time of UTC; `next` has nulls if no change is expected within a day.
  */
 #ifndef HOST_FLEET_FLEET_STATUS_H
 #define HOST_FLEET_FLEET_STATUS_H
 
 #include "base/json_writer.h"
 #include "host/fleet/fleet_file.h"
-#include "host/fleet/fleet_keeper.h"
+#include "serving/fleet/fleet_keeper.h"
 
-struct fleet_moment { /* of one moment */
+struct fleet_moment {
     const struct fleet_file *file;
     const struct fleet_manager *manager;
-    const struct kept_unit *units; /* [unit_count] what is known besides */
+    const struct kept_unit *units; /* [unit_count] */
     uint32_t unit_count;
     int64_t wall_ns;
     const char *launcher;
-    const char *trouble; /* what could not be looked at; "": nothing */
+    const char *trouble; /* why the fleet cannot be seen whole; "": it can */
 };
 
 void fleet_status_write_json(struct json_writer *writer, const struct fleet_moment *reported);

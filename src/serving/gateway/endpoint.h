@@ -53,6 +53,8 @@ enum endpoint_askers { ASKERS_ALL, ASKERS_WITH_KEY, ASKERS_OPERATORS };
       NULL)                                                                                        \
     X(FLEET, "/debug/fleet", HTTP_GET, ENDPOINT_ADMIN, ASKERS_OPERATORS, "fleet", fleet_report,    \
       NULL)                                                                                        \
+    X(FLEET_LOAD, "/debug/fleet/load", HTTP_POST, ENDPOINT_ADMIN, ASKERS_OPERATORS, "fleet_load",  \
+      fleet_report_load, NULL)                                                                     \
     X(FLEET_DRAIN, "/debug/fleet/drain", HTTP_POST, ENDPOINT_ADMIN, ASKERS_OPERATORS,              \
       "fleet_drain", fleet_report_drain, NULL)                                                     \
     X(FLEET_ROLE, "/debug/fleet/role", HTTP_POST, ENDPOINT_ADMIN, ASKERS_OPERATORS, "fleet_role",  \

@@ -9,14 +9,18 @@
  *    "unit_choices":{reason: times},"queue","requests","resumed_total","role_changes_total",
  *    "lost_units_total"}
  *
+ * POST /debug/fleet/load with {"ttft_limit_ns":N,"tpot_limit_ns":N}: what the fleet's manager reads
+ * (contract/record_fleet_json.h).
  * POST /debug/fleet/drain with {"unit":id}: that unit takes no new requests and finishes its own;
  * with "back":true it serves again. With "rank":r the same of one rank.
  * POST /debug/fleet/role with {"unit":id,"role":"prefill|decode|both"}: its role for later
  * requests.
  */
+#include "serving/gateway/fleet_report.h"
 #include "base/check.h"
 #include "base/format.h"
 #include "base/tree.h"
+#include "contract/record_fleet_json.h"
 #include "serving/gateway/dispatch.h"
 #include "serving/gateway/gateway_state.h"
 #include "serving/gateway/reply.h"
@@ -140,6 +144,88 @@ static void write_report(struct json_writer *writer, const void *context) {
 
 enum status fleet_report(struct gateway *gateway, const struct endpoint_call *call) {
     return reply_call(gateway, call, write_report, gateway);
+}
+
+/* ---- the manager's report ---- */
+
+static uint64_t count_above(const struct histogram *histogram, int64_t limit_ns) {
+    uint64_t above = 0;
+    for (uint32_t i = 0; i <= histogram_times.bound_count; i++)
+        if (i == histogram_times.bound_count || (int64_t)histogram_times.bounds[i] > limit_ns)
+            above += histogram->counts[i];
+    return above;
+}
+
+static uint32_t fleet_report_sight_of(const struct fleet *fleet, uint32_t unit) {
+    uint32_t state = fleet->units[unit].state;
+    if (state == FLEET_SERVING && fleet_drains(fleet, unit)) return FLEET_SEEN_DRAINING;
+    return state == FLEET_SERVING || state == FLEET_SILENT ? FLEET_SEEN_SERVING
+                                                           : FLEET_SEEN_STARTING;
+}
+
+void fleet_report_fill(const struct gateway *gateway, int64_t ttft_limit_ns, int64_t tpot_limit_ns,
+                       struct record_fleet_gateway *report_out,
+                       struct fleet_gateway_unit *units_out) {
+    const struct metrics *metrics = &gateway->metrics;
+    const struct fleet *fleet = &gateway->fleet;
+    *report_out = (struct record_fleet_gateway){
+        .answers = 1,
+        .load = {.arrived_requests = metrics->arrived_answers,
+                 .arrived_tokens = metrics->arrived_tokens,
+                 .hit_tokens = metrics->prompt_hit_tokens,
+                 .miss_tokens = metrics->prompt_miss_tokens,
+                 .answers = histogram_total(&metrics->output_lengths),
+                 .answer_tokens = metrics->output_lengths.sum,
+                 .first_tokens = histogram_total(&metrics->first_token_ns),
+                 .late_first = count_above(&metrics->first_token_ns, ttft_limit_ns),
+                 .timed_answers = histogram_total(&metrics->token_ns),
+                 .slow_answers = count_above(&metrics->token_ns, tpot_limit_ns),
+                 .queued = gateway_queued_count(gateway),
+                 .held = gateway_held_count(gateway)}};
+    for (uint32_t i = 0; i < LIMIT_FLEET_UNITS; i++) {
+        const struct fleet_unit *unit = &fleet->units[i];
+        if (unit->state == FLEET_FREE || unit->state == FLEET_JOINING) continue;
+        struct fleet_gateway_unit *out = &units_out[report_out->unit_count++];
+        *out = (struct fleet_gateway_unit){.instance = unit->hello.instance,
+                                           .connection = unit->id.value,
+                                           .role = unit->hello.role,
+                                           .sight = fleet_report_sight_of(fleet, i),
+                                           .requests = unit->bound,
+                                           .refused = unit->state == FLEET_REFUSED};
+        memcpy(out->numerics, unit->hello.numerics_id, sizeof out->numerics);
+    }
+}
+
+struct load_limits {
+    const struct gateway *gateway;
+    int64_t ttft_limit_ns, tpot_limit_ns;
+};
+
+static void write_load(struct json_writer *writer, const void *context) {
+    const struct load_limits *asked = context;
+    struct record_fleet_gateway report;
+    struct fleet_gateway_unit units[LIMIT_FLEET_UNITS];
+    fleet_report_fill(asked->gateway, asked->ttft_limit_ns, asked->tpot_limit_ns, &report, units);
+    record_fleet_json_write(writer, &report, units);
+}
+
+enum status fleet_report_load(struct gateway *gateway, const struct endpoint_call *call) {
+    struct load_limits asked = {.gateway = gateway};
+    struct reply reply = fleet_report_reply_of(call);
+    struct bytes body = {client_request_body(call->record), call->record->body_bytes};
+    const struct tree *root = NULL;
+    struct api_error error;
+    struct error why;
+    arena_clear(&gateway->scratch);
+    if (body.count > LIMIT_ORDER_BYTES ||
+        tree_parse(&gateway->scratch, body, "request body", &root, &why) ||
+        !tree_get_integer(tree_member(root, "ttft_limit_ns"), &asked.ttft_limit_ns) ||
+        !tree_get_integer(tree_member(root, "tpot_limit_ns"), &asked.tpot_limit_ns)) {
+        api_error_set(&error, 400, NULL, "invalid_value",
+                      "The body must be {\"ttft_limit_ns\": integer, \"tpot_limit_ns\": integer}.");
+        return reply_error(gateway, call->record->connection, call->endpoint, NULL, &error);
+    }
+    return reply_whole(gateway, &reply, write_load, &asked);
 }
 
 /* ---- orders ---- */

@@ -180,6 +180,36 @@ static void a_draining_unit_finishes_what_it_has(void **state) {
     close_empty(world);
 }
 
+static void the_manager_gets_counters_and_units(void **state) {
+    (void)state;
+    static const char limits[] = "{\"ttft_limit_ns\":2000000000,\"tpot_limit_ns\":50000000}";
+    struct world *world = open_with(2, (struct gateway_options){0});
+    uint32_t client = ask(world, "");
+    struct request_id running = world->last_submit->request;
+    uint32_t asked = world_post(world, "/debug/fleet/load", limits);
+    world_settle(world);
+    const char *text = world->clients[asked].data;
+    assert_int_equal(world->clients[asked].http_status, 200);
+    assert_non_null(strstr(text, "\"arrived_requests\":1,"));
+    assert_non_null(strstr(text, "\"held\":1}"));
+    assert_non_null(strstr(text, "\"connection\":1,\"role\":\"both\",\"sight\":\"serving\","
+                                 "\"requests\":1,\"refused\":false,\"numerics\":\"test.v1\"}"));
+    assert_non_null(strstr(text, "\"connection\":2,"));
+    report_tokens(world, 1, running, 0, ids, 6);
+    report_finished(world, 1, running, FINISH_LENGTH, 6);
+    assert_ids(world, client, ids, 6);
+    asked = world_post(world, "/debug/fleet/load", limits);
+    world_settle(world);
+    text = world->clients[asked].data;
+    assert_non_null(strstr(text, "\"answers\":1,\"answer_tokens\":6,\"first_tokens\":1,"));
+    asked = world_post(world, "/debug/fleet/load", "{}");
+    world_settle(world);
+    assert_int_equal(world->clients[asked].http_status, 400);
+    for (uint32_t unit = 1; unit <= 2; unit++)
+        lose(world, unit);
+    close_empty(world);
+}
+
 static uint32_t drain(struct world *world, const char *wish, uint32_t status) {
     uint32_t client = world_post(world, "/debug/fleet/drain", wish);
     world_settle(world);
@@ -587,6 +617,7 @@ int main(void) {
         cmocka_unit_test(binding_is_late),
         cmocka_unit_test(others_requests_make_no_room),
         cmocka_unit_test(a_draining_unit_finishes_what_it_has),
+        cmocka_unit_test(the_manager_gets_counters_and_units),
         cmocka_unit_test(a_drained_unit_comes_back),
         cmocka_unit_test(a_unit_that_another_gateway_drains_and_calls_back_serves_again),
         cmocka_unit_test(orders_with_strange_members_change_nothing),

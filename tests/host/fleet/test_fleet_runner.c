@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Protects the keeper of a fleet whose gateways do not answer: it leaves all as it is and tells that, keeps
+ * Protects the runner of a fleet whose gateways do not answer: it leaves all as it is and tells that, keeps
  * its book, and takes operators' orders, which the log tells. What it does beside gateways is tests/programs/
  * test_fleet_program.py.
  */
@@ -14,7 +14,7 @@
 #include <cmocka.h>
 
 #include "base/file.h"
-#include "host/fleet/fleet_keeper.h"
+#include "host/fleet/fleet_runner.h"
 #include "host/process/private_room.h"
 
 #include "../heard.h"
@@ -27,7 +27,7 @@ static void give(const char *folder, uint32_t count) {
 
 static void without_gateways_it_starts_nothing_and_says_so(void **state) {
     (void)state;
-    char folder[] = "/tmp/fleet-keeper-XXXXXX", path[128];
+    char folder[] = "/tmp/fleet-runner-XXXXXX", path[128];
     struct scale_rule_side side = {
         .unit_rate = 1, .unit_nodes = 1, .least = 1, .most = 4, .group = 1};
     struct fleet_file file = {.name = "nobody's",
@@ -37,7 +37,7 @@ static void without_gateways_it_starts_nothing_and_says_so(void **state) {
                               .kv_listen = "127.0.0.1",
                               .gateways = {.count = 1, .words = {"http://127.0.0.1:1"}},
                               .program = {.count = 1, .words = {"/bin/false"}}};
-    struct fleet_keeper *keeper;
+    struct fleet_runner *runner;
     struct fleet_book book;
     struct error error;
     struct bytes text;
@@ -46,19 +46,19 @@ static void without_gateways_it_starts_nothing_and_says_so(void **state) {
                                                   .calendar = {.period_ns = 86400000000000},
                                                   .nodes = 9,
                                                   .decide_ns = 10000000};
-    assert_int_equal(fleet_keeper_open(&file, &keeper, &error), STATUS_OK);
+    assert_int_equal(fleet_runner_open(&file, &runner, &error), STATUS_OK);
     received_begin("info");
     give(folder, FLEET_UNPINNED);
-    fleet_keeper_look(keeper);
+    fleet_runner_look(runner);
     assert_non_null(
         strstr(received_news(), "an operator's order wish=pin role=decode units=auto\n"));
     give(folder, 3);
-    fleet_keeper_look(keeper);
+    fleet_runner_look(runner);
     assert_non_null(strstr(received_news(), "an operator's order wish=pin role=decode units=3\n"));
     received_end();
     ends = 1;
-    fleet_keeper_run(keeper, &ends);
-    fleet_keeper_close(keeper);
+    fleet_runner_run(runner, &ends);
+    fleet_runner_close(runner);
     snprintf(path, sizeof path, "%s/status.txt", folder);
     assert_int_equal(file_take(path, 1 << 16, &text, &error), STATUS_OK);
     assert_non_null(

@@ -1,0 +1,271 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Protects the keeper of a fleet's units: it merges its launcher's and its gateways' reports, adopts units
+ * and keeps them in the book, reports to the manager only what it can see, and asks each gateway that
+ * knows a unit.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "serving/fleet/fleet_keeper.h"
+
+#define S ((int64_t)1000000000)
+
+static char memory[2 << 20];
+static struct fleet_keeper *keeper;
+static struct machine machine;
+static struct fleet_book book;
+
+static void open_keeper(uint32_t gateways) {
+    struct scale_rule_side side = {
+        .unit_rate = 100, .unit_nodes = 1, .least = 1, .most = 3, .group = 1};
+    const struct fleet_keeper_options options = {
+        .manager = {.rule = {.sides = {side, side}, .start_ns = S},
+                    .calendar = {.period_ns = 86400 * S},
+                    .nodes = 8,
+                    .decide_ns = S,
+                    .drain_ns_max = 60 * S,
+                    .start_ns_max = 60 * S,
+                    .starts_at_once = 8},
+        .gateway_count = gateways,
+        .shows_ns = S / 2,
+        .wall_ns = 1000000 * S};
+    struct arena arena;
+    assert_true(fleet_keeper_bytes() <= sizeof memory);
+    arena_over(&arena, memory, fleet_keeper_bytes());
+    assert_int_equal(fleet_keeper_create(&arena, &options, &book, 0, &keeper), STATUS_OK);
+    machine = fleet_keeper_machine(keeper);
+}
+
+static int open_empty(void **state) {
+    (void)state;
+    book = (struct fleet_book){.pinned = {SCALE_FREE, SCALE_FREE}};
+    open_keeper(2);
+    return 0;
+}
+
+static void receive(void *record, enum record_kind kind, int64_t now_ns) {
+    record_set_head(record, kind);
+    assert_true(record_valid(record, ((struct record *)record)->bytes));
+    assert_int_equal(machine.receive(machine.self, record, now_ns), STATUS_OK);
+}
+
+/* The launcher has one job for each number that is not 0. */
+static void jobs(int64_t now_ns, uint32_t a, uint32_t b) {
+    struct {
+        struct record_fleet_jobs fixed;
+        struct launcher_job jobs[2];
+    } record = {.fixed = {.answers = 1}};
+    const uint32_t numbers[] = {a, b};
+    for (uint32_t i = 0; i < 2; i++)
+        if (numbers[i])
+            record.jobs[record.fixed.job_count++] =
+                (struct launcher_job){.number = numbers[i], .role = UNIT_DECODE};
+    receive(&record, RECORD_FLEET_JOBS, now_ns);
+}
+
+static void gateway(int64_t now_ns, uint32_t index, struct fleet_gateway_unit unit) {
+    struct {
+        struct record_fleet_gateway fixed;
+        struct fleet_gateway_unit units[1];
+    } record = {.fixed = {.gateway = index, .answers = 1, .unit_count = unit.connection != 0},
+                .units = {unit}};
+    receive(&record, RECORD_FLEET_GATEWAY, now_ns);
+}
+
+static void silent_gateway(int64_t now_ns, uint32_t index) {
+    struct record_fleet_gateway record = {.gateway = index};
+    receive(&record, RECORD_FLEET_GATEWAY, now_ns);
+}
+
+/* The action on a unit in the outbox, the index-th; NULL: none. */
+static const struct record_fleet_action *action_on(uint32_t number, uint32_t index) {
+    for (const struct record *record = NULL;
+         (record = machine_outbox_next(machine.outbox, record));) {
+        const struct record_fleet_action *action = (const struct record_fleet_action *)record;
+        if (record->kind == RECORD_FLEET_ACTION && action->number == number && index-- == 0)
+            return action;
+    }
+    return NULL;
+}
+
+static struct managed_unit managed(uint32_t number) {
+    struct managed_unit units[MANAGED_UNITS_MAX];
+    uint32_t count = fleet_manager_units(fleet_keeper_manager(keeper), units);
+    for (uint32_t i = 0; i < count; i++)
+        if (units[i].number == number) return units[i];
+    return (struct managed_unit){.state = MANAGED_NONE};
+}
+
+static void step(int64_t now_ns) {
+    machine_outbox_clear(machine.outbox);
+    machine.step(machine.self, now_ns);
+}
+
+static const struct fleet_gateway_unit nothing = {0};
+
+static void a_unit_is_what_the_gateway_says_that_would_use_it(void **state) {
+    (void)state;
+    struct fleet_gateway_unit unit = {.number = 5,
+                                      .connection = 7,
+                                      .role = UNIT_PREFILL,
+                                      .sight = FLEET_SEEN_DRAINING,
+                                      .requests = 2};
+    jobs(S, 5, 0);
+    gateway(S, 0, unit);
+    unit.sight = FLEET_SEEN_SERVING;
+    unit.requests = 3;
+    gateway(S, 1, unit);
+    step(S);
+    assert_int_equal(managed(5).sight, FLEET_SEEN_SERVING);
+    assert_int_equal(managed(5).role, UNIT_PREFILL);
+    assert_int_equal(managed(5).requests, 5);
+    assert_true(managed(5).alone); /* no other unit serves */
+}
+
+static void requests_count_on_while_a_gateway_does_not_answer(void **state) {
+    (void)state;
+    const struct fleet_gateway_unit unit = {.number = 5,
+                                            .connection = 7,
+                                            .role = UNIT_DECODE,
+                                            .sight = FLEET_SEEN_SERVING,
+                                            .requests = 2};
+    jobs(S, 5, 0);
+    gateway(S, 0, unit);
+    gateway(S, 1, nothing);
+    assert_true(fleet_keeper_has_load(keeper));
+    silent_gateway(2 * S, 0);
+    assert_false(fleet_keeper_has_load(keeper));
+    step(2 * S);
+    assert_int_equal(managed(5).requests, 2);
+    assert_int_equal(managed(5).sight, FLEET_SEEN_STARTING); /* its launcher has it */
+    gateway(3 * S, 0, nothing);
+    step(3 * S);
+    assert_int_equal(managed(5).requests, 0);
+}
+
+static void a_unit_is_gone_when_its_launcher_had_the_time_to_show_it(void **state) {
+    (void)state;
+    jobs(S, 5, 0);
+    step(S);
+    jobs(S + S / 4, 0, 0);
+    step(S + S / 4);
+    assert_non_null(fleet_keeper_find(keeper, 5));
+    jobs(S + S / 2, 0, 0);
+    step(S + S / 2);
+    assert_null(fleet_keeper_find(keeper, 5));
+    const struct record_fleet_unit *gone =
+        (const struct record_fleet_unit *)machine_outbox_next(machine.outbox, NULL);
+    assert_int_equal(gone->record.kind, RECORD_FLEET_UNIT);
+    assert_int_equal(gone->number, 5);
+    assert_int_equal(gone->sight, FLEET_SEEN_GONE);
+}
+
+static void a_launcher_that_does_not_answer_loses_nothing(void **state) {
+    (void)state;
+    struct record_fleet_jobs record = {.answers = 0};
+    jobs(S, 5, 6);
+    step(S);
+    receive(&record, RECORD_FLEET_JOBS, 100 * S);
+    step(100 * S);
+    assert_non_null(fleet_keeper_find(keeper, 5));
+    assert_non_null(fleet_keeper_find(keeper, 6));
+}
+
+static void an_operators_drain_goes_to_each_gateway_that_knows_the_unit(void **state) {
+    (void)state;
+    struct fleet_gateway_unit unit = {
+        .number = 5, .connection = 7, .role = UNIT_DECODE, .sight = FLEET_SEEN_SERVING};
+    struct record_fleet_order order = {.wish = FLEET_WISH_DRAIN, .number = 5};
+    jobs(S, 5, 0);
+    gateway(S, 0, unit);
+    unit.connection = 9;
+    gateway(S, 1, unit);
+    receive(&order, RECORD_FLEET_ORDER,
+            S); /* before any step: the manager learns of the unit first */
+    step(S);
+    for (uint32_t i = 0; i < 2; i++) {
+        const struct record_fleet_action *action = action_on(5, i);
+        assert_non_null(action);
+        assert_int_equal(action->act, FLEET_ACT_DRAIN);
+        assert_int_equal(action->gateway, i);
+        assert_int_equal(action->connection, i ? 9 : 7);
+    }
+    assert_null(action_on(5, 2));
+    fleet_keeper_book(keeper, &book);
+    assert_true(book.units[0].held);
+    open_keeper(2); /* the next manager */
+    assert_true(fleet_keeper_find(keeper, 5)->held);
+}
+
+static void a_role_of_both_counts_as_decode(void **state) {
+    (void)state;
+    gateway(S, 0,
+            (struct fleet_gateway_unit){
+                .number = 5, .connection = 7, .role = UNIT_BOTH, .sight = FLEET_SEEN_SERVING});
+    gateway(S, 1, nothing);
+    step(S);
+    assert_int_equal(managed(5).role, UNIT_DECODE);
+}
+
+static void a_start_is_in_the_book_and_a_failed_launch_is_forgotten(void **state) {
+    (void)state;
+    gateway(S, 0, nothing);
+    gateway(S, 1, nothing);
+    jobs(S, 0, 0);
+    step(S);
+    gateway(2 * S, 0, nothing);
+    gateway(2 * S, 1, nothing);
+    step(2 * S);
+    fleet_keeper_book(keeper, &book);
+    assert_true(book.count > 0);
+    uint32_t number = book.units[0].number;
+    assert_int_equal(action_on(number, 0)->act, FLEET_ACT_START);
+    assert_int_equal(action_on(number, 0)->connection, 0);
+    struct record_fleet_unit refused = {
+        .number = number, .role = book.units[0].role, .sight = FLEET_SEEN_REFUSED};
+    machine_outbox_clear(machine.outbox);
+    receive(&refused, RECORD_FLEET_UNIT, 2 * S);
+    assert_null(fleet_keeper_find(keeper, number));
+    assert_int_equal(managed(number).state, MANAGED_NONE);
+    fleet_keeper_book(keeper, &book);
+    assert_true(book.last_number >= number); /* which is never given again */
+}
+
+static void orders_beyond_what_can_be_acted_on_wait(void **state) {
+    (void)state;
+    struct record_fleet_order order = {.wish = FLEET_WISH_DRAIN, .number = 5};
+    enum status status = STATUS_OK;
+    jobs(S, 5, 0);
+    gateway(S, 0,
+            (struct fleet_gateway_unit){
+                .number = 5, .connection = 7, .role = UNIT_DECODE, .sight = FLEET_SEEN_SERVING});
+    step(S);
+    record_set_head(&order, RECORD_FLEET_ORDER);
+    for (uint32_t i = 0; i < 4096 && !status; i++) {
+        order.wish = i % 2 ? FLEET_WISH_RESUME : FLEET_WISH_DRAIN;
+        status = machine.receive(machine.self, &order.record, S);
+    }
+    assert_int_equal(status, STATUS_FULL);
+    step(S);
+    assert_int_equal(machine.receive(machine.self, &order.record, S), STATUS_OK);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(a_unit_is_what_the_gateway_says_that_would_use_it, open_empty),
+        cmocka_unit_test_setup(requests_count_on_while_a_gateway_does_not_answer, open_empty),
+        cmocka_unit_test_setup(a_unit_is_gone_when_its_launcher_had_the_time_to_show_it,
+                               open_empty),
+        cmocka_unit_test_setup(a_launcher_that_does_not_answer_loses_nothing, open_empty),
+        cmocka_unit_test_setup(an_operators_drain_goes_to_each_gateway_that_knows_the_unit,
+                               open_empty),
+        cmocka_unit_test_setup(a_role_of_both_counts_as_decode, open_empty),
+        cmocka_unit_test_setup(a_start_is_in_the_book_and_a_failed_launch_is_forgotten, open_empty),
+        cmocka_unit_test_setup(orders_beyond_what_can_be_acted_on_wait, open_empty),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
