@@ -18,7 +18,7 @@
 #include "host/process/model_prompt.h"
 #include "programs/programs.h"
 #include "programs/sampler.h"
-#include "serving/text/utf8.h"
+#include "base/utf8.h"
 
 #define STEP_TOKENS 512
 #define CONTEXT_DEFAULT 4096

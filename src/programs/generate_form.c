@@ -10,7 +10,7 @@
 #include "host/process/model_text.h"
 #include "programs/generate_text.h"
 #include "serving/constraint/constrained_answer.h"
-#include "serving/text/utf8.h"
+#include "base/utf8.h"
 
 #define GRAMMAR_BYTES ((size_t)256 << 20)
 #define ANSWER_BYTES ((size_t)8 << 20) /* a matcher */

@@ -8,7 +8,7 @@
 
 #include "base/check.h"
 #include "host/process/model_prompt.h"
-#include "serving/text/utf8.h"
+#include "base/utf8.h"
 
 #define ADDED_BY_TEMPLATE_BYTES ((size_t)1 << 20)
 

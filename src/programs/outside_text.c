@@ -7,7 +7,7 @@
 
 #include "base/check.h"
 #include "base/format.h"
-#include "serving/text/utf8.h"
+#include "base/utf8.h"
 
 static char *outside_text_as(const char *text,
                              size_t (*form)(char *out, size_t out_bytes, const char *text)) {

@@ -3,6 +3,7 @@
 
 #include "base/check.h"
 #include "base/tree.h"
+#include "base/utf8.h"
 #include "serving/grammar/matcher/matcher.h"
 #include "serving/grammar/matcher/token_trie.h"
 #include "simulate/fleet_engine.h"
@@ -216,13 +217,6 @@ static bool is_place(struct bytes text, struct arena *scratch) {
     return false;
 }
 
-static size_t fleet_constraints_count_characters(struct bytes text) {
-    size_t count = 0;
-    for (size_t i = 0; i < text.count; i++)
-        count += ((uint8_t)text.data[i] & 0xC0) != 0x80;
-    return count;
-}
-
 static bool is_label(struct bytes text, struct arena *scratch) {
     const struct tree *label, *value;
     struct tree_cursor cursor = {0};
@@ -234,8 +228,7 @@ static bool is_label(struct bytes text, struct arena *scratch) {
     while (tree_next_member(label, &cursor, &key, &value))
         members++;
     return members == 3 && tree_get_string(tree_member(label, "name"), &name) &&
-           fleet_constraints_count_characters(name) >= 3 &&
-           fleet_constraints_count_characters(name) <= 20 &&
+           utf8_count(name) >= 3 && utf8_count(name) <= 20 &&
            tree_get_string(tree_member(label, "size"), &size) &&
            (bytes_equal(size, BYTES_LITERAL("small")) ||
             bytes_equal(size, BYTES_LITERAL("smallish")) ||
@@ -246,8 +239,8 @@ static bool is_label(struct bytes text, struct arena *scratch) {
 /* Letters of two bytes begin with 0xC3 to 0xC5. */
 static bool is_words(struct bytes text, struct arena *scratch) {
     (void)scratch;
-    bool right = fleet_constraints_count_characters(text) >= 6 &&
-                 fleet_constraints_count_characters(text) <= 61 && text.data[text.count - 1] == '.';
+    bool right =
+        utf8_count(text) >= 6 && utf8_count(text) <= 61 && text.data[text.count - 1] == '.';
     for (size_t i = 0; i < text.count && right; i++) {
         uint8_t byte = (uint8_t)text.data[i];
         bool pair = byte >= 0xC3 && byte <= 0xC5 && i + 1 < text.count &&

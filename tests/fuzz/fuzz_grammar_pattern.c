@@ -8,7 +8,7 @@
 #include "base/check.h"
 #include "parts.h"
 #include "serving/grammar/automata/automaton.h"
-#include "serving/text/utf8.h"
+#include "base/utf8.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -9,9 +9,9 @@
 #include <string.h>
 
 #include "base/check.h"
+#include "base/utf8.h"
 #include "parts.h"
 #include "serving/jinja/jinja.h"
-#include "serving/jinja/unicode.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -69,7 +69,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         check_error(status, &error);
         return 0;
     }
-    check(unicode_valid(first.text.data, first.text.count));
+    check(utf8_valid_prefix(first.text) == first.text.count);
     check(first.text.count <= limits.output_bytes);
     check_spans(first.data, first.data_count, first.text.count);
     check_spans(first.generations, first.generation_count, first.text.count);

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/check.h"
-#include "serving/text/utf8.h"
+#include "base/utf8.h"
 
 static bool models_is_there(const struct models *models, struct bytes name) {
     for (uint32_t i = 0; i < models->count; i++)

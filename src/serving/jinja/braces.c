@@ -5,7 +5,6 @@
 #include "serving/jinja/markup.h"
 #include "serving/jinja/pieces.h"
 #include "serving/jinja/routine.h"
-#include "serving/jinja/unicode.h"
 
 #define NESTING_MAX 2 /* a format in a field's format, and one in that */
 

@@ -5,7 +5,7 @@
 
 #include "base/format.h"
 #include "base/real.h"
-#include "serving/jinja/unicode.h"
+#include "base/utf8.h"
 
 #define DIGITS_MAX 1400 /* 309 before the point, the precision behind it */
 
@@ -31,7 +31,7 @@ static bool figures_take(struct bytes text, size_t *at, char wanted) {
 
 static size_t read_align(struct bytes text, struct figures_format *out) {
     unsigned bytes = 0;
-    uint32_t first = text.count ? unicode_read(text.data, &bytes) : 0;
+    uint32_t first = text.count ? utf8_read(text.data, &bytes) : 0;
     if (bytes && bytes < text.count && is_align((uint8_t)text.data[bytes])) {
         out->fill = first;
         out->align = text.data[bytes];

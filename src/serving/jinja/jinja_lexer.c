@@ -3,7 +3,8 @@
 
 #include "base/check.h"
 #include "base/real.h"
-#include "serving/jinja/unicode.h"
+#include "base/unicode.h"
+#include "base/utf8.h"
 
 struct lexer {
     struct jinja_machine *machine;
@@ -47,14 +48,13 @@ static void jinja_lexer_pass(struct lexer *lexer, size_t to) {
     lexer->at = to;
 }
 
-static unsigned properties_at(const struct lexer *lexer, size_t at, unsigned *bytes) {
-    uint32_t character = unicode_read(lexer->data + at, bytes);
-    return unicode_properties(character);
+static bool is_space_at(const struct lexer *lexer, size_t at, unsigned *bytes) {
+    return unicode_is_space(utf8_read(lexer->data + at, bytes));
 }
 
 static size_t skip_space(const struct lexer *lexer, size_t at) {
     unsigned bytes;
-    while (at < lexer->count && properties_at(lexer, at, &bytes) & UNICODE_SPACE)
+    while (at < lexer->count && is_space_at(lexer, at, &bytes))
         at += bytes;
     return at;
 }
@@ -66,7 +66,7 @@ static size_t trim_end(const struct lexer *lexer, size_t from, size_t to) {
         unsigned bytes;
         while (start > from && ((uint8_t)lexer->data[start] & 0xC0) == 0x80)
             start--;
-        if (!(properties_at(lexer, start, &bytes) & UNICODE_SPACE)) break;
+        if (!is_space_at(lexer, start, &bytes)) break;
         to = start;
     }
     return to;
@@ -244,7 +244,7 @@ struct unescaped {
 };
 
 static void write_character(struct unescaped *out, uint32_t character) {
-    out->count += unicode_write(character, out->data + out->count);
+    out->count += utf8_write(character, out->data + out->count);
 }
 
 /* `digits` hexadecimal digits at `at`. */
@@ -268,7 +268,7 @@ static bool unescape_hex(struct lexer *lexer, size_t at, size_t end, unsigned di
 static size_t unescape_foreign(struct lexer *lexer, size_t at, struct unescaped *out) {
     static const char hex[] = "0123456789abcdef";
     unsigned bytes;
-    uint32_t character = unicode_read(lexer->data + at, &bytes);
+    uint32_t character = utf8_read(lexer->data + at, &bytes);
     int digits = character < 0x100 ? 2 : character < 0x10000 ? 4 : 8;
     out->data[out->count++] = '\\';
     out->data[out->count++] = digits == 2 ? 'x' : digits == 4 ? 'u' : 'U';
@@ -336,24 +336,21 @@ static bool lex_string(struct lexer *lexer) {
 
 /* ---- inside of tags ---- */
 
+static bool is_letter_or_digit(char c) {
+    return (c >= '0' && c <= '9') || ((c | 0x20) >= 'a' && (c | 0x20) <= 'z');
+}
+
 static bool lex_name(struct lexer *lexer) {
     size_t start = lexer->at, end = start;
-    bool valid = true;
-    while (end < lexer->count) {
-        unsigned bytes;
-        unsigned properties = properties_at(lexer, end, &bytes);
-        if (lexer->data[end] != '_' && !(properties & (UNICODE_ALNUM | UNICODE_NAME_PART))) break;
-        unsigned wanted = end == start ? UNICODE_NAME_START : UNICODE_NAME_PART;
-        valid = valid && (lexer->data[end] == '_' || properties & wanted);
-        end += bytes;
-    }
-    if (end == start) {
-        uint8_t byte = (uint8_t)lexer->data[start];
+    while (end < lexer->count && (lexer->data[end] == '_' || is_letter_or_digit(lexer->data[end])))
+        end++;
+    uint8_t byte = end < lexer->count ? (uint8_t)lexer->data[end] : 0;
+    if (byte >= 0x80)
+        return machine_fail(lexer->machine, "a name with letters beyond ASCII is not supported");
+    if (end == start)
         return byte >= 0x21 && byte < 0x7F
                    ? machine_fail(lexer->machine, "unexpected char '%c'", byte)
                    : machine_fail(lexer->machine, "unexpected char of code 0x%02X", byte);
-    }
-    if (!valid) return machine_fail(lexer->machine, "Invalid character in identifier");
     struct bytes text = {lexer->data + start, end - start};
     if (!push(lexer, (struct lexeme){.kind = LEXEME_NAME, .text = text})) return false;
     jinja_lexer_pass(lexer, end);
@@ -512,7 +509,7 @@ bool jinja_lexer_run(struct jinja_machine *machine, struct bytes source, struct 
                      size_t *count_out) {
     struct lexer lexer = {.machine = machine, .line_starts = true};
     machine->line = 1;
-    if (!unicode_valid(source.data, source.count))
+    if (utf8_valid_prefix(source) < source.count)
         return machine_fail(machine, "the template is not UTF-8");
     if (!jinja_lexer_normalize(machine, source, &lexer)) return false;
     while (lexer.at < lexer.count)

@@ -2,7 +2,7 @@
 #include "serving/jinja/jinja_machine.h"
 
 #include "base/format.h"
-#include "serving/jinja/unicode.h"
+#include "base/utf8.h"
 
 #define BLOCK_BYTES_MIN ((size_t)16 << 10)
 #define BLOCK_BYTES_MAX ((size_t)4 << 20)
@@ -156,7 +156,7 @@ bool jinja_machine_text_builder_add_text(struct text_builder *builder,
 bool jinja_machine_text_builder_add_character(struct text_builder *builder, uint32_t character,
                                               enum value_origin origin) {
     char bytes[4];
-    unsigned count = unicode_write(character, bytes);
+    unsigned count = utf8_write(character, bytes);
     return jinja_machine_text_builder_add(builder, bytes, count, origin);
 }
 
@@ -181,7 +181,7 @@ bool jinja_machine_text_builder_finish(struct text_builder *builder, bool markup
         .origin = builder->count ? builder->origin : VALUE_TRUSTED,
         .markup = markup,
     };
-    text->length = builder->ascii ? text->count : (uint32_t)unicode_count(text->data, text->count);
+    text->length = builder->ascii ? text->count : (uint32_t)utf8_count((struct bytes){text->data, text->count});
     *out = (struct value){.kind = VALUE_TEXT, .text = text};
     return true;
 }

@@ -2,7 +2,7 @@
 #include "serving/jinja/jinja_parser.h"
 
 #include "base/check.h"
-#include "serving/jinja/unicode.h"
+#include "base/utf8.h"
 
 static bool parse_until(struct jinja_parser *parser, const char *const *ends, struct node **out);
 
@@ -77,7 +77,7 @@ bool jinja_parser_word(struct jinja_parser *parser, struct bytes text, uint32_t 
     if (!value_make_text(parser->machine, "", 0, VALUE_TRUSTED, out)) return false;
     out->text->data = copy;
     out->text->count = (uint32_t)text.count;
-    out->text->length = (uint32_t)unicode_count(copy, text.count);
+    out->text->length = (uint32_t)utf8_count((struct bytes){copy, text.count});
     out->text->hash = hash;
     *number_out = program->word_count;
     program->words[program->word_count++] = *out;

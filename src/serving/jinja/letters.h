@@ -11,9 +11,7 @@ enum letters_change {
     LETTERS_UPPER,
     LETTERS_LOWER,
     LETTERS_CAPITALIZE, /* the first character in title case, the others lower */
-    LETTERS_TITLE,      /* so each word's */
-    LETTERS_SWAP,
-    LETTERS_FOLD
+    LETTERS_TITLE       /* so each word's */
 };
 
 /* Adds the part [start, end) changed, as if it were the whole text. */
@@ -24,22 +22,10 @@ bool letters_add(struct text_builder *builder, const struct value_text *text, si
 bool letters_change(struct jinja_machine *machine, const struct value_text *text,
                     enum letters_change change, struct value *out) MUST_USE;
 
-enum letters_kind {
-    LETTERS_ARE_ALNUM,
-    LETTERS_ARE_ALPHA,
-    LETTERS_ARE_ASCII,
-    LETTERS_ARE_DECIMAL,
-    LETTERS_ARE_DIGIT,
-    LETTERS_ARE_IDENTIFIER,
-    LETTERS_ARE_LOWER,
-    LETTERS_ARE_NUMERIC,
-    LETTERS_ARE_PRINTABLE,
-    LETTERS_ARE_SPACE,
-    LETTERS_ARE_TITLE,
-    LETTERS_ARE_UPPER
-};
+/* Whether there are characters and all are so (unicode.h): str.isalpha and its like. */
+bool letters_are(const struct value_text *text, bool (*is)(uint32_t character));
 
-/* str.isalnum and its like. */
-bool letters_are(const struct value_text *text, enum letters_kind kind);
+/* Whether there are letters of that case, and none of another: str.isupper, str.islower. */
+bool letters_are_of_case(const struct value_text *text, bool upper);
 
 #endif

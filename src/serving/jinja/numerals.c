@@ -5,7 +5,8 @@
 
 #include "base/format.h"
 #include "base/real.h"
-#include "serving/jinja/unicode.h"
+#include "base/unicode.h"
+#include "base/utf8.h"
 
 #define TEXT_BYTES_MAX 1000
 #define ROUNDED_DIGITS_MAX 323 /* finer than any double, and coarser */
@@ -13,9 +14,9 @@
 /* A decimal digit of any script: its value; -1: it is none. Digits of a script stand in a row. */
 static int numerals_digit_of(uint32_t character) {
     if (character < 0x80) return character >= '0' && character <= '9' ? (int)(character - '0') : -1;
-    if (!(unicode_properties(character) & UNICODE_DECIMAL)) return -1;
-    uint32_t first = character;
-    while (unicode_properties(first - 1) & UNICODE_DECIMAL)
+    uint32_t first = character, last;
+    if (unicode_run(character, &last) != UNICODE_ND) return -1;
+    while (unicode_run(first - 1, &last) == UNICODE_ND)
         first--;
     return (int)((character - first) % 10);
 }
@@ -26,14 +27,14 @@ static bool to_ascii(struct bytes text, char out[TEXT_BYTES_MAX + 1], size_t *co
     unsigned bytes;
     *count = 0;
     for (size_t at = 0; at < text.count; at += bytes) {
-        uint32_t character = unicode_read(text.data + at, &bytes);
-        unsigned set = unicode_properties(character);
-        if ((set & UNICODE_SPACE) && *count == 0) continue;
+        uint32_t character = utf8_read(text.data + at, &bytes);
+        bool space = unicode_is_space(character);
+        if (space && *count == 0) continue;
         if (*count >= TEXT_BYTES_MAX) return false;
         int digit = numerals_digit_of(character);
         char c = digit >= 0 ? (char)('0' + digit) : character < 0x80 ? (char)character : '?';
-        out[(*count)++] = set & UNICODE_SPACE ? ' ' : c;
-        if (!(set & UNICODE_SPACE)) end = *count;
+        out[(*count)++] = space ? ' ' : c;
+        if (!space) end = *count;
     }
     *count = end;
     return true;

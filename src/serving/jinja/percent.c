@@ -8,7 +8,6 @@
 #include "serving/jinja/numerals.h"
 #include "serving/jinja/pieces.h"
 #include "serving/jinja/routine.h"
-#include "serving/jinja/unicode.h"
 
 /* A format under way. */
 struct percent {

@@ -2,7 +2,8 @@
 #include "serving/jinja/pieces.h"
 
 #include "base/format.h"
-#include "serving/jinja/unicode.h"
+#include "base/unicode.h"
+#include "base/utf8.h"
 
 static bool pieces_is_ascii(const struct value_text *text) {
     return text->count == text->length;
@@ -18,7 +19,7 @@ size_t pieces_offset(const struct value_text *text, size_t character) {
 }
 
 size_t pieces_character(const struct value_text *text, size_t offset) {
-    return pieces_is_ascii(text) ? offset : unicode_count(text->data, offset);
+    return pieces_is_ascii(text) ? offset : utf8_count((struct bytes){text->data, offset});
 }
 
 bool pieces_range(const struct value_text *text, int64_t start, int64_t end, size_t *start_out,
@@ -61,33 +62,26 @@ uint32_t pieces_before(const struct value_text *text, size_t *at) {
     do
         --*at;
     while (((uint8_t)text->data[*at] & 0xC0) == 0x80);
-    return unicode_read(text->data + *at, &bytes);
+    return utf8_read(text->data + *at, &bytes);
 }
 
 bool pieces_has(const struct value_text *set, uint32_t character) {
     for (size_t at = 0; at < set->count;) {
         unsigned bytes;
-        if (unicode_read(set->data + at, &bytes) == character) return true;
+        if (utf8_read(set->data + at, &bytes) == character) return true;
         at += bytes;
     }
     return false;
 }
 
-static bool pieces_is_space(uint32_t character) {
-    if (character < 0x80)
-        return character == ' ' || (character >= 9 && character <= 13) ||
-               (character >= 0x1C && character <= 0x1F);
-    return (unicode_properties(character) & UNICODE_SPACE) != 0;
-}
-
 static bool is_stripped(const struct value_text *set, uint32_t character) {
-    return set ? pieces_has(set, character) : pieces_is_space(character);
+    return set ? pieces_has(set, character) : unicode_is_space(character);
 }
 
 void pieces_strip(const struct value_text *text, const struct value_text *set, bool left,
                   bool right, size_t *start, size_t *end) {
     unsigned bytes;
-    while (left && *start < *end && is_stripped(set, unicode_read(text->data + *start, &bytes)))
+    while (left && *start < *end && is_stripped(set, utf8_read(text->data + *start, &bytes)))
         *start += bytes;
     while (right && *start < *end) {
         size_t before = *end;
@@ -140,7 +134,7 @@ static bool split_left_at_space(struct pieces *pieces, int64_t most) {
         if (at == end) return true;
         if (most == 0) return pieces_add(pieces, at, end);
         size_t start = at;
-        while (at < end && !pieces_is_space(unicode_read(text->data + at, &bytes)))
+        while (at < end && !unicode_is_space(utf8_read(text->data + at, &bytes)))
             at += bytes;
         if (!pieces_add(pieces, start, at)) return false;
     }
@@ -168,7 +162,7 @@ static bool split_right_at_space(struct pieces *pieces, int64_t most) {
         size_t last = end;
         while (end > 0) {
             size_t before = end;
-            if (pieces_is_space(pieces_before(text, &before))) break;
+            if (unicode_is_space(pieces_before(text, &before))) break;
             end = before;
         }
         if (!pieces_add(pieces, end, last)) return false;
@@ -229,7 +223,7 @@ static bool pieces_spread(struct text_builder *builder, const struct value_text 
             return false;
         if (at == text->count) return true;
         unsigned bytes;
-        (void)unicode_read(text->data + at, &bytes);
+        (void)utf8_read(text->data + at, &bytes);
         if (!jinja_machine_text_builder_add_part(builder, text, at, bytes)) return false;
         at += bytes;
     }
@@ -281,7 +275,7 @@ bool pieces_to_ascii(struct jinja_machine *machine, const struct value_text *tex
     if (!machine_spend(machine, text->count / 4)) return false;
     for (size_t at = 0; at < text->count;) {
         unsigned bytes;
-        uint32_t character = unicode_read(text->data + at, &bytes);
+        uint32_t character = utf8_read(text->data + at, &bytes);
         char escape[12];
         size_t count = escape_character(character, escape);
         enum value_origin origin = value_text_origin(text, at);

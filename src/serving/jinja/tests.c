@@ -131,9 +131,7 @@ static bool is_of_kind(struct jinja_machine *machine, const struct call *call, s
 static bool is_in_case(struct jinja_machine *machine, const struct call *call, struct value *out) {
     const struct value_text *text;
     if (!routine_subject(machine, &call->subject, &text)) return false;
-    return routine_answer(
-        out,
-        letters_are(text, call->routine->name[0] == 'l' ? LETTERS_ARE_LOWER : LETTERS_ARE_UPPER));
+    return routine_answer(out, letters_are_of_case(text, call->routine->name[0] == 'u'));
 }
 
 /* Python's `is`. Which of two equal texts are one object is Python's secret; here those are that lie

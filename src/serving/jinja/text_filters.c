@@ -5,12 +5,13 @@
 
 #include "base/check.h"
 #include "base/format.h"
+#include "base/unicode.h"
+#include "base/utf8.h"
 #include "serving/jinja/letters.h"
 #include "serving/jinja/markup.h"
 #include "serving/jinja/percent.h"
 #include "serving/jinja/pieces.h"
 #include "serving/jinja/routine.h"
-#include "serving/jinja/unicode.h"
 
 /* ---- as the methods of the same name, of anything's text ---- */
 
@@ -99,7 +100,7 @@ static bool text_filters_format(struct jinja_machine *machine, const struct call
 
 static bool begins_word(uint32_t c) {
     return c == '-' || c == '(' || c == '{' || c == '[' || c == '<' ||
-           (unicode_properties(c) & UNICODE_SPACE);
+           unicode_is_space(c);
 }
 
 static bool title(struct jinja_machine *machine, const struct call *call, struct value *out) {
@@ -110,10 +111,10 @@ static bool title(struct jinja_machine *machine, const struct call *call, struct
     jinja_machine_text_builder_open(&builder, machine);
     for (size_t at = 0; at < text->count;) { /* runs that begin words, runs of words */
         size_t start = at, first = 0;
-        bool between = begins_word(unicode_read(text->data + at, &bytes));
+        bool between = begins_word(utf8_read(text->data + at, &bytes));
         first = at + bytes;
         for (; at < text->count; at += bytes)
-            if (begins_word(unicode_read(text->data + at, &bytes)) != between) break;
+            if (begins_word(utf8_read(text->data + at, &bytes)) != between) break;
         if (!machine_spend(machine, 1) ||
             !letters_add(&builder, text, start, first, LETTERS_UPPER) ||
             !letters_add(&builder, text, first, at, LETTERS_LOWER))
@@ -131,8 +132,8 @@ static bool wordcount(struct jinja_machine *machine, const struct call *call, st
         !machine_spend(machine, text->count / 16))
         return false;
     for (size_t at = 0; at < text->count; at += bytes) {
-        uint32_t character = unicode_read(text->data + at, &bytes);
-        bool word = character == '_' || (unicode_properties(character) & UNICODE_ALNUM);
+        uint32_t character = utf8_read(text->data + at, &bytes);
+        bool word = character == '_' || unicode_is_alnum(character);
         words += word && !within;
         within = word;
     }

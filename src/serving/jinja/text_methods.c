@@ -2,12 +2,13 @@
 #include "serving/jinja/text_methods.h"
 
 #include "base/check.h"
+#include "base/unicode.h"
+#include "base/utf8.h"
 #include "serving/jinja/braces.h"
 #include "serving/jinja/letters.h"
 #include "serving/jinja/markup.h"
 #include "serving/jinja/pieces.h"
 #include "serving/jinja/routine.h"
-#include "serving/jinja/unicode.h"
 
 static const struct value_text space = {
     .data = " ", .count = 1, .length = 1, .origin = VALUE_TRUSTED};
@@ -15,31 +16,12 @@ static const struct value_text space = {
 /* ---- case and kinds of characters ---- */
 
 static bool change(struct jinja_machine *machine, const struct call *call, struct value *out);
-static bool text_methods_ask(struct jinja_machine *machine, const struct call *call,
-                             struct value *out);
 
 static const struct routine change_rows[] = {
     [LETTERS_UPPER] = {.name = "upper", .run = change},
     [LETTERS_LOWER] = {.name = "lower", .run = change},
     [LETTERS_CAPITALIZE] = {.name = "capitalize", .run = change},
     [LETTERS_TITLE] = {.name = "title", .run = change},
-    [LETTERS_SWAP] = {.name = "swapcase", .run = change},
-    [LETTERS_FOLD] = {.name = "casefold", .run = change},
-};
-
-static const struct routine ask_rows[] = {
-    [LETTERS_ARE_ALNUM] = {.name = "isalnum", .run = text_methods_ask},
-    [LETTERS_ARE_ALPHA] = {.name = "isalpha", .run = text_methods_ask},
-    [LETTERS_ARE_ASCII] = {.name = "isascii", .run = text_methods_ask},
-    [LETTERS_ARE_DECIMAL] = {.name = "isdecimal", .run = text_methods_ask},
-    [LETTERS_ARE_DIGIT] = {.name = "isdigit", .run = text_methods_ask},
-    [LETTERS_ARE_IDENTIFIER] = {.name = "isidentifier", .run = text_methods_ask},
-    [LETTERS_ARE_LOWER] = {.name = "islower", .run = text_methods_ask},
-    [LETTERS_ARE_NUMERIC] = {.name = "isnumeric", .run = text_methods_ask},
-    [LETTERS_ARE_PRINTABLE] = {.name = "isprintable", .run = text_methods_ask},
-    [LETTERS_ARE_SPACE] = {.name = "isspace", .run = text_methods_ask},
-    [LETTERS_ARE_TITLE] = {.name = "istitle", .run = text_methods_ask},
-    [LETTERS_ARE_UPPER] = {.name = "isupper", .run = text_methods_ask},
 };
 
 static bool change(struct jinja_machine *machine, const struct call *call, struct value *out) {
@@ -47,11 +29,18 @@ static bool change(struct jinja_machine *machine, const struct call *call, struc
                           (enum letters_change)(call->routine - change_rows), out);
 }
 
+/* isalnum, isalpha, isdigit, islower, isspace, isupper */
 static bool text_methods_ask(struct jinja_machine *machine, const struct call *call,
                              struct value *out) {
     const struct value_text *text = call->subject.text;
-    return machine_spend(machine, text->count / 16) &&
-           routine_answer(out, letters_are(text, (enum letters_kind)(call->routine - ask_rows)));
+    const char *what = call->routine->name + 2;
+    if (!machine_spend(machine, text->count / 16)) return false;
+    bool upper = what[0] == 'u', of_case = upper || what[0] == 'l';
+    return routine_answer(out, of_case ? letters_are_of_case(text, upper)
+                                       : letters_are(text, what[0] == 's'   ? unicode_is_space
+                                                           : what[0] == 'd' ? unicode_is_digit
+                                                           : what[2] == 'n' ? unicode_is_alnum
+                                                                            : unicode_is_alpha));
 }
 
 /* ---- searching ---- */
@@ -94,7 +83,7 @@ static bool text_methods_count(struct jinja_machine *machine, const struct call 
         !text_methods_read_range(machine, call, &start, &end, &exists))
         return false;
     if (exists && needle->count == 0)
-        found = (int64_t)unicode_count(text->data + start, end - start) + 1;
+        found = (int64_t)utf8_count((struct bytes){text->data + start, end - start}) + 1;
     while (exists && needle->count > 0) {
         start = pieces_find(text, start, end, needle);
         if (start == PIECES_NONE) break;
@@ -393,6 +382,20 @@ static const struct routine rows[] = {
      .parameters = {"s"},
      .required = 1,
      .nameless = true},
+    {.name = "isalnum", .run = text_methods_ask},
+    {.name = "isalpha", .run = text_methods_ask},
+    {.name = "isdigit", .run = text_methods_ask},
+    {.name = "islower", .run = text_methods_ask},
+    {.name = "isspace", .run = text_methods_ask},
+    {.name = "isupper", .run = text_methods_ask},
+    {.name = "isascii", .refused = "str.isascii() is not supported"},
+    {.name = "isdecimal", .refused = "str.isdecimal() is not supported: isdigit() is"},
+    {.name = "isidentifier", .refused = "str.isidentifier() is not supported"},
+    {.name = "isnumeric", .refused = "str.isnumeric() is not supported: isdigit() is"},
+    {.name = "isprintable", .refused = "str.isprintable() is not supported"},
+    {.name = "istitle", .refused = "str.istitle() is not supported"},
+    {.name = "swapcase", .refused = "str.swapcase() is not supported"},
+    {.name = "casefold", .refused = "str.casefold() is not supported: lower() is"},
     {.name = "striptags", .refused = "the method striptags is not supported: it is for web pages"},
     {.name = "unescape", .refused = "the method unescape is not supported: it is for web pages"},
     {.name = "encode", .refused = "str.encode() is not supported: templates write text"},
@@ -402,6 +405,5 @@ static const struct routine rows[] = {
 
 const struct routine *text_methods_find(struct bytes name) {
     const struct routine *row = routine_find(rows, ARRAY_COUNT(rows), name);
-    if (!row) row = routine_find(change_rows, ARRAY_COUNT(change_rows), name);
-    return row ? row : routine_find(ask_rows, ARRAY_COUNT(ask_rows), name);
+    return row ? row : routine_find(change_rows, ARRAY_COUNT(change_rows), name);
 }

@@ -4,8 +4,8 @@
 #include <math.h>
 
 #include "base/format.h"
+#include "base/utf8.h"
 #include "serving/jinja/jinja_machine.h"
-#include "serving/jinja/unicode.h"
 
 /* ---- built outside of a rendering ---- */
 
@@ -13,7 +13,7 @@ static void fill_text(struct value_text *out, struct bytes text, enum value_orig
     *out = (struct value_text){
         .data = text.count ? text.data : "",
         .count = (uint32_t)text.count,
-        .length = (uint32_t)unicode_count(text.data, text.count),
+        .length = (uint32_t)utf8_count((struct bytes){text.data, text.count}),
         .origin = (uint8_t)origin,
     };
 }
@@ -206,7 +206,7 @@ bool value_make_part(struct jinja_machine *machine, const struct value_text *tex
         .markup = text->markup,
     };
     part->length =
-        text->count == text->length ? part->count : (uint32_t)unicode_count(part->data, count);
+        text->count == text->length ? part->count : (uint32_t)utf8_count((struct bytes){part->data, count});
     *out = (struct value){.kind = VALUE_TEXT, .text = part};
     return true;
 }

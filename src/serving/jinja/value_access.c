@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/format.h"
+#include "base/utf8.h"
 #include "serving/jinja/jinja_tree.h"
-#include "serving/jinja/unicode.h"
 
 /* ---- attributes ---- */
 
@@ -122,7 +122,7 @@ static size_t offset_of(const struct value_text *text, size_t index) {
     if (text->length == text->count) return index;
     for (; index; index--) {
         unsigned bytes;
-        unicode_read(text->data + at, &bytes);
+        utf8_read(text->data + at, &bytes);
         at += bytes;
     }
     return at;
@@ -134,7 +134,7 @@ static bool text_item(struct jinja_machine *machine, const struct value_text *te
         return false;
     size_t start = offset_of(text, (size_t)index);
     unsigned bytes;
-    unicode_read(text->data + start, &bytes);
+    utf8_read(text->data + start, &bytes);
     return value_make_part(machine, text, start, bytes, out);
 }
 
@@ -325,7 +325,7 @@ static bool next_character(struct jinja_machine *machine, struct iteration *iter
                            struct value *out) {
     const struct value_text *text = iteration->subject.text;
     unsigned bytes;
-    unicode_read(text->data + iteration->place, &bytes);
+    utf8_read(text->data + iteration->place, &bytes);
     if (!value_make_part(machine, text, (size_t)iteration->place, bytes, out)) return false;
     out->text->markup = false;
     iteration->place += bytes;

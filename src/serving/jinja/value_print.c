@@ -3,8 +3,9 @@
 
 #include "base/format.h"
 #include "base/real.h"
+#include "base/unicode.h"
+#include "base/utf8.h"
 #include "serving/jinja/jinja_tree.h"
-#include "serving/jinja/unicode.h"
 
 static bool add(struct text_builder *builder, const char *text) {
     return jinja_machine_text_builder_add(builder, text, strlen(text), VALUE_DATA);
@@ -78,8 +79,8 @@ static bool repr_text(struct text_builder *builder, const struct value_text *tex
     if (!add(builder, quote)) return false;
     for (size_t at = 0; at < text->count;) {
         unsigned bytes;
-        uint32_t character = unicode_read(text->data + at, &bytes);
-        bool plain = character >= 0x80 ? (unicode_properties(character) & UNICODE_PRINTABLE) != 0
+        uint32_t character = utf8_read(text->data + at, &bytes);
+        bool plain = character >= 0x80 ? unicode_is_printable(character)
                                        : character >= 0x20 && character != 0x7F;
         if (character == '\\' || (character == '\'' && both)) plain = false;
         if (!plain) {
@@ -254,7 +255,7 @@ static bool json_text(struct json_printer *printer, const struct value_text *tex
             at++;
             continue;
         }
-        uint32_t character = unicode_read(text->data + at, &bytes);
+        uint32_t character = utf8_read(text->data + at, &bytes);
         if (!jinja_machine_text_builder_add_part(printer->out, text, start, at - start) ||
             !json_escape(printer, character, value_text_origin(text, at)))
             return false;

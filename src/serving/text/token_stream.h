@@ -29,7 +29,7 @@
 #include "serving/text/token_stream_part.h"
 #include "serving/text/tokenizer.h"
 #include "serving/text/tool_parser.h"
-#include "serving/text/utf8.h"
+#include "base/utf8.h"
 
 /* Stop strings of a request, prepared once, shared by its answers. Zero it first. */
 struct stop_strings {

@@ -11,7 +11,7 @@
 #include "serving/text/added_tokens.h"
 #include "serving/text/merges.h"
 #include "serving/text/splitter.h"
-#include "serving/text/utf8.h"
+#include "base/utf8.h"
 
 #define CACHE_ENTRIES 32768
 #define CACHE_WORD_BYTES 30

@@ -17,6 +17,7 @@
 
 #include "base/check.h"
 #include "base/file.h"
+#include "base/utf8.h"
 #include "base/tree.h"
 #include "serving/text/tokenizer.h"
 
@@ -157,18 +158,6 @@ static inline uint64_t test_random(uint64_t *state) {
     return z ^ z >> 31;
 }
 
-static inline size_t test_put_character(uint32_t c, char *out) {
-    if (c < 0x80) {
-        out[0] = (char)c;
-        return 1;
-    }
-    size_t bytes = c < 0x800 ? 2 : c < 0x10000 ? 3 : 4;
-    for (size_t i = bytes; i-- > 1; c >>= 6)
-        out[i] = (char)(0x80 | (c & 0x3F));
-    out[0] = (char)((bytes == 2 ? 0xC0 : bytes == 3 ? 0xE0 : 0xF0) | c);
-    return bytes;
-}
-
 /* Random valid UTF-8 of `characters` characters: scripts, spaces, punctuation, marks, emoji. */
 static inline size_t test_random_text(uint64_t *state, size_t characters, char *out) {
     static const struct {
@@ -181,8 +170,8 @@ static inline size_t test_random_text(uint64_t *state, size_t characters, char *
     for (size_t i = 0; i < characters; i++) {
         if (test_random(state) % 3 == 0) range = test_random(state) % ARRAY_COUNT(ranges);
         uint32_t span = ranges[range].to - ranges[range].from + 1;
-        count += test_put_character(ranges[range].from + (uint32_t)(test_random(state) % span),
-                                    out + count);
+        count +=
+            utf8_write(ranges[range].from + (uint32_t)(test_random(state) % span), out + count);
     }
     return count;
 }

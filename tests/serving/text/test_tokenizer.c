@@ -5,7 +5,7 @@
  */
 #include <time.h>
 
-#include "serving/text/utf8.h"
+#include "base/utf8.h"
 #include "support.h"
 
 static struct tokenizer *tiny;

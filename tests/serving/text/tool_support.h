@@ -10,7 +10,7 @@
 #include "base/check.h"
 #include "base/json_writer.h"
 #include "serving/text/tool_parser.h"
-#include "serving/text/utf8.h"
+#include "base/utf8.h"
 
 #define SEEN_BYTES_MAX 16384
 

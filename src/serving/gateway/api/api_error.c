@@ -2,7 +2,7 @@
 #include "serving/gateway/api/api_error.h"
 
 #include "base/format.h"
-#include "serving/text/utf8.h"
+#include "base/utf8.h"
 
 static const char *api_error_type(uint32_t http_status) {
     if (http_status == 402) return "unknown_error"; /* as in DeepSeek's API */

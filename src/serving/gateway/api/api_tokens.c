@@ -2,7 +2,7 @@
 #include "serving/gateway/api/api_tokens.h"
 
 #include "base/format.h"
-#include "serving/text/utf8.h"
+#include "base/utf8.h"
 
 struct spelling { /* the visitors' context */
     struct json_writer *writer;
@@ -247,11 +247,7 @@ uint32_t api_tokens_characters(const struct tokenizer *tokenizer, const struct t
     bool hidden = list->is_prompt ? index < list->hidden_front || index >= list->hidden_back
                                   : tokenizer && tokenizer_token_is_special(tokenizer, token);
     if (!tokenizer || hidden) return 0;
-    struct bytes bytes = tokenizer_token_bytes(tokenizer, token);
-    uint32_t count = 0;
-    for (size_t i = 0; i < bytes.count; i++)
-        count += ((uint8_t)bytes.data[i] & 0xC0) != 0x80;
-    return count;
+    return (uint32_t)utf8_count(tokenizer_token_bytes(tokenizer, token));
 }
 
 #define USAGE_BYTES_MAX 128 /* numbers, names and punctuation around a token's text, all shapes */

@@ -4,7 +4,7 @@
 #include "base/check.h"
 #include "serving/gateway/api/answer_walk.h"
 #include "serving/text/json_scanner.h"
-#include "serving/text/utf8.h"
+#include "base/utf8.h"
 
 enum block { BLOCK_NONE, BLOCK_THINKING, BLOCK_TEXT, BLOCK_CALL }; /* dialect_place.open */
 

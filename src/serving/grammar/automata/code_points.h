@@ -4,9 +4,10 @@
 #ifndef SERVING_GRAMMAR_AUTOMATA_CODE_POINTS_H
 #define SERVING_GRAMMAR_AUTOMATA_CODE_POINTS_H
 
+#include "base/unicode.h"
 #include "serving/grammar/automata/automaton.h"
 
-#define CODE_POINT_MAX 0x10FFFFu
+#define CODE_POINT_MAX UNICODE_LAST
 
 struct code_range {
     uint32_t first, last;

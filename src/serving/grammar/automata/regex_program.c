@@ -2,6 +2,7 @@
 #include "serving/grammar/automata/regex_program.h"
 
 #include "base/check.h"
+#include "base/utf8.h"
 
 #define EDGES_MAX 256 /* of a step */
 
@@ -40,20 +41,6 @@ static enum status add_edge(struct regex_program *program, struct regex_edge edg
 
 /* ---- characters as bytes ---- */
 
-static uint32_t put_character(uint32_t character, uint8_t *out) {
-    if (character < 0x80) {
-        out[0] = (uint8_t)character;
-        return 1;
-    }
-    uint32_t count = character < 0x800 ? 2 : character < 0x10000 ? 3 : 4;
-    for (uint32_t i = count - 1; i > 0; i--) {
-        out[i] = (uint8_t)(0x80 | (character & 0x3F));
-        character >>= 6;
-    }
-    out[0] = (uint8_t)((0xF00 >> count & 0xFF) | character);
-    return count;
-}
-
 /* Cuts a range of characters into runs of bytes, ascending. */
 static enum status cut_range(struct regex_program *program, uint32_t first, uint32_t last) {
     static const uint32_t borders[] = {0x7F, 0x7FF, 0xD7FF, 0xDFFF, 0xFFFF};
@@ -82,8 +69,8 @@ static enum status cut_range(struct regex_program *program, uint32_t first, uint
     if (status) return status;
     program->runs = items;
     struct byte_runs *run = &program->runs[program->run_count++];
-    run->count = put_character(first, run->lows);
-    (void)put_character(last, run->highs);
+    run->count = utf8_write(first, (char *)run->lows);
+    (void)utf8_write(last, (char *)run->highs);
     return STATUS_OK;
 }
 

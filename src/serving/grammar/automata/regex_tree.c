@@ -3,7 +3,7 @@
 
 #include "base/check.h"
 #include "serving/grammar/automata/automaton_draft.h"
-#include "serving/text/utf8.h"
+#include "base/utf8.h"
 
 #define DEPTH_MAX 100
 #define COUNT_MAX 1000000u /* of a repetition as spelt; more is no use to an automaton */
@@ -94,13 +94,9 @@ static bool regex_tree_take(struct parser *parser, const char *text) {
 
 /* The next character; the text is valid UTF-8 and not at its end. */
 static uint32_t regex_tree_take_character(struct parser *parser) {
-    const uint8_t *at = (const uint8_t *)parser->text.data + parser->at;
-    uint32_t lead = at[0];
-    size_t count = lead < 0x80 ? 1 : lead < 0xE0 ? 2 : lead < 0xF0 ? 3 : 4;
-    uint32_t character = count == 1 ? lead : lead & (0x7Fu >> count);
-    for (size_t i = 1; i < count; i++)
-        character = character << 6 | (at[i] & 0x3Fu);
-    parser->at += count;
+    unsigned bytes;
+    uint32_t character = utf8_read(parser->text.data + parser->at, &bytes);
+    parser->at += bytes;
     return character;
 }
 

@@ -2,7 +2,7 @@
 #include "serving/grammar/rules/gbnf.h"
 
 #include "serving/grammar/automata/automaton_draft.h"
-#include "serving/text/utf8.h"
+#include "base/utf8.h"
 
 #define DEPTH_MAX 100
 #define COUNT_MAX 1000000u /* of a repetition as spelt; more is no use to an automaton */
@@ -122,12 +122,13 @@ static enum status gbnf_take_character(struct gbnf_parser *parser, uint32_t *out
     int lead = gbnf_peek(parser);
     if (lead == -1 || is_newline(lead))
         return refuse(parser, STATUS_INVALID, "a literal or a class without its end");
-    parser->at++;
-    if (lead == '\\') return gbnf_take_escape(parser, out);
-    uint32_t tails = lead < 0x80 ? 0 : lead < 0xE0 ? 1 : lead < 0xF0 ? 2 : 3;
-    *out = tails ? (uint32_t)lead & (0x3Fu >> tails) : (uint32_t)lead;
-    for (; tails; tails--)
-        *out = *out << 6 | ((uint8_t)parser->text.data[parser->at++] & 0x3Fu);
+    if (lead == '\\') {
+        parser->at++;
+        return gbnf_take_escape(parser, out);
+    }
+    unsigned bytes;
+    *out = utf8_read(parser->text.data + parser->at, &bytes);
+    parser->at += bytes;
     return STATUS_OK;
 }
 

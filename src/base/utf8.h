@@ -3,8 +3,8 @@
  * standard recommends (section 3.9, "substitution of maximal subparts"; the WHATWG decoder and
  * Rust's from_utf8_lossy do the same), so one U+FFFD stands for each part.
  */
-#ifndef SERVING_TEXT_UTF8_H
-#define SERVING_TEXT_UTF8_H
+#ifndef BASE_UTF8_H
+#define BASE_UTF8_H
 
 #include "base/bytes.h"
 #include "base/json_writer.h"
@@ -20,6 +20,27 @@ enum utf8_kind {
     UTF8_CUT,     /* the text ends inside what may become a character */
     UTF8_KIND_COUNT
 };
+
+/* The character at `data`, which begins one of a valid text, and its bytes. */
+static inline uint32_t utf8_read(const char *data, unsigned *bytes_out) {
+    const uint8_t *at = (const uint8_t *)data;
+    if (at[0] < 0x80) {
+        *bytes_out = 1;
+        return at[0];
+    }
+    unsigned count = at[0] < 0xE0 ? 2 : at[0] < 0xF0 ? 3 : 4;
+    uint32_t character = at[0] & (0x7Fu >> count);
+    for (unsigned i = 1; i < count; i++)
+        character = character << 6 | (at[i] & 0x3Fu);
+    *bytes_out = count;
+    return character;
+}
+
+/* Writes a character, returns its bytes. */
+unsigned utf8_write(uint32_t character, char out[UTF8_BYTES_MAX]);
+
+/* Bytes that begin a character: the characters of a valid text. */
+size_t utf8_count(struct bytes text);
 
 /* The kind of character at the start of `text` (not empty), and its length in bytes (>= 1). */
 enum utf8_kind utf8_next(struct bytes text, size_t *bytes_out);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "serving/text/utf8.h"
+#include "base/utf8.h"
 
 /* Table 3-7 of the Unicode standard: what the second byte may be depends on the first. */
 static bool lead_of(uint8_t lead, size_t *bytes, uint8_t *low, uint8_t *high) {
@@ -37,6 +37,27 @@ enum utf8_kind utf8_next(struct bytes text, size_t *bytes_out) {
     }
     *bytes_out = wanted;
     return UTF8_WHOLE;
+}
+
+unsigned utf8_write(uint32_t character, char out[UTF8_BYTES_MAX]) {
+    if (character < 0x80) {
+        out[0] = (char)character;
+        return 1;
+    }
+    unsigned count = character < 0x800 ? 2 : character < 0x10000 ? 3 : 4;
+    for (unsigned i = count - 1; i > 0; i--) {
+        out[i] = (char)(0x80 | (character & 0x3F));
+        character >>= 6;
+    }
+    out[0] = (char)((0xF00 >> count & 0xFF) | character);
+    return count;
+}
+
+size_t utf8_count(struct bytes text) {
+    size_t count = 0;
+    for (size_t i = 0; i < text.count; i++)
+        count += ((uint8_t)text.data[i] & 0xC0) != 0x80;
+    return count;
 }
 
 size_t utf8_valid_prefix(struct bytes text) {

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The tables behind unicode.h. unicode_table.c says how they were made.
+ */
+#ifndef BASE_UNICODE_TABLE_H
+#define BASE_UNICODE_TABLE_H
+
+#include <stdint.h>
+
+#define UNICODE_RUNS 2983
+#define UNICODE_PAIRS 168
+#define UNICODE_LOWER 15
+#define UNICODE_UPPER 26
+#define UNICODE_SEVERAL 102
+#define UNICODE_OTHER_LOWER 24
+#define UNICODE_OTHER_UPPER 5
+#define UNICODE_OTHER_DIGIT 20
+
+#define UNICODE_ALTERNATES 30 /* the category of a run that alternates: Lu, Ll, Lu, Ll ... */
+
+struct unicode_case {
+    uint32_t first, last;
+    int32_t step, distance;
+};
+
+struct unicode_several {
+    uint32_t from;
+    uint32_t to[3]; /* 0 behind the last */
+};
+
+struct unicode_range {
+    uint32_t first, last;
+};
+
+extern const uint32_t unicode_runs[UNICODE_RUNS];
+extern const struct unicode_case unicode_pairs[UNICODE_PAIRS];
+extern const struct unicode_case unicode_lower[UNICODE_LOWER];
+extern const struct unicode_case unicode_upper[UNICODE_UPPER];
+extern const struct unicode_several unicode_several[UNICODE_SEVERAL];
+extern const struct unicode_range unicode_other_lower[UNICODE_OTHER_LOWER];
+extern const struct unicode_range unicode_other_upper[UNICODE_OTHER_UPPER];
+extern const struct unicode_range unicode_other_digit[UNICODE_OTHER_DIGIT];
+
+#endif

@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Protects what Unicode and Python 3.11 say about characters, some of each kind. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+
+#include "base/unicode.h"
+
+static void categories_come_in_runs_without_gaps(void **state) {
+    uint32_t last = 0, runs = 0;
+    for (uint32_t first = 0; first <= UNICODE_LAST; first = last + 1, runs++) {
+        enum unicode_category category = unicode_run(first, &last);
+        uint32_t same;
+        assert_in_range(last, first, UNICODE_LAST);
+        assert_int_equal(unicode_run(last, &same), category);
+        assert_int_equal(same, last);
+    }
+    assert_true(runs > 3000);
+}
+
+static void properties_are_those_of_python(void **state) {
+    enum {
+        ALPHA = 1,
+        ALNUM = 2,
+        DIGIT = 4,
+        LOWER = 8,
+        UPPER = 16,
+        CASED = 32,
+        SPACE = 64,
+        SHOWN = 128
+    };
+    static const struct {
+        uint32_t character;
+        unsigned properties;
+    } rows[] = {
+        {'a', ALPHA | ALNUM | LOWER | CASED | SHOWN},
+        {'Z', ALPHA | ALNUM | UPPER | CASED | SHOWN},
+        {'7', ALNUM | DIGIT | SHOWN},
+        {0xB2, ALNUM | DIGIT | SHOWN},
+        {0xBD, ALNUM | SHOWN},
+        {0xAA, ALPHA | ALNUM | LOWER | CASED | SHOWN},
+        {0x100, ALPHA | ALNUM | UPPER | CASED | SHOWN},
+        {0x101, ALPHA | ALNUM | LOWER | CASED | SHOWN},
+        {0x1C5, ALPHA | ALNUM | CASED | SHOWN},
+        {0x2160, ALNUM | UPPER | CASED | SHOWN},
+        {0x4E2D, ALPHA | ALNUM | SHOWN},
+        {' ', SPACE | SHOWN},
+        {0x1C, SPACE},
+        {0xA0, SPACE},
+        {0x200B, 0},
+        {0x3000, SPACE},
+        {0xE000, 0},
+        {0x1F600, SHOWN},
+        {'_', SHOWN},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        uint32_t c = rows[i].character;
+        unsigned found = (unicode_is_alpha(c) ? ALPHA : 0) | (unicode_is_alnum(c) ? ALNUM : 0) |
+                         (unicode_is_digit(c) ? DIGIT : 0) | (unicode_is_lower(c) ? LOWER : 0) |
+                         (unicode_is_upper(c) ? UPPER : 0) | (unicode_is_cased(c) ? CASED : 0) |
+                         (unicode_is_space(c) ? SPACE : 0) | (unicode_is_printable(c) ? SHOWN : 0);
+        assert_int_equal(found, rows[i].properties);
+    }
+    assert_true(unicode_is_ignorable('.') && unicode_is_ignorable(0x301));
+    assert_false(unicode_is_ignorable('a') || unicode_is_ignorable(','));
+}
+
+static void case_is_mapped_to_one_or_several(void **state) {
+    uint32_t out[3];
+    assert_int_equal(unicode_map('a', UNICODE_TO_UPPER, out), 1);
+    assert_int_equal(out[0], 'A');
+    assert_int_equal(unicode_map(0xDF, UNICODE_TO_UPPER, out), 2);
+    assert_int_equal(out[0], 'S');
+    assert_int_equal(out[1], 'S');
+    assert_int_equal(unicode_map(0xFB03, UNICODE_TO_UPPER, out), 3);
+    assert_int_equal(out[2], 'I');
+    assert_int_equal(unicode_map(0x130, UNICODE_TO_LOWER, out), 2);
+    assert_int_equal(out[1], 0x307);
+    assert_int_equal(unicode_map(0x1C6, UNICODE_TO_TITLE, out), 1);
+    assert_int_equal(out[0], 0x1C5);
+    assert_int_equal(unicode_map(0xDF, UNICODE_TO_TITLE, out), 2);
+    assert_int_equal(out[1], 's');
+    assert_int_equal(unicode_map(0x10D0, UNICODE_TO_UPPER, out), 1);
+    assert_int_equal(out[0], 0x1C90);
+    assert_int_equal(unicode_map(0x10D0, UNICODE_TO_TITLE, out), 1);
+    assert_int_equal(out[0], 0x10D0);
+    assert_int_equal(unicode_map(0x1F80, UNICODE_TO_TITLE, out), 1);
+    assert_int_equal(out[0], 0x1F88);
+    assert_int_equal(unicode_map(0x4E2D, UNICODE_TO_LOWER, out), 1);
+    assert_int_equal(out[0], 0x4E2D);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(categories_come_in_runs_without_gaps),
+        cmocka_unit_test(properties_are_those_of_python),
+        cmocka_unit_test(case_is_mapped_to_one_or_several),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
