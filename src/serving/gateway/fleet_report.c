@@ -211,7 +211,6 @@ static void write_load(struct json_writer *writer, const void *context) {
 
 enum status fleet_report_load(struct gateway *gateway, const struct endpoint_call *call) {
     struct load_limits asked = {.gateway = gateway};
-    struct reply reply = fleet_report_reply_of(call);
     struct bytes body = {client_request_body(call->record), call->record->body_bytes};
     const struct tree *root = NULL;
     struct api_error error;
@@ -225,7 +224,7 @@ enum status fleet_report_load(struct gateway *gateway, const struct endpoint_cal
                       "The body must be {\"ttft_limit_ns\": integer, \"tpot_limit_ns\": integer}.");
         return reply_error(gateway, call->record->connection, call->endpoint, NULL, &error);
     }
-    return reply_whole(gateway, &reply, write_load, &asked);
+    return reply_call(gateway, call, write_load, &asked);
 }
 
 /* ---- orders ---- */
