@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The device seam: memory of a GPU, page-locked host memory, copies, streams, events, graphs and
  * launches (tensor maps are the kernels' own). device_cuda.c implements it by CUDA's runtime, with
- * -Dcuda=enabled: verified by emulation; not yet run on a GPU. For tests compute/emulated implements it on the
- * CPU, and reports what a GPU would not forgive.
+ * -Dcuda=enabled: verified by emulation; not yet run on a GPU. For tests compute/emulated
+ * implements it on the CPU, and reports what a GPU would not forgive.
  *
- * The rules, which the emulated device checks: device memory is touched by kernels and copies alone, and
- * page-locked memory by the host only when no copy of it is under way. Work of one stream runs in
- * its order; work of two streams in any order, but for what an event says. Nothing is released
- * while work is in line.
+ * The rules, which the emulated device checks: device memory is touched by kernels and copies
+ * alone, and page-locked memory by the host only when no copy of it is under way. Work of one
+ * stream runs in its order; work of two streams in any order, but for what an event says. Nothing
+ * is released while work is in line.
  *
- * Memory may be shared: other processes of the machine, each with a device of its own, map it by a handle
- * and let their kernels touch it. Whoever does has been told that what it wants there is done, and says so
- * in its turn: no event goes from process to process.
+ * Memory may be shared: other processes of the machine, each with a device of its own, map it by a
+ * handle and let their kernels touch it. No event goes from process to process: the processes send
+ * each other messages when their work there is done.
  *
- * A link joins devices of several processes, on whatever hosts: what is given it in one call, sends and
- * receives of some of them, is one group on a stream. CUDA's are NCCL's communicators; verified by
- * emulation; not yet run on a GPU.
+ * A link joins devices of several processes, on whatever hosts: what is given it in one call, sends
+ * and receives of some of them, is one group on a stream. CUDA's are NCCL's communicators; verified
+ * by emulation; not yet run on a GPU.
  *
  * Calls that put work in line return nothing: what fails shows at the next device_wait or
  * device_wait_stream, and stays. Any thread may call, each stream from one thread at a time.
@@ -49,12 +49,12 @@ struct device_handle {
     uint64_t words[8];
 };
 
-/* A link as whoever makes one tells it to the others. */
+/* A link's name, which its maker sends to the other devices. */
 struct device_link_name {
     uint64_t words[16];
 };
-/* Bytes of the device's memory that go to another device of the link, or come from it: as many, at least
- * one, as that one says. */
+/* Bytes of the device's memory that go to another device of the link, or come from it: as many, at
+ * least one, as that one says. */
 struct device_transfer {
     void *memory;
     size_t bytes;
@@ -131,8 +131,8 @@ struct device_body {
 enum status device_open_cuda(uint32_t index, struct device **device_out,
                              struct error *error) MUST_USE;
 
-/* Receives the device memory that is allocated and released. An emulator of kernels lets them touch no
- * other memory. */
+/* Receives the device memory that is allocated and released. An emulator of kernels lets them touch
+ * no other memory. */
 struct device_watch {
     void (*added)(const void *memory, size_t bytes, const char *what);
     void (*dropped)(const void *memory);
@@ -143,8 +143,8 @@ static inline void device_close(struct device *device) {
     if (device) device->body->close(device);
 }
 
-/* Memory of the device, at a multiple of 256, of which other processes may map what is shared; or page-locked
- * memory of the host. STATUS_NO_MEMORY. What is in it is undefined. */
+/* Memory of the device, at a multiple of 256, of which other processes may map what is shared; or
+ * page-locked memory of the host. STATUS_NO_MEMORY. What is in it is undefined. */
 static inline enum status device_allocate_kind(struct device *device, size_t bytes,
                                                const char *what, enum device_memory kind,
                                                void **memory_out, struct error *error) {
@@ -169,8 +169,8 @@ static inline enum status device_share(struct device *device, void *memory,
                                        struct device_handle *handle_out, struct error *error) {
     return device->body->share(device, memory, handle_out, error);
 }
-/* Another process's shared memory, for this device's kernels, until it is unmapped; it may end before.
- * Not OK: it has ended, or the devices do not reach each other. */
+/* Another process's shared memory, for this device's kernels, until it is unmapped; it may end
+ * before. Not OK: it has ended, or the devices do not reach each other. */
 static inline enum status device_map(struct device *device, const struct device_handle *handle,
                                      const char *what, void **memory_out, struct error *error) {
     return device->body->map(device, handle, what, memory_out, error);
@@ -253,8 +253,8 @@ static inline enum status device_wait_stream(struct device *device, struct devic
 }
 
 /* What the stream is given between the two becomes a graph instead of running; likewise that of
- * streams which follow its events meanwhile and which it follows again before the end. Meanwhile others may be
- * captured, too, or run. */
+ * streams which follow its events meanwhile and which it follows again before the end. Meanwhile
+ * others may be captured, too, or run. */
 static inline void device_begin_capture(struct device *device, struct device_stream *stream) {
     device->body->begin_capture(device, stream);
 }
@@ -270,8 +270,8 @@ static inline void device_close_graph(struct device *device, struct device_graph
     if (graph) device->body->close_graph(device, graph);
 }
 
-/* Whether there can be links. STATUS_UNSUPPORTED: the build has none. STATUS_IO: what they need is not
- * there, with the cure. */
+/* Whether there can be links. STATUS_UNSUPPORTED: the build has none. STATUS_IO: what they need is
+ * not there, with the cure. */
 static inline enum status device_load_links(struct device *device, struct error *error) {
     return device->body->load_links(device, error);
 }
@@ -280,28 +280,29 @@ static inline enum status device_name_link(struct device *device, uint32_t count
                                            struct device_link_name *name_out, struct error *error) {
     return device->body->name_link(device, count, name_out, error);
 }
-/* Joins the link as its device `own`. It can be used when it has settled, which takes all of them. */
+/* Joins the link as its device `own`. It can be used when it has settled, which takes all of them.
+ * */
 static inline enum status device_open_link(struct device *device,
                                            const struct device_link_name *name, uint32_t count,
                                            uint32_t own, struct device_link **link_out,
                                            struct error *error) {
     return device->body->open_link(device, name, count, own, link_out, error);
 }
-/* At any time: groups that are in line are over then, and what they should have received is anything. The
- * others' wait until they close it, too. */
+/* At any time: groups that are in line are over then, and what they should have received is
+ * anything. The others' wait until they close it, too. */
 static inline void device_close_link(struct device *device, struct device_link *link) {
     if (link) device->body->close_link(device, link);
 }
-/* Whether all have joined, and the last group is in line. To be asked until it says so, behind the opening
- * and behind each group: until then nothing may be put in line behind it. Not OK: the link is of no use
- * any more. */
+/* Whether all have joined, and the last group is in line. To be asked until it says so, behind the
+ * opening and behind each group: until then nothing may be put in line behind it. Not OK: the link
+ * is of no use any more. */
 static inline enum status device_settled(struct device *device, struct device_link *link,
                                          bool *settled_out, struct error *error) {
     return device->body->settled(device, link, settled_out, error);
 }
-/* One group, which is over when all of it is: so when each peer's stream has come to the group that takes
- * the other side. A link's groups run in their order, whatever their streams, and each pair of devices
- * names what goes between them in the same order. The list is copied. */
+/* One group, which is over when all of it is: so when each peer's stream has come to the group that
+ * takes the other side. A link's groups run in their order, whatever their streams, and each pair
+ * of devices names what goes between them in the same order. The list is copied. */
 static inline void device_transfer(struct device *device, struct device_stream *stream,
                                    struct device_link *link, const struct device_transfer *list,
                                    uint32_t count) {

@@ -2,9 +2,10 @@
  * The device seam on CUDA's runtime. Verified by emulation; not yet run on a GPU: this file is
  * compiled and linked, no more.
  *
- * A call that puts work in line and fails notes its error, which the next wait tells; so does an
- * error of a kernel, which CUDA tells late by itself. A launch finds its own in the thread's last error, where each
- * call that did not succeed leaves one: whatever was told, or is no failure, is taken away from there.
+ * A call that enqueues work and fails records its error, and the next wait returns it. An error of
+ * a kernel is recorded in the same way when CUDA reports it, later. A launch reads its error from
+ * the thread's last error, which every failing call sets: so an error that was returned, or is no
+ * failure, is cleared there.
  */
 #include "compute/device/device_nccl.h"
 
@@ -124,7 +125,7 @@ static enum status cuda_map(struct device *device, const struct device_handle *h
 
 static void cuda_unmap(struct device *device, void *memory) {
     cuda_enter(device);
-    (void)cudaIpcCloseMemHandle(memory); /* whose process may have ended */
+    (void)cudaIpcCloseMemHandle(memory); /* the process there may have ended */
     cuda_forget_error();
 }
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * NCCL is loaded when it is first wanted, so a program needs it where ranks of several hosts have GPUs and
- * nowhere else. Communicators do not block: what waits for other ranks, their meeting and the connections
- * that a first group makes, goes on by itself while device_nccl_settled is asked, and the asker can give up.
+ * NCCL is loaded when it is first wanted, so a program needs it where ranks of several hosts have
+ * GPUs and nowhere else. Communicators do not block: what waits for other ranks, their meeting and
+ * the connections that a first group makes, goes on by itself while device_nccl_settled is asked,
+ * and the asker can give up.
  */
 #include "compute/device/device_nccl.h"
 
@@ -23,7 +24,7 @@ static struct nccl_link *nccl_of(struct device_link *link) {
     return (struct nccl_link *)(void *)link;
 }
 
-/* Whoever loads it fills it, before anybody else calls. */
+/* Filled by the first load, before any other call. */
 static struct {
     pthread_mutex_t lock;
     bool is_loaded;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * In a build without NCCL rows of ranks on several hosts pass through the hosts' memory: nobody who was told
- * so by device_nccl_load calls anything else here.
+ * In a build without NCCL rows of ranks on several hosts pass through the hosts' memory.
+ * device_nccl_load refuses, and no caller calls any other function after that.
  */
 #include "compute/device/device_nccl.h"
 

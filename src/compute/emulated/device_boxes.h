@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What emulated devices of several processes hand each other over a link: a file without a name in memory,
- * with a box for each ordered pair of them. A message goes through its box in pieces, and is sent when the
- * last of them has been taken: nothing is kept on the way, as little as a GPU promises. All processes are
- * of one machine, whatever hosts they are told to be. Private to
- * device_emulated.c.
+ * The link between emulated devices of several processes: an anonymous file in memory, with a box
+ * for each ordered pair of devices. A message goes through its box in pieces, and is sent when the
+ * receiver has taken the last: nothing is buffered, as a GPU promises no buffer. All processes are
+ * on one machine, also if their hosts have different names. Private to device_emulated.c.
  */
 #ifndef COMPUTE_EMULATED_DEVICE_BOXES_H
 #define COMPUTE_EMULATED_DEVICE_BOXES_H
@@ -19,14 +18,15 @@ struct device_message {
     bool is_over;
 };
 
-/* Messages that move at the same time, but for those between the same two devices: one follows the other. */
+/* Messages that move at the same time, but for those between the same two devices: one follows the
+ * other. */
 struct device_group {
     uint64_t turn; /* among the link's groups */
     uint32_t count;
     struct device_message messages[];
 };
 
-/* The file lives as long as whoever opens it as the first. */
+/* The file lives as long as the first device that opens it. */
 enum status device_boxes_name(uint32_t count, struct device_link_name *name_out,
                               struct error *error) MUST_USE;
 /* STATUS_IO: who named it has ended, or closed it. */

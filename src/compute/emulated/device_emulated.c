@@ -1,24 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Finds faults of an engine's host part without a GPU.
- * Work is queued in its stream until a caller waits for it, or until the dice release it; then streams
- * run in an order drawn from the seed, as far as events allow. Device memory is mapped between guard
- * pages. After one in eight runs of work it is inaccessible until the next run, so a host that reads a
- * device pointer crashes soon. A kernel's arguments must be device memory. New memory holds 0xFF, which
- * is NaN in every float format. A copy runs in two steps: first its target holds 0xFF, later the bytes.
- * A copy to the host spoils its target when it is queued. A copy from the host records a checksum of
- * the source, which must match when it runs. The clock counts operations that have run. Shared memory
- * is an anonymous file that other processes map.
+ * Work is queued in its stream until a caller waits for it, or until the dice release it; then
+ * streams run in an order drawn from the seed, as far as events allow. Device memory is mapped
+ * between guard pages. After one in eight runs of work it is inaccessible until the next run, so a
+ * host that reads a device pointer crashes soon. A kernel's arguments must be device memory. New
+ * memory holds 0xFF, which is NaN in every float format. A copy runs in two steps: first its target
+ * holds 0xFF, later the bytes. A copy to the host spoils its target when it is queued. A copy from
+ * the host records a checksum of the source, which must match when it runs. The clock counts
+ * operations that have run. Shared memory is an anonymous file that other processes map.
  *
- * A group of transfers at its stream's head waits until each peer has queued its part. Its messages move
- * in pieces, in a drawn order, interleaved with other streams' work (device_boxes.h). A GPU does so while
- * the host does something else, so a thread runs queued work while transfers are queued.
+ * A group of transfers at its stream's head waits until each peer has queued its part. Its messages
+ * move in pieces, in a drawn order, interleaved with other streams' work (device_boxes.h). A GPU
+ * does so while the host does something else, so a thread runs queued work while transfers are
+ * queued.
  */
 #include "compute/emulated/device_emulated.h"
 
 #include "base/bytes.h"
-#include "base/hash.h"
 #include "base/check.h"
 #include "base/format.h"
+#include "base/hash.h"
 #include "base/shared_file.h"
 #include "compute/emulated/device_boxes.h"
 
@@ -151,16 +152,16 @@ static struct allocation *find(struct emulated *emulated, const void *memory) {
 
 /* Whether [memory, memory + bytes) is of one allocation of the kind, and reports why not. */
 static bool device_emulated_lies_in(struct emulated *emulated, const void *memory, size_t bytes,
-                                    bool pinned, const char *whose) {
+                                    bool pinned, const char *what) {
     const struct allocation *allocation = find(emulated, memory);
     if (!allocation || allocation->pinned != pinned)
-        device_emulated_report(emulated, "%s: expected %s, found an address that is none", whose,
+        device_emulated_report(emulated, "%s: expected %s, found an address that is none", what,
                                pinned ? "page-locked memory" : "device memory");
     else if (allocation->gone)
-        device_emulated_report(emulated, "%s: %s was released", whose, allocation->what);
+        device_emulated_report(emulated, "%s: %s was released", what, allocation->what);
     else if ((size_t)((const char *)memory - allocation->memory) > allocation->bytes ||
              bytes > allocation->bytes - (size_t)((const char *)memory - allocation->memory))
-        device_emulated_report(emulated, "%s: %zu bytes reach beyond the end of %s", whose, bytes,
+        device_emulated_report(emulated, "%s: %zu bytes reach beyond the end of %s", what, bytes,
                                allocation->what);
     else
         return true;
@@ -389,10 +390,10 @@ static void run_copy(struct emulated *emulated, const struct operation *operatio
 static void run_kernel(struct emulated *emulated, const struct operation *operation) {
     const void *const *pointers = (const void *const *)(const void *)operation->arguments;
     for (uint32_t i = 0; i < operation->kernel->pointers; i++) {
-        char whose[96];
+        char what[96];
         if (!pointers[i]) continue;
-        format_text(whose, sizeof whose, "pointer %u of kernel %s", i, operation->kernel->name);
-        if (!device_emulated_lies_in(emulated, pointers[i], 0, false, whose)) return;
+        format_text(what, sizeof what, "pointer %u of kernel %s", i, operation->kernel->name);
+        if (!device_emulated_lies_in(emulated, pointers[i], 0, false, what)) return;
     }
     operation->kernel->start(operation->arguments, NULL);
 }

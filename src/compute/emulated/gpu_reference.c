@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Reference bodies of the device's kernels, for the emulated device alone: plain loops over its
  * memory with the arithmetic of the CPU's set and its order, so that a step on it gives the CPU's
- * bits, and what differs is the engine's fault. They stand in for kernels; none will ever run on a GPU.
+ * bits, and what differs is the engine's fault. They stand in for kernels; none will ever run on a
+ * GPU.
  */
 #include "compute/emulated/gpu_reference.h"
 
@@ -32,7 +33,8 @@ static void *gpu_reference_take_room(size_t bytes) {
     return room;
 }
 
-/* How many of `rows` rows are there, if there are `each` for each live one, and `before` before them. */
+/* How many of `rows` rows are there, if there are `each` for each live one, and `before` before
+ * them. */
 static uint32_t rows_there(const uint32_t *live, uint32_t each, uint32_t before, uint32_t rows) {
     uint32_t all = live ? *live * each : before + rows;
     uint32_t there = all > before ? all - before : 0;
@@ -65,7 +67,7 @@ static void store(const struct gpu_form *form, void *rows, float *scales, uint32
     }
 }
 
-/* A prepared row as floats; its scales, if it has any, beside it. */
+/* A prepared row as floats, and its scales, if it has any. */
 static void gpu_reference_load(const struct gpu_form *form, const void *rows, const float *scales,
                                uint32_t row, float *x, float *x_scales, uint32_t n) {
     const char *from = (const char *)rows + (size_t)row * form->pitch;
@@ -636,7 +638,7 @@ static void gpu_reference_expand(const struct gpu_prompt *of, uint32_t count,
         kernels->round_bf16(room->expanded, room->expanded, count * of->matrix.rows);
 }
 
-/* A query against the block, for one head whose keys are turned. */
+/* A query against the block, for one head with rotated keys. */
 static void attend_query(const struct gpu_prompt *of, const struct gpu_run *run, uint32_t query,
                          uint32_t head, uint32_t seen, uint32_t count, struct prompt_room *room) {
     const struct kernels *kernels = arithmetic();

@@ -12,8 +12,8 @@
  * row comes back.
  *
  * Among ranks (ranks.c), every rank takes part in every dispatch and combine, in the same order,
- * also with no tokens. A token goes once to each rank that holds any of its experts, or once to each
- * node and from there to the ranks.
+ * also with no tokens. A token goes once to each rank that holds any of its experts, or once to
+ * each node and from there to the ranks.
  */
 #ifndef COMPUTE_EXCHANGE_EXCHANGE_H
 #define COMPUTE_EXCHANGE_EXCHANGE_H
@@ -45,12 +45,14 @@ struct exchange_received {
     uint32_t group_count;
     const struct exchange_group *groups;
     uint32_t row_count;
-    const uint32_t *row_token; /* [row_count] index of the token whose activations the row takes */
+    const uint32_t
+        *row_token; /* [row_count] index of the token that the row has its activations from */
     const char *const *token_data; /* each token's row of activations as it was sent; NULL: they
                                     * are the caller's own tokens */
 };
 
-/* Many results come back from a rank in so many waves, the first while others are still computed. */
+/* Many results come back from a rank in so many waves, the first while others are still computed.
+ * */
 #define EXCHANGE_EXPERT_BATCHES 4
 #define EXCHANGE_SUMMED UINT32_MAX /* a result is in the same row as the one before it */
 
@@ -169,10 +171,10 @@ void exchange_pair_slots(const struct exchange *exchange, uint32_t *slots_out, u
 uint32_t exchange_nodes(const struct exchange *exchange);
 
 #define EXCHANGE_NO_SLOT UINT32_MAX
-/* By nodes, once the dispatch is over: what this rank has passed on to the ranks of its node, which are tokens
- * of the rank of its place on another node. `slots_out`: [tokens][experts_per_token] the slots that compute
- * each, counted through the node's, and EXCHANGE_NO_SLOT behind them; `rows_out`: [tokens][dispatch_bytes],
- * in the order of the sender's tokens. Returns the tokens. */
+/* By nodes, once the dispatch is over: what this rank has passed on to the ranks of its node, which
+ * are tokens of the rank of its place on another node. `slots_out`: [tokens][experts_per_token] the
+ * slots that compute each, counted through the node's, and EXCHANGE_NO_SLOT behind them;
+ * `rows_out`: [tokens][dispatch_bytes], in the order of the sender's tokens. Returns the tokens. */
 uint32_t exchange_relayed(const struct exchange *exchange, uint32_t node, uint32_t *slots_out,
                           const char **rows_out);
 

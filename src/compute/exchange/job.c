@@ -3,18 +3,19 @@
  *
  *   20 bits lane | 28 bits tag | 16 bits rank that sends
  *
- * Each epoch (job_rendezvous.h) has a worker of its own. So what was sent in the last one, by the living
- * and by the dead, comes to nobody, and an inbox in shared memory that a rank left blocked, since it
- * was killed while it wrote into it, is looked at no more. The old worker is closed when the new
- * epoch's roster is there: then nobody is left who writes to it.
+ * Each epoch (job_rendezvous.h) has a worker of its own. So messages of the previous epoch reach no
+ * worker, and an inbox in shared memory that is blocked, because its writer was killed, is not read
+ * any more. The old worker is closed when the new epoch's roster is there: then no rank writes to
+ * it.
  *
  * An endpoint is made when the first message goes to a rank. UCX 1.13 cannot tell in each case that
- * a peer over shared memory has died, so endpoints within a host ask for no such word, and a death is
- * told by the launcher. What fails meanwhile waits for that word; if none comes, this process ends.
+ * a peer over shared memory has died, so endpoints within a host do not ask for it, and the
+ * launcher reports deaths. A failure before that waits for the launcher's report; without one this
+ * process ends.
  *
- * Whoever waits lets others run: a rank with a CPU of its own gives it up after some looks. Where ranks
- * outnumber CPUs each look gives it up, and after some the rank sleeps until something comes: else the
- * many that wait take the time of the few for whom they wait.
+ * A waiting rank yields its CPU: a rank with a CPU of its own yields after some polls. Where ranks
+ * outnumber CPUs each look gives it up, and after some the rank sleeps until something comes: else
+ * the many that wait take the time of the few for whom they wait.
  */
 #include "compute/exchange/job.h"
 
@@ -54,7 +55,7 @@ _Static_assert(LIMIT_RANKS < 1 << RANK_BITS, "a tag has room for every rank");
 
 /* A send or a receive that UCX has begun and not ended. */
 struct job_request {
-    struct job_batch *batch; /* NULL: nobody waits for it any more */
+    struct job_batch *batch; /* NULL: no caller waits for it any more */
     void *request;           /* UCX's; NULL: not known yet */
     uint32_t peer;
     enum job_channel channel;
@@ -71,8 +72,8 @@ static struct {
     bool deaf;   /* the launcher has gone, or makes no sense */
     uint32_t epoch;
     uint32_t looks;    /* since the launcher was heard, as LOOKS_MOVED counts */
-    uint32_t asked;    /* a rank whose steering is waited for, and 1; 0: none */
-    int64_t failed_ns; /* when something failed that nobody has explained; 0: nothing */
+    uint32_t asked;    /* 1 + the rank from which a steering message is awaited; 0: none */
+    int64_t failed_ns; /* time of a failure without an explanation; 0: none */
     ucs_status_t failure;
     bool *gone;                /* [count] */
     uint32_t row[LIMIT_RANKS]; /* those that live, when it was last asked for */
@@ -181,8 +182,8 @@ static enum status job_open_worker(struct error *error) {
     return status == UCS_OK ? STATUS_OK : job_failed(error, "open a UCX worker", status);
 }
 
-/* UCX complains of ranks that have ended, and of messages that never left, to stdout, where a result
- * may be wanted. What matters comes as a status, and is told by us. */
+/* UCX complains of ranks that have ended, and of messages that never left, to stdout, where a
+ * result may be wanted. Failures that matter are returned as a status, and we report them. */
 static ucs_log_func_rc_t say_nothing(const char *file, unsigned line, const char *function,
                                      ucs_log_level_t level,
                                      const ucs_log_component_config_t *component,
@@ -325,7 +326,7 @@ static void end(struct job_request *it) {
     job.spare = it;
 }
 
-/* A batch stays open whose bytes do not come, until the launcher has said why. */
+/* A batch without its bytes stays open until the launcher reports the reason. */
 static void end_or_wait(struct job_request *it, ucs_status_t status) {
     if (status == UCS_OK || !it->batch) {
         end(it);
@@ -403,7 +404,7 @@ static void close_last_worker(void) {
     job.of_last = NULL;
 }
 
-/* Whether a receive is left whose memory UCX may still write to. */
+/* Whether UCX may still write to the memory of a receive. */
 static bool any_receives(void) {
     for (const struct job_request *it = job.open; it; it = it->behind)
         if (it->receives && it->request) return true;
@@ -419,8 +420,8 @@ static void end_those_without_request(void) {
     }
 }
 
-/* Other ranks live than this one knew. While it meets the others, it says so for the new epoch: its
- * worker has spoken to nobody. */
+/* The set of living ranks has changed. In the rendezvous this rank joins the new epoch, with a
+ * worker that has exchanged no message. */
 static void job_note_change(const struct job_frame *head) {
     struct error error;
     if (head->rank == 0 && head->rank != job.rank && job.begun && !job.ending)
@@ -474,8 +475,8 @@ static bool receive_frame(size_t *bytes_out) {
     return false;
 }
 
-/* Whoever watches is told for whom this rank waits: that of the oldest message, but for experts that
- * move, which nobody waits for. */
+/* Reports the rank for which this one waits: that of the oldest message, except moves of experts,
+ * for which no rank waits. */
 static void report_awaited(void) {
     uint32_t peer = job.asked;
     for (const struct job_request *it = job.open; it; it = it->behind)
@@ -500,7 +501,7 @@ static void receive_launcher(void) {
     }
 }
 
-/* Nobody waits any more. A receive that no message has matched ends at once. One that is matched is
+/* Ends the waiting. A receive that no message has matched ends at once. One that is matched is
  * seen to its end, or as far as it comes. Its memory is left alone afterwards, since its worker is
  * never looked at again. */
 static void job_break_off(void) {
@@ -523,7 +524,7 @@ static void job_break_off(void) {
     job.leaves = false;
 }
 
-/* Until all who live are there, each with a worker that nobody has spoken to. */
+/* Returns when all living ranks are there, each with a worker that has exchanged no message. */
 static enum status meet(struct error *error) {
     const int64_t began_ns = clock_now_ns();
     check(fcntl(job.rendezvous, F_SETFL, O_NONBLOCK) == 0);
@@ -628,7 +629,8 @@ void job_regroup(void) {
 
 /* ---- beginning and ending ---- */
 
-/* Where a rank has died just now, UCX holds what never went to it: the end of the process frees it. */
+/* Where a rank has died just now, UCX holds what never went to it: the end of the process frees it.
+ * */
 static void job_leave(void) {
     bool whole = !job.broken && !job.last_worker;
     if (job.worker && whole) ucp_worker_destroy(job.worker);

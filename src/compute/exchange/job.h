@@ -3,13 +3,13 @@
  * Steering (plans out, results back) has calls that wait; the exchange and the moves of experts
  * begin what they send and receive, and look later whether it is done.
  *
- * A job is N copies of this program, started by a launcher (job_rendezvous.h), over UCX: shared memory
- * among the ranks of a host, RDMA or TCP between hosts. In a build without UCX there are no jobs:
- * job_built says so, and job_begin refuses. Calls come from one thread at a time.
+ * A job is N copies of this program, started by a launcher (job_rendezvous.h), over UCX: shared
+ * memory among the ranks of a host, RDMA or TCP between hosts. In a build without UCX there are no
+ * jobs: job_built says so, and job_begin refuses. Calls come from one thread at a time.
  *
- * Ranks may die, and come back. From when this rank hears of either the job is broken: nobody is
- * waited for any more, nothing is sent and nothing comes, until job_regroup. What was begun counts as
- * done and its memory, which holds anything, is the caller's again. Without rank 0 no rank goes on.
+ * Ranks may die, and come back. From the report of either the job is broken: no call waits any
+ * more, nothing is sent and nothing received, until job_regroup. What was begun counts as done and
+ * its memory, which holds anything, is the caller's again. Without rank 0 no rank goes on.
  */
 #ifndef COMPUTE_EXCHANGE_JOB_H
 #define COMPUTE_EXCHANGE_JOB_H
@@ -60,8 +60,8 @@ bool job_await(uint32_t from, size_t *bytes_out);
  * waits. */
 size_t job_receive(uint32_t from, void *data, size_t bytes);
 
-/* A broken job: job_ready finds nothing, job_await says so, and job_receive returns 0. So they do for
- * a rank that is gone. */
+/* A broken job: job_ready finds nothing, job_await says so, and job_receive returns 0. So they do
+ * for a rank that is gone. */
 
 /* Returns when all ranks that live have called it. */
 void job_barrier(void);
@@ -91,12 +91,12 @@ void job_receive_begin(struct job_batch *batch, enum job_channel channel, uint32
 /* Moves on what is under way; true if anything happened. */
 bool job_progress(void);
 
-/* Sleeps until something comes from another rank or the launcher, or something begun goes on, at most
- * so long. It may return early. */
+/* Sleeps until something comes from another rank or the launcher, or something begun goes on, at
+ * most so long. It may return early. */
 void job_doze(int64_t ns_max);
 
-/* For each look that found nothing, while one waits; `looks` counts them, from 0. Where ranks outnumber CPUs, others
- * run, and after some looks this rank sleeps as in job_doze. */
+/* For each look that found nothing, while one waits; `looks` counts them, from 0. Where ranks
+ * outnumber CPUs, others run, and after some looks this rank sleeps as in job_doze. */
 void job_rest(uint32_t *looks, int64_t ns_max);
 
 /* job_progress, and whether all of the batch is done. As job_wait, it lets others run. */
@@ -109,7 +109,8 @@ void job_wait_until(bool (*over)(void *context), void *context);
 
 /* ---- ranks that die, and come back ---- */
 
-/* Other ranks live than when the job began, or than at job_regroup. job_look asks the launcher first.
+/* Other ranks live than when the job began, or than at job_regroup. job_look asks the launcher
+ * first.
  */
 bool job_broken(void);
 bool job_look(void);
@@ -118,15 +119,16 @@ bool job_look(void);
 bool job_lives(uint32_t rank);
 
 /* The ranks of a host, as placement_node_ranks has them; 0: not known before job_begin. A rank that
- * comes back takes all hosts to be like its own. Where they are not, the others know of one node. */
+ * comes back takes all hosts to be like its own. Where they are not, the others know of one node.
+ * */
 uint32_t job_node_ranks(void);
 
-/* All ranks are on this host. Known before job_begin to a rank that comes back: whoever launches such ranks names
+/* All ranks are on this host. Known before job_begin to a rank that comes back: its launcher names
  * hosts only where there are several. */
 bool job_is_here(void);
 
-/* How many ranks of this host, of all jobs that the launcher has there, stand before this one: which of
- * the host's devices is its own. 0 outside of a job. */
+/* How many ranks of this host, of all jobs that the launcher has there, stand before this one:
+ * which of the host's devices is its own. 0 outside of a job. */
 uint32_t job_place_here(void);
 
 /* The rank is on this rank's host. */
@@ -139,7 +141,7 @@ uint32_t job_epoch(void);
 uint32_t job_row(const uint32_t **ranks_out, uint32_t *own_out);
 
 /* Each living rank calls it when it has found the job broken and has left all that it did with the
- * others. Afterwards what was sent before comes to nobody. It returns when all have called it; ranks
+ * others. Afterwards no rank receives earlier messages. It returns when all have called it; ranks
  * that die or come back meanwhile are gone, or there, then, too. If they do not come together in
  * half a minute, this process ends. A rank that comes back takes part in it by job_begin. */
 void job_regroup(void);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * A build without UCX: one process is all there is, and nobody opens what goes among ranks.
+ * A build without UCX: there is one process, and no caller opens an exchange among ranks.
  */
 #include "base/check.h"
 #include "compute/exchange/exchange.h"
@@ -45,7 +45,7 @@ uint32_t job_count(void) {
 }
 
 void job_send(uint32_t to, const void *data, size_t bytes) {
-    check_failed("one process alone has nobody to send to", __FILE__, __LINE__);
+    check_failed("one process alone has no rank to send to", __FILE__, __LINE__);
 }
 
 bool job_ready(uint32_t from, size_t *bytes_out) {
@@ -53,7 +53,7 @@ bool job_ready(uint32_t from, size_t *bytes_out) {
 }
 
 size_t job_receive(uint32_t from, void *data, size_t bytes) {
-    check_failed("one process alone hears from nobody", __FILE__, __LINE__);
+    check_failed("one process alone receives from no rank", __FILE__, __LINE__);
 }
 
 void job_doze(int64_t ns_max) {

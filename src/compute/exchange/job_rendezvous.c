@@ -9,9 +9,9 @@
 struct job_members {
     uint32_t ranks, epoch;
     uint32_t come, gone; /* ranks that have said where they are in this epoch; that do not live */
-    bool has_met;        /* a roster was told */
+    bool has_met;        /* a roster was sent */
     bool is_reported;    /* it is this epoch's */
-    bool has_change;     /* a frame that was not told yet: */
+    bool has_change;     /* a frame that is not sent yet: */
     struct job_frame change;
     struct members_place {
         struct bytes place; /* as it lies in a frame; no bytes: not there yet in this epoch */
@@ -162,8 +162,8 @@ void job_rendezvous_members_leave(struct job_members *members, uint32_t rank) {
 }
 
 static struct bytes make_frame(struct job_members *members) {
-    static const struct job_place nobody;
-    size_t bytes = members->gone * sizeof nobody;
+    static const struct job_place absent;
+    size_t bytes = members->gone * sizeof absent;
     for (uint32_t rank = 0; rank < members->ranks; rank++)
         bytes += members->list[rank].place.count;
     const struct job_frame head =
@@ -174,7 +174,7 @@ static struct bytes make_frame(struct job_members *members) {
     at += sizeof head;
     for (uint32_t rank = 0; rank < members->ranks; rank++) {
         struct bytes place = members->list[rank].place;
-        if (!place.count) place = (struct bytes){(const char *)&nobody, sizeof nobody};
+        if (!place.count) place = (struct bytes){(const char *)&absent, sizeof absent};
         memcpy(at, place.data, place.count);
         at += place.count;
     }

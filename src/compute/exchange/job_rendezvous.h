@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0
  * How the ranks of a job find one another, at the start and whenever one of them has died or come
- * back: what a rank and its launcher say over the stream socket between them, whose number the rank
- * finds in its environment.
+ * back: what a rank and its launcher send over the stream socket between them. The rank
+ * finds the socket's number in its environment.
  *
  *   rank to launcher   HERE    its host and its UCX worker's address, for an epoch
  *   launcher to rank   ROSTER  everyone's of this epoch, once all who live have come
  *                      GONE    that rank has ended: an epoch begins
  *                      BACK    that rank is there again: an epoch begins
  *
- * An epoch is a time in which the same ranks live. Epoch 0 has all of them. All ranks hear of every
- * epoch, in the same order. Whoever hears of one leaves what it did, opens a new worker, and says
- * HERE for it; a HERE of an epoch that is over counts for nothing. So nothing that was sent in one
- * epoch comes in another, whatever became of it. A rank that comes back says HERE as at the start.
+ * An epoch is a time in which the same ranks live. Epoch 0 has all of them. All ranks are notified
+ * of every epoch, in the same order. A rank then drops its work, opens a new worker, and sends HERE
+ * for the epoch; a HERE of a past epoch is ignored. So nothing that was sent in one epoch comes in
+ * another, whatever became of it. A rank that comes back says HERE as at the start.
  *
- * The launcher that has all ranks of the job keeps a roster. One that has a part of them passes
- * HERE to whoever keeps it, and the other frames back, as they are. All hosts are of one kind, so
- * numbers travel as they lie in memory; a frame's form is checked all the same. If the socket ends,
- * the launcher is dead, and so is the rank.
+ * The launcher that has all ranks of the job keeps a roster. A launcher of a part of them passes
+ * HERE to the one that keeps it, and the other frames back, unchanged. All hosts are of one kind,
+ * so numbers travel as they lie in memory; a frame's form is checked all the same. If the socket
+ * ends, the launcher is dead, and so is the rank.
  */
 #ifndef COMPUTE_EXCHANGE_JOB_RENDEZVOUS_H
 #define COMPUTE_EXCHANGE_JOB_RENDEZVOUS_H
@@ -25,8 +25,8 @@
 #include "base/status.h"
 
 /* A rank's environment: its number, the ranks of the job, how many ranks share this host's CPUs, of
- * all jobs, how many of those stand before this one, and the socket; where the job has several hosts, also
- * what this one is called in it. */
+ * all jobs, how many of those stand before this one, and the socket; where the job has several
+ * hosts, also what this one is called in it. */
 #define JOB_RENDEZVOUS_RANK "FATHOM_RANK"
 #define JOB_RENDEZVOUS_RANKS "FATHOM_RANKS"
 #define JOB_RENDEZVOUS_RANKS_HERE "FATHOM_RANKS_HERE"
@@ -87,8 +87,9 @@ void job_rendezvous_members_close(struct job_members *members);
 bool job_rendezvous_members_add(struct job_members *members, struct bytes here);
 /* That rank has ended. Nothing if it has ended before. */
 void job_rendezvous_members_leave(struct job_members *members, uint32_t rank);
-/* What all ranks are to be told next: asked after each call above until there is nothing more. It is
- * good until the next call. Where a rank ends before all have ever come together, no ROSTER comes. */
+/* The next frame for all ranks: read after each call above until there is none. It is
+ * good until the next call. Where a rank ends before all have ever come together, no ROSTER comes.
+ * */
 struct bytes job_rendezvous_members_next(struct job_members *members);
 
 /* The epoch at hand; who lives in it; and whether all have ever come together. */

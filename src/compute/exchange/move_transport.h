@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Carries experts' weights on a move: large pieces of memory from one rank to another in the
  * background, while activations go their own way. A rank gives one piece at a time and takes one at
- * a time; whoever lists them gives every rank the same list, in one order, so that nobody waits for
- * a piece that cannot come.
+ * a time; the caller gives every rank the same list, in one order, so that no rank waits for a
+ * piece that cannot come.
  *
  * A piece goes in chunks, the next one when the one before has left and the rate allows, and its
  * checksum goes behind: the giver's sum over what it read, compared with the taker's over what

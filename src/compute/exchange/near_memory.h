@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
- * A rank's memory into which other ranks of its host write: what goes to a neighbour is laid where the
- * neighbour reads it, and a message says no more than that it is there.
+ * A rank's memory into which other ranks of its host write: what goes to a neighbour is laid where
+ * the neighbour reads it, and a message says no more than that it is there.
  *
- * The memory is a file without a place in any directory (base/shared_file.h). A rank says in its messages where
- * others find it, and whoever is told maps it once. Who writes when is the exchange's to know (ranks.c). Private to
- * src/compute/exchange.
+ * The memory is a file without a place in any directory (base/shared_file.h). A rank's messages
+ * name the file to the others, which map it once. The exchange decides who writes when (ranks.c).
+ * Private to src/compute/exchange.
  */
 #ifndef COMPUTE_EXCHANGE_NEAR_MEMORY_H
 #define COMPUTE_EXCHANGE_NEAR_MEMORY_H
@@ -30,8 +30,8 @@ struct near_memory {
     struct neighbour *neighbours; /* [rank_count] */
 };
 
-/* Zeros, whose pages come when they are first touched. Where the system has no such files the memory
- * is nobody else's. */
+/* Zeros; pages are allocated at the first touch. Where the system has no such files the memory is
+ * private. */
 enum status near_memory_open(struct near_memory *near, size_t bytes, uint32_t rank_count,
                              struct error *error) MUST_USE;
 void near_memory_close(struct near_memory *near);

@@ -3,8 +3,9 @@
  * expert in each. Slots [rank * slots_per_rank, (rank + 1) * slots_per_rank) belong to a rank. An
  * expert may have several slots (replicas), and always has at least one; a slot may be empty.
  *
- * Owns the map in both directions. It decides nothing: the slots' experts come from whoever opens
- * it (placement_spread is the simplest such plan, a solver another), and no plan changes a result.
+ * Owns the map in both directions. It decides nothing: the caller that opens it chooses the slots'
+ * experts (placement_spread is the simplest such plan, a solver another), and no plan changes a
+ * result.
  */
 #ifndef COMPUTE_EXCHANGE_PLACEMENT_H
 #define COMPUTE_EXCHANGE_PLACEMENT_H
@@ -25,11 +26,12 @@ struct placement {
  * `redundant` more. */
 uint32_t placement_slots_per_rank(uint32_t experts, uint32_t ranks, uint32_t redundant);
 
-/* The ranks of a node when hosts[ranks] says where each rank is, NULL where nobody knows: as many on
- * each host, one behind the other. `ranks`, as if there were one node, where hosts differ in that. */
+/* The ranks of a node if hosts[ranks] names the host of each rank (NULL: unknown) and every host
+ * has as many, one behind the other. `ranks`, as if there were one node, where hosts differ in
+ * that. */
 uint32_t placement_node_ranks(const char *const *hosts, uint32_t ranks);
 
-/* Room for a map of one node whose slots are filled in by the caller, then indexed with placement_index. */
+/* Memory for a map of one node. The caller fills in its slots, then calls placement_index. */
 enum status placement_open(struct placement *placement, uint32_t layers, uint32_t experts,
                            uint32_t ranks, uint32_t slots_per_rank, struct error *error) MUST_USE;
 void placement_close(struct placement *placement);

@@ -4,29 +4,29 @@
  * A dispatch is one message from every rank to every other, tokens or none: the receiver knows whom
  * to wait for, so no counts go ahead. It says which tokens go to which of the receiver's slots and
  * brings each token's activations once (hop.h). A rank of the same host has them written into its
- * memory (near_memory.h), and the message says that they are there. Where the sum is by groups, the results of a group
- * that all come from one other rank are summed there (exchange_options.sum).
+ * memory (near_memory.h), and the message says that they are there. Where the sum is by groups, the
+ * results of a group that all come from one other rank are summed there (exchange_options.sum).
  *
  * A combine is messages back of the results in the order of those pairs, where there were any, one
  * for the pairs of a sum, in a few waves: the first leaves while others are still computed. Both
- * sides know how long each is. A token's pairs are listed by ascending expert, and where each result
- * will come to lie is known at dispatch: nothing is sorted on the way back, and experts write results
- * for a rank of the same host right there.
+ * sides know how long each is. A token's pairs are listed by ascending expert, and where each
+ * result will come to lie is known at dispatch: nothing is sorted on the way back, and experts
+ * write results for a rank of the same host right there.
  *
- * By nodes, there are two hops. A token goes once to each node, in one message for the node to the rank
- * there that has the sender's place. That rank deals it to the ranks of its node, as it deals its own
- * tokens: in messages that are those of the first way but for who brings them. Results go back to it.
- * It sums the groups that lie on its node, copies all other results, and sends that home in one
- * message. What is between two ranks of a node goes in one hop. So each rank is a relay for those of
- * its place, and no rank's transfer is over before its relays are done; whichever exchange this
- * process waits for, it moves the relays of all.
+ * By nodes, there are two hops. A token goes once to each node, in one message for the node to the
+ * rank there that has the sender's place. That rank deals it to the ranks of its node, as it deals
+ * its own tokens: in messages that are those of the first way but for who brings them. Results go
+ * back to it. It sums the groups that lie on its node, copies all other results, and sends that
+ * home in one message. What is between two ranks of a node goes in one hop. So each rank is a relay
+ * for those of its place, and no rank's transfer is over before its relays are done; whichever
+ * exchange this process waits for, it moves the relays of all.
  *
- * Once the job is broken (job.h), a dispatch brings no rows, and a combine brings zeros: the step goes
- * on to its end without waiting, and nobody uses what it computes. While a rank is gone, there is one
- * hop: nobody stands in for it as a relay.
+ * Once the job is broken (job.h), a dispatch brings no rows, and a combine brings zeros: the step
+ * goes on to its end without waiting, and its results are not used. While a rank is gone, there is
+ * one hop: no rank replaces it as a relay.
  *
- * What lies in this rank's own slots takes the same way without a message, and its rows are not copied:
- * they are read where they are.
+ * What lies in this rank's own slots takes the same way without a message, and its rows are not
+ * copied: they are read where they are.
  */
 #include "base/bytes.h"
 #include "base/check.h"
@@ -36,7 +36,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static struct ranks *all_open; /* of this process: whoever waits moves the relays of all */
+static struct ranks *all_open; /* of this process: a waiting call moves the relays of all */
 
 enum exchange_tag {
     TAG_DISPATCH,
@@ -46,7 +46,7 @@ enum exchange_tag {
     TAGS_PER_CHANNEL = TAG_SPAN + EXCHANGE_EXPERT_BATCHES
 };
 
-#define TAG_NODE_SHIFT 16 /* above channels and their tags: the node whose tokens it is about */
+#define TAG_NODE_SHIFT 16 /* above channels and their tags: the node that owns the tokens */
 
 static struct ranks *ranks_of(struct exchange *exchange) {
     return (struct ranks *)exchange;
@@ -278,12 +278,12 @@ static void receive_lists(struct ranks *ranks) {
         struct relay *relay = &ranks->relays[node];
         relay->is_dealt = relay->is_returned = node == ranks->node;
         for (uint32_t place = 0; place < ranks->places; place++) {
-            uint32_t whose = node * ranks->places + place;
-            char *memory = in_memory(ranks, whose);
+            uint32_t from = node * ranks->places + place;
+            char *memory = in_memory(ranks, from);
             memset(memory, 0, sizeof(struct hop_head));
             if (place != ranks->place)
                 ranks_receive(ranks, &ranks->in_batch, TAG_DISPATCH, 0, node, rank_at(ranks, place),
-                              memory, ranks->in_bytes, span_in(ranks, whose, 0));
+                              memory, ranks->in_bytes, span_in(ranks, from, 0));
         }
         if (node == ranks->node) continue;
         memset(relay->list_in, 0, sizeof(struct hop_head));
@@ -335,15 +335,16 @@ static char *memory_of(const struct ranks *ranks, uint32_t rank) {
 }
 
 /* Where a rank of the node reads what this one deals it of a node's tokens, if this one can write
- * there. Nobody reads there any more: results of all that was there have come back, or there was
- * nothing but a head, which comes by message. Once the job is broken, results may not have. */
+ * there. No rank reads there any more: the results of all rows there have come back, or there was
+ * only a head, which comes by message. Once the job is broken, results may not have. */
 static char *target_of(const struct ranks *ranks, uint32_t node, uint32_t place) {
     char *memory = memory_of(ranks, rank_at(ranks, place));
     if (!memory || !ranks->relays[node].peers[place].tokens) return NULL;
     return memory + rank_on(ranks, node) * ranks->in_bytes;
 }
 
-/* To the ranks of this node, or of all; rows come back for this rank's own from `first_return` on. */
+/* To the ranks of this node, or of all; rows come back for this rank's own from `first_return` on.
+ * */
 static void deal_list(struct ranks *ranks, uint32_t node, uint32_t first_return,
                       uint32_t *token_rows) {
     struct relay *relay = &ranks->relays[node];

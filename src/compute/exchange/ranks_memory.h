@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What the exchange among ranks (ranks.c) holds, and the memory that it lies in. Buffers are for the
- * worst case, every token of every rank here, in one mapping whose pages come when they are first
- * needed. Private to src/compute/exchange.
+ * What the exchange among ranks (ranks.c) holds, and the memory that it lies in. Buffers are for
+ * the worst case, every token of every rank here, in one mapping; pages are allocated at the first
+ * touch. Private to src/compute/exchange.
  */
 #ifndef COMPUTE_EXCHANGE_RANKS_MEMORY_H
 #define COMPUTE_EXCHANGE_RANKS_MEMORY_H
@@ -12,8 +12,8 @@
 #include "compute/exchange/near_memory.h"
 #include "compute/exchange/replicas.h"
 
-/* What this rank deals to the ranks of its node: its own tokens, or those that the rank of its place
- * on another node has sent. At one level, its own tokens to all ranks. */
+/* What this rank deals to the ranks of its node: its own tokens, or those that the rank of its
+ * place on another node has sent. At one level, its own tokens to all ranks. */
 struct relay {
     struct hop_list list;
     struct hop_peer *peers; /* [ranks] those of the node, by place */
@@ -30,7 +30,7 @@ struct relay {
                  * home */
 };
 
-/* A message that was just sent, whose receiver is to hear when it leaves a slow link. */
+/* A message that was just sent, to be reported to its receiver when it leaves a slow link. */
 struct sent {
     uint32_t to, node, expert_batch;
     uint64_t bytes;
@@ -54,12 +54,13 @@ struct ranks {
     bool dispatched;                      /* the transfer under way is a combine */
     struct job_batch in_batch, out_batch; /* of the transfers under way, but for the relays' */
     struct replicas replicas;
-    /* What came, by whose tokens it is; then results that came back to this rank and, where there are
-     * nodes, of each node whose relay it is: [ranks][in_bytes], [1 + nodes][results_bytes]. */
+    /* Received rows, by the owner of the tokens; then results that came back to this rank and, with
+     * nodes, results for each node that this rank relays for: [ranks][in_bytes], [1 +
+     * nodes][results_bytes]. */
     struct near_memory in;
-    struct relay *relays;         /* [node_count] by the node whose tokens they are */
+    struct relay *relays;         /* [node_count] by the node that owns the tokens */
     struct hop_peer *node_peers;  /* [node_count] of the first of two hops */
-    struct hop_message *messages; /* [ranks] that came, by whose tokens they are */
+    struct hop_message *messages; /* [ranks] received, by the owner of the tokens */
     struct returning *returning;  /* [ranks] what goes back for them */
     /* [ranks][EXCHANGE_EXPERT_BATCHES] of results from there; the first also of those messages */
     struct exchange_span *spans_in;

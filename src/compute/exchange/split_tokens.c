@@ -8,7 +8,7 @@
 #include "base/check.h"
 
 /* What reached_by says of a rank besides a slot: no path to it is known, or it has a replica of the
- * expert whose tokens seek a place, so paths begin there. */
+ * expert that needs places for its tokens, so paths begin there. */
 #define NOT_REACHED UINT32_MAX
 #define REACHED_FIRST (UINT32_MAX - 1)
 

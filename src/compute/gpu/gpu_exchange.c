@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
- * A lane's rows that leave, and results that come back, have places of their own from the lane's first
- * row on. Rows that come to be computed share one room, since a lane's results are waited for before
- * the host goes on: as many as fit are a round, and a round's waves end where the exchange has
- * something to send. Results that came back go to the device in pieces, through two halves of page-locked
- * memory.
+ * A lane's rows that leave, and results that come back, have places of their own from the lane's
+ * first row on. Rows that come to be computed share one room, since a lane's results are waited for
+ * before the host goes on: as many as fit are a round, and a round's waves end where the exchange
+ * has something to send. Results that came back go to the device in pieces, through two halves of
+ * page-locked memory.
  *
- * Where devices reach one another (gpu_peers.h), the exchange carries tickets. The kernel that unpacks a wave
- * reads each row where it lies, and another writes each result where its token wants it; sums are made there,
- * of all results, and none on their way. Between hosts, links (gpu_links.h) bring a round's rows to where that
- * kernel reads, and take its results from where this one writes; the host then waits for a lane's groups in
- * its last stage alone.
+ * Where devices reach one another (gpu_peers.h), the exchange carries tickets. The kernel that
+ * unpacks a wave reads each row where it lies, and another writes each result where its token wants
+ * it; sums are made there, of all results, and none on their way. Between hosts, links
+ * (gpu_links.h) bring a round's rows to where that kernel reads, and take its results from where
+ * this one writes; the host then waits for a lane's groups in its last stage alone.
  */
 #include "compute/gpu/gpu_exchange.h"
 
@@ -47,7 +47,7 @@ struct gpu_exchange {
     char *returned_host;                /* [2][returned_rows][combine_bytes] */
     uint32_t returned_rows, next_half;
     struct device_event *half_left[2]; /* its last copy is done */
-    /* Of the lane whose experts are computed: */
+    /* Of the micro-batch that computes its experts: */
     char *received, *received_host; /* [room_rows][dispatch_bytes] */
     char *results, *results_host;   /* [room_rows][combine_bytes] */
     struct gpu_group *groups,
@@ -63,10 +63,11 @@ struct gpu_exchange {
     struct gpu_links *links;
     struct device_event *listed; /* by links: the last round's lists are read */
     struct device_event
-        *given[OVERLAP_MICRO_BATCHES];  /* all groups of the lane's last stage are over */
-    const struct gpu_micro_batch *last; /* whose it was: then the room is free. NULL: nobody's */
-    uint32_t *counts;                   /* [ranks] */
-    char *tickets;                      /* [rows_max][dispatch_bytes of the exchange] */
+        *given[OVERLAP_MICRO_BATCHES]; /* all groups of the lane's last stage are over */
+    const struct gpu_micro_batch
+        *last;        /* its last user: the room is free when that is done. NULL: none */
+    uint32_t *counts; /* [ranks] */
+    char *tickets;    /* [rows_max][dispatch_bytes of the exchange] */
     const char **row_from, **row_from_host; /* [room_rows] where a row of the room lies */
     char **row_to, **row_to_host;           /* [room_rows] and where its result goes */
     /* Of sums that are made on their way: */
@@ -119,7 +120,7 @@ static void take_rooms(struct gpu_taker *taker, uint32_t rows_max) {
     x->returned = gpu_state_take_shared(taker, results, "results from other ranks");
 }
 
-/* What the host tells the device of a round goes there in one copy, whose rows are the lists. */
+/* The lists of a round go to the device in one copy, a list in each row. */
 static void gpu_exchange_take_lists(struct gpu_taker *taker, uint32_t slots, uint32_t leaves) {
     struct gpu_exchange *x = taker->state->exchange;
     size_t groups = (slots + 1) * sizeof *x->groups;
@@ -267,9 +268,9 @@ static void gpu_exchange_copy(const struct pass *pass, void *to, const void *fro
     device_copy(pass->model->device, gpu_micro_batch_of(pass)->stream, to, from, bytes, way);
 }
 
-/* Returns when the event has passed; meanwhile what travels moves on. What stands behind a group of a link never
- * passes once a rank has died, unless the link is closed; and where ranks outnumber CPUs, others' groups need
- * this one. */
+/* Returns when the event has passed; meanwhile what travels moves on. What stands behind a group of
+ * a link never passes once a rank has died, unless the link is closed; and where ranks outnumber
+ * CPUs, others' groups need this one. */
 static void gpu_exchange_await(const struct pass *pass, struct device_event *event) {
     struct gpu_state *state = pass->model->gpu;
     struct error error;
@@ -283,15 +284,15 @@ static void gpu_exchange_await(const struct pass *pass, struct device_event *eve
     gpu_state_note(state, device_wait(state->device, event, &error), &error);
 }
 
-/* An event behind groups of links waits for other ranks, and whoever watches this one is told so. */
+/* An event behind groups of links waits for other ranks; the health table says so. */
 static void await_others(const struct pass *pass, struct device_event *event) {
     heartbeat_set(HEARTBEAT_WAITS);
     gpu_exchange_await(pass, event);
     heartbeat_set(HEARTBEAT_COMPUTES);
 }
 
-/* Where rows lie as the exchange carries them, from `rows` on; their scales, if any, behind each row's
- * codes. */
+/* Where rows lie as the exchange carries them, from `rows` on; their scales, if any, behind each
+ * row's codes. */
 struct packed {
     float *scales;
     struct gpu_form form;
@@ -367,8 +368,8 @@ static void bring_rows(const struct pass *pass) {
     gpu_exchange_await(pass, micro_batch->done);
 }
 
-/* A device that has failed tells it at the step's end. Until then the rank takes part, as others wait
- * for it, with choices that are some. */
+/* A device that has failed tells it at the step's end. Until then the rank takes part, as others
+ * wait for it, with choices that are some. */
 static void choose_any(const struct pass *pass, uint32_t *experts) {
     uint32_t per_token = of_pass(pass)->per_token;
     for (uint32_t i = 0; i < pass->batch->token_count * per_token; i++)
@@ -431,8 +432,8 @@ static void end_expert_batch(struct room_round *round) {
     round->expert_batches[round->expert_batch_count++] = expert_batch;
 }
 
-/* Where rows of the room lie, and where their results go, by their tickets: those received from `first` on,
- * `count` of that group, which become rows of the room from `row` on. */
+/* Where rows of the room lie, and where their results go, by their tickets: those received from
+ * `first` on, `count` of that group, which become rows of the room from `row` on. */
 static void find_rows(const struct room_round *round, const struct exchange_group *group,
                       uint32_t first, uint32_t count, uint32_t row) {
     const struct model *model = round->pass->model;
@@ -556,8 +557,8 @@ static void bring_expert_batch(const struct room_round *round,
                       expert_batch->count * x->dispatch_bytes, DEVICE_FROM_HOST);
 }
 
-/* Puts the wave in line, from where its rows lie on the device to where its results go. Nothing that a launch is given
- * depends on the layer. */
+/* Puts the wave in line, from where its rows lie on the device to where its results go. Nothing
+ * that a launch is given depends on the layer. */
 static void put_expert_batch(const struct pass *pass,
                              const struct room_expert_batch *expert_batch) {
     const struct model *model = pass->model;
@@ -595,7 +596,8 @@ static void end_put_expert_batch(const struct pass *pass,
     device_record(pass->model->device, x->computed[index], gpu_micro_batch_of(pass)->stream);
 }
 
-/* The groups of rows; of rows that go from device to device, where those, their results and those that leave lie. */
+/* The groups of rows; of rows that go from device to device, where those, their results and those
+ * that leave lie. */
 static void copy_lists(const struct pass *pass, uint32_t groups, uint32_t places) {
     const struct gpu_exchange *x = of_pass(pass);
     size_t of_groups = groups * sizeof *x->groups, of_places = places * sizeof(char *);
@@ -610,7 +612,8 @@ static void copy_lists(const struct pass *pass, uint32_t groups, uint32_t places
     device_copy_rows(pass->model->device, gpu_micro_batch_of(pass)->stream, &lists);
 }
 
-/* The round as one wave of as many rows, and of all slots, as there may be: true. False: no leg has it. */
+/* The round as one wave of as many rows, and of all slots, as there may be: true. False: no leg has
+ * it. */
 static bool bound_round(const struct room_round *round, struct room_expert_batch *bounds_out) {
     struct gpu_exchange *x = of_pass(round->pass);
     if (round->expert_batch_count != 1) return false;
@@ -706,8 +709,8 @@ static void take_pieces(struct room_round *round) {
     end_expert_batch(round);
 }
 
-/* All rounds are put in line; the host waits for none, but until the lists of the last have been read. That
- * results are on their way is said when they are in line: who is told waits for its own groups. */
+/* Enqueues all rounds. The host waits for none, only until the lists of the last have been read. It
+ * announces results when they are enqueued: the receiver waits for its own groups. */
 static void run_by_links(struct room_round *round) {
     const struct pass *pass = round->pass;
     const struct model *model = pass->model;
@@ -771,8 +774,8 @@ static void take_returned(void *context, uint32_t first, uint32_t count, uint32_
     memcpy(of->to + at, of->from + at, count * bytes);
 }
 
-/* Rows go where `to` is on the device, half the memory between at a time: the host fills one half while the
- * other is on its way. */
+/* Rows go where `to` is on the device, half the memory between at a time: the host fills one half
+ * while the other is on its way. */
 static void give_returned(const struct pass *pass, char *to, const char *from, uint32_t rows) {
     struct gpu_exchange *x = of_pass(pass);
     for (uint32_t first = 0; first < rows; first += x->returned_rows) {
@@ -803,8 +806,8 @@ static void send_returned(const struct pass *pass, const struct exchange_returne
     give_returned(pass, x->returned + at, returned->results, rows);
 }
 
-/* Results lie by their tokens' experts; by links, where the stage before has said. Of a job that is broken some
- * never came. */
+/* Results lie by their tokens' experts; by links, where the stage before has said. Of a job that is
+ * broken some never came. */
 static void find_returned(const struct pass *pass) {
     struct gpu_exchange *x = of_pass(pass);
     size_t pair = (size_t)gpu_micro_batch_of(pass)->row * x->per_token;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Experts' tokens between ranks that are on devices. The exchange (compute/exchange/exchange.h) carries
- * rows of bytes in the host's memory, whoever computes them: so they are packed on the device, come to
- * page-locked memory in one copy, and go on as a CPU's rows do; what comes takes the same way back. Between
- * ranks of one host it carries tickets instead, and rows go from device to device (gpu_peers.h).
+ * Experts' tokens between ranks that are on devices. The exchange (compute/exchange/exchange.h)
+ * transports rows of bytes in the host's memory. So rows are packed on the device, go to
+ * page-locked memory in one copy, and on as a CPU's rows do; received rows take the same path back.
+ * Between ranks of one host it transports row descriptors instead, and rows go from device to
+ * device (gpu_peers.h).
  *
  * The lane's stream is waited for in two stages alone, as the exchange is given what lies on the
  * host: in experts_dispatch for the rows that leave, in experts_run_routed for results, wave by
@@ -14,7 +15,8 @@
 
 #include "compute/gpu/gpu_state.h"
 
-/* Behind gpu_state_open, for a model that is one of several ranks; whatever it returns, close it. */
+/* Behind gpu_state_open, for a model that is one of several ranks; whatever it returns, close it.
+ * */
 enum status gpu_exchange_open(struct model *model, struct error *error);
 /* Before a step, all ranks alike; no work is in line. Nothing where rows pass the host. */
 void gpu_exchange_meet(struct model *model);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The device's kernels for Hopper: what the engine gives an entry of the table becomes launches of
- * compute/kernels/cuda. gpu_hopper_limits has refused what has no kernel. Verified by emulation; not
- * yet run on a GPU.
+ * compute/kernels/cuda. gpu_hopper_limits has refused what has no kernel. Verified by emulation;
+ * not yet run on a GPU.
  */
 #include "compute/gpu/gpu_kernels.h"
 #include "compute/kernels/cuda/attention_rows.h"
@@ -158,8 +158,8 @@ static struct float_gemm_weights float_weights(const struct packed_matrix *matri
                                        .k = matrix->cols};
 }
 
-/* What tensor cores do not take: rows of F32 (the router's, and the mode f32), BF16 by FP8 (the mode bf16 of
- * an FP8 checkpoint) or by F32. */
+/* What tensor cores do not take: rows of F32 (the router's, and the mode f32), BF16 by FP8 (the
+ * mode bf16 of an FP8 checkpoint) or by F32. */
 static void multiply_floats(const struct gpu_product *of, void *stream) {
     struct float_gemm_weights weights = float_weights(&of->matrix, of->weights, of->weight_scales);
     weights.slot_bytes = of->slot_bytes;
@@ -292,7 +292,7 @@ static void absorb(const void *arguments, void *stream) {
     attention_rows_copy_tails(stream, &tails, of->rows);
 }
 
-/* In floats nothing is kept beside the results: a float for each token, for it is not nothing. */
+/* In floats only the results are kept: a float for each token, as the size may not be 0. */
 static size_t core_room(const struct gpu_heads *of, uint32_t tokens, uint32_t keys_max) {
     return of->is_bf16 ? mla_decode_room(of->kv_rank, tokens, of->heads, keys_max) : tokens;
 }

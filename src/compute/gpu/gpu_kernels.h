@@ -1,17 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The kernels that a device's engine launches, as a table: each with its arguments, which begin with
- * pointers to the device's memory (compute/device/device.h). A row is a token or a (token, expert)
- * pair; what a row gets depends on nothing but that row, never on how many there are.
+ * The kernels that a device's engine launches, as a table: each with its arguments, which begin
+ * with pointers to the device's memory (compute/device/device.h). A row is a token or a (token,
+ * expert) pair; what a row gets depends on nothing but that row, never on how many there are.
  *
- * `live`, where an entry has it, points to how many of the lane's tokens are there, and `rows` says how many
- * there may be: so a graph's launches hold for any step of no more. Rows beyond are left alone. NULL:
- * all are there. `live_each`: rows for each token; live_before: rows of the lane before the first.
+ * `live`, where an entry has it, points to how many of the lane's tokens are there, and `rows` says
+ * how many there may be: so a graph's launches hold for any step of no more. Rows beyond are left
+ * alone. NULL: all are there. `live_each`: rows for each token; live_before: rows of the lane
+ * before the first.
  *
  * Rows that a product takes ("prepared") are of a form: F32 or BF16, `pitch` bytes apart, or E4M3
  * codes with one scale for 128 channels, the scales block by block: [ceil(n / 128)][scale_stride].
  *
- * gpu_hopper launches kernels of compute/kernels/cuda: verified by emulation; not yet run on a GPU. Tests
- * have a second table, gpu_reference (compute/emulated): a plain body for each kernel, of the CPU's arithmetic.
+ * gpu_hopper launches kernels of compute/kernels/cuda: verified by emulation; not yet run on a GPU.
+ * Tests have a second table, gpu_reference (compute/emulated): a plain body for each kernel, of the
+ * CPU's arithmetic.
  */
 #ifndef COMPUTE_GPU_GPU_KERNELS_H
 #define COMPUTE_GPU_GPU_KERNELS_H
@@ -55,7 +57,7 @@ struct gpu_prepare {
     float epsilon;
 };
 
-/* y[row] = W x[row]; by groups: W of the group's slot, whose data lie slot_bytes apart. */
+/* y[row] = W x[row]; by groups: W of the group's slot; slots lie slot_bytes apart. */
 struct gpu_group {
     uint32_t first_row, row_count, slot;
 };
@@ -93,7 +95,8 @@ struct gpu_add {
     uint32_t y_stride, x_stride, n, rows;
 };
 
-/* Where KV rows are: of token i, row kv_index[i] % 64 of page pages[first_page[i] + kv_index[i] / 64]. */
+/* Where KV rows are: of token i, row kv_index[i] % 64 of page pages[first_page[i] + kv_index[i] /
+ * 64]. */
 struct gpu_kv_form {
     size_t page_bytes, slice_at, row_bytes; /* slice_at: of the layer, in a page */
     uint32_t width, page_count, is_bf16;
@@ -222,9 +225,9 @@ struct gpu_sort {
     uint32_t tokens, per_token, slots;
 };
 
-/* Prepared row `row_token[row]` becomes row `row`; NULL: the row of the same number. Between two rows'
- * scales are `scale_step` floats: 1, or a row's, if scales stand behind their row's codes as an exchange
- * carries them (compute/model/exchange_rows.h; its form has scale_stride 1). */
+/* Prepared row `row_token[row]` becomes row `row`; NULL: the row of the same number. Between two
+ * rows' scales are `scale_step` floats: 1, or a row's, if scales stand behind their row's codes as
+ * an exchange carries them (compute/model/exchange_rows.h; its form has scale_stride 1). */
 struct gpu_gather {
     const void *from;
     const float *from_scales;
@@ -232,16 +235,17 @@ struct gpu_gather {
     void *to;
     float *to_scales;
     const uint32_t *live;
-    /* [rows] or NULL: where each row lies, instead of `from`, or goes, instead of `to`, perhaps in other
-     * devices' memory; the scales of one that lies apart stand in it, scales_at bytes from its begin. */
+    /* [rows] or NULL: where each row lies, instead of `from`, or goes, instead of `to`, perhaps in
+     * other devices' memory; the scales of one that lies apart stand in it, scales_at bytes from
+     * its begin. */
     const char *const *from_rows;
     char *const *to_rows;
     struct gpu_form from_form, to_form;
     uint32_t n, rows, live_each, from_scale_step, to_scale_step, scales_at;
 };
 
-/* A token's results, F32 or BF16, rounded to BF16 with rounds_bf16, times their weights, summed in the
- * order of compute/model/expert_sum.h. */
+/* A token's results, F32 or BF16, rounded to BF16 with rounds_bf16, times their weights, summed in
+ * the order of compute/model/expert_sum.h. */
 #define GPU_SUMMED UINT32_MAX /* of a pair: it is in the row of the pair before, a group's sum */
 #define GPU_NO_PAIR (UINT32_MAX - 1) /* there is no such pair */
 struct gpu_combine {
@@ -255,7 +259,8 @@ struct gpu_combine {
     uint32_t y_stride, n, tokens, per_token, group_experts, is_bf16, rounds_bf16;
 };
 
-/* The token that each row's rule draws from its n logits: that of sample_draw (compute/model/sample.h). */
+/* The token that each row's rule draws from its n logits: that of sample_draw
+ * (compute/model/sample.h). */
 struct gpu_draw {
     const float *logits;
     const struct draw_rule *rules; /* [rows] or NULL: the likeliest */
@@ -294,19 +299,19 @@ struct gpu_kernels {
     const char *numerics;             /* kernels with the same text give the same bits */
     const struct device_watch *watch; /* what emulates them wants to know the memory; or NULL */
     bool kv_b_bf16; /* a kv_b of FP8 comes in BF16 where its input is not quantized */
-    /* STATUS_UNSUPPORTED: something of the model, whose shape and modes are known, has no kernel; `mtp`:
-     * its MTP layer is wanted, too. NULL: all has. */
+    /* STATUS_UNSUPPORTED: a part of the model has no kernel; its shape and modes are set. `mtp`:
+     * its MTP layer is wanted, too. NULL: all parts have one. */
     enum status (*takes)(const struct model *model, bool mtp, struct error *error);
     /* Floats that core works in, for so many tokens; NULL: none. */
     size_t (*core_room)(const struct gpu_heads *of, uint32_t tokens, uint32_t keys_max);
-    /* Bytes that prompt works in, for tokens in so many rows and so many keys at a time, a multiple of
-     * GPU_PROMPT_TILE; NULL: none. */
+    /* Bytes that prompt works in, for tokens in so many rows and so many keys at a time, a multiple
+     * of GPU_PROMPT_TILE; NULL: none. */
     size_t (*prompt_room)(const struct gpu_heads *of, uint32_t rows, uint32_t keys);
     GPU_KERNELS(GPU_KERNEL_MEMBER)
 };
 
-/* A library of its own, built for a GPU (gpu_hopper_cuda_dep) and for the emulator (gpu_hopper_dep): both
- * define these names. */
+/* A library of its own, built for a GPU (gpu_hopper_cuda_dep) and for the emulator
+ * (gpu_hopper_dep): both define these names. */
 extern const struct gpu_kernels gpu_hopper;
 /* Its `takes`. */
 enum status gpu_hopper_limits_takes(const struct model *model, bool mtp, struct error *error);

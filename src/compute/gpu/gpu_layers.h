@@ -60,7 +60,7 @@ struct gpu_pairs {
 
 /* How the routed experts want their inputs. */
 enum input_kind gpu_layers_routed_kind(const struct pass *pass);
-/* The experts of pairs whose inputs lie in expert_input: results in expert_y. */
+/* The experts of the pairs with inputs in expert_input: results in expert_y. */
 void gpu_layers_experts_multiply(const struct pass *pass, const struct gpu_pairs *pairs);
 
 /* compute.h says what each does. */

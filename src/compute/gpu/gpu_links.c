@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Rooms for rows and results that come, or leave, in a stage are one for all lanes, in a round a piece for each
- * rank; results that come have places of their lane's. So a lane's first round follows the last of the lane
- * before it. All lanes' links are made at a meeting, whose first rank names them.
+ * Rooms for rows and results that come, or leave, in a stage are one for all lanes, in a round a
+ * piece for each rank; results that come have places of their lane's. So a lane's first round
+ * follows the last of the lane before it. A rendezvous makes all micro-batches' links; its first
+ * rank names them.
  */
 #include "compute/gpu/gpu_links.h"
 
@@ -220,7 +221,7 @@ static enum status swap_names(struct gpu_links *links, uint32_t count, bool name
     return status;
 }
 
-/* Whoever cannot go on while all live ends, as the others wait for it. */
+/* A rank that fails while all ranks are alive must exit: the others would wait for it for ever. */
 static void gpu_links_explain(const struct error *error) {
     if (!gpu_peers_died()) job_give_up("its device cannot be linked to the others'", error->text);
 }
@@ -398,7 +399,8 @@ bool gpu_links_place(struct gpu_links *links, const char *row_descriptor, const 
 
 /* ---- what is put in line ---- */
 
-/* Those that are listed from the `first` on, before the `end`. A row is so many bytes, whatever is in it. */
+/* Those that are listed from the `first` on, before the `end`. A row is so many bytes, whatever is
+ * in it. */
 static void pack(const struct gpu_links *links, const struct pass *pass, uint32_t first,
                  uint32_t end) {
     struct gpu_state *state = links->state;

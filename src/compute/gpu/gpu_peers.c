@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Handles are swapped over the job whenever other ranks live than at the last swap: one that has come back has
- * other rooms than it had.
+ * Handles are swapped over the job whenever other ranks live than at the last swap: one that has
+ * come back has other rooms than it had.
  */
 #include "compute/gpu/gpu_peers.h"
 
@@ -85,7 +85,7 @@ bool gpu_peers_died(void) {
     return job_broken();
 }
 
-/* While the job is broken nobody can be asked; then what is computed means nothing. */
+/* While the job is broken no rank answers; results are not used then. */
 enum status gpu_peers_meet(struct gpu_peers *peers, struct error *error) {
     uint32_t epoch = job_epoch();
     enum status status = STATUS_OK;

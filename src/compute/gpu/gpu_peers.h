@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Ranks of one host whose devices reach one another's memory: each has rooms that the others map, one for the
- * rows of its tokens and one for the results that come back. What the exchange carries of a row is a ticket
- * then, which says where the row lies and which experts it is for; whoever computes it reads it there, and
- * writes the result where the ticket says. What travels is told by messages alone, which leave when the
- * device's work is done: so the exchange stays as it is, and orders all that devices do with each other.
- * Verified by emulation; CUDA's way (IPC handles) was never run.
+ * Ranks of one host with devices that reach each other's memory: each has rooms that the others
+ * map, one for the rows of its tokens and one for the results that come back. The exchange then
+ * transports a row descriptor, which names the row's place and its experts. The computing rank
+ * reads the row there, and writes the result where the descriptor says. Only messages announce
+ * rows, and they leave when the device's work is done: so the exchange is unchanged, and orders all
+ * that devices do with each other. Verified by emulation; CUDA's way (IPC handles) was never run.
  *
- * Owns whose rooms are where, and what a ticket says. Only files gpu_*.c include it.
+ * Owns the addresses of all rooms, and the form of a row descriptor. Only files gpu_*.c include it.
  */
 #ifndef COMPUTE_GPU_GPU_PEERS_H
 #define COMPUTE_GPU_GPU_PEERS_H
@@ -27,17 +27,19 @@ enum status gpu_peers_open(struct device *device, uint32_t ranks, uint32_t rank,
 /* No work is in line. */
 void gpu_peers_close(struct gpu_peers *peers);
 
-/* Before a step, all ranks alike: who has come since the last is asked for its rooms, and who is gone
- * forgotten. No work is in line. Not OK: a room of a rank that lives cannot be mapped. */
+/* Before a step, all ranks alike: who has come since the last is asked for its rooms, and who is
+ * gone forgotten. No work is in line. Not OK: a room of a rank that lives cannot be mapped. */
 enum status gpu_peers_meet(struct gpu_peers *peers, struct error *error) MUST_USE;
 /* Of a rank that is not reached: this rank's own, as what comes of them means nothing. */
 struct gpu_rooms gpu_peers_rooms(const struct gpu_peers *peers, uint32_t rank);
 
-/* What could not be done with the others is no failure where one of them has just died: true, once the launcher has
- * said so, or the job was broken before. False: it says nothing for some seconds. */
+/* What could not be done with the others is no failure where one of them has just died: true, once
+ * the launcher has said so, or the job was broken before. False: it says nothing for some seconds.
+ * */
 bool gpu_peers_died(void);
 
-/* A ticket is a multiple of EXCHANGE_ALIGN. `row`: of the rank's rooms. `experts`: [per_token], ascending. */
+/* A ticket is a multiple of EXCHANGE_ALIGN. `row`: of the rank's rooms. `experts`: [per_token],
+ * ascending. */
 size_t gpu_peers_row_descriptor_bytes(uint32_t per_token);
 void gpu_peers_row_descriptor_write(char *row_descriptor, uint32_t rank, uint32_t row,
                                     const uint32_t *experts, uint32_t per_token);

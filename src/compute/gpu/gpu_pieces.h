@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Which rows, and which results, go from rank to rank in which round, where a rank has no room for all that may
- * come. The pairs of a sender that one rank computes stand in an order that both know: by the slot that
- * computes them, then by token. So many of them are a piece, and a round has one piece of each sender: both
- * sides cut alike, without a word, and a rank has room for one piece of each. Of a token that several pairs
- * of a piece are of, its row goes once.
+ * Which rows, and which results, go from rank to rank in which round, where a rank has no room for
+ * all that may come. The pairs of a sender that one rank computes stand in an order that both know:
+ * by the slot that computes them, then by token. So many of them are a piece, and a round has one
+ * piece of each sender: both sides cut alike, without a word, and a rank has room for one piece of
+ * each. Of a token that several pairs of a piece are of, its row goes once.
  *
- * By nodes (compute/exchange/ranks.c), a token's row goes once to each other node, ahead of all rounds, to the rank
- * there that has the sender's place. In the rounds that rank passes it on to those of its node, in the sender's
- * pieces. At one level all ranks are one node, and every sender brings its rows itself.
+ * By nodes (compute/exchange/ranks.c), a token's row goes once to each other node, ahead of all
+ * rounds, to the rank there that has the sender's place. In the rounds that rank passes it on to
+ * those of its node, in the sender's pieces. At one level all ranks are one node, and every sender
+ * brings its rows itself.
  *
  * Pure but for its memory: it knows numbers of rows and pairs, no device.
  */
@@ -21,15 +22,15 @@
 
 #define GPU_PIECE_PAIRS 128 /* a piece has no fewer, if there may be as many */
 
-/* Pairs of a piece, if all pieces of a round should be about `round_rows`; between two ranks there are no
- * more than `pairs_max` of a step. */
+/* Pairs of a piece, if all pieces of a round should be about `round_rows`; between two ranks there
+ * are no more than `pairs_max` of a step. */
 uint32_t gpu_pieces_pairs(uint32_t ranks, uint32_t round_rows, uint32_t pairs_max);
 
-/* Between how many nodes rows may go once to each: at nodes of one rank there is nobody to pass them on to, and all
- * ranks count as one node. */
+/* Between how many nodes rows may go once to each: at nodes of one rank there is no rank to pass
+ * them on to, and all ranks count as one node. */
 uint32_t gpu_pieces_nodes_of(uint32_t ranks, uint32_t node_ranks);
-/* Who brings a receiver the rows of a sender, where a node has so many places: the rank of the receiver's node
- * that has the sender's place. */
+/* Who brings a receiver the rows of a sender, where a node has so many places: the rank of the
+ * receiver's node that has the sender's place. */
 uint32_t gpu_pieces_relay_of(uint32_t sender, uint32_t receiver, uint32_t places);
 /* Whether a token's row goes to a node, that is, one of its slots computes it. */
 bool gpu_pieces_goes_to_node(const uint32_t *slots, uint32_t per_token, uint32_t node_slots,
@@ -60,9 +61,9 @@ struct gpu_pieces {
 enum status gpu_pieces_open(struct gpu_pieces *pieces, uint32_t pairs_max, struct error *error);
 void gpu_pieces_close(struct gpu_pieces *pieces);
 
-/* Puts one's own pairs in order. `slots`: [pairs] the slot of each, counted through all ranks, EXCHANGE_NO_SLOT
- * where there is no pair; `places_out`: [pairs] the place of each, or NULL. Who passes on another's pairs sorts
- * them as its own, and the ranks are those of its node. */
+/* Puts one's own pairs in order. `slots`: [pairs] the slot of each, counted through all ranks,
+ * EXCHANGE_NO_SLOT where there is no pair; `places_out`: [pairs] the place of each, or NULL. Who
+ * passes on another's pairs sorts them as its own, and the ranks are those of its node. */
 void gpu_pieces_sort(struct gpu_pieces *pieces, const uint32_t *slots, uint32_t pairs,
                      uint32_t *places_out);
 /* Rounds that take `most` pairs between two ranks. */

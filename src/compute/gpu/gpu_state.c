@@ -168,7 +168,8 @@ static enum status choose_way(struct gpu_state *state, const struct model *model
     return STATUS_OK;
 }
 
-/* Among ranks there may come far more than this one's share, and more than fit is computed in rounds. */
+/* Among ranks there may come far more than this one's share, and more than fit is computed in
+ * rounds. */
 uint32_t gpu_state_expert_rows(const struct model *model) {
     uint32_t rows = model->gpu->rows_max, per_token = model->shape->experts_per_token;
     uint32_t round = rows + GPU_ROUND_ROWS, ranks = model->placement.ranks;
@@ -404,7 +405,7 @@ void gpu_state_report_marks(struct model *model) {
 
 /* ---- a batch's arrays ---- */
 
-/* Arrays at their places in a stage, whose memory begins at `base`. */
+/* Arrays at their places in a stage with memory from `base` on. */
 static struct gpu_batch gpu_state_lay_out(const struct gpu_state *state, char *base) {
     uint32_t *live = (uint32_t *)(void *)base, *words = live + LIVE_WORDS;
     size_t tokens = token_words(state);
@@ -468,8 +469,8 @@ static void add_batch(struct filling *filling, const struct batch *batch) {
     filling->tokens += batch->token_count;
 }
 
-/* The runs of each lane's prompts, a lane's behind another's, whose pages are those of the step's.
- * Rows count from the lane's first. */
+/* The runs of each micro-batch's prompts, one behind another; their pages are the step's. Rows
+ * count from the micro-batch's first. */
 static void gpu_state_add_runs(struct filling *filling, const struct batch *batch,
                                uint32_t first_token) {
     for (uint32_t i = 0; i < batch->prompt_runs; i++) {

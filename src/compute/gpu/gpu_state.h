@@ -19,13 +19,13 @@
     ((size_t)16 << 20) /* of room for a lane's core, if one token needs no more */
 #define GPU_PROMPT_BYTES                                                                           \
     ((size_t)256 << 20) /* of room for a lane's prompts, if a tile of keys needs no more */
-#define GPU_MARKS 512   /* of a step that is timed; more are not told */
+#define GPU_MARKS 512   /* of a step that is timed; more are not reported */
 #define GPU_STAGES 4    /* batches' arrays on their way at the same time */
 #define GPU_ROUND_ROWS                                                                             \
     256 /* among ranks: rows of experts computed at a time, beyond a step's tokens */
 
-/* How rows and results go between ranks: through the hosts' memory; on one host in rooms that all ranks map
- * (gpu_peers.h); between hosts by links (gpu_links.h). */
+/* How rows and results go between ranks: through the hosts' memory; on one host in rooms that all
+ * ranks map (gpu_peers.h); between hosts by links (gpu_links.h). */
 enum gpu_way { GPU_BY_HOST, GPU_IN_ROOMS, GPU_BY_LINKS };
 
 /* A batch's arrays on the device; of a lane, from its first token on. */
@@ -172,14 +172,15 @@ void *gpu_state_take(struct gpu_taker *taker, size_t bytes, bool pinned, const c
 /* On the device, for other ranks' devices, too. */
 void *gpu_state_take_shared(struct gpu_taker *taker, size_t bytes, const char *what);
 
-/* Sends a batch's arrays, of one or of two batches behind each other, on the first lane's stream. */
+/* Sends a batch's arrays, of one or of two batches behind each other, on the first lane's stream.
+ * */
 struct gpu_batch gpu_state_send(struct model *model, const struct batch *first,
                                 const struct batch *second);
 /* The arrays from a token of theirs on, and from a run of prompts on. */
 struct gpu_batch gpu_state_from(const struct gpu_batch *batch, uint32_t token, uint32_t run);
 
-/* Of experts, computed at a time: all pairs of a step, or a round's. By links a multiple of the ranks, as
- * each has a piece of the same size. */
+/* Of experts, computed at a time: all pairs of a step, or a round's. By links a multiple of the
+ * ranks, as each has a piece of the same size. */
 uint32_t gpu_state_expert_rows(const struct model *model);
 
 struct gpu_heads gpu_state_heads_of(const struct model *model);

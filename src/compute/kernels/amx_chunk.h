@@ -37,7 +37,7 @@ struct amx_chunk {
     size_t x_block_stride;
 };
 
-/* Panels of a product whose rows have no scales. */
+/* Panels of a product with rows without scales. */
 void matmul_amx_whole(const struct amx_chunk *chunk, uint32_t panel_first, uint32_t panel_count);
 
 /* A block of a panel. */
@@ -69,16 +69,16 @@ static inline float *amx_y(const struct amx_chunk *chunk, uint32_t row, uint32_t
 
 /* ---- Weights ---- */
 
-/* What weights become BF16 pairs by. Codes: a code's exponent is 2h + e, and its lowest four bits are e and the
- * fraction. These choose the low and the high byte of code times scale as if h were 0, and h, which multiplies
- * by 4^h, is added to the high byte. Where h is 0 some codes are subnormal: those 16 codes choose among
- * the first 16 bytes, all others among the next. */
+/* What weights become BF16 pairs by. Codes: a code's exponent is 2h + e, and its lowest four bits
+ * are e and the fraction. These choose the low and the high byte of code times scale as if h were
+ * 0, and h, which multiplies by 4^h, is added to the high byte. Where h is 0 some codes are
+ * subnormal: those 16 codes choose among the first 16 bytes, all others among the next. */
 struct weight_values {
     __m512i order, low, high;    /* FP8 */
     struct bf16_pairing pairing; /* BF16 */
 };
 
-/* What four bits choose: of codes whose h is 0, and of all others. */
+/* The results that four bits select: for codes with h = 0, and for all others. */
 #define FRACTIONS(unit)                                                                            \
     unit * 8, unit * 9, unit * 10, unit * 11, unit * 12, unit * 13, unit * 14, unit * 15
 static const float four_bits[2][16] = {
@@ -111,8 +111,8 @@ ALWAYS_INLINE struct weight_values load_values(enum weight_type type, float scal
     return values;
 }
 
-/* A product of bits (GF2P8AFFINEQB): byte 7 - i of the matrix chooses the bits of bit i. It goes to another
- * port than shuffles. */
+/* A product of bits (GF2P8AFFINEQB): byte 7 - i of the matrix chooses the bits of bit i. It goes to
+ * another port than shuffles. */
 #ifdef KERNEL_EMULATE_BF16
 static __m512i multiply_bits(__m512i bytes, uint64_t matrix, int complement) {
     uint8_t of[64];
@@ -186,7 +186,7 @@ static inline void convert(const struct amx_chunk *chunk, struct block_place at,
     struct weight_values values = load_values(WEIGHT_FP8, scale);
     for (size_t k = 0; k < count; k += 2) {
         __mmask16 mask =
-            k + 1 < count ? 0xFFFF : 0xFF; /* an odd last channel has zeros beside it */
+            k + 1 < count ? 0xFFFF : 0xFF; /* an odd last channel is paired with zeros */
         __m512i pairs[2];
         convert_codes(&values, _mm512_maskz_loadu_epi32(mask, from + k * MATMUL_PANEL), pairs);
         _mm512_store_si512(to + k * 64, pairs[0]);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Weights as pairs of BF16 channels: what VDPBF16PS and AMX multiply. Private to src/compute/kernels,
- * for files that are compiled for AVX-512 with VBMI; empty to others.
+ * Weights as pairs of BF16 channels: what VDPBF16PS and AMX multiply. Private to
+ * src/compute/kernels, for files that are compiled for AVX-512 with VBMI; empty to others.
  *
  * FP8 becomes BF16 by table: the seven bits of a code's magnitude choose one of 128 low and one of
  * 128 high bytes (VPERMI2B of AVX-512-VBMI), so 64 codes cost six instructions, five of them
- * shuffles, which go beside the products.
+ * shuffles, which run in parallel with the products.
  *
  * KERNEL_EMULATE_BF16 builds the same code without VPERMI2B, for tests on CPUs that lack it.
  */
@@ -22,7 +22,8 @@
 #define ALWAYS_INLINE static inline __attribute__((always_inline))
 
 /* The BF16 bits of the codes 0x00 to 0x7F, low bytes and high bytes. Above the subnormal codes the
- * exponent e of E4M3 becomes e + 120, and the fraction's three bits go to the top of BF16's seven. */
+ * exponent e of E4M3 becomes e + 120, and the fraction's three bits go to the top of BF16's seven.
+ * */
 #define EIGHT(byte) byte, byte, byte, byte, byte, byte, byte, byte
 #define EVEN_LOW 0x00, 0x10, 0x20, 0x30, 0x40, 0x50, 0x60, 0x70
 #define ODD_LOW 0x80, 0x90, 0xA0, 0xB0, 0xC0, 0xD0, 0xE0, 0xF0
@@ -40,8 +41,8 @@ static const uint8_t code_high[2][64] = {
 };
 
 /* Where each byte of 2 x 32 codes goes before they are looked up: channel k and k + 1 of an output
- * beside each other, four outputs of the low half and four of the high half in each 128 bits, since
- * the unpack instructions that join low and high bytes afterwards work within 128 bits. */
+ * next to each other, four outputs of the low half and four of the high half in each 128 bits,
+ * since the unpack instructions that join low and high bytes afterwards work within 128 bits. */
 #define TWO_CODES(output) output, output + 32
 #define EIGHT_CODES(first)                                                                         \
     TWO_CODES(first), TWO_CODES(first + 1), TWO_CODES(first + 2), TWO_CODES(first + 3)
@@ -123,8 +124,8 @@ ALWAYS_INLINE void bf16_load_pairs(enum bf16_source source, const struct bf16_pa
 }
 
 /* A row's `count` channels as BF16: the high halves of floats, which lose nothing. Writes whole
- * groups of 16, filled up with zeros, so an odd last channel has a zero beside it. Products of BF16
- * need no `lift`. */
+ * groups of 16, filled up with zeros, so an odd last channel is paired with a zero. Products of
+ * BF16 need no `lift`. */
 static inline void bf16_pack_x(void *out, const float *x, uint32_t count, bool lift) {
     for (uint32_t i = 0; i < count; i += 16) {
         __mmask16 mask = count - i >= 16 ? 0xFFFF : (__mmask16)((1u << (count - i)) - 1);

@@ -8,7 +8,7 @@
 
 #define ALWAYS_INLINE static inline __attribute__((always_inline))
 #define ROWS 12
-#define ROWS_OF_POINTER 3 /* an address takes one, two or no strides beside its base */
+#define ROWS_OF_POINTER 3 /* an address takes one, two or no strides in addition to its base */
 #define STRETCH 192       /* channels: 24 KiB of a B strip 32 wide */
 
 struct avx512_piece {

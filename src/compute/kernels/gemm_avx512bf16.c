@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Dense products of attention with VDPBF16PS: gemm_avx512.c, two channels at a time. B is read as
- * it lies: rows of a KV page are paired within the tile, where the shuffles go beside the products.
+ * it lies: rows of a KV page are paired within the tile, where the shuffles run in parallel with
+ * the products.
  *
  * KERNEL_EMULATE_BF16 builds the same code without VDPBF16PS, for tests on CPUs that lack it.
  */
@@ -183,7 +184,8 @@ static void run_stretch(const struct gemm_bf16 *job, uint32_t first_step, uint32
                 .accumulate = job->accumulate || first_step > 0,
                 .in_last = (columns - 1) % 16 + 1,
             };
-            /* One tile of a strip of B fetches for all; what is near already costs the others little. */
+            /* One tile of a strip of B fetches for all; what is near already costs the others
+             * little. */
             size_t at = (size_t)first_step * b_rows * job->b_stride + n * b_columns;
             piece.ahead = job->ahead && i == 0 ? job->ahead[0] + at : piece.b;
             run_layout(job->layout, (uint32_t)((uint64_t)job->m * (i + 1) / tiles) - first,

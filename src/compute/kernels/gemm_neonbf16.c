@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Dense products of attention with BFDOT: gemm_neon.c, two channels at a time. B is read as it lies:
- * rows of a KV page are paired within the tile. Columns that are no whole vector go to the plain C
- * twin, which has the same bits.
+ * Dense products of attention with BFDOT: gemm_neon.c, two channels at a time. B is read as it
+ * lies: rows of a KV page are paired within the tile. Columns that are no whole vector go to the
+ * plain C twin, which has the same bits.
  */
 #include "compute/kernels/tables.h"
 
@@ -144,7 +144,7 @@ static void run_stretch(const struct gemm_bf16 *job, uint32_t width, uint32_t fi
 }
 
 void gemm_neonbf16_run(const struct gemm_bf16 *job) {
-    static const uint32_t beside[] = {[BF16_ROWS] = 1, [BF16_PAIRS] = 2, [BF16_FOURS] = 4};
+    static const uint32_t adjacent[] = {[BF16_ROWS] = 1, [BF16_PAIRS] = 2, [BF16_FOURS] = 4};
     uint32_t sums = job->layout == BF16_FOURS ? 2 : 1; /* of a column */
     uint32_t steps = (uint32_t)divide_up(job->k, job->layout == BF16_FOURS ? 4 : 2), step = 0;
     struct gemm_bf16 rest = *job;
@@ -155,7 +155,7 @@ void gemm_neonbf16_run(const struct gemm_bf16 *job) {
         run_stretch(job, whole * sums, step, count);
         step += count;
     } while (step < steps);
-    rest.b += (size_t)whole * beside[job->layout];
+    rest.b += (size_t)whole * adjacent[job->layout];
     rest.c += (size_t)whole * sums;
     if (rest.n) matmul_c_gemm_bfdot_c_run(&rest);
 }

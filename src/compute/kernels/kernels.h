@@ -69,28 +69,30 @@ struct kernels {
     void (*transpose)(float *y, size_t y_stride, const float *x, size_t x_stride, uint32_t rows,
                       uint32_t cols);
 
-    /* NULL where the numerics are fma1, whose attention computes in floats. */
+    /* NULL where the numerics are fma1: its attention computes in floats. */
     void (*gemm_bf16)(const struct gemm_bf16 *job);
     /* The layout of B with which gemm_bf16 is fastest where B has fewer columns than a vector:
      * BF16_FOURS, or BF16_PAIRS as elsewhere. */
     enum bf16_layout few_columns;
-    /* KV blocks whose scores attention turns into weights at once, relative to one maximum: a part of
-     * the numerics. Where there are several, gemm_bf16 takes pieces. */
+    /* KV blocks that attention turns from scores into weights at once, relative to one maximum: a
+     * part of the numerics. Where there are several, gemm_bf16 takes pieces. */
     uint32_t core_blocks;
     /* The weights of a panel, times their scales and rounded to BF16, as pairs of channels:
      * [cols / 2][32][2]. cols is even. */
     void (*bf16_panel)(uint16_t *pairs, const struct packed_matrix *weights, uint32_t panel);
-    /* pairs[r / 2][c][r % 2] = BF16 of x[r][c], and zeros up to a multiple of BF16_PAIR_ROWS rows. */
+    /* pairs[r / 2][c][r % 2] = BF16 of x[r][c], and zeros up to a multiple of BF16_PAIR_ROWS rows.
+     * */
     void (*bf16_pair_rows)(uint16_t *pairs, const float *x, size_t x_stride, uint32_t rows,
                            uint32_t cols);
     /* Online softmax over some more scores: weights[i] = BF16 of exp(a * scores[i] - a * maximum),
      * where *max is the largest so far, and 0 from count to the next multiple of 64. *sum follows;
-     * what was gathered so far is to be multiplied by the result. 1 <= count <= 64 * core_blocks. */
+     * what was gathered so far is to be multiplied by the result. 1 <= count <= 64 * core_blocks.
+     * */
     float (*softmax_bf16)(uint16_t *weights, const float *scores, uint32_t count, float a,
                           float *max, float *sum);
 };
 
-/* The best level this CPU has, and the best whose numerics are fma1. */
+/* The best level this CPU has, and the best with the numerics fma1. */
 enum kernel_level kernels_detect(void);
 enum kernel_level kernels_detect_fma1(void);
 

@@ -16,13 +16,14 @@
  * bit.
  * AVX-512-BF16 multiplies pairs of channels (VDPBF16PS, ascending pairs, an odd last channel is
  * paired with zero) when x is representable in BF16 and the weights are FP8 or BF16; it is a
- * numerics class of its own. So are NEON-BF16, whose BFDOT rounds otherwise, and AMX, which sums 32
- * channels at a time (struct gemm_bf16). Where x has no scales, AMX's class rounds weights times their scales
- * to BF16, as DeepSeek's weight_dequant does (inference/kernel.py), and y is one sum over all channels.
+ * numerics class of its own. So are NEON-BF16, as BFDOT rounds differently, and AMX, which sums 32
+ * channels at a time (struct gemm_bf16). Where x has no scales, AMX's class rounds weights times
+ * their scales to BF16, as DeepSeek's weight_dequant does (inference/kernel.py), and y is one sum
+ * over all channels.
  *
- * Activations are float arrays, or BF16 values in blocks of channels (`x_blocks`), which a level may
- * read as they lie. Floats may be BF16-representable (`x_is_bf16`), or E4M3 codes' values with x_scales
- * beside them: a level may then convert them without loss.
+ * Activations are float arrays, or BF16 values in blocks of channels (`x_blocks`), which a level
+ * may read as they lie. Floats may be BF16-representable (`x_is_bf16`), or E4M3 codes' values with
+ * x_scales: a level may then convert them without loss.
  */
 #ifndef COMPUTE_KERNELS_MATMUL_H
 #define COMPUTE_KERNELS_MATMUL_H
@@ -36,7 +37,7 @@
 
 enum weight_type { WEIGHT_FP8, WEIGHT_BF16, WEIGHT_F32, WEIGHT_TYPE_COUNT };
 
-/* Bytes of `count` values beside each other. */
+/* Bytes of `count` adjacent values. */
 static inline size_t weight_type_bytes(enum weight_type type, size_t count) {
     size_t bits = type == WEIGHT_FP8 ? 8 : type == WEIGHT_BF16 ? 16 : 32;
     return divide_up(count * bits, 8);
@@ -78,9 +79,9 @@ static inline size_t packed_pitch(enum weight_type type, uint32_t cols) {
     return round_up(weight_type_bytes(type, cols), 16);
 }
 
-/* Packs rows [row_first, row_first + row_count) of a row-major matrix (its element type is `type`)
- * whose row stride is `cols`; row_first is a multiple of MATMUL_PANEL, and `data` is the start of
- * the whole packed matrix. Plain C, any level reads it. */
+/* Packs rows [row_first, row_first + row_count) of a row-major matrix of element type `type` and
+ * row stride `cols`; row_first is a multiple of MATMUL_PANEL, and `data` is the start of the whole
+ * packed matrix. Plain C, any level reads it. */
 void matmul_pack(enum weight_type type, const void *source, uint32_t rows, uint32_t cols,
                  uint32_t row_first, uint32_t row_count, void *data);
 
@@ -141,8 +142,9 @@ struct gemm_bf16 {
     size_t c_stride; /* in floats */
     uint32_t m, n, k;
     bool accumulate;
-    /* The rows of a context lie in pages: rows 64i to 64i + 63 of B (BF16_ROWS) or of A (else) begin at
-     * pieces[i]. NULL, or a level whose core_blocks is 1: all lie at b or a, where pieces[0] is. */
+    /* The rows of a context lie in pages: rows 64i to 64i + 63 of B (BF16_ROWS) or of A (else)
+     * begin at pieces[i]. NULL, or a level with core_blocks 1: all lie at b or a, where pieces[0]
+     * is. */
     const uint16_t *const *pieces;
     /* BF16_ROWS: what is wanted next and lies in pieces as B does, for a level to bring near
      * meanwhile; NULL: nothing */

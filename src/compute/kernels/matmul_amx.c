@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Matrix products with AMX (matmul.h says what is computed and what a panel is). A square of sums
- * takes 16 rows and 16 outputs; one instruction multiplies 32 channels into it in 16 cycles, whether
- * it has 16 rows or one.
+ * takes 16 rows and 16 outputs; one instruction multiplies 32 channels into it in 16 cycles,
+ * whether it has 16 rows or one.
  *
  * Used when x is representable in BF16 (values of E4M3 codes are) and the weights are FP8 or BF16;
- * anything else goes to matmul_avx512.c. Here is what all products share, and those of rows with
- * scales, whose sums leave their squares after each block; other rows are multiplied in
- * matmul_amx_whole.c.
+ * anything else goes to matmul_avx512.c. This file has the parts that all products share, and the
+ * products of rows with scales: their sums leave the squares after each block. Other rows are
+ * multiplied in matmul_amx_whole.c.
  *
  * A block's weights become pairs of BF16 channels before they are multiplied, and while the block
- * before them is. Few rows, up to two groups of 32, take block after block of each panel, as they lie in
- * memory. Many rows take a portion, a few blocks of one panel, a group at a time, and the last group makes
- * room for the same channels of the next panel: so codes are converted once for all rows, and x stays in
- * the second-level cache.
+ * before them is. Few rows, up to two groups of 32, take block after block of each panel, as they
+ * lie in memory. Many rows take a portion, a few blocks of one panel, a group at a time, and the
+ * last group makes room for the same channels of the next panel: so codes are converted once for
+ * all rows, and x stays in the second-level cache.
  *
  * Rows are multiplied 16 at a time where a job has so many: the last 16 may have been multiplied
  * before, and then only those that are new are added to y.
@@ -52,7 +52,7 @@ struct amx_run {
     const struct amx_chunk *chunk;
     struct amx_rows *pending;   /* the last block's sums have not joined their y; NULL: they have */
     struct square_sums sums[2]; /* of the last two blocks */
-    uint32_t turn;              /* whose sums come next */
+    uint32_t turn;              /* the group with the next sums */
     _Alignas(64) block_pairs w[PORTION_BLOCKS];
 };
 
@@ -66,7 +66,8 @@ ALWAYS_INLINE void add_quarter(struct amx_rows *group, const struct amx_square *
     for (uint32_t r = first > square->skip ? first : square->skip; r < end; r++) {
         int32_t at = square->first + (int32_t)r;
         float *y = group->y[at];
-        /* The analyzer takes rows without any block for possible. NOLINTNEXTLINE(clang-analyzer-*) */
+        /* The analyzer takes rows without any block for possible. NOLINTNEXTLINE(clang-analyzer-*)
+         * */
         __m512 scale = _mm512_set1_ps(s[at]);
         for (int v = 0; v < 32; v += 16)
             _mm512_store_ps(
@@ -81,8 +82,8 @@ ALWAYS_INLINE void add_sums(uint32_t most, struct amx_rows *group, struct square
         add_quarter(group, &group->square[i], sums->part[i], sums->s, step);
 }
 
-/* A block to be multiplied. Meanwhile the sums of the one before join their y, the weights `next` become
- * pairs at `to`, if there are any, and what lies at `further` is brought near. */
+/* A block to be multiplied. Meanwhile the sums of the one before join their y, the weights `next`
+ * become pairs at `to`, if there are any, and what lies at `further` is brought near. */
 struct block_job {
     uint32_t channels;
     const char *w;
@@ -151,7 +152,8 @@ static void group_scales(const struct amx_run *run, const struct amx_rows *group
         s[r] = of_x[r * job->x_scale_stride] * of_weights;
 }
 
-/* The group's rows times the block at `at`, whose pairs are at w; `next`, or NULL, becomes pairs at `to`. */
+/* The group's rows times the block at `at`, with its pairs at w; `next`, or NULL, becomes pairs at
+ * `to`. */
 static void multiply_block(struct amx_run *run, struct amx_rows *group, struct block_place at,
                            const char *w, const struct block_place *next, char *to) {
     const struct amx_chunk *chunk = run->chunk;
@@ -206,8 +208,8 @@ static void end_y(const struct amx_run *run, const struct amx_rows *group, uint3
         memcpy(group_y(run, group, panel, r), group->y[r], sizeof group->y[r]);
 }
 
-/* The chunk's rows are parts of at most 16: two of them, from `part` on, become a group. Returns the part behind
- * them, or 0. */
+/* The chunk's rows are parts of at most 16: two of them, from `part` on, become a group. Returns
+ * the part behind them, or 0. */
 static uint32_t take_parts(const struct amx_run *run, uint32_t part, struct amx_rows *group) {
     const uint32_t rows = run->chunk->rows;
     const uint32_t parts = (uint32_t)divide_up(rows, AMX_ROWS); /* of even size */

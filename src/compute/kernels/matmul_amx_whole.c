@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Matrix products with AMX of rows without scales: weights get their scales and are rounded to BF16 before they
- * are multiplied, so a sum may stay in its square from the first channel to the last.
+ * Matrix products with AMX of rows without scales: weights get their scales and are rounded to BF16
+ * before they are multiplied, so a sum may stay in its square from the first channel to the last.
  *
- * A stretch, two blocks of a panel, becomes pairs of channels in a room that the nearest cache holds. Groups
- * of 32 rows are multiplied by it in turn; while the last one is, the next stretch replaces it step by
- * step. One group keeps its sums in squares through a whole panel. Several lay them down after each
- * stretch and take them up again, and go through all panels for each portion of channels, so that its x stays
- * in the second-level cache. Within a portion sums lie side by side, between portions in y, whose rows may
- * be so far apart that they displace each other from a cache.
+ * A stretch, two blocks of a panel, becomes pairs of channels in a room that the nearest cache
+ * holds. Groups of 32 rows are multiplied by it in turn; while the last one is, the next stretch
+ * replaces it step by step. One group keeps its sums in squares through a whole panel. Several lay
+ * them down after each stretch and take them up again, and go through all panels for each portion
+ * of channels, so that its x stays in the second-level cache. Within a portion the sums are
+ * adjacent; between portions they are in y, where rows may be so far apart that they displace each
+ * other from a cache.
  *
- * Rows are multiplied 16 at a time where a job has so many: the last 16 may have been multiplied before,
- * and then only those that are new are written to y.
+ * Rows are multiplied 16 at a time where a job has so many: the last 16 may have been multiplied
+ * before, and then only those that are new are written to y.
  *
  * Order of the sums: TDPBF16PS (struct gemm_bf16), ascending steps of 32 channels from 0.
  */
@@ -48,8 +49,9 @@ struct whole_run {
 
 /* ---- Products ---- */
 
-/* A block to be multiplied into the squares. Meanwhile the weights `next` become pairs at w, if there are any:
- * a step's pairs are used before they are replaced. What lies at `further` is brought near. */
+/* A block to be multiplied into the squares. Meanwhile the weights `next` become pairs at w, if
+ * there are any: a step's pairs are used before they are replaced. What lies at `further` is
+ * brought near. */
 struct whole_block {
     uint32_t channels, rows; /* rows of a square */
     char *w;
@@ -84,7 +86,7 @@ ALWAYS_INLINE void add_to_squares(int squares, enum weight_type type,
         add_products(squares, true, WEIGHT_BF16, block);
 }
 
-/* The group's rows times a block whose pairs are at w; `next`, or NULL, replaces them. */
+/* The group's rows times a block with its pairs at w; `next`, or NULL, replaces them. */
 static void add_block(const struct whole_run *run, const struct whole_rows *group, uint32_t at,
                       const struct block_place *next, char *w) {
     const struct amx_chunk *chunk = run->chunk;
@@ -150,7 +152,8 @@ static void take_sums(struct whole_run *run, const struct whole_rows *group,
     amx_load(3, place.sums + AMX_COLUMNS, place.stride * sizeof(float));
 }
 
-/* At the end of a portion a square's new rows go to y; if all are new, they are already laid there. */
+/* At the end of a portion a square's new rows go to y; if all are new, they are already laid there.
+ * */
 static void end_square(struct whole_run *run, const struct whole_rows *group, uint32_t square,
                        uint32_t panel) {
     const struct amx_square *at = &group->square[square];
@@ -185,8 +188,8 @@ static struct panel_stretch stretch_at(const struct whole_run *run, struct block
     return (struct panel_stretch){at, blocks};
 }
 
-/* The next one: of the same portion of the panel, of the next panel, or of the first panel's next portion.
- * Without blocks: there is none. */
+/* The next one: of the same portion of the panel, of the next panel, or of the first panel's next
+ * portion. Without blocks: there is none. */
 static struct panel_stretch next_stretch(const struct whole_run *run,
                                          const struct panel_stretch *now) {
     struct block_place at = {now->at.panel, now->at.block + now->blocks};

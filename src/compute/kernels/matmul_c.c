@@ -109,8 +109,8 @@ static float gemm_bf16_a(const struct gemm_bf16 *job, uint32_t row, uint32_t cha
 
 /* Value `channel` of column `n` of B; 0 behind an odd last channel. */
 static float gemm_bf16_b(const struct gemm_bf16 *job, uint32_t channel, uint32_t n) {
-    static const uint32_t beside[] = {[BF16_ROWS] = 1, [BF16_PAIRS] = 2, [BF16_FOURS] = 4};
-    uint32_t width = beside[job->layout];
+    static const uint32_t adjacent[] = {[BF16_ROWS] = 1, [BF16_PAIRS] = 2, [BF16_FOURS] = 4};
+    uint32_t width = adjacent[job->layout];
     if (channel >= job->k) return 0;
     if (job->layout == BF16_ROWS)
         return float_from_bf16(context_row(job, job->b, channel, job->b_stride)[n]);
@@ -161,8 +161,8 @@ void matmul_c_gemm_bf16_c_run(const struct gemm_bf16 *job) {
 
 /* ---- BFDOT, as Arm's manual has it (BFDotAdd where FPCR.EBF is 0) ---- */
 
-/* high + rest, where rest is what a sum rounded to `high` has lost: as a float whose last bit is set
- * unless it is exact, and a zero of its sign where it is subnormal. */
+/* high + rest, where rest is what a sum rounded to `high` has lost: as a float with its last bit
+ * set unless it is exact, and a zero of its sign where it is subnormal. */
 static float round_to_odd(double high, double rest) {
     uint64_t bits;
     if (!isfinite(high)) return (float)high;
@@ -248,7 +248,8 @@ static void run_dot(const struct matmul *job, const struct dot *dot, uint32_t pa
                 run_dot_block(job, dot, panel, block, row);
 }
 
-/* A row without scales: weights times their scales are rounded to BF16, and one sum goes through all channels. */
+/* A row without scales: weights times their scales are rounded to BF16, and one sum goes through
+ * all channels. */
 static void run_dot_whole(const struct matmul *job, const struct dot *dot, uint32_t panel,
                           uint32_t row) {
     uint32_t cols = job->weights->cols;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Matrix products with BFDOT, which multiplies two channels at a time: matmul_neon.c's tiles, where
- * a vector has four outputs' weights of channels k and k + 1 side by side. Codes become BF16 as they
- * become floats, whose upper halves lose nothing. BFDOT has a rounding of its own (tables.h), so
+ * a vector has four outputs' weights of channels k and k + 1 side by side. Codes become BF16 as
+ * they become floats: the upper halves lose nothing. BFDOT has a rounding of its own (tables.h), so
  * this is a numerics class of its own. BFMMLA would give the same bits of two rows at once; it is
- * left out as long as nobody has measured it.
+ * left out until it is measured.
  */
 #include "compute/kernels/tables.h"
 
@@ -15,8 +15,8 @@
 
 enum bfdot_source { SOURCE_CODES, SOURCE_VALUES, SOURCE_PAIRS };
 
-/* 16 outputs' pairs of channels k and k + 1, from output `first` of the panel on; `single`: k is the
- * last channel, and a zero stands for k + 1. */
+/* 16 outputs' pairs of channels k and k + 1, from output `first` of the panel on; `single`: k is
+ * the last channel, and a zero stands for k + 1. */
 ALWAYS_INLINE void load_pairs(enum bfdot_source source, const char *w, size_t k, bool single,
                               size_t first, bfloat16x8_t out[4]) {
     size_t at = k * MATMUL_PANEL + first;
@@ -110,7 +110,7 @@ static void run_tile(const struct matmul_tile *t) {
 }
 
 /* A row's `count` channels as BF16: the high halves of floats, which lose nothing. Writes whole
- * groups of 4, filled up with zeros, so an odd last channel has a zero beside it. */
+ * groups of 4, filled up with zeros, so an odd last channel is paired with a zero. */
 static void pack_x(void *out, const float *x, uint32_t count, bool lift) {
     float32x4_t factor = vdupq_n_f32(lift ? 0x1p8f : 1.0f);
     for (uint32_t i = 0; i < count; i += 4) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What the files for NEON share: codes as floats, and vectors whose last elements are missing.
+ * Shared by the files for NEON: codes as floats, and vectors without their last elements.
  * Private to src/compute/kernels; empty to other machines.
  */
 #ifndef COMPUTE_KERNELS_NEON_H
@@ -45,8 +45,8 @@ ALWAYS_INLINE void neon_store(float *y, uint32_t i, uint32_t n, float32x4_t v) {
     }
 }
 
-/* The end of a tile: its sums, each times its row's scale, into outputs [first, first + 4 * vectors) of
- * the panel. */
+/* The end of a tile: its sums, each times its row's scale, into outputs [first, first + 4 *
+ * vectors) of the panel. */
 ALWAYS_INLINE void neon_end_tile(const struct matmul_tile *t, int rows, int vectors, size_t first,
                                  float32x4_t part[][8]) {
 #pragma GCC unroll 6

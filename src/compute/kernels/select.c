@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Which levels this CPU has. __builtin_cpu_supports also asks the operating system (XGETBV) whether
- * it keeps the wide registers, so a level it names can be used. On arm64 the kernel itself says what
- * programs may use (AT_HWCAP).
+ * it keeps the wide registers, so a level it names can be used. On arm64 the kernel itself says
+ * what programs may use (AT_HWCAP).
  */
 #include "compute/kernels/tables.h"
 
@@ -103,10 +103,9 @@ enum status kernels_level_named(const char *name, enum kernel_level *level_out,
 }
 
 static enum status refuse(enum kernel_level level, struct error *error) {
-    return error_set(
-        error, STATUS_UNSUPPORTED,
-        "kernel level '%s' is not for this CPU, whose best is '%s': take that, or auto",
-        level_names[level], level_names[kernels_detect()]);
+    return error_set(error, STATUS_UNSUPPORTED,
+                     "kernel level '%s' is not for this CPU; its best is '%s': use that, or auto",
+                     level_names[level], level_names[kernels_detect()]);
 }
 
 enum status kernels_level_masked(const char *mask, enum kernel_level *level_out,

@@ -45,7 +45,7 @@ struct member {
 
 struct team {
     _Alignas(64) _Atomic uint64_t state; /* open : 1, generation : 31, members inside : 32 */
-    _Alignas(64) _Atomic uint32_t next;  /* first item that nobody has taken */
+    _Alignas(64) _Atomic uint32_t next;  /* first item that no thread has taken */
     _Alignas(64) _Atomic uint32_t sleepers;
     _Atomic bool stop;
     team_work *work;
@@ -68,8 +68,8 @@ static uint32_t usable_cpus(void) {
     return count > 0 ? (uint32_t)count : 1;
 }
 
-/* Takes the next share: a grain, or of items of one length so many grains that each member could have
- * SHARES_AHEAD such shares of what is left. 0: nothing is left. */
+/* Takes the next share: a grain, or of items of one length so many grains that each member could
+ * have SHARES_AHEAD such shares of what is left. 0: nothing is left. */
 static uint32_t take_share(struct team *team, uint32_t *first_out) {
     uint32_t grain = team->grain, first = atomic_load_explicit(&team->next, memory_order_relaxed);
     for (;;) {

@@ -27,7 +27,7 @@ float kernels_exp(float x) {
     p = fmaf(p, r, 0.5f);
     p = fmaf(p, r, 1.0f);
     p = fmaf(p, r, 1.0f);
-    /* n reaches 128, whose power is no float: half of it first. Exact, as the result is normal. */
+    /* n reaches 128, and 2^128 is no float: half of it first. Exact, as the result is normal. */
     int32_t power = (int32_t)n, half = power >> 1;
     return p * float_from_bits((uint32_t)(half + 127) << 23) *
            float_from_bits((uint32_t)(power - half + 127) << 23);

@@ -130,7 +130,7 @@ void attention_write_rows(const struct pass *pass) {
     compute_cpu_tokens(model, attention_write_rows_each, (void *)(uintptr_t)pass, tokens);
 }
 
-/* The first generated token whose core attention attention_finish runs. */
+/* The first generated token for which attention_finish runs the core attention. */
 static uint32_t first_late(const struct pass *pass) {
     return pass->batch->prompt_tokens + pass->early;
 }

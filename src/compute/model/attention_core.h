@@ -16,7 +16,8 @@ struct kv_span {
 struct kv_span attention_core_span(const struct pass *pass, const struct run *run, uint32_t block,
                                    uint32_t end);
 
-/* KV blocks of a run that are attended to at once: their scores become weights relative to one maximum. */
+/* KV blocks of a run that are attended to at once: their scores become weights relative to one
+ * maximum. */
 struct core_chunk {
     struct kv_span spans[CORE_BLOCKS_MAX];
     uint32_t count, rows; /* spans, and rows of all of them */
@@ -29,9 +30,9 @@ struct core_chunk {
 
 /* How many blocks a chunk has at most. */
 uint32_t attention_core_blocks(const struct model *model);
-/* The chunk that begins with `block`: up to the next multiple of attention_core_blocks, so that borders depend on
- * positions alone. A block whose first rows are nobody's is a chunk by itself: all others' spans
- * follow each other without gaps. `end` as above. */
+/* The chunk that begins with `block`: up to the next multiple of attention_core_blocks, so that
+ * borders depend on positions alone. A block with first rows that no token attends to is a chunk by
+ * itself; all other spans are contiguous. `end` as above. */
 void attention_core_chunk(const struct pass *pass, const struct run *run, uint32_t block,
                           uint32_t end, struct core_chunk *chunk);
 

@@ -99,7 +99,7 @@ static void turn_strip(const struct tile *tile, uint32_t token, uint32_t first_h
                    room->query + (size_t)head * width + c, 4 * sizeof(uint16_t));
 }
 
-/* Heads are taken by strips of CORE_HEADS, whose queries and scores stay in near caches. */
+/* Takes heads in strips of CORE_HEADS: the queries and scores of a strip stay in near caches. */
 static uint32_t strip_heads(uint32_t first, uint32_t heads) {
     return heads - first < CORE_HEADS ? heads - first : CORE_HEADS;
 }
@@ -121,9 +121,9 @@ static void turn_queries(const struct tile *tile, uint32_t token, uint32_t first
                    strip_queries(tile->pass->model, room, first));
 }
 
-/* Of a strip of heads from `first` on: scores[heads][sums][seen], of which the first sums become the scores. The
- * chunk's rows multiply the turned queries, so that the rows are taken as they lie; a sum's order is
- * that of the channels either way. */
+/* Of a strip of heads from `first` on: scores[heads][sums][seen], of which the first sums become
+ * the scores. The chunk's rows multiply the turned queries, so that the rows are taken as they lie;
+ * a sum's order is that of the channels either way. */
 static void score_chunk(const struct model *model, const struct core_chunk *chunk, uint32_t first,
                         uint32_t heads, uint32_t seen, struct attention_scratch *room) {
     const float *queries = strip_queries(model, room, first);
@@ -287,7 +287,7 @@ static void attention_generated_attend_run(const struct tile *tile, const struct
     uint32_t first = run->first > tile->first ? run->first : tile->first;
     uint32_t last = run_end < tile_end ? run_end : tile_end;
     uint32_t end = pass->batch->positions[last - 1] + run->kv_shift + 1;
-    uint32_t turned = UINT32_MAX; /* the token whose queries are in room->queries */
+    uint32_t turned = UINT32_MAX; /* the token that has its queries in room->queries */
     for (uint32_t token = first; token < last; token++)
         attention_generated_begin_heads(tile, token, first_head, heads);
     struct core_chunk chunk = {.is_first = true};

@@ -4,13 +4,13 @@
  *
  *   score[s][t] = scale * (q_nope[s].k_nope[t] + q_pe[s].k_pe[t]), t <= s
  *
- * An item is one run and one group of heads; it walks the context chunk by chunk (attention_core.h) and keeps the
- * online softmax of all its queries: maximum and sum beside the results. A query's result depends on
- * its own row and the KV rows before it, never on the step: chunks begin at multiples of 64
- * positions, wherever a prompt is cut into steps.
+ * An item is one run and one group of heads; it walks the context chunk by chunk (attention_core.h)
+ * and keeps the online softmax of all its queries: maximum and sum in addition to the results. A
+ * query's result depends on its own row and the KV rows before it, never on the step: chunks begin
+ * at multiples of 64 positions, wherever a prompt is cut into steps.
  *
- * Where BF16 values are multiplied, kv_b is rounded to BF16 once for each item, unless its inputs are
- * FP8, and then multiplies latents as they lie in their pages.
+ * Where BF16 values are multiplied, kv_b is rounded to BF16 once for each item, unless its inputs
+ * are FP8, and then multiplies latents as they lie in their pages.
  */
 #include "compute/model/attention_prompt.h"
 
@@ -46,7 +46,8 @@ static enum input_kind expand_kind(const struct model *model, const struct packe
     return linear_input_kind(model->activations, kv_b->type, false);
 }
 
-/* Whether latents are multiplied as they lie in their pages, by weights that were rounded to BF16. */
+/* Whether latents are multiplied as they lie in their pages, by weights that were rounded to BF16.
+ * */
 static bool expands_pages(const struct model *model, const struct group *group) {
     return model->bf16_attention && expand_kind(model, &group->kv_b) == INPUT_BF16;
 }
@@ -145,8 +146,8 @@ static void score_tile(const struct pass *pass, const struct query_tile *tile,
             .c = room->scores,
             .c_stride = room->scores_stride,
             .m = tile->count,
-            .n = (uint32_t)round_up(tile->seen,
-                                    16), /* whole squares of AMX; nobody reads the rest */
+            .n =
+                (uint32_t)round_up(tile->seen, 16), /* whole squares of AMX; the rest is not read */
             .k = query_dim,
         };
         model->kernels->gemm_bf16(&score);
@@ -205,8 +206,8 @@ static void gather_tile(const struct pass *pass, const struct query_tile *tile, 
     model->kernels->gemm(&gather);
 }
 
-/* A query's scores of a chunk, of which it sees `seen`, become weights of the tile's length. Returns what its results so
- * far are to be multiplied by. */
+/* A query's scores of a chunk, of which it sees `seen`, become weights of the tile's length.
+ * Returns what its results so far are to be multiplied by. */
 static float weigh_query(const struct model *model, const struct query_tile *tile, uint32_t query,
                          uint32_t seen, float *max, float *sum, struct attention_scratch *room) {
     const float scale = model->shape->attention_scale;
@@ -229,7 +230,8 @@ static void attention_prompt_attend_tile(const struct pass *pass, const struct r
     const struct model *model = pass->model;
     const struct shape *shape = model->shape;
     const struct scratch *s = pass->scratch;
-    /* Rows from the chunk's first to that of the tile's first query, and to that of its last one. */
+    /* Rows from the chunk's first to that of the tile's first query, and to that of its last one.
+     * */
     uint32_t first_row = run->first_position + run->kv_shift + tile->first - chunk->spans[0].start;
     uint32_t last_row = first_row + tile->count - 1;
     tile->seen = last_row < chunk->rows ? last_row + 1 : chunk->rows;
@@ -247,14 +249,14 @@ static void attention_prompt_attend_tile(const struct pass *pass, const struct r
     gather_tile(pass, tile, chunk->is_first, room);
 }
 
-/* `count` rows of `channels` channels become keys from channel `first` and row `row` on. BF16 values turn in pairs, which
- * leaves channels 2i and 2i + 1 of a token side by side. */
+/* `count` rows of `channels` channels become keys from channel `first` and row `row` on. BF16
+ * values turn in pairs, which leaves channels 2i and 2i + 1 of a token side by side. */
 static void turn_keys(const struct model *model, uint32_t first, uint32_t channels, uint32_t row,
                       const void *from, size_t stride, uint32_t count,
                       struct attention_scratch *room) {
-    uint32_t beside = model->bf16_attention ? 2 : 1;
-    model->kernels->transpose(room->keys + (size_t)first / beside * room->keys_stride + row,
-                              room->keys_stride, from, stride / beside, count, channels / beside);
+    uint32_t packed = model->bf16_attention ? 2 : 1;
+    model->kernels->transpose(room->keys + (size_t)first / packed * room->keys_stride + row,
+                              room->keys_stride, from, stride / packed, count, channels / packed);
 }
 
 static void take_shared_keys(const struct model *model, const struct core_chunk *chunk,

@@ -32,11 +32,12 @@ struct output_ref {
 struct batch {
     uint32_t token_count, prompt_tokens; /* prompt form: internal indices 0..prompt_tokens-1 */
     uint32_t run_count, prompt_runs;
-    struct run *runs;           /* [run_count] */
-    uint32_t *token_ids;        /* [token_count] */
-    uint32_t *positions;        /* [token_count] */
-    uint32_t *token_run;        /* [token_count] the run that a token belongs to */
-    struct output_ref *outputs; /* [token_count] whose output h a position of an MTP layer takes */
+    struct run *runs;    /* [run_count] */
+    uint32_t *token_ids; /* [token_count] */
+    uint32_t *positions; /* [token_count] */
+    uint32_t *token_run; /* [token_count] the run that a token belongs to */
+    struct output_ref
+        *outputs; /* [token_count] the token that gives a position of an MTP layer its output h */
 };
 
 /* Room for so many tokens and runs; the batch is empty. Whatever it returns, close the batch. */

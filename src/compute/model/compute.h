@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The seam between a step's flow and its values. The flow (forward.c, stages.c, mtp.c, draft.c)
- * knows tokens, rows, pages, their order, and who is told what when; whatever touches an
- * activation, a weight or a KV row is a function of this table. The flow names values by the
- * indices of tokens; where they lie it does not know. What comes out of here is logits, drawn
- * tokens and the probed choice of experts.
+ * The interface between a step's flow and its values. The flow (forward.c, stages.c, mtp.c,
+ * draft.c) handles tokens, rows, pages, their order, and the reports of a step. Each function that
+ * touches an activation, a weight or a KV row is in this table. The flow names values by the
+ * indices of tokens and has no pointer to one. The table returns logits, drawn tokens and the
+ * probed choice of experts.
  *
- * Two sets stand: the CPU's (compute_cpu.h) and a device's (compute_gpu.h); model_options names one.
- * Each is batch invariant: what a token gets depends neither on the others nor on the lanes. One
- * caller; each call may lean on the calls before it, and on nothing that comes after. A device only
- * puts its work in line, unless a function says that something comes back to the host.
+ * There are two tables: the CPU's (compute_cpu.h) and a device's (compute_gpu.h); model_options
+ * selects one. Each is batch invariant: a token's values depend neither on other tokens nor on the
+ * micro-batches. There is one caller. A call may depend on the calls before it only. A device only
+ * enqueues its work, unless a function returns something to the host.
  */
 #ifndef COMPUTE_MODEL_COMPUTE_H
 #define COMPUTE_MODEL_COMPUTE_H
@@ -23,29 +23,34 @@ struct compute {
     /* Kernels of the same name give the same bits. */
     const char *(*numerics)(const struct model *model);
 
-    /* Room for the values of a step of model.scratch_tokens, and for the outputs that slots keep. */
+    /* Room for the values of a step of model.scratch_tokens, and for the outputs that slots keep.
+     * */
     enum status (*open)(struct model *model, struct error *error);
     void (*close)(struct model *model);
 
-    /* Where a lane's stages work: the step's values from a token on. It stays until the next call. */
+    /* Where a lane's stages work: the step's values from a token on. It stays until the next call.
+     * */
     struct scratch *(*micro_batch)(struct model *model, uint32_t micro_batch, uint32_t first_token);
-    /* The step's batch begins, whose lanes are set: x = its tokens' embeddings; the angles of their
-     * positions are known. `walk` numbers the way through the layers that follows; 0: one that looks into
-     * what it leaves, or waits, and never comes the same again (stages_number). True: the device has
-     * kept an earlier walk of that number, and the layers are in line already; the walk is left out. */
+    /* Begins the step's batch, after its micro-batches are set: x = its tokens' embeddings;
+     * computes the angles of their positions. `walk` numbers the fixed order through the layers
+     * that follows; 0: the order waits, or probes values, and does not repeat (stages_number).
+     * True: the device has captured an earlier walk of that number and has enqueued the layers; the
+     * caller leaves the walk out. */
     bool (*begin)(struct model *model, uint32_t walk);
     /* The slices 0..slices-1 of the plan's rows will stand when all that was called so far is done:
      * tells the follower, then or at the latest in `end`. */
     void (*report)(struct model *model, uint64_t step, uint32_t slices);
-    /* All of the step is done when it returns. Not OK: the device has failed, and what came out means
-     * nothing. */
+    /* All of the step is done when it returns. Not OK: the device has failed, and what came out
+     * means nothing. */
     enum status (*end)(struct model *model, struct error *error);
 
-    /* Notes on the device when the pass's work has come so far: `part` is done, or STAGE_PART_COUNT: a
-     * stage begins. `end` tells model_trace.took. NULL: the host's clock will do. */
+    /* Notes on the device when the pass's work has come so far: `part` is done, or
+     * STAGE_PART_COUNT: a stage begins. `end` tells model_trace.took. NULL: the host's clock will
+     * do. */
     void (*mark)(const struct pass *pass, enum stage_part part);
 
-    /* x += what the last stage has left to be added: attention_finish, mlp_run or experts_finish. */
+    /* x += what the last stage has left to be added: attention_finish, mlp_run or experts_finish.
+     * */
     void (*add)(const struct pass *pass);
 
     /* Reads x: queries, and the batch's KV rows, written to their pages; the core of pass.early
@@ -66,10 +71,11 @@ struct compute {
     void (*experts_run_routed)(const struct pass *pass);
     /* Leaves what is to be added to x. */
     void (*experts_finish)(const struct pass *pass);
-    /* exchange_options.sum: sums of a token's results of one group, in the host's memory; `context` is
-     * the model. */
+    /* exchange_options.sum: sums of a token's results of one group, in the host's memory; `context`
+     * is the model. */
     void (*experts_sum)(void *context, const struct exchange_sum *list, uint32_t count);
-    /* What a token of the batch has chosen: experts_out[experts_per_token], ascending; to the host. */
+    /* What a token of the batch has chosen: experts_out[experts_per_token], ascending; to the host.
+     * */
     void (*experts_chosen)(const struct pass *pass, uint32_t token, uint32_t *experts_out);
 
     /* Gathers outputs, the final norm of x, of the step's tokens [first, first + count): as rows
@@ -77,8 +83,8 @@ struct compute {
     void (*outputs)(struct model *model, uint32_t first, uint32_t count, uint32_t row);
     /* Logits of the first `count` rows that `outputs` gathered, to the host: [count][vocab]. */
     void (*logits)(struct model *model, uint32_t count, float *logits);
-    /* The tokens that rules[count] draw from the logits of gathered rows [first, first + count), to the host:
-     * those of sample_draw. NULL: logits lie there anyway. */
+    /* The tokens that rules[count] draw from the logits of gathered rows [first, first + count), to
+     * the host: those of sample_draw. NULL: logits lie there anyway. */
     void (*draw)(struct model *model, uint32_t first, uint32_t count, const struct draw_rule *rules,
                  uint32_t *tokens_out);
     /* Logits of the step's tokens [first, first + count), to the host, which keeps none: a whole
@@ -113,7 +119,7 @@ struct model_options; /* compute/model/model.h */
 struct model_device {
     const char *name; /* as --device has it */
     const struct compute *compute;
-    /* Leaves model.device, in whose memory the model will lie. NULL: in the host's. */
+    /* Sets model.device, which holds the model in its memory. NULL: the host's memory holds it. */
     enum status (*open)(struct model *model, const struct model_options *options,
                         struct error *error);
 };

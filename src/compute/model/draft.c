@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Speculation inside a step. Before the main pass, the MTP layer guesses the token behind a row's
- * last known one; the main pass then computes both, and whoever samples sees whether the guess was
- * right. MTP position i takes h[i], the main model's output, and token i + 1: so the outputs of the
- * positions whose next token is not known yet are kept, per slot, until the next row brings it.
- * That row's first position tells how many guesses were right.
+ * last known one; the main pass then computes both, and sampling finds whether the guess was
+ * right. MTP position i takes h[i], the main model's output, and token i + 1. A position without a
+ * known next token therefore keeps its output, per slot, until the next row brings that token. That
+ * row's first position gives the number of right guesses.
  *
  *   row [a, b)   MTP positions a-1 .. b-2 get their KV rows: before the main pass where a guess is
  *                wanted (the last of them then runs through the whole block), else behind it
@@ -11,8 +11,8 @@
  *
  * If what is kept does not fit the row (its tokens came from the prefix cache, or it was
  * interrupted), the KV row of position a-1 becomes zeros and there is no guess: the guesses after
- * it may be a little worse, answers cannot be. A row that did not count and comes again finds the KV
- * row of position a-1 written, and only lacks the guess.
+ * it may be a little worse, answers cannot be. A row that did not count and comes again finds the
+ * KV row of position a-1 written, and only lacks the guess.
  */
 #include "compute/model/draft.h"
 
@@ -95,7 +95,7 @@ static void add_of_step(struct batch *batch, uint32_t token, uint32_t next_token
     batch_add_output(batch, next_token, (struct output_ref){OUTPUT_OF_STEP, token});
 }
 
-/* A run of the first `count` outputs kept, whose next tokens were drafts that turned out right. */
+/* A run of the first `count` outputs kept: drafts guessed their next tokens right. */
 static void begin_with_kept(const struct model *model, struct batch *batch,
                             const struct step_plan *plan, uint32_t plan_row, uint32_t count) {
     uint32_t slot = step_plan_rows(plan)[plan_row].slot;

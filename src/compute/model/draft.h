@@ -27,7 +27,7 @@ struct model_draft draft_of_row(const struct model *model, uint32_t row);
 
 /* Before the main pass: guesses for the rows that may have drafts. */
 void draft_make(struct model *model, const struct step_plan *plan);
-/* After the main pass, whose outputs are kept (compute.h, keep_outputs): writes the MTP KV rows of the
+/* After the main pass has kept its outputs (compute.h, keep_outputs): writes the MTP KV rows of the
  * other rows, and keeps what the next rows need. */
 void draft_follow(struct model *model, const struct step_plan *plan);
 /* Runs the whole MTP block at every position of a run of the step; the last one's next token is

@@ -2,7 +2,7 @@
  * The forward pass of a step (DeepSeek-V3 inference/model.py):
  *
  *   x  = E[token];  per layer:  x += attention(rmsnorm(x));  x += ffn(rmsnorm(x))
- *   logits = head(rmsnorm(x)), only for the tokens whose logits are wanted, or which score others
+ *   logits = head(rmsnorm(x)), only for tokens with wanted logits, or which score others
  */
 #include "compute/model/forward.h"
 
@@ -45,8 +45,8 @@ static void line_up_rules(struct draw_rule *rules, uint32_t row, uint32_t count,
     memmove(rules + count, of_row, wanted * sizeof *rules);
 }
 
-/* Gathers, in plan order, the wanted tokens of the rows that want logits, or of those that are drawn from,
- * behind `first` others. Returns how many. */
+/* Gathers, in plan order, the wanted tokens of the rows that want logits, or of those that are
+ * drawn from, behind `first` others. Returns how many. */
 static uint32_t gather_wanted(struct model *model, const struct step_plan *plan, bool drawn,
                               uint32_t first) {
     uint32_t count = 0;

@@ -48,7 +48,7 @@ enum status kv_pages_open(struct kv_pages *pages, const struct kv_format *format
     return STATUS_OK;
 }
 
-/* One copy at a time, whoever asks: by a stream of its own, beside the engine's. */
+/* One copy at a time among all callers, on a stream of its own in addition to the engine's. */
 struct kv_staging {
     struct device *device;
     struct device_stream *stream;
@@ -82,7 +82,7 @@ static void close_staging(struct kv_pages *pages) {
     free(staging);
 }
 
-/* What fails here fails in the engine's next step, too, and is told there. */
+/* A failure here also fails the engine's next step, which reports it. */
 static void kv_pages_move(const struct kv_pages *pages, uint32_t page, uint32_t slice,
                           bool to_device) {
     struct kv_staging *staging = pages->staging;

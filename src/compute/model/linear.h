@@ -20,8 +20,8 @@
 
 enum input_kind { INPUT_F32, INPUT_BF16, INPUT_FP8, INPUT_FP8_UE8M0 };
 
-/* A linear's input: rows of floats; or rows of BF16 values in blocks of channels (matmul.h), and scales beside
- * them when they are the values of E4M3 codes. */
+/* A linear's input: rows of floats; or rows of BF16 values in blocks of channels (matmul.h), and
+ * scales next to them when they are the values of E4M3 codes. */
 struct linear_input {
     const float *x; /* [m][x_stride] */
     size_t x_stride;
@@ -32,11 +32,13 @@ struct linear_input {
     bool is_bf16;
 };
 
-/* Room for prepared rows. Rows of floats and rows of BF16 values have rooms of their own, as lanes that
- * share a buffer may want one kind each at the same time. A room that the mode never needs is NULL. */
+/* Room for prepared rows. Rows of floats and rows of BF16 values have rooms of their own, as lanes
+ * that share a buffer may want one kind each at the same time. A room that the mode never needs is
+ * NULL. */
 struct input_buffer {
     float *x; /* [rows][columns] of INPUT_F32 */
-    /* [columns / 128, rounded up][block_stride], of which [rows][128]: of all others, which BF16 has */
+    /* [columns / 128, rounded up][block_stride], of which [rows][128]: of all others, which BF16
+     * has */
     uint16_t *blocks;
     float *scales;       /* [rows][columns / 128, rounded up] of INPUT_FP8 and INPUT_FP8_UE8M0 */
     size_t block_stride; /* in values */
@@ -55,8 +57,8 @@ void linear_prepare(const struct kernels *kernels, enum input_kind kind, const f
 void linear_copy(enum input_kind kind, uint32_t n, const struct input_buffer *from,
                  uint32_t from_row, const struct input_buffer *to, uint32_t to_row);
 
-/* A prepared row of n channels to and from `bytes`, which lie as exchange_rows.h says for `form`: that of
- * the kind's values, ROW_F32, ROW_BF16 or ROW_FP8. */
+/* A prepared row of n channels to and from `bytes`, which lie as exchange_rows.h says for `form`:
+ * that of the kind's values, ROW_F32, ROW_BF16 or ROW_FP8. */
 void linear_row_out(enum row_mla_mode form, uint32_t n, const struct input_buffer *from,
                     uint32_t row, char *bytes);
 void linear_row_in(enum row_mla_mode form, uint32_t n, const char *bytes,

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Who is told, or shown, what while a step runs: by the thread that runs it, unless it says
- * otherwise.
+ * Callbacks of a running step. The thread that runs the step calls them, unless one says otherwise.
  */
 #ifndef COMPUTE_MODEL_LISTENERS_H
 #define COMPUTE_MODEL_LISTENERS_H
@@ -10,7 +9,7 @@
 #include "contract/overlap.h"
 #include "contract/stage_part.h"
 
-/* Told of each stage of the step's layers as it runs; see contract/overlap.h. */
+/* Receives each stage of the step's layers as it runs; see contract/overlap.h. */
 struct model_trace {
     void *context;
     void (*begin)(void *context);
@@ -18,15 +17,15 @@ struct model_trace {
     void (*end)(void *context, enum stage stage, uint32_t micro_batch, uint32_t layer,
                 const struct exchange_transfer *ended);
     /* `part` was done since the last part, or since the stage's begin; once for each tile or wave
-     * of it. NULL: nobody wants to know. */
+     * of it. NULL: not called. */
     void (*part)(void *context, enum stage_part part);
-    /* The same of a model on a device, where the thread that runs the step is ahead: at the step's end, and
-     * how long the device had it. */
+    /* The same of a model on a device, where the thread that runs the step is ahead: at the step's
+     * end, and how long the device had it. */
     void (*took)(void *context, enum stage_part part, double seconds);
 };
 
-/* Told how far the KV rows of a step's plan are written, and of the tokens that its rows want
- * scored (contract/step_plan.h). */
+/* Receives the KV rows of a step's plan that are written, and the tokens that its rows want scored
+ * (contract/step_plan.h). */
 struct model_follower {
     void *context;
     /* Slices 0..slices-1 of all rows stand in their pages, for good: once for each count from 1 to
@@ -43,16 +42,16 @@ struct model_follower {
 /* Rows of a step's plan of which no logits are wanted, but a token drawn from each of them. */
 struct model_draws {
     const bool *rows; /* [row_count of the plan]; NULL: none */
-    /* [row_count][1 + LIMIT_DRAFTS] of those rows: by what the row's outputs are drawn, one after the other. The
-     * step leaves the rules of what it drew, in the order of `tokens`. */
+    /* [row_count][1 + LIMIT_DRAFTS] of those rows: by what the row's outputs are drawn, one after
+     * the other. The step leaves the rules of what it drew, in the order of `tokens`. */
     struct draw_rule *rules;
     uint32_t *tokens; /* [their logits_count and drafts] in plan order */
 };
 
 struct step_row; /* contract/step_plan.h */
 
-/* Has the last word on drafts: for benchmarks, which ask what an MTP layer that is right so often would
- * bring. The layer runs as ever. */
+/* Has the last word on drafts: for benchmarks, which ask what an MTP layer that is right so often
+ * would bring. The layer runs as ever. */
 struct model_guesser {
     void *context;
     /* The draft behind a row of the step's plan, where the MTP layer drafted `token`. */

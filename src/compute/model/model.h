@@ -61,7 +61,7 @@ struct model_options {
         rows_by_host; /* between ranks on devices rows pass the host, also where devices reach one another */
     double link_gbps, link_us;       /* slows the link to other ranks down; 0: not */
     double near_gbps;                /* then, that to ranks of the same node; 0: as the other */
-    const struct model_trace *trace; /* NULL: nobody listens */
+    const struct model_trace *trace; /* NULL: none */
     /* Called now and then while weights load; may be NULL. */
     void (*progress)(void *context, uint64_t done_bytes, uint64_t total_bytes);
     void *progress_context;
@@ -81,7 +81,7 @@ double model_byte_ns(const struct model *model, bool near);
 
 /* Between two steps; see struct model_options. */
 void model_set_trace(struct model *model, const struct model_trace *trace);
-/* Between two steps; copied. NULL: nobody follows. */
+/* Between two steps; copied. NULL: no follower. */
 void model_set_follower(struct model *model, const struct model_follower *follower);
 /* From the next step on. False: all logits of this model come to the host, whatever is wanted. */
 bool model_want_draws(struct model *model, struct model_draws draws);
@@ -111,8 +111,8 @@ uint64_t model_weight_bytes(const struct model *model); /* packed */
 const char *model_weights_notice(const struct model *model);
 /* Bytes of weights that a step of `tokens` tokens reads, if experts are chosen evenly. */
 double model_step_bytes(const struct model *model, uint32_t tokens);
-/* Bytes that drafting behind `tokens` tokens reads beside those of the step: of the MTP layer, and
- * of the head. */
+/* Bytes that drafting behind `tokens` tokens reads in addition to those of the step: of the MTP
+ * layer, and of the head. */
 double model_draft_bytes(const struct model *model, uint32_t tokens);
 /* The kernels' numerics, activations, sum of experts and version: "fma1.bf16.v1", or, with a sum by
  * groups, "fma1.bf16.groups.v1". Enters block keys. */

@@ -65,7 +65,7 @@ struct model {
     struct exchange_link link, near; /* to other nodes, or to all; and to ranks of this node */
     const struct model_trace *trace;
     struct model_draws draws;       /* only where compute.draw is not NULL */
-    struct model_follower follower; /* `written` is NULL if nobody follows */
+    struct model_follower follower; /* `written` is NULL without a follower */
     struct model_guesser guesser;   /* `guess` is NULL: drafts are the MTP layer's */
     struct drafts *drafts;          /* NULL without MTP */
     struct moves *moves;            /* NULL: no expert ever moves */

@@ -5,11 +5,11 @@
  * all ranks are through, all adopt the new one between the same two steps: pointers change place,
  * and what a slot held before is the next spare. No weight is copied in that pause.
  *
- * A move that fails is told, and whoever lists the moves leaves its layer as it is. Between two
- * calls of moves_progress at most a chunk goes each way, as far as the rate allows.
+ * A move that fails is reported, and the caller that lists the moves leaves its layer as it is.
+ * Between two calls of moves_progress at most a chunk goes each way, as far as the rate allows.
  *
- * Where the model lies on a device, an expert that goes, comes or is read passes through page-locked
- * memory of its own, by a copy on a stream of the moves' own; nobody waits for it.
+ * Where the model lies on a device, an expert that goes, comes or is read passes through
+ * page-locked memory of its own, by a copy on a stream of the moves' own; no step waits for it.
  */
 #include "compute/model/moves.h"
 
@@ -34,7 +34,7 @@ struct moving {
 /* What a device's copies are for; each way has one expert at a time. */
 enum copy_way { COPY_GIVES, COPY_TAKES, COPY_MAKES, COPY_WAYS };
 
-/* Copies beside a device. */
+/* Copies of a model on a device. */
 struct device_copies {
     struct device_stream *stream;
     struct {
@@ -126,8 +126,8 @@ static void close_copies(struct model *model, struct device_copies *copies) {
     if (model->device) device_close_stream(model->device, copies->stream);
 }
 
-/* Copies an expert to, from or within the device: false until it is there. What fails here fails in the
- * engine's next step, too, and is told there. */
+/* Copies an expert to, from or within the device: false until it is there. A failure here also
+ * fails the engine's next step, which reports it. */
 static bool is_copied(struct model *model, enum copy_way way, char *to, const char *from,
                       enum device_way direction) {
     struct device_copies *copies = &model->moves->copies;
@@ -268,14 +268,14 @@ static enum status begin_reading(struct model *model, const struct moving *movin
     struct moves *moves = model->moves;
     struct expert_place place = {moving->move.layer, moving->move.expert,
                                  on_host(model, COPY_MAKES, moving->memory)};
-    static const struct pack_progress nobody;
+    static const struct pack_progress no_progress;
     moves->pack.piece_bytes = READ_BYTES;
     enum status status =
         weights_list_expert(&model->weights, model->checkpoint, place, &moves->pack, error);
     if (status != STATUS_OK) return status;
     moves->packed = 0;
     moves->reads = true;
-    return pack_run_open(&moves->packing, &moves->pack, model->team, &nobody, error);
+    return pack_run_open(&moves->packing, &moves->pack, model->team, &no_progress, error);
 }
 
 /* Packs a piece of what comes from the checkpoint; behind all, sums up a chunk. True: the last. */
@@ -362,7 +362,7 @@ void moves_begin(struct model *model, const struct expert_move *list, uint32_t c
         moving->role = moves_role_of(model, &list[i]);
         moves->reported.pending += moving->role != ROLE_NONE;
         if (moving->role == ROLE_NONE || moving->role == ROLE_GIVE) continue;
-        check(moves->spare_count > 0); /* whoever lists the moves knows moves_room */
+        check(moves->spare_count > 0); /* the caller respects moves_room */
         moving->memory = moves->spares[--moves->spare_count];
         weights_forget(&model->weights, moving->memory);
     }
@@ -401,7 +401,7 @@ void moves_adopt(struct model *model, const uint64_t *dropped) {
         if (layer == indexed) continue;
         indexed = layer;
         enum status status = placement_index_layer(&model->placement, layer, &error);
-        check(status == STATUS_OK); /* whoever lists the moves leaves every expert a slot */
+        check(status == STATUS_OK); /* the caller leaves every expert a slot */
     }
     moves->count = 0;
 }

@@ -35,15 +35,16 @@ void moves_begin(struct model *model, const struct expert_move *list, uint32_t c
 /* Moves what is under way on by a chunk each way at most; a step does so, too, between products. */
 void moves_progress(struct model *model);
 struct model_moving moves_reported(const struct model *model);
-/* The new slots count from now on; no move is pending on any rank. Layers whose bit is set in
- * `dropped` stay as they were. */
+/* The new slots count from now on; no move is pending on any rank. A layer with its bit set in
+ * `dropped` stays as it was. */
 void moves_adopt(struct model *model, const uint64_t *dropped /* [LIMIT_LAYERS / 64] */);
-/* A rank has died: what is under way goes no further, until moves_abandon gives its room back. Slots
- * are as they were before moves_begin, or after moves_adopt. */
+/* A rank has died: what is under way goes no further, until moves_abandon gives its room back.
+ * Slots are as they were before moves_begin, or after moves_adopt. */
 void moves_halt(struct model *model);
 void moves_abandon(struct model *model);
 /* The map of all ranks' slots is this one from now on: [layers][slots of all ranks]; none are under
- * way. A rank has come back with what its slots had at first; nobody else's are others than before. */
+ * way. A rank has come back with the initial contents of its slots; no other rank's slots have
+ * changed. */
 void moves_set_map(struct model *model, const uint32_t *slot_expert);
 /* The next expert that comes is damaged on its way: to see that it is noticed. */
 void moves_damage(struct model *model);

@@ -8,9 +8,9 @@
 
 struct model;
 
-/* Writes the KV rows of model.mtp_rows, then, unless argmax_out is NULL, runs model.mtp_batch,
- * whose token_ids are t[i+1] at position i, and leaves each position's likeliest token in
- * argmax_out. Among ranks all run it, or none. */
+/* Writes the KV rows of model.mtp_rows, then, unless argmax_out is NULL, runs model.mtp_batch (its
+ * token_ids are t[i+1] at position i), and leaves each position's likeliest token in argmax_out.
+ * Among ranks all run it, or none. */
 void mtp_run(struct model *model, uint32_t *argmax_out);
 
 #endif

@@ -11,7 +11,7 @@ struct pass {
     struct scratch *scratch; /* where this batch's stages work */
     struct exchange *exchange;
     const struct batch *batch;
-    uint32_t early; /* leading generated tokens whose core attention is attention_begin's */
+    uint32_t early; /* leading generated tokens for which attention_begin runs the core attention */
     uint32_t layer; /* also the slice of the KV blocks; an MTP layer stands behind the others */
 };
 

@@ -22,8 +22,8 @@ static enum status check_drafts(const struct model *model, const struct step_pla
         row->logits_count == 1 && step_drafts_fit(row->first_position + 1, row->draft_count))
         return STATUS_OK;
     return error_set(error, STATUS_INVALID,
-                     "step %llu, row %u: drafts need an MTP layer, and one generated token whose "
-                     "logits are wanted; none may end a block",
+                     "step %llu, row %u: drafts need an MTP layer, and one generated token with "
+                     "wanted logits; none may end a block",
                      (unsigned long long)plan->step, index);
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Everything is a plain loop in ascending expert id: a few thousand operations per token, nothing
- * beside the experts themselves, and one arithmetic on every CPU.
+ * Everything is a plain loop in ascending expert id: a few thousand operations per token, little
+ * compared with the experts themselves, and one arithmetic on every CPU.
  */
 #include "compute/model/router.h"
 

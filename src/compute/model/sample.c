@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Choosing the next token. Greedy takes the largest logit. Otherwise candidates are taken in
  * descending logit order, ties by ascending id, so that top-k and top-p each keep a first part of
- * them (top-p: the smallest run whose share of what the others left reaches top_p), and one number
- * from Philox picks among the kept. Weights are whole units (draw_rule.h), so every sum is exact.
+ * them (top-p: the smallest run that has a share of at least top_p in what the others left), and
+ * one number from Philox picks among the kept. Weights are whole units (draw_rule.h), so every sum
+ * is exact.
  *
  * A heap yields the candidates in order as they are needed, so a short nucleus out of 129,280
  * tokens costs one pass, not a sort. Exponentials come from kernels_exp, which is the same on every
@@ -24,7 +25,8 @@ static float sample_clean(float logit) {
     return fminf(fmaxf(logit, -FLT_MAX), FLT_MAX);
 }
 
-/* The mask's first token from `from` on; without a mask, that one. Not below vocab: there is none. */
+/* The mask's first token from `from` on; without a mask, that one. Not below vocab: there is none.
+ * */
 static inline uint32_t sample_next_of(const uint64_t *mask, uint32_t vocab, uint32_t from) {
     if (!mask || from >= vocab) return from;
     uint32_t word = from / 64;
@@ -96,7 +98,7 @@ static float sample_weigh(float logit, float largest, const struct draw_rule *ru
     return weight >= rule->min_p ? weight : 0;
 }
 
-/* Those whose weights count anything. */
+/* Candidates with a weight above 0. */
 
 static struct candidates find_candidates(const float *logits, uint32_t vocab, uint32_t best,
                                          const struct draw_rule *rule, const uint64_t *mask,

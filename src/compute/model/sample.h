@@ -9,9 +9,10 @@
  *                    than min_p times the likeliest go; top-k of what is left; top-p over what is
  *                    left then; one draw from Philox of (seed, choice, output position)
  *
- * A draw's weights are integers (compute/kernels/draw_rule.h), so its sums are exact, in any order, and a GPU
- * draws the same token. It costs the tokens below 2^-40 of the likeliest one's probability, which are
- * never drawn, and of each other less than that: of 129,280 tokens less than 1.2e-7 of all probability.
+ * A draw's weights are integers (compute/kernels/draw_rule.h), so its sums are exact, in any order,
+ * and a GPU draws the same token. It costs the tokens below 2^-40 of the likeliest one's
+ * probability, which are never drawn, and of each other less than that: of 129,280 tokens less than
+ * 1.2e-7 of all probability.
  *
  * Ties go to the lower id everywhere. Equal arguments give equal results, on every CPU and in any
  * batch; only a log probability's last bit may depend on the C library's logarithm. A NaN counts as
@@ -23,7 +24,7 @@
 #include "compute/kernels/draw_rule.h"
 #include "contract/sampling.h"
 
-/* What a choice depends on beside the logits and the sampling. */
+/* The inputs of a choice in addition to the logits and the sampling. */
 struct sample_past {
     const uint32_t *history; /* [history_count] the sequence's last tokens, in order */
     uint32_t history_count;
@@ -45,7 +46,8 @@ uint32_t sample_token(const float *logits, uint32_t vocab, const struct sampling
                       uint32_t output_position, const uint64_t *mask,
                       float *scratch /* [2 * vocab] */);
 
-/* What chooses an answer's token at that position, and its choice from logits: sample_token is the two. */
+/* What chooses an answer's token at that position, and its choice from logits: sample_token is the
+ * two. */
 struct draw_rule sample_rule(const struct sampling *sampling, uint32_t output_position);
 uint32_t sample_draw(const float *logits, uint32_t vocab, const struct draw_rule *rule,
                      const uint64_t *mask, float *scratch /* [2 * vocab] */);

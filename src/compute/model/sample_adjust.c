@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-#define SEEN_IN_PROMPT 0x80000000u /* in counts, beside the count */
+#define SEEN_IN_PROMPT 0x80000000u /* in counts, in addition to the count */
 
 bool sample_adjusts(const struct sampling *sampling, const struct sample_past *past) {
     return past->bias_count > 0 || (past->history_count > 0 && sampling_needs_history(sampling));

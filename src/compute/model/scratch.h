@@ -55,7 +55,8 @@ struct scratch {
     float *hidden;             /* [tokens][hidden] MTP: the step's outputs (keep_outputs) */
     float *kept; /* [slots][1 + LIMIT_DRAFTS][hidden] MTP: what slots keep of outputs */
 
-    /* A lane's, [tokens][micro_batch_stride], of which each array takes some columns. Attention's: */
+    /* A lane's, [tokens][micro_batch_stride], of which each array takes some columns. Attention's:
+     * */
     float *q;        /* [heads * query_dim]; BF16 values if model.bf16_attention and of a prompt */
     float *attended; /* [heads * value_dim] */
     /* The experts', in the same columns: */
@@ -101,7 +102,7 @@ struct scratch {
 
 enum status scratch_open(struct scratch *scratch, const struct model *model, struct error *error);
 void scratch_close(struct scratch *scratch);
-/* The scratch of a lane, whose first token this is; owns nothing. */
+/* The scratch of the micro-batch that begins with this token; owns nothing. */
 struct scratch scratch_from(const struct scratch *scratch, const struct model *model,
                             uint32_t token);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Lanes are consecutive tokens of the step, and each works on the step's values from its first
- * token on (compute.h, lane). A lane may be empty: among ranks all run the same table, whatever tokens
- * they have.
+ * token on (compute.h, lane). A lane may be empty: among ranks all run the same table, whatever
+ * tokens they have.
  */
 #include "compute/model/stages.h"
 
@@ -133,8 +133,8 @@ struct layer_walk {
     const struct step_plan *plan;
     const struct overlap *overlap;
     const struct model_probe *probe;
-    uint32_t written[OVERLAP_MICRO_BATCHES]; /* leading layers whose KV rows the lane has written */
-    uint32_t reported;                       /* leading layers that all lanes have written */
+    uint32_t written[OVERLAP_MICRO_BATCHES]; /* leading layers with all KV rows written, of each */
+    uint32_t reported;                       /* the fewest of them */
 };
 
 void stages_report(struct model *model, const struct step_plan *plan, uint32_t slices) {

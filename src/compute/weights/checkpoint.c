@@ -489,7 +489,7 @@ static enum status check_tensors(struct checkpoint *checkpoint, struct error *er
 
 /* ---- tensors that the files do not hold ---- */
 
-/* Adds one whose shard the index names but the directory lacks. */
+/* Adds a tensor that the index places in a shard which the directory lacks. */
 static void add_absent(struct checkpoint *checkpoint, struct tensor tensor) {
     const struct index_row *row = index_row_of(checkpoint, tensor.name);
     if (!row || checkpoint->shards[row->shard].map.count) return;

@@ -23,9 +23,9 @@ struct checkpoint;
 
 enum checkpoint_parts {
     CHECKPOINT_WHOLE,      /* everything must be there and right */
-    CHECKPOINT_SHAPE_ONLY, /* config.json, and shards or index if present: for inspection. Tensors
-                            * whose shard is absent get the size that the shape asks for and no
-                            * data. */
+    /* config.json, and shards or index if present: for inspection. A tensor of an absent shard gets the size
+     * that the shape asks for and no data. */
+    CHECKPOINT_SHAPE_ONLY
 };
 
 /* Opens and checks: headers (sizes, offsets inside the file, no overlap, types), that every tensor
@@ -34,12 +34,12 @@ enum checkpoint_parts {
  * line that names file, tensor, expected and found. Tensors that the shape does not ask for are
  * ignored. An MTP layer that config.json announces may be absent altogether, as many copies drop it
  * (checkpoint_has_mtp). Scales, norms and the router's biases are checked for NaN and infinity
- * here; the weights by whoever reads them (checkpoint_tensor_check_finite). */
+ * here; weights are checked by their readers (checkpoint_tensor_check_finite). */
 enum status checkpoint_open(const char *directory, enum checkpoint_parts parts,
                             struct checkpoint **checkpoint_out, struct error *error);
 void checkpoint_close(struct checkpoint *checkpoint);
 
-/* A checkpoint whose tensors lie in memory: all that the shape asks for, without MTP layers. Takes
+/* A checkpoint with its tensors in memory: all that the shape asks for, without MTP layers. Takes
  * over mapping, names and table. */
 struct checkpoint_memory {
     struct bytes map;       /* a mapping, in which the tensors' data lie */
@@ -57,8 +57,8 @@ const struct shape *checkpoint_shape(const struct checkpoint *checkpoint);
  */
 bool checkpoint_has_mtp(const struct checkpoint *checkpoint);
 
-/* NULL if the checkpoint has no such tensor. With a tied head, the head is the embedding. The returned
- * struct lives with the checkpoint. */
+/* NULL if the checkpoint has no such tensor. With a tied head, the head is the embedding. The
+ * returned struct lives with the checkpoint. */
 const struct tensor *checkpoint_tensor(const struct checkpoint *checkpoint, const char *name);
 /* The same by the architecture's table of names; arguments as in layout_write_name. */
 const struct tensor *checkpoint_find(const struct checkpoint *checkpoint, enum tensor_name name,

@@ -99,7 +99,7 @@ static void verify_parts(void *context, uint32_t first, uint32_t count, uint32_t
     for (uint32_t i = first; i < first + count; i++) {
         if (fill_is_sound(check->file, i) || !weights_file_claim(check->file, i)) continue;
         if (!fill_is_sound(check->file,
-                           i)) { /* looked at again, now that nobody else writes to it */
+                           i)) { /* checked again, now that no other process writes to it */
             weights_file_empty(check->file, i);
             __atomic_fetch_add(&check->damaged, 1, __ATOMIC_RELAXED);
         }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Fills a region of packed weights: memory of this process alone, or a file that others fill at
- * the same time (weights_file.h). The region's jobs are cut into parts; of a file, a part is packed
- * by whoever gets it first, and those that are whole are left alone.
+ * the same time (weights_file.h). The region's jobs are cut into parts; of a file, the first
+ * process that claims a part packs it, and complete parts are left alone.
  */
 #ifndef COMPUTE_WEIGHTS_FILL_H
 #define COMPUTE_WEIGHTS_FILL_H
@@ -24,13 +24,14 @@ struct fill {
     uint32_t part_count;
 };
 
-/* Packs what nobody else is packing now. *left_out: how many parts others are packing. */
+/* Packs the parts that no other process is packing. *left_out: the number of parts that others are
+ * packing. */
 enum status fill_some(struct fill *fill, struct pack_run *run, uint32_t *left_out,
                       struct error *error);
 /* Packs, and waits for others, until all is there. A process that dies leaves its part to us. */
 enum status fill_all(struct fill *fill, struct pack_run *run, struct error *error);
 
-/* Empties parts of a file whose bytes are not what was packed; returns how many. */
+/* Empties the parts of a file that do not hold the packed bytes; returns their number. */
 uint32_t fill_verify(struct weights_file *file, struct team *team);
 
 #endif

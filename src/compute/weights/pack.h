@@ -39,7 +39,7 @@ struct pack_list {
     struct pack_job *jobs;
     uint32_t count, capacity;
     size_t piece_bytes;    /* that a job has about, at most; 0: a few MiB */
-    struct device *device; /* whose memory the jobs' data is; NULL: the host's */
+    struct device *device; /* the memory of the jobs' data; NULL: the host's */
 };
 
 /* Appends jobs for the rows, cut into pieces (a transposed one stays whole). */

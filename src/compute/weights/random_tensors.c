@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Two walks over the shape's tensors: the first finds out how large each kind of bytes has to be,
- * the second points tensors at them. The bytes lie in an anonymous file: whoever packs weights
- * drops what it has read from memory, and here, too, it has to come back.
+ * the second points tensors at them. The bytes lie in an anonymous file: packing drops what it has
+ * read from memory, and the file brings it back.
  */
 #include "compute/weights/random_tensors.h"
 

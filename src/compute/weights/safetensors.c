@@ -135,7 +135,7 @@ static enum status safetensors_read_shape(const struct safetensors_place *place,
             __builtin_mul_overflow(size, (uint64_t)extent, &size))
             return error_set(
                 place->error, STATUS_CORRUPT,
-                "%s: tensor '%s': shape: expected sizes whose product fits the file, found "
+                "%s: tensor '%s': shape: expected sizes with a product that fits the file, found "
                 "%lld in place %zu",
                 place->file, place->tensor, (long long)extent, i);
         entry->shape[i] = (uint64_t)extent;

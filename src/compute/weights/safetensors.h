@@ -52,7 +52,7 @@ enum status safetensors_read(struct bytes file, const char *name, struct arena *
 
 /* "BF16", "F16", "F32" or "F8_E4M3". */
 const char *safetensors_tensor_type_name(enum tensor_type type);
-/* Bytes of `count` values beside each other. */
+/* Bytes of `count` adjacent values. */
 uint64_t safetensors_tensor_type_bytes(enum tensor_type type, uint64_t count);
 
 /* A tensor's name cut to fit a message. */

@@ -81,7 +81,7 @@ static float *put_floats(struct builder *builder, const struct tensor *tensor) {
     return data;
 }
 
-/* Fills a matrix whose descriptor and memory are there already. */
+/* Fills a matrix that has its descriptor and memory. */
 static void fill_matrix(struct builder *builder, const struct packed_matrix *matrix,
                         const struct tensor *tensor) {
     const struct tensor *scale = checkpoint_scale(builder->checkpoint, tensor);
@@ -671,7 +671,7 @@ static enum status weights_take_tables(struct builder *builder) {
     return error_set(builder->error, STATUS_NO_MEMORY, "no memory for the layers' tables");
 }
 
-/* Packs what is common first, as far as nobody else does, then what is ours alone, then what others
+/* Packs first the common weights that no other process is packing, then our own, then what others
  * have not finished. */
 static enum status weights_run_jobs(struct builder *builder, struct fill *common, struct fill *own,
                                     struct team *team, const struct pack_progress *progress) {

@@ -9,8 +9,9 @@
  * themselves, here or elsewhere, all are kept as F32, so that all ranks agree.
  *
  * What is not a routed expert is the same on every rank. With a directory it lies in a file that
- * all ranks of the machine map and pack together; a rank's slots lie in a file of its own, whose
- * places say which expert they hold. Both outlive the process: its successor maps what is whole.
+ * all ranks of the machine map and pack together; a rank's slots lie in a file of its own, and each
+ * place there names the expert it holds. Both outlive the process: its successor maps what is
+ * whole.
  *
  * On a device all lie as in the checkpoint, rows pitched for its kernels, the embedding too; there
  * are no files. A kv_b of FP8 may lie there in BF16, too.
@@ -18,8 +19,8 @@
  * kv_b is kept as panels for the expanded attention form. The absorbed form multiplies by each
  * head's key half transposed, q' = W_k^T q, and by its value half, o = W_v u. The key halves are
  * kept once more, transposed; the value halves are views into kv_b's panels where a head's rows
- * start on an FP8 scale block (V3: always), else copies. A half whose scales cannot be cut out,
- * because its rows straddle scale blocks, is kept dequantized as F32.
+ * start on an FP8 scale block (V3: always), else copies. A half is kept dequantized as F32 if its
+ * rows straddle scale blocks, so that its scales cannot be cut out.
  */
 #ifndef COMPUTE_WEIGHTS_WEIGHTS_H
 #define COMPUTE_WEIGHTS_WEIGHTS_H
@@ -81,7 +82,7 @@ struct weights_region {
     size_t bytes;
     bool in_file;
     struct weights_file file;
-    struct device *device; /* whose memory it is; NULL: the host's */
+    struct device *device; /* owner of the memory; NULL: the host */
 };
 
 struct weights {
@@ -110,7 +111,7 @@ struct weights {
 struct weights_options {
     bool mtp;                          /* the first MTP layer too */
     const struct placement *placement; /* of routed experts; NULL: all, each in its own slot */
-    uint32_t rank;                     /* whose slots are filled */
+    uint32_t rank;                     /* the rank of the slots */
     uint64_t move_bytes;               /* for spare slots, as in struct model_options */
     uint32_t level;                    /* the kernels' level: part of a file's key */
     const char *directory;             /* of files (weights_file.h); NULL: none */
@@ -151,10 +152,11 @@ uint32_t weights_place(const struct weights *weights, uint32_t slot);
 
 /* Memory of spare slot `spare`, before any has changed places with a slot. */
 char *weights_spare(const struct weights *weights, uint32_t spare);
-/* A slot's or spare's memory will be written to: whoever maps the file next finds nothing there. */
+/* A slot's or spare's memory will be written to: a later process that maps the file finds it empty.
+ * */
 void weights_forget(struct weights *weights, char *memory);
-/* A slot's or spare's memory holds this expert from now on, for whoever maps the file next.
- * `digest`: weights_file_digest of its slot_bytes. */
+/* A slot's or spare's memory holds this expert from now on, also for later processes that map the
+ * file. `digest`: weights_file_digest of its slot_bytes. */
 void weights_remember(struct weights *weights, const char *memory, uint32_t layer, uint32_t expert,
                       uint64_t digest);
 

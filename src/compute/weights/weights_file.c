@@ -3,11 +3,11 @@
  * locks: the kernel frees them with the last descriptor, however the process ends):
  *
  *   byte 0            who makes the file; `alone`: its user, all the time
- *   byte 1            shared by all users: nobody else's old file is removed while it is held
+ *   byte 1            shared by all users: while held, no other process removes the file as old
  *   byte 2 + part     who fills the part
  *
- * A file whose head is not what we expect, or was never finished, is replaced by a new one under
- * the same name: whoever still maps the old one keeps it.
+ * A file with an unexpected head, or an unfinished one, is replaced by a new file of the same name.
+ * Processes that map the old one keep it.
  *
  * Huge pages: tmpfs gives none by itself. But a stretch of 2 MiB of which one small page is there
  * can be collapsed into a huge one (MADV_COLLAPSE, Linux 6.1), which costs no more than any page.
@@ -96,7 +96,7 @@ static bool lock(int descriptor, uint32_t byte, short type) {
     return change_lock(descriptor, F_OFD_SETLK, byte, type);
 }
 
-/* Whoever has the lock is at work, or dead and about to let go. */
+/* The holder of the lock is at work, or has died and will release it. */
 static bool lock_and_wait(int descriptor, uint32_t byte, short type) {
     return change_lock(descriptor, F_OFD_SETLKW, byte, type);
 }
@@ -275,7 +275,7 @@ static bool is_named_for_weights(const char *name) {
     return strspn(key, "0123456789abcdef") == KEY_DIGITS && strcmp(key + KEY_DIGITS, end) == 0;
 }
 
-/* Removes our files of the directory that nobody uses; false if there are none. */
+/* Removes our unused files of the directory; false if there are none. */
 static bool remove_unused(const char *directory) {
     char path[4096];
     bool removed = false;

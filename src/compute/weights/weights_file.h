@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Packed weights in a file that several processes map and that outlives them: whoever comes next
- * with the same key finds what is there already and packs only the rest.
+ * Packed weights in a file that several processes map and that outlives them. A later process with
+ * the same key uses what is there and packs only the rest.
  *
  * The file holds parts. A part is empty or whole; a whole one says what it holds and has a digest.
  * Its state is written last, and only by who holds the part's lock, so a process that dies in
@@ -8,7 +8,7 @@
  * file that was opened `alone` there is one user at a time.
  *
  * The name is made from the key; the key is everything that the bytes depend on. A file of another
- * boot is not trusted: nobody has seen to it that its bytes reached the disk in order.
+ * boot is not trusted: its bytes may not have reached the disk in order.
  *
  * Memory is allocated before it is written to (a full tmpfs is a status, never a signal), in huge
  * pages where the kernel gives them.
@@ -67,7 +67,7 @@ void weights_file_fill(struct weights_file *file, uint32_t part, const char *fir
 void weights_file_give_back(struct weights_file *file, uint32_t part);
 
 /* Memory [first, first + bytes), whole pages, can be written to from here on. False: the file has
- * no room for it, and the memory is of this process alone; nobody else will find it. */
+ * no room for it, and the memory is private to this process. */
 bool weights_file_allocate(struct weights_file *file, char *first, size_t bytes) MUST_USE;
 
 /* True if the whole part's bytes are as they were when it was filled. */

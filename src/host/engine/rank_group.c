@@ -7,10 +7,11 @@
  * Waiting for an order may take long (a person thinks): a rank looks for a short while and then
  * sleeps between looks. Within a step, waiting is the job's (compute/exchange/job.h).
  *
- * An order that a death overtook has come to some ranks and not to others. That matters for one kind
- * alone: who has adopted a map has the new experts in its slots. So rank 0 says that order again
- * behind the regroup, and it changes nothing for those who have it. Then it says the whole map: a
- * rank that comes back has that of the start, and the others have none of its experts in theirs.
+ * An order that a death overtook has come to some ranks and not to others. That matters for one
+ * kind alone: who has adopted a map has the new experts in its slots. So rank 0 says that order
+ * again behind the regroup, and it changes nothing for those who have it. Then it says the whole
+ * map: a rank that comes back has that of the start, and the others have none of its experts in
+ * theirs.
  */
 #include "host/engine/rank_group.h"
 
@@ -629,11 +630,11 @@ static void add_plan(struct rank_group *group, uint32_t rank, const struct step_
 }
 
 /* All ranks' step took as long as rank 0's, which computes its layers in step with the others and
- * so has waited for theirs, too, on any rank with rows that waited for loads. Rows on several ranks wait at
- * the same time, for the same layers of loads that began together: the longest waiting is what the
- * step took more. Where they wait for different layers, or where a rank that waited would have been
- * ahead of the others, it is a little more or less; the cost that a unit learns is an average, and
- * few steps wait. */
+ * so has waited for theirs, too, on any rank with rows that waited for loads. Rows on several ranks
+ * wait at the same time, for the same layers of loads that began together: the longest waiting is
+ * what the step took more. Where they wait for different layers, or where a rank that waited would
+ * have been ahead of the others, it is a little more or less; the cost that a unit learns is an
+ * average, and few steps wait. */
 static void set_times(const struct rank_group *group, struct step_result *const *results,
                       int64_t rank_0_ns) {
     int64_t awaited_ns = 0;
@@ -745,14 +746,14 @@ void rank_group_end(void) {
 
 /* ---- the others ---- */
 
-static struct rank_group_side beside; /* of this process, for its life */
+static struct rank_group_side services; /* of this process, for its life */
 
 void rank_group_local(const struct rank_group_side *side) {
-    beside = *side;
+    services = *side;
 }
 
 static void rank_group_worker_close(struct group_worker *worker) {
-    if (worker->own.model && beside.closing) beside.closing(beside.context);
+    if (worker->own.model && services.closing) services.closing(services.context);
     rank_group_close_own(&worker->own);
     free(worker->result); /* NULL below, which the analyzer forgets. NOLINT(clang-analyzer-*) */
     trace_close(worker->trace);
@@ -787,8 +788,8 @@ static enum status rank_group_open_worker(struct group_worker *worker,
     if (options->trace) worker->trace = trace_open(); /* rank 0's has one */
     options->trace = worker->trace ? trace_hook(worker->trace) : NULL;
     enum status status = rank_group_open_own(&worker->own, options, engine, error);
-    if (!status && beside.opened)
-        status = beside.opened(beside.context, worker->own.engine, options->rank, error);
+    if (!status && services.opened)
+        status = services.opened(services.context, worker->own.engine, options->rank, error);
     if (status) return status;
     worker->result = calloc(1, worker->own.result_bytes);
     worker->routing = calloc(routing_count(worker->own.model) + 1, sizeof *worker->routing);
@@ -925,9 +926,9 @@ static struct group_worker own_worker; /* of this process, for its life */
 
 enum status rank_group_prepare(uint32_t ranks, struct error *error) {
     struct model_options options = {0};
-    if (!beside.options)
+    if (!services.options)
         return error_set(error, STATUS_UNSUPPORTED, "ranks of this program do not come back");
-    enum status status = beside.options(beside.context, &options, error);
+    enum status status = services.options(services.context, &options, error);
     if (status) return status;
     fill_options(&options, ranks, job_rank_ahead());
     own_worker.adoptions = ADOPTS_ANY;

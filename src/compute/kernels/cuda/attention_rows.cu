@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * A block takes a row of the cache, whose norm is row_norm's. Of queries a thread takes a channel: it
- * reads both of a pair and computes its own, as the neighbour's read costs nothing beside the row's.
+ * A block computes a row of the cache; its norm is that of row_norm. For queries a thread computes
+ * one channel: it reads both channels of the pair, as the second read costs nothing compared with
+ * the row's.
  */
 #include "compute/kernels/cuda/attention_rows.h"
 

@@ -14,8 +14,8 @@
 extern "C" {
 #endif
 
-/* to[row] = the token that rules[row] draws from logits[row][n]; rules NULL: the likeliest. At most 2^20 logits,
- * whose rows are aligned to 16 bytes: `stride` is a multiple of 4. */
+/* to[row] = the token that rules[row] draws from logits[row][n]; rules NULL: the likeliest. At most
+ * 2^20 logits, in rows aligned to 16 bytes: `stride` is a multiple of 4. */
 void draw_kernels_tokens(void *stream, const float *logits, size_t stride, uint32_t n,
                          const struct draw_rule *rules, uint32_t *to, uint32_t rows);
 

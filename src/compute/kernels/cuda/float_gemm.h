@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Products in floats, on a GPU: the arithmetic of compute/kernels/matmul.h, bit for bit, for rows without
- * scales. For the router, whose logits decide; for the mode f32; and for forms that the tensor cores
- * do not take, such as BF16 by FP8.
+ * Products in floats, on a GPU: the arithmetic of compute/kernels/matmul.h, bit for bit, for rows
+ * without scales. For the router, which decides by its logits; for the mode f32; and for forms that
+ * the tensor cores do not take, such as BF16 by FP8.
  *
  *   y[m][n]: acc = fma(part, s, acc) over the blocks b of 128 channels, ascending, from +0
  *     part = fma(x[m][k], w[n][k], part) over the block's channels, ascending, from +0
@@ -24,7 +24,8 @@ extern "C" {
 
 enum float_gemm_type { FLOAT_GEMM_E4M3, FLOAT_GEMM_BF16, FLOAT_GEMM_F32 };
 
-/* Matrices W[slot][n][k], rows `pitch` bytes apart; of E4M3, scales of a slot are [ceil(n / 128)][ceil(k / 128)]. */
+/* Matrices W[slot][n][k], rows `pitch` bytes apart; of E4M3, scales of a slot are [ceil(n /
+ * 128)][ceil(k / 128)]. */
 struct float_gemm_weights {
     const void *data;
     const float *scales;

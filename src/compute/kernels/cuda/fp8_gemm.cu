@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * A block of threads stays and takes tile after tile: 128 rows of x by COLUMNS of W. Its first warpgroup
- * brings boxes by TMA, as far ahead as there are stages; the two others multiply 64 rows each. A
- * stage is full when its bytes are there, and empty again when the eight warps have let go of it.
- * With few rows a second half of a tile is skipped: whose rows are beyond m.
+ * A block of threads stays and takes tile after tile: 128 rows of x by COLUMNS of W. Its first
+ * warpgroup brings boxes by TMA, as far ahead as there are stages; the two others multiply 64 rows
+ * each. A stage is full when its bytes are there, and empty again when the eight warps have let go
+ * of it. With few rows the second half of a tile is skipped if all its rows are beyond m.
  *
  * Decode is bound by the bytes of W, so a small n gets narrow tiles, for all processors to read.
  */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What the machine defines, each in one wrapper with two bodies: PTX for nvcc (sm_90a, a Hopper GPU),
- * the emulator for g++. Kernels call nothing else that is special, so that the text that runs on a
- * GPU is the text that the emulator checks. Verified by emulation; not yet run on a GPU.
+ * What the machine defines, each in one wrapper with two bodies: PTX for nvcc (sm_90a, a Hopper
+ * GPU), the emulator for g++. Kernels call nothing else that is special, so that the text that runs
+ * on a GPU is the text that the emulator checks. Verified by emulation; not yet run on a GPU.
  *
  * The language of kernels (docs/gpu.md): C with references to arrays, templates over integers and
  * `auto`-free declarations; no exceptions, no virtual functions, no library. A kernel's plain
@@ -126,8 +126,8 @@ GPU_DEVICE uint32_t gpu_vote(bool value GPU_AT) {
 #endif
 }
 
-/* Adds to a word of shared memory in one step, whoever else does so meanwhile; returns what was there.
- * Orders no other memory. Sums of integers alone: they are the same in any order. */
+/* Adds atomically to a word of shared memory; returns the old value. Orders no other memory. Sums
+ * of integers only: they are the same in any order. */
 GPU_DEVICE uint32_t gpu_add(uint32_t *at, uint32_t value GPU_AT) {
 #ifdef __CUDACC__
     uint32_t before;
@@ -214,7 +214,7 @@ GPU_DEVICE void gpu_barrier_wait(uint64_t *barrier, uint32_t parity GPU_AT) {
 #endif
 }
 
-/* What this thread wrote plainly, TMA and wgmma see once a barrier has told of it. */
+/* Makes plain writes of this thread visible to TMA and wgmma after the next barrier. */
 GPU_DEVICE void gpu_fence_async(void) {
 #ifdef __CUDACC__
     asm volatile("fence.proxy.async;" ::: "memory");
@@ -225,7 +225,8 @@ GPU_DEVICE void gpu_fence_async(void) {
 
 /* ---- copies to shared memory ---- */
 
-/* TMA: the map's box at these coordinates (innermost first), counted by the barrier. By one thread. */
+/* TMA: the map's box at these coordinates (innermost first), counted by the barrier. By one thread.
+ * */
 GPU_DEVICE void gpu_load_box(void *to, const struct tensor_map *map, uint64_t *barrier, int32_t x,
                              int32_t y GPU_AT) {
 #ifdef __CUDACC__
@@ -336,10 +337,10 @@ GPU_DEVICE void gpu_store_pair(float *to, float a, float b GPU_AT) {
 
 /* ---- wgmma ---- */
 
-/* gpu_wgmma_e4m3, gpu_wgmma_bf16: gpu_wgmma.cuh. A thread's part of d (64 x N): d[i] is row 16w + g,
- * 8 further for each odd pair, and column 8 (i / 4) + 2t + i % 2, where w is the warp in its
- * warpgroup, g = lane / 4, t = lane % 4. A fence stands before the first, a commit behind the last of
- * a group; until the wait neither d nor the operands may be touched. */
+/* gpu_wgmma_e4m3, gpu_wgmma_bf16: gpu_wgmma.cuh. A thread's part of d (64 x N): d[i] is row 16w +
+ * g, 8 further for each odd pair, and column 8 (i / 4) + 2t + i % 2, where w is the warp in its
+ * warpgroup, g = lane / 4, t = lane % 4. A fence stands before the first, a commit behind the last
+ * of a group; until the wait neither d nor the operands may be touched. */
 
 /* An operand K-major in shared memory, in rows of 128 bytes swizzled by TMA, 8 rows an atom. The
  * next 32 bytes of k: the address 32 further. PTX ISA, "Matrix descriptor". */
@@ -347,8 +348,8 @@ GPU_DEVICE uint64_t gpu_operand(uint32_t shared_address) {
     return (uint64_t)1 << 62 | (uint64_t)(1024 >> 4) << 32 | (uint64_t)1 << 16 |
            (shared_address & 0x3FFFF) >> 4;
 }
-/* MN-major (BF16): rows of k of 64 channels; `further`: bytes from 64 channels to the next 64. The next
- * 16 of k: the address 2,048 further. */
+/* MN-major (BF16): rows of k of 64 channels; `further`: bytes from 64 channels to the next 64. The
+ * next 16 of k: the address 2,048 further. */
 GPU_DEVICE uint64_t gpu_operand_transposed(uint32_t shared_address, uint32_t further) {
     return (uint64_t)1 << 62 | (uint64_t)(1024 >> 4) << 32 | (uint64_t)(further >> 4) << 16 |
            (shared_address & 0x3FFFF) >> 4;

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
- * A block of threads takes 64 heads of a token and a part of its keys. One warpgroup brings the queries and,
- * two blocks of 64 keys ahead, rows of the cache: a box of 64 keys by 64 channels serves as keys and as
- * values. The two others each score half of a block's keys, tell each other their maxima and
- * probabilities through shared memory, and gather half of the value's channels, whose sums fill most
- * of their registers. 128 heads share each key: decode's attention is bound by the tensor cores.
+ * A block of threads takes 64 heads of a token and a part of its keys. One warpgroup brings the
+ * queries and, two blocks of 64 keys ahead, rows of the cache: a box of 64 keys by 64 channels
+ * serves as keys and as values. The two others each score half of a block's keys, tell each other
+ * their maxima and probabilities through shared memory, and gather half of the value's channels;
+ * the sums fill most of their registers. 128 heads share each key: decode's attention is bound by
+ * the tensor cores.
  */
 #include "compute/kernels/cuda/mla_decode.h"
 

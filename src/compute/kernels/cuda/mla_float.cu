@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * A block of threads takes a head of a token. In products and in sums of values a thread takes a channel, in
- * scores a key: each chain of the twin's has one thread, and no order among threads matters but that
- * of the 16 lanes of a sum, which 16 threads walk.
+ * A block of threads takes a head of a token. In products and in sums of values a thread takes a
+ * channel, in scores a key: each chain of the twin's has one thread, and no order among threads
+ * matters but that of the 16 lanes of a sum, which 16 threads walk.
  */
 #include "compute/kernels/cuda/mla_float.h"
 
@@ -135,8 +135,8 @@ GPU_DEVICE void find_largest(const float *scores, uint32_t count, float *largest
     if (gpu_thread() == 0) *largest = own;
 }
 
-/* The block's scores become probabilities. Returns by what earlier sums shrink. `words`: two of shared
- * memory. Behind it all threads see all. */
+/* The block's scores become probabilities. Returns by what earlier sums shrink. `words`: two of
+ * shared memory. Behind it all threads see all. */
 GPU_DEVICE float soften(struct float_softmax *softmax, float *scores, uint32_t count, float scale,
                         float *words) {
     float *largest = words, *total = words + 1, lowest = gpu_float(0xFF800000u);
@@ -168,7 +168,7 @@ struct decode_job {
     struct mla_float_rows rows;
 };
 
-/* y[c] goes on with a block's keys, whose rows are `width` apart. */
+/* Adds a block's keys, in rows `width` apart, to y[c]. */
 GPU_DEVICE void add_values(float *y, const float *values, size_t width, uint32_t channels,
                            const float *weights, uint32_t count, float factor) {
     for (uint32_t c = gpu_thread(); c < channels; c += THREADS) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Attention in floats, on a GPU, for the modes that round nothing: the halves of kv_b, the core of generated
- * tokens, absorbed, and that of prompts' tokens, expanded. From equal inputs all have the bits of the
- * CPU's plain arithmetic: products as compute/kernels/matmul.h, and
+ * Attention in floats, on a GPU, for the modes that round nothing: the halves of kv_b, the core of
+ * generated tokens, absorbed, and that of prompts' tokens, expanded. From equal inputs all have the
+ * bits of the CPU's plain arithmetic: products as compute/kernels/matmul.h, and
  *
  *   over blocks of 64 keys, counted from key 0, ascending:
  *     s[t] = fma(q[c], k[t][c], s[t]) over the channels c, ascending, from +0
@@ -10,8 +10,8 @@
  *     y[c] = fma(p[t], v[t][c], y[c]) over t, from y[c] * factor
  *   y * (1 / sum)
  *
- * They are simple rather than quick: a block of threads takes a head of a token. For goldens on a GPU,
- * and to see what rounding costs. Verified by emulation; not yet run on a GPU.
+ * They are simple rather than quick: a block of threads takes a head of a token. For goldens on a
+ * GPU, and to see what rounding costs. Verified by emulation; not yet run on a GPU.
  */
 #ifndef COMPUTE_KERNELS_CUDA_MLA_FLOAT_H
 #define COMPUTE_KERNELS_CUDA_MLA_FLOAT_H
@@ -32,8 +32,8 @@ struct mla_float_heads {
     uint32_t heads, nope, rope, value, rank;
 };
 
-/* Rows of heads, all floats: a row of x is [heads][...] and begins x_stride floats behind the one before; y
- * likewise. */
+/* Rows of heads, all floats: a row of x is [heads][...] and begins x_stride floats behind the one
+ * before; y likewise. */
 struct mla_float_rows {
     const float *x;
     float *y;
@@ -42,16 +42,16 @@ struct mla_float_rows {
     struct live_rows live;
 };
 
-/* Of x = queries [heads][nope + rope]: y[h] = W_k[h]^T x[h], then the rotated part: [heads][rank + rope].
- * Codes whose rows straddle blocks of 128 are multiplied by their scales first. */
+/* Of x = queries [heads][nope + rope]: y[h] = W_k[h]^T x[h], then the rotated part: [heads][rank +
+ * rope]. If the rows of codes straddle blocks of 128, they are multiplied by their scales first. */
 void mla_float_absorb(void *stream, const struct mla_float_heads *heads,
                       const struct mla_float_rows *rows);
 /* Of x [heads][rank]: y[h] = W_v[h] x[h]: [heads][value]. */
 void mla_float_release(void *stream, const struct mla_float_heads *heads,
                        const struct mla_float_rows *rows);
 
-/* Token i sees keys [first[i], last[i]], of which key k is row k % 64 of the slice at slice_at of page
- * pages[first_page[i] + k / 64]: floats [rank + rope]. */
+/* Token i sees keys [first[i], last[i]], of which key k is row k % 64 of the slice at slice_at of
+ * page pages[first_page[i] + k / 64]: floats [rank + rope]. */
 struct mla_float_keys {
     const uint32_t *first, *last, *first_page, *pages;
     const char *memory;
@@ -63,14 +63,15 @@ struct mla_float_keys {
 void mla_float_decode(void *stream, const struct mla_float_keys *keys,
                       const struct mla_float_rows *rows);
 
-/* As mla_prompt_take, of rows of floats, whose offsets are multiples of 4: latents [rank], tails [rope]. */
+/* Like mla_prompt_take, for rows of floats at offsets that are multiples of 4: latents [rank],
+ * tails [rope]. */
 void mla_float_take(void *stream, const struct mla_prompt_runs *runs,
                     const struct mla_prompt_rows *rows, const struct mla_prompt_round *round,
                     float *latents, float *tails);
 
-/* As mla_prompt_attend, of floats: queries [rows][heads][nope + rope], `stride` floats apart; of the round's
- * places `expanded` [places][heads][nope + value] and tails [places][rope]. Of `rows` rows those of
- * runs are computed. */
+/* As mla_prompt_attend, of floats: queries [rows][heads][nope + rope], `stride` floats apart; of
+ * the round's places `expanded` [places][heads][nope + value] and tails [places][rope]. Of `rows`
+ * rows those of runs are computed. */
 struct mla_float_prompt {
     const float *queries, *expanded, *tails;
     float *marks; /* [rows][heads][2], from round to round */

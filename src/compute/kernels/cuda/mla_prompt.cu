@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
- * A block of threads takes 128 tokens of a run and a head. One warpgroup brings the queries and, two blocks of
- * 128 keys ahead, keys and values. The two others take 64 tokens each: while the tensor cores weigh a
- * block's values, they turn the next block's scores into probabilities, which stay in registers as an
- * operand of the next product. What they wait for in a round is the scores' product alone.
+ * A block of threads takes 128 tokens of a run and a head. One warpgroup brings the queries and,
+ * two blocks of 128 keys ahead, keys and values. The two others take 64 tokens each: while the
+ * tensor cores weigh a block's values, they turn the next block's scores into probabilities, which
+ * stay in registers as an operand of the next product. What they wait for in a round is the scores'
+ * product alone.
  */
 #include "compute/kernels/cuda/mla_prompt.h"
 
@@ -105,7 +106,7 @@ GPU_DEVICE uint32_t least(uint32_t a, uint32_t b) {
     return a < b ? a : b;
 }
 
-/* Blocks of a run whose places begin at `place`. */
+/* Blocks of the run that has its places from `place` on. */
 GPU_DEVICE void find_blocks(const struct prompt_job *job, uint32_t place,
                             struct prompt_tile *tile) {
     uint32_t first = tile->kv_first / TILE, end = (tile->index + tile->rows - 1) / TILE + 1;
@@ -231,7 +232,8 @@ GPU_DEVICE void hide(float (&s)[SCORES], const struct prompt_tile *tile,
     }
 }
 
-/* Scores become probabilities, and the maxima and sums go on. Returns by what earlier sums shrink. */
+/* Scores become probabilities, and the maxima and sums go on. Returns by what earlier sums shrink.
+ * */
 GPU_DEVICE struct two soften(float (&s)[SCORES], float scale, struct two *maxima,
                              struct two *sums) {
     struct two now = *maxima, factor, offset, more = {{0, 0}};
@@ -257,7 +259,8 @@ GPU_DEVICE struct two soften(float (&s)[SCORES], float scale, struct two *maxima
     return factor;
 }
 
-/* Rounded to BF16, as wgmma takes a left operand: a thread's two rows, keys 2t and 2t + 8 of each 16. */
+/* Rounded to BF16, as wgmma takes a left operand: a thread's two rows, keys 2t and 2t + 8 of each
+ * 16. */
 GPU_DEVICE void pack(uint32_t (&p)[STEPS][4], const float (&s)[SCORES]) {
     GPU_UNROLL
     for (uint32_t i = 0; i < SCORES / 2; i++)

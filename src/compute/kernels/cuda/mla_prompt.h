@@ -5,15 +5,15 @@
  *   p[h][i][t] = exp(scale * (s[h][i][t] - max over t so far))           rounded to BF16 where it weighs values
  *   y[h][i]    = sum over t of p[h][i][t] v[h][t] / sum over t of p[h][i][t]
  *
- * Keys k and values v of a head are kv_b's product with a row's latent, rounded to BF16, which the caller
- * computes of what mla_prompt_take takes from the pages. Keys come in blocks of 128, counted from key 0,
- * ascending, and one maximum, one sum and one y go through them: a token's result depends on its own
- * keys alone.
+ * Keys k and values v of a head are kv_b's product with a row's latent, rounded to BF16, which the
+ * caller computes of what mla_prompt_take takes from the pages. Keys come in blocks of 128, counted
+ * from key 0, ascending, and one maximum, one sum and one y go through them: a token's result
+ * depends on its own keys alone.
  *
  * The keys of all runs have places, one run's behind another's. Each run's begin with its key 0 and
- * end at a multiple of MLA_PROMPT_TILE. As expanded keys are wide (64 KB each, of V3), a round takes
- * some of the places; what it leaves in y and marks, the next takes up, and no bit depends on where
- * rounds were cut. Verified by emulation; not yet run on a GPU.
+ * end at a multiple of MLA_PROMPT_TILE. As expanded keys are wide (64 KB each, of V3), a round
+ * takes some of the places; what it leaves in y and marks, the next takes up, and no bit depends on
+ * where rounds were cut. Verified by emulation; not yet run on a GPU.
  */
 #ifndef COMPUTE_KERNELS_CUDA_MLA_PROMPT_H
 #define COMPUTE_KERNELS_CUDA_MLA_PROMPT_H
@@ -26,8 +26,8 @@ extern "C" {
 
 #define MLA_PROMPT_TILE 128u /* tokens of a block of threads, and keys that it takes at once */
 
-/* Tokens in rows [first, first + count), whose keys are those of the sequence up to their own, but for the
- * first kv_first. Key k lies in row k % 64 of page pages[first_page + k / 64]. */
+/* Tokens in rows [first, first + count). Their keys are those of the sequence up to their own,
+ * except the first kv_first. Key k lies in row k % 64 of page pages[first_page + k / 64]. */
 struct mla_prompt_run {
     uint32_t first, count, kv_first, first_page;
 };
@@ -44,15 +44,16 @@ struct mla_prompt_round {
     uint32_t first, count;
 };
 
-/* The pages' memory: rows of BF16, `rank` channels of the latent, then `rope` of the rotated key. */
+/* The pages' memory: rows of BF16, `rank` channels of the latent, then `rope` of the rotated key.
+ * */
 struct mla_prompt_rows {
     const char *memory;
     size_t page_bytes, slice_at, row_bytes; /* multiples of 16 */
     uint32_t rank, rope;                    /* multiples of 8 */
 };
 
-/* What the rows at the round's places hold, from row 0 on: latents [rank], as floats or, where that is NULL, as
- * they are in `rounded`, and rotated keys [rope]. Zeros where a place has no key. */
+/* What the rows at the round's places hold, from row 0 on: latents [rank], as floats or, where that
+ * is NULL, as they are in `rounded`, and rotated keys [rope]. Zeros where a place has no key. */
 void mla_prompt_take(void *stream, const struct mla_prompt_runs *runs,
                      const struct mla_prompt_rows *rows, const struct mla_prompt_round *round,
                      float *latents, uint16_t *rounded, uint16_t *tails);
@@ -67,16 +68,16 @@ struct mla_prompt_maps {
     struct mla_prompt_heads of;
 };
 
-/* Where the attention's operands lie, all BF16: queries [rows][heads][nope + rope], rows `pitch` bytes apart;
- * of the round's places, from row 0 on, `expanded` [places][heads][nope + value] and tails
- * [places][rope]. Addresses and pitches are multiples of 16. False: they are not, or the kernel
- * knows no such head. */
+/* Where the attention's operands lie, all BF16: queries [rows][heads][nope + rope], rows `pitch`
+ * bytes apart; of the round's places, from row 0 on, `expanded` [places][heads][nope + value] and
+ * tails [places][rope]. Addresses and pitches are multiples of 16. False: they are not, or the
+ * kernel knows no such head. */
 bool mla_prompt_make(struct mla_prompt_maps *maps_out, const struct mla_prompt_heads *of,
                      const uint16_t *queries, uint64_t pitch, uint32_t rows,
                      const uint16_t *expanded, const uint16_t *tails, uint32_t places);
 
-/* y[row][head][value] goes on with the keys of the round. `tiles`: of all runs, each one's tokens in tiles
- * of MLA_PROMPT_TILE. marks: floats [row][head][2], from round to round. */
+/* y[row][head][value] goes on with the keys of the round. `tiles`: of all runs, each one's tokens
+ * in tiles of MLA_PROMPT_TILE. marks: floats [row][head][2], from round to round. */
 void mla_prompt_attend(void *stream, const struct mla_prompt_maps *maps,
                        const struct mla_prompt_runs *runs, const struct mla_prompt_round *round,
                        uint32_t tiles, float *marks, float *y);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Kernels on rows of values, on a GPU: norm, activation, sums, each of which also leaves its rows as
- * the next product takes them. From equal inputs they give the bits of their twins
+ * Kernels on rows of values, on a GPU: norm, activation, sums, each of which also leaves its rows
+ * as the next product takes them. From equal inputs they give the bits of their twins
  * (compute/kernels/kernels.h, compute/model/rope.h, compute/model/router.h). Verified by emulation;
  * not yet run on a GPU.
  *
- * Rows lie in the device's memory, `stride` elements apart. `live` NULL: all are there. Row addresses of floats are multiples of
- * 16 bytes, of BF16 of 8, of codes of 4.
+ * Rows lie in the device's memory, `stride` elements apart. `live` NULL: all are there. Row
+ * addresses of floats are multiples of 16 bytes, of BF16 of 8, of codes of 4.
  */
 #ifndef COMPUTE_KERNELS_CUDA_ROW_KERNELS_H
 #define COMPUTE_KERNELS_CUDA_ROW_KERNELS_H
@@ -56,8 +56,8 @@ void row_kernels_prepare(void *stream, const float *x, size_t stride,
 void row_kernels_add(void *stream, float *y, size_t y_stride, const float *x, size_t x_stride,
                      float a, uint32_t rows, uint32_t n, const struct live_rows *live);
 
-/* A row of BF16 or F32 becomes floats: row `ids[row]` of a table, whose rows are table_stride
- * elements apart. Exactly one of the tables is not NULL. */
+/* A row of BF16 or F32 becomes floats: row `ids[row]` of a table with rows table_stride elements
+ * apart. Exactly one of the tables is not NULL. */
 void row_kernels_look_up(void *stream, const uint16_t *table_bf16, const float *table_f32,
                          size_t table_stride, const uint32_t *ids, float *y, size_t y_stride,
                          uint32_t rows, uint32_t n, const struct live_rows *live);
@@ -66,9 +66,10 @@ void row_kernels_look_up(void *stream, const uint16_t *table_bf16, const float *
 void row_kernels_pick(void *stream, const float *table, const float *other, size_t table_stride,
                       const uint32_t *ids, float *y, size_t y_stride, uint32_t rows, uint32_t n);
 
-/* Rows of bytes, and their scales if `groups` is not 0. Addresses and pitches are multiples of 16, but
- * for scales, which lie `stride` floats apart from group to group and `step` from row to row: step 1 as
- * row_output has them, stride 1 where a row's scales stand in the row itself, behind its codes. */
+/* Rows of bytes, and their scales if `groups` is not 0. Addresses and pitches are multiples of 16,
+ * but for scales, which lie `stride` floats apart from group to group and `step` from row to row:
+ * step 1 as row_output has them, stride 1 where a row's scales stand in the row itself, behind its
+ * codes. */
 struct row_gather {
     const void *from;
     void *to;
@@ -77,8 +78,8 @@ struct row_gather {
     float *to_scales;
     size_t from_scale_stride, to_scale_stride, from_scale_step, to_scale_step;
     const uint32_t *ids; /* NULL: each row's own number */
-    /* Rows may lie apart: where each is, instead of `from` or `to`; its scales stand in it, scales_at bytes
-     * from its begin. NULL: they lie as above. */
+    /* Rows may lie apart: where each is, instead of `from` or `to`; its scales stand in it,
+     * scales_at bytes from its begin. NULL: they lie as above. */
     const char *const *from_rows;
     char *const *to_rows; /* without scales */
     uint32_t scales_at;
@@ -91,8 +92,8 @@ void row_kernels_gather(void *stream, const struct row_gather *of, uint32_t rows
 #define ROW_SUMMED UINT32_MAX        /* a result that is in the row before it, a sum of its group */
 #define ROW_NO_PAIR (UINT32_MAX - 1) /* there is no such result */
 
-/* Results of experts: row `row` has those in rows pair_row[row][0], ... of `results`, which are F32 or
- * BF16 and `pitch` bytes apart, a multiple of 16. */
+/* Results of experts: row `row` has those in rows pair_row[row][0], ... of `results`, which are F32
+ * or BF16 and `pitch` bytes apart, a multiple of 16. */
 struct row_results {
     const void *results;
     size_t pitch;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Two bodies: the driver's, found through the runtime so that nothing links libcuda; and the
- * emulator's, whose map is its form. What either makes is kept: a map follows from its form alone, so
- * it holds as long as the process, and a step's launches ask for the same ones as the step before.
+ * emulator's, which uses the form as the map. Both keep the maps they make: a map follows from its
+ * form alone, so it holds as long as the process, and a step's launches ask for the same ones as
+ * the step before.
  */
 #include "base/hash.h"
 #include "compute/kernels/cuda/gpu.cuh"

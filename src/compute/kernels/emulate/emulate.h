@@ -9,8 +9,8 @@
  * The functions below stand behind the wrappers of compute/kernels/cuda/gpu.cuh, one for each; what
  * an operation means is said there. `file` and `line` are where the kernel calls.
  *
- * What this cannot see: how the machine reorders memory, its tensor cores' exact rounding, a wrapper
- * whose PTX says something else, and time. One launch at a time, one host thread.
+ * What this cannot see: how the machine reorders memory, its tensor cores' exact rounding, a
+ * wrapper with PTX that means something else, and time. One launch at a time, one host thread.
  */
 #ifndef COMPUTE_KERNELS_EMULATE_EMULATE_H
 #define COMPUTE_KERNELS_EMULATE_EMULATE_H
@@ -27,7 +27,7 @@ extern "C" {
 #define EMULATE_SHARED_MAX 232448 /* bytes that a block of Hopper may have */
 #define EMULATE_SHARED_BASE 1024  /* a block's first shared address */
 
-/* ---- for whoever launches kernels ---- */
+/* ---- for launches ---- */
 
 enum emulate_check {
     EMULATE_RACE,       /* two threads, or two blocks, and nothing orders them */

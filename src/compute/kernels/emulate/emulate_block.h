@@ -19,7 +19,8 @@ struct fiber {
     /* What it waits for, and where; NULL: for nothing. */
     const char *waits_for, *file;
     int line;
-    /* It knows of itself: `now`; of others: `known`. A release tells the time and begins a new one. */
+    /* It knows of itself: `now`; of others: `known`. A release tells the time and begins a new one.
+     * */
     struct emulate_clock *known;
     uint32_t now;
     /* The times at which it fenced its writes for the asynchronous proxy: a ring. */
@@ -50,8 +51,8 @@ void emulate_run_sleep(const char *what, const char *file, int line);
 void emulate_run_rest(void);
 void emulate_run_wake(uint32_t thread);
 
-/* Whether the running thread knows of the epoch; and whether the epoch's thread has fenced what it
- * wrote then, before it told. */
+/* Whether the running thread is ordered after the epoch; and whether the epoch's thread had fenced
+ * its writes before it signalled. */
 bool emulate_run_knows(uint32_t epoch);
 bool emulate_run_knows_fenced(uint32_t epoch);
 uint32_t emulate_run_epoch(void);
@@ -82,7 +83,7 @@ void emulate_memory_read_async(uint32_t offset, uint32_t bytes, uint32_t epoch, 
 void emulate_memory_write_begin(uint32_t offset, uint32_t bytes, uint32_t epoch, bool proxy,
                                 const char *file, int line);
 void emulate_memory_write_end(uint32_t offset, const void *data, uint32_t bytes, uint32_t epoch);
-/* The memory of a barrier: nobody else may touch it. */
+/* The memory of a barrier: only barrier operations may touch it. */
 void emulate_memory_reserve(uint32_t offset, uint32_t bytes);
 /* What an address is called: a range of the device's memory, shared memory, a stack. */
 void emulate_memory_name(uintptr_t address, char *name, size_t size);
@@ -90,8 +91,8 @@ void emulate_memory_name(uintptr_t address, char *name, size_t size);
 /* ---- emulate_warp.c ---- */
 
 void emulate_warp_begin_block(void);
-/* The thread joins the others of its group of `size`, who must come from the same place. True for the
- * last, who acts for all, and then calls emulate_warp_part. */
+/* The thread joins the others of its group of `size`, who must come from the same place. True for
+ * the last, who acts for all, and then calls emulate_warp_part. */
 bool emulate_warp_meet(uint32_t size, const char *what, const char *file, int line);
 void emulate_warp_part(uint32_t size);
 

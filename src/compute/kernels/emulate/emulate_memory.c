@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Memory as a kernel's threads may see it. Each byte has a cell: who wrote it last, who has read it or
- * added to it since (two of each: the others are in order with what comes, or are found by another seed), and
- * whether it was ever written or waits for a copy. Cells of shared memory lie side by side, those
- * of global memory in pages that appear when a thread touches them; a stamp tells what is old.
+ * Memory as a kernel's threads may see it. Each byte has a cell: who wrote it last, who has read it
+ * or added to it since (two of each: the others are in order with what comes, or are found by
+ * another seed), and whether it was ever written or waits for a copy. Cells of shared memory lie
+ * side by side, those of global memory in pages that appear when a thread touches them; a stamp
+ * tells what is old.
  *
  * A kernel's plain accesses come through the hooks that the compiler's thread sanitizer calls; we
  * are its runtime.
@@ -16,7 +17,7 @@
 #include "base/check.h"
 
 #define RANGES_MAX 4096
-#define RANGE_NEAR 4096 /* bytes: an address so near is told by the range's name */
+#define RANGE_NEAR 4096 /* bytes: a report names the range for an address so near */
 #define PAGE_BITS 10
 #define PAGE_BYTES (1u << PAGE_BITS)
 #define PAGES_KEPT 4096 /* 100 MB of cells */

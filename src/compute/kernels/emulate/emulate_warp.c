@@ -15,7 +15,7 @@ struct meeting {
 #define NAMED_BARRIERS 16
 
 struct named_barrier {
-    uint32_t threads; /* expected; 0: nobody is here */
+    uint32_t threads; /* expected; 0: none is here */
     uint32_t arrived;
     uint32_t thread[EMULATE_THREADS_MAX];
 };
