@@ -22,7 +22,7 @@ struct tensor {
 struct checkpoint;
 
 enum checkpoint_parts {
-    CHECKPOINT_WHOLE,      /* everything must be there and right */
+    CHECKPOINT_WHOLE, /* everything must be there and right */
     /* config.json, and shards or index if present: for inspection. A tensor of an absent shard gets the size
      * that the shape asks for and no data. */
     CHECKPOINT_SHAPE_ONLY
