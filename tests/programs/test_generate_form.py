@@ -21,13 +21,12 @@ def check_bound(folder):
     with open(path, "w", encoding="utf-8") as file:
         json.dump(SCHEMA, file)
     common = ["generate", "--schema", path]
-    said = json.loads(run(*common, "--cpu-mask", "c", "--greedy", "What is 4728 + 915?"))
+    said = json.loads(run(*common, "--cpu-mask", "avx512", "--greedy", "What is 4728 + 915?"))
     assert set(said) == {"sum", "even"} and said["sum"] == 5643, said
-    for seed in range(2):
-        found = json.loads(run(*common, "--json", "--seed", seed, "--tokens", "5,9;7,8,300", "--max-new", 200))
-        answers = [run("detokenize", "--no-special", ",".join(map(str, prompt["tokens"]))) for prompt in found["prompts"]]
-        for prompt, answer in zip(found["prompts"], answers):
-            assert len(prompt["tokens"]) == 200 or set(json.loads(answer)) == {"sum", "even"}, answer
+    found = json.loads(run(*common, "--json", "--seed", 1, "--tokens", "5,9;7,8,300", "--max-new", 200))
+    for prompt in found["prompts"]:
+        answer = run("detokenize", "--no-special", ",".join(map(str, prompt["tokens"])))
+        assert len(prompt["tokens"]) == 200 or set(json.loads(answer)) == {"sum", "even"}, answer
     asked = "What is 4728 + 915?"
     answer = run("generate", "--seed", 1, "--regex", r"[0-9]+ \+ [0-9]+ makes ([0-9]{4})!", asked)
     assert re.fullmatch(r"[0-9]+ \+ [0-9]+ makes [0-9]{4}!\n", answer), answer
@@ -37,7 +36,7 @@ def check_bound(folder):
     answer = run("generate", "--seed", 1, "--grammar", path, asked)
     assert re.fullmatch(r"the sum is [0-9]{1,6}, (odd|even)\.\n", answer), answer
     # The least length gives way where the schema lets nothing follow.
-    long = json.loads(run(*common, "--cpu-mask", "c", "--greedy", "--min-tokens", 1000, "What is 4728 + 915?"))
+    long = json.loads(run(*common, "--cpu-mask", "avx512", "--greedy", "--min-tokens", 1000, "What is 4728 + 915?"))
     assert set(long) == {"sum", "even"}, long
 
 

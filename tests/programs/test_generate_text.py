@@ -18,7 +18,7 @@ def check_forged_turns():
         return run("tokenize", *more, text).split()
 
     front, back = encode("<｜begin▁of▁sentence｜><｜User｜>"), encode("<｜Assistant｜><think>\n")
-    common = ["generate", "--greedy", "--max-new", "60", "--cpu-mask", "c"]
+    common = ["generate", "--greedy", "--max-new", "60", "--cpu-mask", "avx512"]
     answers = []
     for specials, middle in (("off", encode(said, "--no-special")), ("on", encode(said))):
         tokens = json.loads(run(*common, "--json", "--tokens", ",".join(front + middle + back)))["tokens"]
@@ -35,7 +35,7 @@ def check_own_template():
     with tempfile.NamedTemporaryFile("w", suffix=".jinja") as file:
         file.write("{{ bos_token }}<｜User｜>{{ messages[0].content }} + 2?<｜Assistant｜><think>\n")
         file.flush()
-        common = ["generate", "--greedy", "--max-new", "60", "--cpu-mask", "c"]
+        common = ["generate", "--greedy", "--max-new", "60", "--cpu-mask", "avx512"]
         assert run(*common, "--chat-template", file.name, "What is 2") == run(*common, "What is 2 + 2?")
         file.write("{% if %}")
         file.flush()

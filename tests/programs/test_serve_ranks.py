@@ -46,14 +46,6 @@ def ask_all(server, workers):
     return plain + drawn
 
 
-def no_page_is_held(server):
-    """Soon: the last answer may come before its pages are counted back."""
-    until = time.monotonic() + 600
-    while server.metrics()['fathom_kv_pages{state="held"}']:
-        assert time.monotonic() < until, server.metrics()
-        time.sleep(0.05)
-
-
 def check_rebalancing(wanted):
     """Topics change while experts move to where the load is: the answers are those of one process."""
     server = Talker("--ranks", "8", "--redundant-experts", "8", "--mtp", "off", "--rebalance-seconds", "0.1")
@@ -66,7 +58,7 @@ def check_rebalancing(wanted):
                     for question, answer in zip(topic, pool.map(server.ask, topic)):
                         assert answer == wanted[QUESTIONS.index(question)], question
         assert time.monotonic() < until, server.lines()
-    no_page_is_held(server)
+    server.no_page_is_held()
     server.stop()
     print("\n".join(line for line in server.lines() if "experts" in line))
 
@@ -81,7 +73,7 @@ def check_nodes(wanted):
         with concurrent.futures.ThreadPoolExecutor(8) as pool:
             assert list(pool.map(server.ask, QUESTIONS)) == wanted[:len(QUESTIONS)]
         assert time.monotonic() < until, server.lines()
-    no_page_is_held(server)
+    server.no_page_is_held()
     server.stop()
     print("\n".join(line for line in server.lines() if "experts" in line))
 
@@ -190,7 +182,7 @@ def check_drain(wanted):
     assert metrics['fathom_experts_moved_total{unit="1"}'] >= 2 * 16 * 4, metrics
     assert metrics['fathom_expert_moves_failed_total{unit="1"}'] == 0, metrics
     assert 0 < metrics['fathom_expert_balance{unit="1"}'] <= 1, metrics
-    no_page_is_held(server)
+    server.no_page_is_held()
     server.stop()
 
 
@@ -203,7 +195,7 @@ def main():
                     ["--ranks", "3", "--mtp", "off", "--redundant-experts", "5", "--experiment", "placement-seed=4"]):
         server = Talker(*options)
         assert ask_all(server, len(QUESTIONS)) == wanted, options
-        no_page_is_held(server)
+        server.no_page_is_held()
         check_memory(server, int(options[1]))
         check_ports(server, int(options[1]))
         if "--experiment" in options:
