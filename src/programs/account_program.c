@@ -143,13 +143,12 @@ static int read_terms(struct account_command *command) {
 /* ---- what is done ---- */
 
 static void print_key(const struct account_command *command, const char *key) {
-    if (!command->values.json) {
-        printf("%s\n", key);
-        return;
-    }
-    printf("{\"account\":");
-    outside_text_print_json(command->name);
-    printf(",\"key\":\"%s\"}\n", key);
+    struct json_print print = {.off = !command->values.json};
+    json_print_open(&print, NULL, '{');
+    outside_text_json(&print, "account", command->name);
+    json_print_text(&print, "key", key);
+    json_print_close(&print);
+    if (print.off) printf("%s\n", key);
 }
 
 static enum status account_program_create(struct account_command *command) {
@@ -193,9 +192,13 @@ static enum status import(struct account_command *command) {
     uint32_t count = 0;
     enum status status = account_store_import(command->database, command->name, command->now,
                                               &count, &command->error);
-    if (!status && command->values.json) printf("{\"accounts\":%u}\n", count);
-    if (!status && !command->values.json) printf("%u accounts\n", count);
-    return status;
+    struct json_print print = {.off = !command->values.json};
+    if (status) return status;
+    json_print_open(&print, NULL, '{');
+    json_print_count(&print, "accounts", count);
+    json_print_close(&print);
+    if (print.off) printf("%u accounts\n", count);
+    return STATUS_OK;
 }
 
 static enum status purge_cache(struct account_command *command) {
@@ -205,15 +208,11 @@ static enum status purge_cache(struct account_command *command) {
 /* ---- looking ---- */
 
 struct account_printer {
-    bool json, deep;
-    uint32_t accounts, keys; /* so far; keys: of this account */
+    struct json_print print;
+    uint32_t accounts; /* so far */
+    bool has_keys;     /* each account's keys are listed */
     char currency[LEDGER_CURRENCY_BYTES];
 };
-
-static void account_program_print_string(const char *name, const char *text) {
-    printf(",\"%s\":", name);
-    outside_text_print_json(text);
-}
 
 /* ", models a,b"; an empty text is left out. */
 static void print_words(const char *before, const char *text) {
@@ -235,32 +234,45 @@ static void account_program_print_limits(int64_t requests, int64_t requests_per_
     if (tokens_per_minute) printf(", %lld tokens a minute", (long long)tokens_per_minute);
 }
 
-static void print_json_limits(int64_t requests, int64_t requests_per_minute,
-                              int64_t tokens_per_minute, const char *models) {
-    printf(",\"requests_max\":%lld,\"requests_per_minute\":%lld,\"tokens_per_minute\":%lld",
-           (long long)requests, (long long)requests_per_minute, (long long)tokens_per_minute);
-    account_program_print_string("models", models);
+static void print_json_limits(struct json_print *print, int64_t requests,
+                              int64_t requests_per_minute, int64_t tokens_per_minute,
+                              const char *models) {
+    json_print_integer(print, "requests_max", requests);
+    json_print_integer(print, "requests_per_minute", requests_per_minute);
+    json_print_integer(print, "tokens_per_minute", tokens_per_minute);
+    outside_text_json(print, "models", models);
+}
+
+/* An account that was begun, and the list of its keys. */
+static void end_account(struct account_printer *printer) {
+    if (!printer->accounts) return;
+    if (printer->has_keys) json_print_close(&printer->print);
+    json_print_close(&printer->print);
 }
 
 static void print_account_json(struct account_printer *printer,
                                const struct account_view *account) {
+    struct json_print *print = &printer->print;
     char balance[MONEY_BYTES];
     money_write(account->balance, balance);
-    if (printer->keys) printf("]");
-    if (printer->accounts) printf("}");
-    printf("%s\n  {\"account\":", printer->accounts ? "," : "");
-    outside_text_print_json(account->name);
-    account_program_print_string("group", account->group);
-    printf(",\"revoked\":%s,\"operator\":%s,\"billing\":\"%s\",\"priority\":\"%s\",\"weight\":%lld",
-           account->revoked ? "true" : "false", account->is_operator ? "true" : "false",
-           account->is_prepaid ? "prepaid" : "postpaid", priority_name(account->priority),
-           (long long)account->weight);
-    print_json_limits(account->requests_max, account->requests_per_minute,
+    end_account(printer);
+    json_print_open(print, NULL, '{');
+    outside_text_json(print, "account", account->name);
+    outside_text_json(print, "group", account->group);
+    json_print_bool(print, "revoked", account->revoked);
+    json_print_bool(print, "operator", account->is_operator);
+    json_print_text(print, "billing", account->is_prepaid ? "prepaid" : "postpaid");
+    json_print_text(print, "priority", priority_name(account->priority));
+    json_print_integer(print, "weight", account->weight);
+    print_json_limits(print, account->requests_max, account->requests_per_minute,
                       account->tokens_per_minute, account->models);
-    printf(",\"balance\":%s,\"currency\":\"%s\",\"requests\":%lld,\"tokens\":%lld,\"created\":%lld,"
-           "\"live_keys\":%lld",
-           balance, printer->currency, (long long)account->requests, (long long)account->tokens,
-           (long long)account->created, (long long)account->keys);
+    json_print_decimal(print, "balance", balance);
+    json_print_text(print, "currency", printer->currency);
+    json_print_integer(print, "requests", account->requests);
+    json_print_integer(print, "tokens", account->tokens);
+    json_print_integer(print, "created", account->created);
+    json_print_integer(print, "live_keys", account->keys);
+    if (printer->has_keys) json_print_open(print, "keys", '[');
 }
 
 static void print_account_text(const struct account_printer *printer,
@@ -283,32 +295,33 @@ static void print_account_text(const struct account_printer *printer,
 
 static void print_account(void *context, const struct account_view *account) {
     struct account_printer *printer = context;
-    if (printer->json)
-        print_account_json(printer, account);
-    else
+    if (printer->print.off)
         print_account_text(printer, account);
+    else
+        print_account_json(printer, account);
     printer->accounts++;
-    printer->keys = 0;
 }
 
-static void print_key_json(struct account_printer *printer, const struct account_key_view *key) {
+static void print_key_json(struct json_print *print, const struct account_key_view *key) {
     char spent[MONEY_BYTES], budget[MONEY_BYTES] = "null";
     money_write(key->spent, spent);
     if (key->budget != ACCOUNT_BUDGET_ANY) money_write(key->budget, budget);
-    printf("%s\n    {\"sha256\":\"%s\",\"revoked\":%s,\"spent\":%s,\"budget\":%s,\"created\":%lld",
-           printer->keys ? "," : ",\"keys\":[", key->sha256, key->revoked ? "true" : "false", spent,
-           budget, (long long)key->created);
-    print_json_limits(key->requests_max, key->requests_per_minute, key->tokens_per_minute,
+    json_print_open(print, NULL, '{');
+    json_print_text(print, "sha256", key->sha256);
+    json_print_bool(print, "revoked", key->revoked);
+    json_print_decimal(print, "spent", spent);
+    json_print_decimal(print, "budget", budget);
+    json_print_integer(print, "created", key->created);
+    print_json_limits(print, key->requests_max, key->requests_per_minute, key->tokens_per_minute,
                       key->models);
-    printf("}");
+    json_print_close(print);
 }
 
 static void print_key_view(void *context, const struct account_key_view *key) {
     struct account_printer *printer = context;
     char spent[MONEY_BYTES], budget[MONEY_BYTES];
-    if (printer->json) {
-        print_key_json(printer, key);
-        printer->keys++;
+    if (!printer->print.off) {
+        print_key_json(&printer->print, key);
         return;
     }
     money_write(key->spent, spent);
@@ -324,18 +337,20 @@ static void print_key_view(void *context, const struct account_key_view *key) {
 }
 
 static enum status account_program_look(struct account_command *command) {
-    struct account_printer printer = {.json = command->values.json, .deep = command->name != NULL};
+    struct account_printer printer = {.print.off = !command->values.json,
+                                      .has_keys = command->name != NULL};
     struct account_listener listener = {print_account, command->name ? print_key_view : NULL,
                                         &printer};
     enum status status =
         account_store_currency(command->database, printer.currency, &command->error);
     if (status) return status;
-    if (printer.json) printf("{\"accounts\":[");
+    json_print_open(&printer.print, NULL, '{');
+    json_print_open(&printer.print, "accounts", '[');
     status = account_store_look(command->database, command->name, &listener, &command->error);
-    if (printer.json)
-        printf("%s%s]}\n", printer.keys ? "]" : "", printer.accounts ? "}" : "");
-    else if (!status && !printer.accounts)
-        printf("no accounts\n");
+    end_account(&printer);
+    json_print_close(&printer.print);
+    json_print_close(&printer.print);
+    if (printer.print.off && !status && !printer.accounts) printf("no accounts\n");
     return status;
 }
 

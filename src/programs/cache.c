@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "command/json_print.h"
 #include "host/storage/kv_store_check.h"
 #include "programs/programs.h"
 
@@ -32,7 +33,8 @@ const struct option_table cache_options[1] = {{
 }};
 
 struct printed {
-    bool json, deep;
+    struct json_print print;
+    bool deep;
     uint32_t folders;
 };
 
@@ -41,53 +43,64 @@ static void print_damage(void *context, const char *line) {
 }
 
 /* Behind all that can fail before the first folder. */
-static void begin_json(const struct printed *printed) {
-    if (printed->json && !printed->folders) printf("{\"folders\":[");
+static void begin_folders(struct printed *printed) {
+    if (printed->folders++) return;
+    json_print_open(&printed->print, NULL, '{');
+    json_print_open(&printed->print, "folders", '[');
+}
+
+static void print_counts(struct json_print *print, const struct kv_check *check, bool deep) {
+    const struct {
+        const char *name;
+        uint64_t value;
+    } counts[] = {{"block_bytes", check->block_bytes},
+                  {"segments", check->segments},
+                  {"bytes", check->bytes},
+                  {"blocks", check->blocks},
+                  {"retired", check->retired},
+                  {"writers", check->writers},
+                  {"sound", check->sound}, /* and what follows: of a deep look */
+                  {"damaged", check->damaged},
+                  {"unfinished", check->unfinished}};
+    for (size_t i = 0; i < ARRAY_COUNT(counts) - (deep ? 0 : 3); i++)
+        json_print_count(print, counts[i].name, counts[i].value);
 }
 
 static void print_folder(void *context, const struct kv_check *check) {
     struct printed *printed = context;
-    unsigned long long blocks = check->blocks, bytes = check->bytes, segments = check->segments;
-    begin_json(printed);
-    if (printed->json) {
-        printf("%s\n  {\"folder\":\"%s\",\"block_bytes\":%zu,\"segments\":%llu,\"bytes\":%llu,"
-               "\"blocks\":%llu,\"retired\":%llu,\"writers\":%llu",
-               printed->folders ? "," : "", check->folder, check->block_bytes, segments, bytes,
-               blocks, (unsigned long long)check->retired, (unsigned long long)check->writers);
-        if (printed->deep)
-            printf(",\"sound\":%llu,\"damaged\":%llu,\"unfinished\":%llu",
-                   (unsigned long long)check->sound, (unsigned long long)check->damaged,
-                   (unsigned long long)check->unfinished);
-        printf("}");
-    } else {
-        printf("%s: %llu blocks of %zu bytes in %llu segments, %.1f MiB; %llu slots retired, "
-               "%llu written to\n",
-               check->folder, blocks, check->block_bytes, segments,
-               (double)bytes / ((size_t)1 << 20), (unsigned long long)check->retired,
-               (unsigned long long)check->writers);
-        if (printed->deep)
-            printf("  %llu sound, %llu damaged, %llu unfinished\n",
-                   (unsigned long long)check->sound, (unsigned long long)check->damaged,
-                   (unsigned long long)check->unfinished);
-    }
-    printed->folders++;
+    begin_folders(printed);
+    json_print_open(&printed->print, NULL, '{');
+    json_print_text(&printed->print, "folder", check->folder);
+    print_counts(&printed->print, check, printed->deep);
+    json_print_close(&printed->print);
+    if (!printed->print.off) return;
+    printf("%s: %llu blocks of %zu bytes in %llu segments, %.1f MiB; %llu slots retired, "
+           "%llu written to\n",
+           check->folder, (unsigned long long)check->blocks, check->block_bytes,
+           (unsigned long long)check->segments, (double)check->bytes / ((size_t)1 << 20),
+           (unsigned long long)check->retired, (unsigned long long)check->writers);
+    if (printed->deep)
+        printf("  %llu sound, %llu damaged, %llu unfinished\n", (unsigned long long)check->sound,
+               (unsigned long long)check->damaged, (unsigned long long)check->unfinished);
 }
 
 static int cache_look(const char *directory, bool deep, bool json) {
-    struct printed printed = {json, deep, 0};
+    struct printed printed = {.print.off = !json, .deep = deep};
     struct kv_check_listener listener = {print_damage, print_folder, &printed};
     struct kv_check total;
     struct error error = {""};
     enum status status = kv_store_check(directory, deep, &listener, &total, &error);
     if (status) return command_failed(cache_options, status, &error);
-    begin_json(&printed);
-    if (json)
-        printf("],\n \"blocks\":%llu,\"bytes\":%llu,\"damaged\":%llu}\n",
-               (unsigned long long)total.blocks, (unsigned long long)total.bytes,
-               (unsigned long long)total.damaged);
-    else if (!printed.folders)
+    bool empty = !printed.folders;
+    begin_folders(&printed);
+    json_print_close(&printed.print);
+    json_print_count(&printed.print, "blocks", total.blocks);
+    json_print_count(&printed.print, "bytes", total.bytes);
+    json_print_count(&printed.print, "damaged", total.damaged);
+    json_print_close(&printed.print);
+    if (printed.print.off && empty)
         printf("no blocks\n");
-    else
+    else if (printed.print.off)
         printf("in all: %llu blocks, %.1f MiB; --kv-disk bounds this sum\n",
                (unsigned long long)total.blocks, (double)total.bytes / ((size_t)1 << 20));
     int exit_code = command_end(cache_options);
@@ -99,10 +112,12 @@ static int shrink(const char *directory, const struct cache_values *values) {
     struct error error = {""};
     enum status status = kv_store_check_shrink(directory, values->size, &removed, &left, &error);
     if (status) return command_failed(cache_options, status, &error);
-    if (values->json)
-        printf("{\"removed_segments\":%llu,\"bytes\":%llu}\n", (unsigned long long)removed,
-               (unsigned long long)left);
-    else
+    struct json_print print = {.off = !values->json};
+    json_print_open(&print, NULL, '{');
+    json_print_count(&print, "removed_segments", removed);
+    json_print_count(&print, "bytes", left);
+    json_print_close(&print);
+    if (print.off)
         printf("%llu segments removed, %.1f MiB left\n", (unsigned long long)removed,
                (double)left / ((size_t)1 << 20));
     return command_end(cache_options);

@@ -13,6 +13,7 @@
 #include "base/file.h"
 #include "base/limits.h"
 #include "command/eplb_load.h"
+#include "command/json_print.h"
 #include "programs/programs.h"
 #include "serving/policy/balance/balance_experts.h"
 #include "serving/policy/balance/balance_keep.h"
@@ -220,35 +221,45 @@ static void count_traffic(struct eplb_job *job) {
     }
 }
 
-static void print_column(const struct eplb_job *job, const char *name, size_t offset) {
-    printf(",\"%s\":[", name);
+static void print_column(struct json_print *print, const struct eplb_job *job, const char *name,
+                         size_t offset) {
+    json_print_open(print, name, '[');
     for (uint32_t i = 0; i < job->load.layers; i++)
-        printf("%s%.9g", i ? "," : "", *(const double *)((const char *)&job->layers[i] + offset));
-    printf("]");
+        json_print_number(print, NULL, *(const double *)((const char *)&job->layers[i] + offset),
+                          9);
+    json_print_close(print);
 }
 
 static void eplb_print_json(const struct eplb_job *job) {
-    printf("{\"slot_to_expert\":[");
+    struct json_print print = {.off = false};
+    json_print_open(&print, NULL, '{');
+    json_print_open(&print, "slot_to_expert", '[');
     for (uint32_t i = 0; i < job->load.layers; i++) {
+        json_print_open(&print, NULL, '[');
         for (uint32_t slot = 0; slot < job->shape.slots; slot++)
-            printf("%s%u", slot ? "," : i ? ",[" : "[", eplb_slots_of(job, i)[slot]);
-        printf("]");
+            json_print_count(&print, NULL, eplb_slots_of(job, i)[slot]);
+        json_print_close(&print);
     }
-    printf("]");
-    print_column(job, "balance", offsetof(struct eplb_layer, outcome.balance));
-    print_column(job, "bound", offsetof(struct eplb_layer, outcome.bound));
-    printf(",\"solve_ms\":%.4g", job->solve_seconds * 1e3);
+    json_print_close(&print);
+    print_column(&print, job, "balance", offsetof(struct eplb_layer, outcome.balance));
+    print_column(&print, job, "bound", offsetof(struct eplb_layer, outcome.bound));
+    json_print_number(&print, "solve_ms", job->solve_seconds * 1e3, 4);
     if (job->has_traffic) {
-        print_column(job, "node_copies", offsetof(struct eplb_layer, traffic.copies));
-        print_column(job, "away", offsetof(struct eplb_layer, traffic.away));
+        print_column(&print, job, "node_copies", offsetof(struct eplb_layer, traffic.copies));
+        print_column(&print, job, "away", offsetof(struct eplb_layer, traffic.away));
     }
     if (job->has_traffic && balance_experts_divides(&job->shape)) {
-        print_column(job, "strict_balance", offsetof(struct eplb_layer, strict.balance));
-        print_column(job, "strict_node_copies", offsetof(struct eplb_layer, strict_traffic.copies));
+        print_column(&print, job, "strict_balance", offsetof(struct eplb_layer, strict.balance));
+        print_column(&print, job, "strict_node_copies",
+                     offsetof(struct eplb_layer, strict_traffic.copies));
     }
-    for (uint32_t i = 0; i < job->from.layers; i++)
-        printf("%s%u", i ? "," : ",\"moves\":[", job->layers[i].moves);
-    printf(job->from.layers ? "]}\n" : "}\n");
+    if (job->from.layers) {
+        json_print_open(&print, "moves", '[');
+        for (uint32_t i = 0; i < job->from.layers; i++)
+            json_print_count(&print, NULL, job->layers[i].moves);
+        json_print_close(&print);
+    }
+    json_print_close(&print);
 }
 
 struct summary {

@@ -10,6 +10,7 @@
 
 #include "base/check.h"
 #include "command/command.h"
+#include "command/json_print.h"
 #include "compute/model/kv_pages.h"
 #include "compute/weights/checkpoint.h"
 #include "compute/weights/layout.h"
@@ -247,75 +248,90 @@ static void print_ranks(const struct inspect_figures *figures) {
 
 /* ---- JSON ---- */
 
-static void inspect_model_field(const char *name, uint64_t value) {
-    printf(",\"%s\":%llu", name, (unsigned long long)value);
+struct inspect_field {
+    const char *name;
+    uint64_t value;
+};
+
+static void print_fields(struct json_print *print, const struct inspect_field *fields,
+                         size_t count) {
+    for (size_t i = 0; i < count; i++)
+        json_print_count(print, fields[i].name, fields[i].value);
 }
 
-static void print_json_shape(const struct inspect_figures *figures) {
+static void print_json_shape(struct json_print *print, const struct inspect_figures *figures) {
     const struct shape *shape = figures->shape;
-    printf("{\"architecture\":\"%s\",\"fp8\":%s", shape_architecture_name(shape->architecture),
-           shape->fp8 ? "true" : "false");
-    inspect_model_field("layers", shape->layers);
-    inspect_model_field("moe_layers", figures->moe_layers);
-    inspect_model_field("mtp_layers", mtp_layers(figures));
-    inspect_model_field("hidden", shape->hidden);
-    inspect_model_field("vocab", shape->vocab);
-    inspect_model_field("heads", shape->heads);
-    inspect_model_field("q_rank", shape->q_rank);
-    inspect_model_field("kv_rank", shape->kv_rank);
-    inspect_model_field("nope_dim", shape->nope_dim);
-    inspect_model_field("rope_dim", shape->rope_dim);
-    inspect_model_field("value_dim", shape->value_dim);
-    inspect_model_field("dense_width", shape->dense_width);
-    inspect_model_field("expert_width", shape->expert_width);
-    inspect_model_field("experts", shape->experts);
-    inspect_model_field("shared_experts", shape->shared_experts);
-    inspect_model_field("experts_per_token", shape->experts_per_token);
-    inspect_model_field("groups", shape->groups);
-    inspect_model_field("groups_kept", shape->groups_kept);
-    inspect_model_field("context_max", shape->context_max);
-    printf(",\"scoring\":\"%s\",\"method\":\"%s\",\"yarn\":%s",
-           shape->scoring == ROUTER_SIGMOID ? "sigmoid" : "softmax", method_name(shape->method),
-           shape->yarn ? "true" : "false");
+    const struct inspect_field fields[] = {{"layers", shape->layers},
+                                           {"moe_layers", figures->moe_layers},
+                                           {"mtp_layers", mtp_layers(figures)},
+                                           {"hidden", shape->hidden},
+                                           {"vocab", shape->vocab},
+                                           {"heads", shape->heads},
+                                           {"q_rank", shape->q_rank},
+                                           {"kv_rank", shape->kv_rank},
+                                           {"nope_dim", shape->nope_dim},
+                                           {"rope_dim", shape->rope_dim},
+                                           {"value_dim", shape->value_dim},
+                                           {"dense_width", shape->dense_width},
+                                           {"expert_width", shape->expert_width},
+                                           {"experts", shape->experts},
+                                           {"shared_experts", shape->shared_experts},
+                                           {"experts_per_token", shape->experts_per_token},
+                                           {"groups", shape->groups},
+                                           {"groups_kept", shape->groups_kept},
+                                           {"context_max", shape->context_max}};
+    json_print_text(print, "architecture", shape_architecture_name(shape->architecture));
+    json_print_bool(print, "fp8", shape->fp8);
+    print_fields(print, fields, ARRAY_COUNT(fields));
+    json_print_text(print, "scoring", shape->scoring == ROUTER_SIGMOID ? "sigmoid" : "softmax");
+    json_print_text(print, "method", method_name(shape->method));
+    json_print_bool(print, "yarn", shape->yarn);
+}
+
+static void print_json_rank(struct json_print *print, const struct inspect_figures *figures,
+                            uint32_t ep) {
+    const uint64_t experts = rank_expert_bytes(figures, ep, false);
+    const uint64_t rest = figures->bytes - figures->expert_bytes;
+    const uint64_t mtp_rest = figures->mtp_bytes - figures->mtp_expert_bytes;
+    const struct inspect_field fields[] = {
+        {"ep", ep},
+        {"experts_per_layer", rank_experts(figures, ep)},
+        {"expert_bytes", experts},
+        {"other_bytes", rest},
+        {"bytes", experts + rest},
+        {"mtp_bytes", rank_expert_bytes(figures, ep, true) + mtp_rest}};
+    json_print_open(print, NULL, '{');
+    print_fields(print, fields, ARRAY_COUNT(fields));
+    json_print_close(print);
 }
 
 static void inspect_model_print_json(const struct inspect_figures *figures) {
-    const uint32_t layers = figures->shape->layers, mtp = mtp_layers(figures);
-    const uint64_t rest = figures->bytes - figures->expert_bytes;
-    print_json_shape(figures);
-    inspect_model_field("parameters", figures->parameters);
-    inspect_model_field("active_parameters", active_parameters(figures));
-    inspect_model_field("bytes", figures->bytes);
-    printf(",\"bytes_by_kind\":{");
-    for (int kind = 0, first = 1; kind < LAYOUT_KIND_COUNT; kind++) {
-        if (!figures->kind_bytes[kind]) continue;
-        printf("%s\"%s\":%llu", first ? "" : ",", layout_kind_name((enum layout_kind)kind),
-               (unsigned long long)figures->kind_bytes[kind]);
-        first = 0;
-    }
-    printf("}");
-    inspect_model_field("mtp_parameters", figures->mtp_parameters);
-    inspect_model_field("mtp_bytes", figures->mtp_bytes);
-    printf(
-        ",\"kv_bytes_per_token\":{\"bf16\":%llu,\"f32\":%llu,\"bf16_mtp\":%llu,\"f32_mtp\":%llu}",
-        (unsigned long long)inspect_model_kv_bytes(figures, layers, ACTIVATIONS_BF16),
-        (unsigned long long)inspect_model_kv_bytes(figures, layers, ACTIVATIONS_F32),
-        (unsigned long long)inspect_model_kv_bytes(figures, layers + mtp, ACTIVATIONS_BF16),
-        (unsigned long long)inspect_model_kv_bytes(figures, layers + mtp, ACTIVATIONS_F32));
-    printf(",\"ranks\":[");
-    for (uint32_t i = 0; i < figures->ep_count; i++) {
-        const uint32_t ep = figures->ep[i];
-        const uint64_t experts = rank_expert_bytes(figures, ep, false);
-        printf("%s{\"ep\":%u", i ? "," : "", ep);
-        inspect_model_field("experts_per_layer", rank_experts(figures, ep));
-        inspect_model_field("expert_bytes", experts);
-        inspect_model_field("other_bytes", rest);
-        inspect_model_field("bytes", experts + rest);
-        inspect_model_field("mtp_bytes", rank_expert_bytes(figures, ep, true) + figures->mtp_bytes -
-                                             figures->mtp_expert_bytes);
-        printf("}");
-    }
-    printf("]}\n");
+    const uint32_t layers = figures->shape->layers, all = layers + mtp_layers(figures);
+    struct json_print json = {.off = false}, *print = &json;
+    json_print_open(print, NULL, '{');
+    print_json_shape(print, figures);
+    json_print_count(print, "parameters", figures->parameters);
+    json_print_count(print, "active_parameters", active_parameters(figures));
+    json_print_count(print, "bytes", figures->bytes);
+    json_print_open(print, "bytes_by_kind", '{');
+    for (int kind = 0; kind < LAYOUT_KIND_COUNT; kind++)
+        if (figures->kind_bytes[kind])
+            json_print_count(print, layout_kind_name((enum layout_kind)kind),
+                             figures->kind_bytes[kind]);
+    json_print_close(print);
+    json_print_count(print, "mtp_parameters", figures->mtp_parameters);
+    json_print_count(print, "mtp_bytes", figures->mtp_bytes);
+    json_print_open(print, "kv_bytes_per_token", '{');
+    json_print_count(print, "bf16", inspect_model_kv_bytes(figures, layers, ACTIVATIONS_BF16));
+    json_print_count(print, "f32", inspect_model_kv_bytes(figures, layers, ACTIVATIONS_F32));
+    json_print_count(print, "bf16_mtp", inspect_model_kv_bytes(figures, all, ACTIVATIONS_BF16));
+    json_print_count(print, "f32_mtp", inspect_model_kv_bytes(figures, all, ACTIVATIONS_F32));
+    json_print_close(print);
+    json_print_open(print, "ranks", '[');
+    for (uint32_t i = 0; i < figures->ep_count; i++)
+        print_json_rank(print, figures, figures->ep[i]);
+    json_print_close(print);
+    json_print_close(print);
 }
 
 /* ---- the program ---- */

@@ -154,54 +154,70 @@ static void ledger_print_text(const struct ledger_found *found) {
 
 /* ---- JSON ---- */
 
-static void print_usage_json(const struct ledger_usage *usage) {
+static void print_usage_json(struct json_print *print, const struct ledger_usage *usage) {
     char amount[MONEY_BYTES], list[MONEY_BYTES];
     money_write(usage->amount, amount);
     money_write(usage->list_amount, list);
-    printf("\"requests\":%lld,\"hit_tokens\":%lld,\"miss_tokens\":%lld,\"output_tokens\":%lld,"
-           "\"amount\":%s,\"list_amount\":%s",
-           (long long)usage->requests, (long long)usage->hit_tokens, (long long)usage->miss_tokens,
-           (long long)usage->output_tokens, amount, list);
+    json_print_integer(print, "requests", usage->requests);
+    json_print_integer(print, "hit_tokens", usage->hit_tokens);
+    json_print_integer(print, "miss_tokens", usage->miss_tokens);
+    json_print_integer(print, "output_tokens", usage->output_tokens);
+    json_print_decimal(print, "amount", amount);
+    json_print_decimal(print, "list_amount", list);
 }
 
-static void print_hour_json(const struct ledger_hour *hour, bool first) {
+static void print_hour_json(struct json_print *print, const struct ledger_hour *hour) {
     char name[LEDGER_HOUR_BYTES], cost[MONEY_BYTES];
     ledger_page_hour(hour->hour, name);
     money_write(hour->cost, cost);
-    printf("%s\n  {\"hour\":\"%s\",", first ? "" : ",", name);
-    print_usage_json(&hour->usage);
-    printf(",\"nodes\":%.6g,\"prefill_nodes\":%.6g,\"decode_nodes\":%.6g,\"cost\":%s}",
-           hour->nodes[0] + hour->nodes[1] + hour->nodes[2], hour->nodes[1], hour->nodes[2], cost);
+    json_print_open(print, NULL, '{');
+    json_print_text(print, "hour", name);
+    print_usage_json(print, &hour->usage);
+    json_print_number(print, "nodes", hour->nodes[0] + hour->nodes[1] + hour->nodes[2], 6);
+    json_print_number(print, "prefill_nodes", hour->nodes[1], 6);
+    json_print_number(print, "decode_nodes", hour->nodes[2], 6);
+    json_print_decimal(print, "cost", cost);
+    json_print_close(print);
 }
 
-static void print_total_json(const struct ledger_totals *totals) {
+static void print_total_json(struct json_print *print, const struct ledger_totals *totals) {
     const struct ledger_usage *usage = &totals->usage;
-    double node_hours = ledger_page_node_hours(totals);
+    const double prompt_tokens = (double)(usage->hit_tokens + usage->miss_tokens);
+    const double node_hours = ledger_page_node_hours(totals);
+    const double share = node_hours > 0 ? 1 / node_hours : 0;
     char cost[MONEY_BYTES];
     money_write(totals->cost, cost);
-    printf("\n \"total\":{");
-    print_usage_json(usage);
-    printf(",\"node_hours\":%.9g,\"cost\":%s,\"margin_percent\":%.6g,\"hit_rate\":%.6g,"
-           "\"prompt_tokens_per_node_hour\":%.9g,\"output_tokens_per_node_hour\":%.9g}}\n",
-           node_hours, cost, ledger_page_margin_percent(totals), ledger_page_hit_rate(usage),
-           node_hours > 0 ? (double)(usage->hit_tokens + usage->miss_tokens) / node_hours : 0,
-           node_hours > 0 ? (double)usage->output_tokens / node_hours : 0);
+    json_print_open(print, "total", '{');
+    print_usage_json(print, usage);
+    json_print_number(print, "node_hours", node_hours, 9);
+    json_print_decimal(print, "cost", cost);
+    json_print_number(print, "margin_percent", ledger_page_margin_percent(totals), 6);
+    json_print_number(print, "hit_rate", ledger_page_hit_rate(usage), 6);
+    json_print_number(print, "prompt_tokens_per_node_hour", prompt_tokens * share, 9);
+    json_print_number(print, "output_tokens_per_node_hour", (double)usage->output_tokens * share,
+                      9);
+    json_print_close(print);
 }
 
 static void ledger_print_json(const struct ledger_found *found) {
-    printf("{\"currency\":\"%s\",\n \"accounts\":[", found->currency);
+    struct json_print print = {.off = false};
+    json_print_open(&print, NULL, '{');
+    json_print_text(&print, "currency", found->currency);
+    json_print_open(&print, "accounts", '[');
     for (size_t i = 0; i < found->account_count; i++) {
-        printf("%s\n  {\"account\":", i ? "," : "");
-        outside_text_print_json(found->accounts[i].name);
-        printf(",");
-        print_usage_json(&found->accounts[i].usage);
-        printf(",\"currency\":\"%s\"}", found->currency);
+        json_print_open(&print, NULL, '{');
+        outside_text_json(&print, "account", found->accounts[i].name);
+        print_usage_json(&print, &found->accounts[i].usage);
+        json_print_text(&print, "currency", found->currency);
+        json_print_close(&print);
     }
-    printf("],\n \"hours\":[");
+    json_print_close(&print);
+    json_print_open(&print, "hours", '[');
     for (size_t i = 0; i < found->hour_count; i++)
-        print_hour_json(&found->hours[i], i == 0);
-    printf("],");
-    print_total_json(&found->totals);
+        print_hour_json(&print, &found->hours[i]);
+    json_print_close(&print);
+    print_total_json(&print, &found->totals);
+    json_print_close(&print);
 }
 
 /* ---- CSV ---- */
@@ -298,13 +314,22 @@ static int ledger_verify_each(const struct ledger_values *values,
     enum status status =
         ledger_verify(paths->paths, paths->count, print_breach, NULL, &verdict, &error);
     if (status) return command_failed(ledger_options, status, &error);
-    if (values->json)
-        printf("{\"files\":%lld,\"entries\":%lld,\"accounts\":%lld,\"hours\":%lld,"
-               "\"units_judged\":%lld,\"units_open\":%lld,\"breaches\":%lld}\n",
-               (long long)verdict.files, (long long)verdict.entries, (long long)verdict.accounts,
-               (long long)verdict.hours, (long long)verdict.units_judged,
-               (long long)verdict.units_open, (long long)verdict.breaches);
-    else
+    const struct {
+        const char *name;
+        int64_t value;
+    } counts[] = {{"files", verdict.files},
+                  {"entries", verdict.entries},
+                  {"accounts", verdict.accounts},
+                  {"hours", verdict.hours},
+                  {"units_judged", verdict.units_judged},
+                  {"units_open", verdict.units_open},
+                  {"breaches", verdict.breaches}};
+    struct json_print print = {.off = !values->json};
+    json_print_open(&print, NULL, '{');
+    for (size_t i = 0; i < ARRAY_COUNT(counts); i++)
+        json_print_integer(&print, counts[i].name, counts[i].value);
+    json_print_close(&print);
+    if (print.off)
         printf("%lld entries against their prices, prompts, %lld hours and %lld accounts; %lld "
                "units at rest against their counters, %lld not at rest; %lld breaches\n",
                (long long)verdict.entries, (long long)verdict.hours, (long long)verdict.accounts,

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "programs/outside_text.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -26,13 +25,10 @@ char *outside_text_cell(const char *text) {
     return outside_text_as(text, format_cell);
 }
 
-void outside_text_print_json(const char *text) {
-    struct json_writer measured = {.room = 0};
-    utf8_write_repaired(&measured, bytes_of(text));
-    char *out = malloc(measured.count + 1);
-    struct json_writer writer = {.out = out, .room = measured.count};
-    check(out);
-    utf8_write_repaired(&writer, bytes_of(text));
-    fwrite(out, 1, writer.count, stdout);
-    free(out);
+void outside_text_json(struct json_print *print, const char *name, const char *text) {
+    size_t room = 3 * strlen(text) + 1, count = 0; /* an invalid byte may become three */
+    char *repaired = malloc(room);
+    check(repaired && !utf8_repair(bytes_of(text), repaired, room, &count));
+    json_print_string(print, name, (struct bytes){repaired, count});
+    free(repaired);
 }

@@ -5,11 +5,13 @@
 #ifndef PROGRAMS_OUTSIDE_TEXT_H
 #define PROGRAMS_OUTSIDE_TEXT_H
 
+#include "command/json_print.h"
+
 /* For a terminal, and as a cell of CSV; the caller frees it. */
 char *outside_text_visible(const char *text);
 char *outside_text_cell(const char *text);
 
-/* Prints it as a JSON string, quotes included; what is no UTF-8 becomes U+FFFD. */
-void outside_text_print_json(const char *text);
+/* The same as a JSON string; what is no UTF-8 becomes U+FFFD. */
+void outside_text_json(struct json_print *print, const char *name, const char *text);
 
 #endif

@@ -12,7 +12,7 @@
 
 #include "base/check.h"
 #include "base/file.h"
-#include "base/json_writer.h"
+#include "command/json_print.h"
 #include "host/process/configuration/default_model.h"
 #include "host/process/model_prompt.h"
 #include "programs/programs.h"
@@ -236,18 +236,11 @@ static enum status template_run_one(struct template_session *session, const char
 
 /* ---- lines of JSON ---- */
 
-static enum status print_member(struct template_session *session, const char *name,
-                                struct bytes text) {
-    struct json_writer writer = {0};
-    json_writer_string(&writer, text); /* measures */
-    writer = (struct json_writer){.out = arena_take(&session->arena, writer.count),
-                                  .room = writer.count};
-    if (!writer.out) return template_no_memory(session);
-    json_writer_string(&writer, text);
-    printf("{\"%s\":", name);
-    fwrite(writer.out, 1, writer.count, stdout);
-    puts("}");
-    return STATUS_OK;
+static void print_member(const char *name, struct bytes text) {
+    struct json_print print = {.off = false};
+    json_print_open(&print, NULL, '{');
+    json_print_string(&print, name, text);
+    json_print_close(&print);
 }
 
 static enum status template_run_lines(struct template_session *session) {
@@ -259,9 +252,9 @@ static enum status template_run_lines(struct template_session *session) {
         struct jinja_rendering rendering;
         if (strspn(line, " \t\r\n") == (size_t)length) continue;
         if (template_render(session, (struct bytes){line, (size_t)length}, &rendering))
-            status = print_member(session, "error", bytes_of(session->error.text));
+            print_member("error", bytes_of(session->error.text));
         else
-            status = print_member(session, "text", rendering.text);
+            print_member("text", rendering.text);
         fflush(stdout);
     }
     if (!status && ferror(stdin))

@@ -8,8 +8,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "base/json_writer.h"
 #include "base/tree.h"
+#include "command/json_print.h"
 #include "host/process/configuration/default_model.h"
 #include "host/process/model_text.h"
 #include "programs/programs.h"
@@ -75,8 +75,8 @@ struct session {
     struct model_text model_text; /* no template */
     struct tokenizer_scratch *scratch;
     size_t text_bytes_max; /* that scratch is made for */
-    void *scratch_memory, *tree_memory, *out_memory, *json_memory;
-    size_t tree_bytes, out_bytes, json_bytes;
+    void *scratch_memory, *tree_memory, *out_memory;
+    size_t tree_bytes, out_bytes;
     struct error error;
 };
 
@@ -116,7 +116,6 @@ static void tokenize_session_close(struct session *session) {
     free(session->scratch_memory);
     free(session->tree_memory);
     free(session->out_memory);
-    free(session->json_memory);
 }
 
 static enum status reserve_scratch(struct session *session, size_t text_bytes) {
@@ -135,10 +134,12 @@ static enum status reserve_scratch(struct session *session, size_t text_bytes) {
 
 /* ---- one text, one list of ids ---- */
 
-static void tokenize_print_list(struct session *session, const uint32_t *ids, size_t count,
+static void tokenize_print_list(struct json_print *print, const uint32_t *ids, size_t count,
                                 bool *first) {
-    for (size_t i = 0; i < count; i++, *first = false)
-        printf("%s%" PRIu32, *first ? "" : session->values.jsonl ? "," : " ", ids[i]);
+    for (size_t i = 0; i < count; i++, *first = false) {
+        json_print_count(print, NULL, ids[i]);
+        if (print->off) printf("%s%" PRIu32, *first ? "" : " ", ids[i]);
+    }
 }
 
 static enum status tokenize_print_ids(struct session *session, struct bytes text, bool special,
@@ -158,22 +159,15 @@ static enum status tokenize_print_ids(struct session *session, struct bytes text
                               &count);
     if (status)
         return error_set(&session->error, status, "cannot tokenize this text: a pattern gave up");
-    if (session->values.jsonl) printf("{\"ids\":[");
-    tokenize_print_list(session, frame->front, frame->front_count, &first);
-    tokenize_print_list(session, ids, count, &first);
-    tokenize_print_list(session, frame->back, frame->back_count, &first);
-    printf(session->values.jsonl ? "]}\n" : "\n");
-    return STATUS_OK;
-}
-
-static enum status print_json_string(struct session *session, struct bytes text) {
-    struct json_writer writer = {0};
-    json_writer_string(&writer, text); /* measures */
-    enum status status = grow(session, &session->json_memory, &session->json_bytes, writer.count);
-    if (status) return status;
-    writer = (struct json_writer){.out = session->json_memory, .room = session->json_bytes};
-    json_writer_string(&writer, text);
-    fwrite(writer.out, 1, writer.count, stdout);
+    struct json_print print = {.off = !session->values.jsonl};
+    json_print_open(&print, NULL, '{');
+    json_print_open(&print, "ids", '[');
+    tokenize_print_list(&print, frame->front, frame->front_count, &first);
+    tokenize_print_list(&print, ids, count, &first);
+    tokenize_print_list(&print, frame->back, frame->back_count, &first);
+    json_print_close(&print);
+    json_print_close(&print);
+    if (print.off) putchar('\n');
     return STATUS_OK;
 }
 
@@ -195,10 +189,11 @@ static enum status tokenize_print_text(struct session *session, const uint32_t *
         putchar('\n');
         return STATUS_OK;
     }
-    printf("{\"text\":");
-    enum status status = print_json_string(session, (struct bytes){text, bytes});
-    printf("}\n");
-    return status;
+    struct json_print print = {.off = false};
+    json_print_open(&print, NULL, '{');
+    json_print_string(&print, "text", (struct bytes){text, bytes});
+    json_print_close(&print);
+    return STATUS_OK;
 }
 
 /* ---- lines of JSON ---- */
