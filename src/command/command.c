@@ -7,9 +7,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/check.h"
 #include "base/format.h"
 #include "compute/exchange/job.h"
 #include "host/process/log/log.h"
+#include "host/process/own_file.h"
 
 #ifdef FATHOM_SERVING
 #include "host/process/configuration/config_file.h"
@@ -152,4 +154,21 @@ enum status command_take_input(struct bytes *out, struct error *error) {
     if (!ferror(stdin)) return STATUS_OK;
     free(memory);
     return error_set(error, STATUS_IO, "cannot read standard input: %s", strerror(errno));
+}
+
+enum status command_write(const char *option, const char *path, command_writer *write,
+                          const void *subject, struct error *error) {
+    struct json_writer counter = {0};
+    write(&counter, subject);
+    struct json_writer writer = {.out = malloc(counter.count + 1), .room = counter.count};
+    if (!writer.out) return error_set(error, STATUS_NO_MEMORY, "no memory for the results' text");
+    write(&writer, subject);
+    check(json_writer_fits(&writer));
+    FILE *file = path ? own_file_report(path) : stdout;
+    bool whole = file && fwrite(writer.out, 1, writer.count, file) == writer.count;
+    if (path && file && fclose(file)) whole = false;
+    free(writer.out);
+    if (whole || !path) return STATUS_OK; /* command_end looks at stdout */
+    return error_set(error, STATUS_IO, "%s: cannot write %.300s: %s", option, path,
+                     own_file_why(errno));
 }

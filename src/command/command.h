@@ -15,6 +15,7 @@
 #ifndef COMMAND_COMMAND_H
 #define COMMAND_COMMAND_H
 
+#include "base/json_writer.h"
 #include "base/nearest.h"
 #include "base/options.h"
 
@@ -69,6 +70,12 @@ int command_unknown(const char *tool, const char *kind, const struct nearest *ne
 /* Flushes stdout: EXIT_CODE_OK, or EXIT_CODE_FAILED with a line on stderr when the results could
  * not be written (a full disk, a closed pipe). Every program that prints results ends with it. */
 int command_end(const struct option_table *table);
+
+/* Writes a text to the file that the option names, new or over an old one; `path` NULL: to stdout.
+ * `write` is called twice: to measure the text, and to form it. */
+typedef void command_writer(struct json_writer *writer, const void *subject);
+enum status command_write(const char *option, const char *path, command_writer *write,
+                          const void *subject, struct error *error) MUST_USE;
 
 /* All of standard input, as memory that the caller frees (free(out->data)). */
 enum status command_take_input(struct bytes *out, struct error *error) MUST_USE;

@@ -2,7 +2,6 @@
  * fathom ledger: what was used, what it cost and brought in, from the files of `--database`; and
  * whether they conserve what units did and accounts paid. Gateways may use the files meanwhile.
  */
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,7 +10,6 @@
 #include "base/check.h"
 #include "base/number.h"
 #include "host/ledger/ledger_verify.h"
-#include "host/process/own_file.h"
 #include "programs/ledger_page.h"
 #include "programs/money.h"
 #include "programs/outside_text.h"
@@ -241,9 +239,12 @@ static enum status print_csv(struct ledger_sums *sums, struct error *error) {
 
 /* ---- the page ---- */
 
+static void ledger_form_page(struct json_writer *writer, const void *found) {
+    ledger_page_write(writer, found);
+}
+
 static enum status ledger_write_page(const struct ledger_found *found, const char *path,
                                      struct error *error) {
-    struct json_writer measured = {.room = 0};
     int64_t hours = 0;
     if (found->hour_count > 0)
         hours = found->hours[found->hour_count - 1].hour - found->hours[0].hour + 1;
@@ -252,18 +253,7 @@ static enum status ledger_write_page(const struct ledger_found *found, const cha
                          "--html: a page shows %d hours at most, and these are %lld; choose fewer "
                          "(--day, --hour)",
                          LEDGER_PAGE_HOURS_MAX, (long long)hours);
-    ledger_page_write(&measured, found);
-    char *text = malloc(measured.count);
-    struct json_writer writer = {.out = text, .room = measured.count};
-    if (!text) return error_set(error, STATUS_NO_MEMORY, "no memory for the page");
-    ledger_page_write(&writer, found);
-    FILE *file = own_file_report(path);
-    bool whole = file && fwrite(text, 1, writer.count, file) == writer.count;
-    if (file) whole &= fclose(file) == 0;
-    free(text);
-    return whole
-               ? STATUS_OK
-               : error_set(error, STATUS_IO, "cannot write %.300s: %s", path, own_file_why(errno));
+    return command_write("--html", path, ledger_form_page, found, error);
 }
 
 /* ---- subjects ---- */

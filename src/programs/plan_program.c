@@ -4,7 +4,6 @@
  * until the cheapest holds (simulate/simulator/size_growth.h). What a plan may cost is counted in records,
  * not in seconds, so equal arguments and seeds give equal texts.
  */
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,7 +11,6 @@
 #include "base/check.h"
 #include "base/number.h"
 #include "host/process/lazy_memory.h"
-#include "host/process/own_file.h"
 #include "programs/plan_load.h"
 #include "programs/programs.h"
 #include "programs/sim_files.h"
@@ -434,34 +432,24 @@ static enum status plan_program_make_plan(struct planning *plan, struct error *e
 
 /* ---- what it came to ---- */
 
-typedef void write_plan(struct json_writer *writer, const struct plan_found *found);
+static void plan_program_text(struct json_writer *writer, const void *found) {
+    plan_words_text(writer, found);
+}
 
-/* Measured first, written second. */
-static enum status write_to(FILE *file, write_plan *write, const struct plan_found *found,
-                            struct error *error) {
-    struct json_writer counter = {0};
-    write(&counter, found);
-    struct json_writer writer = {.out = malloc(counter.count + 1), .room = counter.count};
-    if (!writer.out) return error_set(error, STATUS_NO_MEMORY, "no memory for the plan's text");
-    write(&writer, found);
-    check(json_writer_fits(&writer));
-    fwrite(writer.out, 1, writer.count, file);
-    free(writer.out);
-    return STATUS_OK;
+static void plan_program_json(struct json_writer *writer, const void *found) {
+    plan_words_json(writer, found);
+}
+
+static void plan_program_page(struct json_writer *writer, const void *found) {
+    plan_words_page(writer, found);
 }
 
 static enum status plan_program_show(const struct planning *plan, struct error *error) {
     const struct plan_values *values = plan->values;
-    enum status status =
-        write_to(stdout, values->json ? plan_words_json : plan_words_text, &plan->found, error);
-    if (status || !values->report) return status;
-    FILE *file = own_file_report(values->report);
-    if (!file)
-        return error_set(error, STATUS_IO, "cannot write %.200s: %s", values->report,
-                         own_file_why(errno));
-    status = write_to(file, plan_words_page, &plan->found, error);
-    if (fclose(file) && !status)
-        status = error_set(error, STATUS_IO, "%.200s: could not be written", values->report);
+    enum status status = command_write(
+        "", NULL, values->json ? plan_program_json : plan_program_text, &plan->found, error);
+    if (!status && values->report)
+        status = command_write("--report", values->report, plan_program_page, &plan->found, error);
     return status;
 }
 

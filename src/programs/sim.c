@@ -2,7 +2,6 @@
  * fathom sim: runs a scenario in the twin (simulate/simulator/simulator.h) and says what it came to. Equal
  * scenarios and seeds give equal texts; what a clock says goes to stderr.
  */
-#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,7 +10,6 @@
 #include "base/check.h"
 #include "base/clock.h"
 #include "host/process/lazy_memory.h"
-#include "host/process/own_file.h"
 #include "programs/programs.h"
 #include "programs/sim_against.h"
 #include "programs/sim_day.h"
@@ -174,56 +172,39 @@ static enum status run_day(struct sim_job *job, struct error *error) {
 
 /* ---- what it came to ---- */
 
-enum sim_form { SIM_TEXT, SIM_JSON, SIM_PAGE, SIM_FORM_COUNT };
-
-static void write_run(struct json_writer *writer, const struct sim_job *job, enum sim_form form) {
-    static void (*const of_run[])(struct json_writer *, const struct outcome *) = {
-        outcome_text_write, outcome_json_write, outcome_page_write};
-    static void (*const of_day[])(struct json_writer *, const struct day_outcome *) = {
-        day_outcome_write_text, day_outcome_write_json, day_page_write};
+static void sim_write_text(struct json_writer *writer, const void *subject) {
+    const struct sim_job *job = subject;
     if (job->day)
-        of_day[form](writer, job->day);
+        day_outcome_write_text(writer, job->day);
     else
-        of_run[form](writer, job->outcome);
+        outcome_text_write(writer, job->outcome);
 }
 
-/* Measured first, written second. */
-static enum status sim_take_text(const struct sim_job *job, enum sim_form form,
-                                 struct bytes *text_out, struct error *error) {
-    struct json_writer counter = {0};
-    write_run(&counter, job, form);
-    struct json_writer writer = {.out = malloc(counter.count + 1), .room = counter.count};
-    if (!writer.out) return error_set(error, STATUS_NO_MEMORY, "no memory for what it came to");
-    write_run(&writer, job, form);
-    check(json_writer_fits(&writer));
-    *text_out = (struct bytes){writer.out, writer.count};
-    return STATUS_OK;
+static void sim_write_json(struct json_writer *writer, const void *subject) {
+    const struct sim_job *job = subject;
+    if (job->day)
+        day_outcome_write_json(writer, job->day);
+    else
+        outcome_json_write(writer, job->outcome);
 }
 
-/* Into a new file, or over an old one. */
-static enum status sim_write_page(const struct sim_job *job, struct error *error) {
-    const char *path = job->values->report;
-    struct bytes text;
-    enum status status = sim_take_text(job, SIM_PAGE, &text, error);
-    if (status) return status;
-    FILE *file = own_file_report(path);
-    bool written = file && fwrite(text.data, 1, text.count, file) == text.count;
-    if (file && fclose(file)) written = false;
-    free((void *)(uintptr_t)text.data);
-    if (written) return STATUS_OK;
-    return error_set(error, STATUS_IO, "--report: cannot write %.300s: %s", path,
-                     own_file_why(errno));
+static void sim_write_page(struct json_writer *writer, const void *subject) {
+    const struct sim_job *job = subject;
+    if (job->day)
+        day_page_write(writer, job->day);
+    else
+        outcome_page_write(writer, job->outcome);
 }
 
 static enum status sim_show(const struct sim_job *job, struct error *error) {
-    struct bytes text;
+    const struct sim_values *values = job->values;
     if (job->against)
-        return sim_against_print(job->against, &job->outcome->report, job->values->json, error);
-    enum status status = sim_take_text(job, job->values->json ? SIM_JSON : SIM_TEXT, &text, error);
-    if (status) return status;
-    fwrite(text.data, 1, text.count, stdout);
-    free((void *)(uintptr_t)text.data);
-    return job->values->report ? sim_write_page(job, error) : STATUS_OK;
+        return sim_against_print(job->against, &job->outcome->report, values->json, error);
+    enum status status =
+        command_write("", NULL, values->json ? sim_write_json : sim_write_text, job, error);
+    if (!status && values->report)
+        status = command_write("--report", values->report, sim_write_page, job, error);
+    return status;
 }
 
 int program_sim(int argc, char **argv) {
