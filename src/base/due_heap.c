@@ -2,6 +2,7 @@
 #include "base/due_heap.h"
 
 #include "base/check.h"
+#include "base/heap.h"
 
 #define NOWHERE UINT32_MAX
 
@@ -18,51 +19,34 @@ enum status due_heap_open(struct due_heap *heap, struct arena *arena, uint32_t c
     return STATUS_OK;
 }
 
-static bool due_heap_is_before(struct due_entry a, struct due_entry b) {
-    return a.at_ns != b.at_ns ? a.at_ns < b.at_ns : a.number < b.number;
+static bool due_heap_is_before(const void *context, const void *a, const void *b) {
+    const struct due_entry *one = a, *other = b;
+    return one->at_ns != other->at_ns ? one->at_ns < other->at_ns : one->number < other->number;
 }
+
+static void due_heap_moved(const void *context, const void *item, uint32_t place) {
+    ((const struct due_heap *)context)->places[((const struct due_entry *)item)->number] = place;
+}
+
+static const struct heap_order due_order = {sizeof(struct due_entry), due_heap_is_before,
+                                            due_heap_moved};
 
 static void put(struct due_heap *heap, uint32_t place, struct due_entry entry) {
     heap->entries[place] = entry;
     heap->places[entry.number] = place;
-}
-
-/* Up from a place where it may be due before those above. */
-static uint32_t rise(struct due_heap *heap, uint32_t place, struct due_entry entry) {
-    while (place && due_heap_is_before(entry, heap->entries[(place - 1) / 2])) {
-        put(heap, place, heap->entries[(place - 1) / 2]);
-        place = (place - 1) / 2;
-    }
-    put(heap, place, entry);
-    return place;
-}
-
-static void sink(struct due_heap *heap, uint32_t place, struct due_entry entry) {
-    for (;;) {
-        uint32_t below = 2 * place + 1;
-        if (below >= heap->count) break;
-        if (below + 1 < heap->count &&
-            due_heap_is_before(heap->entries[below + 1], heap->entries[below]))
-            below++;
-        if (due_heap_is_before(entry, heap->entries[below])) break;
-        put(heap, place, heap->entries[below]);
-        place = below;
-    }
-    put(heap, place, entry);
+    place = heap_rise(&due_order, heap, heap->entries, place);
+    heap_sink(&due_order, heap, heap->entries, heap->count, place);
 }
 
 void due_heap_set(struct due_heap *heap, uint32_t number, int64_t at_ns) {
     check(number < heap->capacity);
     uint32_t place = heap->places[number];
-    struct due_entry entry = {at_ns, number};
     if (at_ns != DUE_NEVER) {
-        place = rise(heap, place == NOWHERE ? heap->count++ : place, entry);
-        sink(heap, place, entry);
+        put(heap, place == NOWHERE ? heap->count++ : place, (struct due_entry){at_ns, number});
     } else if (place != NOWHERE) {
         heap->places[number] = NOWHERE;
         struct due_entry last = heap->entries[--heap->count];
-        if (last.number == number) return;
-        sink(heap, rise(heap, place, last), last);
+        if (last.number != number) put(heap, place, last);
     }
 }
 
@@ -84,6 +68,7 @@ void due_heap_audit(const struct due_heap *heap) {
     check(there == heap->count);
     for (uint32_t place = 0; place < heap->count; place++) {
         check(heap->places[heap->entries[place].number] == place);
-        check(!place || due_heap_is_before(heap->entries[(place - 1) / 2], heap->entries[place]));
+        check(!place ||
+              due_heap_is_before(heap, &heap->entries[(place - 1) / 2], &heap->entries[place]));
     }
 }

@@ -247,9 +247,10 @@ def definitions_of(text):
             if found:
                 yield found.group(1), number - start + 1, head[:found.start(1)]
             start = None
-        elif start is not None and line.rstrip().endswith(";") and "{" not in "".join(
-                lines[start:number + 1]):
-            start = None
+        elif start is not None and line.rstrip().endswith(";"):
+            text = "".join(lines[start:number + 1])
+            if text.count("{") == text.count("}"):
+                start = None
 
 
 def measure_lengths(root):

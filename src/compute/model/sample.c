@@ -16,6 +16,7 @@
 
 #include "base/bytes.h"
 #include "base/check.h"
+#include "base/heap.h"
 #include "base/random.h"
 #include "compute/kernels/kernels.h"
 
@@ -50,23 +51,14 @@ bool sample_leaves_any(const float *logits, uint32_t vocab, const uint64_t *mask
     return best < vocab && logits[best] > -INFINITY;
 }
 
-static bool sample_comes_before(const float *logits, uint32_t a, uint32_t b) {
-    float logit_a = sample_clean(logits[a]), logit_b = sample_clean(logits[b]);
-    return logit_a > logit_b || (logit_a == logit_b && a < b);
+static bool sample_comes_before(const void *logits, const void *a, const void *b) {
+    uint32_t one = *(const uint32_t *)a, other = *(const uint32_t *)b;
+    float logit_a = sample_clean(((const float *)logits)[one]);
+    float logit_b = sample_clean(((const float *)logits)[other]);
+    return logit_a > logit_b || (logit_a == logit_b && one < other);
 }
 
-static void sample_sift_down(const float *logits, uint32_t *heap, uint32_t count, uint32_t at) {
-    for (;;) {
-        uint32_t first = at, left = 2 * at + 1, right = left + 1;
-        if (left < count && sample_comes_before(logits, heap[left], heap[first])) first = left;
-        if (right < count && sample_comes_before(logits, heap[right], heap[first])) first = right;
-        if (first == at) return;
-        uint32_t id = heap[at];
-        heap[at] = heap[first];
-        heap[first] = id;
-        at = first;
-    }
-}
+static const struct heap_order candidates_order = {sizeof(uint32_t), sample_comes_before, NULL};
 
 struct candidates {
     const float *logits;
@@ -78,12 +70,7 @@ struct candidates {
 
 /* The i-th candidate: one of those taken, or the next. */
 static uint32_t candidate(struct candidates *of, uint32_t i) {
-    if (i == of->taken) {
-        uint32_t id = of->heap[0], last = of->all - 1 - of->taken++;
-        of->heap[0] = of->heap[last];
-        of->heap[last] = id;
-        sample_sift_down(of->logits, of->heap, last, 0);
-    }
+    if (i == of->taken) heap_pop(&candidates_order, of->logits, of->heap, of->all - of->taken++);
     return of->heap[of->all - 1 - i];
 }
 
@@ -115,8 +102,7 @@ static struct candidates find_candidates(const float *logits, uint32_t vocab, ui
         of.heap[of.all++] = i;
         of.total += units;
     }
-    for (uint32_t i = of.all / 2; i-- > 0;)
-        sample_sift_down(logits, of.heap, of.all, i);
+    heap_make(&candidates_order, logits, of.heap, of.all);
     return of;
 }
 

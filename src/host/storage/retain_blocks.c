@@ -2,31 +2,14 @@
 #include "host/storage/retain_blocks.h"
 
 #include "base/check.h"
+#include "base/heap.h"
 
-static void sift(const struct retain_block *blocks, uint32_t *heap, uint32_t root, uint32_t end) {
-    for (uint32_t child; (child = 2 * root + 1) < end; root = child) {
-        if (child + 1 < end && blocks[heap[child + 1]].position > blocks[heap[child]].position)
-            child++;
-        if (blocks[heap[child]].position <= blocks[heap[root]].position) return;
-        uint32_t swapped = heap[root];
-        heap[root] = heap[child];
-        heap[child] = swapped;
-    }
+static bool stands_behind(const void *blocks, const void *a, const void *b) {
+    const struct retain_block *all = blocks;
+    return all[*(const uint32_t *)a].position > all[*(const uint32_t *)b].position;
 }
 
-/* order[count]: blocks by ascending position (heapsort: in place, no recursion). */
-static void sort_by_position(const struct retain_block *blocks, uint32_t *order, uint32_t count) {
-    for (uint32_t i = 0; i < count; i++)
-        order[i] = i;
-    for (uint32_t i = count / 2; i-- > 0;)
-        sift(blocks, order, i, count);
-    for (uint32_t end = count; end > 1;) {
-        uint32_t last = order[--end];
-        order[end] = order[0];
-        order[0] = last;
-        sift(blocks, order, 0, end);
-    }
-}
+static const struct heap_order farthest_first = {sizeof(uint32_t), stands_behind, NULL};
 
 /* The mean over the blocks on disk. */
 static double mean_value(const struct retain_block *blocks, uint32_t count) {
@@ -47,8 +30,10 @@ void retain_blocks_value(struct retain_block *blocks, uint32_t count, uint32_t *
         blocks[i].value = blocks[i].heat *
                           (cost->block_ns + cost->position_ns * blocks[i].position) /
                           (double)block_bytes;
-    sort_by_position(blocks, order, count);
-    for (uint32_t i = count; i-- > 0;) { /* children before their parents */
+    for (uint32_t i = 0; i < count; i++)
+        order[i] = i;
+    heap_choose(&farthest_first, blocks, order, count, count); /* by ascending position */
+    for (uint32_t i = count; i-- > 0;) {                       /* children before their parents */
         const struct retain_block *block = &blocks[order[i]];
         if (block->parent == RETAIN_NONE) continue;
         check(block->parent < count);

@@ -2,6 +2,7 @@
 #include "serving/policy/schedule.h"
 
 #include "base/check.h"
+#include "base/heap.h"
 
 int64_t schedule_turn(int64_t arrival_ns, int64_t work_ns, int32_t priority, int64_t priority_ns) {
     int64_t turn, head_start;
@@ -26,21 +27,12 @@ static bool schedule_comes_before(const struct schedule_item *a, const struct sc
     return a_decodes != b_decodes ? a_decodes : schedule_goes_first(a, b);
 }
 
-static void schedule_sift_down(const struct schedule_item *items, uint32_t *order, uint32_t at,
-                               uint32_t count) {
-    for (;;) {
-        uint32_t child = 2 * at + 1;
-        if (child >= count) return;
-        if (child + 1 < count &&
-            schedule_comes_before(&items[order[child]], &items[order[child + 1]]))
-            child++;
-        if (!schedule_comes_before(&items[order[at]], &items[order[child]])) return;
-        uint32_t moved = order[at];
-        order[at] = order[child];
-        order[child] = moved;
-        at = child;
-    }
+static bool schedule_comes_after(const void *items, const void *a, const void *b) {
+    const struct schedule_item *all = items;
+    return schedule_comes_before(&all[*(const uint32_t *)b], &all[*(const uint32_t *)a]);
 }
+
+static const struct heap_order last_first = {sizeof(uint32_t), schedule_comes_after, NULL};
 
 /* Heap sort: in place, no recursion, same result everywhere. If the items are in order already, as
  * usual from one step of answers to the next, only verifies that. */
@@ -50,15 +42,7 @@ void schedule_order(const struct schedule_item *items, uint32_t count, uint32_t 
         order[i] = i;
     while (ordered < count && !schedule_comes_before(&items[ordered], &items[ordered - 1]))
         ordered++;
-    if (ordered >= count) return;
-    for (uint32_t i = count / 2; i-- > 0;)
-        schedule_sift_down(items, order, i, count);
-    for (uint32_t end = count; end > 1;) {
-        uint32_t last = order[--end];
-        order[end] = order[0];
-        order[0] = last;
-        schedule_sift_down(items, order, 0, end);
-    }
+    if (ordered < count) heap_choose(&last_first, items, order, count, count);
 }
 
 struct spending { /* what is left of the step while it is filled */

@@ -7,6 +7,7 @@
 
 #include <math.h>
 
+#include "base/heap.h"
 #include "base/limits.h"
 
 #define HEAP_SPARE 1024
@@ -27,44 +28,18 @@ struct load_mix {
     struct load_mix_options options;
     struct draw_lengths answers, texts;
     struct mix_turn *heap; /* [room], the earliest first */
-    size_t count, room;
+    uint32_t count, room;
     uint64_t talks, given, cut;
     double start_s;   /* of the next conversation */
     uint64_t *blocks; /* [tokens_max / KV_BLOCK_TOKENS + 1] of the last request returned */
 };
 
-/* ---- the heap ---- */
-
-static bool load_mix_is_before(const struct mix_turn *a, const struct mix_turn *b) {
-    return a->at_ns != b->at_ns ? a->at_ns < b->at_ns : a->talk < b->talk;
+static bool load_mix_is_before(const void *context, const void *a, const void *b) {
+    const struct mix_turn *one = a, *other = b;
+    return one->at_ns != other->at_ns ? one->at_ns < other->at_ns : one->talk < other->talk;
 }
 
-static void heap_push(struct load_mix *mix, struct mix_turn turn) {
-    if (mix->count == mix->room) {
-        mix->cut++;
-        return;
-    }
-    size_t at = mix->count++;
-    for (; at > 0 && load_mix_is_before(&turn, &mix->heap[(at - 1) / 2]); at = (at - 1) / 2)
-        mix->heap[at] = mix->heap[(at - 1) / 2];
-    mix->heap[at] = turn;
-}
-
-static struct mix_turn heap_pop(struct load_mix *mix) {
-    struct mix_turn first = mix->heap[0], last = mix->heap[--mix->count];
-    size_t at = 0;
-    for (;;) {
-        size_t child = 2 * at + 1;
-        if (child >= mix->count) break;
-        if (child + 1 < mix->count && load_mix_is_before(&mix->heap[child + 1], &mix->heap[child]))
-            child++;
-        if (!load_mix_is_before(&mix->heap[child], &last)) break;
-        mix->heap[at] = mix->heap[child];
-        at = child;
-    }
-    if (mix->count) mix->heap[at] = last;
-    return first;
-}
+static const struct heap_order turns_order = {sizeof(struct mix_turn), load_mix_is_before, NULL};
 
 /* ---- times ---- */
 
@@ -125,7 +100,10 @@ static struct drawn_turn draw_turn(const struct load_mix *mix, const struct mix_
 /* Removes the next turn of all conversations. */
 static struct mix_turn take_turn(struct load_mix *mix) {
     int64_t start_ns = load_mix_ns_of(mix->start_s);
-    if (mix->count && mix->heap[0].at_ns <= start_ns) return heap_pop(mix);
+    if (mix->count && mix->heap[0].at_ns <= start_ns) {
+        heap_pop(&turns_order, NULL, mix->heap, mix->count--);
+        return mix->heap[mix->count];
+    }
     struct mix_turn turn = {.at_ns = start_ns, .talk = mix->talks++};
     mix->start_s += start_gap_s(mix);
     turn.stored = system_tokens(mix, system_of(mix, turn.talk));
@@ -135,14 +113,19 @@ static struct mix_turn take_turn(struct load_mix *mix) {
 static void push_next(struct load_mix *mix, const struct mix_turn *turn,
                       const struct drawn_turn *drawn, int64_t end_ns) {
     if (!drawn->goes_on) return;
+    if (mix->count == mix->room) {
+        mix->cut++;
+        return;
+    }
     uint32_t blocks = drawn->prompt / KV_BLOCK_TOKENS;
-    heap_push(mix, (struct mix_turn){
-                       .at_ns = end_ns + load_mix_ns_of(drawn->think_s),
-                       .talk = turn->talk,
-                       .turn = turn->turn + 1,
-                       .said = drawn->prompt + drawn->answer,
-                       .stored = turn->at_ns < 0 ? blocks * KV_BLOCK_TOKENS : turn->stored,
-                   });
+    mix->heap[mix->count] = (struct mix_turn){
+        .at_ns = end_ns + load_mix_ns_of(drawn->think_s),
+        .talk = turn->talk,
+        .turn = turn->turn + 1,
+        .said = drawn->prompt + drawn->answer,
+        .stored = turn->at_ns < 0 ? blocks * KV_BLOCK_TOKENS : turn->stored,
+    };
+    heap_rise(&turns_order, NULL, mix->heap, mix->count++);
 }
 
 static void fill_blocks(struct load_mix *mix, const struct mix_turn *turn, uint32_t prompt) {
@@ -224,7 +207,7 @@ enum status load_mix_open(struct arena *arena, const struct load_mix_options *op
         return error_set(error, STATUS_NO_MEMORY, "no memory for the load's conversations");
     mix->options = *options;
     mix->heap = heap;
-    mix->room = room;
+    mix->room = (uint32_t)room;
     mix->blocks = blocks;
     if (!load_draw_fit(shape->answer_tokens, shape->answer_cv, shape->tokens_max, &mix->answers) ||
         !load_draw_fit(shape->text_tokens, shape->text_cv, shape->tokens_max, &mix->texts))

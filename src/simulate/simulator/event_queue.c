@@ -2,8 +2,7 @@
 #include "simulate/simulator/event_queue.h"
 
 #include "base/check.h"
-
-#define CHILDREN 4 /* children of a node of the heap: they share a cache line or two */
+#include "base/heap.h"
 
 size_t event_queue_bytes(uint32_t capacity) {
     return capacity * sizeof(struct event) + 16;
@@ -15,43 +14,25 @@ bool event_queue_open(struct event_queue *queue, struct arena *arena, uint32_t c
     return queue->events != NULL;
 }
 
-static bool event_queue_is_before(const struct event *a, const struct event *b) {
-    return a->due_ns < b->due_ns || (a->due_ns == b->due_ns && a->order < b->order);
+static bool event_queue_is_before(const void *context, const void *a, const void *b) {
+    const struct event *one = a, *other = b;
+    return one->due_ns != other->due_ns ? one->due_ns < other->due_ns : one->order < other->order;
 }
+
+static const struct heap_order events_order = {sizeof(struct event), event_queue_is_before, NULL};
 
 void event_queue_add(struct event_queue *queue, struct event event) {
     check(queue->count < queue->capacity);
-    uint32_t at = queue->count++;
-    if (queue->count > queue->most) queue->most = queue->count;
     event.order = queue->order++;
-    while (at > 0) {
-        uint32_t parent = (at - 1) / CHILDREN;
-        if (!event_queue_is_before(&event, &queue->events[parent])) break;
-        queue->events[at] = queue->events[parent];
-        at = parent;
-    }
-    queue->events[at] = event;
-}
-
-static uint32_t first_child(const struct event_queue *queue, uint32_t at) {
-    uint32_t child = at * CHILDREN + 1, end = child + CHILDREN;
-    if (end > queue->count) end = queue->count;
-    for (uint32_t other = child + 1; other < end; other++)
-        if (event_queue_is_before(&queue->events[other], &queue->events[child])) child = other;
-    return child;
+    queue->events[queue->count] = event;
+    heap_rise(&events_order, NULL, queue->events, queue->count++);
+    if (queue->count > queue->most) queue->most = queue->count;
 }
 
 bool event_queue_take(struct event_queue *queue, struct event *event_out) {
     if (queue->count == 0) return false;
-    *event_out = queue->events[0];
-    struct event last = queue->events[--queue->count];
-    uint32_t at = 0, child;
-    while ((child = first_child(queue, at)) < queue->count &&
-           event_queue_is_before(&queue->events[child], &last)) {
-        queue->events[at] = queue->events[child];
-        at = child;
-    }
-    if (queue->count > 0) queue->events[at] = last;
+    heap_pop(&events_order, NULL, queue->events, queue->count--);
+    *event_out = queue->events[queue->count];
     return true;
 }
 

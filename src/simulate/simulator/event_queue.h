@@ -18,7 +18,7 @@ struct event {
 };
 
 struct event_queue {
-    struct event *events; /* [capacity], `count` of them used: a heap with four children each */
+    struct event *events; /* [capacity], `count` of them used: a heap (base/heap.h) */
     uint32_t capacity, count, most;
     uint64_t order;
 };

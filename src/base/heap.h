@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * A binary heap in the caller's array: items of any size, the first of them in the caller's order at
+ * place 0. The functions are inline, so that a constant order is compiled into each caller.
+ */
+#ifndef BASE_HEAP_H
+#define BASE_HEAP_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#define HEAP_ITEM_BYTES_MAX 64
+
+struct heap_order {
+    size_t bytes; /* of an item */
+    bool (*is_before)(const void *context, const void *a, const void *b);
+    void (*moved)(const void *context, const void *item, uint32_t place); /* or NULL */
+};
+
+#define HEAP_INLINE static inline __attribute__((always_inline))
+
+HEAP_INLINE void *heap_at(const struct heap_order *order, void *items, uint32_t place) {
+    return (char *)items + place * order->bytes;
+}
+
+HEAP_INLINE void heap_swap(const struct heap_order *order, const void *context, void *items,
+                           uint32_t a, uint32_t b) {
+    char kept[HEAP_ITEM_BYTES_MAX];
+    memcpy(kept, heap_at(order, items, a), order->bytes);
+    memcpy(heap_at(order, items, a), heap_at(order, items, b), order->bytes);
+    memcpy(heap_at(order, items, b), kept, order->bytes);
+    if (!order->moved) return;
+    order->moved(context, heap_at(order, items, a), a);
+    order->moved(context, heap_at(order, items, b), b);
+}
+
+/* Moves the item at `place` up to where it belongs; returns that place. */
+HEAP_INLINE uint32_t heap_rise(const struct heap_order *order, const void *context, void *items,
+                               uint32_t place) {
+    for (uint32_t above; place; place = above) {
+        above = (place - 1) / 2;
+        if (!order->is_before(context, heap_at(order, items, place), heap_at(order, items, above)))
+            break;
+        heap_swap(order, context, items, place, above);
+    }
+    return place;
+}
+
+/* Moves the item at `place` down to where it belongs. */
+HEAP_INLINE void heap_sink(const struct heap_order *order, const void *context, void *items,
+                           uint32_t count, uint32_t place) {
+    for (uint32_t below; (below = 2 * place + 1) < count; place = below) {
+        if (below + 1 < count && order->is_before(context, heap_at(order, items, below + 1),
+                                                  heap_at(order, items, below)))
+            below++;
+        if (!order->is_before(context, heap_at(order, items, below), heap_at(order, items, place)))
+            break;
+        heap_swap(order, context, items, place, below);
+    }
+}
+
+/* Takes the first of `count` > 0 items, which then lies behind the others, at count - 1. */
+HEAP_INLINE void heap_pop(const struct heap_order *order, const void *context, void *items,
+                          uint32_t count) {
+    heap_swap(order, context, items, 0, count - 1);
+    heap_sink(order, context, items, count - 1, 0);
+}
+
+/* Makes a heap of items in any order. */
+HEAP_INLINE void heap_make(const struct heap_order *order, const void *context, void *items,
+                           uint32_t count) {
+    for (uint32_t place = count / 2; place-- > 0;)
+        heap_sink(order, context, items, count, place);
+}
+
+/* Moves the first `wanted` items in the order to the end of the array, the very first one last: with all
+ * of them wanted, a sort in reverse. */
+HEAP_INLINE void heap_choose(const struct heap_order *order, const void *context, void *items,
+                             uint32_t count, uint32_t wanted) {
+    heap_make(order, context, items, count);
+    for (uint32_t left = count; left > count - wanted; left--)
+        heap_pop(order, context, items, left);
+}
+
+#endif

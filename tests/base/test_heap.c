@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/heap.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+
+#include <cmocka.h>
+
+#include "base/random.h"
+
+enum { COUNT = 300 };
+
+struct item {
+    uint32_t value, number;
+};
+
+static uint32_t places[COUNT]; /* of each number, as the heap reports it */
+
+static bool is_smaller(const void *context, const void *a, const void *b) {
+    return ((const struct item *)a)->value < ((const struct item *)b)->value;
+}
+
+static void moved(const void *context, const void *item, uint32_t place) {
+    places[((const struct item *)item)->number] = place;
+}
+
+static const struct heap_order order = {sizeof(struct item), is_smaller, moved};
+
+static void draw(struct item *items) {
+    for (uint32_t i = 0; i < COUNT; i++)
+        items[i] = (struct item){(uint32_t)(random_uniform(5, 0, i) * 100), places[i] = i};
+}
+
+static void items_leave_in_order(void **state) {
+    struct item items[COUNT], drawn[COUNT];
+    (void)state;
+    draw(drawn);
+    for (uint32_t count = 0; count < COUNT; count++) {
+        items[count] = drawn[count];
+        uint32_t place = heap_rise(&order, NULL, items, count);
+        assert_int_equal(items[place].number, count);
+    }
+    for (uint32_t i = 0; i < COUNT; i++)
+        assert_int_equal(items[places[i]].number, i);
+    for (uint32_t count = COUNT, least = 0; count > 0; count--) {
+        heap_pop(&order, NULL, items, count);
+        assert_true(items[count - 1].value >= least);
+        least = items[count - 1].value;
+    }
+}
+
+static void the_first_are_chosen_and_none_is_lost(void **state) {
+    struct item items[COUNT];
+    bool found[COUNT] = {false};
+    (void)state;
+    for (uint32_t wanted = 0; wanted <= COUNT; wanted += 60) {
+        draw(items);
+        heap_choose(&order, NULL, items, COUNT, wanted);
+        for (uint32_t i = COUNT - wanted; i + 1 < COUNT; i++)
+            assert_true(items[i].value >= items[i + 1].value); /* the very first one last */
+        for (uint32_t i = 0; i < COUNT - wanted && wanted; i++)
+            assert_true(items[i].value >= items[COUNT - wanted].value);
+    }
+    for (uint32_t i = 0; i < COUNT; i++)
+        found[items[i].number] = true;
+    for (uint32_t i = 0; i < COUNT; i++)
+        assert_true(found[i]);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(items_leave_in_order),
+        cmocka_unit_test(the_first_are_chosen_and_none_is_lost),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
