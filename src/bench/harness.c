@@ -55,8 +55,8 @@ void harness_titles(const struct harness *harness, const struct harness_table *t
     harness_say(harness, "\n");
 }
 
-static void print_line(const struct harness_table *table, const char *const *texts,
-                       const double *numbers) {
+static void harness_print_line(const struct harness_table *table, const char *const *texts,
+                               const double *numbers) {
     for (size_t i = 0; i < table->count; i++) {
         const struct harness_column *column = &table->columns[i];
         const char *text = column->width < 0 ? *texts++ : NULL;
@@ -110,7 +110,7 @@ static void print_object(struct harness *harness, const struct harness_table *ta
 void harness_row(struct harness *harness, const char *name, const struct harness_table *table,
                  const char *const *texts, const double *numbers) {
     if (!harness->json) {
-        print_line(table, texts, numbers);
+        harness_print_line(table, texts, numbers);
         return;
     }
     harness_open(harness, name, '{');

@@ -218,7 +218,8 @@ static void metrics_write_storage(struct json_writer *writer, const struct recor
         load->kv_storage == KV_STORAGE_ON);
 }
 
-static void write_counters(struct json_writer *writer, const struct record_unit_load *load) {
+static void metrics_write_counters(struct json_writer *writer,
+                                   const struct record_unit_load *load) {
     for (size_t i = 0; i < unit_counter_count; i++) {
         const struct unit_counter *counter = &unit_counter_table[i];
         if (counter->where == COUNTED_WITH_STORAGE && load->kv_storage == KV_STORAGE_NONE) continue;
@@ -243,7 +244,7 @@ static void metrics_write_load(struct json_writer *writer, const struct metrics_
     write_sample(writer, "fathom_kv_pages{state=\"cached\"}", load->pages_cached);
     metrics_write_one(writer, "fathom_kv_pages_capacity", "gauge", "KV pages in all.",
                       gauges->page_count);
-    write_counters(writer, load);
+    metrics_write_counters(writer, load);
     metrics_write_storage(writer, load, gauges->fleet);
     metrics_write_one(writer, "fathom_step_rows", "gauge", "Requests in the last step.",
                       load->last_step_rows);
