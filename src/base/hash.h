@@ -30,7 +30,7 @@ static inline uint64_t hash_word(uint64_t hash, uint64_t word) {
     return hash_fold(hash ^ word, HASH_STEP);
 }
 
-/* Of `count` bytes. Who does not know the seed cannot choose bytes that collide. */
+/* The hash of `count` bytes. Without the seed, colliding bytes cannot be chosen. */
 static inline uint64_t hash_bytes(uint64_t seed, const void *data, size_t count) {
     uint64_t hash = hash_fold(seed ^ HASH_STEP, count ^ UINT64_C(0xBF58476D1CE4E5B9));
     for (size_t at = 0; at < count; at += sizeof hash) {

@@ -90,7 +90,7 @@ static struct block_key bench_cache_key_of(uint32_t round, uint32_t i) {
 
 /* ---- the store ---- */
 
-/* Nobody else can have put anything into it. */
+/* A new directory, which others cannot have filled. */
 static enum status make_directory(const struct cache_bench *bench, struct error *error) {
     if (mkdir(bench->directory, 0700) == 0) return STATUS_OK;
     return error_set(error, STATUS_IO, "%s: cannot be made: %s", bench->directory, strerror(errno));

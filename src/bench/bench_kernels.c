@@ -244,7 +244,7 @@ static bool has_small(const struct kernels_bench *bench, const struct small *sma
 }
 
 static void call_bf16_product(const struct kernels_bench *bench, const struct small *small) {
-    static const uint32_t beside[] = {[BF16_ROWS] = 1, [BF16_PAIRS] = 2, [BF16_FOURS] = 4};
+    static const uint32_t rows[] = {[BF16_ROWS] = 1, [BF16_PAIRS] = 2, [BF16_FOURS] = 4};
     enum bf16_layout layout = small->kernel == BF16_SCORES          ? BF16_PAIRS
                               : small->kernel == BF16_LATENT_SCORES ? bench->kernels->few_columns
                                                                     : BF16_ROWS;
@@ -252,7 +252,7 @@ static void call_bf16_product(const struct kernels_bench *bench, const struct sm
                             .a = (const uint16_t *)bench->x,
                             .a_stride = small->channels,
                             .b = (const uint16_t *)(bench->x + 65536),
-                            .b_stride = (size_t)small->outputs * beside[layout],
+                            .b_stride = (size_t)small->outputs * rows[layout],
                             .c = bench->y,
                             .c_stride = (size_t)small->outputs * 2,
                             .m = small->m,

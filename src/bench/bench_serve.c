@@ -296,7 +296,7 @@ static double bench_serve_percent(uint64_t part, uint64_t whole) {
     return whole ? 100.0 * (double)part / (double)whole : 0;
 }
 
-/* What an endless cache would have of the prompts. */
+/* The share of the prompts that an endless cache would hold. */
 static enum status print_ideal(struct harness *out, const struct plan *plan, struct error *error) {
     struct load_ideal ideal;
     enum status status = load_ideal_of(plan->requests, plan->count, KV_BLOCK_TOKENS, &ideal, error);

@@ -48,7 +48,7 @@ struct child_document {
     const struct tree *root;
 };
 
-/* As child_run, and parses the output. The caller frees the document's memory. */
+/* Runs child_run and parses the output. The caller frees the document's memory. */
 enum status child_read(const char *const *argv, const char *name,
                        struct child_document *document_out, struct error *error);
 

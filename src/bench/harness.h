@@ -71,7 +71,7 @@ void harness_titles(const struct harness *harness, const struct harness_table *t
 void harness_row(struct harness *harness, const char *name, const struct harness_table *table,
                  const char *const *texts, const double *numbers);
 
-/* What the machine can do at most: an object, or a line. `giga`: the object has thousand millions. */
+/* The machine's limit, as an object or a line. `giga`: the object's unit is 1e9. */
 void harness_limits(struct harness *harness, const char *name, const struct machine_limits *limits,
                     bool giga);
 

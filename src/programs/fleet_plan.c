@@ -48,7 +48,7 @@ static double curve_arrivals(const void *load, int64_t at_ns) {
     return curve->decode[(uint32_t)part % FORECAST_PARTS] / curve->tokens;
 }
 
-/* Of several days the last one counts; a part without a line equals the one before it. */
+/* If there are several days, the last one counts; a part without a line equals the one before it. */
 static enum status read_curve(const struct fleet_file *file, struct plan_curve *curve,
                               struct error *error) {
     char path[FLEET_PATH_BYTES], line[256];

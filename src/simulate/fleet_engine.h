@@ -34,7 +34,7 @@ void fleet_engine_page_spoil(struct fleet_page *page);
 struct fleet_awaited {
     bool has_constraint; /* of the slot's request: it came ahead of its first row */
     bool is_reported;    /* a result has named the slot since */
-    bool is_wanted;      /* by a request without a row, or one whose mask was late */
+    bool is_wanted;      /* by a request without a row, or with a late mask */
     uint32_t wait;       /* so many results do not name the slot yet */
 };
 

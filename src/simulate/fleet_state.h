@@ -171,7 +171,7 @@ void fleet_units_kill(struct world *world, uint32_t index);
 void fleet_units_bury(struct world *world, uint32_t index, uint32_t rank);
 void fleet_units_take_back(struct world *world, uint32_t index, uint32_t rank);
 
-/* Breaks the unit's connection to a gateway. `told`: the gateway's host is notified. */
+/* Breaks the unit's connection to a gateway. `reported`: the gateway's host is notified. */
 void fleet_units_cut(struct world *world, uint32_t index, uint32_t gateway, bool reported);
 
 /* Cuts the unit from a gateway until that time. The gateway's host notices late, after the time

@@ -22,7 +22,8 @@ struct rule {
 };
 
 #define CHARGED "FROM entries WHERE is_charged = 1"
-#define NAME_OF(account) "coalesce((SELECT name FROM accounts WHERE id = " account "), 'nobody')"
+#define NAME_OF(account)                                                                           \
+    "coalesce((SELECT name FROM accounts WHERE id = " account "), 'no account')"
 
 /* The picos of an entry, in whole nanos and the rest, so that no product leaves 64 bits. */
 #define PICOS_OF(of)                                                                               \

@@ -73,10 +73,10 @@ static enum status compile_template(struct chat_files files, struct model_text *
  * else the one in its tokenizer_config.json. */
 static enum status open_template(const char *directory, const char *own, bool tokens_only,
                                  struct model_text *text, struct error *error) {
-    char config[PATH_BYTES] = "", specials[PATH_BYTES] = "", beside[PATH_BYTES];
+    char config[PATH_BYTES] = "", specials[PATH_BYTES] = "", in_folder[PATH_BYTES];
     struct chat_files files = {.config = {{NULL, 0}, config},
                                .specials = {{NULL, 0}, specials},
-                               .own = {{NULL, 0}, own ? own : beside},
+                               .own = {{NULL, 0}, own ? own : in_folder},
                                .tokens_only = tokens_only};
     struct bytes *own_text = &files.own.text;
     enum status status = STATUS_OK;
@@ -89,8 +89,8 @@ static enum status open_template(const char *directory, const char *own, bool to
     if (!status && own)
         status = file_take(own, CONFIG_BYTES_MAX, own_text, error);
     else if (!status && directory && !tokens_only)
-        status =
-            take_file(directory, "chat_template.jinja", CONFIG_BYTES_MAX, beside, own_text, error);
+        status = take_file(directory, "chat_template.jinja", CONFIG_BYTES_MAX, in_folder, own_text,
+                           error);
     if (!status && (files.config.text.data || files.specials.text.data || own_text->data))
         status = compile_template(files, text, error);
     free((void *)(uintptr_t)files.config.text.data);

@@ -179,10 +179,11 @@ static enum status refuse_path(struct gateway *gateway, const struct record_clie
     int shown = text.count < 200 ? (int)text.count : 200;
     bool is_elsewhere = endpoint && !has_listener(endpoint, record);
     if (is_elsewhere) {
-        const char *whose = record->listener == HTTP_PUBLIC ? "operator's listener (--admin-port)"
-                                                            : "API's listener";
+        const char *listener = record->listener == HTTP_PUBLIC
+                                   ? "operator's listener (--admin-port)"
+                                   : "API's listener";
         api_error_set(&error, 404, NULL, "not_found", "There is no '%.*s' here: the %s has it.",
-                      shown, text.data, whose);
+                      shown, text.data, listener);
     } else if (endpoint) {
         api_error_set(&error, 405, NULL, "method_not_allowed", "'%.*s' takes %s only.", shown,
                       text.data, endpoint->method == HTTP_GET ? "GET" : "POST");

@@ -6,7 +6,7 @@
 #include "serving/gateway/request_list.h"
 #include "serving/policy/fair_queue.h"
 
-#define NOBODY UINT64_MAX /* has been passed */
+#define NO_REQUEST UINT64_MAX /* has been passed */
 
 static uint32_t request_lines_number_of(uint32_t account) {
     return account == ACCOUNT_NONE ? 0 : 1 + account;
@@ -25,7 +25,7 @@ size_t request_lines_bytes(uint32_t account_count) {
 enum status request_lines_open(struct request_lines *lines, struct arena *arena,
                                uint32_t account_count) {
     lines->line_count = 1 + account_count;
-    lines->passed = NOBODY;
+    lines->passed = NO_REQUEST;
     lines->lines = arena_take_zeroed(arena, lines->line_count * sizeof *lines->lines);
     if (!lines->lines) return STATUS_NO_MEMORY;
     return due_heap_open(&lines->turns, arena, lines->line_count);
@@ -125,7 +125,7 @@ void request_lines_pass(struct request_lines *lines, const struct request *reque
 }
 
 void request_lines_end(struct request_lines *lines) {
-    lines->passed = NOBODY;
+    lines->passed = NO_REQUEST;
     while (lines->seen) {
         struct request_line *line = lines->seen;
         lines->seen = line->behind_seen;

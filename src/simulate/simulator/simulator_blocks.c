@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#define NOBODY UINT32_MAX
+#define NO_BLOCK UINT32_MAX
 
 struct simulator_block {
     uint64_t key;
@@ -26,7 +26,7 @@ size_t simulator_blocks_bytes(uint32_t capacity) {
 void simulator_blocks_clear(struct simulator_blocks *set) {
     memset(set->buckets, 0, set->bucket_count * sizeof *set->buckets);
     set->count = 0;
-    set->newest = set->oldest = NOBODY;
+    set->newest = set->oldest = NO_BLOCK;
 }
 
 bool simulator_blocks_open(struct simulator_blocks *set, struct arena *arena, uint32_t capacity) {
@@ -68,11 +68,11 @@ void simulator_blocks_prefetch(const struct simulator_blocks *set, const struct 
 /* ---- order of use ---- */
 
 static void unlink_use(struct simulator_blocks *set, struct simulator_block *block) {
-    if (block->newer == NOBODY)
+    if (block->newer == NO_BLOCK)
         set->newest = block->older;
     else
         set->blocks[block->newer].older = block->older;
-    if (block->older == NOBODY)
+    if (block->older == NO_BLOCK)
         set->oldest = block->newer;
     else
         set->blocks[block->older].newer = block->newer;
@@ -80,11 +80,11 @@ static void unlink_use(struct simulator_blocks *set, struct simulator_block *blo
 
 static void link_use(struct simulator_blocks *set, struct simulator_block *block) {
     uint32_t index = (uint32_t)(block - set->blocks);
-    block->newer = NOBODY;
+    block->newer = NO_BLOCK;
     block->older = set->newest;
-    if (set->newest != NOBODY) set->blocks[set->newest].newer = index;
+    if (set->newest != NO_BLOCK) set->blocks[set->newest].newer = index;
     set->newest = index;
-    if (set->oldest == NOBODY) set->oldest = index;
+    if (set->oldest == NO_BLOCK) set->oldest = index;
 }
 
 /* ---- insertion and eviction ---- */

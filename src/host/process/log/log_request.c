@@ -42,9 +42,9 @@ static void log_request_list_stays(const struct record_usage *entry, char out[ST
 
 /* Empty where it is not known. */
 static const char *write_peer(const uint8_t peer[16], char out[INET6_ADDRSTRLEN]) {
-    static const uint8_t nobody[16], mapped[12] = {[10] = 0xff, [11] = 0xff};
+    static const uint8_t unknown[16], mapped[12] = {[10] = 0xff, [11] = 0xff};
     bool is_ipv4 = memcmp(peer, mapped, sizeof mapped) == 0;
-    if (memcmp(peer, nobody, sizeof nobody) == 0) return "";
+    if (memcmp(peer, unknown, sizeof unknown) == 0) return "";
     return inet_ntop(is_ipv4 ? AF_INET : AF_INET6, is_ipv4 ? peer + sizeof mapped : peer, out,
                      INET6_ADDRSTRLEN);
 }

@@ -35,10 +35,11 @@ struct dialect {
     struct bytes keep_alive;    /* what a stream sends while there is no event */
     /* Bytes of one event, or of the frame of a whole answer, at most. Excludes parts that are
      * counted apart: text, names, ids and arguments of calls, tokens, receipts, and
-     * api_answer.told. A call in a whole answer takes at most DIALECT_CALL_BYTES in addition to its
+     * api_answer.reported. A call in a whole answer takes at most DIALECT_CALL_BYTES in addition to its
      * texts. */
     size_t frame_bytes;
-    uint32_t reports; /* how often BEGIN, DONE, FAILED or an answer has api_answer.told at most */
+    uint32_t
+        reports; /* how often BEGIN, DONE, FAILED or an answer has api_answer.reported at most */
     /* How often events after a text repeat it at most; 0: never, and it is not kept. */
     uint32_t repeats;
 

@@ -12,7 +12,7 @@
  *   function_call_output, custom_tool_call_output
  *                          a tool message
  *
- * Also writes the fields of the request that every answer repeats (struct api_answer's `told`).
+ * Also writes the fields of the request that every answer repeats (struct api_answer's `reported`).
  */
 #ifndef SERVING_GATEWAY_DIALECTS_RESPONSES_READER_H
 #define SERVING_GATEWAY_DIALECTS_RESPONSES_READER_H

@@ -7,7 +7,7 @@
 #include "serving/policy/balance/balance_counts.h"
 #include "serving/policy/balance/balance_pack.h"
 
-#define NOBODY UINT32_MAX
+#define NONE UINT32_MAX
 
 struct keep {
     const struct balance_shape *shape;
@@ -151,11 +151,11 @@ static uint32_t overlap(struct keep *keep, const uint16_t *fresh, const uint16_t
 static void choose_names(struct keep *keep, const struct name_runs *runs) {
     uint32_t count = runs->count;
     for (uint32_t i = 0; i < count; i++)
-        keep->name[i] = keep->user[i] = NOBODY;
+        keep->name[i] = keep->user[i] = NONE;
     for (uint32_t most = runs->slots + 1; most-- > 0;)
         for (uint32_t i = 0; i < count; i++)
-            for (uint32_t j = 0; j < count && keep->name[i] == NOBODY; j++)
-                if (keep->user[j] == NOBODY && keep->overlaps[i * count + j] >= most) {
+            for (uint32_t j = 0; j < count && keep->name[i] == NONE; j++)
+                if (keep->user[j] == NONE && keep->overlaps[i * count + j] >= most) {
                     keep->name[i] = j;
                     keep->user[j] = i;
                 }
