@@ -95,6 +95,19 @@ void *arena_take_zeroed(struct arena *arena, size_t bytes) {
     return memory;
 }
 
+bool arena_reserve(struct arena *arena, void *array, uint32_t count, uint32_t *capacity,
+                   size_t item_bytes) {
+    if (count < *capacity) return true;
+    uint32_t larger = *capacity ? 2 * *capacity : 32;
+    void *items, *memory = arena_take(arena, larger * item_bytes);
+    if (!memory) return false;
+    memcpy(&items, array, sizeof items);
+    if (count) memcpy(memory, items, count * item_bytes);
+    memcpy(array, &memory, sizeof memory);
+    *capacity = larger;
+    return true;
+}
+
 struct bytes arena_copy(struct arena *arena, struct bytes text) {
     char *copy = arena_take(arena, text.count + 1);
     if (!copy) return (struct bytes){NULL, 0};

@@ -56,6 +56,11 @@ void *arena_take_lines(struct arena *arena, size_t bytes);
 /* arena_take, zeroed. */
 void *arena_take_zeroed(struct arena *arena, size_t bytes);
 
+/* Makes room for one more item of an array that grows in the arena. `array` is the address of the
+ * pointer to its items, `count` of which are used. False: the pool is empty. */
+bool arena_reserve(struct arena *arena, void *array, uint32_t count, uint32_t *capacity,
+                   size_t item_bytes) MUST_USE;
+
 /* A copy of `text` with a terminator behind it; data is NULL when memory is out. */
 struct bytes arena_copy(struct arena *arena, struct bytes text);
 

@@ -121,8 +121,22 @@ static void plain_memory_ends_where_it_ends(void **state) {
     assert_null(arena_copy(&arena, (struct bytes){plain, 64}).data);
 }
 
+static void arrays_grow_and_keep_their_items(void **state) {
+    static char small[4096];
+    struct arena arena;
+    uint32_t *items = NULL, capacity = 0, count = 0;
+    arena_over(&arena, small, sizeof small);
+    for (; arena_reserve(&arena, &items, count, &capacity, sizeof *items); count++)
+        items[count] = count;
+    assert_int_equal(count, capacity); /* 32, 64, 128, ...: the next one does not fit */
+    assert_int_equal(count, 512);
+    for (uint32_t i = 0; i < count; i++)
+        assert_int_equal(items[i], i);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(arrays_grow_and_keep_their_items),
         cmocka_unit_test(memory_is_aligned_and_apart),
         cmocka_unit_test(an_empty_pool_refuses_and_recovers),
         cmocka_unit_test(the_lowest_memory_is_used_again),

@@ -46,7 +46,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     work.steps_left = 8000000;
     bool grouping = !automaton_of_pattern(&work, group, &same, &error);
     if (automaton_of_lengths(&work, 0, UINT32_MAX, &all) ||
-        automaton_without(&work, all, automaton, &others))
+        automaton_combine(&work, AUTOMATON_WITHOUT, all, automaton, &others))
         return 0;
     bool valid = utf8_valid_prefix(rest) == rest.count;
     bool in = automaton_accepts(automaton, rest, NULL);

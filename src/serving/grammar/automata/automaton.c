@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "serving/grammar/automata/automaton.h"
 
+#include "base/check.h"
 #include "serving/grammar/automata/automaton_draft.h"
 
 bool automaton_accepts(const struct automaton *automaton, struct bytes text, uint32_t *label_out) {
@@ -35,6 +36,61 @@ bool automaton_member(const struct automaton *automaton, uint64_t index, char *o
     }
     *count_out = count;
     return true;
+}
+
+static bool all_lead(const struct automaton *automaton, uint32_t from, int first, int last,
+                     uint32_t to) {
+    for (int byte = first; byte <= last; byte++)
+        if (automaton_step(automaton, from, (uint8_t)byte) != to) return false;
+    return true;
+}
+
+/* Equal states are one, so the states within a character are found by single steps. */
+bool automaton_takes_all(const struct automaton *automaton, uint32_t state) {
+    static const struct {
+        uint8_t first, last, tail_first, tail_last, tails; /* the bytes that follow the second */
+    } ways[] = {                                           /* the Unicode standard, table 3-7 */
+                {0xC2, 0xDF, 0x80, 0xBF, 0}, {0xE0, 0xE0, 0xA0, 0xBF, 1},
+                {0xE1, 0xEC, 0x80, 0xBF, 1}, {0xED, 0xED, 0x80, 0x9F, 1},
+                {0xEE, 0xEF, 0x80, 0xBF, 1}, {0xF0, 0xF0, 0x90, 0xBF, 2},
+                {0xF1, 0xF3, 0x80, 0xBF, 2}, {0xF4, 0xF4, 0x80, 0x8F, 2}};
+    uint32_t behind[3] = {state}; /* states with so many bytes to come */
+    behind[1] = automaton_step(automaton, state, 0xC2);
+    behind[2] = automaton_step(automaton, state, 0xE1);
+    if (!state || !all_lead(automaton, state, 0, 0x7F, state)) return false;
+    for (size_t i = 0; i < ARRAY_COUNT(ways); i++) {
+        uint32_t second = automaton_step(automaton, state, ways[i].first);
+        if (!all_lead(automaton, state, ways[i].first, ways[i].last, second) ||
+            !all_lead(automaton, second, ways[i].tail_first, ways[i].tail_last,
+                      behind[ways[i].tails]))
+            return false;
+    }
+    return true;
+}
+
+bool automaton_goes_on(const struct automaton *automaton, uint32_t state) {
+    const uint32_t *row = automaton->next + (size_t)state * automaton->class_count;
+    for (uint32_t c = 0; c < automaton->class_count; c++)
+        if (row[c]) return true;
+    return false;
+}
+
+static const void *copy_items(struct arena *arena, const void *items, size_t bytes) {
+    void *memory = arena_take(arena, bytes);
+    return memory ? memcpy(memory, items, bytes) : NULL;
+}
+
+struct automaton *automaton_copy(struct arena *arena, const struct automaton *automaton) {
+    size_t states = automaton->state_count;
+    struct automaton *copy = arena_take(arena, sizeof *copy);
+    if (!copy) return NULL;
+    *copy = *automaton;
+    copy->next = copy_items(arena, copy->next, states * copy->class_count * sizeof *copy->next);
+    copy->labels = copy_items(arena, copy->labels, states * sizeof *copy->labels);
+    bool counted = copy->member_counts;
+    if (counted)
+        copy->member_counts = copy_items(arena, copy->member_counts, states * sizeof(uint64_t));
+    return copy->next && copy->labels && counted == !!copy->member_counts ? copy : NULL;
 }
 
 /* A class for each byte that stands in a text, and the last one for all others. */
@@ -77,89 +133,6 @@ enum status automaton_of_texts(struct automaton_work *work, const struct bytes *
     if (!status) status = automaton_draft_add(&draft, &draft.start);
     for (size_t i = 0; !status && i < count; i++)
         status = automaton_add_text(&draft, texts[i], (uint32_t)i + 1);
-    if (!status) status = automaton_draft_finish(&draft, out);
-    arena_clear(work->scratch);
-    return status;
-}
-
-/* ---- lengths ---- */
-
-/* Classes of bytes in valid UTF-8 (the Unicode standard, table 3-7). */
-enum utf8_class {
-    UTF8_ASCII,
-    UTF8_TAIL_8, /* 80..8F */
-    UTF8_TAIL_9, /* 90..9F */
-    UTF8_TAIL_A, /* A0..BF */
-    UTF8_LEAD_2, /* C2..DF */
-    UTF8_LEAD_E0,
-    UTF8_LEAD_3, /* E1..EC, EE, EF */
-    UTF8_LEAD_ED,
-    UTF8_LEAD_F0,
-    UTF8_LEAD_4, /* F1..F3 */
-    UTF8_LEAD_F4,
-    UTF8_NEVER,
-    UTF8_CLASS_COUNT
-};
-
-static enum utf8_class utf8_class_of(int byte) {
-    if (byte < 0x80) return UTF8_ASCII;
-    if (byte < 0xC0) return byte < 0x90 ? UTF8_TAIL_8 : byte < 0xA0 ? UTF8_TAIL_9 : UTF8_TAIL_A;
-    if (byte < 0xE0) return byte < 0xC2 ? UTF8_NEVER : UTF8_LEAD_2;
-    if (byte == 0xE0) return UTF8_LEAD_E0;
-    if (byte == 0xED) return UTF8_LEAD_ED;
-    if (byte < 0xF0) return UTF8_LEAD_3;
-    if (byte == 0xF0) return UTF8_LEAD_F0;
-    return byte < 0xF4 ? UTF8_LEAD_4 : byte == 0xF4 ? UTF8_LEAD_F4 : UTF8_NEVER;
-}
-
-/* Any one character leads from one state to the other. */
-static enum status automaton_add_character(struct automaton_draft *draft, uint32_t from,
-                                           uint32_t to) {
-    static const struct {
-        uint8_t lead, first_tail, last_tail, tails; /* the second byte's classes; bytes behind it */
-    } ways[] = {
-        {UTF8_LEAD_2, UTF8_TAIL_8, UTF8_TAIL_A, 0},  {UTF8_LEAD_E0, UTF8_TAIL_A, UTF8_TAIL_A, 1},
-        {UTF8_LEAD_3, UTF8_TAIL_8, UTF8_TAIL_A, 1},  {UTF8_LEAD_ED, UTF8_TAIL_8, UTF8_TAIL_9, 1},
-        {UTF8_LEAD_F0, UTF8_TAIL_9, UTF8_TAIL_A, 2}, {UTF8_LEAD_4, UTF8_TAIL_8, UTF8_TAIL_A, 2},
-        {UTF8_LEAD_F4, UTF8_TAIL_8, UTF8_TAIL_8, 2},
-    };
-    uint32_t behind[3] = {to}; /* states with so many bytes to come */
-    enum status status = STATUS_OK;
-    for (int left = 1; !status && left < 3; left++) {
-        status = automaton_draft_add(draft, &behind[left]);
-        for (int class = UTF8_TAIL_8; !status && class <= UTF8_TAIL_A; class ++)
-            automaton_draft_row(draft, behind[left])[class] = behind[left - 1];
-    }
-    if (!status) automaton_draft_row(draft, from)[UTF8_ASCII] = to;
-    for (size_t i = 0; !status && i < sizeof ways / sizeof *ways; i++) {
-        uint32_t second = 0;
-        status = automaton_draft_add(draft, &second);
-        if (status) break;
-        automaton_draft_row(draft, from)[ways[i].lead] = second;
-        for (int class = ways[i].first_tail; class <= ways[i].last_tail; class ++)
-            automaton_draft_row(draft, second)[class] = behind[ways[i].tails];
-    }
-    return status;
-}
-
-enum status automaton_of_lengths(struct automaton_work *work, uint32_t min, uint32_t max,
-                                 const struct automaton **out) {
-    struct automaton_draft draft;
-    uint8_t classes[256];
-    for (int byte = 0; byte < 256; byte++)
-        classes[byte] = (uint8_t)utf8_class_of(byte);
-    enum status status = automaton_draft_open(&draft, work, classes, UTF8_CLASS_COUNT);
-    if (!status && min <= max) status = automaton_draft_add(&draft, &draft.start);
-    uint32_t last = max == UINT32_MAX ? min : max, state = draft.start;
-    for (uint32_t length = 0; !status && state; length++) {
-        draft.labels[state] = length >= min;
-        uint32_t next = state;
-        if (length == last && max != UINT32_MAX) break;
-        if (length < last) status = automaton_draft_add(&draft, &next);
-        if (!status) status = automaton_add_character(&draft, state, next);
-        if (length == last) break;
-        state = next;
-    }
     if (!status) status = automaton_draft_finish(&draft, out);
     arena_clear(work->scratch);
     return status;

@@ -55,13 +55,15 @@ enum status automaton_of_texts(struct automaton_work *work, const struct bytes *
 enum status automaton_of_lengths(struct automaton_work *work, uint32_t min, uint32_t max,
                                  const struct automaton **out) MUST_USE;
 
-/* a and b; a without b; a or b. The label is a's, of `or` a's where a accepts, else b's. */
-enum status automaton_and(struct automaton_work *work, const struct automaton *a,
-                          const struct automaton *b, const struct automaton **out) MUST_USE;
-enum status automaton_without(struct automaton_work *work, const struct automaton *a,
-                              const struct automaton *b, const struct automaton **out) MUST_USE;
-enum status automaton_or(struct automaton_work *work, const struct automaton *a,
-                         const struct automaton *b, const struct automaton **out) MUST_USE;
+enum automaton_operation {
+    AUTOMATON_AND,     /* texts of both, with the label of the first */
+    AUTOMATON_WITHOUT, /* texts of the first alone */
+    AUTOMATON_OR       /* texts of any; the label is the first one's where it accepts */
+};
+
+enum status automaton_combine(struct automaton_work *work, enum automaton_operation operation,
+                              const struct automaton *a, const struct automaton *b,
+                              const struct automaton **out) MUST_USE;
 /* The texts of any of them. Each set of languages that some text lies in gets a label of its own:
  * bit i of (*sets_out)[label - 1] is the i-th language. count <= 64. */
 enum status automaton_join(struct automaton_work *work, const struct automaton *const *languages,
@@ -70,6 +72,13 @@ enum status automaton_join(struct automaton_work *work, const struct automaton *
 /* The same states with other labels: new_labels[label - 1]; 0 takes the text away. */
 enum status automaton_relabel(struct automaton_work *work, const struct automaton *a,
                               const uint32_t *new_labels, const struct automaton **out) MUST_USE;
+
+/* Whether every character (in UTF-8) leads from the state back to it. */
+bool automaton_takes_all(const struct automaton *automaton, uint32_t state);
+/* Whether some byte leads on from the state. */
+bool automaton_goes_on(const struct automaton *automaton, uint32_t state);
+/* A copy that lies in `arena`; NULL: no memory. */
+struct automaton *automaton_copy(struct arena *arena, const struct automaton *automaton);
 
 bool automaton_accepts(const struct automaton *automaton, struct bytes text, uint32_t *label_out);
 /* Members, UINT64_MAX: more than that or without end. */

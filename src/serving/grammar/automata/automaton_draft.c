@@ -4,34 +4,52 @@
 #include "base/check.h"
 #include "base/hash.h"
 
-#define GROWN_BYTES_MIN ((size_t)4096)
 #define NONE UINT32_MAX
 
-void *automaton_draft_grow(struct automaton_work *work, const void *old, size_t count,
-                           size_t item_bytes) {
-    void *grown = arena_take(work->scratch, 2 * count * item_bytes);
-    if (grown && old) memcpy(grown, old, count * item_bytes);
-    return grown;
+enum status automaton_draft_room(struct automaton_work *work, void *array, uint32_t count,
+                                 uint32_t *capacity, size_t item_bytes) {
+    if (!automaton_spend(work, 1)) return STATUS_TOO_LARGE;
+    return arena_reserve(work->scratch, array, count, capacity, item_bytes) ? STATUS_OK
+                                                                            : STATUS_NO_MEMORY;
+}
+
+void automaton_draft_sort(uint32_t *words, size_t count, size_t width) {
+    size_t gap = 1;
+    while (gap < count / 3)
+        gap = 3 * gap + 1;
+    for (; gap > 0; gap /= 3)
+        for (size_t i = gap; i < count; i++) {
+            uint32_t item[2] = {words[i * width], words[i * width + width - 1]};
+            size_t j = i;
+            for (; j >= gap; j -= gap) {
+                const uint32_t *before = words + (j - gap) * width;
+                if (before[0] < item[0] || (before[0] == item[0] && before[width - 1] <= item[1]))
+                    break;
+                memcpy(words + j * width, before, width * sizeof *words);
+            }
+            memcpy(words + j * width, item, width * sizeof *words);
+        }
 }
 
 /* ---- sequences ---- */
 
 enum status automaton_draft_sequences_open(struct sequences *sequences,
                                            struct automaton_work *work) {
-    *sequences = (struct sequences){.work = work, .capacity = 512, .word_capacity = 2048};
-    sequences->words = arena_take(work->scratch, sequences->word_capacity * sizeof(uint32_t));
-    sequences->starts =
-        arena_take_zeroed(work->scratch, (sequences->capacity + 1) * sizeof(size_t));
+    *sequences = (struct sequences){.work = work, .table_mask = 1023};
     sequences->table =
-        arena_take_zeroed(work->scratch, (size_t)sequences->capacity * 2 * sizeof(uint32_t));
-    if (!sequences->words || !sequences->starts || !sequences->table) return STATUS_NO_MEMORY;
+        arena_take_zeroed(work->scratch, (sequences->table_mask + 1) * sizeof(uint32_t));
+    bool room = arena_reserve(work->scratch, &sequences->starts, 0, &sequences->start_capacity,
+                              sizeof(uint32_t)) &&
+                arena_reserve(work->scratch, &sequences->words, 0, &sequences->word_capacity,
+                              sizeof(uint32_t));
+    if (!sequences->table || !room) return STATUS_NO_MEMORY;
+    sequences->starts[0] = 0;
     return STATUS_OK;
 }
 
 static uint32_t *find_slot(const struct sequences *sequences, const uint32_t *words, size_t count) {
-    uint32_t mask = sequences->capacity * 2 - 1;
-    uint32_t at = (uint32_t)hash_bytes(0, words, count * sizeof *words) & mask;
-    for (;; at = (at + 1) & mask) {
+    uint32_t at = (uint32_t)hash_bytes(0, words, count * sizeof *words) & sequences->table_mask;
+    for (;; at = (at + 1) & sequences->table_mask) {
         uint32_t *slot = &sequences->table[at];
         if (!*slot) return slot;
         size_t held = 0;
@@ -40,17 +58,13 @@ static uint32_t *find_slot(const struct sequences *sequences, const uint32_t *wo
     }
 }
 
+/* Keeps half of the table free. */
 static enum status automaton_draft_widen(struct sequences *sequences) {
-    struct automaton_work *work = sequences->work;
-    size_t *starts =
-        arena_take(work->scratch, ((size_t)sequences->capacity * 2 + 1) * sizeof *starts);
-    uint32_t *table =
-        arena_take_zeroed(work->scratch, (size_t)sequences->capacity * 4 * sizeof *table);
-    if (!starts || !table) return STATUS_NO_MEMORY;
-    memcpy(starts, sequences->starts, (sequences->count + 1) * sizeof *starts);
-    sequences->starts = starts;
-    sequences->table = table;
-    sequences->capacity *= 2;
+    if (2 * sequences->count <= sequences->table_mask) return STATUS_OK;
+    sequences->table_mask = 2 * sequences->table_mask + 1;
+    sequences->table =
+        arena_take_zeroed(sequences->work->scratch, (sequences->table_mask + 1) * sizeof(uint32_t));
+    if (!sequences->table) return STATUS_NO_MEMORY;
     for (uint32_t i = 0; i < sequences->count; i++) {
         size_t count = 0;
         const uint32_t *words = sequences_at(sequences, i, &count);
@@ -61,29 +75,27 @@ static enum status automaton_draft_widen(struct sequences *sequences) {
 
 enum status automaton_draft_sequences_intern(struct sequences *sequences, const uint32_t *words,
                                              size_t count, uint32_t *number_out) {
+    struct arena *scratch = sequences->work->scratch;
     if (!automaton_spend(sequences->work, 1 + count)) return STATUS_TOO_LARGE;
+    enum status status = automaton_draft_widen(sequences);
+    if (status) return status;
     uint32_t *slot = find_slot(sequences, words, count);
     if (*slot) {
         *number_out = *slot - 1;
         return STATUS_OK;
     }
     if (sequences->count >= sequences->work->states_max) return STATUS_TOO_LARGE;
-    if (sequences->count == sequences->capacity) {
-        enum status status = automaton_draft_widen(sequences);
-        if (status) return status;
-        slot = find_slot(sequences, words, count);
-    }
-    while (sequences->word_capacity - sequences->word_count < count) {
-        sequences->words = automaton_draft_grow(sequences->work, sequences->words,
-                                                sequences->word_capacity, sizeof(uint32_t));
-        if (!sequences->words) return STATUS_NO_MEMORY;
-        sequences->word_capacity *= 2;
-    }
-    if (count) memcpy(sequences->words + sequences->word_count, words, count * sizeof *words);
-    sequences->word_count += count;
-    *slot = ++sequences->count;
-    sequences->starts[sequences->count] = sequences->word_count;
-    *number_out = sequences->count - 1;
+    bool room = arena_reserve(scratch, &sequences->starts, sequences->count + 1,
+                              &sequences->start_capacity, sizeof(uint32_t));
+    while (room && sequences->word_capacity - sequences->starts[sequences->count] < count)
+        room = arena_reserve(scratch, &sequences->words, sequences->word_capacity,
+                             &sequences->word_capacity, sizeof *words);
+    if (!room) return STATUS_NO_MEMORY;
+    uint32_t first = sequences->starts[sequences->count];
+    if (count) memcpy(sequences->words + first, words, count * sizeof *words);
+    *number_out = sequences->count++;
+    *slot = sequences->count;
+    sequences->starts[sequences->count] = first + (uint32_t)count;
     return STATUS_OK;
 }
 
@@ -93,11 +105,6 @@ enum status automaton_draft_open(struct automaton_draft *draft, struct automaton
                                  const uint8_t *classes, uint32_t class_count) {
     *draft = (struct automaton_draft){.work = work, .class_count = class_count};
     memcpy(draft->classes, classes, sizeof draft->classes);
-    draft->capacity = (uint32_t)(GROWN_BYTES_MIN / sizeof(uint32_t) / class_count + 8);
-    draft->next =
-        arena_take(work->scratch, (size_t)draft->capacity * class_count * sizeof(uint32_t));
-    draft->labels = arena_take(work->scratch, draft->capacity * sizeof(uint32_t));
-    if (!draft->next || !draft->labels) return STATUS_NO_MEMORY;
     uint32_t dead = 0;
     return automaton_draft_add(draft, &dead);
 }
@@ -107,15 +114,13 @@ enum status automaton_draft_add(struct automaton_draft *draft, uint32_t *state_o
     /* One more than states_max: the dead state costs nothing. */
     if (draft->state_count > work->states_max || !automaton_spend(work, draft->class_count))
         return STATUS_TOO_LARGE;
-    if (draft->state_count == draft->capacity) {
-        draft->next = automaton_draft_grow(work, draft->next, draft->capacity,
-                                           draft->class_count * sizeof(uint32_t));
-        draft->labels =
-            automaton_draft_grow(work, draft->labels, draft->capacity, sizeof(uint32_t));
-        if (!draft->next || !draft->labels) return STATUS_NO_MEMORY;
-        draft->capacity *= 2;
-    }
-    uint32_t state = draft->state_count++;
+    uint32_t state = draft->state_count;
+    if (!arena_reserve(work->scratch, &draft->next, state, &draft->next_capacity,
+                       draft->class_count * sizeof(uint32_t)) ||
+        !arena_reserve(work->scratch, &draft->labels, state, &draft->label_capacity,
+                       sizeof(uint32_t)))
+        return STATUS_NO_MEMORY;
+    draft->state_count++;
     memset(automaton_draft_row(draft, state), 0, draft->class_count * sizeof(uint32_t));
     draft->labels[state] = 0;
     *state_out = state;
@@ -395,64 +400,35 @@ static enum status automaton_draft_refine(struct minimiser *m, struct partition 
 
 /* ---- the automaton ---- */
 
-static uint64_t add_or_most(uint64_t a, uint64_t b) {
-    return a > UINT64_MAX - b ? UINT64_MAX : a + b;
-}
-
-/* The states from which there is an end of texts, each behind all that it leads to: *queue_out. */
-static enum status find_finite(struct minimiser *m, const struct automaton *automaton,
-                               uint32_t **queue_out, uint32_t *queued_out) {
-    uint32_t n = automaton->state_count, k = automaton->class_count, queued = 0;
-    uint32_t *leaving = arena_take_zeroed(m->scratch, n * sizeof *leaving);
-    uint32_t *queue = automaton_draft_take_words(m->scratch, n);
-    if (!leaving || !queue) return STATUS_NO_MEMORY;
-    for (size_t i = k; i < (size_t)n * k; i++)
-        leaving[i / k] += automaton->next[i] != 0;
-    for (uint32_t s = 1; s < n; s++)
-        if (leaving[s] == 0) queue[queued++] = s;
-    *queue_out = queue;
-    *queued_out = queued;
-    if (queued == 0) return STATUS_OK;
-    uint32_t *first = arena_take_zeroed(m->scratch, ((size_t)n + 2) * sizeof *first);
-    uint32_t *in = automaton_draft_take_words(m->scratch, (size_t)n * k);
-    if (!first || !in) return STATUS_NO_MEMORY;
-    for (size_t i = k; i < (size_t)n * k; i++)
-        first[automaton->next[i] + 2] += automaton->next[i] != 0;
-    for (uint32_t s = 0; s < n; s++)
-        first[s + 2] += first[s + 1];
-    for (size_t i = k; i < (size_t)n * k; i++)
-        if (automaton->next[i]) in[first[automaton->next[i] + 1]++] = (uint32_t)(i / k);
-    for (uint32_t i = 0; i < queued; i++)
-        for (uint32_t j = first[queue[i]]; j < first[queue[i] + 1]; j++)
-            if (--leaving[in[j]] == 0) queue[queued++] = in[j];
-    *queued_out = queued;
-    return STATUS_OK;
-}
-
-/* How many members each state leads to; NULL where there is no end of them from any. */
-static enum status count_members(struct minimiser *m, const struct automaton *automaton,
-                                 const uint64_t **out) {
-    uint32_t n = automaton->state_count, k = automaton->class_count, queued;
-    uint32_t weights[256] = {0}, *queue;
-    *out = NULL;
-    enum status status = find_finite(m, automaton, &queue, &queued);
-    if (status || (queued == 0 && n > 1)) return status;
-    uint64_t *counts = arena_take(m->draft->work->arena, n * sizeof *counts);
-    if (!counts) return STATUS_NO_MEMORY;
-    memset(counts, 0xFF, n * sizeof *counts);
-    counts[0] = 0;
+/* How many members each state leads to, UINT64_MAX: or more; states that lead to a circle have no end
+ * of members. *out is NULL where no state has an end of them. */
+static enum status count_members(const struct minimiser *m, uint64_t **out) {
+    const struct transitions *steps = &m->steps;
+    uint32_t *leaving = arena_take_zeroed(m->scratch, m->state_count * sizeof *leaving);
+    uint32_t *queue = automaton_draft_take_words(m->scratch, m->state_count), queued = 0;
+    uint64_t *counts = arena_take_zeroed(m->scratch, m->state_count * sizeof *counts);
+    uint32_t weights[256] = {0};
+    if (!leaving || !queue || !counts) return STATUS_NO_MEMORY;
     for (int byte = 0; byte < 256; byte++)
-        weights[automaton->classes[byte]]++;
-    for (uint32_t i = 0; i < queued; i++) {
-        uint64_t count = automaton->labels[queue[i]] != 0;
-        for (uint32_t c = 0; c < k; c++) {
-            uint64_t each = counts[automaton->next[(size_t)queue[i] * k + c]];
-            bool fits = !weights[c] || each <= UINT64_MAX / weights[c];
-            count = add_or_most(count, fits ? each * weights[c] : UINT64_MAX);
-        }
-        counts[queue[i]] = count;
+        weights[m->draft->classes[byte]]++;
+    for (uint32_t t = 0; t < steps->count; t++)
+        leaving[steps->tails[t]]++;
+    for (uint32_t s = 0; s < m->state_count; s++) {
+        counts[s] = m->draft->labels[m->states[s]] != 0;
+        if (leaving[s] == 0) queue[queued++] = s;
     }
-    *out = counts;
+    *out = queued || !m->state_count ? counts : NULL;
+    for (uint32_t i = 0; i < queued; i++)
+        for (uint32_t j = m->first_in[queue[i]]; j < m->first_in[queue[i] + 1]; j++) {
+            uint64_t more, *count = &counts[steps->tails[m->in[j]]];
+            if (__builtin_mul_overflow(counts[queue[i]], weights[steps->classes[m->in[j]]],
+                                       &more) ||
+                __builtin_add_overflow(*count, more, count))
+                *count = UINT64_MAX;
+            if (--leaving[steps->tails[m->in[j]]] == 0) queue[queued++] = steps->tails[m->in[j]];
+        }
+    for (uint32_t s = 0; s < m->state_count; s++)
+        if (leaving[s]) counts[s] = UINT64_MAX;
     return STATUS_OK;
 }
 
@@ -465,14 +441,21 @@ static enum status emit(struct minimiser *m, const struct partition *blocks,
         .work = draft->work, .class_count = m->class_count, .state_count = n};
     struct automaton *automaton = arena_take_zeroed(arena, sizeof *automaton);
     uint32_t *labels = arena_take_zeroed(arena, n * sizeof *labels);
+    uint64_t *counts = NULL, *members = NULL;
+    enum status status = count_members(m, &counts);
+    if (status) return status;
+    if (counts) members = arena_take_zeroed(arena, n * sizeof *members);
     small.next = arena_take_zeroed(m->scratch, (size_t)n * m->class_count * sizeof *small.next);
-    if (!automaton || !labels || !small.next) return STATUS_NO_MEMORY;
+    if (!automaton || !labels || !small.next || (counts && !members)) return STATUS_NO_MEMORY;
     memcpy(small.classes, draft->classes, sizeof small.classes);
     for (uint32_t t = 0; t < m->steps.count; t++)
         automaton_draft_row(&small, blocks->sets[m->steps.tails[t]] + 1)[m->steps.classes[t]] =
             blocks->sets[m->steps.heads[t]] + 1;
-    for (uint32_t set = 0; set < blocks->set_count; set++)
-        labels[set + 1] = draft->labels[m->states[blocks->elements[blocks->firsts[set]]]];
+    for (uint32_t set = 0; set < blocks->set_count; set++) {
+        uint32_t state = blocks->elements[blocks->firsts[set]];
+        labels[set + 1] = draft->labels[m->states[state]];
+        if (members) members[set + 1] = counts[state];
+    }
     uint8_t kept[256];
     uint32_t k = merge_classes(&small, kept);
     uint32_t *next = arena_take(arena, (size_t)n * k * sizeof *next);
@@ -487,8 +470,9 @@ static enum status emit(struct minimiser *m, const struct partition *blocks,
     memcpy(automaton->classes, small.classes, sizeof automaton->classes);
     automaton->next = next;
     automaton->labels = labels;
+    automaton->member_counts = members;
     *out = automaton;
-    return count_members(m, automaton, &automaton->member_counts);
+    return STATUS_OK;
 }
 
 enum status automaton_draft_finish(struct automaton_draft *draft, const struct automaton **out) {

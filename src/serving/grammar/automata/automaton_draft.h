@@ -24,9 +24,10 @@ struct automaton_draft {
     uint32_t class_count;
     uint8_t classes[256];
     uint32_t start;
-    uint32_t state_count, capacity; /* state 0 is dead */
-    uint32_t *next;                 /* [capacity][class_count] */
-    uint32_t *labels;               /* [capacity] */
+    uint32_t state_count; /* state 0 is dead */
+    uint32_t *next;       /* [state_count][class_count] */
+    uint32_t *labels;     /* [state_count] */
+    uint32_t next_capacity, label_capacity;
 };
 
 /* `classes` [256] are copied; the state 0 is there at once. */
@@ -37,8 +38,9 @@ enum status automaton_draft_add(struct automaton_draft *draft, uint32_t *state_o
 enum status automaton_draft_finish(struct automaton_draft *draft,
                                    const struct automaton **out) MUST_USE;
 
-/* automaton_without, but the scratch is kept. */
-enum status automaton_product_without(struct automaton_work *work, const struct automaton *a,
+/* automaton_combine, but the scratch is kept. */
+enum status automaton_product_combine(struct automaton_work *work,
+                                      enum automaton_operation operation, const struct automaton *a,
                                       const struct automaton *b,
                                       const struct automaton **out) MUST_USE;
 
@@ -46,17 +48,19 @@ static inline uint32_t *automaton_draft_row(struct automaton_draft *draft, uint3
     return draft->next + (size_t)state * draft->class_count;
 }
 
-/* `old` [count], or NULL, in memory of the scratch with room for twice as much. NULL: there is none. */
-void *automaton_draft_grow(struct automaton_work *work, const void *old, size_t count,
-                           size_t item_bytes);
+/* arena_reserve in the scratch, for one step. */
+enum status automaton_draft_room(struct automaton_work *work, void *array, uint32_t count,
+                                 uint32_t *capacity, size_t item_bytes) MUST_USE;
+/* Puts `count` items of `width` words (1 or 2) in ascending order. Shell's sort: no worst case that
+ * hurts, and no memory. */
+void automaton_draft_sort(uint32_t *words, size_t count, size_t width);
 
 struct sequences {
     struct automaton_work *work;
     uint32_t *words;
-    size_t word_count, word_capacity;
-    size_t *starts; /* [count + 1] in words */
-    uint32_t count, capacity;
-    uint32_t *table; /* [capacity * 2] number + 1; 0: free */
+    uint32_t *starts; /* [count + 1] in words */
+    uint32_t *table;  /* [table_mask + 1] number + 1; 0: free */
+    uint32_t count, word_capacity, start_capacity, table_mask;
 };
 
 enum status automaton_draft_sequences_open(struct sequences *sequences,

@@ -7,11 +7,10 @@
 
 #define LANGUAGES_MAX 64
 
-enum product_kind { PRODUCT_AND, PRODUCT_WITHOUT, PRODUCT_OR, PRODUCT_SETS };
-
 struct automaton_product {
     struct automaton_work *work;
-    enum product_kind kind;
+    enum automaton_operation operation;
+    bool joins; /* labels are sets of languages */
     const struct automaton *const *languages;
     size_t count;
     uint8_t steps[256][LANGUAGES_MAX]; /* of a class of the product: the languages' classes */
@@ -37,19 +36,19 @@ static uint32_t join_classes(struct automaton_product *product, uint8_t *classes
 }
 
 static bool is_dead(const struct automaton_product *product, const uint32_t *tuple) {
-    if (product->kind == PRODUCT_WITHOUT) return !tuple[0];
+    if (product->operation == AUTOMATON_WITHOUT) return !tuple[0];
     bool any = false, all = true;
     for (size_t i = 0; i < product->count; i++) {
         any |= tuple[i] != 0;
         all &= tuple[i] != 0;
     }
-    return product->kind == PRODUCT_AND ? !all : !any;
+    return product->operation == AUTOMATON_AND ? !all : !any;
 }
 
 static enum status label_of(struct automaton_product *product, const uint32_t *tuple,
                             uint32_t *out) {
     const struct automaton *const *languages = product->languages;
-    if (product->kind == PRODUCT_SETS) {
+    if (product->joins) {
         uint64_t set = 0;
         for (size_t i = 0; i < product->count; i++)
             if (languages[i]->labels[tuple[i]]) set |= (uint64_t)1 << i;
@@ -61,17 +60,8 @@ static enum status label_of(struct automaton_product *product, const uint32_t *t
         return status;
     }
     uint32_t a = languages[0]->labels[tuple[0]], b = languages[1]->labels[tuple[1]];
-    switch (product->kind) {
-    case PRODUCT_AND:
-        *out = b ? a : 0;
-        break;
-    case PRODUCT_WITHOUT:
-        *out = b ? 0 : a;
-        break;
-    default:
-        *out = a ? a : b;
-        break;
-    }
+    bool without = product->operation == AUTOMATON_WITHOUT;
+    *out = product->operation == AUTOMATON_OR ? (a ? a : b) : without == !b ? a : 0;
     return STATUS_OK;
 }
 
@@ -133,41 +123,23 @@ static enum status automaton_product_make(struct automaton_product *product,
     return status ? status : automaton_draft_finish(&product->draft, out);
 }
 
-static enum status automaton_product_combine(struct automaton_work *work, enum product_kind kind,
-                                             const struct automaton *a, const struct automaton *b,
-                                             const struct automaton **out) {
+enum status automaton_product_combine(struct automaton_work *work,
+                                      enum automaton_operation operation, const struct automaton *a,
+                                      const struct automaton *b, const struct automaton **out) {
     const struct automaton *const languages[] = {a, b};
-    struct automaton_product *product = arena_take(work->scratch, sizeof *product);
+    struct automaton_product *product = arena_take_zeroed(work->scratch, sizeof *product);
     if (!product) return STATUS_NO_MEMORY;
     product->work = work;
-    product->kind = kind;
+    product->operation = operation;
     product->languages = languages;
     product->count = 2;
     return automaton_product_make(product, out);
 }
 
-enum status automaton_and(struct automaton_work *work, const struct automaton *a,
-                          const struct automaton *b, const struct automaton **out) {
-    enum status status = automaton_product_combine(work, PRODUCT_AND, a, b, out);
-    arena_clear(work->scratch);
-    return status;
-}
-
-enum status automaton_product_without(struct automaton_work *work, const struct automaton *a,
-                                      const struct automaton *b, const struct automaton **out) {
-    return automaton_product_combine(work, PRODUCT_WITHOUT, a, b, out);
-}
-
-enum status automaton_without(struct automaton_work *work, const struct automaton *a,
-                              const struct automaton *b, const struct automaton **out) {
-    enum status status = automaton_product_combine(work, PRODUCT_WITHOUT, a, b, out);
-    arena_clear(work->scratch);
-    return status;
-}
-
-enum status automaton_or(struct automaton_work *work, const struct automaton *a,
-                         const struct automaton *b, const struct automaton **out) {
-    enum status status = automaton_product_combine(work, PRODUCT_OR, a, b, out);
+enum status automaton_combine(struct automaton_work *work, enum automaton_operation operation,
+                              const struct automaton *a, const struct automaton *b,
+                              const struct automaton **out) {
+    enum status status = automaton_product_combine(work, operation, a, b, out);
     arena_clear(work->scratch);
     return status;
 }
@@ -175,10 +147,11 @@ enum status automaton_or(struct automaton_work *work, const struct automaton *a,
 enum status automaton_join(struct automaton_work *work, const struct automaton *const *languages,
                            size_t count, const struct automaton **out, const uint64_t **sets_out,
                            uint32_t *set_count_out) {
-    struct automaton_product *product = arena_take(work->scratch, sizeof *product);
+    struct automaton_product *product = arena_take_zeroed(work->scratch, sizeof *product);
     if (!product) return STATUS_NO_MEMORY;
     product->work = work;
-    product->kind = PRODUCT_SETS;
+    product->operation = AUTOMATON_OR;
+    product->joins = true;
     product->languages = languages;
     product->count = count;
     enum status status = automaton_product_make(product, out);

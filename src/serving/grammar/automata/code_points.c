@@ -5,15 +5,10 @@
 #include "serving/grammar/automata/automaton_draft.h"
 
 enum status code_points_add(struct code_points *set, uint32_t first, uint32_t last) {
-    if (!automaton_spend(set->work, 1)) return STATUS_TOO_LARGE;
-    if (set->count == set->capacity) {
-        size_t capacity = set->capacity ? set->capacity : 32;
-        set->ranges = automaton_draft_grow(set->work, set->ranges, capacity, sizeof *set->ranges);
-        if (!set->ranges) return STATUS_NO_MEMORY;
-        set->capacity = 2 * capacity;
-    }
-    set->ranges[set->count++] = (struct code_range){first, last};
-    return STATUS_OK;
+    enum status status = automaton_draft_room(set->work, &set->ranges, set->count, &set->capacity,
+                                              sizeof *set->ranges);
+    if (!status) set->ranges[set->count++] = (struct code_range){first, last};
+    return status;
 }
 
 enum status code_points_add_all(struct code_points *set, const struct code_range *ranges,
@@ -24,24 +19,9 @@ enum status code_points_add_all(struct code_points *set, const struct code_range
     return status;
 }
 
-/* Shell's sort: no worst case that hurts, and no memory. */
-static void sort_ranges(struct code_range *ranges, size_t count) {
-    size_t gap = 1;
-    while (gap < count / 3)
-        gap = 3 * gap + 1;
-    for (; gap > 0; gap /= 3)
-        for (size_t i = gap; i < count; i++) {
-            struct code_range range = ranges[i];
-            size_t j = i;
-            for (; j >= gap && ranges[j - gap].first > range.first; j -= gap)
-                ranges[j] = ranges[j - gap];
-            ranges[j] = range;
-        }
-}
-
 void code_points_order(struct code_points *set) {
-    size_t kept = 0;
-    sort_ranges(set->ranges, set->count);
+    uint32_t kept = 0;
+    automaton_draft_sort((uint32_t *)set->ranges, set->count, 2);
     for (size_t i = 0; i < set->count; i++) {
         struct code_range range = set->ranges[i];
         if (kept && range.first <= set->ranges[kept - 1].last + 1) {
@@ -53,9 +33,9 @@ void code_points_order(struct code_points *set) {
     set->count = kept;
 }
 
-enum status code_points_complement(struct code_points *set, size_t from) {
+enum status code_points_complement(struct code_points *set, uint32_t from) {
     uint32_t next = 0;
-    size_t kept = from;
+    uint32_t kept = from;
     for (size_t i = from; i < set->count; i++) {
         struct code_range range = set->ranges[i];
         if (range.first > next) set->ranges[kept++] = (struct code_range){next, range.first - 1};

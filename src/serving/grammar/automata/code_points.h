@@ -17,7 +17,7 @@ struct code_range {
 struct code_points {
     struct automaton_work *work;
     struct code_range *ranges;
-    size_t count, capacity;
+    uint32_t count, capacity;
 };
 
 enum status code_points_add(struct code_points *set, uint32_t first, uint32_t last) MUST_USE;
@@ -26,7 +26,7 @@ enum status code_points_add_all(struct code_points *set, const struct code_range
 /* Ascending, no two touch. */
 void code_points_order(struct code_points *set);
 /* All others from `from` on; `set` is ordered there and stays so. */
-enum status code_points_complement(struct code_points *set, size_t from) MUST_USE;
+enum status code_points_complement(struct code_points *set, uint32_t from) MUST_USE;
 
 /* Unicode's general categories and their groups (L, Lu, Letter, Uppercase_Letter), and Any, ASCII,
  * Assigned. STATUS_NOT_FOUND: none of them. */

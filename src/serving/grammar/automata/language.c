@@ -7,10 +7,11 @@
 
 #define KNOWN_MAX 8192 /* results; later ones are computed again */
 
-enum known_kind { KNOWN_AUTOMATON, KNOWN_LENGTHS, KNOWN_AND, KNOWN_OR, KNOWN_WITHOUT };
+/* Results of automaton_combine have its operation as their kind. */
+enum known_kind { KNOWN_AUTOMATON = AUTOMATON_OR + 1, KNOWN_LENGTHS };
 
-static struct map_key language_key_of(enum known_kind kind, uint64_t low, uint64_t extra) {
-    return (struct map_key){.high = (uint64_t)kind, .low = low, .extra = extra};
+static struct map_key language_key_of(unsigned kind, uint64_t low, uint64_t extra) {
+    return (struct map_key){.high = kind, .low = low, .extra = extra};
 }
 
 static void language_remember(struct language_table *table, struct map_key key, uint32_t language) {
@@ -19,32 +20,24 @@ static void language_remember(struct language_table *table, struct map_key key, 
 }
 
 static enum status add(struct language_table *table, struct language language, uint32_t *out) {
-    if (table->count == table->capacity) {
-        uint32_t capacity = table->capacity * 2;
-        struct language *larger =
-            arena_take(table->work->arena, capacity * sizeof *table->languages);
-        if (!larger) return STATUS_NO_MEMORY;
-        memcpy(larger, table->languages, table->count * sizeof *larger);
-        table->languages = larger;
-        table->capacity = capacity;
-    }
+    if (!arena_reserve(table->work->arena, &table->languages, table->count, &table->capacity,
+                       sizeof language))
+        return STATUS_NO_MEMORY;
     table->languages[table->count] = language;
     *out = table->count++;
     return STATUS_OK;
 }
 
 enum status language_open(struct language_table *table, struct automaton_work *work) {
-    *table = (struct language_table){.work = work, .capacity = 256};
-    table->languages = arena_take(work->arena, table->capacity * sizeof *table->languages);
-    if (!table->languages) return STATUS_NO_MEMORY;
+    uint32_t number;
+    *table = (struct language_table){.work = work};
     enum status status = map_open(&table->known, work->arena, KNOWN_MAX);
-    if (status) return status;
-    table->languages[LANGUAGE_NONE] =
-        (struct language){.of_lengths = true, .length_min = 1, .length_max = 0};
-    table->languages[LANGUAGE_TEXT] =
-        (struct language){.of_lengths = true, .length_max = UINT32_MAX};
-    table->count = LANGUAGE_FIXED_COUNT;
-    return STATUS_OK;
+    if (!status) /* LANGUAGE_NONE */
+        status = add(table, (struct language){.of_lengths = true, .length_min = 1}, &number);
+    if (!status) /* LANGUAGE_TEXT */
+        status =
+            add(table, (struct language){.of_lengths = true, .length_max = UINT32_MAX}, &number);
+    return status;
 }
 
 static size_t language_next_bytes(const struct automaton *automaton) {
@@ -126,65 +119,36 @@ enum status language_automaton(struct language_table *table, uint32_t language,
     return STATUS_OK;
 }
 
-/* Handles cases that need no automaton: true if *out was set. */
-static bool language_is_plain(struct language_table *table, enum known_kind kind, uint32_t a,
-                              uint32_t b, enum status *status, uint32_t *out) {
-    *status = STATUS_OK;
-    uint32_t trivial = MAP_NONE;
-    if (kind == KNOWN_AND) {
-        if (a == b || b == LANGUAGE_TEXT || a == LANGUAGE_NONE) trivial = a;
-        if (a == LANGUAGE_TEXT || b == LANGUAGE_NONE) trivial = b;
-    } else if (kind == KNOWN_OR) {
-        if (a == b || b == LANGUAGE_NONE || a == LANGUAGE_TEXT) trivial = a;
-        if (a == LANGUAGE_NONE || b == LANGUAGE_TEXT) trivial = b;
-    } else {
-        if (b == LANGUAGE_NONE) trivial = a;
-        if (a == b || a == LANGUAGE_NONE) trivial = LANGUAGE_NONE;
-    }
-    if (trivial != MAP_NONE) {
-        *out = trivial;
-        return true;
-    }
-    const struct language *first = &table->languages[a], *second = &table->languages[b];
-    if (kind != KNOWN_AND || !first->of_lengths || !second->of_lengths) return false;
-    *status = language_of_lengths(table, max_u32(first->length_min, second->length_min),
-                                  min_u32(first->length_max, second->length_max), out);
-    return true;
+/* The result where no automaton is needed; MAP_NONE: one is. */
+static uint32_t language_plain(enum automaton_operation operation, uint32_t a, uint32_t b) {
+    if (operation == AUTOMATON_WITHOUT)
+        return b == LANGUAGE_NONE ? a : a == b || a == LANGUAGE_NONE ? LANGUAGE_NONE : MAP_NONE;
+    uint32_t least = operation == AUTOMATON_AND ? LANGUAGE_NONE : LANGUAGE_TEXT;
+    uint32_t most = operation == AUTOMATON_AND ? LANGUAGE_TEXT : LANGUAGE_NONE;
+    if (a == b || a == least || b == most) return a;
+    return b == least || a == most ? b : MAP_NONE;
 }
 
-static enum status language_combine(struct language_table *table, enum known_kind kind, uint32_t a,
-                                    uint32_t b, uint32_t *out) {
-    enum status status;
-    if (language_is_plain(table, kind, a, b, &status, out)) return status;
-    struct map_key key = language_key_of(kind, a, b);
-    uint32_t found = map_find(&table->known, key);
+enum status language_combine(struct language_table *table, enum automaton_operation operation,
+                             uint32_t a, uint32_t b, uint32_t *out) {
+    if (operation != AUTOMATON_WITHOUT && b < a)
+        return language_combine(table, operation, b, a, out);
+    uint32_t found = language_plain(operation, a, b);
+    const struct language one = table->languages[a], other = table->languages[b];
+    if (found == MAP_NONE && operation == AUTOMATON_AND && one.of_lengths && other.of_lengths)
+        return language_of_lengths(table, max_u32(one.length_min, other.length_min),
+                                   min_u32(one.length_max, other.length_max), out);
+    struct map_key key = language_key_of(operation, a, b);
+    if (found == MAP_NONE) found = map_find(&table->known, key);
     if (found != MAP_NONE) {
         *out = found;
         return STATUS_OK;
     }
     const struct automaton *first, *second, *result;
-    status = language_automaton(table, a, &first);
+    enum status status = language_automaton(table, a, &first);
     if (!status) status = language_automaton(table, b, &second);
-    if (status) return status;
-    if (kind == KNOWN_AND)
-        status = automaton_and(table->work, first, second, &result);
-    else if (kind == KNOWN_OR)
-        status = automaton_or(table->work, first, second, &result);
-    else
-        status = automaton_without(table->work, first, second, &result);
+    if (!status) status = automaton_combine(table->work, operation, first, second, &result);
     if (!status) status = language_of_automaton(table, result, out);
     if (!status) language_remember(table, key, *out);
     return status;
-}
-
-enum status language_and(struct language_table *table, uint32_t a, uint32_t b, uint32_t *out) {
-    return language_combine(table, KNOWN_AND, a < b ? a : b, a < b ? b : a, out);
-}
-
-enum status language_or(struct language_table *table, uint32_t a, uint32_t b, uint32_t *out) {
-    return language_combine(table, KNOWN_OR, a < b ? a : b, a < b ? b : a, out);
-}
-
-enum status language_without(struct language_table *table, uint32_t a, uint32_t b, uint32_t *out) {
-    return language_combine(table, KNOWN_WITHOUT, a, b, out);
 }

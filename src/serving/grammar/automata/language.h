@@ -11,8 +11,7 @@
 
 enum language_fixed {
     LANGUAGE_NONE, /* no text at all */
-    LANGUAGE_TEXT, /* every string */
-    LANGUAGE_FIXED_COUNT
+    LANGUAGE_TEXT  /* every string */
 };
 
 struct language {
@@ -39,12 +38,8 @@ enum status language_of_lengths(struct language_table *table, uint32_t min, uint
 enum status language_of_texts(struct language_table *table, const struct bytes *texts, size_t count,
                               uint32_t *out) MUST_USE; /* no two are equal */
 
-enum status language_and(struct language_table *table, uint32_t a, uint32_t b,
-                         uint32_t *out) MUST_USE;
-enum status language_or(struct language_table *table, uint32_t a, uint32_t b,
-                        uint32_t *out) MUST_USE;
-enum status language_without(struct language_table *table, uint32_t a, uint32_t b,
-                             uint32_t *out) MUST_USE;
+enum status language_combine(struct language_table *table, enum automaton_operation operation,
+                             uint32_t a, uint32_t b, uint32_t *out) MUST_USE;
 
 /* Also of what has none yet. */
 enum status language_automaton(struct language_table *table, uint32_t language,

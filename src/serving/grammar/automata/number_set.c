@@ -326,7 +326,7 @@ static enum status make_bound(struct automaton_work *work, const struct decimal 
     enum status status = compare_some(work, value, false, &plain);
     if (!status && !number_set_is_zero(value)) {
         status = compare_some(work, value, true, &scientific);
-        if (!status) status = automaton_or(work, plain, scientific, &plain);
+        if (!status) status = automaton_combine(work, AUTOMATON_OR, plain, scientific, &plain);
     }
     return status ? status : automaton_relabel(work, plain, new_labels, out);
 }
@@ -435,7 +435,7 @@ static enum status make_multiples(struct automaton_work *work, const struct deci
 static enum status number_set_narrow(struct automaton_work *work, enum status status,
                                      const struct automaton *part, const struct automaton **set) {
     if (status) return status;
-    if (*set) return automaton_and(work, *set, part, set);
+    if (*set) return automaton_combine(work, AUTOMATON_AND, *set, part, set);
     *set = part;
     return STATUS_OK;
 }

@@ -26,38 +26,18 @@ struct runner {
     uint8_t bytes[256];     /* one of each class */
     struct thread *queue, *raw, *before, *from; /* [thread_capacity] each */
     uint32_t *cursors, *words;                  /* [thread_capacity], [2 * thread_capacity + 1] */
-    size_t queue_count, raw_count, before_count, thread_capacity;
+    size_t queue_count, raw_count, before_count;
+    uint32_t thread_capacity;
     uint32_t *stamps[2], stamp; /* [step_count] of threads without looks; [1]: at the end */
     bool accepts;
 };
 
 /* ---- what a thread waits for ---- */
 
-static bool all_lead(const struct automaton *automaton, uint32_t from, int first, int last,
-                     uint32_t to) {
-    for (int byte = first; byte <= last; byte++)
-        if (automaton_step(automaton, from, (uint8_t)byte) != to) return false;
-    return true;
-}
-
-/* The state from which every text of UTF-8 is the end of a member; equal states are one, so it and
- * the states within a character are known by their steps. */
+/* The state from which every text of UTF-8 is the end of a member; 0: none. */
 static uint32_t find_universal(const struct automaton *automaton) {
-    for (uint32_t s = 1; s < automaton->state_count; s++) {
-        if (!automaton->labels[s] || !all_lead(automaton, s, 0, 0x7F, s)) continue;
-        uint32_t one = automaton_step(automaton, s, 0xC2), two = automaton_step(automaton, s, 0xE1);
-        uint32_t three = automaton_step(automaton, s, 0xF1);
-        if (all_lead(automaton, s, 0xC2, 0xDF, one) && all_lead(automaton, one, 0x80, 0xBF, s) &&
-            all_lead(automaton, s, 0xE1, 0xEC, two) && all_lead(automaton, s, 0xEE, 0xEF, two) &&
-            all_lead(automaton, two, 0x80, 0xBF, one) &&
-            all_lead(automaton, s, 0xF1, 0xF3, three) &&
-            all_lead(automaton, three, 0x80, 0xBF, two) &&
-            all_lead(automaton, automaton_step(automaton, s, 0xE0), 0xA0, 0xBF, one) &&
-            all_lead(automaton, automaton_step(automaton, s, 0xED), 0x80, 0x9F, one) &&
-            all_lead(automaton, automaton_step(automaton, s, 0xF0), 0x90, 0xBF, two) &&
-            all_lead(automaton, automaton_step(automaton, s, 0xF4), 0x80, 0x8F, two))
-            return s;
-    }
+    for (uint32_t s = 1; s < automaton->state_count; s++)
+        if (automaton->labels[s] && automaton_takes_all(automaton, s)) return s;
     return 0;
 }
 
@@ -131,17 +111,17 @@ static bool looks_accept(const struct runner *runner, uint32_t looks) {
 /* ---- threads ---- */
 
 static enum status regex_automaton_widen(struct runner *runner) {
-    struct automaton_work *work = runner->program.work;
+    struct arena *scratch = runner->program.work->scratch;
     struct thread **lists[] = {&runner->queue, &runner->raw, &runner->before, &runner->from};
-    size_t old = runner->thread_capacity ? runner->thread_capacity : 32;
-    for (size_t i = 0; i < ARRAY_COUNT(lists); i++) {
-        *lists[i] = automaton_draft_grow(work, *lists[i], old, sizeof(struct thread));
-        if (!*lists[i]) return STATUS_NO_MEMORY;
+    uint32_t old = runner->thread_capacity, capacity = old;
+    bool room = arena_reserve(scratch, &runner->cursors, old, &capacity, sizeof(uint32_t));
+    for (size_t i = 0; room && i < ARRAY_COUNT(lists); i++) {
+        capacity = old;
+        room = arena_reserve(scratch, lists[i], old, &capacity, sizeof(struct thread));
     }
-    runner->cursors = automaton_draft_grow(work, runner->cursors, old, sizeof(uint32_t));
-    runner->words = automaton_draft_grow(work, NULL, 2 * old + 1, sizeof(uint32_t));
-    runner->thread_capacity = 2 * old;
-    return runner->cursors && runner->words ? STATUS_OK : STATUS_NO_MEMORY;
+    runner->words = arena_take(scratch, (2 * (size_t)capacity + 1) * sizeof *runner->words);
+    runner->thread_capacity = capacity;
+    return room && runner->words ? STATUS_OK : STATUS_NO_MEMORY;
 }
 
 /* Queues a thread once. */
@@ -194,24 +174,6 @@ static enum status regex_automaton_follow(struct runner *runner, struct thread t
     }
 }
 
-static bool thread_before(struct thread a, struct thread b) {
-    return a.step < b.step || (a.step == b.step && a.looks < b.looks);
-}
-
-static void sort_threads(struct thread *threads, size_t count) {
-    size_t gap = 1;
-    while (gap < count / 3)
-        gap = 3 * gap + 1;
-    for (; gap > 0; gap /= 3)
-        for (size_t i = gap; i < count; i++) {
-            struct thread thread = threads[i];
-            size_t j = i;
-            for (; j >= gap && thread_before(thread, threads[j - gap]); j -= gap)
-                threads[j] = threads[j - gap];
-            threads[j] = thread;
-        }
-}
-
 /* The state of all threads that the raw ones lead to before the next byte. Once all texts that
  * follow are accepted, nothing else counts. */
 static enum status regex_automaton_state_of(struct runner *runner, enum regex_place place,
@@ -239,7 +201,7 @@ static enum status regex_automaton_state_of(struct runner *runner, enum regex_pl
     }
     *out = 0;
     if (!kept && !runner->accepts) return STATUS_OK;
-    sort_threads(runner->queue, kept);
+    automaton_draft_sort((uint32_t *)runner->queue, kept, 2);
     uint32_t number = 0;
     bool places_count = runner->program.minds_words && kept && !done;
     runner->words[0] = runner->accepts;
@@ -439,6 +401,18 @@ enum status automaton_of_pattern(struct automaton_work *work, struct bytes patte
 enum status regex_automaton_make(struct automaton_work *work, const struct regex *regex,
                                  uint32_t node, const struct automaton **out) {
     return run(work, regex, node, (struct regex_bounds){.open_end = false}, REGEX_AT_BEGIN, out);
+}
+
+enum status automaton_of_lengths(struct automaton_work *work, uint32_t min, uint32_t max,
+                                 const struct automaton **out) {
+    static const struct code_range every[] = {{0, CODE_POINT_MAX}};
+    const struct regex_node nodes[] = {
+        {.kind = REGEX_SET, .count = min <= max}, /* no character, where nothing is so long */
+        {.kind = REGEX_REPEAT, .min = min, .max = max >= min ? max : min}};
+    const struct regex regex = {.root = 1, .nodes = nodes, .ranges = every};
+    enum status status = regex_automaton_make(work, &regex, regex.root, out);
+    arena_clear(work->scratch);
+    return status;
 }
 
 enum status automaton_of_regex(struct automaton_work *work, struct bytes pattern,

@@ -6,35 +6,21 @@
 
 #define EDGES_MAX 256 /* of a step */
 
-static enum status regex_program_make_room(struct automaton_work *work, void **items, size_t count,
-                                           size_t *capacity, size_t item_bytes) {
-    if (!automaton_spend(work, 1)) return STATUS_TOO_LARGE;
-    if (count < *capacity) return STATUS_OK;
-    size_t old = *capacity ? *capacity : 32;
-    *items = automaton_draft_grow(work, *items, old, item_bytes);
-    *capacity = 2 * old;
-    return *items ? STATUS_OK : STATUS_NO_MEMORY;
-}
-
 enum status regex_program_add_step(struct regex_program *program, struct regex_step step,
                                    uint32_t *out) {
     if (program->step_count / 8 > program->work->states_max) return STATUS_TOO_LARGE;
-    void *items = program->steps;
-    enum status status = regex_program_make_room(program->work, &items, program->step_count,
-                                                 &program->step_capacity, sizeof step);
+    enum status status = automaton_draft_room(program->work, &program->steps, program->step_count,
+                                              &program->step_capacity, sizeof step);
     if (status) return status;
-    program->steps = items;
-    *out = (uint32_t)program->step_count;
+    *out = program->step_count;
     program->steps[program->step_count++] = step;
     return STATUS_OK;
 }
 
 static enum status add_edge(struct regex_program *program, struct regex_edge edge) {
-    void *items = program->edges;
-    enum status status = regex_program_make_room(program->work, &items, program->edge_count,
-                                                 &program->edge_capacity, sizeof edge);
+    enum status status = automaton_draft_room(program->work, &program->edges, program->edge_count,
+                                              &program->edge_capacity, sizeof edge);
     if (status) return status;
-    program->edges = items;
     program->edges[program->edge_count++] = edge;
     return STATUS_OK;
 }
@@ -63,11 +49,9 @@ static enum status cut_range(struct regex_program *program, uint32_t first, uint
         enum status status = cut_range(program, first, border);
         return status ? status : cut_range(program, border + 1, last);
     }
-    void *items = program->runs;
-    enum status status = regex_program_make_room(program->work, &items, program->run_count,
-                                                 &program->run_capacity, sizeof *program->runs);
+    enum status status = automaton_draft_room(program->work, &program->runs, program->run_count,
+                                              &program->run_capacity, sizeof *program->runs);
     if (status) return status;
-    program->runs = items;
     struct byte_runs *run = &program->runs[program->run_count++];
     run->count = utf8_write(first, (char *)run->lows);
     (void)utf8_write(last, (char *)run->highs);
@@ -96,7 +80,7 @@ static enum status share_step(struct regex_program *program, size_t since,
             return STATUS_OK;
         }
     struct regex_step step = {
-        .kind = REGEX_BYTES, .first = (uint32_t)program->edge_count, .count = (uint32_t)count};
+        .kind = REGEX_BYTES, .first = program->edge_count, .count = (uint32_t)count};
     enum status status = STATUS_OK;
     for (size_t i = 0; !status && i < count; i++)
         status = add_edge(program, edges[i]);
@@ -115,7 +99,6 @@ static enum status regex_program_add_runs(struct regex_program *program, size_t 
             behind++;
         struct regex_edge edge = {run->lows[depth], run->highs[depth], next};
         if (depth + 1 < run->count && depth < 3) {
-
             enum status status =
                 regex_program_add_runs(program, since, from, behind, depth + 1, next, &edge.to);
             if (status) return status;
@@ -136,7 +119,7 @@ enum status regex_program_add_set(struct regex_program *program, const struct co
     program->run_count = 0;
     for (size_t i = 0; !status && i < count; i++)
         status = cut_range(program, ranges[i].first, ranges[i].last);
-    size_t since = program->step_count;
+    uint32_t since = program->step_count;
     return status ? status
                   : regex_program_add_runs(program, since, 0, program->run_count, 0, to, out);
 }
@@ -145,27 +128,23 @@ enum status regex_program_add_set(struct regex_program *program, const struct co
 
 static enum status regex_program_watch(struct regex_program *program,
                                        const struct automaton *automaton, uint32_t *out) {
-    void *items = (void *)program->watched;
-    enum status status = regex_program_make_room(program->work, &items, program->watched_count,
-                                                 &program->watched_capacity, sizeof(const void *));
+    enum status status =
+        automaton_draft_room(program->work, &program->watched, program->watched_count,
+                             &program->watched_capacity, sizeof *program->watched);
     if (status) return status;
-    program->watched = items;
-    *out = (uint32_t)program->watched_count;
+    *out = program->watched_count;
     program->watched[program->watched_count++] = automaton;
     return STATUS_OK;
 }
 
 static enum status regex_program_add_look(struct regex_program *program, struct regex_look look,
                                           uint32_t next, uint32_t *out) {
-    void *items = program->looks;
-    enum status status = regex_program_make_room(program->work, &items, program->look_count,
-                                                 &program->look_capacity, sizeof look);
+    enum status status = automaton_draft_room(program->work, &program->looks, program->look_count,
+                                              &program->look_capacity, sizeof look);
     if (status) return status;
-    program->looks = items;
     program->looks[program->look_count++] = look;
     program->minds_words |= look.watched[REGEX_BEHIND_WORD] != look.watched[REGEX_BEHIND_OTHER];
-    struct regex_step step = {
-        .kind = REGEX_IF_LOOK, .a = next, .b = (uint32_t)program->look_count - 1};
+    struct regex_step step = {.kind = REGEX_IF_LOOK, .a = next, .b = program->look_count - 1};
     return regex_program_add_step(program, step, out);
 }
 
@@ -200,7 +179,9 @@ static enum status watch_node(struct regex_program *program, const struct regex 
     enum status status = program->look_ahead(work, regex, node, place, &automaton);
     if (!status && negative) {
         status = program->look_ahead(work, &all, 0, place, &every);
-        if (!status) status = automaton_product_without(work, every, automaton, &automaton);
+        if (!status)
+            status =
+                automaton_product_combine(work, AUTOMATON_WITHOUT, every, automaton, &automaton);
     }
     return status ? status : regex_program_watch(program, automaton, out);
 }

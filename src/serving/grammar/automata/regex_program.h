@@ -53,15 +53,12 @@ struct regex_program {
                               enum regex_place place, const struct automaton **out);
     const struct regex *regex;
     struct regex_step *steps;
-    size_t step_count, step_capacity;
     struct regex_edge *edges;
-    size_t edge_count, edge_capacity;
     struct regex_look *looks;
-    size_t look_count, look_capacity;
     struct byte_runs *runs; /* of the set that is added */
-    size_t run_count, run_capacity;
     const struct automaton **watched;
-    size_t watched_count, watched_capacity;
+    uint32_t step_count, step_capacity, edge_count, edge_capacity, look_count, look_capacity,
+        run_count, run_capacity, watched_count, watched_capacity;
     bool minds_words;        /* some look depends on whether a word's character stands before */
     uint32_t nothing_behind; /* REGEX_ACCEPT or REGEX_ANY: where everything ends */
 };

@@ -2,105 +2,94 @@
 #include "serving/grammar/automata/regex_tree.h"
 
 #include "base/check.h"
-#include "serving/grammar/automata/automaton_draft.h"
 #include "base/utf8.h"
+#include "serving/grammar/automata/automaton_draft.h"
 
 #define DEPTH_MAX 100
-#define COUNT_MAX 1000000u /* of a repetition as spelt; more is no use to an automaton */
+#define COUNT_MAX 1000000u
 #define NO_CHARACTER UINT32_MAX
 
-struct parser {
-    struct automaton_work *work;
-    struct bytes text;
-    enum regex_syntax syntax;
-    struct error *error;
-    size_t at;
-    uint32_t depth;
-    struct regex_node *nodes;
-    size_t node_count, node_capacity;
-    uint32_t *links;
-    size_t link_count, link_capacity;
-    uint32_t *waiting; /* nodes of sequences and alternatives that are not finished */
-    size_t waiting_count, waiting_capacity;
-    struct code_points ranges; /* of all sets, one behind the other */
-    struct code_points set;    /* the set that is read */
-};
+/* ---- trees ---- */
 
-/* `code` is STATUS_INVALID or STATUS_UNSUPPORTED. */
-#define refuse(parser, code, what)                                                                 \
-    error_set((parser)->error, (code), "%s at byte %zu of the pattern", (what), (parser)->at)
+static enum status regex_tree_room(struct regex_tree *tree, void *array, uint32_t count,
+                                   uint32_t *capacity, size_t item_bytes) {
+    if (!automaton_spend(tree->work, 1)) return STATUS_TOO_LARGE;
+    bool room = arena_reserve(tree->arena, array, count, capacity, item_bytes);
+    return room ? STATUS_OK : STATUS_NO_MEMORY;
+}
 
-static enum status push_word(struct parser *parser, uint32_t **words, size_t *count,
-                             size_t *capacity, uint32_t word) {
-    if (!automaton_spend(parser->work, 1)) return STATUS_TOO_LARGE;
-    if (*count == *capacity) {
-        size_t old = *capacity ? *capacity : 32;
-        *words = automaton_draft_grow(parser->work, *words, old, sizeof **words);
-        if (!*words) return STATUS_NO_MEMORY;
-        *capacity = 2 * old;
-    }
-    (*words)[(*count)++] = word;
+enum status regex_tree_add_node(struct regex_tree *tree, struct regex_node node, uint32_t *out) {
+    enum status status =
+        regex_tree_room(tree, &tree->nodes, tree->node_count, &tree->node_capacity, sizeof node);
+    if (status) return status;
+    *out = tree->node_count;
+    tree->nodes[tree->node_count++] = node;
     return STATUS_OK;
 }
 
-static enum status regex_tree_add_node(struct parser *parser, struct regex_node node,
-                                       uint32_t *out) {
-    if (!automaton_spend(parser->work, 1)) return STATUS_TOO_LARGE;
-    if (parser->node_count == parser->node_capacity) {
-        size_t old = parser->node_capacity ? parser->node_capacity : 16;
-        parser->nodes = automaton_draft_grow(parser->work, parser->nodes, old, sizeof node);
-        if (!parser->nodes) return STATUS_NO_MEMORY;
-        parser->node_capacity = 2 * old;
+enum status regex_tree_add_set(struct regex_tree *tree, const struct code_range *ranges,
+                               size_t count, uint32_t *out) {
+    struct regex_node node = {
+        .kind = REGEX_SET, .first = tree->range_count, .count = (uint32_t)count};
+    for (size_t i = 0; i < count; i++) {
+        enum status status = regex_tree_room(tree, &tree->ranges, tree->range_count,
+                                             &tree->range_capacity, sizeof *ranges);
+        if (status) return status;
+        tree->ranges[tree->range_count++] = ranges[i];
     }
-    *out = (uint32_t)parser->node_count;
-    parser->nodes[parser->node_count++] = node;
-    return STATUS_OK;
+    return regex_tree_add_node(tree, node, out);
 }
 
-/* Nodes that wait from `base` on become the children of one node; a single one needs none. */
-static enum status regex_tree_gather(struct parser *parser, enum regex_kind kind, size_t base,
-                                     uint32_t *out) {
-    size_t count = parser->waiting_count - base, first = parser->link_count;
+enum status regex_tree_add_link(struct regex_tree *tree, uint32_t node) {
+    enum status status =
+        regex_tree_room(tree, &tree->links, tree->link_count, &tree->link_capacity, sizeof node);
+    if (!status) tree->links[tree->link_count++] = node;
+    return status;
+}
+
+enum status regex_tree_wait(struct regex_tree *tree, uint32_t node) {
+    enum status status = regex_tree_room(tree, &tree->waiting, tree->waiting_count,
+                                         &tree->waiting_capacity, sizeof node);
+    if (!status) tree->waiting[tree->waiting_count++] = node;
+    return status;
+}
+
+enum status regex_tree_gather(struct regex_tree *tree, enum regex_kind kind, uint32_t base,
+                              uint32_t *out) {
+    struct regex_node node = {
+        .kind = kind, .first = tree->link_count, .count = tree->waiting_count - base};
     enum status status = STATUS_OK;
-    parser->waiting_count = base;
-    if (count == 1) {
-        *out = parser->waiting[base];
+    tree->waiting_count = base;
+    if (node.count == 1) {
+        *out = tree->waiting[base];
         return STATUS_OK;
     }
-    for (size_t i = 0; !status && i < count; i++)
-        status = push_word(parser, &parser->links, &parser->link_count, &parser->link_capacity,
-                           parser->waiting[base + i]);
-    struct regex_node node = {.kind = kind, .first = (uint32_t)first, .count = (uint32_t)count};
-    return status ? status : regex_tree_add_node(parser, node, out);
-}
-
-static enum status regex_tree_wait(struct parser *parser, uint32_t node) {
-    return push_word(parser, &parser->waiting, &parser->waiting_count, &parser->waiting_capacity,
-                     node);
+    for (uint32_t i = 0; !status && i < node.count; i++)
+        status = regex_tree_add_link(tree, tree->waiting[base + i]);
+    return status ? status : regex_tree_add_node(tree, node, out);
 }
 
 /* ---- characters ---- */
 
-static int regex_tree_peek(const struct parser *parser) {
-    return parser->at < parser->text.count ? (uint8_t)parser->text.data[parser->at] : -1;
+int regex_tree_peek(const struct regex_source *source) {
+    return source->at < source->text.count ? (uint8_t)source->text.data[source->at] : -1;
 }
 
-static bool regex_tree_take(struct parser *parser, const char *text) {
-    struct bytes rest = {parser->text.data + parser->at, parser->text.count - parser->at};
+bool regex_tree_take(struct regex_source *source, const char *text) {
+    struct bytes rest = {source->text.data + source->at, source->text.count - source->at};
     if (!bytes_start_with(rest, bytes_of(text))) return false;
-    parser->at += strlen(text);
+    source->at += strlen(text);
     return true;
 }
 
-/* The next character; the text is valid UTF-8 and not at its end. */
-static uint32_t regex_tree_take_character(struct parser *parser) {
+uint32_t regex_tree_take_character(struct regex_source *source) {
     unsigned bytes;
-    uint32_t character = utf8_read(parser->text.data + parser->at, &bytes);
-    parser->at += bytes;
+    uint32_t character = utf8_read(source->text.data + source->at, &bytes);
+    source->at += bytes;
     return character;
 }
 
-static int regex_tree_digit_value(int byte, int base) {
+int regex_tree_digit_value(int byte, int base) {
     int value = byte >= '0' && byte <= '9'   ? byte - '0'
                 : byte >= 'a' && byte <= 'f' ? byte - 'a' + 10
                 : byte >= 'A' && byte <= 'F' ? byte - 'A' + 10
@@ -108,37 +97,59 @@ static int regex_tree_digit_value(int byte, int base) {
     return value < base ? value : -1;
 }
 
-/* Exactly `count` hexadecimal digits; NO_CHARACTER, and nothing taken, where there are others. */
-static uint32_t regex_tree_take_hex(struct parser *parser, size_t count) {
-    uint32_t value = 0;
-    if (parser->text.count - parser->at < count) return NO_CHARACTER;
+int64_t regex_tree_take_hex(struct regex_source *source, size_t count) {
+    int64_t value = 0;
+    if (source->text.count - source->at < count) return -1;
     for (size_t i = 0; i < count; i++) {
-        int digit = regex_tree_digit_value((uint8_t)parser->text.data[parser->at + i], 16);
-        if (digit < 0) return NO_CHARACTER;
-        value = value << 4 | (uint32_t)digit;
+        int digit = regex_tree_digit_value((uint8_t)source->text.data[source->at + i], 16);
+        if (digit < 0) return -1;
+        value = value << 4 | digit;
     }
-    parser->at += count;
+    source->at += count;
     return value;
 }
 
-/* Behind \u: four digits, a pair of surrogates, or {digits}. */
-static uint32_t take_unicode(struct parser *parser) {
-    if (regex_tree_take(parser, "{")) {
-        uint32_t value = 0;
-        size_t digits = 0;
-        for (; regex_tree_digit_value(regex_tree_peek(parser), 16) >= 0 && value <= CODE_POINT_MAX;
-             digits++)
-            value = value << 4 |
-                    (uint32_t)regex_tree_digit_value((uint8_t)parser->text.data[parser->at++], 16);
-        return digits && value <= CODE_POINT_MAX && regex_tree_take(parser, "}") ? value
-                                                                                 : NO_CHARACTER;
+bool regex_tree_take_number(struct regex_source *source, uint32_t *out) {
+    size_t from = source->at;
+    *out = 0;
+    for (; regex_tree_digit_value(regex_tree_peek(source), 10) >= 0; source->at++) {
+        *out = *out * 10 + (uint32_t)regex_tree_digit_value(regex_tree_peek(source), 10);
+        if (*out > COUNT_MAX) *out = COUNT_MAX;
     }
-    uint32_t value = regex_tree_take_hex(parser, 4);
-    size_t behind = parser->at;
-    if (value >= 0xD800 && value < 0xDC00 && regex_tree_take(parser, "\\u")) {
-        uint32_t low = regex_tree_take_hex(parser, 4);
+    return source->at > from;
+}
+
+struct parser {
+    struct regex_source *source;
+    enum regex_syntax syntax;
+    struct error *error;
+    uint32_t depth;
+    struct regex_tree tree;
+    struct code_points set; /* the set that is read */
+};
+
+/* `code` is STATUS_INVALID or STATUS_UNSUPPORTED. */
+#define refuse(parser, code, what)                                                                 \
+    error_set((parser)->error, (code), "%s at byte %zu of the pattern", (what),                    \
+              (parser)->source->at)
+
+/* Behind \u: four digits, a pair of surrogates, or {digits}. -1: none of them. */
+static int64_t take_unicode(struct regex_source *source) {
+    if (regex_tree_take(source, "{")) {
+        int64_t value = 0, digits = 0;
+        for (int digit; value <= CODE_POINT_MAX &&
+                        (digit = regex_tree_digit_value(regex_tree_peek(source), 16)) >= 0;
+             digits++, source->at++)
+            value = value << 4 | digit;
+        bool right = digits && value <= CODE_POINT_MAX && regex_tree_take(source, "}");
+        return right ? value : -1;
+    }
+    int64_t value = regex_tree_take_hex(source, 4);
+    size_t behind = source->at;
+    if (value >= 0xD800 && value < 0xDC00 && regex_tree_take(source, "\\u")) {
+        int64_t low = regex_tree_take_hex(source, 4);
         if (low >= 0xDC00 && low < 0xE000) return 0x10000 + ((value - 0xD800) << 10) + low - 0xDC00;
-        parser->at = behind;
+        source->at = behind;
     }
     return value;
 }
@@ -203,18 +214,20 @@ static enum status add_shorthand(struct parser *parser, int letter) {
 /* Behind \p or \P: {name}, {gc=name}, or in Rust's syntax one letter. */
 static enum status regex_tree_add_property(struct parser *parser, bool negative) {
     size_t from = parser->set.count;
-    struct bytes name = {parser->text.data + parser->at, 1};
-    if (regex_tree_take(parser, "{")) {
-        if (regex_tree_take(parser, "^")) negative = !negative;
-        if (!regex_tree_take(parser, "General_Category=")) (void)regex_tree_take(parser, "gc=");
-        name = (struct bytes){parser->text.data + parser->at, 0};
-        while (regex_tree_peek(parser) != -1 && regex_tree_peek(parser) != '}') {
+    struct bytes name = {parser->source->text.data + parser->source->at, 1};
+    if (regex_tree_take(parser->source, "{")) {
+        if (regex_tree_take(parser->source, "^")) negative = !negative;
+        if (!regex_tree_take(parser->source, "General_Category="))
+            (void)regex_tree_take(parser->source, "gc=");
+        name = (struct bytes){parser->source->text.data + parser->source->at, 0};
+        while (regex_tree_peek(parser->source) != -1 && regex_tree_peek(parser->source) != '}') {
             name.count++;
-            parser->at++;
+            parser->source->at++;
         }
-        if (!regex_tree_take(parser, "}")) return refuse(parser, STATUS_INVALID, "\\p{ without }");
-    } else if (parser->syntax == REGEX_TEXT && regex_tree_peek(parser) != -1) {
-        parser->at++;
+        if (!regex_tree_take(parser->source, "}"))
+            return refuse(parser, STATUS_INVALID, "\\p{ without }");
+    } else if (parser->syntax == REGEX_TEXT && regex_tree_peek(parser->source) != -1) {
+        parser->source->at++;
     } else {
         return refuse(parser, STATUS_INVALID, "\\p without {");
     }
@@ -229,8 +242,8 @@ static enum status regex_tree_add_property(struct parser *parser, bool negative)
 static enum status regex_tree_read_escape(struct parser *parser, bool in_class, uint32_t *out) {
     static const char controls[] = "t\tn\nv\vf\fr\r";
     *out = NO_CHARACTER;
-    if (regex_tree_peek(parser) == -1) return refuse(parser, STATUS_INVALID, "a backslash");
-    uint32_t letter = regex_tree_take_character(parser);
+    if (regex_tree_peek(parser->source) == -1) return refuse(parser, STATUS_INVALID, "a backslash");
+    uint32_t letter = regex_tree_take_character(parser->source);
     if (letter < 0x80 && letter && strchr("dDwWsS", (int)letter))
         return add_shorthand(parser, (int)letter);
     if (letter == 'p' || letter == 'P') return regex_tree_add_property(parser, letter == 'P');
@@ -238,18 +251,20 @@ static enum status regex_tree_read_escape(struct parser *parser, bool in_class, 
         if (letter == (uint8_t)controls[i]) *out = (uint8_t)controls[i + 1];
     if (*out != NO_CHARACTER) return STATUS_OK;
     if (letter == 'x' || letter == 'u') {
-        *out = letter == 'x' ? regex_tree_take_hex(parser, 2) : take_unicode(parser);
-        bool found = *out != NO_CHARACTER;
-        return found ? STATUS_OK : refuse(parser, STATUS_INVALID, "\\x or \\u without its digits");
-    }
-    if (letter == 'c') {
-        int control = regex_tree_peek(parser) | 0x20;
-        if (control < 'a' || control > 'z')
-            return refuse(parser, STATUS_INVALID, "\\c without a letter");
-        *out = (uint32_t)(uint8_t)parser->text.data[parser->at++] % 32;
+        int64_t code =
+            letter == 'x' ? regex_tree_take_hex(parser->source, 2) : take_unicode(parser->source);
+        if (code < 0) return refuse(parser, STATUS_INVALID, "\\x or \\u without its digits");
+        *out = (uint32_t)code;
         return STATUS_OK;
     }
-    if (letter == '0' && regex_tree_digit_value(regex_tree_peek(parser), 10) < 0) {
+    if (letter == 'c') {
+        int control = regex_tree_peek(parser->source) | 0x20;
+        if (control < 'a' || control > 'z')
+            return refuse(parser, STATUS_INVALID, "\\c without a letter");
+        *out = (uint32_t)(uint8_t)parser->source->text.data[parser->source->at++] % 32;
+        return STATUS_OK;
+    }
+    if (letter == '0' && regex_tree_digit_value(regex_tree_peek(parser->source), 10) < 0) {
         *out = 0;
         return STATUS_OK;
     }
@@ -267,24 +282,24 @@ static enum status regex_tree_read_escape(struct parser *parser, bool in_class, 
 
 /* One end of a range in brackets; NO_CHARACTER: a whole set, which is added already. */
 static enum status regex_tree_read_member(struct parser *parser, uint32_t *out) {
-    if (regex_tree_peek(parser) == -1) return refuse(parser, STATUS_INVALID, "[ without ]");
-    if (regex_tree_take(parser, "\\")) return regex_tree_read_escape(parser, true, out);
-    *out = regex_tree_take_character(parser);
+    if (regex_tree_peek(parser->source) == -1) return refuse(parser, STATUS_INVALID, "[ without ]");
+    if (regex_tree_take(parser->source, "\\")) return regex_tree_read_escape(parser, true, out);
+    *out = regex_tree_take_character(parser->source);
     return STATUS_OK;
 }
 
 /* Behind [ */
 static enum status regex_tree_read_class(struct parser *parser) {
-    bool negative = regex_tree_take(parser, "^");
+    bool negative = regex_tree_take(parser->source, "^");
     bool opening = parser->syntax == REGEX_TEXT; /* a ] that comes first is itself */
     enum status status = STATUS_OK;
-    while (!status && (opening || !regex_tree_take(parser, "]"))) {
+    while (!status && (opening || !regex_tree_take(parser->source, "]"))) {
         uint32_t first = 0, last = 0;
         opening = false;
         status = regex_tree_read_member(parser, &first);
         if (status) break;
-        size_t dash = parser->at;
-        if (regex_tree_take(parser, "-") && regex_tree_peek(parser) != ']') {
+        size_t dash = parser->source->at;
+        if (regex_tree_take(parser->source, "-") && regex_tree_peek(parser->source) != ']') {
             size_t before = parser->set.count;
             status = regex_tree_read_member(parser, &last);
             if (status) break;
@@ -295,19 +310,10 @@ static enum status regex_tree_read_class(struct parser *parser) {
             }
             parser->set.count = before; /* a set is no end of a range: the dash is itself */
         }
-        parser->at = dash;
+        parser->source->at = dash;
         if (first != NO_CHARACTER) status = code_points_add(&parser->set, first, first);
     }
     return status ? status : finish_part(parser, 0, negative);
-}
-
-static enum status add_set(struct parser *parser, uint32_t *out) {
-    struct regex_node node = {.kind = REGEX_SET,
-                              .first = (uint32_t)parser->ranges.count,
-                              .count = (uint32_t)parser->set.count};
-    enum status status =
-        code_points_add_all(&parser->ranges, parser->set.ranges, parser->set.count);
-    return status ? status : regex_tree_add_node(parser, node, out);
 }
 
 /* ---- atoms, sequences, alternatives ---- */
@@ -318,17 +324,18 @@ static enum status regex_tree_read_alternatives(struct parser *parser, uint32_t 
 static enum status read_group(struct parser *parser, uint32_t *out) {
     struct regex_node look = {.kind = REGEX_LOOK};
     bool looks = false;
-    if (regex_tree_take(parser, "?")) {
-        looks = regex_tree_take(parser, "=");
-        if (!looks) looks = look.negative = regex_tree_take(parser, "!");
-        if (regex_tree_take(parser, "<=") || regex_tree_take(parser, "<!"))
+    if (regex_tree_take(parser->source, "?")) {
+        looks = regex_tree_take(parser->source, "=");
+        if (!looks) looks = look.negative = regex_tree_take(parser->source, "!");
+        if (regex_tree_take(parser->source, "<=") || regex_tree_take(parser->source, "<!"))
             return refuse(parser, STATUS_UNSUPPORTED, "looking behind");
-        if (!looks && (regex_tree_take(parser, "P<") || regex_tree_take(parser, "<"))) {
-            while (regex_tree_peek(parser) != -1 && regex_tree_peek(parser) != '>')
-                parser->at++;
-            if (!regex_tree_take(parser, ">"))
+        if (!looks &&
+            (regex_tree_take(parser->source, "P<") || regex_tree_take(parser->source, "<"))) {
+            while (regex_tree_peek(parser->source) != -1 && regex_tree_peek(parser->source) != '>')
+                parser->source->at++;
+            if (!regex_tree_take(parser->source, ">"))
                 return refuse(parser, STATUS_INVALID, "(?< without >");
-        } else if (!looks && !regex_tree_take(parser, ":")) {
+        } else if (!looks && !regex_tree_take(parser->source, ":")) {
             return refuse(parser, STATUS_UNSUPPORTED, "a group's flag");
         }
     }
@@ -337,9 +344,9 @@ static enum status read_group(struct parser *parser, uint32_t *out) {
     enum status status = regex_tree_read_alternatives(parser, out);
     if (status) return status;
     parser->depth--;
-    if (!regex_tree_take(parser, ")")) return refuse(parser, STATUS_INVALID, "( without )");
+    if (!regex_tree_take(parser->source, ")")) return refuse(parser, STATUS_INVALID, "( without )");
     look.first = *out;
-    return looks ? regex_tree_add_node(parser, look, out) : STATUS_OK;
+    return looks ? regex_tree_add_node(&parser->tree, look, out) : STATUS_OK;
 }
 
 static enum status read_atom(struct parser *parser, bool *repeatable, uint32_t *out) {
@@ -347,121 +354,118 @@ static enum status read_atom(struct parser *parser, bool *repeatable, uint32_t *
     enum status status = STATUS_OK;
     *repeatable = true;
     parser->set.count = 0;
-    if (regex_tree_take(parser, "(")) return read_group(parser, out);
+    if (regex_tree_take(parser->source, "(")) return read_group(parser, out);
     bool wide = parser->syntax == REGEX_TEXT;
-    bool begin = regex_tree_take(parser, "^") || (wide && regex_tree_take(parser, "\\A"));
-    bool end = !begin && (regex_tree_take(parser, "$") || (wide && regex_tree_take(parser, "\\z")));
-    bool edge = !begin && !end && regex_tree_take(parser, "\\b");
-    bool no_edge = !begin && !end && !edge && regex_tree_take(parser, "\\B");
+    bool begin =
+        regex_tree_take(parser->source, "^") || (wide && regex_tree_take(parser->source, "\\A"));
+    bool end = !begin && (regex_tree_take(parser->source, "$") ||
+                          (wide && regex_tree_take(parser->source, "\\z")));
+    bool edge = !begin && !end && regex_tree_take(parser->source, "\\b");
+    bool no_edge = !begin && !end && !edge && regex_tree_take(parser->source, "\\B");
     if (begin || end || edge || no_edge) {
         *repeatable = false;
-        return regex_tree_add_node(parser,
+        return regex_tree_add_node(&parser->tree,
                                    (struct regex_node){.kind = begin ? REGEX_BEGIN
                                                                : end ? REGEX_END
                                                                      : REGEX_WORD_EDGE,
                                                        .negative = no_edge},
                                    out);
     }
-    if (regex_tree_take(parser, ".")) {
+    if (regex_tree_take(parser->source, ".")) {
         size_t count = parser->syntax == REGEX_ECMA ? ARRAY_COUNT(newlines) : 1;
         status = code_points_add_all(&parser->set, newlines, count);
         if (!status) status = code_points_complement(&parser->set, 0);
-    } else if (regex_tree_take(parser, "[")) {
+    } else if (regex_tree_take(parser->source, "[")) {
         status = regex_tree_read_class(parser);
     } else {
         uint32_t character = 0;
-        if (regex_tree_take(parser, "\\"))
+        if (regex_tree_take(parser->source, "\\"))
             status = regex_tree_read_escape(parser, false, &character);
         else
-            character = regex_tree_take_character(parser);
+            character = regex_tree_take_character(parser->source);
         if (!status && character != NO_CHARACTER)
             status = code_points_add(&parser->set, character, character);
     }
-    return status ? status : add_set(parser, out);
-}
-
-static bool regex_tree_take_number(struct parser *parser, uint32_t *out) {
-    size_t from = parser->at;
-    *out = 0;
-    for (; regex_tree_digit_value(regex_tree_peek(parser), 10) >= 0; parser->at++) {
-        *out = *out * 10 + (uint32_t)regex_tree_digit_value(regex_tree_peek(parser), 10);
-        if (*out > COUNT_MAX) *out = COUNT_MAX;
-    }
-    return parser->at > from;
+    return status ? status
+                  : regex_tree_add_set(&parser->tree, parser->set.ranges, parser->set.count, out);
 }
 
 /* *, +, ?, {n}, {n,} or {n,m}. False: what comes is no quantifier. */
 static bool take_quantifier(struct parser *parser, uint32_t *min, uint32_t *max) {
-    size_t from = parser->at;
+    size_t from = parser->source->at;
     *min = 0;
     *max = REGEX_UNBOUNDED;
-    if (regex_tree_take(parser, "*")) return true;
-    if (regex_tree_take(parser, "?")) {
+    if (regex_tree_take(parser->source, "*")) return true;
+    if (regex_tree_take(parser->source, "?")) {
         *max = 1;
         return true;
     }
-    if (regex_tree_take(parser, "+")) {
+    if (regex_tree_take(parser->source, "+")) {
         *min = 1;
         return true;
     }
-    if (regex_tree_take(parser, "{") && regex_tree_take_number(parser, min)) {
-        if (!regex_tree_take(parser, ","))
+    if (regex_tree_take(parser->source, "{") && regex_tree_take_number(parser->source, min)) {
+        if (!regex_tree_take(parser->source, ","))
             *max = *min;
-        else if (!regex_tree_take_number(parser, max))
+        else if (!regex_tree_take_number(parser->source, max))
             *max = REGEX_UNBOUNDED;
-        if (regex_tree_take(parser, "}")) return true;
+        if (regex_tree_take(parser->source, "}")) return true;
     }
-    parser->at = from;
+    parser->source->at = from;
     return false;
 }
 
 static enum status regex_tree_read_sequence(struct parser *parser, uint32_t *out) {
-    size_t base = parser->waiting_count;
+    size_t base = parser->tree.waiting_count;
     enum status status = STATUS_OK;
-    while (!status && regex_tree_peek(parser) != -1 && regex_tree_peek(parser) != '|' &&
-           regex_tree_peek(parser) != ')') {
+    while (!status && regex_tree_peek(parser->source) != -1 &&
+           regex_tree_peek(parser->source) != '|' && regex_tree_peek(parser->source) != ')') {
         uint32_t node = 0, min = 0, max = 0;
         bool repeatable = true;
         if (take_quantifier(parser, &min, &max))
             return refuse(parser, STATUS_INVALID, "a quantifier of nothing");
         status = read_atom(parser, &repeatable, &node);
         if (!status && take_quantifier(parser, &min, &max)) {
-            (void)regex_tree_take(parser, "?"); /* lazy: the same texts */
+            (void)regex_tree_take(parser->source, "?"); /* lazy: the same texts */
             if (!repeatable || min > max)
                 return refuse(parser, STATUS_INVALID, "a quantifier that cannot be");
             status = regex_tree_add_node(
-                parser,
+                &parser->tree,
                 (struct regex_node){.kind = REGEX_REPEAT, .first = node, .min = min, .max = max},
                 &node);
         }
-        if (!status) status = regex_tree_wait(parser, node);
+        if (!status) status = regex_tree_wait(&parser->tree, node);
     }
-    return status ? status : regex_tree_gather(parser, REGEX_SEQUENCE, base, out);
+    return status ? status : regex_tree_gather(&parser->tree, REGEX_SEQUENCE, base, out);
 }
 
 static enum status regex_tree_read_alternatives(struct parser *parser, uint32_t *out) {
-    size_t base = parser->waiting_count;
+    size_t base = parser->tree.waiting_count;
     enum status status = STATUS_OK;
     do {
         uint32_t node = 0;
         status = regex_tree_read_sequence(parser, &node);
-        if (!status) status = regex_tree_wait(parser, node);
-    } while (!status && regex_tree_take(parser, "|"));
-    return status ? status : regex_tree_gather(parser, REGEX_ALTERNATE, base, out);
+        if (!status) status = regex_tree_wait(&parser->tree, node);
+    } while (!status && regex_tree_take(parser->source, "|"));
+    return status ? status : regex_tree_gather(&parser->tree, REGEX_ALTERNATE, base, out);
 }
 
 enum status regex_tree_parse(struct automaton_work *work, struct bytes pattern,
                              enum regex_syntax syntax, struct regex *out, struct error *error) {
-    struct parser parser = {.work = work, .text = pattern, .syntax = syntax, .error = error};
-    parser.ranges.work = parser.set.work = work;
+    struct regex_source source = {.text = pattern};
+    struct parser parser = {.source = &source,
+                            .syntax = syntax,
+                            .error = error,
+                            .tree = {.work = work, .arena = work->scratch},
+                            .set = {.work = work}};
     if (!automaton_spend(work, pattern.count)) return STATUS_TOO_LARGE;
-    parser.at = utf8_valid_prefix(pattern);
-    if (parser.at < pattern.count) return refuse(&parser, STATUS_INVALID, "invalid UTF-8");
-    parser.at = 0;
+    source.at = utf8_valid_prefix(pattern);
+    if (source.at < pattern.count) return refuse(&parser, STATUS_INVALID, "invalid UTF-8");
+    source.at = 0;
     uint32_t root = 0;
     enum status status = regex_tree_read_alternatives(&parser, &root);
     if (status) return status;
-    if (parser.at < pattern.count) return refuse(&parser, STATUS_INVALID, ") without (");
-    *out = (struct regex){root, parser.nodes, parser.links, parser.ranges.ranges};
+    if (source.at < pattern.count) return refuse(&parser, STATUS_INVALID, ") without (");
+    *out = (struct regex){root, parser.tree.nodes, parser.tree.links, parser.tree.ranges};
     return STATUS_OK;
 }

@@ -2,6 +2,7 @@
 #include "serving/grammar/matcher/leaf_walk.h"
 
 #include "base/hash.h"
+#include "serving/grammar/automata/automaton.h"
 #include "serving/grammar/matcher/rule_step.h"
 
 #define PARTS_MAX 4096 /* half of the slots */
@@ -117,38 +118,6 @@ struct string_walk {
     uint32_t next_end; /* of the trie's */
 };
 
-static bool all_lead_to(const struct automaton *automaton, uint32_t state, uint32_t low,
-                        uint32_t high, uint32_t to) {
-    for (uint32_t byte = low; byte <= high; byte++)
-        if (automaton_step(automaton, state, (uint8_t)byte) != to) return false;
-    return to != 0;
-}
-
-/* Whether every character leads back to the state: all that may come in a string may come there.
- * Automata are the smallest, so the states inside characters are four at most, and three more for
- * the leads that not every byte may follow. */
-static bool leaf_walk_find_free(const struct automaton *automaton, uint32_t state) {
-    uint32_t one = automaton_step(automaton, state, 0xC2);
-    uint32_t two = automaton_step(automaton, state, 0xE1);
-    uint32_t three = automaton_step(automaton, state, 0xF1);
-    uint32_t e0 = automaton_step(automaton, state, 0xE0);
-    uint32_t ed = automaton_step(automaton, state, 0xED);
-    uint32_t f0 = automaton_step(automaton, state, 0xF0);
-    uint32_t f4 = automaton_step(automaton, state, 0xF4);
-    return all_lead_to(automaton, state, 0, 0x7F, state) &&
-           all_lead_to(automaton, state, 0xC2, 0xDF, one) &&
-           all_lead_to(automaton, state, 0xE1, 0xEC, two) &&
-           all_lead_to(automaton, state, 0xEE, 0xEF, two) &&
-           all_lead_to(automaton, state, 0xF1, 0xF3, three) &&
-           all_lead_to(automaton, one, 0x80, 0xBF, state) &&
-           all_lead_to(automaton, two, 0x80, 0xBF, one) &&
-           all_lead_to(automaton, three, 0x80, 0xBF, two) &&
-           all_lead_to(automaton, e0, 0xA0, 0xBF, one) &&
-           all_lead_to(automaton, ed, 0x80, 0x9F, one) &&
-           all_lead_to(automaton, f0, 0x90, 0xBF, two) &&
-           all_lead_to(automaton, f4, 0x80, 0x8F, two);
-}
-
 static bool leaf_walk_is_free(struct leaf_walks *walks, const struct automaton *automaton,
                               uint32_t state) {
     if (automaton_step(automaton, state, 'a') != state ||
@@ -158,7 +127,7 @@ static bool leaf_walk_is_free(struct leaf_walks *walks, const struct automaton *
     if (walks->known[at].automaton != automaton || walks->known[at].state != state) {
         walks->known[at].automaton = automaton;
         walks->known[at].state = state;
-        walks->known[at].is_free = leaf_walk_find_free(automaton, state);
+        walks->known[at].is_free = automaton_takes_all(automaton, state);
     }
     return walks->known[at].is_free;
 }

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "serving/grammar/matcher/rule_step.h"
 
+#include "serving/grammar/automata/automaton.h"
+
 #define WAITING_MAX 256
 #define VISITS_MAX 2048 /* of one step; what comes on top is not followed */
 #define NO_BYTE (-1)    /* tokens are asked for */
@@ -192,13 +194,6 @@ static void note_others(const struct grammar *grammar, struct rule_outlook *outl
         if (t != token && has_bytes(grammar, t)) outlook->mask[t / 64] |= UINT64_C(1) << t % 64;
 }
 
-static bool takes_bytes(const struct automaton *automaton, uint32_t state) {
-    const uint32_t *row = automaton->next + (size_t)state * automaton->class_count;
-    for (uint32_t c = 0; c < automaton->class_count; c++)
-        if (row[c]) return true;
-    return false;
-}
-
 void rule_step_look(const struct grammar *grammar, struct stack_table *table, uint32_t number,
                     struct rule_outlook *outlook) {
     struct rule_walk walk;
@@ -208,7 +203,7 @@ void rule_step_look(const struct grammar *grammar, struct stack_table *table, ui
         const struct grammar_rule *rule = rule_at(grammar, at.rule);
         uint32_t count;
         const struct rule_edge *edges = rule_edges(rule, at.state, &count);
-        outlook->bytes |= takes_bytes(rule->automaton, at.state);
+        outlook->bytes |= automaton_goes_on(rule->automaton, at.state);
         for (uint32_t i = 0; i < count; i++) {
             if (edges[i].symbol == RULE_VALUE) outlook->bytes = true;
             if (edges[i].symbol == RULE_TOKEN) note_token(grammar, outlook, edges[i].subject);

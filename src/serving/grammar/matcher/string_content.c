@@ -2,6 +2,7 @@
 #include "serving/grammar/matcher/string_content.h"
 
 #include "base/hash.h"
+#include "base/utf8.h"
 
 /* An escape's kind: its low four bits. Of digits: bits 4-5 count them, bits 8-19 are their value,
  * bits 20-29 the first surrogate's. */
@@ -42,19 +43,6 @@ bool string_content_may_end(const struct text_leaf *leaf, struct content_place p
 
 void string_content_hash(uint64_t *hash, uint8_t byte) {
     if (hash) *hash = hash_word(*hash, byte);
-}
-
-static uint32_t utf8_of(uint32_t code, uint8_t out[4]) {
-    if (code < 0x80) {
-        out[0] = (uint8_t)code;
-        return 1;
-    }
-    uint32_t count = code < 0x800 ? 2 : code < 0x10000 ? 3 : 4;
-    static const uint8_t lead[5] = {0, 0, 0xC0, 0xE0, 0xF0};
-    for (uint32_t i = count; i-- > 1; code >>= 6)
-        out[i] = (uint8_t)(0x80 | (code & 0x3F));
-    out[0] = (uint8_t)(lead[count] | code);
-    return count;
 }
 
 /* ---- characters without an automaton ---- */
@@ -146,7 +134,7 @@ static bool any_stands(const struct text_leaf *leaf, const struct key_filter *fi
     uint8_t text[4];
     if (!leaf->automaton) return string_content_has_room(leaf, state);
     while (low <= high) {
-        uint32_t shared, count = utf8_of(low, text);
+        uint32_t shared, count = utf8_write(low, (char *)text);
         uint32_t size = block_at(low, high, count, &shared);
         if (string_content_is_live(filter, state_after(leaf->automaton, state, text, shared)))
             return true;
@@ -176,7 +164,7 @@ static bool string_content_take_character(const struct text_leaf *leaf,
                                           struct content_place *place, uint32_t code,
                                           uint64_t *hash) {
     uint8_t text[4];
-    uint32_t count = utf8_of(code, text);
+    uint32_t count = utf8_write(code, (char *)text);
     for (uint32_t i = 0; i < count; i++)
         string_content_hash(hash, text[i]);
     if (!leaf->automaton) {

@@ -18,7 +18,7 @@ struct reader {
     struct schema_limits limits; /* for one schema */
     struct error *error;
     const struct shape_program **values; /* of schemas */
-    size_t value_count, value_capacity;
+    uint32_t value_count, value_capacity;
     uint32_t depth;
 };
 
@@ -51,20 +51,6 @@ static enum status form_read_count(struct reader *reader, const struct tree *for
 
 /* ---- values ---- */
 
-static enum status keep_value(struct reader *reader, const struct shape_program *program) {
-    if (reader->value_count == reader->value_capacity) {
-        size_t larger = reader->value_capacity ? 2 * reader->value_capacity : 16;
-        void *memory = arena_take(&reader->kept, larger * sizeof *reader->values);
-        if (!memory) return STATUS_NO_MEMORY;
-        if (reader->value_count)
-            memcpy(memory, reader->values, reader->value_count * sizeof *reader->values);
-        reader->values = memory;
-        reader->value_capacity = larger;
-    }
-    reader->values[reader->value_count++] = program;
-    return STATUS_OK;
-}
-
 static enum status form_read_schema(struct reader *reader, const struct tree *form,
                                     const struct tree *schema, uint32_t *out) {
     struct schema_options options = {.in_order = false};
@@ -79,20 +65,25 @@ static enum status form_read_schema(struct reader *reader, const struct tree *fo
                                         &reader->limits, &program, NULL, reader->error);
     if (status) return status;
     error_set(reader->error, STATUS_TOO_LARGE, "schema: too many of them");
-    status = keep_value(reader, program);
-    if (status) return status;
-    return rule_draft_symbol(&reader->draft, RULE_VALUE, (uint32_t)reader->value_count - 1, out);
+    if (!arena_reserve(&reader->kept, &reader->values, reader->value_count, &reader->value_capacity,
+                       sizeof *reader->values))
+        return STATUS_NO_MEMORY;
+    reader->values[reader->value_count++] = program;
+    return rule_draft_symbol(&reader->draft, RULE_VALUE, reader->value_count - 1, out);
 }
 
 /* One \n may stand before a whole text: some models begin so. */
 static enum status add_line_end(struct reader *reader, uint32_t value, uint32_t *out) {
     struct rule_draft *draft = &reader->draft;
     uint32_t line_end = 0;
-    enum status status = rule_draft_set(draft, &(struct code_range){'\n', '\n'}, 1, &line_end);
+    enum status status =
+        regex_tree_add_set(&draft->tree, &(struct code_range){'\n', '\n'}, 1, &line_end);
     if (!status) status = rule_draft_repeat(draft, line_end, 0, 1, &line_end);
-    if (!status) status = rule_draft_wait(draft, line_end);
-    if (!status) status = rule_draft_wait(draft, value);
-    if (!status) status = rule_draft_gather(draft, REGEX_SEQUENCE, draft->waiting_count - 2, out);
+    if (!status) status = regex_tree_wait(&draft->tree, line_end);
+    if (!status) status = regex_tree_wait(&draft->tree, value);
+    if (!status)
+        status =
+            regex_tree_gather(&draft->tree, REGEX_SEQUENCE, draft->tree.waiting_count - 2, out);
     return status;
 }
 
@@ -136,17 +127,17 @@ static enum status form_read_regex(struct reader *reader, const struct tree *val
 
 static enum status form_read_choice(struct reader *reader, const struct tree *value,
                                     uint32_t *out) {
-    size_t base = reader->draft.waiting_count;
+    uint32_t base = reader->draft.tree.waiting_count;
     if (tree_count(value) == 0) return form_expect(reader, "choice", "a list of strings", value);
     for (size_t i = 0; i < tree_count(value); i++) {
         struct bytes text;
         uint32_t node = 0;
         enum status status = form_read_text(reader, "choice", tree_at(value, i), &text);
         if (!status) status = rule_draft_text(&reader->draft, text, &node);
-        if (!status) status = rule_draft_wait(&reader->draft, node);
+        if (!status) status = regex_tree_wait(&reader->draft.tree, node);
         if (status) return status;
     }
-    return rule_draft_gather(&reader->draft, REGEX_ALTERNATE, base, out);
+    return regex_tree_gather(&reader->draft.tree, REGEX_ALTERNATE, base, out);
 }
 
 static enum status read_gbnf(struct reader *reader, const struct tree *value, uint32_t *out) {
@@ -171,16 +162,16 @@ static enum status form_read_token(struct reader *reader, const struct tree *val
 
 static enum status read_forms(struct reader *reader, const char *keyword, enum regex_kind kind,
                               const struct tree *value, uint32_t *out) {
-    size_t base = reader->draft.waiting_count;
+    uint32_t base = reader->draft.tree.waiting_count;
     if (tree_kind(value) != TREE_ARRAY || (kind == REGEX_ALTERNATE && tree_count(value) == 0))
         return form_expect(reader, keyword, "a list of forms", value);
     for (size_t i = 0; i < tree_count(value); i++) {
         uint32_t node = 0;
         enum status status = read_form(reader, tree_at(value, i), &node);
-        if (!status) status = rule_draft_wait(&reader->draft, node);
+        if (!status) status = regex_tree_wait(&reader->draft.tree, node);
         if (status) return status;
     }
-    return rule_draft_gather(&reader->draft, kind, base, out);
+    return regex_tree_gather(&reader->draft.tree, kind, base, out);
 }
 
 static enum status read_repeat(struct reader *reader, const struct tree *form,
@@ -285,7 +276,7 @@ static enum status form_compile_each(struct reader *reader, const struct tree *f
     enum status status = read_form(reader, form, &root.body);
     if (status) return status;
     if (tree_member(form, "schema")) status = add_line_end(reader, root.body, &root.body);
-    if (!status) rule = reader->draft.rule_of[root.body];
+    if (!status) rule = rule_of_node(&reader->draft, root.body);
     if (!status && rule == RULE_NONE) status = rule_draft_add_rule(&reader->draft, &root, &rule);
     if (!status) status = join_values(reader, &shapes);
     if (status) return error_set(reader->error, status, "the form is too large");
@@ -315,7 +306,7 @@ enum status form_compile(struct arena *arena, struct arena *scratch, const struc
                                           .scratch = &reader.passing,
                                           .states_max = limits->states_max,
                                           .steps_left = limits->steps_max};
-    reader.draft.work = &reader.work;
+    rule_draft_open(&reader.draft, &reader.work);
     if (schemas > 1 && limits->steps_max > SCHEMA_STEPS_MIN) {
         uint64_t share = limits->steps_max / schemas;
         reader.limits.steps_max = share > SCHEMA_STEPS_MIN ? share : SCHEMA_STEPS_MIN;

@@ -1,21 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "serving/grammar/rules/gbnf.h"
 
-#include "serving/grammar/automata/automaton_draft.h"
 #include "base/utf8.h"
+#include "serving/grammar/automata/automaton_draft.h"
 
 #define DEPTH_MAX 100
-#define COUNT_MAX 1000000u /* of a repetition as spelt; more is no use to an automaton */
 
 struct gbnf_parser {
     struct rule_draft *draft;
-    struct bytes text;
+    struct regex_source *source;
     const struct tokenizer *tokenizer;
     struct error *error;
-    size_t at;
     uint32_t depth;
-    size_t first_rule; /* of this grammar */
-    struct bytes rule; /* that is read; empty: none yet */
+    uint32_t first_rule; /* of this grammar */
+    struct bytes rule;   /* that is read; empty: none yet */
 };
 
 /* ---- failures ---- */
@@ -23,12 +21,12 @@ struct gbnf_parser {
 static uint32_t line_at(const struct gbnf_parser *parser, size_t at) {
     uint32_t line = 1;
     for (size_t i = 0; i < at; i++)
-        line += parser->text.data[i] == '\n';
+        line += parser->source->text.data[i] == '\n';
     return line;
 }
 
 static enum status refuse(const struct gbnf_parser *parser, enum status status, const char *what) {
-    uint32_t line = line_at(parser, parser->at);
+    uint32_t line = line_at(parser, parser->source->at);
     if (!parser->rule.count)
         return error_set(parser->error, status, "gbnf: line %u: %s", line, what);
     return error_set(parser->error, status, "gbnf: line %u: rule %.*s: %s", line,
@@ -36,17 +34,6 @@ static enum status refuse(const struct gbnf_parser *parser, enum status status, 
 }
 
 /* ---- characters ---- */
-
-static int gbnf_peek(const struct gbnf_parser *parser) {
-    return parser->at < parser->text.count ? (uint8_t)parser->text.data[parser->at] : -1;
-}
-
-static bool gbnf_take(struct gbnf_parser *parser, const char *text) {
-    struct bytes rest = {parser->text.data + parser->at, parser->text.count - parser->at};
-    if (!bytes_start_with(rest, bytes_of(text))) return false;
-    parser->at += strlen(text);
-    return true;
-}
 
 static bool is_newline(int byte) {
     return byte == '\n' || byte == '\r';
@@ -59,29 +46,19 @@ static bool gbnf_is_name(int byte) {
 
 /* Blanks and comments; line ends only where a rule may go on behind them. */
 static void gbnf_skip(struct gbnf_parser *parser, bool lines) {
-    for (int byte = gbnf_peek(parser);
+    for (int byte = regex_tree_peek(parser->source);
          byte == ' ' || byte == '\t' || byte == '#' || (lines && is_newline(byte));
-         byte = gbnf_peek(parser)) {
-        parser->at++;
-        while (byte == '#' && gbnf_peek(parser) != -1 && !is_newline(gbnf_peek(parser)))
-            parser->at++;
+         byte = regex_tree_peek(parser->source)) {
+        parser->source->at++;
+        while (byte == '#' && regex_tree_peek(parser->source) != -1 &&
+               !is_newline(regex_tree_peek(parser->source)))
+            parser->source->at++;
     }
-}
-
-static int gbnf_digit_value(int byte) {
-    return byte >= '0' && byte <= '9'   ? byte - '0'
-           : byte >= 'a' && byte <= 'f' ? byte - 'a' + 10
-           : byte >= 'A' && byte <= 'F' ? byte - 'A' + 10
-                                        : -1;
 }
 
 static enum status gbnf_take_hex(struct gbnf_parser *parser, uint32_t digits, uint32_t *out) {
-    uint64_t value = 0;
-    for (uint32_t i = 0; i < digits; i++, parser->at++) {
-        int digit = gbnf_digit_value(gbnf_peek(parser));
-        if (digit < 0) return refuse(parser, STATUS_INVALID, "\\x has 2 digits, \\u 4, \\U 8");
-        value = value << 4 | (uint64_t)digit;
-    }
+    int64_t value = regex_tree_take_hex(parser->source, digits);
+    if (value < 0) return refuse(parser, STATUS_INVALID, "\\x has 2 digits, \\u 4, \\U 8");
     if (value > CODE_POINT_MAX || (value >= 0xD800 && value <= 0xDFFF))
         return refuse(parser, STATUS_INVALID, "an escape of something that is no character");
     *out = (uint32_t)value;
@@ -90,8 +67,8 @@ static enum status gbnf_take_hex(struct gbnf_parser *parser, uint32_t digits, ui
 
 static enum status gbnf_take_escape(struct gbnf_parser *parser, uint32_t *out) {
     static const char plain[] = "\\\"[]^-";
-    int byte = gbnf_peek(parser);
-    if (byte != -1) parser->at++;
+    int byte = regex_tree_peek(parser->source);
+    if (byte != -1) parser->source->at++;
     switch (byte) {
     case 'x':
         return gbnf_take_hex(parser, 2, out);
@@ -117,51 +94,45 @@ static enum status gbnf_take_escape(struct gbnf_parser *parser, uint32_t *out) {
     return STATUS_OK;
 }
 
-/* The next character of a literal or a class; the text is valid UTF-8. */
+/* The next character of a literal or a class. */
 static enum status gbnf_take_character(struct gbnf_parser *parser, uint32_t *out) {
-    int lead = gbnf_peek(parser);
+    int lead = regex_tree_peek(parser->source);
     if (lead == -1 || is_newline(lead))
         return refuse(parser, STATUS_INVALID, "a literal or a class without its end");
-    if (lead == '\\') {
-        parser->at++;
-        return gbnf_take_escape(parser, out);
-    }
-    unsigned bytes;
-    *out = utf8_read(parser->text.data + parser->at, &bytes);
-    parser->at += bytes;
-    return STATUS_OK;
+    *out = regex_tree_take_character(parser->source);
+    return *out == '\\' ? gbnf_take_escape(parser, out) : STATUS_OK;
 }
 
 /* ---- terminals ---- */
 
 /* Behind the opening quote. */
 static enum status read_literal(struct gbnf_parser *parser, uint32_t *out) {
-    size_t base = parser->draft->waiting_count;
-    while (!gbnf_take(parser, "\"")) {
+    uint32_t base = parser->draft->tree.waiting_count;
+    while (!regex_tree_take(parser->source, "\"")) {
         struct code_range one;
         uint32_t node = 0;
         enum status status = gbnf_take_character(parser, &one.first);
         one.last = one.first;
-        if (!status) status = rule_draft_set(parser->draft, &one, 1, &node);
-        if (!status) status = rule_draft_wait(parser->draft, node);
+        if (!status) status = regex_tree_add_set(&parser->draft->tree, &one, 1, &node);
+        if (!status) status = regex_tree_wait(&parser->draft->tree, node);
         if (status) return status;
     }
-    return rule_draft_gather(parser->draft, REGEX_SEQUENCE, base, out);
+    return regex_tree_gather(&parser->draft->tree, REGEX_SEQUENCE, base, out);
 }
 
 /* Behind [ */
 static enum status gbnf_read_class(struct gbnf_parser *parser, uint32_t *out) {
     struct code_points set = {.work = parser->draft->work};
-    bool negative = gbnf_take(parser, "^");
+    bool negative = regex_tree_take(parser->source, "^");
     enum status status = STATUS_OK;
-    while (!status && !gbnf_take(parser, "]")) {
+    while (!status && !regex_tree_take(parser->source, "]")) {
         uint32_t first = 0, last = 0;
         status = gbnf_take_character(parser, &first);
         last = first;
-        size_t dash = parser->at;
-        if (!status && gbnf_take(parser, "-")) {
-            if (gbnf_peek(parser) == ']')
-                parser->at = dash;
+        size_t dash = parser->source->at;
+        if (!status && regex_tree_take(parser->source, "-")) {
+            if (regex_tree_peek(parser->source) == ']')
+                parser->source->at = dash;
             else
                 status = gbnf_take_character(parser, &last);
         }
@@ -172,7 +143,7 @@ static enum status gbnf_read_class(struct gbnf_parser *parser, uint32_t *out) {
     if (status) return status;
     code_points_order(&set);
     if (negative) status = code_points_complement(&set, 0);
-    if (!status) status = rule_draft_set(parser->draft, set.ranges, set.count, out);
+    if (!status) status = regex_tree_add_set(&parser->draft->tree, set.ranges, set.count, out);
     arena_clear(parser->draft->work->scratch);
     return status;
 }
@@ -180,17 +151,18 @@ static enum status gbnf_read_class(struct gbnf_parser *parser, uint32_t *out) {
 /* Behind < : [number]> or text> */
 static enum status gbnf_read_token(struct gbnf_parser *parser, enum rule_symbol kind,
                                    uint32_t *out) {
-    size_t from = parser->at - 1;
+    size_t from = parser->source->at - 1;
     uint64_t number = 0;
     uint32_t token = 0;
-    while (gbnf_peek(parser) != -1 && !is_newline(gbnf_peek(parser)) && gbnf_peek(parser) != '>')
-        parser->at++;
-    if (!gbnf_take(parser, ">")) return refuse(parser, STATUS_INVALID, "< without >");
-    struct bytes text = {parser->text.data + from, parser->at - from};
+    while (regex_tree_peek(parser->source) != -1 && !is_newline(regex_tree_peek(parser->source)) &&
+           regex_tree_peek(parser->source) != '>')
+        parser->source->at++;
+    if (!regex_tree_take(parser->source, ">")) return refuse(parser, STATUS_INVALID, "< without >");
+    struct bytes text = {parser->source->text.data + from, parser->source->at - from};
     bool numbered = text.count > 4 && text.data[1] == '[' && text.data[text.count - 2] == ']';
     for (size_t i = 2; numbered && i < text.count - 2; i++) {
-        int digit = gbnf_digit_value(text.data[i]);
-        if (digit < 0 || digit > 9 || number > UINT32_MAX)
+        int digit = regex_tree_digit_value(text.data[i], 10);
+        if (digit < 0 || number > UINT32_MAX)
             return refuse(parser, STATUS_INVALID, "a token's number without digits");
         number = number * 10 + (uint64_t)digit;
     }
@@ -208,22 +180,23 @@ static enum status gbnf_read_token(struct gbnf_parser *parser, enum rule_symbol 
 /* ---- rules ---- */
 
 static struct bytes gbnf_take_name(struct gbnf_parser *parser) {
-    size_t from = parser->at;
-    while (gbnf_is_name(gbnf_peek(parser)))
-        parser->at++;
-    return (struct bytes){parser->text.data + from, parser->at - from};
+    size_t from = parser->source->at;
+    while (gbnf_is_name(regex_tree_peek(parser->source)))
+        parser->source->at++;
+    return (struct bytes){parser->source->text.data + from, parser->source->at - from};
 }
 
 /* The rule of this name, which may not be written yet. */
 static enum status find_rule(struct gbnf_parser *parser, struct bytes name, uint32_t *out) {
     struct rule_draft *draft = parser->draft;
-    for (size_t r = parser->first_rule; r < draft->rule_count; r++) {
+    for (uint32_t r = parser->first_rule; r < draft->rule_count; r++) {
         if (!automaton_spend(draft->work, 1)) return STATUS_TOO_LARGE;
         if (!bytes_equal(draft->rules[r].name, name)) continue;
-        *out = (uint32_t)r;
+        *out = r;
         return STATUS_OK;
     }
-    struct draft_rule rule = {.name = name, .line = line_at(parser, parser->at), .body = RULE_NONE};
+    struct draft_rule rule = {
+        .name = name, .line = line_at(parser, parser->source->at), .body = RULE_NONE};
     return rule_draft_add_rule(draft, &rule, out);
 }
 
@@ -233,48 +206,41 @@ static enum status gbnf_read_item(struct gbnf_parser *parser, uint32_t *out) {
     static const struct code_range any = {0, CODE_POINT_MAX};
     enum status status = STATUS_OK;
     uint32_t rule = 0;
-    if (gbnf_is_name(gbnf_peek(parser))) {
+    if (gbnf_is_name(regex_tree_peek(parser->source))) {
         status = find_rule(parser, gbnf_take_name(parser), &rule);
         return status ? status : rule_draft_reference(parser->draft, rule, out);
     }
-    if (gbnf_take(parser, "\"")) return read_literal(parser, out);
-    if (gbnf_take(parser, "[")) return gbnf_read_class(parser, out);
-    if (gbnf_take(parser, ".")) return rule_draft_set(parser->draft, &any, 1, out);
-    if (gbnf_take(parser, "!<")) return gbnf_read_token(parser, RULE_OTHER_TOKEN, out);
-    if (gbnf_take(parser, "<")) return gbnf_read_token(parser, RULE_TOKEN, out);
-    if (!gbnf_take(parser, "(")) return refuse(parser, STATUS_INVALID, "something unknown");
+    if (regex_tree_take(parser->source, "\"")) return read_literal(parser, out);
+    if (regex_tree_take(parser->source, "[")) return gbnf_read_class(parser, out);
+    if (regex_tree_take(parser->source, "."))
+        return regex_tree_add_set(&parser->draft->tree, &any, 1, out);
+    if (regex_tree_take(parser->source, "!<"))
+        return gbnf_read_token(parser, RULE_OTHER_TOKEN, out);
+    if (regex_tree_take(parser->source, "<")) return gbnf_read_token(parser, RULE_TOKEN, out);
+    if (!regex_tree_take(parser->source, "("))
+        return refuse(parser, STATUS_INVALID, "something unknown");
     if (++parser->depth > DEPTH_MAX)
         return refuse(parser, STATUS_TOO_LARGE, "more than 100 groups in one another");
     gbnf_skip(parser, true);
     status = gbnf_read_alternatives(parser, true, out);
     parser->depth--;
-    if (!status && !gbnf_take(parser, ")"))
+    if (!status && !regex_tree_take(parser->source, ")"))
         status = refuse(parser, STATUS_INVALID, "( without ), or something unknown");
     return status;
-}
-
-static bool gbnf_take_number(struct gbnf_parser *parser, uint32_t *out) {
-    size_t from = parser->at;
-    *out = 0;
-    for (; gbnf_peek(parser) >= '0' && gbnf_peek(parser) <= '9'; parser->at++) {
-        *out = *out * 10 + (uint32_t)(gbnf_peek(parser) - '0');
-        if (*out > COUNT_MAX) *out = COUNT_MAX;
-    }
-    return parser->at > from;
 }
 
 /* Behind { */
 static enum status read_counts(struct gbnf_parser *parser, uint32_t *min, uint32_t *max) {
     gbnf_skip(parser, false);
-    bool right = gbnf_take_number(parser, min);
+    bool right = regex_tree_take_number(parser->source, min);
     *max = *min;
     gbnf_skip(parser, false);
-    if (right && gbnf_take(parser, ",")) {
+    if (right && regex_tree_take(parser->source, ",")) {
         gbnf_skip(parser, false);
-        if (!gbnf_take_number(parser, max)) *max = REGEX_UNBOUNDED;
+        if (!regex_tree_take_number(parser->source, max)) *max = REGEX_UNBOUNDED;
         gbnf_skip(parser, false);
     }
-    if (!right || !gbnf_take(parser, "}") || *min > *max)
+    if (!right || !regex_tree_take(parser->source, "}") || *min > *max)
         return refuse(parser, STATUS_INVALID, "a repetition is {m}, {m,} or {m,n}");
     return STATUS_OK;
 }
@@ -284,13 +250,13 @@ static enum status read_repeats(struct gbnf_parser *parser, bool nested, uint32_
         uint32_t min = 0, max = REGEX_UNBOUNDED;
         enum status status = STATUS_OK;
         gbnf_skip(parser, nested);
-        if (gbnf_take(parser, "+"))
+        if (regex_tree_take(parser->source, "+"))
             min = 1;
-        else if (gbnf_take(parser, "?"))
+        else if (regex_tree_take(parser->source, "?"))
             max = 1;
-        else if (gbnf_take(parser, "{"))
+        else if (regex_tree_take(parser->source, "{"))
             status = read_counts(parser, &min, &max);
-        else if (!gbnf_take(parser, "*"))
+        else if (!regex_tree_take(parser->source, "*"))
             return STATUS_OK;
         if (!status) status = rule_draft_repeat(parser->draft, *node, min, max, node);
         if (status) return status;
@@ -303,27 +269,27 @@ static bool begins_item(int byte) {
 }
 
 static enum status gbnf_read_sequence(struct gbnf_parser *parser, bool nested, uint32_t *out) {
-    size_t base = parser->draft->waiting_count;
-    while (begins_item(gbnf_peek(parser))) {
+    uint32_t base = parser->draft->tree.waiting_count;
+    while (begins_item(regex_tree_peek(parser->source))) {
         uint32_t node = 0;
         enum status status = gbnf_read_item(parser, &node);
         if (!status) status = read_repeats(parser, nested, &node);
-        if (!status) status = rule_draft_wait(parser->draft, node);
+        if (!status) status = regex_tree_wait(&parser->draft->tree, node);
         if (status) return status;
     }
-    return rule_draft_gather(parser->draft, REGEX_SEQUENCE, base, out);
+    return regex_tree_gather(&parser->draft->tree, REGEX_SEQUENCE, base, out);
 }
 
 static enum status gbnf_read_alternatives(struct gbnf_parser *parser, bool nested, uint32_t *out) {
-    size_t base = parser->draft->waiting_count;
+    uint32_t base = parser->draft->tree.waiting_count;
     enum status status = STATUS_OK;
     do {
         uint32_t node = 0;
         gbnf_skip(parser, true);
         status = gbnf_read_sequence(parser, nested, &node);
-        if (!status) status = rule_draft_wait(parser->draft, node);
-    } while (!status && gbnf_take(parser, "|"));
-    return status ? status : rule_draft_gather(parser->draft, REGEX_ALTERNATE, base, out);
+        if (!status) status = regex_tree_wait(&parser->draft->tree, node);
+    } while (!status && regex_tree_take(parser->source, "|"));
+    return status ? status : regex_tree_gather(&parser->draft->tree, REGEX_ALTERNATE, base, out);
 }
 
 static enum status read_rule(struct gbnf_parser *parser) {
@@ -331,17 +297,17 @@ static enum status read_rule(struct gbnf_parser *parser) {
     parser->rule = (struct bytes){"", 0};
     struct bytes name = gbnf_take_name(parser);
     if (!name.count) return refuse(parser, STATUS_INVALID, "expected a rule: name ::= ...");
-    uint32_t line = line_at(parser, parser->at);
+    uint32_t line = line_at(parser, parser->source->at);
     parser->rule = name;
     gbnf_skip(parser, false);
-    if (!gbnf_take(parser, "::="))
+    if (!regex_tree_take(parser->source, "::="))
         return refuse(parser, STATUS_INVALID, "expected ::= behind its name");
     enum status status = find_rule(parser, name, &rule);
     if (!status && parser->draft->rules[rule].body != RULE_NONE)
         return refuse(parser, STATUS_INVALID, "is written twice");
     if (!status) status = gbnf_read_alternatives(parser, false, &body);
     if (status) return status;
-    if (gbnf_peek(parser) != -1 && !is_newline(gbnf_peek(parser)))
+    if (regex_tree_peek(parser->source) != -1 && !is_newline(regex_tree_peek(parser->source)))
         return refuse(parser, STATUS_INVALID, "something unknown; expected the rule's end");
     parser->draft->rules[rule].body = body;
     parser->draft->rules[rule].line = line;
@@ -352,13 +318,13 @@ static enum status find_root(struct gbnf_parser *parser, uint32_t *out) {
     struct rule_draft *draft = parser->draft;
     uint32_t root = RULE_NONE;
     parser->rule = (struct bytes){"", 0};
-    for (size_t r = parser->first_rule; r < draft->rule_count; r++) {
+    for (uint32_t r = parser->first_rule; r < draft->rule_count; r++) {
         const struct draft_rule *rule = &draft->rules[r];
         if (rule->body == RULE_NONE && !rule->automaton)
             return error_set(parser->error, STATUS_INVALID,
                              "gbnf: line %u: rule %.*s: is used, but not written", rule->line,
                              (int)rule->name.count, rule->name.data);
-        if (bytes_equal(rule->name, BYTES_LITERAL("root"))) root = (uint32_t)r;
+        if (bytes_equal(rule->name, BYTES_LITERAL("root"))) root = r;
     }
     if (root == RULE_NONE) return refuse(parser, STATUS_INVALID, "the grammar has no rule root");
     return rule_draft_reference(draft, root, out);
@@ -366,18 +332,19 @@ static enum status find_root(struct gbnf_parser *parser, uint32_t *out) {
 
 enum status gbnf_read(struct rule_draft *draft, struct bytes text,
                       const struct tokenizer *tokenizer, uint32_t *out, struct error *error) {
+    struct regex_source source = {.text = text};
     struct gbnf_parser parser = {.draft = draft,
-                                 .text = text,
+                                 .source = &source,
                                  .tokenizer = tokenizer,
                                  .error = error,
                                  .first_rule = draft->rule_count};
     error_set(error, STATUS_TOO_LARGE, "gbnf: the grammar is too large");
-    parser.at = utf8_valid_prefix(text);
-    if (parser.at < text.count) return refuse(&parser, STATUS_INVALID, "invalid UTF-8");
-    parser.at = 0;
+    source.at = utf8_valid_prefix(text);
+    if (source.at < text.count) return refuse(&parser, STATUS_INVALID, "invalid UTF-8");
+    source.at = 0;
     if (!automaton_spend(draft->work, text.count)) return STATUS_TOO_LARGE;
     enum status status = STATUS_OK;
-    for (gbnf_skip(&parser, true); !status && parser.at < text.count; gbnf_skip(&parser, true))
+    for (gbnf_skip(&parser, true); !status && source.at < text.count; gbnf_skip(&parser, true))
         status = read_rule(&parser);
     return status ? status : find_root(&parser, out);
 }

@@ -53,7 +53,7 @@ static uint64_t size_of_reference(const struct rule_builder *builder, uint32_t r
 static uint64_t size_of_repeat(struct rule_builder *builder, const struct regex_node *node) {
     uint64_t copies = node->max == REGEX_UNBOUNDED ? (uint64_t)node->min + 1 : node->max;
     uint64_t body = builder->node_sizes[node->first];
-    uint32_t rule = builder->draft->rule_of[node->first];
+    uint32_t rule = rule_of_node(builder->draft, node->first);
     if (body == UNDECIDED) return UNDECIDED;
     if (body > 1 && body * copies > COPIES_SIZE_MAX && rule != RULE_NONE) {
         builder->called[rule] = true;
@@ -64,14 +64,14 @@ static uint64_t size_of_repeat(struct rule_builder *builder, const struct regex_
 
 static uint64_t size_of(struct rule_builder *builder, uint32_t number) {
     const struct rule_draft *draft = builder->draft;
-    const struct regex_node *node = &draft->nodes[number];
+    const struct regex_node *node = &draft->tree.nodes[number];
     uint64_t size = 1;
-    if (draft->rule_of[number] != RULE_NONE)
-        return size_of_reference(builder, draft->rule_of[number]);
+    if (rule_of_node(draft, number) != RULE_NONE)
+        return size_of_reference(builder, rule_of_node(draft, number));
     if (node->kind == REGEX_SET) return 1 + node->count;
     if (node->kind == REGEX_REPEAT) return size_of_repeat(builder, node);
     for (uint32_t i = 0; i < node->count; i++)
-        size = add_sizes(size, builder->node_sizes[draft->links[node->first + i]]);
+        size = add_sizes(size, builder->node_sizes[draft->tree.links[node->first + i]]);
     return size;
 }
 
@@ -84,9 +84,9 @@ static enum status find_sizes(struct rule_builder *builder) {
     }
     for (bool changed = true; changed;) {
         changed = false;
-        if (rule_build_spend(builder, draft->link_count + draft->node_count))
+        if (rule_build_spend(builder, draft->tree.link_count + draft->tree.node_count))
             return STATUS_TOO_LARGE;
-        for (uint32_t n = 0; n < draft->node_count; n++)
+        for (uint32_t n = 0; n < draft->tree.node_count; n++)
             builder->node_sizes[n] = size_of(builder, n);
         for (size_t r = 0; r < draft->rule_count; r++) {
             if (builder->rule_sizes[r] != UNDECIDED || draft->rules[r].automaton) continue;
@@ -101,15 +101,16 @@ static enum status find_sizes(struct rule_builder *builder) {
 
 static uint8_t flags_of(const struct rule_builder *builder, uint32_t number) {
     const struct rule_draft *draft = builder->draft;
-    const struct regex_node *node = &draft->nodes[number];
-    if (draft->rule_of[number] != RULE_NONE) return builder->rule_flags[draft->rule_of[number]];
+    const struct regex_node *node = &draft->tree.nodes[number];
+    if (rule_of_node(draft, number) != RULE_NONE)
+        return builder->rule_flags[rule_of_node(draft, number)];
     if (node->kind == REGEX_SET) return node->count > 0 ? LIVES : 0;
     if (node->kind == REGEX_REPEAT)
         return builder->node_flags[node->first] | (node->min == 0 ? LIVES | MAY_BE_EMPTY : 0);
     bool sequence = node->kind == REGEX_SEQUENCE;
     uint8_t flags = sequence ? LIVES | MAY_BE_EMPTY : 0;
     for (uint32_t i = 0; i < node->count; i++) {
-        uint8_t each = builder->node_flags[draft->links[node->first + i]];
+        uint8_t each = builder->node_flags[draft->tree.links[node->first + i]];
         flags = sequence ? flags & each : flags | each;
     }
     return flags;
@@ -124,9 +125,9 @@ static enum status rule_build_find_live(struct rule_builder *builder) {
     }
     for (bool changed = true; changed;) {
         changed = false;
-        if (rule_build_spend(builder, draft->link_count + draft->node_count))
+        if (rule_build_spend(builder, draft->tree.link_count + draft->tree.node_count))
             return STATUS_TOO_LARGE;
-        for (uint32_t n = 0; n < draft->node_count; n++)
+        for (uint32_t n = 0; n < draft->tree.node_count; n++)
             builder->node_flags[n] = flags_of(builder, n);
         for (size_t r = 0; r < draft->rule_count; r++) {
             if (draft->rules[r].automaton) continue;
@@ -143,24 +144,25 @@ static enum status rule_build_find_live(struct rule_builder *builder) {
 static enum status put_references(struct rule_builder *builder) {
     struct rule_draft *draft = builder->draft;
     uint32_t *calls = rule_build_take_words(builder, draft->rule_count, sizeof *calls);
-    size_t count = draft->node_count;
+    size_t count = draft->tree.node_count;
     uint32_t nothing = 0, empty = 0;
     if (!calls) return STATUS_NO_MEMORY;
-    enum status status = rule_draft_set(draft, NULL, 0, &nothing);
-    if (!status) status = rule_draft_gather(draft, REGEX_SEQUENCE, draft->waiting_count, &empty);
+    enum status status = regex_tree_add_set(&draft->tree, NULL, 0, &nothing);
+    if (!status)
+        status = regex_tree_gather(&draft->tree, REGEX_SEQUENCE, draft->tree.waiting_count, &empty);
     for (uint32_t r = 0; !status && r < draft->rule_count; r++)
         status = rule_draft_symbol(draft, RULE_CALL, r, &calls[r]);
     for (size_t n = 0; !status && n < count; n++) {
-        uint32_t rule = draft->rule_of[n];
+        uint32_t rule = rule_of_node(draft, n);
         if (rule == RULE_NONE) continue;
-        struct regex_node *node = &draft->nodes[n];
+        struct regex_node *node = &draft->tree.nodes[n];
         uint8_t flags = builder->rule_flags[rule];
         bool called = !is_inlined(builder, rule);
         node->count = called && flags == (LIVES | MAY_BE_EMPTY) ? 2 : 1;
-        draft->links[node->first] = !(flags & LIVES) ? nothing
-                                    : called         ? calls[rule]
-                                                     : draft->rules[rule].body;
-        draft->links[node->first + 1] = empty;
+        draft->tree.links[node->first] = !(flags & LIVES) ? nothing
+                                         : called         ? calls[rule]
+                                                          : draft->rules[rule].body;
+        draft->tree.links[node->first + 1] = empty;
     }
     return status;
 }
@@ -228,28 +230,14 @@ static enum status put_edges(struct rule_builder *builder, const struct automato
     return STATUS_OK;
 }
 
-static bool has_steps(const struct automaton *automaton, uint32_t state) {
-    const uint32_t *row = automaton->next + (size_t)state * automaton->class_count;
-    for (uint32_t c = 0; c < automaton->class_count; c++)
-        if (row[c]) return true;
-    return false;
-}
-
 /* A copy without the symbols' bytes, which no text may bring. */
 static const struct automaton *copy_bytes(struct arena *arena, const struct automaton *automaton) {
+    struct automaton *copy = automaton_copy(arena, automaton);
     size_t states = automaton->state_count, classes = automaton->class_count;
-    struct automaton *copy = arena_take(arena, sizeof *copy);
-    uint32_t *next = arena_take(arena, states * classes * sizeof *next);
-    uint32_t *labels = arena_take(arena, states * sizeof *labels);
-    if (!copy || !next || !labels) return NULL;
-    *copy = *automaton;
-    memcpy(next, automaton->next, states * classes * sizeof *next);
-    memcpy(labels, automaton->labels, states * sizeof *labels);
-    for (size_t s = 0; s < states; s++)
+    uint32_t *next = copy ? (uint32_t *)copy->next : NULL;
+    for (size_t s = 0; copy && s < states; s++)
         next[s * classes + automaton->classes[RULE_SYMBOL_LEAD]] = 0;
-    copy->next = next;
-    copy->labels = labels;
-    copy->member_counts = NULL;
+    if (copy) copy->member_counts = NULL;
     return copy;
 }
 
@@ -257,7 +245,8 @@ static enum status make_rule(struct rule_builder *builder, uint32_t number) {
     struct rule_draft *draft = builder->draft;
     uint32_t from = builder->order[number];
     const struct automaton *automaton = draft->rules[from].automaton;
-    struct regex regex = {draft->rules[from].body, draft->nodes, draft->links, draft->ranges};
+    struct regex regex = {draft->rules[from].body, draft->tree.nodes, draft->tree.links,
+                          draft->tree.ranges};
     struct grammar_rule *rule = &builder->rules[number];
     enum status status = STATUS_OK;
     if (!automaton) {
@@ -271,7 +260,8 @@ static enum status make_rule(struct rule_builder *builder, uint32_t number) {
     for (uint32_t s = 1; s < automaton->state_count; s++) {
         uint32_t edge_count;
         (void)rule_edges(rule, s, &edge_count);
-        if (automaton->labels[s] && !edge_count && !has_steps(rule->automaton, s)) rule->last = s;
+        if (automaton->labels[s] && !edge_count && !automaton_goes_on(rule->automaton, s))
+            rule->last = s;
     }
     return STATUS_OK;
 }
@@ -410,7 +400,7 @@ static enum status find_follows(struct rule_builder *builder) {
 
 static enum status open_builder(struct rule_builder *builder) {
     const struct rule_draft *draft = builder->draft;
-    size_t nodes = draft->node_count, rules = draft->rule_count;
+    size_t nodes = draft->tree.node_count, rules = draft->rule_count;
     builder->node_sizes = rule_build_take_words(builder, nodes, sizeof *builder->node_sizes);
     builder->rule_sizes = rule_build_take_words(builder, rules, sizeof *builder->rule_sizes);
     builder->node_flags = rule_build_take_words(builder, nodes, 1);

@@ -30,32 +30,18 @@ struct draft_symbol {
 
 struct rule_draft {
     struct automaton_work *work;
-    struct regex_node *nodes;
-    size_t node_count, node_capacity;
-    uint32_t *links;
-    size_t link_count, link_capacity;
-    struct code_range *ranges;
-    size_t range_count, range_capacity;
-    uint32_t *rule_of; /* [node_count] the rule that a node refers to, or RULE_NONE */
-    size_t rule_of_capacity;
-    uint32_t *waiting; /* nodes of sequences and alternatives that are not finished */
-    size_t waiting_count, waiting_capacity;
+    struct regex_tree tree; /* of all rules */
     struct draft_symbol *symbols;
-    size_t symbol_count, symbol_capacity;
     struct draft_rule *rules;
-    size_t rule_count, rule_capacity;
+    uint32_t symbol_count, symbol_capacity, rule_count, rule_capacity;
 };
 
+void rule_draft_open(struct rule_draft *draft, struct automaton_work *work);
+
 /* All of the following: STATUS_TOO_LARGE, STATUS_NO_MEMORY. `out` is a node. */
-enum status rule_draft_set(struct rule_draft *draft, const struct code_range *ranges, size_t count,
-                           uint32_t *out) MUST_USE;
 enum status rule_draft_text(struct rule_draft *draft, struct bytes text,
                             uint32_t *out) MUST_USE; /* valid UTF-8 */
 enum status rule_draft_symbol(struct rule_draft *draft, enum rule_symbol kind, uint32_t subject,
-                              uint32_t *out) MUST_USE;
-/* A node that waits, and all that wait from `base` on as one: a sequence or alternatives. */
-enum status rule_draft_wait(struct rule_draft *draft, uint32_t node) MUST_USE;
-enum status rule_draft_gather(struct rule_draft *draft, enum regex_kind kind, size_t base,
                               uint32_t *out) MUST_USE;
 /* max: REGEX_UNBOUNDED for no bound. */
 enum status rule_draft_repeat(struct rule_draft *draft, uint32_t node, uint32_t min, uint32_t max,
@@ -63,5 +49,10 @@ enum status rule_draft_repeat(struct rule_draft *draft, uint32_t node, uint32_t 
 enum status rule_draft_add_rule(struct rule_draft *draft, const struct draft_rule *rule,
                                 uint32_t *rule_out) MUST_USE;
 enum status rule_draft_reference(struct rule_draft *draft, uint32_t rule, uint32_t *out) MUST_USE;
+
+/* The rule that a node refers to; RULE_NONE: none. */
+static inline uint32_t rule_of_node(const struct rule_draft *draft, uint32_t node) {
+    return draft->tree.nodes[node].rule - 1;
+}
 
 #endif

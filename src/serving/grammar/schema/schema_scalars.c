@@ -76,7 +76,8 @@ static enum status read_numbers(struct schema_reader *reader, bool whole) {
                                     &error);
         if (!status) status = language_of_automaton(&state->languages, automaton, &plain);
         if (!status)
-            status = language_and(&state->languages, numbers.number, plain, &numbers.number);
+            status = language_combine(&state->languages, AUTOMATON_AND, numbers.number, plain,
+                                      &numbers.number);
     }
     if (status) return state_failed(state, status);
     return value_set_and(state, &reader->set, &numbers, &reader->set);
@@ -84,8 +85,8 @@ static enum status read_numbers(struct schema_reader *reader, bool whole) {
 
 static enum status keep_strings(struct schema_reader *reader, uint32_t language) {
     struct schema_state *state = reader->state;
-    enum status status =
-        language_and(&state->languages, reader->set.string, language, &reader->set.string);
+    enum status status = language_combine(&state->languages, AUTOMATON_AND, reader->set.string,
+                                          language, &reader->set.string);
     return status ? state_failed(state, status) : STATUS_OK;
 }
 
@@ -146,7 +147,8 @@ static enum status read_strings(struct schema_reader *reader) {
     state->keyword = tree_member(reader->tree, "maxLength") ? "maxLength" : "minLength";
     status = language_of_lengths(&state->languages, min, max, &language);
     if (!status)
-        status = language_and(&state->languages, reader->set.string, language, &reader->set.string);
+        status = language_combine(&state->languages, AUTOMATON_AND, reader->set.string, language,
+                                  &reader->set.string);
     return status ? state_failed(state, status) : STATUS_OK;
 }
 

@@ -40,22 +40,8 @@ static enum status copy_automaton(struct shape_builder *builder, const struct au
         *out = builder->copied[found];
         return STATUS_OK;
     }
-    struct automaton *copy = arena_take(builder->arena, sizeof *copy);
-    size_t next_bytes = (size_t)from->state_count * from->class_count * sizeof *from->next;
-    uint32_t *next = arena_take(builder->arena, next_bytes);
-    uint32_t *labels = arena_take(builder->arena, from->state_count * sizeof *labels);
-    uint64_t *counts = NULL;
-    if (from->member_counts)
-        counts = arena_take(builder->arena, from->state_count * sizeof *counts);
-    if (!copy || !next || !labels || (from->member_counts && !counts))
-        return shape_build_no_memory(builder);
-    memcpy(next, from->next, next_bytes);
-    memcpy(labels, from->labels, from->state_count * sizeof *labels);
-    if (counts) memcpy(counts, from->member_counts, from->state_count * sizeof *counts);
-    *copy = *from;
-    copy->next = next;
-    copy->labels = labels;
-    copy->member_counts = counts;
+    const struct automaton *copy = automaton_copy(builder->arena, from);
+    if (!copy) return shape_build_no_memory(builder);
     *out = copy;
     enum status status = schema_state_room(builder->state, &builder->copied, builder->copied_count,
                                            &builder->copied_capacity, sizeof *builder->copied);
@@ -194,7 +180,8 @@ static enum status build_keys(struct shape_builder *builder, const struct object
     if (form->rest) status = automaton_relabel(&state->work, form->rest, shifted, &rest);
     if (!status && form->name_count)
         status = automaton_of_texts(&state->work, texts, form->name_count, &keys);
-    if (!status && keys && rest) status = automaton_or(&state->work, keys, rest, &keys);
+    if (!status && keys && rest)
+        status = automaton_combine(&state->work, AUTOMATON_OR, keys, rest, &keys);
     if (!status) status = automaton_relabel(&state->work, keys ? keys : rest, labels, &keys);
     if (status) return state_failed(state, status);
     return copy_automaton(builder, keys, &object->keys);

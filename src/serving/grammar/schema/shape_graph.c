@@ -118,7 +118,9 @@ static enum status spell_one_way(struct shape_graph *graph, const struct value_s
         &error);
     if (!status) status = language_of_automaton(&state->languages, automaton, &canonical);
     *out = *set;
-    if (!status) status = language_and(&state->languages, set->number, canonical, &out->number);
+    if (!status)
+        status = language_combine(&state->languages, AUTOMATON_AND, set->number, canonical,
+                                  &out->number);
     return status ? state_failed(state, status) : STATUS_OK;
 }
 

@@ -27,9 +27,9 @@ static void it_combines_two_languages(void **state) {
             const struct automaton *a = test_pattern(work, patterns[i]), *both, *either, *without;
             const struct automaton *b = test_pattern(work, patterns[j]);
             assert_int_equal(automaton_relabel(work, b, five, &b), STATUS_OK);
-            assert_int_equal(automaton_and(work, a, b, &both), STATUS_OK);
-            assert_int_equal(automaton_or(work, a, b, &either), STATUS_OK);
-            assert_int_equal(automaton_without(work, a, b, &without), STATUS_OK);
+            assert_int_equal(automaton_combine(work, AUTOMATON_AND, a, b, &both), STATUS_OK);
+            assert_int_equal(automaton_combine(work, AUTOMATON_OR, a, b, &either), STATUS_OK);
+            assert_int_equal(automaton_combine(work, AUTOMATON_WITHOUT, a, b, &without), STATUS_OK);
             for (int round = 0; round < 50; round++) {
                 random_text(&random, text);
                 bool in_a = test_label(a, text), in_b = test_label(b, text);

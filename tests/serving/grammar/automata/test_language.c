@@ -23,12 +23,12 @@ static void equal_languages_share_a_number(void **state) {
     assert_int_equal(language_of_texts(&table, texts, 2, &both), STATUS_OK);
     assert_int_equal(language_of_texts(&table, texts, 1, &a), STATUS_OK);
     assert_int_equal(language_of_texts(&table, texts + 1, 1, &b), STATUS_OK);
-    assert_int_equal(language_or(&table, a, b, &joined), STATUS_OK);
-    assert_int_equal(language_or(&table, b, a, &again), STATUS_OK);
+    assert_int_equal(language_combine(&table, AUTOMATON_OR, a, b, &joined), STATUS_OK);
+    assert_int_equal(language_combine(&table, AUTOMATON_OR, b, a, &again), STATUS_OK);
     assert_int_equal(again, joined);
     assert_int_equal(language_of_texts(&table, texts, 2, &again), STATUS_OK);
     assert_int_equal(again, both);
-    assert_int_equal(language_and(&table, a, b, &again), STATUS_OK);
+    assert_int_equal(language_combine(&table, AUTOMATON_AND, a, b, &again), STATUS_OK);
     assert_int_equal(again, LANGUAGE_NONE);
 }
 
@@ -38,7 +38,7 @@ static void lengths_need_no_automaton(void **state) {
     assert_true(table.languages[some].of_lengths);
     assert_int_equal(language_of_lengths(&table, 5, 1000000, &some), STATUS_OK);
     assert_int_equal(language_of_lengths(&table, 7, UINT32_MAX, &more), STATUS_OK);
-    assert_int_equal(language_and(&table, some, more, &both), STATUS_OK);
+    assert_int_equal(language_combine(&table, AUTOMATON_AND, some, more, &both), STATUS_OK);
     assert_null(table.languages[both].automaton);
     assert_int_equal(table.languages[both].length_min, 7);
     assert_int_equal(table.languages[both].length_max, 1000000);

@@ -77,9 +77,9 @@ static void it_reads_what_validators_agree_on(void **state) {
         const struct automaton *a = test_pattern(work, cases[i][0]), *b, *rest = NULL;
         b = test_pattern(work, cases[i][1]);
         if (!test_label(a, cases[i][2])) fail_msg("%s lacks its text", cases[i][0]);
-        assert_int_equal(automaton_without(work, a, b, &rest), STATUS_OK);
+        assert_int_equal(automaton_combine(work, AUTOMATON_WITHOUT, a, b, &rest), STATUS_OK);
         if (rest->start) fail_msg("%s has more than %s", cases[i][0], cases[i][1]);
-        assert_int_equal(automaton_without(work, b, a, &rest), STATUS_OK);
+        assert_int_equal(automaton_combine(work, AUTOMATON_WITHOUT, b, a, &rest), STATUS_OK);
         if (rest->start) fail_msg("%s has less than %s", cases[i][0], cases[i][1]);
     }
 }

@@ -230,7 +230,8 @@ static uint32_t build_item(struct rule_draft *draft, const struct item *item) {
     else if (item->letter == TOKEN_LETTER)
         assert_false(rule_draft_symbol(draft, RULE_TOKEN, ADDED, &node));
     else
-        assert_false(rule_draft_set(draft, &(struct code_range){letter, letter}, 1, &node));
+        assert_false(
+            regex_tree_add_set(&draft->tree, &(struct code_range){letter, letter}, 1, &node));
     if (item->min != 1 || item->max != 1)
         assert_false(rule_draft_repeat(draft, node, item->min, item->max, &node));
     return node;
@@ -242,7 +243,8 @@ static enum status build(const struct random_grammar *grammar, struct arena *are
     static const char *const names[RULES] = {"root", "x", "y", "z"};
     struct arena kept, passing;
     struct automaton_work work = {&kept, &passing, 20000, 20000000};
-    struct rule_draft draft = {.work = &work};
+    struct rule_draft draft;
+    rule_draft_open(&draft, &work);
     arena_over(&kept, memory + MATCHER_CASE_BYTES, MATCHER_CASE_BYTES);
     arena_over(&passing, memory + 2 * MATCHER_CASE_BYTES, MATCHER_CASE_BYTES);
     for (uint32_t r = 0; r < RULES; r++) {
@@ -252,17 +254,17 @@ static enum status build(const struct random_grammar *grammar, struct arena *are
     }
     for (uint32_t r = 0; r < RULES; r++) {
         const struct rule *rule = &grammar->rules[r];
-        uint32_t node, base = (uint32_t)draft.waiting_count;
+        uint32_t node, base = (uint32_t)draft.tree.waiting_count;
         for (uint32_t a = 0; a < rule->count; a++) {
-            uint32_t first = (uint32_t)draft.waiting_count;
+            uint32_t first = (uint32_t)draft.tree.waiting_count;
             for (uint32_t i = 0; i < rule->alternatives[a].count; i++) {
                 node = build_item(&draft, &rule->alternatives[a].items[i]);
-                assert_false(rule_draft_wait(&draft, node));
+                assert_false(regex_tree_wait(&draft.tree, node));
             }
-            assert_false(rule_draft_gather(&draft, REGEX_SEQUENCE, first, &node));
-            assert_false(rule_draft_wait(&draft, node));
+            assert_false(regex_tree_gather(&draft.tree, REGEX_SEQUENCE, first, &node));
+            assert_false(regex_tree_wait(&draft.tree, node));
         }
-        assert_false(rule_draft_gather(&draft, REGEX_ALTERNATE, base, &draft.rules[r].body));
+        assert_false(regex_tree_gather(&draft.tree, REGEX_ALTERNATE, base, &draft.rules[r].body));
     }
     return rule_build(arena, &draft, 0, &shapes, out, error);
 }

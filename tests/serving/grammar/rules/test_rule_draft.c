@@ -6,44 +6,44 @@
 #include "serving/grammar/rules/rule_draft.h"
 
 static void equal_symbols_are_one(void **state) {
-    struct rule_draft draft = {.work = test_work()};
+    struct rule_draft draft;
     uint32_t a, b, c;
-    (void)state;
+    rule_draft_open(&draft, test_work());
     assert_false(rule_draft_symbol(&draft, RULE_TOKEN, 7, &a));
     assert_false(rule_draft_symbol(&draft, RULE_OTHER_TOKEN, 7, &b));
     assert_false(rule_draft_symbol(&draft, RULE_TOKEN, 7, &c));
     assert_int_equal(draft.symbol_count, 2);
-    assert_int_equal(draft.ranges[draft.nodes[a].first].first,
-                     draft.ranges[draft.nodes[c].first].first);
-    assert_int_equal(draft.ranges[draft.nodes[b].first].first, RULE_SYMBOL_FIRST + 1);
+    assert_int_equal(draft.tree.ranges[draft.tree.nodes[a].first].first,
+                     draft.tree.ranges[draft.tree.nodes[c].first].first);
+    assert_int_equal(draft.tree.ranges[draft.tree.nodes[b].first].first, RULE_SYMBOL_FIRST + 1);
 }
 
 static void a_text_is_the_sequence_of_its_characters(void **state) {
     static const uint32_t expected[] = {'a', 0xE9, 0x20AC, 0x1F600};
-    struct rule_draft draft = {.work = test_work()};
+    struct rule_draft draft;
     uint32_t node;
-    (void)state;
+    rule_draft_open(&draft, test_work());
     assert_false(
         rule_draft_text(&draft, BYTES_LITERAL("a\xC3\xA9\xE2\x82\xAC\xF0\x9F\x98\x80"), &node));
-    assert_int_equal(draft.nodes[node].kind, REGEX_SEQUENCE);
-    assert_int_equal(draft.nodes[node].count, 4);
+    assert_int_equal(draft.tree.nodes[node].kind, REGEX_SEQUENCE);
+    assert_int_equal(draft.tree.nodes[node].count, 4);
     for (uint32_t i = 0; i < 4; i++) {
-        uint32_t each = draft.links[draft.nodes[node].first + i];
-        assert_int_equal(draft.ranges[draft.nodes[each].first].first, expected[i]);
+        uint32_t each = draft.tree.links[draft.tree.nodes[node].first + i];
+        assert_int_equal(draft.tree.ranges[draft.tree.nodes[each].first].first, expected[i]);
     }
 }
 
 static void what_comes_often_becomes_a_rule(void **state) {
-    struct rule_draft draft = {.work = test_work()};
+    struct rule_draft draft;
     uint32_t text, few, many;
-    (void)state;
+    rule_draft_open(&draft, test_work());
     assert_false(rule_draft_text(&draft, BYTES_LITERAL("ab"), &text));
     assert_false(rule_draft_repeat(&draft, text, 0, REGEX_UNBOUNDED, &few));
     assert_int_equal(draft.rule_count, 0);
     assert_false(rule_draft_repeat(&draft, text, 0, 9, &many));
     assert_int_equal(draft.rule_count, 1);
     assert_int_equal(draft.rules[0].body, text);
-    assert_int_equal(draft.rule_of[draft.nodes[many].first], 0);
+    assert_int_equal(rule_of_node(&draft, draft.tree.nodes[many].first), 0);
 }
 
 int main(void) {
