@@ -39,7 +39,7 @@ import sys
 
 # A step's flow, and the headers behind which its values lie (compute/model/compute.h).
 FLOW = re.compile(r"src/compute/model/(batch|draft|forward|mtp|plan_check|stages)\.[ch]$")
-VALUES = tuple("compute/model/%s.h" % name for name in ("attention", "compute_cpu", "compute_layer", "experts", "mlp", "scratch"))
+VALUES = tuple("compute/model/%s.h" % name for name in ("attention", "compute_layer", "experts", "mlp", "scratch", "token_loop"))
 PURE_ROOMS = ("contract", "serving", "simulate") # each with the rooms in it
 FILE_LINES_MAX = 1000
 COVERED_MAX = 59
@@ -295,7 +295,7 @@ BANNED = (  # names, where they may stand, why
     (CLOCK, r"src/(host|command|bench|programs)/|src/base/clock\.h|src/compute/kernels/team\.c|"
      r"src/compute/exchange/(exchange|job|move_transport)\.c|src/compute/weights/weights_file\.c|src/compute/emulated/device_boxes\.c",
      "reads the clock, which only the host does"),
-    ("compute_cpu_tokens compute_cpu_normalize compute_cpu_linear linear_job linear_prepare linear_run team_run checkpoint_tensor_to_float",
+    ("token_loop_run token_loop_normalize token_loop_linear linear_job linear_prepare linear_run team_run checkpoint_tensor_to_float",
      r"src/(?!compute/model/(batch|draft|forward|mtp|plan_check|stages)\.)", "computes, which a step's flow leaves to compute/model/compute.h"),
     ("sprintf vsprintf strcpy strcat strncpy strncat gets stpcpy", None, "knows no bound: format_text"),
     ("atoi atol atoll atof", None, "cannot tell an error: strtol, strtod"),

@@ -20,7 +20,7 @@
 #include "compute/gpu/gpu_layers.h"
 #include "compute/gpu/gpu_links.h"
 #include "compute/gpu/gpu_peers.h"
-#include "compute/model/compute_cpu.h"
+#include "compute/model/token_loop.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -551,7 +551,7 @@ static void bring_expert_batch(const struct room_round *round,
     struct room_rows rows = {round, expert_batch->first};
     size_t at = expert_batch->first * x->dispatch_bytes;
     if (x->tickets) return;
-    compute_cpu_tokens(pass->model, take_received, &rows, expert_batch->count);
+    token_loop_run(pass->model, take_received, &rows, expert_batch->count);
     pass_part(pass, STAGE_PART_COUNT); /* the host's copies are none of the device's parts */
     gpu_exchange_copy(pass, x->received + at, x->received_host + at,
                       expert_batch->count * x->dispatch_bytes, DEVICE_FROM_HOST);
@@ -656,7 +656,7 @@ static void gpu_exchange_run_round(const struct room_round *round) {
         const struct room_expert_batch *expert_batch = &round->expert_batches[i];
         struct room_rows rows = {round, expert_batch->first};
         gpu_exchange_await(pass, x->computed[i]);
-        if (!x->tickets) compute_cpu_tokens(pass->model, give_results, &rows, expert_batch->count);
+        if (!x->tickets) token_loop_run(pass->model, give_results, &rows, expert_batch->count);
         exchange_combine_begin(pass->exchange, round->first_row + expert_batch->first,
                                expert_batch->count);
     }
@@ -784,7 +784,7 @@ static void give_returned(const struct pass *pass, char *to, const char *from, u
         struct returned_rows of = {x, x->returned_host + half * x->returned_rows * x->combine_bytes,
                                    from + at};
         gpu_exchange_await(pass, x->half_left[half]);
-        compute_cpu_tokens(pass->model, take_returned, &of, count);
+        token_loop_run(pass->model, take_returned, &of, count);
         gpu_exchange_copy(pass, to + at, of.to, count * x->combine_bytes, DEVICE_FROM_HOST);
         device_record(pass->model->device, x->half_left[half], gpu_micro_batch_of(pass)->stream);
         x->next_half = !half;
@@ -900,7 +900,7 @@ static void gpu_exchange_sum_some(struct model *model, const struct exchange_sum
     struct summing of = {x, list};
     struct error error;
     uint32_t rows = list_summands(x, list, count);
-    compute_cpu_tokens(model, take_summands, &of, count);
+    token_loop_run(model, take_summands, &of, count);
     device_copy(state->device, x->summing, x->summands, x->summands_host, rows * x->combine_bytes,
                 DEVICE_FROM_HOST);
     device_copy(state->device, x->summing, x->sum_rows, x->sum_rows_host, words, DEVICE_FROM_HOST);

@@ -13,8 +13,8 @@
 
 #include "compute/model/attention_generated.h"
 #include "compute/model/attention_prompt.h"
-#include "compute/model/compute_cpu.h"
 #include "compute/model/rope.h"
+#include "compute/model/token_loop.h"
 
 #include <string.h>
 
@@ -125,9 +125,9 @@ void attention_write_rows(const struct pass *pass) {
     struct scratch *s = pass->scratch;
     const struct packed_matrix *kv_a = &compute_weights(pass)->attention.kv_a;
     uint32_t tokens = pass->batch->token_count;
-    compute_cpu_normalize(pass, compute_weights(pass)->attention.norm, down_kind(pass, kv_a), NULL);
-    compute_cpu_linear(model, kv_a, &s->input, s->kv_a, s->kv_a_stride, tokens);
-    compute_cpu_tokens(model, attention_write_rows_each, (void *)(uintptr_t)pass, tokens);
+    token_loop_normalize(pass, compute_weights(pass)->attention.norm, down_kind(pass, kv_a), NULL);
+    token_loop_linear(model, kv_a, &s->input, s->kv_a, s->kv_a_stride, tokens);
+    token_loop_run(model, attention_write_rows_each, (void *)(uintptr_t)pass, tokens);
 }
 
 /* The first generated token for which attention_finish runs the core attention. */
@@ -141,17 +141,17 @@ void attention_begin(const struct pass *pass) {
     const struct attention_weights *attention = &compute_weights(pass)->attention;
     uint32_t tokens = pass->batch->token_count;
     enum input_kind q_kind = query_down_kind(pass), kv_kind = down_kind(pass, &attention->kv_a);
-    compute_cpu_normalize(pass, attention->norm, q_kind, kv_kind == q_kind ? NULL : &kv_kind);
+    token_loop_normalize(pass, attention->norm, q_kind, kv_kind == q_kind ? NULL : &kv_kind);
     pass_part(pass, PART_ATTENTION_NORM);
     project_down(pass);
     pass_part(pass, PART_DOWN);
-    compute_cpu_tokens(model, finish_down, (void *)(uintptr_t)pass, tokens);
+    token_loop_run(model, finish_down, (void *)(uintptr_t)pass, tokens);
     pass_part(pass, PART_LATENT);
     if (model->shape->q_rank) {
-        compute_cpu_linear(model, &attention->q_b, &s->input, s->q, s->micro_batch_stride, tokens);
+        token_loop_linear(model, &attention->q_b, &s->input, s->q, s->micro_batch_stride, tokens);
         pass_part(pass, PART_QUERY);
     }
-    compute_cpu_tokens(model, finish_queries, (void *)(uintptr_t)pass, tokens);
+    token_loop_run(model, finish_queries, (void *)(uintptr_t)pass, tokens);
     pass_part(pass, PART_ROPE);
     attention_generated_run(pass, pass->batch->prompt_tokens, first_late(pass));
 }
@@ -163,8 +163,8 @@ void attention_finish(const struct pass *pass) {
     uint32_t tokens = pass->batch->token_count;
     attention_prompt_run(pass);
     attention_generated_run(pass, first_late(pass), tokens);
-    compute_cpu_tokens(model, prepare_output, (void *)(uintptr_t)pass, tokens);
+    token_loop_run(model, prepare_output, (void *)(uintptr_t)pass, tokens);
     pass_part(pass, PART_OUTPUT_INPUT);
-    compute_cpu_linear(model, &attention->o, &s->input, s->y, s->hidden_stride, tokens);
+    token_loop_linear(model, &attention->o, &s->input, s->y, s->hidden_stride, tokens);
     pass_part(pass, PART_OUTPUT);
 }

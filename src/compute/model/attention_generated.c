@@ -11,7 +11,7 @@
 #include "compute/model/attention_generated.h"
 
 #include "compute/model/attention_core.h"
-#include "compute/model/compute_cpu.h"
+#include "compute/model/token_loop.h"
 
 #include <math.h>
 #include <string.h>
@@ -358,7 +358,7 @@ static void attention_generated_run_tile(struct tile *tile) {
     tile->run_count = batch->token_run[tile->first + tile->count - 1] - tile->first_run + 1;
     tile->item_heads = (uint32_t)divide_up(heads, divide_up(threads, tile->run_count));
     attention_generated_take_in(tile);
-    if (!model->bf16_attention) compute_cpu_tokens(model, finish_taking_in, tile, tile->count);
+    if (!model->bf16_attention) token_loop_run(model, finish_taking_in, tile, tile->count);
     pass_part(tile->pass, PART_ABSORB_QUERY);
     team_run(model->team, attention_generated_attend_items, tile,
              tile->run_count * (uint32_t)divide_up(heads, tile->item_heads), 1);

@@ -15,7 +15,7 @@
 #include "compute/model/attention_prompt.h"
 
 #include "compute/model/attention_core.h"
-#include "compute/model/compute_cpu.h"
+#include "compute/model/token_loop.h"
 
 #include <math.h>
 #include <string.h>

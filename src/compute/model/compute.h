@@ -5,7 +5,7 @@
  * indices of tokens and has no pointer to one. The table returns logits, drawn tokens and the
  * probed choice of experts.
  *
- * There are two tables: the CPU's (compute_cpu.h) and a device's (compute_gpu.h); model_options
+ * There are two tables: the CPU's (compute_cpu.c) and a device's (compute_gpu.h); model_options
  * selects one. Each is batch invariant: a token's values depend neither on other tokens nor on the
  * micro-batches. There is one caller. A call may depend on the calls before it only. A device only
  * enqueues its work, unless a function returns something to the host.

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
- * On the CPU: what stands before, between and behind the layers.
+ * The CPU's table of compute.h, and its functions outside the layers: embedding, outputs, logits, MTP.
+ * attention.c, mlp.c and experts.c have those of a layer.
  */
-#include "compute/model/compute_cpu.h"
+#include "compute/model/compute.h"
 
 #include "compute/model/attention.h"
-#include "compute/model/compute.h"
 #include "compute/model/experts.h"
 #include "compute/model/mlp.h"
 #include "compute/model/rope.h"
+#include "compute/model/token_loop.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -30,54 +31,6 @@ static struct scratch *compute_cpu_take_micro_batch(struct model *model, uint32_
     return &model->scratch[1 + micro_batch];
 }
 
-/* Below this many tokens a stage over tokens is not worth waking the team for. */
-#define TOKENS_WORTH_SHARING 4
-
-void compute_cpu_tokens(const struct model *model, team_work *work, void *context, uint32_t count) {
-    if (count < TOKENS_WORTH_SHARING) {
-        work(context, 0, count, 0);
-        return;
-    }
-    uint32_t grain = count / (team_threads(model->team) * 4);
-    team_run(model->team, work, context, count, grain ? grain : 1);
-}
-
-struct normalization {
-    const struct pass *pass;
-    const float *norm;
-    enum input_kind input;
-    const enum input_kind *shared;
-};
-
-static void normalize_tokens(void *context, uint32_t first, uint32_t count, uint32_t member) {
-    const struct normalization *of = context;
-    const struct model *model = of->pass->model;
-    const struct scratch *s = of->pass->scratch;
-    uint32_t hidden = model->shape->hidden;
-    for (uint32_t token = first; token < first + count; token++) {
-        float *normed = s->normed + (size_t)token * hidden;
-        model->kernels->rmsnorm(normed, s->x + (size_t)token * hidden, of->norm, hidden,
-                                model->shape->rms_epsilon);
-        linear_prepare(model->kernels, of->input, normed, hidden, &s->input, token);
-        if (of->shared)
-            linear_prepare(model->kernels, *of->shared, normed, hidden, &s->input_shared, token);
-    }
-}
-
-void compute_cpu_normalize(const struct pass *pass, const float *norm, enum input_kind input,
-                           const enum input_kind *shared) {
-    struct normalization of = {pass, norm, input, shared};
-    compute_cpu_tokens(pass->model, normalize_tokens, &of, pass->batch->token_count);
-}
-
-void compute_cpu_linear(const struct model *model, const struct packed_matrix *weights,
-                        const struct input_buffer *buffer, float *y, size_t y_stride,
-                        uint32_t rows) {
-    struct linear_input input = linear_prepared(compute_kind(model, weights), buffer, 0);
-    struct matmul job = linear_job(weights, &input, y, y_stride, rows);
-    linear_run(model->kernels, model->team, &job, 1);
-}
-
 static void add_result(void *context, uint32_t first, uint32_t count, uint32_t member) {
     const struct pass *pass = context;
     const struct scratch *s = pass->scratch;
@@ -88,7 +41,7 @@ static void add_result(void *context, uint32_t first, uint32_t count, uint32_t m
 }
 
 static void add(const struct pass *pass) {
-    compute_cpu_tokens(pass->model, add_result, (void *)(uintptr_t)pass, pass->batch->token_count);
+    token_loop_run(pass->model, add_result, (void *)(uintptr_t)pass, pass->batch->token_count);
 }
 
 static void compute_cpu_embed(void *context, uint32_t first, uint32_t count, uint32_t member) {
@@ -103,7 +56,7 @@ static void compute_cpu_embed(void *context, uint32_t first, uint32_t count, uin
 static bool begin(struct model *model, uint32_t walk) {
     const struct batch *batch = &model->batch;
     rope_prepare(model->shape, batch->positions, batch->token_count, model->scratch->angles);
-    compute_cpu_tokens(model, compute_cpu_embed, model, batch->token_count);
+    token_loop_run(model, compute_cpu_embed, model, batch->token_count);
     return false;
 }
 
@@ -122,7 +75,7 @@ static void compute_cpu_run_tile(struct model *model, const float *hidden, uint3
     enum input_kind kind = compute_kind(model, head);
     for (uint32_t i = 0; i < rows; i++)
         linear_prepare(model->kernels, kind, hidden + (size_t)i * width, width, &s->input, i);
-    compute_cpu_linear(model, head, &s->input, s->logits, s->vocab_stride, rows);
+    token_loop_linear(model, head, &s->input, s->logits, s->vocab_stride, rows);
 }
 
 static uint32_t compute_cpu_tile_rows(uint32_t left) {
@@ -204,7 +157,7 @@ static void keep_output(void *context, uint32_t first, uint32_t count, uint32_t 
 }
 
 static void compute_cpu_keep_outputs(struct model *model) {
-    compute_cpu_tokens(model, keep_output, model, model->batch.token_count);
+    token_loop_run(model, keep_output, model, model->batch.token_count);
 }
 
 /* ---- MTP ---- */
@@ -251,8 +204,8 @@ static void compute_cpu_project_mtp(struct model *model) {
     struct scratch *s = model->scratch;
     uint32_t tokens = model->mtp_rows.token_count + model->mtp_batch.token_count;
     const struct packed_matrix *projection = &model->weights.mtp->projection;
-    compute_cpu_tokens(model, prepare_pair, model, tokens);
-    compute_cpu_linear(model, projection, &s->input, s->mtp_u, s->hidden_stride, tokens);
+    token_loop_run(model, prepare_pair, model, tokens);
+    token_loop_linear(model, projection, &s->input, s->mtp_u, s->hidden_stride, tokens);
 }
 
 static void compute_cpu_begin_mtp(const struct pass *pass, uint32_t first) {
@@ -277,7 +230,7 @@ static void normalize_mtp(void *context, uint32_t first, uint32_t count, uint32_
 static void compute_cpu_finish_mtp(const struct pass *pass, uint32_t *argmax_out) {
     struct model *model = pass->model;
     uint32_t tokens = pass->batch->token_count;
-    compute_cpu_tokens(model, normalize_mtp, model, tokens);
+    token_loop_run(model, normalize_mtp, model, tokens);
     compute_cpu_run_head(model, pass->scratch->normed, tokens, NULL, argmax_out);
 }
 

@@ -19,9 +19,9 @@
  */
 #include "compute/model/experts.h"
 
-#include "compute/model/compute_cpu.h"
 #include "compute/model/expert_sum.h"
 #include "compute/model/router.h"
+#include "compute/model/token_loop.h"
 
 #include <string.h>
 
@@ -83,7 +83,7 @@ static void run_router(const struct pass *pass) {
     if (!exchange_forwards(pass->exchange)) job_count += shared_jobs(pass, &shared, jobs + 1);
     linear_run(model->kernels, model->team, jobs, job_count);
     pass_part(pass, PART_GATE);
-    compute_cpu_tokens(model, experts_route_each, (void *)(uintptr_t)pass, tokens);
+    token_loop_run(model, experts_route_each, (void *)(uintptr_t)pass, tokens);
     pass_part(pass, PART_TOP_K);
 }
 
@@ -175,7 +175,7 @@ static void experts_sum_some(void *context, uint32_t first, uint32_t count, uint
 
 void experts_sum(void *context, const struct exchange_sum *list, uint32_t count) {
     struct sums sums = {.model = context, .list = list};
-    compute_cpu_tokens(sums.model, experts_sum_some, &sums, count);
+    token_loop_run(sums.model, experts_sum_some, &sums, count);
 }
 
 struct returns {
@@ -309,21 +309,21 @@ static void compute_expert_batch(struct expert_batch *expert_batch) {
     bool carries = exchange_forwards(pass->exchange);
     for (uint32_t i = 0; i < expert_batch->group_count; i++)
         experts[i] = expert_at(expert_batch, i);
-    compute_cpu_tokens(model, carries ? unpack_rows : gather_rows, expert_batch,
-                       expert_batch->row_count);
+    token_loop_run(model, carries ? unpack_rows : gather_rows, expert_batch,
+                   expert_batch->row_count);
     pass_part(pass, PART_EXPERT_INPUT);
     pass_progress(pass);
     multiply_up(expert_batch, experts);
     pass_part(pass, PART_EXPERT_UP);
     pass_progress(pass);
-    compute_cpu_tokens(model, experts_activate, expert_batch, expert_batch->row_count);
+    token_loop_run(model, experts_activate, expert_batch, expert_batch->row_count);
     pass_part(pass, PART_EXPERT_SILU);
     multiply_down(expert_batch, experts);
     pass_part(pass, PART_EXPERT_DOWN);
     if (carries)
-        compute_cpu_tokens(model, experts_pack_results, expert_batch, expert_batch->row_count);
+        token_loop_run(model, experts_pack_results, expert_batch, expert_batch->row_count);
     else if (model->rounds_bf16)
-        compute_cpu_tokens(model, round_results, expert_batch, expert_batch->row_count);
+        token_loop_run(model, round_results, expert_batch, expert_batch->row_count);
     exchange_combine_begin(pass->exchange, expert_batch->first_row, expert_batch->row_count);
     pass_part(pass, PART_EXPERT_RESULT);
 }
@@ -356,7 +356,7 @@ void experts_dispatch(const struct pass *pass) {
     struct scratch *s = pass->scratch;
     uint32_t tokens = pass->batch->token_count;
     if (exchange_forwards(pass->exchange))
-        compute_cpu_tokens(pass->model, pack_activations, (void *)(uintptr_t)pass, tokens);
+        token_loop_run(pass->model, pack_activations, (void *)(uintptr_t)pass, tokens);
     exchange_dispatch_begin(pass->exchange, pass->layer, s->experts, s->expert_weights, tokens,
                             s->outgoing);
     pass_part(pass, PART_SEND);
@@ -380,7 +380,7 @@ void experts_run_routed(const struct pass *pass) {
         compute_expert_batch(&expert_batch);
         if (carries) continue;
         exchange_combine_finish(pass->exchange, &returned);
-        compute_cpu_tokens(pass->model, experts_combine, &expert_batch, tokens);
+        token_loop_run(pass->model, experts_combine, &expert_batch, tokens);
         pass_part(pass, PART_COMBINE);
     }
 }
@@ -421,17 +421,17 @@ void experts_run_shared(const struct pass *pass) {
         pass_part(pass, PART_SHARED_UP);
         pass_progress(pass);
     }
-    compute_cpu_tokens(model, activate_shared, (void *)(uintptr_t)pass, tokens);
+    token_loop_run(model, activate_shared, (void *)(uintptr_t)pass, tokens);
     pass_part(pass, PART_SHARED_SILU);
-    compute_cpu_linear(model, &compute_weights(pass)->shared.down, &s->input_shared, s->shared_y,
-                       s->micro_batch_stride, tokens);
+    token_loop_linear(model, &compute_weights(pass)->shared.down, &s->input_shared, s->shared_y,
+                      s->micro_batch_stride, tokens);
     pass_part(pass, PART_SHARED_DOWN);
 }
 
 void experts_route(const struct pass *pass) {
     enum input_kind shared = compute_kind(pass->model, &compute_weights(pass)->shared.gate);
-    compute_cpu_normalize(pass, compute_weights(pass)->mlp_norm, routed_kind(pass),
-                          experts_has_shared(pass) ? &shared : NULL);
+    token_loop_normalize(pass, compute_weights(pass)->mlp_norm, routed_kind(pass),
+                         experts_has_shared(pass) ? &shared : NULL);
     pass_part(pass, PART_GATE_NORM);
     run_router(pass);
 }
@@ -442,13 +442,12 @@ void experts_finish(const struct pass *pass) {
         struct exchange_returned returned;
         exchange_combine_finish(pass->exchange, &returned);
         struct returns returns = {.pass = pass, .returned = &returned};
-        compute_cpu_tokens(pass->model,
-                           pass->model->group_experts ? combine_groups : combine_returned, &returns,
-                           tokens);
+        token_loop_run(pass->model, pass->model->group_experts ? combine_groups : combine_returned,
+                       &returns, tokens);
         pass_part(pass, PART_COMBINE);
     }
     if (!experts_has_shared(pass)) return;
-    compute_cpu_tokens(pass->model, add_shared, (void *)(uintptr_t)pass, tokens);
+    token_loop_run(pass->model, add_shared, (void *)(uintptr_t)pass, tokens);
     pass_part(pass, PART_SHARED_ADD);
 }
 

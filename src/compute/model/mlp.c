@@ -3,7 +3,7 @@
  */
 #include "compute/model/mlp.h"
 
-#include "compute/model/compute_cpu.h"
+#include "compute/model/token_loop.h"
 
 static void mlp_activate(void *context, uint32_t first, uint32_t count, uint32_t member) {
     const struct pass *pass = context;
@@ -24,15 +24,15 @@ void mlp_run(const struct pass *pass) {
     struct scratch *s = pass->scratch;
     const struct mlp_weights *dense = &compute_weights(pass)->dense;
     uint32_t tokens = pass->batch->token_count;
-    compute_cpu_normalize(pass, compute_weights(pass)->mlp_norm, compute_kind(model, &dense->gate),
-                          NULL);
+    token_loop_normalize(pass, compute_weights(pass)->mlp_norm, compute_kind(model, &dense->gate),
+                         NULL);
     struct linear_input input = linear_prepared(compute_kind(model, &dense->gate), &s->input, 0);
     struct matmul jobs[] = {
         linear_job(&dense->gate, &input, s->gate, s->mlp_stride, tokens),
         linear_job(&dense->up, &input, s->up, s->mlp_stride, tokens),
     };
     linear_run(model->kernels, model->team, jobs, 2);
-    compute_cpu_tokens(model, mlp_activate, (void *)(uintptr_t)pass, tokens);
-    compute_cpu_linear(model, &dense->down, &s->input, s->y, s->hidden_stride, tokens);
+    token_loop_run(model, mlp_activate, (void *)(uintptr_t)pass, tokens);
+    token_loop_linear(model, &dense->down, &s->input, s->y, s->hidden_stride, tokens);
     pass_part(pass, PART_DENSE);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Everything that a step writes to on the CPU, sized at model_open for model.scratch_tokens. Only
- * what is behind compute_cpu.h includes it.
+ * the CPU's functions (token_loop.h) include it.
  *
  * Values that never live at the same time lie in the same place. There are three kinds:
  *   a step's        live until it ends

@@ -80,16 +80,6 @@ static bool awaits(const struct model *model, uint32_t layer, enum stage stage,
            exchange_forwards(model->micro_batches[micro_batch].exchange);
 }
 
-void pass_part(const struct pass *pass, enum stage_part part) {
-    const struct model *model = pass->model;
-    const struct model_trace *trace = model->trace;
-    if (!trace) return;
-    if (model->compute->mark && trace->took)
-        model->compute->mark(pass, part);
-    else if (!model->compute->mark && trace->part && part != STAGE_PART_COUNT)
-        trace->part(trace->context, part);
-}
-
 static void begin_traced(const struct model *model) {
     if (model->trace) model->trace->begin(model->trace->context);
 }
