@@ -83,7 +83,7 @@ enum status command_take_input(struct bytes *out, struct error *error) MUST_USE;
 /* A row of commands that take messages; `member` of TYPE is a text, "on" or "off". */
 #define CONTENT_SPECIALS_OPTION(TYPE, member)                                                      \
     OPTION_ROW("content-specials", OPTION_CHOICE, "off",                                           \
-               "recognize special tokens in what messages say, too; off: there they are text, so " \
+               "recognize special tokens in messages, too; off: they are plain text there, so "    \
                "that no message can forge a turn",                                                 \
                .offset = offsetof(TYPE, member), .choices = "on|off", .needs = "=tokens")
 

@@ -27,7 +27,7 @@ struct model_run_values {
 /* A row: `member` of TYPE is what engine_check_device takes. */
 #define MODEL_RUN_DEVICE(TYPE, member)                                                             \
     OPTION_ROW("device", OPTION_TEXT, "cpu",                                                       \
-               "what computes: cpu or cuda (verified by emulation; not yet run on a GPU)",         \
+               "device that computes: cpu or cuda (verified by emulation; not yet run on a GPU)",  \
                .offset = offsetof(TYPE, member))
 
 /* Rows for an option table; its values must start with struct model_run_values. */
@@ -37,26 +37,26 @@ struct model_run_values {
                .offset = offsetof(struct model_run_values, model)),                                \
         MODEL_RUN_DEVICE(struct model_run_values, device),                                         \
         OPTION_ROW("threads", OPTION_COUNT, NULL,                                                  \
-                   "threads of each process; 0: an even share of the CPUs",                        \
+                   "threads of each process; 0: an equal share of the CPUs",                       \
                    .offset = offsetof(struct model_run_values, threads), .maximum = 1024),         \
         OPTION_ROW("activations", OPTION_CHOICE, "bf16",                                           \
-                   "how values between weights are rounded: not at all (f32), to BF16, to groups " \
-                   "of FP8, or to groups of FP8 with all else in F32",                             \
+                   "rounding of activations: none (f32), BF16, groups of FP8, or groups of FP8 "   \
+                   "with all else in F32",                                                         \
                    .offset = offsetof(struct model_run_values, activations),                       \
                    .choices = "f32|bf16|fp8|fp8-f32", .group = OPTION_GROUP_TUNING),               \
-        OPTION_ROW("expert-sum", OPTION_CHOICE, "groups",                                          \
-                   "order in which a token's expert results are summed: expert after expert, or "  \
-                   "each group's first, so that ranks send one row for a group that they hold; "   \
-                   "the two round differently",                                                    \
-                   .offset = offsetof(struct model_run_values, expert_sum),                        \
-                   .choices = "experts|groups", .group = OPTION_GROUP_TUNING),                     \
+        OPTION_ROW(                                                                                \
+            "expert-sum", OPTION_CHOICE, "groups",                                                 \
+            "order of the sum of a token's expert results: expert by expert, or by groups first, " \
+            "so that ranks send one row for each group that they hold; the two round differently", \
+            .offset = offsetof(struct model_run_values, expert_sum), .choices = "experts|groups",  \
+            .group = OPTION_GROUP_TUNING),                                                         \
         OPTION_ROW("cpu-mask", OPTION_CHOICE, "auto", "highest instruction set to use",            \
                    .offset = offsetof(struct model_run_values, cpu_mask),                          \
                    .choices = KERNEL_LEVEL_CHOICES, .group = OPTION_GROUP_TUNING),                 \
         OPTION_ROW(                                                                                \
             "schedule", OPTION_CHOICE, "auto",                                                     \
             "order of a step's stages: all but sequential compute one of two, four, six or eight " \
-            "micro-batches while others' tokens travel between ranks; auto measures which is "     \
+            "micro-batches while the tokens of others travel between ranks; auto measures the "    \
             "fastest",                                                                             \
             .offset = offsetof(struct model_run_values, schedule),                                 \
             .choices =                                                                             \

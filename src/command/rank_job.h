@@ -37,51 +37,48 @@ struct rank_job_values {
                .offset = offsetof(owner, job.ranks), .minimum = 1, .maximum = LIMIT_RANKS,         \
                .group = OPTION_GROUP_RANKS),                                                       \
         OPTION_ROW("rank-meeting", OPTION_TEXT, NULL,                                              \
-                   "HOST:PORT of rank 0, where ranks meet that an mpirun or srun of one's own "    \
-                   "starts, on one host or on several; their network must be private",             \
+                   "HOST:PORT of rank 0, for ranks that your own mpirun or srun starts, on one "   \
+                   "host or several; their network must be private",                               \
                    .offset = offsetof(owner, job.rendezvous), .needs = RANK_JOB_NEEDED,            \
                    .group = OPTION_GROUP_RANKS),                                                   \
         OPTION_ROW("redundant-experts", OPTION_COUNT, NULL,                                        \
-                   "slots for replicas of experts, at least so many in each layer",                \
+                   "minimum slots for replicas of experts, in each layer",                         \
                    .offset = offsetof(owner, job.redundant), .needs = RANK_JOB_NEEDED,             \
                    .maximum = LIMIT_EXPERTS, .group = OPTION_GROUP_RANKS),                         \
-        OPTION_ROW(                                                                                \
-            "placement", OPTION_TEXT, NULL,                                                        \
-            "a file that says which expert lies in which slot, as fathom eplb --json prints it",   \
-            .offset = offsetof(owner, job.placement), .needs = RANK_JOB_NEEDED,                    \
-            .group = OPTION_GROUP_RANKS),                                                          \
+        OPTION_ROW("placement", OPTION_TEXT, NULL,                                                 \
+                   "a file with the experts' placement in slots, as fathom eplb --json prints it", \
+                   .offset = offsetof(owner, job.placement), .needs = RANK_JOB_NEEDED,             \
+                   .group = OPTION_GROUP_RANKS),                                                   \
         OPTION_ROW("replica-choice", OPTION_CHOICE, "auto",                                        \
-                   "which replica of an expert computes a token: each in its turn (turns), or so " \
-                   "that the busiest rank has least to do, for which all ranks tell each other "   \
-                   "their counts (flow); auto: flow in large steps. Never changes a result",       \
+                   "how a token's replica of an expert is chosen: in turns, or to minimize the "   \
+                   "load of the busiest rank, for which ranks exchange their counts (flow); "      \
+                   "auto: flow in large steps. Never changes a result",                            \
                    .offset = offsetof(owner, job.replica_choice), .choices = "auto|turns|flow",    \
                    .needs = RANK_JOB_NEEDED, .group = OPTION_GROUP_RANKS),                         \
         OPTION_ROW("rebalance-from", OPTION_CHOICE, "ranks",                                       \
-                   "where a moving expert's weights come from: from ranks that hold it, or from "  \
-                   "the checkpoint",                                                               \
+                   "source of a moving expert's weights: ranks that hold it, or the checkpoint",   \
                    .offset = offsetof(owner, job.rebalance_from), .choices = "ranks|checkpoint",   \
                    .needs = RANK_JOB_NEEDED, .group = OPTION_GROUP_RANKS),                         \
-        OPTION_ROW(                                                                                \
-            "rebalance-memory", OPTION_BYTES, "64MiB",                                             \
-            "memory of each rank for moving experts; at least that of one layer's slots is taken", \
-            .offset = offsetof(owner, job.move_memory), .needs = RANK_JOB_NEEDED,                  \
-            .group = OPTION_GROUP_RANKS),                                                          \
+        OPTION_ROW("rebalance-memory", OPTION_BYTES, "64MiB",                                      \
+                   "memory of each rank for moving experts; at least one layer's slots",           \
+                   .offset = offsetof(owner, job.move_memory), .needs = RANK_JOB_NEEDED,           \
+                   .group = OPTION_GROUP_RANKS),                                                   \
         OPTION_ROW("rebalance-mbps", OPTION_COUNT, "400",                                          \
-                   "Mbit/s that a rank gives to moving experts at most; 0: no limit",              \
+                   "maximum Mbit/s of each rank for moving experts; 0: no limit",                  \
                    .offset = offsetof(owner, job.move_mbps), .needs = RANK_JOB_NEEDED,             \
                    .group = OPTION_GROUP_RANKS),                                                   \
         OPTION_ROW("weights-dir", OPTION_TEXT, NULL,                                               \
                    "keep packed weights in files of this directory, which other processes and "    \
-                   "the next start map; 'private': in each process's own memory. If not given, "   \
-                   "ranks share files in memory for as long as the command runs",                  \
+                   "later starts map; 'private': in each process's own memory. Default: ranks "    \
+                   "share files in memory while the command runs",                                 \
                    .offset = offsetof(owner, job.weights_dir), .group = OPTION_GROUP_STORAGE),     \
         OPTION_ROW("weights-unit", OPTION_COUNT, NULL,                                             \
-                   "number of this unit among those that have one --weights-dir; each has its "    \
+                   "number of this unit among those with the same --weights-dir; each has its "    \
                    "own experts",                                                                  \
                    .offset = offsetof(owner, job.weights_unit), .needs = "weights-dir",            \
                    .maximum = UINT32_MAX, .group = OPTION_GROUP_STORAGE),                          \
         OPTION_ROW("weights-verify", OPTION_FLAG, NULL,                                            \
-                   "check the files of --weights-dir, and pack anew what is damaged",              \
+                   "verify the files of --weights-dir, and repack damaged ones",                   \
                    .offset = offsetof(owner, job.weights_verify),                                  \
                    .needs = "weights-dir|" RANK_JOB_UNIT_SUPERVISOR_NEEDED,                        \
                    .group = OPTION_GROUP_STORAGE),                                                 \
@@ -89,47 +86,47 @@ struct rank_job_values {
                    "write a trace of all ranks' stages to this file, for ui.perfetto.dev and "     \
                    "`fathom trace report`",                                                        \
                    .offset = offsetof(owner, job.trace), .group = OPTION_GROUP_TUNING),            \
-        OPTION_ROW("experiment", OPTION_EXPERIMENT, NULL,                                          \
-                   "compare ways of doing a thing, by one of the names below; several: give it "   \
-                   "again, or put commas between them",                                            \
-                   .group = OPTION_GROUP_EXPERIMENTS),                                             \
+        OPTION_ROW(                                                                                \
+            "experiment", OPTION_EXPERIMENT, NULL,                                                 \
+            "set one of the experiments below; repeat the option or separate several by commas",   \
+            .group = OPTION_GROUP_EXPERIMENTS),                                                    \
         OPTION_ROW("reshuffle-steps", OPTION_COUNT, NULL,                                          \
-                   "among ranks: move experts to other slots by chance, again and again after so " \
-                   "many steps; 0: never. Never changes a result",                                 \
+                   "with ranks: move experts to random slots after every N steps; 0: never. "      \
+                   "Never changes a result",                                                       \
                    .offset = offsetof(owner, job.reshuffle_steps), .needs = RANK_JOB_NEEDED,       \
                    .group = OPTION_GROUP_EXPERIMENTS),                                             \
         OPTION_ROW("placement-seed", OPTION_COUNT, NULL,                                           \
-                   "among ranks: shuffle the experts' slots by this number; 0: leave them. Never " \
+                   "with ranks: seed that shuffles the experts' slots; 0: no shuffle. Never "      \
                    "changes a result",                                                             \
                    .offset = offsetof(owner, job.seed), .needs = RANK_JOB_NEEDED,                  \
                    .group = OPTION_GROUP_EXPERIMENTS),                                             \
         OPTION_ROW("ranks-per-node", OPTION_COUNT, NULL,                                           \
-                   "among ranks: treat every so many, one behind the other, as one node; 0: as "   \
-                   "they lie on hosts. Never changes a result",                                    \
+                   "with ranks: treat this many consecutive ranks as one node; 0: as hosts have "  \
+                   "them. Never changes a result",                                                 \
                    .offset = offsetof(owner, job.node_ranks), .needs = RANK_JOB_NEEDED,            \
                    .maximum = LIMIT_RANKS, .group = OPTION_GROUP_EXPERIMENTS),                     \
         OPTION_ROW("link-gbps", OPTION_NUMBER, NULL,                                               \
-                   "among ranks: slow each rank's link down to so many Gbit/s, to see what a "     \
-                   "schedule hides; 0: as fast as it goes",                                        \
+                   "with ranks: limit each rank's link to this many Gbit/s, to measure what a "    \
+                   "schedule hides; 0: no limit",                                                  \
                    .offset = offsetof(owner, job.link_gbps), .needs = RANK_JOB_NEEDED,             \
                    .maximum = 1e6, .group = OPTION_GROUP_EXPERIMENTS),                             \
         OPTION_ROW("node-link-gbps", OPTION_NUMBER, NULL,                                          \
-                   "with link-gbps: so many Gbit/s to ranks of the same node; 0: as to others",    \
+                   "with link-gbps: Gbit/s between ranks of the same node; 0: link-gbps",          \
                    .offset = offsetof(owner, job.near_gbps), .needs = "link-gbps", .maximum = 1e6, \
                    .group = OPTION_GROUP_EXPERIMENTS),                                             \
-        OPTION_ROW(                                                                                \
-            "device-rows", OPTION_CHOICE, "auto",                                                  \
-            "among ranks on devices: rows go from device to device, between hosts where the "      \
-            "program has NCCL (auto), or pass the host's memory. Never changes a result",          \
-            .offset = offsetof(owner, job.device_rows), .choices = "auto|host",                    \
-            .needs = RANK_JOB_NEEDED, .group = OPTION_GROUP_EXPERIMENTS),                          \
-        OPTION_ROW("levels", OPTION_CHOICE, "auto",                                                \
-                   "among nodes: send rows to each rank (one), or once to each node, where they "  \
-                   "are passed on (two); auto: by the size of the step. Never changes a result",   \
-                   .offset = offsetof(owner, job.levels), .choices = "auto|one|two",               \
+        OPTION_ROW("device-rows", OPTION_CHOICE, "auto",                                           \
+                   "with ranks on devices: send rows between devices directly, across hosts if "   \
+                   "the program has NCCL (auto), or through host memory. Never changes a result",  \
+                   .offset = offsetof(owner, job.device_rows), .choices = "auto|host",             \
                    .needs = RANK_JOB_NEEDED, .group = OPTION_GROUP_EXPERIMENTS),                   \
+        OPTION_ROW(                                                                                \
+            "levels", OPTION_CHOICE, "auto",                                                       \
+            "with several nodes: send rows to each rank (one), or once to each node, which "       \
+            "forwards them (two); auto: by the size of the step. Never changes a result",          \
+            .offset = offsetof(owner, job.levels), .choices = "auto|one|two",                      \
+            .needs = RANK_JOB_NEEDED, .group = OPTION_GROUP_EXPERIMENTS),                          \
         OPTION_ROW("link-us", OPTION_NUMBER, NULL,                                                 \
-                   "among ranks: let each rank's link have a latency of so many microseconds",     \
+                   "with ranks: add this many microseconds of latency to each rank's link",        \
                    .offset = offsetof(owner, job.link_us), .needs = RANK_JOB_NEEDED,               \
                    .maximum = 1e6, .group = OPTION_GROUP_EXPERIMENTS)
 

@@ -14,7 +14,7 @@ struct cache_values {
 };
 
 static const struct option cache_rows[] = {
-    {"size", OPTION_BYTES, NULL, "gc: bytes that may be left",
+    {"size", OPTION_BYTES, NULL, "gc: bytes to keep",
      .offset = offsetof(struct cache_values, size)},
     {"json", OPTION_FLAG, NULL, "print one JSON object",
      .offset = offsetof(struct cache_values, json)},

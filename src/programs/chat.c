@@ -14,11 +14,11 @@
 #include <unistd.h>
 
 #include "base/check.h"
+#include "base/utf8.h"
 #include "command/model_run.h"
 #include "host/process/model_prompt.h"
 #include "programs/programs.h"
 #include "programs/sampler.h"
-#include "base/utf8.h"
 
 #define STEP_TOKENS 512
 #define CONTEXT_DEFAULT 4096
@@ -37,22 +37,22 @@ struct chat_values {
 
 static const struct option chat_rows[] = {
     MODEL_RUN_OPTIONS,
-    {"system", OPTION_TEXT, NULL, "a system message to begin with", AT(system)},
+    {"system", OPTION_TEXT, NULL, "the system message", AT(system)},
     CONTENT_SPECIALS_OPTION(struct chat_values, content_specials),
     CHAT_TEMPLATE_OPTION(struct chat_values, chat_template),
     {"temperature", OPTION_NUMBER, "-1",
-     "0: always the likeliest word; higher varies more; -1: the model's own", AT(temperature),
+     "0: always the likeliest token; higher values vary more; -1: the model's own", AT(temperature),
      .minimum = -1, .maximum = 2},
     {"top-p", OPTION_NUMBER, "-1",
-     "choose among the likeliest words of this much probability; -1: the model's own", AT(top_p),
+     "sample from the likeliest tokens with this total probability; -1: the model's own", AT(top_p),
      .minimum = -1, .maximum = 1},
-    {"top-k", OPTION_COUNT, NULL, "choose among this many tokens; 0: the model's own", AT(top_k),
+    {"top-k", OPTION_COUNT, NULL, "sample from this many tokens; 0: the model's own", AT(top_k),
      .maximum = LIMIT_VOCAB},
     SAMPLER_OPTIONS(struct chat_values),
-    {"seed", OPTION_COUNT, NULL, "makes answers repeatable; 0: another one each time", AT(seed)},
+    {"seed", OPTION_COUNT, NULL, "seed for repeatable answers; 0: a new one each time", AT(seed)},
     {"max-context", OPTION_COUNT, NULL,
-     "tokens of the whole conversation; 0: 4096, or less if the model has less", AT(max_context),
-     .maximum = LIMIT_CONTEXT},
+     "maximum tokens of the whole conversation; 0: 4096, or the model's maximum if lower",
+     AT(max_context), .maximum = LIMIT_CONTEXT},
 };
 
 const struct option_table chat_options[1] = {

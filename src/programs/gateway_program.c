@@ -26,25 +26,24 @@ struct gateway_values {
 
 static const struct option gateway_rows[] = {
     {"listen", OPTION_TEXT, NULL,
-     "address that units connect to: ipc://PATH or tcp://HOST:PORT (a port of * takes a free one)",
-     AT(wire.address)},
+     "address for units: ipc://PATH or tcp://HOST:PORT (port *: a free one)", AT(wire.address)},
     {"model", OPTION_TEXT, NULL,
      "directory of the checkpoint that the units serve, for its shape and its text (default: the "
      "model that comes with Fathom)",
      AT(model)},
     GATEWAY_SIDE_OPTIONS(struct gateway_values),
-    {"wire-allow", OPTION_TEXT, NULL, "a file with the public keys of the units let in, one a line",
+    {"wire-allow", OPTION_TEXT, NULL, "a file with the public keys of accepted units, one per line",
      AT(wire.peers), .group = OPTION_GROUP_FLEET},
     WIRE_KEY_OPTIONS(struct gateway_values),
     LOG_OPTIONS(struct gateway_values),
     RECORDED_OPTIONS(struct gateway_values),
     {"requests", OPTION_COUNT, "0",
-     "requests that are waiting or running; further ones are refused with Retry-After; 0: one for "
-     "each 64 KiB of --request-memory",
+     "maximum requests, waiting or running; others are refused with Retry-After; 0: one for each "
+     "64 KiB of --request-memory",
      AT(requests), .maximum = LIMIT_GATEWAY_REQUESTS, .group = OPTION_GROUP_TUNING},
     {"request-memory", OPTION_BYTES, "1GiB",
-     "for prompts and answers of requests, about 40 KiB for 5,000 and 1,200 tokens; used as "
-     "needed; a request that finds no room is refused with Retry-After",
+     "memory for prompts and answers, about 40 KiB for 5,000 and 1,200 tokens, used as needed; a "
+     "request that does not fit is refused with Retry-After",
      AT(gateway.request_memory), .group = OPTION_GROUP_TUNING},
     {"config", OPTION_TEXT, NULL, "a YAML file with any of these options", AT(config)},
 };

@@ -32,88 +32,88 @@ struct gateway_side_values {
 
 /* Rows for an option table of `owner`, which has a struct gateway_side_values `gateway`. */
 #define GATEWAY_SIDE_OPTIONS(owner)                                                                \
-    OPTION_ROW("host", OPTION_TEXT, "127.0.0.1", "address to listen on; 0.0.0.0 for all networks", \
+    OPTION_ROW("host", OPTION_TEXT, "127.0.0.1", "address to listen on; 0.0.0.0: all networks",    \
                .offset = offsetof(owner, gateway.host)),                                           \
-        OPTION_ROW("port", OPTION_COUNT, "8000", "port to listen on; 0 takes a free one",          \
+        OPTION_ROW("port", OPTION_COUNT, "8000", "port to listen on; 0: a free one",               \
                    .offset = offsetof(owner, gateway.port), .maximum = 65535),                     \
         OPTION_ROW("share-port", OPTION_FLAG, NULL,                                                \
-                   "other gateways of this machine that say so may listen on the same --port: "    \
-                   "the kernel deals clients' connections among them",                             \
+                   "share --port with other gateways of this machine that have this option; the "  \
+                   "kernel distributes connections among them",                                    \
                    .offset = offsetof(owner, gateway.share_port), .group = OPTION_GROUP_FLEET),    \
-        OPTION_ROW(                                                                                \
-            "admin-host", OPTION_TEXT, "127.0.0.1",                                                \
-            "address where the operator finds /metrics and /debug, which are not on --host",       \
-            .offset = offsetof(owner, gateway.admin_host)),                                        \
+        OPTION_ROW("admin-host", OPTION_TEXT, "127.0.0.1",                                         \
+                   "address of the operator's listener with /metrics and /debug, which --host "    \
+                   "does not serve",                                                               \
+                   .offset = offsetof(owner, gateway.admin_host)),                                 \
         OPTION_ROW("admin-port", OPTION_TEXT, NULL,                                                \
-                   "port of --admin-host; 0 takes a free one. If not given, --port + 1, and a "    \
-                   "free one with --port 0",                                                       \
+                   "port of --admin-host; 0: a free one. Default: --port + 1, or a free one with " \
+                   "--port 0",                                                                     \
                    .offset = offsetof(owner, gateway.admin_port)),                                 \
         OPTION_ROW("served-name", OPTION_LIST, NULL,                                               \
-                   "the model's names in the API, with commas between; answers tell the first; "   \
-                   "the directory's name if not given",                                            \
+                   "the model's names in the API, separated by commas; answers use the first; "    \
+                   "default: the directory's name",                                                \
                    .offset = offsetof(owner, gateway.served_name)),                                \
         OPTION_ROW("accounts", OPTION_TEXT, NULL,                                                  \
                    "a YAML file of accounts and their API keys (docs/api.md), read again on "      \
-                   "SIGHUP; everybody may ask if not given",                                       \
+                   "SIGHUP; without it no key is needed",                                          \
                    .offset = offsetof(owner, gateway.accounts)),                                   \
         OPTION_ROW("database", OPTION_TEXT, NULL,                                                  \
                    "a file of accounts, keys and the ledger (`fathom account`, `fathom ledger`), " \
-                   "made if it is not there; in place of --accounts",                              \
+                   "created if missing; replaces --accounts",                                      \
                    .offset = offsetof(owner, gateway.database)),                                   \
         OPTION_ROW(                                                                                \
             "prices", OPTION_TEXT, NULL,                                                           \
-            "with --database: what tokens cost by the hour and the model's name: a YAML file, or " \
-            "the name of prices that are built in (`fathom sim --list`); nothing if not given",    \
+            "with --database: prices of tokens by hour and model name: a YAML file, or the name "  \
+            "of built-in prices (`fathom sim --list`); without it tokens are free",                \
             .offset = offsetof(owner, gateway.prices), .needs = "database"),                       \
         OPTION_ROW("allow-host", OPTION_LIST, NULL,                                                \
-                   "names, with commas between, by which clients call this server (Host), and by " \
-                   "which pages may call it (Origin). On loopback addresses they are added to "    \
-                   "localhost, 127.x.x.x and [::1]; on others any name is taken if none is given", \
+                   "host names, separated by commas, that clients (Host) and pages (Origin) may "  \
+                   "use for this server. On loopback addresses they are added to localhost, "      \
+                   "127.x.x.x and [::1]; on others any name is accepted if none is given",         \
                    .offset = offsetof(owner, gateway.allow_host)),                                 \
         OPTION_ROW("allow-origin", OPTION_LIST, NULL,                                              \
-                   "let pages of these origins use the API (CORS), with commas between; * for "    \
-                   "any; none if not given",                                                       \
+                   "origins of pages that may use the API (CORS), separated by commas; * for "     \
+                   "any; without it none",                                                         \
                    .offset = offsetof(owner, gateway.allow_origin)),                               \
         OPTION_ROW("idle-timeout", OPTION_NUMBER, "120",                                           \
-                   "seconds for which a client's connection may stay without a request; longer "   \
-                   "than a proxy in front keeps its own (nginx: 60, Go: 90)",                      \
+                   "seconds until an idle client connection is closed; keep it longer than that "  \
+                   "of a proxy in front (nginx: 60, Go: 90)",                                      \
                    .offset = offsetof(owner, gateway.idle_timeout), .minimum = 1,                  \
                    .maximum = 86400),                                                              \
         DRAIN_TIMEOUT_OPTION(owner, gateway.drain_timeout),                                        \
         CONTENT_SPECIALS_OPTION(owner, gateway.content_specials),                                  \
         CHAT_TEMPLATE_OPTION(owner, gateway.chat_template),                                        \
         OPTION_ROW("roles", OPTION_CHOICE, "fixed",                                                \
-                   "prefill and decode units keep their roles until POST /debug/fleet/role "       \
-                   "changes them (fixed), or change them with the load (auto)",                    \
+                   "fixed: prefill and decode units keep their roles until POST "                  \
+                   "/debug/fleet/role; auto: roles follow the load",                               \
                    .offset = offsetof(owner, gateway.roles), .choices = "fixed|auto",              \
                    .needs = "prefill-units", .group = OPTION_GROUP_FLEET),                         \
         OPTION_ROW("role-seconds", OPTION_NUMBER, "2",                                             \
-                   "with --roles auto: seconds of too many prompts, or answers, before a unit "    \
+                   "with --roles auto: seconds of an excess of prompts or answers before a unit "  \
                    "changes its role; the next change takes five times as long",                   \
                    .offset = offsetof(owner, gateway.role_seconds), .needs = "roles",              \
                    .minimum = 0.001, .maximum = 86400, .group = OPTION_GROUP_FLEET),               \
-        OPTION_ROW(                                                                                \
-            "ttft-limit", OPTION_NUMBER, "0",                                                      \
-            "seconds until the first token beyond which a request is refused, with the time to "   \
-            "retry: half as many at low priority, twice at high; 0: none is refused",              \
-            .offset = offsetof(owner, gateway.ttft_limit), .maximum = 86400,                       \
-            .group = OPTION_GROUP_FLEET),                                                          \
+        OPTION_ROW("ttft-limit", OPTION_NUMBER, "0",                                               \
+                   "refuse a request, with the time to retry, if its first token would take "      \
+                   "longer than these seconds (half at low priority, twice at high); 0: never",    \
+                   .offset = offsetof(owner, gateway.ttft_limit), .maximum = 86400,                \
+                   .group = OPTION_GROUP_FLEET),                                                   \
         OPTION_ROW("kv-ttl", OPTION_COUNT, "0",                                                    \
-                   "seconds after which a prompt's cached KV blocks are not found any more, "      \
-                   "however often they were used; 0: as long as they are there",                   \
+                   "lifetime of a prompt's cached KV blocks in seconds, however often they are "   \
+                   "used; 0: no limit",                                                            \
                    .offset = offsetof(owner, gateway.kv_ttl), .maximum = UINT32_MAX,               \
                    .group = OPTION_GROUP_FLEET),                                                   \
         OPTION_ROW("prefix-blocks", OPTION_COUNT, "262144",                                        \
-                   "blocks of 64 tokens of which is remembered what unit computed them of late, "  \
-                   "80 bytes each: prompts that begin with them go there, if it has not much "     \
-                   "more to do than others; 0: none",                                              \
+                   "size of the table of recent blocks of 64 tokens and the unit that computed "   \
+                   "each, 80 bytes per block: prompts with such a prefix go to that unit unless "  \
+                   "it is much busier than others; 0: none",                                       \
                    .offset = offsetof(owner, gateway.prefix_blocks), .maximum = 1 << 24,           \
                    .group = OPTION_GROUP_FLEET),                                                   \
-        OPTION_ROW("connections-per-address", OPTION_COUNT, "1024",                                \
-                   "connections of one address (IPv6: one /64) that wait, or send a request "      \
-                   "without a known API key, before the idlest of them make way; 0: any number",   \
-                   .offset = offsetof(owner, gateway.connections_per_address), .maximum = 1 << 20, \
-                   .group = OPTION_GROUP_TUNING)
+        OPTION_ROW(                                                                                \
+            "connections-per-address", OPTION_COUNT, "1024",                                       \
+            "connections of one address (IPv6: one /64) that are idle or send a request without "  \
+            "a known API key; beyond this limit the idlest are closed; 0: no limit",               \
+            .offset = offsetof(owner, gateway.connections_per_address), .maximum = 1 << 20,        \
+            .group = OPTION_GROUP_TUNING)
 
 struct gateway_side {
     const struct gateway_side_values *values;

@@ -21,13 +21,11 @@ struct generate_form_values {
 
 /* Rows for an option table; its values, of the type TYPE, must have a member `form`. */
 #define GENERATE_FORM_OPTIONS(TYPE)                                                                \
-    OPTION_ROW("schema", OPTION_TEXT, NULL, "a file with a JSON schema that the answer fulfils",   \
+    OPTION_ROW("schema", OPTION_TEXT, NULL, "a file with a JSON schema for the answer",            \
                .offset = offsetof(TYPE, form.schema)),                                             \
-        OPTION_ROW("regex", OPTION_TEXT, NULL,                                                     \
-                   "a regular expression (ECMA) that matches the whole answer",                    \
+        OPTION_ROW("regex", OPTION_TEXT, NULL, "a regular expression (ECMA) for the whole answer", \
                    .offset = offsetof(TYPE, form.regex)),                                          \
-        OPTION_ROW("grammar", OPTION_TEXT, NULL,                                                   \
-                   "a file with a grammar in llama.cpp's GBNF that the answer follows",            \
+        OPTION_ROW("grammar", OPTION_TEXT, NULL, "a file with a grammar (GBNF) for the answer",    \
                    .offset = offsetof(TYPE, form.grammar))
 
 /* How many of them are given. */

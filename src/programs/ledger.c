@@ -24,12 +24,12 @@ struct ledger_values {
 #define AT(field) .offset = offsetof(struct ledger_values, field)
 
 static const struct option ledger_rows[] = {
-    {"database", OPTION_TEXTS, NULL,
-     "a ledger's file, as one behind the subject; may be given several times", AT(databases)},
-    {"day", OPTION_TEXT, NULL, "report: this day alone, as 2026-11-23 (UTC)", AT(day)},
-    {"hour", OPTION_TEXT, NULL, "report: this hour alone, as 2026-11-23T07 (UTC)", AT(hour)},
-    {"account", OPTION_TEXT, NULL, "report: this account alone", AT(account)},
-    {"csv", OPTION_FLAG, NULL, "report: a line for each hour and account", AT(csv)},
+    {"database", OPTION_TEXTS, NULL, "a ledger's file, like a FILE argument; may be repeated",
+     AT(databases)},
+    {"day", OPTION_TEXT, NULL, "report: only this day, such as 2026-11-23 (UTC)", AT(day)},
+    {"hour", OPTION_TEXT, NULL, "report: only this hour, such as 2026-11-23T07 (UTC)", AT(hour)},
+    {"account", OPTION_TEXT, NULL, "report: only this account", AT(account)},
+    {"csv", OPTION_FLAG, NULL, "report: CSV with a line for each hour and account", AT(csv)},
     {"html", OPTION_TEXT, NULL, "report: write a page with charts to this file", AT(html)},
     {"json", OPTION_FLAG, NULL, "print one JSON object", AT(json)},
 };

@@ -15,10 +15,10 @@ struct log_values {
 #define LOG_OPTIONS(owner)                                                                         \
     OPTION_ROW(                                                                                    \
         "log-format", OPTION_CHOICE, "text",                                                       \
-        "what the log's lines on stderr are: text, or one JSON object each (docs/operations.md)",  \
+        "format of the log on stderr: text, or one JSON object per line (docs/operations.md)",     \
         .offset = offsetof(owner, log.format), .choices = "text|json"),                            \
         OPTION_ROW("log-level", OPTION_CHOICE, "info",                                             \
-                   "the least grave lines that are logged; a line for each request is info",       \
+                   "lowest level that is logged; each request's line is info",                     \
                    .offset = offsetof(owner, log.level), .choices = "error|warning|info|debug")
 
 #endif

@@ -19,18 +19,18 @@
 
 const struct program programs[] = {
 #ifdef FATHOM_SERVING
-    {"account", "who may ask, and how much", program_account, OPTIONS(account_options)},
-    {"agent", "ranks of units on one of several hosts", program_agent, OPTIONS(agent_options)},
+    {"account", "manage accounts, API keys and limits", program_account, OPTIONS(account_options)},
+    {"agent", "run units' ranks on one of several hosts", program_agent, OPTIONS(agent_options)},
 #endif
     {"bench", "measure kernels and the model", bench_run, SUBJECTS(bench)},
 #ifdef FATHOM_SERVING
-    {"cache", "look at a KV storage on disk", program_cache, OPTIONS(cache_options)},
-    {"chat", "talk with a model in the terminal", program_chat, OPTIONS(chat_options)},
+    {"cache", "inspect a KV storage on disk", program_cache, OPTIONS(cache_options)},
+    {"chat", "chat with a model in the terminal", program_chat, OPTIONS(chat_options)},
     {"detokenize", "turn token ids into text", program_detokenize, OPTIONS(detokenize_options)},
     {"eplb", "place experts on ranks", program_eplb, OPTIONS(eplb_options)},
-    {"fleet", "units that follow their load, here, on hosts or under Slurm", program_fleet,
+    {"fleet", "run units that scale with the load: here, on hosts or under Slurm", program_fleet,
      OPTIONS(fleet_options)},
-    {"gateway", "an API server for units in other processes", program_gateway,
+    {"gateway", "run an API server for units in other processes", program_gateway,
      OPTIONS(gateway_options)},
 #endif
     {"generate", "answer a prompt", program_generate, OPTIONS(generate_options)},
@@ -38,24 +38,23 @@ const struct program programs[] = {
 #ifdef FATHOM_SERVING
     {"keygen", "make keys for gateways and units on several machines", program_keygen,
      OPTIONS(keygen_options)},
-    {"ledger", "what was used, what it cost and brought in", program_ledger,
-     OPTIONS(ledger_options)},
+    {"ledger", "report usage, cost and income", program_ledger, OPTIONS(ledger_options)},
 #endif
     {"logits", "print a model's logits for given tokens", program_logits, OPTIONS(logits_options)},
     {"make-checkpoint", "write a checkpoint of random weights", program_make_checkpoint,
      OPTIONS(make_checkpoint_options)},
 #ifdef FATHOM_SERVING
-    {"replay", "run recorded machines again", program_replay, OPTIONS(replay_options)},
-    {"plan", "the cheapest fleet for a load", program_plan, OPTIONS(plan_options)},
-    {"serve", "an API server and a chat page", program_serve, OPTIONS(serve_options)},
-    {"sim", "a fleet in virtual time", program_sim, OPTIONS(sim_options)},
-    {"template", "the prompt that a chat template makes of a request", program_template,
+    {"replay", "replay recorded machines", program_replay, OPTIONS(replay_options)},
+    {"plan", "find the cheapest fleet for a load", program_plan, OPTIONS(plan_options)},
+    {"serve", "run an API server and a chat page", program_serve, OPTIONS(serve_options)},
+    {"sim", "simulate a fleet in virtual time", program_sim, OPTIONS(sim_options)},
+    {"template", "print the prompt that a chat template makes from a request", program_template,
      OPTIONS(template_options)},
     {"tokenize", "turn text into token ids", program_tokenize, OPTIONS(tokenize_options)},
 #endif
-    {"trace", "what a trace says about overlap", program_trace, OPTIONS(trace_options)},
+    {"trace", "report a trace's overlap", program_trace, OPTIONS(trace_options)},
 #ifdef FATHOM_SERVING
-    {"unit", "compute for a gateway", program_unit, OPTIONS(unit_options)},
+    {"unit", "run a unit that computes for a gateway", program_unit, OPTIONS(unit_options)},
 #endif
     {"version", "print the version", program_version, OPTIONS(version_options)},
 };

@@ -32,7 +32,7 @@ static const struct option make_rows[] = {
      "to follow",
      .offset = AT(shape)},
     {"weights", OPTION_CHOICE, "auto",
-     "type of the weights; auto: fp8, or what the given config.json says", .offset = AT(weights),
+     "type of the weights; auto: fp8, or that of the given config.json", .offset = AT(weights),
      .choices = "auto|fp8|bf16|f16|f32"},
     {"seed", OPTION_COUNT, "0", "the same seed gives the same weights", .offset = AT(seed)},
     {"shards", OPTION_COUNT, "1", "files to spread the tensors over", .offset = AT(shards),
@@ -44,8 +44,7 @@ static const struct option make_rows[] = {
      .offset = AT(bias_mean)},
     {"bias-deviation", OPTION_NUMBER, "0.15", "standard deviation of the router's correction bias",
      .offset = AT(bias_deviation)},
-    {"force", OPTION_FLAG, NULL, "overwrite a checkpoint that is there already",
-     .offset = AT(force)},
+    {"force", OPTION_FLAG, NULL, "overwrite an existing checkpoint", .offset = AT(force)},
 };
 
 const struct option_table make_checkpoint_options[1] = {{

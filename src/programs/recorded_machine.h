@@ -23,17 +23,17 @@ struct recorded_values {
 /* Rows for an option table of `owner`, which has a struct recorded_values `record`. */
 #define RECORDED_OPTIONS(owner)                                                                    \
     OPTION_ROW("record", OPTION_TEXT, NULL,                                                        \
-               "a folder in which each process writes what its machines are given and put out, "   \
-               "for `fathom replay`. API keys and salts are replaced by others; tokens are, too, " \
-               "so gateways are recorded only with --record-prompts, units always",                \
+               "a folder for recordings of all machines' input and output, for `fathom replay`. "  \
+               "API keys, salts and tokens are replaced, so gateways are recorded only with "      \
+               "--record-prompts, units always",                                                   \
                .offset = offsetof(owner, record.directory), .group = OPTION_GROUP_TUNING),         \
         OPTION_ROW("record-bytes", OPTION_BYTES, "1GiB",                                           \
-                   "of each file in --record; a recording that reaches it ends",                   \
+                   "maximum size of each file in --record; a recording ends when it reaches it",   \
                    .offset = offsetof(owner, record.bytes), .needs = "record",                     \
                    .group = OPTION_GROUP_TUNING),                                                  \
         OPTION_ROW("record-prompts", OPTION_FLAG, NULL,                                            \
-                   "write prompts and answers into --record as they are, and record gateways, "    \
-                   "too, which cannot be run again without them",                                  \
+                   "write prompts and answers into --record unchanged, and record gateways, too, " \
+                   "whose replay needs them",                                                      \
                    .offset = offsetof(owner, record.prompts), .needs = "record",                   \
                    .group = OPTION_GROUP_TUNING)
 

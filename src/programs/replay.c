@@ -22,7 +22,7 @@ struct replay_values {
 
 static const struct option replay_rows[] = {
     {"machine", OPTION_TEXT, NULL,
-     "replay only recordings with file names that begin so: gateway, unit, unit-1234",
+     "replay only recordings with this file name prefix: gateway, unit, unit-1234",
      .offset = offsetof(struct replay_values, machine)},
     {"model", OPTION_TEXT, NULL,
      "directory of the checkpoint with the tokenizer and chat template that a gateway used, if it "

@@ -18,26 +18,25 @@ struct sampler_values {
 /* Rows for an option table; its values, of the type TYPE, must have a member `sampler`. */
 #define SAMPLER_OPTIONS(TYPE)                                                                      \
     OPTION_ROW("min-p", OPTION_NUMBER, "0",                                                        \
-               "choose among tokens at least so likely as this share of the likeliest",            \
+               "sample from tokens with at least this share of the likeliest token's probability", \
                .offset = offsetof(TYPE, sampler.min_p), .needs = "=greedy", .minimum = 0,          \
                .maximum = 1),                                                                      \
         OPTION_ROW("frequency-penalty", OPTION_NUMBER, "0",                                        \
-                   "lowers a token for each time it stands in the answer",                         \
+                   "lower a token for each time it occurs in the answer",                          \
                    .offset = offsetof(TYPE, sampler.frequency_penalty), .minimum = -2,             \
                    .maximum = 2),                                                                  \
         OPTION_ROW("presence-penalty", OPTION_NUMBER, "0",                                         \
-                   "lowers a token once if it stands in the answer",                               \
+                   "lower a token once if it occurs in the answer",                                \
                    .offset = offsetof(TYPE, sampler.presence_penalty), .minimum = -2,              \
                    .maximum = 2),                                                                  \
         OPTION_ROW("logit-bias", OPTION_TEXT, NULL,                                                \
                    "add biases of -100 (never) to 100 (always) to tokens' logits, as "             \
                    "ID:BIAS,ID:BIAS,...",                                                          \
                    .offset = offsetof(TYPE, sampler.logit_bias)),                                  \
-        OPTION_ROW("min-tokens", OPTION_COUNT, NULL,                                               \
-                   "an answer does not end before so many tokens",                                 \
+        OPTION_ROW("min-tokens", OPTION_COUNT, NULL, "minimum tokens of an answer",                \
                    .offset = offsetof(TYPE, sampler.min_tokens), .maximum = LIMIT_CONTEXT),        \
         OPTION_ROW("repetition-penalty", OPTION_NUMBER, "1",                                       \
-                   "above 1 lowers tokens that stand in prompt or answer; 1: off",                 \
+                   "above 1: lower tokens that occur in the prompt or the answer; 1: off",         \
                    .offset = offsetof(TYPE, sampler.repetition_penalty), .minimum = 0,             \
                    .maximum = 10)
 

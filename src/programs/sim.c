@@ -32,24 +32,23 @@ struct sim_values {
 #define AT(field) .offset = offsetof(struct sim_values, field)
 
 static const struct option sim_rows[] = {
-    {"seed", OPTION_TEXT, NULL, "the scenario's seed: the same one gives the same run", AT(seed)},
+    {"seed", OPTION_TEXT, NULL, "the scenario's seed; the same seed gives the same run", AT(seed)},
     {"set", OPTION_TEXTS, NULL,
      "change the scenario: NAME=VALUE, where NAME is the path of a key, such as "
      "fleet.units[0].count or hardware.hbm_gbps; may be given several times",
      AT(set)},
     {"whole-hour", OPTION_NUMBER, "-1",
-     "of a day: run only the segment with this hour, as a sample and then with all units",
+     "for a day: run only the segment with this hour, as a sample and then with all units",
      AT(whole_hour), .minimum = -1, .maximum = 23.99},
     {"against", OPTION_TEXT, NULL,
-     "what `fathom bench serve --json --each` printed of a real server: its requests replace the "
-     "scenario's load, and its figures are printed next to the twin's",
+     "output of `fathom bench serve --json --each` against a real server: its requests replace the "
+     "scenario's load, and its figures are printed next to the simulated ones",
      AT(against)},
     {"json", OPTION_FLAG, NULL, "print one JSON object", AT(json)},
     {"report", OPTION_TEXT, NULL, "write an HTML page with charts to this file", AT(report)},
     {"list", OPTION_FLAG, NULL,
-     "print the names of the scenarios, hardware, models and prices that are built in", AT(list)},
-    {"verbose", OPTION_FLAG, NULL, "print to stderr how fast the run was, and its memory",
-     AT(verbose)},
+     "print the names of built-in scenarios, hardware, models and prices", AT(list)},
+    {"verbose", OPTION_FLAG, NULL, "print the run's speed and memory to stderr", AT(verbose)},
 };
 
 const struct option_table sim_options[1] = {{

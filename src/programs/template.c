@@ -35,16 +35,16 @@ static const struct option template_rows[] = {
      "with Fathom)",
      .offset = offsetof(struct template_values, model)},
     {"template", OPTION_TEXT, NULL,
-     "a file with a template; special tokens are then the request's, or --model's if given",
+     "a file with a template; its special tokens are the request's, or --model's if given",
      .offset = offsetof(struct template_values, template)},
     {"tokens", OPTION_FLAG, NULL,
-     "print the prompt's token ids instead; what the request says makes no special token",
+     "print the prompt's token ids; text of the request never becomes a special token",
      .offset = offsetof(struct template_values, tokens)},
     {"jsonl", OPTION_FLAG, NULL,
-     "read a request a line from standard input, which may hold a \"template\" of its own; write "
+     "read one request per line from standard input, optionally with its own \"template\"; write "
      "lines {\"text\":\"...\"} or {\"error\":\"...\"}",
      .offset = offsetof(struct template_values, jsonl)},
-    {"time", OPTION_COUNT, NULL, "what strftime_now tells, in seconds since 1970; 0: the clock",
+    {"time", OPTION_COUNT, NULL, "time of strftime_now, in seconds since 1970; 0: the clock",
      .offset = offsetof(struct template_values, time)},
 };
 

@@ -34,10 +34,11 @@ static const struct option tokenize_rows[] = {
      "read lines {\"text\":\"...\",\"special\":true}, write lines {\"ids\":[...]}",
      .offset = offsetof(struct tokenize_values, jsonl)},
     {"special", OPTION_FLAG, "true",
-     "recognize added tokens in the text; a line's \"special\" wins",
+     "recognize added tokens in the text; a line's \"special\" takes precedence",
      .offset = offsetof(struct tokenize_values, special)},
     {"add-special-tokens", OPTION_FLAG, NULL,
-     "with those that a completion's prompt gets around it; a line's \"add_special_tokens\" wins",
+     "add the special tokens of a completion's prompt; a line's \"add_special_tokens\" takes "
+     "precedence",
      .offset = offsetof(struct tokenize_values, framed)},
 };
 
@@ -46,7 +47,8 @@ static const struct option detokenize_rows[] = {
     {"jsonl", OPTION_FLAG, NULL,
      "read lines {\"ids\":[...],\"skip_special\":false}, write lines {\"text\":\"...\"}",
      .offset = offsetof(struct tokenize_values, jsonl)},
-    {"special", OPTION_FLAG, "true", "put special tokens out; a line's \"skip_special\" wins",
+    {"special", OPTION_FLAG, "true",
+     "print special tokens; a line's \"skip_special\" takes precedence",
      .offset = offsetof(struct tokenize_values, special)},
 };
 

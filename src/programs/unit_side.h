@@ -32,127 +32,124 @@ struct unit_side_values {
 /* Rows for an option table of `owner`, which has a struct unit_side_values `unit`. */
 #define UNIT_SIDE_OPTIONS(owner)                                                                   \
     OPTION_ROW("kv-memory", OPTION_BYTES, "1GiB",                                                  \
-               "memory for a unit's KV cache, for all its ranks together",                         \
+               "memory for a unit's KV cache, of all its ranks together",                          \
                .offset = offsetof(owner, unit.kv_memory)),                                         \
         OPTION_ROW("max-context", OPTION_COUNT, NULL,                                              \
-                   "tokens of a prompt and its answer; 0: what model and KV memory allow",         \
+                   "maximum tokens of a prompt and its answer; 0: the limit of the model and the " \
+                   "KV memory",                                                                    \
                    .offset = offsetof(owner, unit.max_context), .maximum = LIMIT_CONTEXT),         \
         OPTION_ROW("rebalance", OPTION_CHOICE, "on",                                               \
-                   "move experts between ranks while serving, so that all have as much to do; "    \
-                   "never changes an answer",                                                      \
+                   "move experts between ranks while serving, to balance their load; never "       \
+                   "changes an answer",                                                            \
                    .offset = offsetof(owner, unit.rebalance), .choices = "on|off",                 \
                    .needs = RANK_JOB_NEEDED, .group = OPTION_GROUP_RANKS),                         \
         OPTION_ROW("rebalance-seconds", OPTION_NUMBER, "30",                                       \
-                   "seconds between two looks whether moving experts is worth it",                 \
+                   "seconds between two checks of the experts' balance",                           \
                    .offset = offsetof(owner, unit.rebalance_seconds), .needs = RANK_JOB_NEEDED,    \
                    .minimum = 0.01, .maximum = 1e6, .group = OPTION_GROUP_RANKS),                  \
         OPTION_ROW("prefix-cache", OPTION_FLAG, "true",                                            \
-                   "keep the KV pages of prompts and answers, and do not compute them again",      \
+                   "reuse the KV pages of earlier prompts and answers",                            \
                    .offset = offsetof(owner, unit.prefix_cache), .group = OPTION_GROUP_STORAGE),   \
         OPTION_ROW("reuse-generated", OPTION_FLAG, "true",                                         \
-                   "keep the KV pages of answers for a later prompt, as in a talk; the next "      \
-                   "answer may then differ in a last bit from one computed afresh",                \
+                   "reuse the KV pages of answers for later prompts, as in a chat; an answer may " \
+                   "then differ in the last bit from one computed from scratch",                   \
                    .offset = offsetof(owner, unit.reuse_generated), .needs = "=prefix-cache",      \
                    .group = OPTION_GROUP_STORAGE),                                                 \
         OPTION_ROW("evict", OPTION_CHOICE, "least-recent",                                         \
-                   "which cached KV pages make room first", .offset = offsetof(owner, unit.evict), \
-                   .choices = "least-recent|deepest", .needs = "=prefix-cache",                    \
-                   .group = OPTION_GROUP_STORAGE),                                                 \
+                   "which cached KV pages are evicted first",                                      \
+                   .offset = offsetof(owner, unit.evict), .choices = "least-recent|deepest",       \
+                   .needs = "=prefix-cache", .group = OPTION_GROUP_STORAGE),                       \
         OPTION_ROW("kv-dir", OPTION_TEXT, NULL,                                                    \
-                   "keep KV blocks in this directory, too, for after a restart and for others "    \
-                   "who use it: all ranks and units may share one",                                \
+                   "also store KV blocks in this directory, which outlives a restart; all ranks "  \
+                   "and units may share it",                                                       \
                    .offset = offsetof(owner, unit.kv_dir), .needs = "=prefix-cache",               \
                    .group = OPTION_GROUP_STORAGE),                                                 \
         OPTION_ROW("kv-disk", OPTION_BYTES, "16GiB",                                               \
-                   "bytes of --kv-dir that may be used, other models' blocks included",            \
+                   "maximum bytes of --kv-dir, other models' blocks included",                     \
                    .offset = offsetof(owner, unit.kv_disk), .needs = "kv-dir",                     \
                    .group = OPTION_GROUP_STORAGE),                                                 \
         OPTION_ROW("kv-host", OPTION_BYTES, NULL,                                                  \
-                   "memory of a unit for KV blocks that had to leave --kv-memory, in front of "    \
-                   "the disk; each of its ranks has an equal part",                                \
+                   "memory of a unit for KV blocks evicted from --kv-memory, in front of the "     \
+                   "disk; its ranks share it equally",                                             \
                    .offset = offsetof(owner, unit.kv_host), .needs = "=prefix-cache",              \
                    .group = OPTION_GROUP_STORAGE),                                                 \
         OPTION_ROW("kv-write-rate", OPTION_BYTES, "256MiB",                                        \
-                   "bytes a second that a unit writes to --kv-dir at most, an equal part for "     \
-                   "each of its ranks; 0: no limit",                                               \
+                   "maximum bytes per second that a unit writes to --kv-dir, shared equally by "   \
+                   "its ranks; 0: no limit",                                                       \
                    .offset = offsetof(owner, unit.kv_write_rate), .needs = "kv-dir",               \
                    .group = OPTION_GROUP_STORAGE),                                                 \
         OPTION_ROW("kv-read-rate", OPTION_BYTES, NULL,                                             \
-                   "bytes a second that a unit reads from --kv-dir at most, where others need "    \
-                   "the disk, too; 0: no limit",                                                   \
+                   "maximum bytes per second that a unit reads from --kv-dir; 0: no limit",        \
                    .offset = offsetof(owner, unit.kv_read_rate), .needs = "kv-dir",                \
                    .group = OPTION_GROUP_STORAGE),                                                 \
         OPTION_ROW("kv-load", OPTION_CHOICE, "auto",                                               \
-                   "load KV blocks rather than compute them: when that is measured to be faster "  \
-                   "(auto), always or never",                                                      \
+                   "load KV blocks instead of computing them: if measured to be faster (auto), "   \
+                   "always or never",                                                              \
                    .offset = offsetof(owner, unit.kv_load), .choices = "auto|always|never",        \
                    .needs = "kv-dir|kv-host|kv-listen|prefill-units",                              \
                    .group = OPTION_GROUP_STORAGE),                                                 \
         OPTION_ROW("kv-overlap", OPTION_CHOICE, "on",                                              \
-                   "compute with each layer of a load as it arrives, if that delays no other "     \
-                   "request for long; off: a load completes first",                                \
+                   "compute with each layer of a load as it arrives, unless that delays other "    \
+                   "requests for long; off: wait for the whole load",                              \
                    .offset = offsetof(owner, unit.kv_overlap), .choices = "on|off",                \
                    .needs = "kv-dir|kv-host|kv-listen|prefill-units",                              \
                    .group = OPTION_GROUP_STORAGE),                                                 \
         OPTION_ROW("max-batch-tokens", OPTION_COUNT, "512",                                        \
-                   "tokens that each rank computes in one step at most; more speed prompts up "    \
-                   "and make running answers wait",                                                \
+                   "maximum tokens of a step on each rank; more speed up prompts and delay "       \
+                   "running answers",                                                              \
                    .offset = offsetof(owner, unit.max_batch_tokens),                               \
                    .minimum = 2 * KV_BLOCK_TOKENS, .maximum = LIMIT_STEP_TOKENS,                   \
                    .group = OPTION_GROUP_TUNING),                                                  \
-        OPTION_ROW("max-batch-rows", OPTION_COUNT, "64",                                           \
-                   "requests that run at the same time on each rank; at least 64 less than "       \
-                   "--max-batch-tokens",                                                           \
-                   .offset = offsetof(owner, unit.max_batch_rows), .minimum = 1,                   \
-                   .maximum = LIMIT_STEP_ROWS, .group = OPTION_GROUP_TUNING),                      \
+        OPTION_ROW(                                                                                \
+            "max-batch-rows", OPTION_COUNT, "64",                                                  \
+            "maximum running requests on each rank; at least 64 less than --max-batch-tokens",     \
+            .offset = offsetof(owner, unit.max_batch_rows), .minimum = 1,                          \
+            .maximum = LIMIT_STEP_ROWS, .group = OPTION_GROUP_TUNING),                             \
         OPTION_ROW("queue", OPTION_COUNT, "256",                                                   \
-                   "requests that may wait; further ones are refused with Retry-After",            \
+                   "maximum waiting requests; others are refused with Retry-After",                \
                    .offset = offsetof(owner, unit.queue), .maximum = LIMIT_UNIT_REQUESTS,          \
                    .group = OPTION_GROUP_TUNING),                                                  \
         OPTION_ROW("mtp", OPTION_CHOICE, "auto",                                                   \
-                   "draft tokens ahead with the model's MTP layer, which changes no answer: when " \
-                   "that is measured to be faster (auto), always or never",                        \
+                   "draft tokens with the model's MTP layer: if measured to be faster (auto), "    \
+                   "always or never; never changes an answer",                                     \
                    .offset = offsetof(owner, unit.mtp), .choices = "auto|on|off",                  \
                    .group = OPTION_GROUP_TUNING),                                                  \
         OPTION_ROW("tpot-target-ms", OPTION_NUMBER, "0",                                           \
-                   "time for each token of running answers while prompts are computed, too; 0: "   \
-                   "as --tpot-stretch says",                                                       \
+                   "target TPOT in milliseconds of running answers while prompts are computed; "   \
+                   "0: by --tpot-stretch",                                                         \
                    .offset = offsetof(owner, unit.tpot_target_ms), .maximum = 1e6,                 \
                    .group = OPTION_GROUP_TUNING),                                                  \
         OPTION_ROW("tpot-stretch", OPTION_COUNT, "150",                                            \
-                   "percent of their usual time that the tokens of running answers may take "      \
-                   "while prompts are computed, too",                                              \
+                   "maximum TPOT of running answers while prompts are computed, in percent of "    \
+                   "the usual one",                                                                \
                    .offset = offsetof(owner, unit.tpot_stretch), .needs = "=tpot-target-ms",       \
                    .minimum = 100, .maximum = 100000, .group = OPTION_GROUP_TUNING),               \
-        OPTION_ROW(                                                                                \
-            "prompt-patience", OPTION_NUMBER, "1",                                                 \
-            "seconds that a prompt may wait before running answers give it more time than that",   \
-            .offset = offsetof(owner, unit.prompt_patience), .minimum = 0.001, .maximum = 1e6,     \
-            .group = OPTION_GROUP_TUNING),                                                         \
+        OPTION_ROW("prompt-patience", OPTION_NUMBER, "1",                                          \
+                   "seconds of waiting after which a prompt may exceed these limits",              \
+                   .offset = offsetof(owner, unit.prompt_patience), .minimum = 0.001,              \
+                   .maximum = 1e6, .group = OPTION_GROUP_TUNING),                                  \
         OPTION_ROW("priority-seconds", OPTION_NUMBER, "10",                                        \
-                   "seconds of waiting that one step of priority is worth",                        \
+                   "seconds of waiting that equal one step of priority",                           \
                    .offset = offsetof(owner, unit.priority_seconds), .minimum = 0.001,             \
                    .maximum = 1e6, .group = OPTION_GROUP_TUNING),                                  \
         OPTION_ROW("rank-balance", OPTION_CHOICE, "work",                                          \
-                   "among ranks: who computes a request: the rank that is done with it first "     \
-                   "(work), or the one that a simpler way chooses",                                \
+                   "with ranks: which rank computes a request: the one that finishes it first "    \
+                   "(work), or by a simpler policy",                                               \
                    .offset = offsetof(owner, unit.rank_balance),                                   \
                    .choices = "work|round-robin|least-requests|least-tokens|power-of-two",         \
                    .needs = RANK_JOB_NEEDED, .group = OPTION_GROUP_EXPERIMENTS),                   \
         OPTION_ROW("rank-binding", OPTION_CHOICE, "late",                                          \
-                   "among ranks: when a request's rank is chosen: when a rank is about to take "   \
-                   "it (late), or as soon as it comes (arrival), as it always is with "            \
-                   "rank-balance's simpler ways",                                                  \
+                   "with ranks: when a request's rank is chosen: when a rank can take it (late), " \
+                   "or on arrival, as always with rank-balance's simpler policies",                \
                    .offset = offsetof(owner, unit.rank_binding), .choices = "late|arrival",        \
                    .needs = RANK_JOB_NEEDED, .group = OPTION_GROUP_EXPERIMENTS),                   \
-        OPTION_ROW(                                                                                \
-            "step-ms-min", OPTION_NUMBER, "0",                                                     \
-            "milliseconds that a step takes at least, for units as slow as another machine's",     \
-            .offset = offsetof(owner, unit.step_ms_min), .maximum = 1e6,                           \
-            .group = OPTION_GROUP_EXPERIMENTS),                                                    \
+        OPTION_ROW("step-ms-min", OPTION_NUMBER, "0",                                              \
+                   "minimum milliseconds of a step, to imitate a slower machine",                  \
+                   .offset = offsetof(owner, unit.step_ms_min), .maximum = 1e6,                    \
+                   .group = OPTION_GROUP_EXPERIMENTS),                                             \
         OPTION_ROW("rank-steps", OPTION_CHOICE, "levelled",                                        \
-                   "among ranks: if its prompts would make a step last longer than the others', "  \
-                   "a rank takes fewer of their tokens (levelled), or all that fit (full)",        \
+                   "with ranks: if prompts would make a rank's step longer than the others', "     \
+                   "take fewer of their tokens (levelled), or all that fit (full)",                \
                    .offset = offsetof(owner, unit.rank_steps), .choices = "levelled|full",         \
                    .needs = RANK_JOB_NEEDED, .group = OPTION_GROUP_EXPERIMENTS)
 

@@ -22,30 +22,30 @@ struct unit_supervisor_values {
 
 /* Rows for an option table of `owner`, which has a struct unit_supervisor_values `crew`. */
 #define UNIT_SUPERVISOR_OPTIONS(owner)                                                             \
-    OPTION_ROW("hosts", OPTION_LIST, NULL,                                                         \
-               "where ranks run, and how many on each host: a:8,b:8; units fill the hosts in "     \
-               "this order. In a Slurm allocation its nodes; else this machine (docs/cluster.md)", \
-               .offset = offsetof(owner, unit_supervisor.hosts), .group = OPTION_GROUP_RANKS),     \
+    OPTION_ROW(                                                                                    \
+        "hosts", OPTION_LIST, NULL,                                                                \
+        "hosts of the ranks, with the number on each: a:8,b:8; units fill the hosts in this "      \
+        "order. Default: the nodes of the Slurm allocation, or this machine (docs/cluster.md)",    \
+        .offset = offsetof(owner, unit_supervisor.hosts), .group = OPTION_GROUP_RANKS),            \
         OPTION_ROW("hostfile", OPTION_TEXT, NULL,                                                  \
-                   "the same from a file: a line for each host, 'a slots=8' or 'a:8'",             \
+                   "--hosts from a file: a line for each host, 'a slots=8' or 'a:8'",              \
                    .offset = offsetof(owner, unit_supervisor.hostfile),                            \
                    .group = OPTION_GROUP_RANKS),                                                   \
         OPTION_ROW(                                                                                \
             "remote-shell", OPTION_TEXT, NULL,                                                     \
-            "how a program is started on a host: this command, the host's name, and the program "  \
-            "with its arguments. If not given: ssh -o BatchMode=yes; in a Slurm allocation srun",  \
+            "command that starts a program on a host; the host's name and the program with its "   \
+            "arguments follow it. Default: ssh -o BatchMode=yes; in a Slurm allocation srun",      \
             .offset = offsetof(owner, unit_supervisor.remote_shell),                               \
             .needs = RANK_JOB_UNIT_SUPERVISOR_NEEDED, .group = OPTION_GROUP_RANKS),                \
-        OPTION_ROW(                                                                                \
-            "interface", OPTION_TEXT, NULL,                                                        \
-            "the network interface of each host that carries the ranks' exchange and KV blocks, "  \
-            "such as eth1 or ib0; if not given: any for the exchange, the first for KV blocks",    \
-            .offset = offsetof(owner, unit_supervisor.interface),                                  \
-            .needs = RANK_JOB_UNIT_SUPERVISOR_NEEDED, .group = OPTION_GROUP_RANKS),                \
+        OPTION_ROW("interface", OPTION_TEXT, NULL,                                                 \
+                   "network interface of each host for the ranks' exchange and KV blocks, such "   \
+                   "as eth1 or ib0; default: any for the exchange, the first for KV blocks",       \
+                   .offset = offsetof(owner, unit_supervisor.interface),                           \
+                   .needs = RANK_JOB_UNIT_SUPERVISOR_NEEDED, .group = OPTION_GROUP_RANKS),         \
         OPTION_ROW("rank-timeout", OPTION_NUMBER, "2",                                             \
-                   "seconds without a finished piece of work after which a rank counts as stuck "  \
-                   "and is killed, times the ranks that share a CPU; where others start the "      \
-                   "ranks five times as long, and then the unit ends; 0: never",                   \
+                   "seconds without progress after which a rank counts as stuck and is killed, "   \
+                   "times the ranks that share a CPU; with your own launcher five times as long, " \
+                   "and then the unit ends; 0: never",                                             \
                    .offset = offsetof(owner, unit_supervisor.rank_timeout),                        \
                    .needs = RANK_JOB_UNIT_SUPERVISOR_NEEDED, .maximum = 1e6,                       \
                    .group = OPTION_GROUP_RANKS)

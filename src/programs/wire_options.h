@@ -17,7 +17,7 @@ struct wire_values {
 /* Rows for an option table of `owner`, which has a struct wire_values `wire`. */
 #define WIRE_KEY_OPTIONS(owner)                                                                    \
     OPTION_ROW("wire-key", OPTION_TEXT, NULL,                                                      \
-               "this side's secret key file, of fathom keygen; needed between machines",           \
+               "this side's secret key file, from fathom keygen; required between machines",       \
                .offset = offsetof(owner, wire.key), .group = OPTION_GROUP_FLEET),                  \
         OPTION_ROW("wire-plain", OPTION_FLAG, NULL,                                                \
                    "DANGER: no keys and no encryption, also between machines: anyone who reaches " \
