@@ -12,7 +12,7 @@
 #include "compute/weights/checkpoint.h"
 #include "host/http/host_allowlist.h"
 #include "host/http/web_assets.h"
-#include "host/process/configuration/accounts_file.h"
+#include "host/ledger/accounts_file.h"
 #include "host/process/log/log.h"
 
 #define UNIT_SILENCE_NS ((int64_t)2000000000) /* units far away say something more often */

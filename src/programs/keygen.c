@@ -5,7 +5,7 @@
 #include <stdio.h>
 
 #include "base/check.h"
-#include "host/process/configuration/accounts_file.h"
+#include "host/ledger/accounts_file.h"
 #include "host/wire/wire_keys.h"
 #include "programs/programs.h"
 

@@ -10,7 +10,7 @@
 #include "contract/machine.h"
 #include "contract/record_client.h"
 #include "contract/record_ledger.h"
-#include "host/process/configuration/accounts_file.h"
+#include "host/ledger/accounts_file.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

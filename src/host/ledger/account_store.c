@@ -149,14 +149,12 @@ static enum status set_key(struct database *database, int64_t id, const struct a
 
 /* ---- changes ---- */
 
-static enum status put_key(struct database *database, int64_t account,
-                           const uint8_t sha256[SHA256_BYTES], int64_t now, int64_t *id_out,
-                           struct error *error) {
-    enum status status = database_run(
-        database, error, "INSERT INTO keys (account, sha256, created) VALUES (?, ?, ?)", "ibi",
-        account, sha256, (size_t)SHA256_BYTES, now);
-    if (!status) *id_out = database_last_id(database);
-    return status;
+enum status account_store_enter_key(struct database *database, int64_t account,
+                                    const uint8_t sha256[SHA256_BYTES], int64_t now,
+                                    struct error *error) {
+    return database_run(database, error,
+                        "INSERT INTO keys (account, sha256, created) VALUES (?, ?, ?)", "ibi",
+                        account, sha256, (size_t)SHA256_BYTES, now);
 }
 
 static enum status draw_key(struct database *database, int64_t account, int64_t now,
@@ -165,11 +163,14 @@ static enum status draw_key(struct database *database, int64_t account, int64_t 
     uint8_t sha256[SHA256_BYTES];
     accounts_file_draw_key(key_out, digest);
     sha256_digest(key_out, strlen(key_out), sha256);
-    return put_key(database, account, sha256, now, id_out, error);
+    enum status status = account_store_enter_key(database, account, sha256, now, error);
+    if (!status) *id_out = database_last_id(database);
+    return status;
 }
 
-static enum status put_account(struct database *database, const char *name, int64_t now,
-                               int64_t *id_out, struct error *error) {
+enum status account_store_enter(struct database *database, const char *name,
+                                const struct account_terms *terms, int64_t now, int64_t *id_out,
+                                struct error *error) {
     enum status status = accounts_file_check_name(name, "an account", error);
     if (status) return status;
     status = database_run(database, error,
@@ -181,8 +182,9 @@ static enum status put_account(struct database *database, const char *name, int6
                       "%.200s: there is an account '%.80s' already; `fathom account key` makes "
                       "another key of it",
                       database_path(database), name);
-    if (!status) *id_out = database_last_id(database);
-    return status;
+    if (status) return status;
+    *id_out = database_last_id(database);
+    return set_account(database, *id_out, terms, error);
 }
 
 enum status account_store_create(struct database *database, const char *name,
@@ -190,8 +192,7 @@ enum status account_store_create(struct database *database, const char *name,
                                  char key_out[ACCOUNTS_KEY_TEXT], struct error *error) {
     int64_t account = 0, key = 0;
     enum status status = database_begin(database, error);
-    if (!status) status = put_account(database, name, now, &account, error);
-    if (!status) status = set_account(database, account, terms, error);
+    if (!status) status = account_store_enter(database, name, terms, now, &account, error);
     if (!status) status = draw_key(database, account, now, key_out, &key, error);
     if (!status) status = check_room(database, error);
     return account_store_finish(database, status, error);
@@ -314,8 +315,8 @@ static enum status account_store_read_secret(struct database *database,
     return status;
 }
 
-static enum status put_secret(struct database *database, const uint8_t secret[SHA256_BYTES],
-                              struct error *error) {
+enum status account_store_enter_secret(struct database *database,
+                                       const uint8_t secret[SHA256_BYTES], struct error *error) {
     return database_run(database, error, "INSERT OR REPLACE INTO settings VALUES ('secret', ?)",
                         "b", secret, (size_t)SHA256_BYTES);
 }
@@ -329,7 +330,7 @@ enum status account_store_secret(struct database *database, uint8_t secret_out[S
     if (!status) status = account_store_read_secret(database, secret_out, &found, error);
     if (!status && !found) {
         check(getrandom(secret_out, SHA256_BYTES, 0) == SHA256_BYTES);
-        status = put_secret(database, secret_out, error);
+        status = account_store_enter_secret(database, secret_out, error);
     }
     return account_store_finish(database, status, error);
 }
@@ -350,43 +351,21 @@ static enum status import_secret(struct database *database, const uint8_t secret
                            "%.200s has accounts under another secret than %.200s.secret; import "
                            "into a file that is not there yet",
                            database_path(database), path);
-    return status ? status : put_secret(database, secret, error);
-}
-
-static enum status import_one(struct database *database, const struct record_accounts *record,
-                              uint32_t number, const char *group, int64_t now,
-                              struct error *error) {
-    const struct account *account = &accounts_named(record)[number];
-    struct account_terms terms = account_terms_unset;
-    int64_t id = 0, key = 0;
-    terms.requests_max = account->limits.requests_max;
-    terms.is_operator = account->is_operator;
-    terms.group = group;
-    enum status status = put_account(database, account->name, now, &id, error);
-    if (!status) status = set_account(database, id, &terms, error);
-    for (uint32_t i = 0; i < record->key_count && !status; i++)
-        if (accounts_keys(record)[i].account == number)
-            status = put_key(database, id, accounts_keys(record)[i].sha256, now, &key, error);
-    return status;
+    return status ? status : account_store_enter_secret(database, secret, error);
 }
 
 enum status account_store_import(struct database *database, const char *path, int64_t now,
                                  uint32_t *count_out, struct error *error) {
-    struct record_accounts *record = NULL;
-    account_group_name *groups = NULL;
     uint8_t secret[SHA256_BYTES];
-    enum status status = accounts_file_take_over(path, &record, &groups, secret, error);
+    struct bytes text;
+    enum status status = accounts_file_take(path, &text, secret, error);
     if (status) return status;
     status = database_begin(database, error);
     if (!status) status = import_secret(database, secret, path, error);
-    for (uint32_t i = 0; i < record->account_count && !status; i++)
-        status = import_one(database, record, i, groups[i], now, error);
+    if (!status) status = accounts_file_enter(text, path, database, now, count_out, error);
     if (!status) status = check_room(database, error);
-    status = account_store_finish(database, status, error);
-    *count_out = record->account_count;
-    free(record);
-    free(groups);
-    return status;
+    free((void *)(uintptr_t)text.data);
+    return account_store_finish(database, status, error);
 }
 
 /* ---- looking ---- */

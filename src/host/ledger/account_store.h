@@ -9,8 +9,8 @@
 #ifndef HOST_LEDGER_ACCOUNT_STORE_H
 #define HOST_LEDGER_ACCOUNT_STORE_H
 
+#include "host/ledger/accounts_file.h"
 #include "host/ledger/database.h"
-#include "host/process/configuration/accounts_file.h"
 
 /* The settings of an account or a key. Negative, or NULL: unchanged. */
 struct account_terms {
@@ -24,6 +24,18 @@ struct account_terms {
 extern const struct account_terms account_terms_unset;
 
 #define ACCOUNT_BALANCE_MAX INT64_C(9000000000000000000) /* nanos, of either sign, by top-ups */
+
+/* Parts of a change, within a transaction: an account that is not there yet, a key of it, and the
+ * secret of the tenants' salts. */
+enum status account_store_enter(struct database *database, const char *name,
+                                const struct account_terms *terms, int64_t now, int64_t *id_out,
+                                struct error *error) MUST_USE;
+enum status account_store_enter_key(struct database *database, int64_t account,
+                                    const uint8_t sha256[SHA256_BYTES], int64_t now,
+                                    struct error *error) MUST_USE;
+enum status account_store_enter_secret(struct database *database,
+                                       const uint8_t secret[SHA256_BYTES],
+                                       struct error *error) MUST_USE;
 
 /* One that is not there yet, with its first key. */
 enum status account_store_create(struct database *database, const char *name,

@@ -499,10 +499,10 @@ static enum status start(const char *path, struct database **database_out, struc
 enum status database_open(const char *path, enum database_missing missing,
                           struct database **database_out, struct error *error) {
     struct database *database = NULL;
-    enum status status = find_file(path, missing, error);
-    if (!status) status = start(path, &database, error);
+    enum status status = path ? find_file(path, missing, error) : STATUS_OK;
+    if (!status) status = start(path ? path : ":memory:", &database, error);
     if (status) return status;
-    status = set_up(database, error);
+    if (path) status = set_up(database, error);
     if (!status) status = bring_up(database, error);
     if (status)
         database_close(database);

@@ -32,45 +32,22 @@
 #define DATABASE_ADD(column, more) "min(" column " + " more ", 9223372036854775807)"
 #define DATABASE_TAKE(column, less) "max(" column " - " less ", -9223372036854775807)"
 /* An hour's sums, of a row that comes again. */
-#define DATABASE_ADD_USAGE                                                                                                                         \
-    "requests = " DATABASE_ADD("requests", "excluded.requests") ", hit = " DATABASE_ADD(                                                           \
-        "hit",                                                                                                                                     \
-        "e"                                                                                                                                        \
-        "x"                                                                                                                                        \
-        "c"                                                                                                                                        \
-        "l"                                                                                                                                        \
-        "u"                                                                                                                                        \
-        "d"                                                                                                                                        \
-        "e"                                                                                                                                        \
-        "d"                                                                                                                                        \
-        "."                                                                                                                                        \
-        "h"                                                                                                                                        \
-        "i"                                                                                                                                        \
-        "t") ", miss = " DATABASE_ADD("miss",                                                                                                      \
-                                      "excluded.miss") ", output = " DATABASE_ADD("output",                                                        \
-                                                                                  "excluded."                                                      \
-                                                                                  "output") ", "                                                   \
-                                                                                            "amou"                                                 \
-                                                                                            "nt "                                                  \
-                                                                                            "="                                                    \
-                                                                                            " " DATABASE_ADD("amount",                             \
-                                                                                                             "excluded.amount") ", list_amount "   \
-                                                                                                                                "= " DATABASE_ADD( \
-                                                                                                                                    "list_"        \
-                                                                                                                                    "amoun"        \
-                                                                                                                                    "t",           \
-                                                                                                                                    "exclu"        \
-                                                                                                                                    "ded."         \
-                                                                                                                                    "list_"        \
-                                                                                                                                    "amoun"        \
-                                                                                                                                    "t")
+/* clang-format off */
+#define DATABASE_ADD_USAGE                                           \
+    "requests = " DATABASE_ADD("requests", "excluded.requests")      \
+    ", hit = " DATABASE_ADD("hit", "excluded.hit")                   \
+    ", miss = " DATABASE_ADD("miss", "excluded.miss")                \
+    ", output = " DATABASE_ADD("output", "excluded.output")          \
+    ", amount = " DATABASE_ADD("amount", "excluded.amount")          \
+    ", list_amount = " DATABASE_ADD("list_amount", "excluded.list_amount")
+/* clang-format on */
 
 struct database;
 struct sqlite3_stmt;
 
 enum database_missing { DATABASE_MAKE, DATABASE_REFUSE };
 
-/* `missing`: what to do where there is no file. */
+/* `missing`: what to do where there is no file. `path` NULL: a private database in memory. */
 enum status database_open(const char *path, enum database_missing missing,
                           struct database **database_out, struct error *error) MUST_USE;
 

@@ -102,16 +102,15 @@ static enum status write_sum(struct usage_store *store, const struct usage_sum *
                                       " ON CONFLICT DO UPDATE SET " DATABASE_ADD_USAGE,
                                       "iiiiiiii", sum->hour, sum->account, sum->requests, sum->hit,
                                       sum->miss, sum->output, sum->amount, sum->list_amount);
+    /* clang-format off */
     if (!status && sum->account)
         status = database_run(
             database, error,
-            "UPDATE accounts SET balance = " DATABASE_TAKE(
-                "balance",
-                "?") ", requests = " DATABASE_ADD("requests",
-                                                  "?") ", tokens = " DATABASE_ADD("tokens",
-                                                                                  "?") " WHERE id "
-                                                                                       "= ?",
+            "UPDATE accounts SET balance = " DATABASE_TAKE("balance", "?")
+            ", requests = " DATABASE_ADD("requests", "?")
+            ", tokens = " DATABASE_ADD("tokens", "?") " WHERE id = ?",
             "iiii", sum->amount, sum->requests, sum->hit + sum->miss + sum->output, sum->account);
+    /* clang-format on */
     if (!status && sum->key)
         status = database_run(database, error,
                               "UPDATE keys SET spent = " DATABASE_ADD("spent", "?") " WHERE id = ?",
@@ -268,14 +267,15 @@ static enum status add_node_time(struct usage_store *store, const struct record_
     while (from < to && !status) {
         int64_t hour_end = (from / HOUR_S + 1) * HOUR_S, until = to < hour_end ? to : hour_end;
         int64_t seconds = nodes * (until - from);
+        /* clang-format off */
         status = database_run(
             store->database, error,
             "INSERT INTO node_hours VALUES (?, ?, ?, ?, ?) ON CONFLICT DO UPDATE"
-            " SET node_seconds = " DATABASE_ADD(
-                "node_seconds", "excluded.node_seconds") ", cost = " DATABASE_ADD("cost",
-                                                                                  "excluded.cost"),
+            " SET node_seconds = " DATABASE_ADD("node_seconds", "excluded.node_seconds")
+            ", cost = " DATABASE_ADD("cost", "excluded.cost"),
             "iiiii", from / HOUR_S, (int64_t)totals->instance, (int64_t)totals->role, seconds,
             seconds * (store->prices->node_hour / HOUR_S));
+        /* clang-format on */
         from = until;
     }
     return status;

@@ -1,19 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The file that says who may ask (docs/api.md has an example), as RECORD_ACCOUNTS. API keys stand
- * in it as their SHA-256, so it holds no secret: a key has 256 random bits and cannot be guessed
- * from it.
+ * The file that says who may ask (docs/api.md has an example). It is read into a private database in
+ * memory, or into a ledger's by `fathom account import`; RECORD_ACCOUNTS follows from either in the same
+ * way (account_notify.h). API keys stand in it as their SHA-256, so it holds no secret: a key has 256
+ * random bits and cannot be guessed from it.
  *
  * A tenant's salt is HMAC-SHA-256 of its group's or account's name, under a secret of the service:
  * 32 random bytes next to the file (its name and ".secret"), created if it is missing. Gateways with
  * units that share a cache directory need the same secret to find each other's blocks.
  */
-#ifndef HOST_PROCESS_CONFIGURATION_ACCOUNTS_FILE_H
-#define HOST_PROCESS_CONFIGURATION_ACCOUNTS_FILE_H
+#ifndef HOST_LEDGER_ACCOUNTS_FILE_H
+#define HOST_LEDGER_ACCOUNTS_FILE_H
 
 #include "base/bytes.h"
 #include "base/sha256.h"
 #include "base/status.h"
 #include "contract/record_ledger.h"
+#include "host/ledger/database.h"
 
 /* STATUS_INVALID names file, line and cure. The record is the caller's (free). */
 enum status accounts_file_parse(struct bytes text, const char *path,
@@ -24,12 +26,13 @@ enum status accounts_file_parse(struct bytes text, const char *path,
 enum status accounts_file_read(const char *path, struct record_accounts **record_out,
                                struct error *error) MUST_USE;
 
-/* For a database that takes the accounts over: also the groups, groups_out[account_count], "" for
- * none (the caller's, free), and the secret. */
-typedef char account_group_name[LIMIT_ACCOUNT_NAME + 1];
-enum status accounts_file_take_over(const char *path, struct record_accounts **record_out,
-                                    account_group_name **groups_out,
-                                    uint8_t secret_out[SHA256_BYTES], struct error *error) MUST_USE;
+/* Puts the file's accounts into a database that has none of them, within the caller's transaction. */
+enum status accounts_file_enter(struct bytes text, const char *path, struct database *database,
+                                int64_t now, uint32_t *count_out, struct error *error) MUST_USE;
+
+/* The file's text, which is the caller's (free), and its secret. */
+enum status accounts_file_take(const char *path, struct bytes *text_out,
+                               uint8_t secret_out[SHA256_BYTES], struct error *error) MUST_USE;
 
 /* STATUS_INVALID: nothing may be called so; `of` says what was to be: "an account", "a group". */
 enum status accounts_file_check_name(const char *name, const char *of,

@@ -15,7 +15,7 @@
 #include "contract/machine.h"
 #include "contract/record_client.h"
 #include "contract/record_ledger.h"
-#include "host/process/configuration/accounts_file.h"
+#include "host/ledger/accounts_file.h"
 
 #define A64 "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
 #define B64 "BBbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "host/process/configuration/accounts_file.h"
+#include "host/ledger/accounts_file.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -12,8 +12,9 @@
 
 #include "base/check.h"
 #include "base/file.h"
-#include "contract/machine.h"
 #include "contract/record_ledger.h"
+#include "host/ledger/account_notify.h"
+#include "host/ledger/account_store.h"
 #include "host/process/configuration/yaml_tree.h"
 
 #define FILE_BYTES_MAX ((size_t)4 << 20)
@@ -26,12 +27,9 @@ struct accounts_reading {
     struct bytes text;
     struct arena *arena; /* for texts that end with a zero byte */
     const char *path;
-    const uint8_t *secret;
-    struct record_accounts *record;
-    struct account *accounts;
-    struct account_key *keys;
-    account_group_name *groups; /* [account_count] */
-    uint32_t key_count;         /* so far */
+    struct database *database;
+    int64_t now;
+    int64_t last_account, last_key; /* ids of before */
     struct error *error;
 };
 
@@ -90,23 +88,34 @@ static bool accounts_file_read_hex(const char *text, uint8_t *out, size_t count)
     return true;
 }
 
-static enum status accounts_file_read_key(struct accounts_reading *reading, uint32_t account,
+/* Whether the query finds a row. */
+static bool finds(const struct accounts_reading *reading, struct sqlite3_stmt *query,
+                  enum status *status_out) {
+    bool found = database_next(reading->database, query, status_out, reading->error);
+    if (found) database_end(query);
+    return found;
+}
+
+static enum status accounts_file_read_key(const struct accounts_reading *reading, int64_t account,
                                           const char *text) {
-    struct account_key *key = &reading->keys[reading->key_count];
+    uint8_t sha256[SHA256_BYTES];
     size_t word = sizeof DIGEST_WORD - 1;
-    key->account = account;
-    key->budget = ACCOUNT_BUDGET_ANY;
+    enum status status = STATUS_OK;
     if (strncmp(text, DIGEST_WORD, word) != 0 ||
-        !accounts_file_read_hex(text + word, key->sha256, sizeof key->sha256))
+        !accounts_file_read_hex(text + word, sha256, sizeof sha256))
         return accounts_file_wrong(
             reading, text, "is not the SHA-256 of an API key",
             "write sha256: and 64 hexadecimal digits, as `fathom keygen --api-key` does");
-    for (uint32_t i = 0; i < reading->key_count; i++)
-        if (memcmp(reading->keys[i].sha256, key->sha256, sizeof key->sha256) == 0)
-            return accounts_file_wrong(reading, text, "stands here twice",
-                                       "a key belongs to one account: draw another one");
-    reading->key_count++;
-    return STATUS_OK;
+    if (finds(reading,
+              database_query(reading->database, reading->error,
+                             "SELECT id FROM keys WHERE sha256 = ? AND id > ?", "bi", sha256,
+                             sizeof sha256, reading->last_key),
+              &status))
+        return accounts_file_wrong(reading, text, "stands here twice",
+                                   "a key belongs to one account: draw another one");
+    if (status) return status;
+    return account_store_enter_key(reading->database, account, sha256, reading->now,
+                                   reading->error);
 }
 
 struct tenant_salt accounts_file_salt(const uint8_t secret[SHA256_BYTES], const char *account,
@@ -132,7 +141,7 @@ static enum status check_name(const struct accounts_reading *reading, const char
 }
 
 /* A member's string, ended by a zero byte; "" if it is absent. */
-static enum status accounts_file_read_text(struct accounts_reading *reading,
+static enum status accounts_file_read_text(const struct accounts_reading *reading,
                                            const struct tree *account, const char *name,
                                            const char **text_out) {
     const struct tree *value = tree_member(account, name);
@@ -147,7 +156,7 @@ static enum status accounts_file_read_text(struct accounts_reading *reading,
                                  reading->path);
 }
 
-static enum status accounts_file_read_number(struct accounts_reading *reading,
+static enum status accounts_file_read_number(const struct accounts_reading *reading,
                                              const struct tree *account, const char *name,
                                              uint32_t *out) {
     const char *text;
@@ -164,7 +173,7 @@ static enum status accounts_file_read_number(struct accounts_reading *reading,
     return STATUS_OK;
 }
 
-static enum status accounts_file_read_flag(struct accounts_reading *reading,
+static enum status accounts_file_read_flag(const struct accounts_reading *reading,
                                            const struct tree *account, const char *name,
                                            bool *out) {
     static const char *const words[][2] = {
@@ -199,49 +208,57 @@ static enum status accounts_file_check_members(const struct accounts_reading *re
     return STATUS_OK;
 }
 
-static enum status read_account(struct accounts_reading *reading, uint32_t number,
-                                const struct tree *entry) {
-    struct account *account = &reading->accounts[number];
-    const struct tree *keys = tree_member(entry, "keys");
-    const char *name = "", *group = "", *key;
-    bool is_operator = false;
-    enum status status = accounts_file_check_members(reading, entry);
-    if (!status) status = accounts_file_read_text(reading, entry, "name", &name);
-    if (!status) status = accounts_file_read_text(reading, entry, "group", &group);
-    if (!status)
-        status = accounts_file_read_number(reading, entry, "requests-max",
-                                           &account->limits.requests_max);
-    if (!status) status = accounts_file_read_flag(reading, entry, "operator", &is_operator);
-    if (!status) status = check_name(reading, name, "an account");
-    if (!status && tree_member(entry, "group")) status = check_name(reading, group, "a group");
-    if (!status && (!keys || tree_kind(keys) != TREE_ARRAY))
-        status = accounts_file_wrong(reading, name, "has no list of keys",
-                                     "write keys: [], or the keys");
-    if (status) return status;
-    for (uint32_t i = 0; i < number; i++)
-        if (strcmp(reading->accounts[i].name, name) == 0)
-            return accounts_file_wrong(reading, name, "names two accounts",
-                                       "give each its own name");
-    memcpy(account->name, name, strlen(name));
-    memcpy(reading->groups[number], group, strlen(group));
-    account->tenant = accounts_file_salt(reading->secret, name, group, 0);
-    account->weight = ACCOUNT_WEIGHT;
-    account->is_operator = is_operator;
+static enum status read_keys(const struct accounts_reading *reading, int64_t account,
+                             const char *name, const struct tree *keys) {
+    enum status status = STATUS_OK;
     for (size_t i = 0; i < tree_count(keys) && !status; i++) {
         struct bytes text;
         if (!tree_get_string(tree_at(keys, i), &text) || memchr(text.data, 0, text.count))
             return accounts_file_wrong(reading, name, "has a key that is no text",
                                        "write sha256: and 64 hexadecimal digits");
-        key = arena_copy(reading->arena, text).data;
-        status = key ? accounts_file_read_key(reading, number, key)
+        const char *key = arena_copy(reading->arena, text).data;
+        status = key ? accounts_file_read_key(reading, account, key)
                      : error_set(reading->error, STATUS_NO_MEMORY, "%.200s: out of memory",
                                  reading->path);
     }
     return status;
 }
 
+static enum status read_account(const struct accounts_reading *reading, const struct tree *entry) {
+    const struct tree *keys = tree_member(entry, "keys");
+    struct account_terms terms = account_terms_unset;
+    const char *name = "";
+    uint32_t requests_max = 0;
+    bool is_operator = false;
+    int64_t id = 0;
+    enum status status = accounts_file_check_members(reading, entry);
+    if (!status) status = accounts_file_read_text(reading, entry, "name", &name);
+    if (!status) status = accounts_file_read_text(reading, entry, "group", &terms.group);
+    if (!status) status = accounts_file_read_number(reading, entry, "requests-max", &requests_max);
+    if (!status) status = accounts_file_read_flag(reading, entry, "operator", &is_operator);
+    if (!status) status = check_name(reading, name, "an account");
+    if (!status && tree_member(entry, "group"))
+        status = check_name(reading, terms.group, "a group");
+    if (!status && (!keys || tree_kind(keys) != TREE_ARRAY))
+        status = accounts_file_wrong(reading, name, "has no list of keys",
+                                     "write keys: [], or the keys");
+    if (status) return status;
+    if (finds(reading,
+              database_query(reading->database, reading->error,
+                             "SELECT id FROM accounts WHERE name = ? AND id > ?", "ti", name,
+                             reading->last_account),
+              &status))
+        return accounts_file_wrong(reading, name, "names two accounts", "give each its own name");
+    terms.requests_max = requests_max;
+    terms.is_operator = is_operator;
+    if (!status)
+        status =
+            account_store_enter(reading->database, name, &terms, reading->now, &id, reading->error);
+    return status ? status : read_keys(reading, id, name, keys);
+}
+
 static enum status accounts_file_read_accounts(struct accounts_reading *reading,
-                                               const struct tree *list) {
+                                               const struct tree *list, uint32_t *count_out) {
     size_t key_count = 0, count = tree_count(list);
     enum status status = STATUS_OK;
     for (size_t i = 0; i < count; i++)
@@ -252,23 +269,18 @@ static enum status accounts_file_read_accounts(struct accounts_reading *reading,
             "%.200s: %zu accounts and %zu keys; at most %d and %d are possible: remove "
             "old ones",
             reading->path, count, key_count, LIMIT_ACCOUNTS, LIMIT_ACCOUNT_KEYS);
-    struct record_accounts fixed = {.account_count = (uint32_t)count,
-                                    .key_count = (uint32_t)key_count};
-    size_t bytes = record_bytes(RECORD_ACCOUNTS, &fixed);
-    reading->record = calloc(1, bytes);
-    reading->groups = calloc(count + 1, sizeof *reading->groups);
-    if (!reading->record || !reading->groups)
-        return error_set(reading->error, STATUS_NO_MEMORY, "%.200s: out of memory", reading->path);
-    *reading->record = fixed;
-    record_set_head(reading->record, RECORD_ACCOUNTS);
-    reading->accounts = accounts_named(reading->record);
-    reading->keys = accounts_keys(reading->record);
-    for (uint32_t i = 0; i < count && !status; i++)
-        status = read_account(reading, i, tree_at(list, i));
+    status = database_number(reading->database, "SELECT coalesce(max(id), 0) FROM accounts",
+                             &reading->last_account, reading->error);
+    if (!status)
+        status = database_number(reading->database, "SELECT coalesce(max(id), 0) FROM keys",
+                                 &reading->last_key, reading->error);
+    for (size_t i = 0; i < count && !status; i++)
+        status = read_account(reading, tree_at(list, i));
+    *count_out = (uint32_t)count;
     return status;
 }
 
-static enum status accounts_file_read_root(struct accounts_reading *reading) {
+static enum status accounts_file_read_root(struct accounts_reading *reading, uint32_t *count_out) {
     const struct tree *root = NULL;
     enum status status =
         yaml_tree_parse_words(reading->arena, reading->text, reading->path, &root, reading->error);
@@ -285,38 +297,42 @@ static enum status accounts_file_read_root(struct accounts_reading *reading) {
             "%.200s: expected 'accounts:' and a list of accounts, each with 'name' and "
             "'keys' (docs/api.md has an example)",
             reading->path);
-    return accounts_file_read_accounts(reading, list);
+    return accounts_file_read_accounts(reading, list, count_out);
 }
 
-/* `groups_out` may be NULL. */
-static enum status accounts_file_parse_each(struct bytes text, const char *path,
-                                            const uint8_t secret[SHA256_BYTES],
-                                            struct record_accounts **record_out,
-                                            account_group_name **groups_out, struct error *error) {
+enum status accounts_file_enter(struct bytes text, const char *path, struct database *database,
+                                int64_t now, uint32_t *count_out, struct error *error) {
     size_t bytes = TREE_BYTES_PER_BYTE * (text.count + 64);
     struct arena arena;
     void *memory = malloc(bytes);
     if (!memory) return error_set(error, STATUS_NO_MEMORY, "%.200s: out of memory", path);
     arena_over(&arena, memory, bytes);
-    struct accounts_reading reading = {
-        .text = text, .arena = &arena, .path = path, .secret = secret, .error = error};
-    enum status status = accounts_file_read_root(&reading);
+    struct accounts_reading reading = {.text = text,
+                                       .arena = &arena,
+                                       .path = path,
+                                       .database = database,
+                                       .now = now,
+                                       .error = error};
+    enum status status = accounts_file_read_root(&reading, count_out);
     free(memory);
-    if (status || !groups_out) free(reading.groups);
-    if (status) {
-        free(reading.record);
-        return status;
-    }
-    check(record_valid(reading.record, reading.record->record.bytes));
-    *record_out = reading.record;
-    if (groups_out) *groups_out = reading.groups;
-    return STATUS_OK;
+    return status;
 }
 
 enum status accounts_file_parse(struct bytes text, const char *path,
                                 const uint8_t secret[SHA256_BYTES],
                                 struct record_accounts **record_out, struct error *error) {
-    return accounts_file_parse_each(text, path, secret, record_out, NULL, error);
+    const struct account_own none = {0};
+    struct database *database = NULL;
+    uint32_t count = 0;
+    enum status status = database_open(NULL, DATABASE_MAKE, &database, error);
+    if (status) return status;
+    status = database_begin(database, error);
+    if (!status) status = account_store_enter_secret(database, secret, error);
+    if (!status) status = accounts_file_enter(text, path, database, 0, &count, error);
+    if (!status) status = database_commit(database, error);
+    if (!status) status = account_notify_read(database, &none, "", record_out, error);
+    database_close(database);
+    return status;
 }
 
 /* ---- the secret ---- */
@@ -371,33 +387,28 @@ static enum status accounts_file_read_secret(const char *path, uint8_t secret_ou
                      path);
 }
 
-static enum status accounts_file_read_all(const char *path, struct record_accounts **record_out,
-                                          account_group_name **groups_out,
-                                          uint8_t secret[SHA256_BYTES], struct error *error) {
+enum status accounts_file_take(const char *path, struct bytes *text_out,
+                               uint8_t secret_out[SHA256_BYTES], struct error *error) {
     char secret_path[PATH_MAX];
-    struct bytes text;
     int count = snprintf(secret_path, sizeof secret_path, "%s.secret", path);
     if (count >= PATH_MAX)
         return error_set(error, STATUS_INVALID, "the name of the accounts' file is too long");
-    enum status status = file_take(path, FILE_BYTES_MAX, &text, error);
+    enum status status = file_take(path, FILE_BYTES_MAX, text_out, error);
     if (status) return status;
-    status = accounts_file_read_secret(secret_path, secret, error);
-    if (!status)
-        status = accounts_file_parse_each(text, path, secret, record_out, groups_out, error);
-    free((void *)(uintptr_t)text.data);
+    status = accounts_file_read_secret(secret_path, secret_out, error);
+    if (status) free((void *)(uintptr_t)text_out->data);
     return status;
 }
 
 enum status accounts_file_read(const char *path, struct record_accounts **record_out,
                                struct error *error) {
     uint8_t secret[SHA256_BYTES];
-    return accounts_file_read_all(path, record_out, NULL, secret, error);
-}
-
-enum status accounts_file_take_over(const char *path, struct record_accounts **record_out,
-                                    account_group_name **groups_out,
-                                    uint8_t secret_out[SHA256_BYTES], struct error *error) {
-    return accounts_file_read_all(path, record_out, groups_out, secret_out, error);
+    struct bytes text;
+    enum status status = accounts_file_take(path, &text, secret, error);
+    if (status) return status;
+    status = accounts_file_parse(text, path, secret, record_out, error);
+    free((void *)(uintptr_t)text.data);
+    return status;
 }
 
 void accounts_file_draw_key(char key_out[ACCOUNTS_KEY_TEXT],
