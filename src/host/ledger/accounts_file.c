@@ -208,8 +208,8 @@ static enum status accounts_file_check_members(const struct accounts_reading *re
     return STATUS_OK;
 }
 
-static enum status read_keys(const struct accounts_reading *reading, int64_t account,
-                             const char *name, const struct tree *keys) {
+static enum status accounts_file_read_keys(const struct accounts_reading *reading, int64_t account,
+                                           const char *name, const struct tree *keys) {
     enum status status = STATUS_OK;
     for (size_t i = 0; i < tree_count(keys) && !status; i++) {
         struct bytes text;
@@ -254,7 +254,7 @@ static enum status read_account(const struct accounts_reading *reading, const st
     if (!status)
         status =
             account_store_enter(reading->database, name, &terms, reading->now, &id, reading->error);
-    return status ? status : read_keys(reading, id, name, keys);
+    return status ? status : accounts_file_read_keys(reading, id, name, keys);
 }
 
 static enum status accounts_file_read_accounts(struct accounts_reading *reading,
