@@ -20,8 +20,8 @@
 #include "bench/bench.h"
 #include "bench/child.h"
 #include "bench/harness.h"
+#include "host/storage/kv_files_check.h"
 #include "host/storage/kv_store.h"
-#include "host/storage/kv_store_check.h"
 #include "serving/cache/store_index.h"
 
 #define ROUNDS_MAX 99
@@ -167,7 +167,7 @@ static double bench_cache_read_blocks(const struct cache_bench *bench, struct kv
 static enum status bench_cache_clear(const struct cache_bench *bench, struct error *error) {
     uint64_t removed, left;
     char folder[500], name[STORE_NAME_BYTES];
-    enum status status = kv_store_check_shrink(bench->directory, 0, &removed, &left, error);
+    enum status status = kv_files_check_shrink(bench->directory, 0, &removed, &left, error);
     store_format_folder(&bench->format, name);
     format_text(folder, sizeof folder, "%s/%s", bench->directory, name);
     if (rmdir(folder) || rmdir(bench->directory)) return status; /* files of others stay */

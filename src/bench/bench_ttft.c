@@ -21,7 +21,7 @@
 #include "bench/child.h"
 #include "bench/harness.h"
 #include "bench/load.h"
-#include "host/storage/kv_store_check.h"
+#include "host/storage/kv_files_check.h"
 
 #define ROUNDS_MAX 99
 #define WARM_PROMPTS                                                                               \
@@ -333,7 +333,7 @@ static void bench_ttft_clear(const struct ttft_bench *bench) {
     struct error ignored;
     uint64_t removed, left;
     char path[800];
-    if (kv_store_check_shrink(bench->directory, 0, &removed, &left, &ignored)) return;
+    if (kv_files_check_shrink(bench->directory, 0, &removed, &left, &ignored)) return;
     DIR *directory = opendir(bench->directory);
     for (struct dirent *entry; directory && (entry = readdir(directory));) {
         format_text(path, sizeof path, "%s/%s", bench->directory, entry->d_name);

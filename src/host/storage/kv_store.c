@@ -84,7 +84,7 @@ void kv_store_lose(struct kv_store *store, const struct block_key *key, uint32_t
     static const struct block_key none;
     if (damaged && !store->files.segments[segment]->gone) {
         struct store_entry entry = store_format_entry(STORE_ENTRY_DEAD, key, &none, slot, 0);
-        kv_store_files_note(&store->files, segment, &entry); /* else it is found again, and lost */
+        kv_files_note(&store->files, segment, &entry); /* else it is found again, and lost */
     }
     pthread_mutex_lock(&store->lock);
     uint32_t block = store_index_find(&store->index, key);

@@ -15,7 +15,7 @@
 #ifndef HOST_STORAGE_KV_STORE_H
 #define HOST_STORAGE_KV_STORE_H
 
-#include "host/storage/kv_store_io.h"
+#include "host/storage/kv_files_io.h"
 #include "host/storage/retain_blocks.h"
 #include "serving/cache/store_format.h"
 

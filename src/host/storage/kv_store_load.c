@@ -179,7 +179,7 @@ static void finish_block(struct kv_load *load, uint32_t i) {
     struct kv_load_block *entry = &load->blocks[i];
     bool whole = i < load->state.blocks;
     if (whole) ((struct kv_block_header *)entry->memory)->checksum_valid = 0; /* a live page */
-    if (entry->from_disk) kv_store_files_unuse(&store->files, entry->segment);
+    if (entry->from_disk) kv_files_unuse(&store->files, entry->segment);
     if (entry->frame == STORE_NONE) return;
     struct kv_frame *frame = &store->frames[entry->frame];
     if (!entry->from_disk) {
@@ -240,7 +240,7 @@ static void begin(struct kv_store *store, struct kv_load *load) {
             entry->from_disk = true;
             entry->segment = found->segment;
             entry->slot = found->slot;
-            kv_store_files_use(&store->files, entry->segment);
+            kv_files_use(&store->files, entry->segment);
         }
     }
     load->count = load->state.blocks = count;
@@ -292,7 +292,7 @@ static bool feed_piece(struct kv_store *store, struct kv_load *load, uint32_t *c
             .offset = store_format_slot_offset(store->block_bytes, entry->slot) + offset,
             .bytes = bytes};
         load->in_flight++;
-        kv_store_io_give(store->io, &task->op);
+        kv_files_io_give(store->io, &task->op);
     }
     load->cursor++;
     return true;

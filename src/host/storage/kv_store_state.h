@@ -9,8 +9,8 @@
 #include <pthread.h>
 
 #include "host/process/log/log.h"
+#include "host/storage/kv_files.h"
 #include "host/storage/kv_store.h"
-#include "host/storage/kv_store_files.h"
 #include "serving/cache/store_index.h"
 
 #define KV_TASKS 64        /* transfers under way */

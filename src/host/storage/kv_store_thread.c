@@ -51,7 +51,7 @@ static void note_gone(void *context, uint32_t segment) {
 static void scan(struct kv_store *store, enum kv_scan how, int64_t now_ns) {
     struct kv_files_listener listener = {kv_store_thread_note_entry, note_gone, store};
     if (store->disk) {
-        kv_store_files_scan(&store->files, how, &listener);
+        kv_files_scan(&store->files, how, &listener);
         kv_store_write_leave_stopped(store);
     }
     store->scanned_ns = now_ns;
@@ -60,7 +60,7 @@ static void scan(struct kv_store *store, enum kv_scan how, int64_t now_ns) {
 /* ---- the thread ---- */
 
 static void take_ended(struct kv_store *store) {
-    for (struct kv_io_op *op; store->io && (op = kv_store_io_take(store->io));) {
+    for (struct kv_io_op *op; store->io && (op = kv_files_io_take(store->io));) {
         struct kv_task *task = (struct kv_task *)op;
         switch (task->kind) {
         case TASK_LOAD:
@@ -113,7 +113,7 @@ static void answer_settle(struct kv_store *store, int64_t now_ns) {
 }
 
 static void update_stats(struct kv_store *store) {
-    uint64_t bytes = store->disk ? kv_store_files_bytes(&store->files) : 0, segments = 0;
+    uint64_t bytes = store->disk ? kv_files_bytes(&store->files) : 0, segments = 0;
     for (uint32_t i = 0; i < store->files.segment_count; i++)
         segments += store->files.segments[i] && !store->files.segments[i]->gone;
     pthread_mutex_lock(&store->lock);
@@ -141,7 +141,7 @@ static bool kv_store_thread_may_end(struct kv_store *store, int64_t now_ns) {
     pthread_mutex_unlock(&store->lock);
     if (!finishing) return false;
     if (idle(store)) return true;
-    return late && !store->loads && (!store->io || kv_store_io_count(store->io) == 0);
+    return late && !store->loads && (!store->io || kv_files_io_count(store->io) == 0);
 }
 
 static void *run(void *context) {
@@ -161,7 +161,7 @@ static void *run(void *context) {
             if (store->disk) kv_store_write_feed_moves(store);
             if (store->disk) kv_store_write_feed_writes(store, now_ns);
         }
-        if (store->io) kv_store_io_start(store->io);
+        if (store->io) kv_files_io_start(store->io);
         if (now_ns - store->scanned_ns >= (int64_t)store->options.scan_ms * 1000000) {
             scan(store, KV_SCAN_MEND, now_ns);
             if (store->disk) kv_store_write_compact(store, now_ns);
@@ -267,7 +267,7 @@ static enum status open_disk(struct kv_store *store, struct error *error) {
     if (!store->disk) return STATUS_OK;
     allow_files();
     enum status status =
-        kv_store_files_open(&store->files, o->directory, &o->format, o->faults, true, error);
+        kv_files_open(&store->files, o->directory, &o->format, o->faults, true, error);
     if (status == STATUS_INVALID) { /* another user's folder costs hits and nothing else */
         kv_store_say(store, LOG_WARNING, "is not used, nothing is kept on disk why=%s",
                      error->text);
@@ -275,17 +275,17 @@ static enum status open_disk(struct kv_store *store, struct error *error) {
         return STATUS_OK;
     }
     if (!status)
-        status = kv_store_io_open(o->io, KV_TASKS, store->event, o->faults, &store->io, error);
+        status = kv_files_io_open(o->io, KV_TASKS, store->event, o->faults, &store->io, error);
     if (status) return status;
     scan(store, KV_SCAN_RECOVER, begun_ns);
-    store->stats.io = kv_store_io_name(store->io);
+    store->stats.io = kv_files_io_name(store->io);
     store->stats.open_ns = clock_now_ns() - begun_ns;
     return STATUS_OK;
 }
 
 static void kv_store_thread_give_back(struct kv_store *store) {
-    kv_store_io_close(store->io);
-    kv_store_files_close(&store->files);
+    kv_files_io_close(store->io);
+    kv_files_close(&store->files);
     if (store->event >= 0) close(store->event);
     if (store->index_memory) munmap(store->index_memory, store->index_bytes);
     if (store->frame_memory) munmap(store->frame_memory, store->frame_count * store->block_bytes);
@@ -350,6 +350,6 @@ void kv_store_close(struct kv_store *store) {
     if (!store) return;
     if (!store->stopped) kv_store_stop(store, 0);
     kv_store_write_stop_moving(store);
-    if (store->active != STORE_NONE) kv_store_files_end(&store->files, store->active);
+    if (store->active != STORE_NONE) kv_files_end(&store->files, store->active);
     kv_store_thread_give_back(store);
 }

@@ -13,7 +13,7 @@
 
 #include "base/check.h"
 #include "base/clock.h"
-#include "host/storage/kv_store_others.h"
+#include "host/storage/kv_files_others.h"
 
 #define KEEPS_AT_ONCE 2          /* blocks copied before the thread looks at its reads again */
 #define TRY_AGAIN_NS 10000000000 /* after a write that failed */
@@ -171,7 +171,7 @@ void kv_store_write_stop_moving(struct kv_store *store) {
     pthread_mutex_lock(&store->lock);
     store_index_drop_segment(&store->index, moving->segment);
     pthread_mutex_unlock(&store->lock);
-    kv_store_files_unuse(&store->files, moving->segment);
+    kv_files_unuse(&store->files, moving->segment);
     free(moving->blocks);
     free(moving->names);
     *moving = (struct kv_moving){.segment = STORE_NONE};
@@ -185,9 +185,9 @@ static bool kv_store_write_give_up(struct kv_store *store, const struct ranking 
     uint32_t keep_max = files->next_slot / 2;
     uint32_t *keep = calloc(keep_max + 1, sizeof *keep);
     struct store_name *names = calloc(keep_max + 1, sizeof *names);
-    kv_store_files_use(&store->files, segment);
-    if (!keep || !names || !kv_store_files_remove(&store->files, segment)) {
-        kv_store_files_unuse(&store->files, segment);
+    kv_files_use(&store->files, segment);
+    if (!keep || !names || !kv_files_remove(&store->files, segment)) {
+        kv_files_unuse(&store->files, segment);
         free(keep);
         free(names);
         return false;
@@ -214,7 +214,7 @@ static bool give_up_least(struct kv_store *store, const struct ranking *ranking)
         uint32_t segment = retain_blocks_least(ranking->segments, ranking->segment_count);
         int64_t before_ns =
             segment == RETAIN_NONE ? INT64_MAX : store->files.segments[segment]->modified_ns;
-        if (kv_store_others_remove(&store->files, before_ns)) return true;
+        if (kv_files_others_remove(&store->files, before_ns)) return true;
         if (segment == RETAIN_NONE) return false;
         if (kv_store_write_give_up(store, ranking, segment)) return true;
         ranking->segments[segment].movable = false;
@@ -223,7 +223,7 @@ static bool give_up_least(struct kv_store *store, const struct ranking *ranking)
 
 /* Makes room for `bytes` more. */
 static bool kv_store_write_make_room(struct kv_store *store, uint64_t bytes) {
-    while (kv_store_files_bytes(&store->files) + kv_store_others_bytes(&store->files) + bytes >
+    while (kv_files_bytes(&store->files) + kv_files_others_bytes(&store->files) + bytes >
            store->options.disk_bytes) {
         struct ranking ranking;
         if (store->moving.in_flight || !rank(store, &ranking)) return false;
@@ -279,7 +279,7 @@ void kv_store_write_feed_moves(struct kv_store *store) {
                                      .memory = kv_frame_memory(store, task->frame),
                                      .offset = store_format_slot_offset(store->block_bytes, slot),
                                      .bytes = store->block_bytes};
-        kv_store_io_give(store->io, &task->op);
+        kv_files_io_give(store->io, &task->op);
     }
     if (moving->segment != STORE_NONE && !moving->in_flight) kv_store_write_stop_moving(store);
 }
@@ -377,8 +377,7 @@ static bool have_segment(struct kv_store *store) {
         if (!store->moving.in_flight) drop_queue(store); /* all belongs to others who write */
         return false;
     }
-    if (kv_store_files_begin(&store->files, store->slot_count, !store->adopted, &store->active,
-                             &error)) {
+    if (kv_files_begin(&store->files, store->slot_count, !store->adopted, &store->active, &error)) {
         store->active = STORE_NONE;
         turn_off(store, error.text);
         return false;
@@ -390,7 +389,7 @@ static bool have_segment(struct kv_store *store) {
 /* No more blocks for it; it ends with the last write under way. */
 static void leave_segment(struct kv_store *store, uint32_t index) {
     if (store->active == index) store->active = STORE_NONE;
-    if (store->files.segments[index]->writes == 0) kv_store_files_end(&store->files, index);
+    if (store->files.segments[index]->writes == 0) kv_files_end(&store->files, index);
 }
 
 /* The active segment lost a file to somebody who does not ask for locks. */
@@ -429,7 +428,7 @@ static void write_frame(struct kv_store *store, uint32_t index) {
             .offset = store_format_slot_offset(store->block_bytes, frame->slot) + at,
             .bytes = bytes < KV_WRITE_BYTES ? bytes : KV_WRITE_BYTES};
         frame->pieces_left++;
-        kv_store_io_give(store->io, &task->op);
+        kv_files_io_give(store->io, &task->op);
     }
     segment->writes++;
     store->writes_in_flight++;
@@ -474,7 +473,7 @@ static void end_frame(struct kv_store *store, uint32_t index) {
     int failure = frame->failure;
     struct store_entry entry = store_format_entry(STORE_ENTRY_BLOCK, &frame->key, &frame->parent,
                                                   frame->slot, frame->position);
-    if (!failure) failure = kv_store_files_note(&store->files, frame->segment, &entry);
+    if (!failure) failure = kv_files_note(&store->files, frame->segment, &entry);
     segment->writes--;
     store->writes_in_flight--;
     bool lost = failure == ESTALE;

@@ -5,7 +5,7 @@
  * directory afterwards is sound. The files are their owner's alone, and another user cannot choose
  * what is written to.
  */
-#include "host/storage/kv_store_files.h"
+#include "host/storage/kv_files.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -14,7 +14,7 @@
 #include <sys/wait.h>
 
 #include "base/format.h"
-#include "host/storage/kv_store_check.h"
+#include "host/storage/kv_files_check.h"
 #include "kv_blocks.h"
 
 #define COUNT 20 /* blocks of a sequence; far fewer than a segment's 63 slots */
@@ -66,7 +66,7 @@ static struct kv_check assert_sound(void) {
     const struct kv_check_listener listener = {.damage = say_damage};
     struct kv_check check;
     struct error error = {""};
-    assert_int_equal(kv_store_check(directory, true, &listener, &check, &error), STATUS_OK);
+    assert_int_equal(kv_files_check(directory, true, &listener, &check, &error), STATUS_OK);
     assert_int_equal(check.damaged, 0);
     return check;
 }
@@ -584,7 +584,7 @@ static void nothing_is_written_through_what_was_planted(void **state) {
         assert_kept(2, 2);
         uint64_t removed, left;
         struct error error = {""};
-        assert_int_equal(kv_store_check_shrink(directory, 0, &removed, &left, &error), STATUS_OK);
+        assert_int_equal(kv_files_check_shrink(directory, 0, &removed, &left, &error), STATUS_OK);
         command("cmp $D/victim $D/before");
         remove_all(state);
         assert_int_equal(set_up(state), 0);
@@ -612,9 +612,9 @@ static void assert_not_looked_at(const char *mode, const char *cure) {
     struct kv_check check;
     uint64_t removed, left;
     struct error errors[2] = {{""}, {""}};
-    assert_int_equal(kv_store_check(directory, true, &listener, &check, &errors[0]),
+    assert_int_equal(kv_files_check(directory, true, &listener, &check, &errors[0]),
                      STATUS_INVALID);
-    assert_int_equal(kv_store_check_shrink(directory, 0, &removed, &left, &errors[1]),
+    assert_int_equal(kv_files_check_shrink(directory, 0, &removed, &left, &errors[1]),
                      STATUS_INVALID);
     for (size_t i = 0; i < ARRAY_COUNT(errors); i++)
         if (!strstr(errors[i].text, mode) || !strstr(errors[i].text, cure))

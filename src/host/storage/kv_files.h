@@ -17,10 +17,10 @@
  * Calls block; the asynchronous transfers of blocks are the store's (host/storage/kv_store.h). One
  * thread.
  */
-#ifndef HOST_STORAGE_KV_STORE_FILES_H
-#define HOST_STORAGE_KV_STORE_FILES_H
+#ifndef HOST_STORAGE_KV_FILES_H
+#define HOST_STORAGE_KV_FILES_H
 
-#include "host/storage/kv_store_io.h"
+#include "host/storage/kv_files_io.h"
 #include "serving/cache/store_format.h"
 
 #define KV_SEGMENTS_MAX 4096
@@ -70,10 +70,10 @@ struct kv_files_listener {
 /* Makes DIRECTORY and the folder in it if need be. STATUS_INVALID where others than their owner may
  * write to either (host/process/own_file), now or after they were replaced; `guarded`: or where that
  * owner is another user. Only root's look at another user's storage is not guarded. */
-enum status kv_store_files_open(struct kv_files *files, const char *directory,
-                                const struct kv_format *format, const struct kv_io_faults *faults,
-                                bool guarded, struct error *error) MUST_USE;
-void kv_store_files_close(struct kv_files *files);
+enum status kv_files_open(struct kv_files *files, const char *directory,
+                          const struct kv_format *format, const struct kv_io_faults *faults,
+                          bool guarded, struct error *error) MUST_USE;
+void kv_files_close(struct kv_files *files);
 
 enum kv_scan {
     KV_SCAN_LOOK,    /* no file changes */
@@ -84,34 +84,34 @@ enum kv_scan {
 /* Finds new and removed segments, and reads what is new in sidecars; what changes files leaves
  * segments alone that somebody writes to. An active segment that lost a file, or part of one, is
  * `stopped`. */
-void kv_store_files_scan(struct kv_files *files, enum kv_scan how,
-                         const struct kv_files_listener *listener);
+void kv_files_scan(struct kv_files *files, enum kv_scan how,
+                   const struct kv_files_listener *listener);
 
 /* Bytes of all segments. */
-uint64_t kv_store_files_bytes(const struct kv_files *files);
+uint64_t kv_files_bytes(const struct kv_files *files);
 
 /* An active segment: one that a process left unfilled, else a new one of slot_count slots. Makes
  * the folders again if they are gone. */
-enum status kv_store_files_begin(struct kv_files *files, uint32_t slot_count, bool adopt,
-                                 uint32_t *segment_out, struct error *error) MUST_USE;
+enum status kv_files_begin(struct kv_files *files, uint32_t slot_count, bool adopt,
+                           uint32_t *segment_out, struct error *error) MUST_USE;
 
 /* It takes no more blocks: gives back the room behind its last one (all of it, if there is none).
  */
-void kv_store_files_end(struct kv_files *files, uint32_t index);
+void kv_files_end(struct kv_files *files, uint32_t index);
 
 /* Adds an entry to a sidecar; 0 or the errno (ESTALE: the segment's files were removed). */
-int kv_store_files_note(struct kv_files *files, uint32_t index, const struct store_entry *entry);
+int kv_files_note(struct kv_files *files, uint32_t index, const struct store_entry *entry);
 
 /* Removes a segment's files, if they exist, and if no one writes to it. Reads of it go on until
  * the last use ends. */
-bool kv_store_files_remove(struct kv_files *files, uint32_t index);
+bool kv_files_remove(struct kv_files *files, uint32_t index);
 
 /* One use more or less. */
-void kv_store_files_use(struct kv_files *files, uint32_t index);
-void kv_store_files_unuse(struct kv_files *files, uint32_t index);
+void kv_files_use(struct kv_files *files, uint32_t index);
+void kv_files_unuse(struct kv_files *files, uint32_t index);
 
 /* Reads so many bytes of a slot, from `offset` within it on; both whole pages. 0 or the errno. */
-int kv_store_files_read(struct kv_files *files, uint32_t index, uint32_t slot, size_t offset,
-                        void *memory, size_t bytes);
+int kv_files_read(struct kv_files *files, uint32_t index, uint32_t slot, size_t offset,
+                  void *memory, size_t bytes);
 
 #endif

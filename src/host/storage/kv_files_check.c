@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "host/storage/kv_store_check.h"
+#include "host/storage/kv_files_check.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -11,7 +11,7 @@
 
 #include "base/format.h"
 #include "host/process/own_file.h"
-#include "host/storage/kv_store_files.h"
+#include "host/storage/kv_files.h"
 
 struct looked { /* at one folder */
     struct kv_files files;
@@ -62,7 +62,7 @@ static bool is_guarded(void) {
 }
 
 /* A server that finds others may write to its directory does not use it; neither do we. */
-static enum status kv_store_check_open_directory(const char *path, DIR **directory_out,
+static enum status kv_files_check_open_directory(const char *path, DIR **directory_out,
                                                  struct error *error) {
     DIR *directory = opendir(path);
     if (!directory)
@@ -77,7 +77,7 @@ static enum status kv_store_check_open_directory(const char *path, DIR **directo
     return status;
 }
 
-static bool kv_store_check_ends_with(const char *name, const char *suffix) {
+static bool kv_files_check_ends_with(const char *name, const char *suffix) {
     size_t length = strlen(name), tail = strlen(suffix);
     return length > tail && strcmp(name + length - tail, suffix) == 0;
 }
@@ -92,7 +92,7 @@ static bool known_name(const struct kv_files *files, const char *name) {
 
 static void look_at_name(void *context, const char *name) {
     struct looked *looked = context;
-    if (!kv_store_check_ends_with(name, ".kv") || known_name(&looked->files, name)) return;
+    if (!kv_files_check_ends_with(name, ".kv") || known_name(&looked->files, name)) return;
     int file = own_file_openat(looked->files.folder, name, O_RDONLY, 0);
     say_damage(looked, "%s/%.100s: is no segment: %s", looked->files.path, name,
                file < 0 ? own_file_why(errno) : "damaged head");
@@ -105,7 +105,7 @@ static void look_at_name(void *context, const char *name) {
 static const char *flaw_of_block(struct looked *looked, uint32_t segment, uint32_t slot, char *text,
                                  size_t text_bytes) {
     struct kv_files *files = &looked->files;
-    int failure = kv_store_files_read(files, segment, slot, 0, looked->block, files->block_bytes);
+    int failure = kv_files_read(files, segment, slot, 0, looked->block, files->block_bytes);
     if (failure) {
         format_text(text, text_bytes, "cannot be read: %s", strerror(failure));
         return text;
@@ -170,14 +170,14 @@ static void look_at_segment(struct looked *looked, uint32_t index, bool deep) {
     if (deep) look_at_slots(looked, index);
 }
 
-static enum status kv_store_check_look_at_folder(const char *directory, const char *name, bool deep,
+static enum status kv_files_check_look_at_folder(const char *directory, const char *name, bool deep,
                                                  const struct kv_check_listener *listener,
                                                  struct kv_check *out, struct error *error) {
     struct looked looked = {.listener = listener};
     if (!store_format_parse_folder(name, &looked.check.format)) return STATUS_OK;
     format_text(looked.check.folder, sizeof looked.check.folder, "%s", name);
-    enum status status = kv_store_files_open(&looked.files, directory, &looked.check.format, NULL,
-                                             is_guarded(), error);
+    enum status status =
+        kv_files_open(&looked.files, directory, &looked.check.format, NULL, is_guarded(), error);
     if (status) return status;
     looked.check.block_bytes = looked.files.block_bytes;
     looked.block = aligned_alloc(STORE_PAGE_BYTES, looked.files.block_bytes);
@@ -185,7 +185,7 @@ static enum status kv_store_check_look_at_folder(const char *directory, const ch
         status = error_set(error, STATUS_NO_MEMORY, "no memory for a block of %zu bytes",
                            looked.files.block_bytes);
     if (!status) {
-        kv_store_files_scan(&looked.files, KV_SCAN_LOOK, &ignores_all);
+        kv_files_scan(&looked.files, KV_SCAN_LOOK, &ignores_all);
         for_files(&looked.files, look_at_name, &looked);
         for (uint32_t i = 0; i < looked.files.segment_count; i++)
             if (looked.files.segments[i]) look_at_segment(&looked, i, deep);
@@ -193,7 +193,7 @@ static enum status kv_store_check_look_at_folder(const char *directory, const ch
         *out = looked.check;
     }
     free(looked.block);
-    kv_store_files_close(&looked.files);
+    kv_files_close(&looked.files);
     return status;
 }
 
@@ -206,10 +206,10 @@ struct walk {
     struct error *error;
 };
 
-static void kv_store_check_look_at(void *context, const char *name) {
+static void kv_files_check_look_at(void *context, const char *name) {
     struct walk *walk = context;
     struct kv_check one = {.segments = 0}, *total = &walk->total;
-    enum status status = kv_store_check_look_at_folder(walk->directory, name, walk->deep,
+    enum status status = kv_files_check_look_at_folder(walk->directory, name, walk->deep,
                                                        walk->listener, &one, walk->error);
     if (status) walk->status = status;
     total->segments += one.segments;
@@ -223,14 +223,14 @@ static void kv_store_check_look_at(void *context, const char *name) {
     total->unfinished += one.unfinished;
 }
 
-enum status kv_store_check(const char *directory, bool deep,
+enum status kv_files_check(const char *directory, bool deep,
                            const struct kv_check_listener *listener, struct kv_check *total_out,
                            struct error *error) {
     struct walk walk = {.directory = directory, .deep = deep, .listener = listener, .error = error};
     DIR *names;
-    enum status status = kv_store_check_open_directory(directory, &names, error);
+    enum status status = kv_files_check_open_directory(directory, &names, error);
     if (status) return status;
-    for_names(names, kv_store_check_look_at, &walk);
+    for_names(names, kv_files_check_look_at, &walk);
     if (!walk.status) *total_out = walk.total;
     return walk.status;
 }
@@ -255,10 +255,10 @@ struct olds {
 /* Removes unusable files: without a sound head and unlocked, or left behind. */
 static void sweep_name(void *context, const char *name) {
     struct kv_files *files = context;
-    bool data = kv_store_check_ends_with(name, ".kv");
-    if (known_name(files, name) ? !kv_store_check_ends_with(name, ".new")
-                                : !data && !kv_store_check_ends_with(name, ".idx") &&
-                                      !kv_store_check_ends_with(name, ".new"))
+    bool data = kv_files_check_ends_with(name, ".kv");
+    if (known_name(files, name) ? !kv_files_check_ends_with(name, ".new")
+                                : !data && !kv_files_check_ends_with(name, ".idx") &&
+                                      !kv_files_check_ends_with(name, ".new"))
         return;
     int file = data ? own_file_openat(files->folder, name, O_RDWR, 0) : -1;
     bool is_refused = data && file < 0 && (errno == ELOOP || errno == EPERM); /* by servers, too */
@@ -290,16 +290,16 @@ static void list_folder(void *context, const char *name) {
     struct kv_files files;
     if (!store_format_parse_folder(name, &format)) return;
     enum status status =
-        kv_store_files_open(&files, olds->directory, &format, NULL, is_guarded(), olds->error);
+        kv_files_open(&files, olds->directory, &format, NULL, is_guarded(), olds->error);
     if (status) {
         olds->status = status;
         return;
     }
-    kv_store_files_scan(&files, KV_SCAN_LOOK, &ignores_all);
+    kv_files_scan(&files, KV_SCAN_LOOK, &ignores_all);
     for_files(&files, sweep_name, &files);
     for (uint32_t i = 0; i < files.segment_count; i++)
         if (files.segments[i]) note_old(olds, &files, files.segments[i]);
-    kv_store_files_close(&files);
+    kv_files_close(&files);
 }
 
 static int older(const void *a, const void *b) {
@@ -309,24 +309,24 @@ static int older(const void *a, const void *b) {
 
 static void remove_old(struct olds *olds, const struct old *old) {
     struct kv_files files;
-    if (kv_store_files_open(&files, olds->directory, &old->format, NULL, is_guarded(), olds->error))
+    if (kv_files_open(&files, olds->directory, &old->format, NULL, is_guarded(), olds->error))
         return;
-    kv_store_files_scan(&files, KV_SCAN_LOOK, &ignores_all);
+    kv_files_scan(&files, KV_SCAN_LOOK, &ignores_all);
     for (uint32_t i = 0; i < files.segment_count; i++) {
         if (!files.segments[i] || files.segments[i]->id != old->id) continue;
-        if (!kv_store_files_remove(&files, i)) break;
+        if (!kv_files_remove(&files, i)) break;
         olds->removed++;
         olds->bytes -= old->bytes;
         break;
     }
-    kv_store_files_close(&files);
+    kv_files_close(&files);
 }
 
-enum status kv_store_check_shrink(const char *directory, uint64_t bytes, uint64_t *removed_out,
+enum status kv_files_check_shrink(const char *directory, uint64_t bytes, uint64_t *removed_out,
                                   uint64_t *left_out, struct error *error) {
     struct olds olds = {.directory = directory, .error = error};
     DIR *names;
-    enum status status = kv_store_check_open_directory(directory, &names, error);
+    enum status status = kv_files_check_open_directory(directory, &names, error);
     if (status) return status;
     for_names(names, list_folder, &olds);
     if (olds.count) qsort(olds.list, olds.count, sizeof *olds.list, older);

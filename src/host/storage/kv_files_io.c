@@ -2,7 +2,7 @@
  * Two ways behind one door. An operation that a fault ends never reaches the kernel; it waits in
  * the same list as those the threads have finished.
  */
-#include "host/storage/kv_store_io.h"
+#include "host/storage/kv_files_io.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -52,7 +52,7 @@ static struct kv_io_op *list_take(struct list *list) {
 }
 
 /* The next transfer's length, or 0 with op->error set by a fault. */
-static size_t kv_store_io_next_bytes(const struct kv_io_faults *faults, struct kv_io_op *op) {
+static size_t kv_files_io_next_bytes(const struct kv_io_faults *faults, struct kv_io_op *op) {
     size_t bytes = op->bytes - op->done;
     if (faults->before) op->error = faults->before(faults->context, op, &bytes);
     return op->error ? 0 : bytes;
@@ -73,12 +73,12 @@ static bool transferred(struct kv_io_op *op, ssize_t result) {
     return true;
 }
 
-int kv_store_io_now(const struct kv_io_faults *faults, struct kv_io_op *op) {
+int kv_files_io_now(const struct kv_io_faults *faults, struct kv_io_op *op) {
     static const struct kv_io_faults none;
     op->done = 0;
     op->error = 0;
     for (;;) {
-        size_t bytes = kv_store_io_next_bytes(faults ? faults : &none, op);
+        size_t bytes = kv_files_io_next_bytes(faults ? faults : &none, op);
         if (op->error) return op->error;
         off_t offset = (off_t)(op->offset + op->done);
         ssize_t result = op->write ? pwrite(op->file, op->memory + op->done, bytes, offset)
@@ -87,7 +87,7 @@ int kv_store_io_now(const struct kv_io_faults *faults, struct kv_io_op *op) {
     }
 }
 
-static void kv_store_io_report(const struct kv_io *io) {
+static void kv_files_io_report(const struct kv_io *io) {
     uint64_t one = 1;
     ssize_t written = write(io->event, &one, sizeof one);
     (void)written; /* full: it is readable already */
@@ -104,10 +104,10 @@ static void *run_thread(void *context) {
             continue;
         }
         pthread_mutex_unlock(&io->lock);
-        kv_store_io_now(&io->faults, op);
+        kv_files_io_now(&io->faults, op);
         pthread_mutex_lock(&io->lock);
         list_put(&io->ended, op);
-        kv_store_io_report(io);
+        kv_files_io_report(io);
     }
     pthread_mutex_unlock(&io->lock);
     return NULL;
@@ -135,12 +135,12 @@ static enum status open_ring(struct kv_io *io, struct error *error) {
 }
 
 static void ring_give(struct kv_io *io, struct kv_io_op *op) {
-    size_t bytes = kv_store_io_next_bytes(&io->faults, op);
+    size_t bytes = kv_files_io_next_bytes(&io->faults, op);
     if (op->error) {
         pthread_mutex_lock(&io->lock);
         list_put(&io->ended, op);
         pthread_mutex_unlock(&io->lock);
-        kv_store_io_report(io);
+        kv_files_io_report(io);
         return;
     }
     struct io_uring_sqe *entry = io_uring_get_sqe(&io->ring);
@@ -179,7 +179,7 @@ static struct kv_io_op *ring_take(struct kv_io *io) {
 
 /* ---- the door ---- */
 
-enum status kv_store_io_open(enum kv_io_kind kind, uint32_t depth, int event,
+enum status kv_files_io_open(enum kv_io_kind kind, uint32_t depth, int event,
                              const struct kv_io_faults *faults, struct kv_io **io_out,
                              struct error *error) {
     struct kv_io *io = calloc(1, sizeof *io);
@@ -207,7 +207,7 @@ enum status kv_store_io_open(enum kv_io_kind kind, uint32_t depth, int event,
     return STATUS_OK;
 }
 
-void kv_store_io_give(struct kv_io *io, struct kv_io_op *op) {
+void kv_files_io_give(struct kv_io *io, struct kv_io_op *op) {
     check(io->count < io->depth);
     io->count++;
     op->done = 0;
@@ -222,13 +222,13 @@ void kv_store_io_give(struct kv_io *io, struct kv_io_op *op) {
     pthread_mutex_unlock(&io->lock);
 }
 
-void kv_store_io_start(struct kv_io *io) {
+void kv_files_io_start(struct kv_io *io) {
 #ifdef FATHOM_URING
     if (io->kind == KV_IO_URING) io_uring_submit(&io->ring);
 #endif
 }
 
-struct kv_io_op *kv_store_io_take(struct kv_io *io) {
+struct kv_io_op *kv_files_io_take(struct kv_io *io) {
     pthread_mutex_lock(&io->lock);
     struct kv_io_op *op = list_take(&io->ended);
     pthread_mutex_unlock(&io->lock);
@@ -237,19 +237,19 @@ struct kv_io_op *kv_store_io_take(struct kv_io *io) {
     return op;
 }
 
-uint32_t kv_store_io_count(const struct kv_io *io) {
+uint32_t kv_files_io_count(const struct kv_io *io) {
     return io->count;
 }
 
-uint32_t kv_store_io_depth(const struct kv_io *io) {
+uint32_t kv_files_io_depth(const struct kv_io *io) {
     return io->depth;
 }
 
-const char *kv_store_io_name(const struct kv_io *io) {
+const char *kv_files_io_name(const struct kv_io *io) {
     return io->kind == KV_IO_URING ? "io_uring" : "threads";
 }
 
-void kv_store_io_close(struct kv_io *io) {
+void kv_files_io_close(struct kv_io *io) {
     if (!io) return;
     check(io->count == 0);
     pthread_mutex_lock(&io->lock);

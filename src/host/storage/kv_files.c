@@ -2,7 +2,7 @@
  * A segment's data file is locked while it is written to, removed or put in order; its sidecar is
  * only ever appended to (O_APPEND, whole entries), or replaced under the lock.
  */
-#include "host/storage/kv_store_files.h"
+#include "host/storage/kv_files.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -26,26 +26,26 @@
 #define FOLDER_MODE 0700
 #define FILE_MODE 0600
 
-static void kv_store_files_name_of(uint64_t id, const char *suffix, char out[NAME_BYTES]) {
+static void kv_files_name_of(uint64_t id, const char *suffix, char out[NAME_BYTES]) {
     format_text(out, NAME_BYTES, "%016llx%s", (unsigned long long)id, suffix);
 }
 
 /* True for a data file's name. */
-static bool kv_store_files_parse_name(const char *name, uint64_t *id_out) {
+static bool kv_files_parse_name(const char *name, uint64_t *id_out) {
     char again[NAME_BYTES], *end;
     uint64_t id = strtoull(name, &end, 16);
-    kv_store_files_name_of(id, ".kv", again);
+    kv_files_name_of(id, ".kv", again);
     *id_out = id;
     return strcmp(name, again) == 0;
 }
 
-static int64_t kv_store_files_ns_of(struct timespec time) {
+static int64_t kv_files_ns_of(struct timespec time) {
     return (int64_t)time.tv_sec * 1000000000 + time.tv_nsec;
 }
 
 /* ---- the folder ---- */
 
-static int kv_store_files_open_folder(int at, const char *name, int flags) {
+static int kv_files_open_folder(int at, const char *name, int flags) {
     return openat(at, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | flags);
 }
 
@@ -56,7 +56,7 @@ static enum status check_folder(const struct kv_files *files, bool makes, int at
     if (makes && mkdirat(at, name, FOLDER_MODE) && errno != EEXIST)
         return error_set(error, STATUS_IO, "%.300s: cannot make this folder for the KV storage: %s",
                          path, strerror(errno));
-    int folder = kv_store_files_open_folder(at, name, flags);
+    int folder = kv_files_open_folder(at, name, flags);
     if (folder < 0 && flags && (errno == ELOOP || errno == ENOTDIR))
         return error_set(error, STATUS_INVALID, "%.300s: expected a folder, and no link: remove it",
                          path);
@@ -112,42 +112,41 @@ static enum status have_folder(struct kv_files *files, struct error *error) {
 
 /* Whether the file still has this name in the folder. Our processes never remove or replace a file
  * that another has locked, but people do. */
-static bool kv_store_files_is_listed(const struct kv_files *files, uint64_t id, const char *suffix,
-                                     int file) {
+static bool kv_files_is_listed(const struct kv_files *files, uint64_t id, const char *suffix,
+                               int file) {
     char name[NAME_BYTES];
     struct stat ours, now;
-    kv_store_files_name_of(id, suffix, name);
+    kv_files_name_of(id, suffix, name);
     return file >= 0 && fstat(file, &ours) == 0 &&
            fstatat(files->folder, name, &now, AT_SYMLINK_NOFOLLOW) == 0 && same_file(&ours, &now);
 }
 
 static bool data_listed(const struct kv_files *files, const struct kv_segment *segment) {
-    return kv_store_files_is_listed(files, segment->id, ".kv", segment->data);
+    return kv_files_is_listed(files, segment->id, ".kv", segment->data);
 }
 
 /* A sidecar that has shrunk is not listed. */
 static bool sidecar_listed(const struct kv_files *files, const struct kv_segment *segment) {
     struct stat now;
-    return kv_store_files_is_listed(files, segment->id, ".idx", segment->sidecar) &&
+    return kv_files_is_listed(files, segment->id, ".idx", segment->sidecar) &&
            fstat(segment->sidecar, &now) == 0 && (uint64_t)now.st_size >= segment->sidecar_bytes;
 }
 
-static uint64_t kv_store_files_data_bytes(const struct kv_files *files, uint32_t slots) {
+static uint64_t kv_files_data_bytes(const struct kv_files *files, uint32_t slots) {
     return store_format_slot_offset(files->block_bytes, slots);
 }
 
 /* Whether an active segment has its full size and its sidecar. */
-static bool kv_store_files_is_whole(const struct kv_files *files,
-                                    const struct kv_segment *segment) {
+static bool kv_files_is_whole(const struct kv_files *files, const struct kv_segment *segment) {
     struct stat data;
     return fstat(segment->data, &data) == 0 &&
-           (uint64_t)data.st_size >= kv_store_files_data_bytes(files, segment->slot_count) &&
+           (uint64_t)data.st_size >= kv_files_data_bytes(files, segment->slot_count) &&
            sidecar_listed(files, segment);
 }
 
-enum status kv_store_files_open(struct kv_files *files, const char *directory,
-                                const struct kv_format *format, const struct kv_io_faults *faults,
-                                bool guarded, struct error *error) {
+enum status kv_files_open(struct kv_files *files, const char *directory,
+                          const struct kv_format *format, const struct kv_io_faults *faults,
+                          bool guarded, struct error *error) {
     char name[STORE_NAME_BYTES];
     check(kv_format_is_valid(format));
     *files = (struct kv_files){
@@ -170,7 +169,7 @@ enum status kv_store_files_open(struct kv_files *files, const char *directory,
         format_text(files->path, path_bytes, "%s/%s", directory, name);
         status = have_folder(files, error);
     }
-    if (status) kv_store_files_close(files);
+    if (status) kv_files_close(files);
     return status;
 }
 
@@ -198,7 +197,7 @@ static void forget_segment(struct kv_files *files, uint32_t index) {
     close_unused(files, index);
 }
 
-void kv_store_files_close(struct kv_files *files) {
+void kv_files_close(struct kv_files *files) {
     for (uint32_t i = 0; i < files->segment_count; i++)
         if (files->segments[i]) close_segment(files, i);
     if (files->folder >= 0) close(files->folder);
@@ -208,7 +207,7 @@ void kv_store_files_close(struct kv_files *files) {
     *files = (struct kv_files){.folder = -1};
 }
 
-uint64_t kv_store_files_bytes(const struct kv_files *files) {
+uint64_t kv_files_bytes(const struct kv_files *files) {
     uint64_t sum = 0;
     for (uint32_t i = 0; i < files->segment_count; i++)
         if (files->segments[i]) sum += files->segments[i]->bytes;
@@ -217,7 +216,7 @@ uint64_t kv_store_files_bytes(const struct kv_files *files) {
 
 /* ---- opening a segment ---- */
 
-static uint32_t kv_store_files_free_place(struct kv_files *files) {
+static uint32_t kv_files_free_place(struct kv_files *files) {
     for (uint32_t i = 0; i < files->segment_count; i++)
         if (!files->segments[i]) return i;
     return files->segment_count < KV_SEGMENTS_MAX ? files->segment_count++ : KV_SEGMENT_NONE;
@@ -240,7 +239,7 @@ static struct kv_segment *new_segment(struct kv_files *files, uint32_t index, ui
 
 static void open_sidecar(const struct kv_files *files, struct kv_segment *segment) {
     char name[NAME_BYTES];
-    kv_store_files_name_of(segment->id, ".idx", name);
+    kv_files_name_of(segment->id, ".idx", name);
     segment->sidecar = own_file_openat(files->folder, name, O_RDWR | O_APPEND, 0);
     segment->sidecar_bytes = 0;
 }
@@ -252,19 +251,19 @@ static int open_data(const struct kv_files *files, const char *name, int flags) 
     return file;
 }
 
-static void kv_store_files_measure(struct kv_segment *segment) {
+static void kv_files_measure(struct kv_segment *segment) {
     struct stat data, sidecar = {0};
     if (fstat(segment->data, &data)) return;
     if (segment->sidecar >= 0 && fstat(segment->sidecar, &sidecar)) return;
     segment->bytes = (uint64_t)data.st_size + (uint64_t)sidecar.st_size;
-    segment->modified_ns = kv_store_files_ns_of(data.st_mtim);
+    segment->modified_ns = kv_files_ns_of(data.st_mtim);
 }
 
 /* Is the first page of a data file what its name promises? */
-static bool kv_store_files_read_header(struct kv_files *files, int file, uint64_t id,
-                                       struct store_segment *header_out) {
+static bool kv_files_read_header(struct kv_files *files, int file, uint64_t id,
+                                 struct store_segment *header_out) {
     struct kv_io_op op = {.file = file, .memory = files->page, .bytes = STORE_PAGE_BYTES};
-    if (kv_store_io_now(&files->faults, &op)) return false;
+    if (kv_files_io_now(&files->faults, &op)) return false;
     memcpy(header_out, files->page, sizeof *header_out);
     struct store_segment ours = store_format_segment(&files->format, id, header_out->slot_count);
     return store_format_segment_valid(header_out) && memcmp(&ours, header_out, sizeof ours) == 0;
@@ -273,12 +272,11 @@ static bool kv_store_files_read_header(struct kv_files *files, int file, uint64_
 static bool open_segment(struct kv_files *files, uint64_t id) {
     char name[NAME_BYTES];
     struct store_segment header;
-    kv_store_files_name_of(id, ".kv", name);
+    kv_files_name_of(id, ".kv", name);
     int file = open_data(files, name, O_RDWR);
     if (file < 0) return false;
     uint32_t index = KV_SEGMENT_NONE;
-    if (kv_store_files_read_header(files, file, id, &header))
-        index = kv_store_files_free_place(files);
+    if (kv_files_read_header(files, file, id, &header)) index = kv_files_free_place(files);
     struct kv_segment *segment =
         index == KV_SEGMENT_NONE ? NULL : new_segment(files, index, id, header.slot_count);
     if (!segment) {
@@ -287,15 +285,15 @@ static bool open_segment(struct kv_files *files, uint64_t id) {
     }
     segment->data = file;
     open_sidecar(files, segment);
-    kv_store_files_measure(segment);
+    kv_files_measure(segment);
     return true;
 }
 
 /* ---- entries ---- */
 
-static void kv_store_files_note_entry(struct kv_segment *segment, uint32_t index,
-                                      const struct store_entry *entry,
-                                      const struct kv_files_listener *listener) {
+static void kv_files_note_entry(struct kv_segment *segment, uint32_t index,
+                                const struct store_entry *entry,
+                                const struct kv_files_listener *listener) {
     uint8_t *slot = &segment->slots[entry->slot];
     if (entry->slot >= segment->next_slot) segment->next_slot = entry->slot + 1;
     if (*slot == KV_SLOT_DEAD) return;
@@ -343,7 +341,7 @@ static void read_sidecar(struct kv_files *files, uint32_t index,
         size_t count = got > 0 ? (size_t)got / sizeof *entries : 0;
         for (size_t i = 0; i < count; i++) {
             if (store_format_entry_valid(&entries[i], segment->slot_count))
-                kv_store_files_note_entry(segment, index, &entries[i], listener);
+                kv_files_note_entry(segment, index, &entries[i], listener);
             else
                 segment->damaged_entries++;
         }
@@ -352,7 +350,7 @@ static void read_sidecar(struct kv_files *files, uint32_t index,
     }
 }
 
-int kv_store_files_note(struct kv_files *files, uint32_t index, const struct store_entry *entry) {
+int kv_files_note(struct kv_files *files, uint32_t index, const struct store_entry *entry) {
     struct kv_segment *segment = files->segments[index];
     if (segment->gone || !data_listed(files, segment)) return ESTALE;
     if (segment->sidecar < 0) return EBADF;
@@ -360,7 +358,7 @@ int kv_store_files_note(struct kv_files *files, uint32_t index, const struct sto
                           .file = segment->sidecar,
                           .memory = (char *)(uintptr_t)entry,
                           .bytes = sizeof *entry};
-    int failure = kv_store_io_now(&files->faults, &op);
+    int failure = kv_files_io_now(&files->faults, &op);
     if (failure) return failure;
     segment->slots[entry->slot] = entry->kind == STORE_ENTRY_DEAD ? KV_SLOT_DEAD : KV_SLOT_BLOCK;
     segment->bytes += sizeof *entry;
@@ -388,7 +386,7 @@ static bool lock_segment(const struct kv_files *files, struct kv_segment *segmen
 /* Finds the block of a slot by its own header page. */
 static bool recover_slot(struct kv_files *files, uint32_t index, uint32_t slot,
                          struct store_entry *entry_out) {
-    if (kv_store_files_read(files, index, slot, 0, files->page, STORE_PAGE_BYTES)) return false;
+    if (kv_files_read(files, index, slot, 0, files->page, STORE_PAGE_BYTES)) return false;
     if (store_format_verify(files->page, &files->format, NULL) != STORE_SOUND) return false;
     const struct store_mark *mark = store_format_mark(files->page);
     *entry_out =
@@ -407,8 +405,8 @@ static bool renew_sidecar(struct kv_files *files, struct kv_segment *segment) {
     char name[NAME_BYTES], fresh[NAME_BYTES];
     struct store_segment header =
         store_format_segment(&files->format, segment->id, segment->slot_count);
-    kv_store_files_name_of(segment->id, ".idx", name);
-    kv_store_files_name_of(segment->id, ".new", fresh);
+    kv_files_name_of(segment->id, ".idx", name);
+    kv_files_name_of(segment->id, ".new", fresh);
     int file = make_sidecar(files, fresh);
     if (file < 0) return false;
     if (write(file, &header, sizeof header) != (ssize_t)sizeof header ||
@@ -451,12 +449,12 @@ static bool recover(struct kv_files *files, uint32_t index,
             continue;
         }
         bool known = segment->slots[slot] != KV_SLOT_UNKNOWN;
-        if (kv_store_files_note(files, index, &entry)) break;
+        if (kv_files_note(files, index, &entry)) break;
         segment->sidecar_bytes += sizeof entry;
-        if (!known) kv_store_files_note_entry(segment, index, &entry, listener);
+        if (!known) kv_files_note_entry(segment, index, &entry, listener);
     }
     segment->damaged_entries = 0;
-    kv_store_files_measure(segment);
+    kv_files_measure(segment);
     unlock_segment(segment);
     return true;
 }
@@ -491,8 +489,7 @@ static bool list_segments(struct kv_files *files) {
     }
     for (struct dirent *entry; (entry = readdir(directory));) {
         uint64_t id;
-        if (kv_store_files_parse_name(entry->d_name, &id) &&
-            find_segment(files, id) == KV_SEGMENT_NONE)
+        if (kv_files_parse_name(entry->d_name, &id) && find_segment(files, id) == KV_SEGMENT_NONE)
             open_segment(files, id);
     }
     closedir(directory);
@@ -506,24 +503,24 @@ static void scan_folder(struct kv_files *files, const struct kv_files_listener *
     struct error ignored;
     bool there =
         follow_path(files, false, &ignored) == STATUS_OK && fstat(files->folder, &folder) == 0;
-    if (there && kv_store_files_ns_of(folder.st_mtim) == files->scanned_ns) return;
+    if (there && kv_files_ns_of(folder.st_mtim) == files->scanned_ns) return;
     drop_unlisted(files, listener);
     if (!there || !list_segments(files)) return;
     /* A file that changed just now may change again within one tick of the file's clock. */
     clock_gettime(CLOCK_REALTIME, &now);
-    bool settled = kv_store_files_ns_of(now) - kv_store_files_ns_of(folder.st_mtim) > SETTLED_NS;
-    files->scanned_ns = settled ? kv_store_files_ns_of(folder.st_mtim) : -1;
+    bool settled = kv_files_ns_of(now) - kv_files_ns_of(folder.st_mtim) > SETTLED_NS;
+    files->scanned_ns = settled ? kv_files_ns_of(folder.st_mtim) : -1;
 }
 
-void kv_store_files_scan(struct kv_files *files, enum kv_scan how,
-                         const struct kv_files_listener *listener) {
+void kv_files_scan(struct kv_files *files, enum kv_scan how,
+                   const struct kv_files_listener *listener) {
     bool mended = false; /* one at a time: its header pages are read, and loads wait */
     scan_folder(files, listener);
     for (uint32_t i = 0; i < files->segment_count; i++) {
         struct kv_segment *segment = files->segments[i];
         if (!segment || segment->gone) continue;
         if (segment->active) {
-            segment->stopped = segment->stopped || !kv_store_files_is_whole(files, segment);
+            segment->stopped = segment->stopped || !kv_files_is_whole(files, segment);
             continue;
         }
         if (segment->sidecar >= 0 && !sidecar_listed(files, segment)) {
@@ -532,7 +529,7 @@ void kv_store_files_scan(struct kv_files *files, enum kv_scan how,
         }
         if (segment->sidecar < 0) open_sidecar(files, segment); /* it is made after the data */
         read_sidecar(files, i, listener);
-        kv_store_files_measure(segment);
+        kv_files_measure(segment);
         bool mend = how == KV_SCAN_MEND && !mended && lacks_entries(segment);
         if (how == KV_SCAN_RECOVER || mend) mended = recover(files, i, listener);
     }
@@ -548,23 +545,23 @@ static bool up_to_date(const struct kv_files *files, const struct kv_segment *se
 }
 
 /* Room for all slots at once, so that a full disk is known before the first block. */
-static int kv_store_files_reserve(struct kv_files *files, struct kv_segment *segment) {
-    off_t bytes = (off_t)kv_store_files_data_bytes(files, segment->slot_count);
+static int kv_files_reserve(struct kv_files *files, struct kv_segment *segment) {
+    off_t bytes = (off_t)kv_files_data_bytes(files, segment->slot_count);
     if (fallocate(segment->data, 0, 0, bytes) == 0) return 0;
     if (errno != EOPNOTSUPP) return errno;
     return ftruncate(segment->data, bytes) ? errno : 0;
 }
 
-static bool kv_store_files_adopt(struct kv_files *files, uint32_t *index_out) {
+static bool kv_files_adopt(struct kv_files *files, uint32_t *index_out) {
     for (uint32_t i = 0; i < files->segment_count; i++) {
         struct kv_segment *segment = files->segments[i];
         if (!segment || segment->gone || segment->locked || segment->sidecar < 0 ||
             segment->next_slot >= segment->slot_count || !lock_segment(files, segment))
             continue;
         if (segment->damaged_entries == 0 && up_to_date(files, segment) &&
-            kv_store_files_reserve(files, segment) == 0) {
+            kv_files_reserve(files, segment) == 0) {
             segment->active = true;
-            kv_store_files_measure(segment);
+            kv_files_measure(segment);
             *index_out = i;
             return true;
         }
@@ -583,21 +580,21 @@ static int write_heads(struct kv_files *files, struct kv_segment *segment) {
         .write = true, .file = segment->data, .memory = files->page, .bytes = STORE_PAGE_BYTES};
     struct kv_io_op sidecar = {
         .write = true, .file = segment->sidecar, .memory = files->page, .bytes = sizeof header};
-    int failure = kv_store_io_now(&files->faults, &sidecar);
-    return failure ? failure : kv_store_io_now(&files->faults, &data);
+    int failure = kv_files_io_now(&files->faults, &sidecar);
+    return failure ? failure : kv_files_io_now(&files->faults, &data);
 }
 
 /* Makes, locks and fills in the files of a new segment; 0 or an errno. */
 static int make_files(struct kv_files *files, struct kv_segment *segment) {
     char name[NAME_BYTES];
-    kv_store_files_name_of(segment->id, ".kv", name);
+    kv_files_name_of(segment->id, ".kv", name);
     segment->data = open_data(files, name, O_RDWR | O_CREAT | O_EXCL);
     if (segment->data < 0) return errno;
     if (!lock_segment(files, segment)) return errno;
-    kv_store_files_name_of(segment->id, ".idx", name);
+    kv_files_name_of(segment->id, ".idx", name);
     segment->sidecar = make_sidecar(files, name);
     if (segment->sidecar < 0) return errno;
-    int failure = kv_store_files_reserve(files, segment);
+    int failure = kv_files_reserve(files, segment);
     return failure ? failure : write_heads(files, segment);
 }
 
@@ -605,19 +602,19 @@ static int make_files(struct kv_files *files, struct kv_segment *segment) {
 static void unlink_files(const struct kv_files *files, const struct kv_segment *segment) {
     char name[NAME_BYTES];
     if (!data_listed(files, segment)) return;
-    kv_store_files_name_of(segment->id, ".kv", name);
+    kv_files_name_of(segment->id, ".kv", name);
     unlinkat(files->folder, name, 0);
-    kv_store_files_name_of(segment->id, ".idx", name);
+    kv_files_name_of(segment->id, ".idx", name);
     unlinkat(files->folder, name, 0);
 }
 
-enum status kv_store_files_begin(struct kv_files *files, uint32_t slot_count, bool adopt_first,
-                                 uint32_t *segment_out, struct error *error) {
+enum status kv_files_begin(struct kv_files *files, uint32_t slot_count, bool adopt_first,
+                           uint32_t *segment_out, struct error *error) {
     uint64_t id;
     enum status status = have_folder(files, error);
     if (status) return status;
-    if (adopt_first && kv_store_files_adopt(files, segment_out)) return STATUS_OK;
-    uint32_t index = kv_store_files_free_place(files);
+    if (adopt_first && kv_files_adopt(files, segment_out)) return STATUS_OK;
+    uint32_t index = kv_files_free_place(files);
     if (index == KV_SEGMENT_NONE || getrandom(&id, sizeof id, 0) != (ssize_t)sizeof id)
         return error_set(error, STATUS_FULL, "%.300s: has %d segments, and takes no more",
                          files->path, KV_SEGMENTS_MAX);
@@ -627,18 +624,18 @@ enum status kv_store_files_begin(struct kv_files *files, uint32_t slot_count, bo
     if (failure) {
         unlink_files(files, segment);
         close_segment(files, index);
-        return error_set(
-            error, STATUS_IO, "%.300s: cannot make a segment of %llu bytes: %s", files->path,
-            (unsigned long long)kv_store_files_data_bytes(files, slot_count), strerror(failure));
+        return error_set(error, STATUS_IO, "%.300s: cannot make a segment of %llu bytes: %s",
+                         files->path, (unsigned long long)kv_files_data_bytes(files, slot_count),
+                         strerror(failure));
     }
     segment->active = true;
     segment->sidecar_bytes = sizeof(struct store_segment);
-    kv_store_files_measure(segment);
+    kv_files_measure(segment);
     *segment_out = index;
     return STATUS_OK;
 }
 
-void kv_store_files_end(struct kv_files *files, uint32_t index) {
+void kv_files_end(struct kv_files *files, uint32_t index) {
     struct kv_segment *segment = files->segments[index];
     check(segment->active);
     segment->active = false;
@@ -655,12 +652,12 @@ void kv_store_files_end(struct kv_files *files, uint32_t index) {
         return;
     }
     if (segment->next_slot < segment->slot_count &&
-        ftruncate(segment->data, (off_t)kv_store_files_data_bytes(files, segment->next_slot)) == 0)
-        kv_store_files_measure(segment);
+        ftruncate(segment->data, (off_t)kv_files_data_bytes(files, segment->next_slot)) == 0)
+        kv_files_measure(segment);
     unlock_segment(segment);
 }
 
-bool kv_store_files_remove(struct kv_files *files, uint32_t index) {
+bool kv_files_remove(struct kv_files *files, uint32_t index) {
     struct kv_segment *segment = files->segments[index];
     if (segment->active || segment->gone) return false;
     if (data_listed(files, segment) && !lock_segment(files, segment)) return false;
@@ -671,24 +668,24 @@ bool kv_store_files_remove(struct kv_files *files, uint32_t index) {
 
 /* ---- reading ---- */
 
-void kv_store_files_use(struct kv_files *files, uint32_t index) {
+void kv_files_use(struct kv_files *files, uint32_t index) {
     files->segments[index]->uses++;
 }
 
-void kv_store_files_unuse(struct kv_files *files, uint32_t index) {
+void kv_files_unuse(struct kv_files *files, uint32_t index) {
     struct kv_segment *segment = files->segments[index];
     check(segment->uses > 0);
     segment->uses--;
     close_unused(files, index);
 }
 
-int kv_store_files_read(struct kv_files *files, uint32_t index, uint32_t slot, size_t offset,
-                        void *memory, size_t bytes) {
+int kv_files_read(struct kv_files *files, uint32_t index, uint32_t slot, size_t offset,
+                  void *memory, size_t bytes) {
     struct kv_io_op op = {
         .file = files->segments[index]->data,
         .memory = memory,
         .offset = store_format_slot_offset(files->block_bytes, slot) + offset,
         .bytes = bytes,
     };
-    return kv_store_io_now(&files->faults, &op);
+    return kv_files_io_now(&files->faults, &op);
 }

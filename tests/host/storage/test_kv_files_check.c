@@ -2,7 +2,7 @@
  * Protects the look at a KV storage from outside: it counts what lies there, finds what is damaged
  * to the block, and makes a directory smaller without touching what somebody writes to.
  */
-#include "host/storage/kv_store_check.h"
+#include "host/storage/kv_files_check.h"
 
 #include <fcntl.h>
 
@@ -21,7 +21,7 @@ static struct kv_check look(bool deep) {
     struct kv_check check;
     struct error error;
     damage[0] = all_damage[0] = 0;
-    if (kv_store_check(directory, deep, &listener, &check, &error)) fail_msg("%s", error.text);
+    if (kv_files_check(directory, deep, &listener, &check, &error)) fail_msg("%s", error.text);
     return check;
 }
 
@@ -62,16 +62,16 @@ static void shrinking_leaves_what_somebody_writes_to(void **state) {
     keep(store, 5, 0, 3); /* into a segment that is not full */
     int segments = for_files(".kv", NULL);
     assert_true(segments > 1);
-    assert_int_equal(kv_store_check_shrink(directory, UINT64_MAX, &removed, &left, &error),
+    assert_int_equal(kv_files_check_shrink(directory, UINT64_MAX, &removed, &left, &error),
                      STATUS_OK);
     assert_int_equal(removed, 0);
-    assert_int_equal(kv_store_check_shrink(directory, 0, &removed, &left, &error), STATUS_OK);
+    assert_int_equal(kv_files_check_shrink(directory, 0, &removed, &left, &error), STATUS_OK);
     assert_int_equal(removed, segments - 1);
     assert_true(left > 0);
     close_store(store);
-    assert_int_equal(kv_store_check_shrink(directory, 0, &removed, &left, &error), STATUS_OK);
+    assert_int_equal(kv_files_check_shrink(directory, 0, &removed, &left, &error), STATUS_OK);
     assert_int_equal(left, 0);
-    assert_int_equal(kv_store_check("/nowhere", true, NULL, &check, &error), STATUS_NOT_FOUND);
+    assert_int_equal(kv_files_check("/nowhere", true, NULL, &check, &error), STATUS_NOT_FOUND);
 }
 
 /* One link to the segment, which moves aside, and one file more with a second name. */
@@ -101,7 +101,7 @@ static void links_are_named_and_removed(void **state) {
     assert_int_equal(check.damaged, 2);
     assert_non_null(strstr(all_damage, "it is a link"));
     assert_non_null(strstr(all_damage, "with one name"));
-    assert_int_equal(kv_store_check_shrink(directory, UINT64_MAX, &removed, &left, &error),
+    assert_int_equal(kv_files_check_shrink(directory, UINT64_MAX, &removed, &left, &error),
                      STATUS_OK);
     assert_int_equal(for_files(".kv", NULL), 0);
     snprintf(aside, sizeof aside, "%s/aside", directory);

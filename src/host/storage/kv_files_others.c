@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "host/storage/kv_store_others.h"
+#include "host/storage/kv_files_others.h"
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -29,7 +29,7 @@ struct others {
     uint64_t bytes;
 };
 
-static DIR *kv_store_others_open_folder(int at, const char *name) {
+static DIR *kv_files_others_open_folder(int at, const char *name) {
     int folder = openat(at, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     DIR *directory = folder < 0 ? NULL : fdopendir(folder);
     if (!directory && folder >= 0) close(folder);
@@ -64,8 +64,8 @@ static void note_file(struct others *others, const char *folder, const char *nam
         .written_ns = (int64_t)about->st_mtim.tv_sec * 1000000000 + about->st_mtim.tv_nsec};
 }
 
-static void kv_store_others_look_at_folder(struct others *others, int parent, const char *name) {
-    DIR *folder = kv_store_others_open_folder(parent, name);
+static void kv_files_others_look_at_folder(struct others *others, int parent, const char *name) {
+    DIR *folder = kv_files_others_open_folder(parent, name);
     if (!folder) return;
     for (struct dirent *entry; (entry = readdir(folder));) {
         struct stat about;
@@ -80,32 +80,32 @@ static void kv_store_others_look_at_folder(struct others *others, int parent, co
 static DIR *look_around(const struct kv_files *files, struct others *others) {
     char own[STORE_NAME_BYTES];
     store_format_folder(&files->format, own);
-    DIR *directory = kv_store_others_open_folder(files->folder, "..");
+    DIR *directory = kv_files_others_open_folder(files->folder, "..");
     for (struct dirent *entry; directory && (entry = readdir(directory));) {
         struct kv_format format;
         if (strcmp(entry->d_name, own) != 0 && store_format_parse_folder(entry->d_name, &format))
-            kv_store_others_look_at_folder(others, dirfd(directory), entry->d_name);
+            kv_files_others_look_at_folder(others, dirfd(directory), entry->d_name);
     }
     return directory;
 }
 
-static void kv_store_others_forget(struct others *others, DIR *directory) {
+static void kv_files_others_forget(struct others *others, DIR *directory) {
     free(others->names);
     free(others->ages);
     if (directory) closedir(directory);
 }
 
-uint64_t kv_store_others_bytes(const struct kv_files *files) {
+uint64_t kv_files_others_bytes(const struct kv_files *files) {
     struct others others = {.bytes = 0};
     DIR *directory = look_around(files, &others);
-    kv_store_others_forget(&others, directory);
+    kv_files_others_forget(&others, directory);
     return others.bytes;
 }
 
 /* False: somebody writes to it, or has removed it. */
 static bool remove_segment(int directory, const struct other *other) {
     char name[STEM_BYTES + 8];
-    DIR *folder = kv_store_others_open_folder(directory, other->folder);
+    DIR *folder = kv_files_others_open_folder(directory, other->folder);
     if (!folder) return false;
     format_text(name, sizeof name, "%s" SUFFIX, other->stem);
     int file = openat(dirfd(folder), name, O_RDWR | O_NOFOLLOW | O_CLOEXEC);
@@ -120,7 +120,7 @@ static bool remove_segment(int directory, const struct other *other) {
     return ours;
 }
 
-bool kv_store_others_remove(const struct kv_files *files, int64_t before_ns) {
+bool kv_files_others_remove(const struct kv_files *files, int64_t before_ns) {
     struct others others = {.bytes = 0};
     DIR *directory = look_around(files, &others);
     bool removed = false;
@@ -131,6 +131,6 @@ bool kv_store_others_remove(const struct kv_files *files, int64_t before_ns) {
         removed = remove_segment(dirfd(directory), &others.names[oldest]);
         others.ages[oldest].movable = false;
     }
-    kv_store_others_forget(&others, directory);
+    kv_files_others_forget(&others, directory);
     return removed;
 }

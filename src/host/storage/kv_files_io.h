@@ -5,8 +5,8 @@
  *
  * Tests put misfortunes in between (kv_io_faults): an error, a shorter transfer, the process's end.
  */
-#ifndef HOST_STORAGE_KV_STORE_IO_H
-#define HOST_STORAGE_KV_STORE_IO_H
+#ifndef HOST_STORAGE_KV_FILES_IO_H
+#define HOST_STORAGE_KV_FILES_IO_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -38,30 +38,30 @@ struct kv_io;
 
 /* `event`, an eventfd, is written when operations end. STATUS_UNSUPPORTED: io_uring was asked for
  * and there is none. `faults` may be NULL. */
-enum status kv_store_io_open(enum kv_io_kind kind, uint32_t depth, int event,
+enum status kv_files_io_open(enum kv_io_kind kind, uint32_t depth, int event,
                              const struct kv_io_faults *faults, struct kv_io **io_out,
                              struct error *error) MUST_USE;
 
 /* At most `depth` are under way (else the caller waits; this is checked). */
-void kv_store_io_give(struct kv_io *io, struct kv_io_op *op);
+void kv_files_io_give(struct kv_io *io, struct kv_io_op *op);
 
 /* Starts what was given since. */
-void kv_store_io_start(struct kv_io *io);
+void kv_files_io_start(struct kv_io *io);
 
 /* One that has ended; NULL: none at the moment. */
-struct kv_io_op *kv_store_io_take(struct kv_io *io);
+struct kv_io_op *kv_files_io_take(struct kv_io *io);
 
 /* Operations given and not yet taken back. */
-uint32_t kv_store_io_count(const struct kv_io *io);
-uint32_t kv_store_io_depth(const struct kv_io *io);
+uint32_t kv_files_io_count(const struct kv_io *io);
+uint32_t kv_files_io_depth(const struct kv_io *io);
 
 /* "io_uring" or "threads". */
-const char *kv_store_io_name(const struct kv_io *io);
+const char *kv_files_io_name(const struct kv_io *io);
 
 /* Nothing is under way. */
-void kv_store_io_close(struct kv_io *io);
+void kv_files_io_close(struct kv_io *io);
 
 /* At once, on the calling thread, with the same faults: 0 or the errno. */
-int kv_store_io_now(const struct kv_io_faults *faults, struct kv_io_op *op);
+int kv_files_io_now(const struct kv_io_faults *faults, struct kv_io_op *op);
 
 #endif
