@@ -24,6 +24,10 @@ int bench_peers(int argc, char **argv);
 int bench_serve(int argc, char **argv);
 int bench_transfer(int argc, char **argv);
 int bench_ttft(int argc, char **argv);
+
+/* Removes the KV storage in a directory, and the directory if nothing else is in it. */
+enum status bench_cache_clear(const char *directory, struct error *error);
+
 extern const struct option_table bench_cache_options;
 extern const struct option_table bench_calibrate_options;
 extern const struct option_table bench_exchange_options;

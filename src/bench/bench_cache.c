@@ -2,8 +2,9 @@
  * fathom bench cache: how much of a disk's bandwidth the KV storage uses. Blocks are stored and
  * loaded through the store, past the page cache. If fio is installed, it writes and reads as many
  * bytes in the same directory, in turn in the same rounds, in transfers of the same size and depth.
- * In addition: the time to open sidecars of many blocks, and the memory per block.
+ * In addition: the time to open a storage of many blocks, and the memory per block.
  */
+#include <dirent.h>
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>
@@ -20,7 +21,6 @@
 #include "bench/bench.h"
 #include "bench/child.h"
 #include "bench/harness.h"
-#include "host/storage/kv_files_check.h"
 #include "host/storage/kv_store.h"
 #include "serving/cache/store_index.h"
 
@@ -32,7 +32,6 @@
 #define FIO_WRITE_BW 47               /* fields of fio's terse output, version 3: KiB/s */
 #define FIO_READ_BW 6
 #define WAIT_NS_MAX 60000000000
-#define TINY_SLOTS 65536 /* of the segments from which the index is rebuilt */
 
 struct bench_cache_values {
     const char *dir, *io, *keep;
@@ -53,8 +52,9 @@ static const struct option cache_rows[] = {
      .choices = "auto|io_uring|threads"},
     {"rounds", OPTION_COUNT, "3", "figures are medians over so many", AT(rounds), .minimum = 1,
      .maximum = ROUNDS_MAX},
-    {"index-blocks", OPTION_COUNT, "1000000",
-     "blocks of the index that is rebuilt; 0: leave it out", AT(index_blocks), .maximum = 1 << 26},
+    {"index-blocks", OPTION_COUNT, "50000",
+     "blocks of 8 KiB stored for the index that is rebuilt; 0: leave it out", AT(index_blocks),
+     .maximum = 1 << 26},
     {"keep", OPTION_TEXT, NULL, "leave the last round's blocks in a directory of this name",
      AT(keep)},
     {"json", OPTION_FLAG, NULL, "print one JSON object", AT(json)},
@@ -155,8 +155,8 @@ static double bench_cache_read_blocks(const struct cache_bench *bench, struct kv
         struct kv_load_ask ask = {.keys = keys, .blocks = blocks, .count = count};
         struct kv_load *load = kv_store_load(store, &ask);
         check(load);
-        loaded += kv_store_load_load_wait(load, UINT32_MAX).blocks;
-        kv_store_load_load_end(load);
+        loaded += kv_store_load_wait(load, UINT32_MAX, INT64_MAX).blocks;
+        kv_store_load_end(load);
     }
     double seconds = machine_limits_now() - begun;
     free(keys);
@@ -164,13 +164,17 @@ static double bench_cache_read_blocks(const struct cache_bench *bench, struct kv
     return loaded == bench->blocks ? seconds : 0;
 }
 
-static enum status bench_cache_clear(const struct cache_bench *bench, struct error *error) {
+enum status bench_cache_clear(const char *directory, struct error *error) {
     uint64_t removed, left;
-    char folder[500], name[STORE_NAME_BYTES];
-    enum status status = kv_files_check_shrink(bench->directory, 0, &removed, &left, error);
-    store_format_folder(&bench->format, name);
-    format_text(folder, sizeof folder, "%s/%s", bench->directory, name);
-    if (rmdir(folder) || rmdir(bench->directory)) return status; /* files of others stay */
+    char path[800];
+    enum status status = kv_store_shrink(directory, 0, &removed, &left, error);
+    DIR *names = opendir(directory);
+    for (struct dirent *entry; names && (entry = readdir(names));) {
+        format_text(path, sizeof path, "%s/%s", directory, entry->d_name);
+        if (entry->d_name[0] != '.' && rmdir(path)) fprintf(stderr, "%s: stays\n", path);
+    }
+    if (names) closedir(names);
+    if (rmdir(directory)) fprintf(stderr, "%s: stays\n", directory);
     return status;
 }
 
@@ -205,7 +209,8 @@ static enum status measure_store(struct cache_bench *bench, uint32_t round, stru
             status =
                 error_set(error, STATUS_CORRUPT, "%s: not every block came back", bench->directory);
         bool kept = bench->values.keep && round + 1 == bench->values.rounds;
-        enum status cleared = kept ? keep_blocks(bench, error) : bench_cache_clear(bench, error);
+        enum status cleared =
+            kept ? keep_blocks(bench, error) : bench_cache_clear(bench->directory, error);
         if (!status) status = cleared;
     }
     free(memory);
@@ -268,58 +273,30 @@ static enum status measure_fio(struct cache_bench *bench, uint32_t round, struct
 
 /* ---- the index ---- */
 
-/* Makes a segment of missing blocks (a file of holes) with its sidecar. */
-static bool write_sidecar(const char *folder, const struct kv_format *format, uint32_t number,
-                          uint32_t slots) {
-    char path[600];
-    struct store_segment segment = store_format_segment(format, number + 1, slots);
-    format_text(path, sizeof path, "%s/%016x.kv", folder, number + 1);
-    FILE *data = fopen(path, "wb");
-    bool good =
-        data && fwrite(&segment, sizeof segment, 1, data) == 1 && fflush(data) == 0 &&
-        ftruncate(fileno(data),
-                  (off_t)store_format_slot_offset(kv_format_block_bytes(format), slots)) == 0;
-    if (data) fclose(data);
-    format_text(path, sizeof path, "%s/%016x.idx", folder, number + 1);
-    FILE *sidecar = good ? fopen(path, "wb") : NULL;
-    good = sidecar && fwrite(&segment, sizeof segment, 1, sidecar) == 1;
-    for (uint32_t i = 0; i < slots && good; i++) {
-        struct block_key key = bench_cache_key_of(number, i),
-                         parent = bench_cache_key_of(number, i - 1);
-        struct store_entry entry =
-            store_format_entry(STORE_ENTRY_BLOCK, &key, &parent, i, i % 1000);
-        good = fwrite(&entry, sizeof entry, 1, sidecar) == 1;
-    }
-    if (sidecar && fclose(sidecar)) good = false;
-    return good;
-}
-
+/* Tiny blocks are stored, and the store is opened again. */
 static enum status measure_index(struct cache_bench *bench, struct error *error) {
-    static const struct kv_format tiny = KV_FORMAT_MLA(KV_ELEMENT_BF16, 8, 1, 0);
     struct cache_bench index = *bench;
-    char folder[500], name[STORE_NAME_BYTES];
-    uint64_t left = bench->values.index_blocks;
-    index.format = tiny;
-    store_format_folder(&tiny, name);
-    format_text(folder, sizeof folder, "%s/%s", bench->directory, name);
-    enum status status = make_directory(bench, error);
-    if (status) return status;
-    bool good = mkdir(folder, 0700) == 0;
-    for (uint32_t number = 0; left > 0 && good; number++) {
-        uint32_t slots = left < TINY_SLOTS ? (uint32_t)left : TINY_SLOTS;
-        good = write_sidecar(folder, &tiny, number, slots);
-        left -= slots;
-    }
-    if (!good) return error_set(error, STATUS_IO, "%s: cannot write sidecars", folder);
     struct kv_store *store;
-    uint64_t bytes = 2 * bench->values.index_blocks * kv_format_block_bytes(&tiny);
-    status = bench_cache_open_store(&index, bytes + (1 << 20), &store, error);
+    index.format = (struct kv_format)KV_FORMAT_MLA(KV_ELEMENT_BF16, 8, 1, 0);
+    index.block_bytes = kv_format_block_bytes(&index.format);
+    index.blocks = (uint32_t)bench->values.index_blocks;
+    uint64_t disk_bytes = 2 * (uint64_t)index.blocks * index.block_bytes + (1 << 20);
+    char *memory = calloc(SOURCE_BLOCKS, index.block_bytes);
+    if (!memory) return error_set(error, STATUS_NO_MEMORY, "no memory for blocks");
+    enum status status = make_directory(&index, error);
+    if (!status) status = bench_cache_open_store(&index, disk_bytes, &store, error);
+    if (!status) {
+        bench_cache_write_blocks(&index, store, 0, memory);
+        close_store(store);
+        status = bench_cache_open_store(&index, disk_bytes, &store, error);
+    }
+    free(memory);
     if (status) return status;
     struct kv_store_stats stats = kv_store_look(store);
     bench->open_s = (double)stats.open_ns * 1e-9;
     bench->index_found = stats.blocks;
     close_store(store);
-    return bench_cache_clear(&index, error);
+    return bench_cache_clear(index.directory, error);
 }
 
 /* ---- the report ---- */

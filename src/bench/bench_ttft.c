@@ -6,7 +6,6 @@
  * machine affects them alike. Each round has a prompt of its own. Disk blocks are read past the
  * page cache. Several ranks take the prompts in turn.
  */
-#include <dirent.h>
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>
@@ -17,11 +16,11 @@
 
 #include "base/check.h"
 #include "base/format.h"
+#include "base/limits.h"
 #include "bench/bench.h"
 #include "bench/child.h"
 #include "bench/harness.h"
 #include "bench/load.h"
-#include "host/storage/kv_files_check.h"
 
 #define ROUNDS_MAX 99
 #define WARM_PROMPTS                                                                               \
@@ -328,21 +327,6 @@ static enum status run(struct ttft_bench *bench) {
     return status;
 }
 
-/* Removes segments, the folder of their one format, and the directory. Other files stay. */
-static void bench_ttft_clear(const struct ttft_bench *bench) {
-    struct error ignored;
-    uint64_t removed, left;
-    char path[800];
-    if (kv_files_check_shrink(bench->directory, 0, &removed, &left, &ignored)) return;
-    DIR *directory = opendir(bench->directory);
-    for (struct dirent *entry; directory && (entry = readdir(directory));) {
-        format_text(path, sizeof path, "%s/%s", bench->directory, entry->d_name);
-        if (entry->d_name[0] != '.' && rmdir(path)) fprintf(stderr, "%s: stays\n", path);
-    }
-    if (directory) closedir(directory);
-    if (rmdir(bench->directory)) fprintf(stderr, "%s: stays\n", bench->directory);
-}
-
 int bench_ttft(int argc, char **argv) {
     static struct ttft_bench bench;
     struct option_result result;
@@ -363,7 +347,7 @@ int bench_ttft(int argc, char **argv) {
         return command_failed(&bench_ttft_options, STATUS_IO, &error);
     }
     enum status status = run(&bench);
-    bench_ttft_clear(&bench);
+    (void)bench_cache_clear(bench.directory, &error);
     if (status) return command_failed(&bench_ttft_options, status, &error);
     bench_ttft_print_report(&bench);
     return command_end(&bench_ttft_options);

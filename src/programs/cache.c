@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "command/json_print.h"
-#include "host/storage/kv_files_check.h"
+#include "host/storage/kv_store.h"
 #include "programs/programs.h"
 
 struct cache_values {
@@ -89,7 +89,7 @@ static int cache_look(const char *directory, bool deep, bool json) {
     struct kv_check_listener listener = {print_damage, print_folder, &printed};
     struct kv_check total;
     struct error error = {""};
-    enum status status = kv_files_check(directory, deep, &listener, &total, &error);
+    enum status status = kv_store_check(directory, deep, &listener, &total, &error);
     if (status) return command_failed(cache_options, status, &error);
     bool empty = !printed.folders;
     begin_folders(&printed);
@@ -110,7 +110,7 @@ static int cache_look(const char *directory, bool deep, bool json) {
 static int shrink(const char *directory, const struct cache_values *values) {
     uint64_t removed, left;
     struct error error = {""};
-    enum status status = kv_files_check_shrink(directory, values->size, &removed, &left, &error);
+    enum status status = kv_store_shrink(directory, values->size, &removed, &left, &error);
     if (status) return command_failed(cache_options, status, &error);
     struct json_print print = {.off = !values->json};
     json_print_open(&print, NULL, '{');

@@ -293,7 +293,7 @@ static bool open_segment(struct kv_files *files, uint64_t id) {
 
 static void kv_files_note_entry(struct kv_segment *segment, uint32_t index,
                                 const struct store_entry *entry,
-                                const struct kv_files_listener *listener) {
+                                const struct kv_backend_listener *listener) {
     uint8_t *slot = &segment->slots[entry->slot];
     if (entry->slot >= segment->next_slot) segment->next_slot = entry->slot + 1;
     if (*slot == KV_SLOT_DEAD) return;
@@ -320,7 +320,7 @@ static bool is_endless(const struct kv_segment *segment) {
 
 /* Reads the new part of a sidecar. */
 static void read_sidecar(struct kv_files *files, uint32_t index,
-                         const struct kv_files_listener *listener) {
+                         const struct kv_backend_listener *listener) {
     struct kv_segment *segment = files->segments[index];
     struct store_entry *entries = files->entries;
     if (segment->sidecar < 0 || segment->active) return;
@@ -428,7 +428,7 @@ static bool lacks_entries(const struct kv_segment *segment) {
 /* A sidecar with damage is replaced by what the header pages say; one without gets the blocks that
  * were written just before their process ended. False: somebody writes to the segment. */
 static bool recover(struct kv_files *files, uint32_t index,
-                    const struct kv_files_listener *listener) {
+                    const struct kv_backend_listener *listener) {
     struct kv_segment *segment = files->segments[index];
     struct store_entry entry;
     bool damaged = lacks_entries(segment);
@@ -469,7 +469,7 @@ static uint32_t find_segment(const struct kv_files *files, uint64_t id) {
 }
 
 /* Segments that somebody removed or replaced. */
-static void drop_unlisted(struct kv_files *files, const struct kv_files_listener *listener) {
+static void drop_unlisted(struct kv_files *files, const struct kv_backend_listener *listener) {
     for (uint32_t i = 0; i < files->segment_count; i++) {
         struct kv_segment *segment = files->segments[i];
         if (!segment || segment->gone) continue;
@@ -497,7 +497,7 @@ static bool list_segments(struct kv_files *files) {
 }
 
 /* Removals come first, then new files: a file may have taken another's name. */
-static void scan_folder(struct kv_files *files, const struct kv_files_listener *listener) {
+static void scan_folder(struct kv_files *files, const struct kv_backend_listener *listener) {
     struct stat folder;
     struct timespec now;
     struct error ignored;
@@ -513,7 +513,7 @@ static void scan_folder(struct kv_files *files, const struct kv_files_listener *
 }
 
 void kv_files_scan(struct kv_files *files, enum kv_scan how,
-                   const struct kv_files_listener *listener) {
+                   const struct kv_backend_listener *listener) {
     bool mended = false; /* one at a time: its header pages are read, and loads wait */
     scan_folder(files, listener);
     for (uint32_t i = 0; i < files->segment_count; i++) {

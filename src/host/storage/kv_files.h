@@ -14,8 +14,8 @@
  * created again with the next segment. Users' prompts can be derived from the files, so only their
  * owner can read them (0600, in folders of 0700).
  *
- * Calls block; the asynchronous transfers of blocks are the store's (host/storage/kv_store.h). One
- * thread.
+ * Calls block; the asynchronous transfers of blocks are the backend's
+ * (host/storage/kv_files_backend.h). One thread.
  */
 #ifndef HOST_STORAGE_KV_FILES_H
 #define HOST_STORAGE_KV_FILES_H
@@ -23,7 +23,6 @@
 #include "host/storage/kv_files_io.h"
 #include "serving/cache/store_format.h"
 
-#define KV_SEGMENTS_MAX 4096
 #define KV_SEGMENT_NONE UINT32_MAX
 
 enum kv_slot_state { KV_SLOT_UNKNOWN, KV_SLOT_BLOCK, KV_SLOT_DEAD };
@@ -60,13 +59,6 @@ struct kv_files {
     struct store_entry *entries;                  /* scratch */
 };
 
-/* Callbacks for the contents of a segment while its files are read. */
-struct kv_files_listener {
-    void (*entry)(void *context, uint32_t segment, const struct store_entry *entry);
-    void (*gone)(void *context, uint32_t segment); /* somebody removed it */
-    void *context;
-};
-
 /* Makes DIRECTORY and the folder in it if need be. STATUS_INVALID where others than their owner may
  * write to either (host/process/own_file), now or after they were replaced; `guarded`: or where that
  * owner is another user. Only root's look at another user's storage is not guarded. */
@@ -85,7 +77,7 @@ enum kv_scan {
  * segments alone that somebody writes to. An active segment that lost a file, or part of one, is
  * `stopped`. */
 void kv_files_scan(struct kv_files *files, enum kv_scan how,
-                   const struct kv_files_listener *listener);
+                   const struct kv_backend_listener *listener);
 
 /* Bytes of all segments. */
 uint64_t kv_files_bytes(const struct kv_files *files);

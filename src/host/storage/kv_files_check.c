@@ -24,7 +24,7 @@ static void ignore_entry(void *context, uint32_t segment, const struct store_ent
 }
 static void ignore_gone(void *context, uint32_t segment) {
 }
-static const struct kv_files_listener ignores_all = {ignore_entry, ignore_gone, NULL};
+static const struct kv_backend_listener ignores_all = {.entry = ignore_entry, .gone = ignore_gone};
 
 static void say_damage(struct looked *looked, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
@@ -158,7 +158,6 @@ static void look_at_segment(struct looked *looked, uint32_t index, bool deep) {
     check->segments++;
     check->bytes += segment->bytes;
     check->writers += written_to(segment);
-    check->slots_free += segment->slot_count - segment->next_slot;
     for (uint32_t slot = 0; slot < segment->slot_count; slot++) {
         check->blocks += segment->slots[slot] == KV_SLOT_BLOCK;
         check->retired += segment->slots[slot] == KV_SLOT_DEAD;
@@ -174,10 +173,11 @@ static enum status kv_files_check_look_at_folder(const char *directory, const ch
                                                  const struct kv_check_listener *listener,
                                                  struct kv_check *out, struct error *error) {
     struct looked looked = {.listener = listener};
-    if (!store_format_parse_folder(name, &looked.check.format)) return STATUS_OK;
+    struct kv_format format;
+    if (!store_format_parse_folder(name, &format)) return STATUS_OK;
     format_text(looked.check.folder, sizeof looked.check.folder, "%s", name);
     enum status status =
-        kv_files_open(&looked.files, directory, &looked.check.format, NULL, is_guarded(), error);
+        kv_files_open(&looked.files, directory, &format, NULL, is_guarded(), error);
     if (status) return status;
     looked.check.block_bytes = looked.files.block_bytes;
     looked.block = aligned_alloc(STORE_PAGE_BYTES, looked.files.block_bytes);
@@ -216,7 +216,6 @@ static void kv_files_check_look_at(void *context, const char *name) {
     total->bytes += one.bytes;
     total->blocks += one.blocks;
     total->retired += one.retired;
-    total->slots_free += one.slots_free;
     total->writers += one.writers;
     total->sound += one.sound;
     total->damaged += one.damaged;

@@ -5,29 +5,7 @@
 #ifndef HOST_STORAGE_KV_FILES_CHECK_H
 #define HOST_STORAGE_KV_FILES_CHECK_H
 
-#include "base/status.h"
-#include "serving/cache/store_format.h"
-
-struct kv_check { /* of one folder, or sums over all */
-    char folder[STORE_NAME_BYTES];
-    struct kv_format format;
-    size_t block_bytes;
-    uint64_t segments, bytes;
-    uint64_t blocks;     /* that sidecars know */
-    uint64_t retired;    /* slots that were found damaged before: never read again */
-    uint64_t slots_free; /* in segments not full */
-    uint64_t writers;    /* segments that somebody writes to now */
-    uint64_t sound;      /* verify: blocks read, and right to the last byte */
-    uint64_t damaged;    /* verify: blocks, sidecars and files that are not */
-    uint64_t unfinished; /* verify: slots of a write that did not end, or has not yet */
-};
-
-/* Called with one line for each thing that is damaged, and for each folder once it is done. */
-struct kv_check_listener {
-    void (*damage)(void *context, const char *line);
-    void (*folder)(void *context, const struct kv_check *check);
-    void *context;
-};
+#include "host/storage/kv_backend.h"
 
 /* Sums in *total_out; `deep` reads every byte. STATUS_NOT_FOUND: there is no such directory.
  * STATUS_INVALID: a server would not use it, for others than its owner may write to it; or it is another

@@ -12,7 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/status.h"
+#include "host/storage/kv_backend.h"
 
 struct kv_io_op {
     bool write;
@@ -31,8 +31,6 @@ struct kv_io_faults {
     int (*before)(void *context, const struct kv_io_op *op, size_t *bytes);
     void *context;
 };
-
-enum kv_io_kind { KV_IO_AUTO, KV_IO_URING, KV_IO_THREADS };
 
 struct kv_io;
 

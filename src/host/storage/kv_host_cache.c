@@ -107,7 +107,7 @@ static void free_ended(struct kv_host_cache *host_cache) {
     pthread_mutex_unlock(&host_cache->lock);
     while (ended) {
         struct loading *next = ended->next;
-        kv_store_load_load_end(ended->load);
+        kv_store_load_end(ended->load);
         free(ended->pages);
         free(ended);
         ended = next;
@@ -181,7 +181,7 @@ static void give_slices(const struct loading *loading, uint32_t blocks, uint32_t
 static void loaded(void *context, struct kv_load *load) {
     struct loading *loading = context;
     struct kv_host_cache *host_cache = loading->host_cache;
-    struct kv_load_state state = kv_store_load_load_look(load);
+    struct kv_load_state state = kv_store_load_look(load);
     struct load_end end = {.blocks = state.blocks, .host_blocks = state.host, .ns = state.ns};
     struct request_id request = loading->request;
     uint32_t rank = loading->rank;
@@ -265,10 +265,10 @@ static void wait_given(struct kv_host_cache *host_cache, const struct slot_load 
 }
 
 static bool wait_slices(const struct loading *loading, uint32_t slices, int64_t until_ns) {
-    struct kv_load_state state = kv_store_load_load_look(loading->load);
+    struct kv_load_state state = kv_store_load_look(loading->load);
     int64_t for_ns;
     while (!state.done && state.slices < slices && (for_ns = look_ns(until_ns)))
-        state = kv_store_load_load_wait_for(loading->load, slices, for_ns);
+        state = kv_store_load_wait(loading->load, slices, for_ns);
     return state.blocks == loading->asked && (state.done || state.slices >= slices);
 }
 

@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "base/format.h"
-#include "host/process/log/log.h"
+#include "host/storage/kv_files_backend.h"
 #include "host/storage/kv_store_state.h"
 
 void kv_store_say(const struct kv_store *store, enum log_level level, const char *format, ...) {
@@ -21,6 +21,18 @@ void kv_store_say(const struct kv_store *store, enum log_level level, const char
         log_say_va(level, "storage", format, arguments);
     }
     va_end(arguments);
+}
+
+struct timespec kv_store_wall_time(int64_t after_ns) {
+    struct timespec at;
+    clock_gettime(CLOCK_REALTIME, &at);
+    at.tv_sec += after_ns / 1000000000;
+    at.tv_nsec += after_ns % 1000000000;
+    if (at.tv_nsec >= 1000000000) {
+        at.tv_sec++;
+        at.tv_nsec -= 1000000000;
+    }
+    return at;
 }
 
 void kv_store_wake(const struct kv_store *store) {
@@ -81,11 +93,7 @@ void kv_store_free_frame(struct kv_store *store, uint32_t index) {
 
 void kv_store_lose(struct kv_store *store, const struct block_key *key, uint32_t segment,
                    uint32_t slot, bool damaged) {
-    static const struct block_key none;
-    if (damaged && !store->files.segments[segment]->gone) {
-        struct store_entry entry = store_format_entry(STORE_ENTRY_DEAD, key, &none, slot, 0);
-        kv_files_note(&store->files, segment, &entry); /* else it is found again, and lost */
-    }
+    if (damaged) store->backend->calls->retire(store->backend, segment, slot, key);
     pthread_mutex_lock(&store->lock);
     uint32_t block = store_index_find(&store->index, key);
     if (block != STORE_NONE && store->index.blocks[block].segment == segment &&
@@ -107,11 +115,7 @@ struct kv_found kv_store_find(struct kv_store *store, const struct block_key *ke
 }
 
 void kv_store_refresh(struct kv_store *store, int64_t ns_max) {
-    struct timespec until;
-    clock_gettime(CLOCK_REALTIME, &until);
-    int64_t ns = until.tv_nsec + ns_max;
-    until.tv_sec += ns / 1000000000;
-    until.tv_nsec = ns % 1000000000;
+    struct timespec until = kv_store_wall_time(ns_max);
     pthread_mutex_lock(&store->lock);
     uint64_t asked = ++store->refresh_asked;
     pthread_mutex_unlock(&store->lock);
@@ -125,7 +129,7 @@ void kv_store_refresh(struct kv_store *store, int64_t ns_max) {
 enum kv_put_answer kv_store_put(struct kv_store *store, const struct kv_put_ask *ask) {
     enum kv_put_answer answer = KV_PUT_TAKEN;
     pthread_mutex_lock(&store->lock);
-    bool off = store->writing == WRITING_OFF || !store->disk;
+    bool off = store->writing == WRITING_OFF || !store->backend;
     if (store_index_find(&store->index, &ask->key) != STORE_NONE)
         answer = KV_PUT_KNOWN;
     else if (store->keep_count + store->dirty_count >= store->keep_capacity || store->finishing ||
@@ -150,13 +154,28 @@ void kv_store_settle(struct kv_store *store) {
     pthread_mutex_unlock(&store->lock);
 }
 
-static bool has_directory(const struct kv_store_options *options) {
+bool kv_store_has_directory(const struct kv_store_options *options) {
     return options->directory && options->directory[0];
+}
+
+const struct kv_backend_calls *kv_store_backend_at(const char *location) {
+    return &kv_files_backend;
+}
+
+enum status kv_store_check(const char *directory, bool deep,
+                           const struct kv_check_listener *listener, struct kv_check *total_out,
+                           struct error *error) {
+    return kv_store_backend_at(directory)->inspect(directory, deep, listener, total_out, error);
+}
+
+enum status kv_store_shrink(const char *directory, uint64_t bytes, uint64_t *removed_out,
+                            uint64_t *left_out, struct error *error) {
+    return kv_store_backend_at(directory)->shrink(directory, bytes, removed_out, left_out, error);
 }
 
 bool kv_store_is_writable(struct kv_store *store) {
     pthread_mutex_lock(&store->lock);
-    bool lacks_disk = has_directory(&store->options) && !store->disk;
+    bool lacks_disk = kv_store_has_directory(&store->options) && !store->backend;
     bool writable = store->writing != WRITING_OFF && !lacks_disk;
     pthread_mutex_unlock(&store->lock);
     return writable;
@@ -171,9 +190,8 @@ struct kv_store_stats kv_store_look(struct kv_store *store) {
         stats.host_blocks += store->index.blocks[i].frame != STORE_NONE;
         stats.disk_blocks += store->index.blocks[i].segment != STORE_NONE;
     }
-    stats.index_bytes = store->index_bytes;
-    stats.on_disk = store->disk;
-    stats.writable = store->disk && store->writing != WRITING_OFF;
+    stats.on_disk = store->backend;
+    stats.writable = store->backend && store->writing != WRITING_OFF;
     pthread_mutex_unlock(&store->lock);
     return stats;
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The KV cache storage: whole blocks by key, in host memory and in a directory that processes and
  * machines share. Its own thread does everything that could wait; callers only look up and ask.
+ * Only its backend (kv_backend.h) knows how the directory keeps blocks.
  *
  *   find   how many leading blocks of a sequence are there
  *   load   copies blocks into memory of the caller (KV pages), layer after layer: every slice is
@@ -15,7 +16,7 @@
 #ifndef HOST_STORAGE_KV_STORE_H
 #define HOST_STORAGE_KV_STORE_H
 
-#include "host/storage/kv_files_io.h"
+#include "host/storage/kv_backend.h"
 #include "host/storage/retain_blocks.h"
 #include "serving/cache/store_format.h"
 
@@ -23,7 +24,8 @@ struct kv_store;
 struct kv_load;
 
 struct kv_store_options {
-    const char *directory; /* NULL: host memory alone */
+    const char *directory;                  /* NULL or "": host memory alone */
+    const struct kv_backend_calls *backend; /* tests; NULL: the one for the directory */
     struct kv_format format;
     uint64_t disk_bytes;        /* at most, of the whole directory: all block formats, by all
                                  * processes together */
@@ -40,11 +42,13 @@ struct kv_store_options {
     void *log_context;
 };
 
+bool kv_store_has_directory(const struct kv_store_options *options);
+
 enum status kv_store_open(const struct kv_store_options *options, struct kv_store **store_out,
                           struct error *error) MUST_USE;
 
 /* Writes what waits to be written (for at most wait_ns_max), ends loads; nothing may be asked any
- * more but kv_store_load_load_end. */
+ * more but kv_store_load_end. */
 void kv_store_stop(struct kv_store *store, int64_t wait_ns_max);
 
 /* Gives everything back; stops it, if need be, without waiting for writes. */
@@ -81,17 +85,13 @@ struct kv_load_state {
     int64_t ns;      /* that it took, once done */
 };
 
-struct kv_load_state kv_store_load_load_look(struct kv_load *load);
+struct kv_load_state kv_store_load_look(struct kv_load *load);
 
-/* Waits until so many leading slices have arrived, or it is done. */
-struct kv_load_state kv_store_load_load_wait(struct kv_load *load, uint32_t slices);
-
-/* Likewise, for so long at most. */
-struct kv_load_state kv_store_load_load_wait_for(struct kv_load *load, uint32_t slices,
-                                                 int64_t ns_max);
+/* Waits until so many leading slices have arrived, or it is done, or for ns_max. */
+struct kv_load_state kv_store_load_wait(struct kv_load *load, uint32_t slices, int64_t ns_max);
 
 /* Waits until it is done, and frees it. Not from `done`. */
-void kv_store_load_load_end(struct kv_load *load);
+void kv_store_load_end(struct kv_load *load);
 
 enum kv_put_answer {
     KV_PUT_TAKEN, /* `copied` will be called */
@@ -123,7 +123,6 @@ struct kv_store_stats {
     uint64_t loaded_disk, loaded_host;  /* blocks */
     uint64_t damaged, io_errors;        /* blocks found damaged; failed transfers */
     uint64_t moved, removed_segments;   /* blocks written again; segments given up */
-    uint64_t index_bytes;
     bool on_disk;    /* false: host memory alone, also for want of a directory that may be used */
     int64_t open_ns; /* reading the directory at the start */
     bool writable;   /* false: off for now */
@@ -139,7 +138,18 @@ bool kv_store_is_writable(struct kv_store *store);
 /* Parts in which the layers of a load arrive. */
 uint32_t kv_store_load_parts(const struct kv_store *store);
 
-/* The sizes of a usual read and write. */
+/* The sizes in bytes of a usual read and write. */
 void kv_store_transfers(const struct kv_format *format, size_t *read_out, size_t *write_out);
+
+/* The backend for a directory. */
+const struct kv_backend_calls *kv_store_backend_at(const char *directory);
+
+/* A directory seen from outside, while servers may use it: see `inspect` and `shrink` of
+ * struct kv_backend_calls. */
+enum status kv_store_check(const char *directory, bool deep,
+                           const struct kv_check_listener *listener, struct kv_check *total_out,
+                           struct error *error) MUST_USE;
+enum status kv_store_shrink(const char *directory, uint64_t bytes, uint64_t *removed_out,
+                            uint64_t *left_out, struct error *error) MUST_USE;
 
 #endif

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Loads. Slices are read in groups (of some 256 KiB), group by group over all blocks of the run, so
- * that layers arrive in the order in which they are needed. Group 0 brings a block's header page;
+ * Loads. Slices are read in parts (of some 256 KiB), part by part over all blocks of the run, so
+ * that layers arrive in the order in which they are needed. Part 0 brings a block's header page;
  * what arrives before it waits for its proof.
  */
 #include "host/storage/kv_store_load.h"
 
 #include <stdlib.h>
-#include <time.h>
 
 #include "base/check.h"
 #include "base/clock.h"
@@ -16,17 +15,17 @@
 #define COPIES_AT_ONCE 64
 
 struct kv_load *kv_store_load(struct kv_store *store, const struct kv_load_ask *ask) {
-    size_t groups = store->group_count;
+    size_t parts = store->part_count;
     struct kv_load *load = calloc(1, sizeof *load + ask->count * sizeof load->blocks[0] +
-                                         groups * sizeof *load->group_counts + ask->count * groups);
+                                         parts * sizeof *load->part_counts + ask->count * parts);
     if (!load) return NULL;
     load->store = store;
     load->done_call = ask->done;
     load->context = ask->context;
     load->begun_ns = clock_now_ns();
     load->count = ask->count;
-    load->group_counts = (uint32_t *)(void *)&load->blocks[ask->count];
-    load->pieces = (uint8_t *)(load->group_counts + groups);
+    load->part_counts = (uint32_t *)(void *)&load->blocks[ask->count];
+    load->pieces = (uint8_t *)(load->part_counts + parts);
     load->state.blocks = ask->count;
     for (uint32_t i = 0; i < ask->count; i++) {
         check((uintptr_t)ask->blocks[i] % STORE_PAGE_BYTES == 0);
@@ -44,33 +43,19 @@ struct kv_load *kv_store_load(struct kv_store *store, const struct kv_load_ask *
 }
 
 uint32_t kv_store_load_parts(const struct kv_store *store) {
-    return store->group_count;
+    return store->part_count;
 }
 
-struct kv_load_state kv_store_load_load_look(struct kv_load *load) {
+struct kv_load_state kv_store_load_look(struct kv_load *load) {
     pthread_mutex_lock(&load->store->lock);
     struct kv_load_state state = load->state;
     pthread_mutex_unlock(&load->store->lock);
     return state;
 }
 
-struct kv_load_state kv_store_load_load_wait(struct kv_load *load, uint32_t slices) {
-    pthread_mutex_lock(&load->store->lock);
-    while (!load->state.done && load->state.slices < slices)
-        pthread_cond_wait(&load->store->changed, &load->store->lock);
-    struct kv_load_state state = load->state;
-    pthread_mutex_unlock(&load->store->lock);
-    return state;
-}
-
-struct kv_load_state kv_store_load_load_wait_for(struct kv_load *load, uint32_t slices,
-                                                 int64_t ns_max) {
-    struct timespec until;
+struct kv_load_state kv_store_load_wait(struct kv_load *load, uint32_t slices, int64_t ns_max) {
+    struct timespec until = kv_store_wall_time(ns_max);
     int late = 0;
-    clock_gettime(CLOCK_REALTIME, &until);
-    ns_max += until.tv_nsec;
-    until.tv_sec += ns_max / 1000000000;
-    until.tv_nsec = ns_max % 1000000000;
     pthread_mutex_lock(&load->store->lock);
     while (!load->state.done && load->state.slices < slices && late == 0)
         late = pthread_cond_timedwait(&load->store->changed, &load->store->lock, &until);
@@ -79,8 +64,8 @@ struct kv_load_state kv_store_load_load_wait_for(struct kv_load *load, uint32_t 
     return state;
 }
 
-void kv_store_load_load_end(struct kv_load *load) {
-    kv_store_load_load_wait(load, UINT32_MAX);
+void kv_store_load_end(struct kv_load *load) {
+    kv_store_load_wait(load, UINT32_MAX, INT64_MAX);
     free(load);
 }
 
@@ -88,10 +73,10 @@ void kv_store_load_load_end(struct kv_load *load) {
 
 static void report_progress(struct kv_load *load) {
     struct kv_store *store = load->store;
-    uint32_t group = 0, usable = load->state.blocks;
-    while (group < store->group_count && load->group_counts[group] == usable)
-        group++;
-    uint32_t slices = group * store->group_slices;
+    uint32_t part = 0, usable = load->state.blocks;
+    while (part < store->part_count && load->part_counts[part] == usable)
+        part++;
+    uint32_t slices = part * store->part_slices;
     if (slices > store->options.format.slice_count) slices = store->options.format.slice_count;
     if (slices == load->state.slices) return;
     pthread_mutex_lock(&store->lock);
@@ -107,31 +92,30 @@ static void kv_store_load_cut(struct kv_load *load, uint32_t block) {
     pthread_mutex_lock(&store->lock);
     load->state.blocks = block;
     pthread_mutex_unlock(&store->lock);
-    for (uint32_t group = 0; group < store->group_count; group++) {
-        load->group_counts[group] = 0;
+    for (uint32_t part = 0; part < store->part_count; part++) {
+        load->part_counts[part] = 0;
         for (uint32_t i = 0; i < block; i++)
-            load->group_counts[group] +=
-                load->pieces[i * store->group_count + group] == PIECE_ARRIVED;
+            load->part_counts[part] += load->pieces[i * store->part_count + part] == PIECE_ARRIVED;
     }
     report_progress(load);
 }
 
-static void kv_store_load_arrive(struct kv_load *load, uint32_t block, uint32_t group) {
-    load->pieces[block * load->store->group_count + group] = PIECE_ARRIVED;
-    if (block < load->state.blocks) load->group_counts[group]++;
+static void kv_store_load_arrive(struct kv_load *load, uint32_t block, uint32_t part) {
+    load->pieces[block * load->store->part_count + part] = PIECE_ARRIVED;
+    if (block < load->state.blocks) load->part_counts[part]++;
 }
 
 /* ---- proof ---- */
 
-static bool group_sound(const struct kv_load *load, uint32_t block, uint32_t group) {
+static bool part_sound(const struct kv_load *load, uint32_t block, uint32_t part) {
     const struct kv_store *store = load->store;
     const char *memory = load->blocks[block].memory;
-    uint32_t slice = group * store->group_slices, end = slice + store->group_slices;
+    uint32_t slice = part * store->part_slices, end = slice + store->part_slices;
     if (end > store->options.format.slice_count) end = store->options.format.slice_count;
     for (; slice < end; slice++)
-        if (!store_format_slice_sound(memory,
-                                      memory + STORE_PAGE_BYTES + slice * store->slice_bytes,
-                                      &store->options.format, slice))
+        if (!store_format_slice_sound(
+                memory, memory + kv_format_slice_offset(&store->options.format, slice),
+                &store->options.format, slice))
             return false;
     return true;
 }
@@ -142,19 +126,19 @@ static void kv_store_load_lose(struct kv_load *load, uint32_t block, bool damage
     kv_store_load_cut(load, block);
 }
 
-/* A group of a block with a sound header. */
-static bool prove(struct kv_load *load, uint32_t block, uint32_t group) {
+/* A part of a block with a sound header. */
+static bool prove(struct kv_load *load, uint32_t block, uint32_t part) {
     struct kv_load_block *entry = &load->blocks[block];
-    if (!group_sound(load, block, group)) {
+    if (!part_sound(load, block, part)) {
         kv_store_load_lose(load, block, true);
         return false;
     }
     if (entry->frame != STORE_NONE) {
-        size_t offset = kv_group_offset(load->store, group);
+        size_t offset = kv_part_offset(load->store, part);
         memcpy(kv_frame_memory(load->store, entry->frame) + offset, (char *)entry->memory + offset,
-               kv_group_bytes(load->store, group));
+               kv_part_bytes(load->store, part));
     }
-    kv_store_load_arrive(load, block, group);
+    kv_store_load_arrive(load, block, part);
     return true;
 }
 
@@ -166,9 +150,9 @@ static void prove_block(struct kv_load *load, uint32_t block) {
         return;
     }
     entry->header_sound = true;
-    for (uint32_t group = 0; group < store->group_count; group++)
-        if (load->pieces[block * store->group_count + group] == PIECE_UNPROVEN &&
-            !prove(load, block, group))
+    for (uint32_t part = 0; part < store->part_count; part++)
+        if (load->pieces[block * store->part_count + part] == PIECE_UNPROVEN &&
+            !prove(load, block, part))
             return;
 }
 
@@ -179,7 +163,7 @@ static void finish_block(struct kv_load *load, uint32_t i) {
     struct kv_load_block *entry = &load->blocks[i];
     bool whole = i < load->state.blocks;
     if (whole) ((struct kv_block_header *)entry->memory)->checksum_valid = 0; /* a live page */
-    if (entry->from_disk) kv_files_unuse(&store->files, entry->segment);
+    if (entry->from_disk) store->backend->calls->release(store->backend, entry->segment);
     if (entry->frame == STORE_NONE) return;
     struct kv_frame *frame = &store->frames[entry->frame];
     if (!entry->from_disk) {
@@ -240,7 +224,7 @@ static void begin(struct kv_store *store, struct kv_load *load) {
             entry->from_disk = true;
             entry->segment = found->segment;
             entry->slot = found->slot;
-            kv_files_use(&store->files, entry->segment);
+            store->backend->calls->hold(store->backend, entry->segment);
         }
     }
     load->count = load->state.blocks = count;
@@ -265,9 +249,9 @@ void kv_store_load_begin_loads(struct kv_store *store) {
 
 /* True: given, or nothing to do; false: no task is free. */
 static bool feed_piece(struct kv_store *store, struct kv_load *load, uint32_t *copies) {
-    uint32_t group = load->cursor / load->count, block = load->cursor % load->count;
+    uint32_t part = load->cursor / load->count, block = load->cursor % load->count;
     struct kv_load_block *entry = &load->blocks[block];
-    size_t offset = kv_group_offset(store, group), bytes = kv_group_bytes(store, group);
+    size_t offset = kv_part_offset(store, part), bytes = kv_part_bytes(store, part);
     if (block >= load->state.blocks) {
         load->cursor++;
         return true;
@@ -275,7 +259,7 @@ static bool feed_piece(struct kv_store *store, struct kv_load *load, uint32_t *c
     if (!entry->from_disk) {
         memcpy((char *)entry->memory + offset, kv_frame_memory(store, entry->frame) + offset,
                bytes);
-        kv_store_load_arrive(load, block, group);
+        kv_store_load_arrive(load, block, part);
         ++*copies;
     } else {
         if (store->free_task_count <= TASKS_FOR_WRITES ||
@@ -285,14 +269,14 @@ static bool feed_piece(struct kv_store *store, struct kv_load *load, uint32_t *c
         struct kv_task *task = kv_store_task(store, TASK_LOAD);
         task->load = load;
         task->block = block;
-        task->group = group;
-        task->op = (struct kv_io_op){
-            .file = store->files.segments[entry->segment]->data,
-            .memory = (char *)entry->memory + offset,
-            .offset = store_format_slot_offset(store->block_bytes, entry->slot) + offset,
-            .bytes = bytes};
+        task->part = part;
+        task->op = (struct kv_backend_op){.segment = entry->segment,
+                                          .slot = entry->slot,
+                                          .offset = offset,
+                                          .bytes = bytes,
+                                          .memory = (char *)entry->memory + offset};
         load->in_flight++;
-        kv_files_io_give(store->io, &task->op);
+        store->backend->calls->get(store->backend, &task->op);
     }
     load->cursor++;
     return true;
@@ -308,7 +292,7 @@ bool kv_store_load_feed_loads(struct kv_store *store) {
     kv_allowance_refill(&store->reads, store->options.read_bytes_per_s, READ_SAVED_S,
                         clock_now_ns());
     for (struct kv_load **at = &store->loads, *load; (load = *at);) {
-        uint32_t end = load->count * store->group_count;
+        uint32_t end = load->count * store->part_count;
         while (load->cursor < end && copies < COPIES_AT_ONCE && feed_piece(store, load, &copies)) {
         }
         report_progress(load);
@@ -324,7 +308,7 @@ bool kv_store_load_feed_loads(struct kv_store *store) {
 
 void kv_store_load_end_read(struct kv_store *store, struct kv_task *task) {
     struct kv_load *load = task->load;
-    uint32_t block = task->block, group = task->group;
+    uint32_t block = task->block, part = task->part;
     load->in_flight--;
     pthread_mutex_lock(&store->lock);
     store->stats.read_bytes += task->op.done;
@@ -335,10 +319,10 @@ void kv_store_load_end_read(struct kv_store *store, struct kv_task *task) {
         kv_store_load_lose(load, block, false);
         return;
     }
-    load->pieces[block * store->group_count + group] = PIECE_UNPROVEN;
-    if (group == 0)
+    load->pieces[block * store->part_count + part] = PIECE_UNPROVEN;
+    if (part == 0)
         prove_block(load, block);
     else if (load->blocks[block].header_sound)
-        prove(load, block, group);
+        prove(load, block, part);
     report_progress(load);
 }

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What the storage's files share. All of it belongs to the store's thread; others come in through
- * the doors of kv_store.h and see, behind the lock: the index (which only the thread changes, and
- * may read without the lock), the two queues, loads' progress, figures.
+ * The state that the store's source files share. It belongs to the store's thread. Other threads use
+ * the functions of kv_store.h, which read behind the lock: the index (which only the thread changes,
+ * and may read without the lock), the two queues, the progress of loads, the figures.
  */
 #ifndef HOST_STORAGE_KV_STORE_STATE_H
 #define HOST_STORAGE_KV_STORE_STATE_H
 
 #include <pthread.h>
+#include <time.h>
 
 #include "host/process/log/log.h"
-#include "host/storage/kv_files.h"
 #include "host/storage/kv_store.h"
 #include "serving/cache/store_index.h"
 
@@ -17,7 +17,6 @@
 #define KV_WRITES_MAX 16   /* of them, blocks being written while none are loaded */
 #define KV_WRITES_BESIDE 2 /* of them, blocks being written while others are loaded */
 #define KV_PIECE_BYTES ((size_t)256 << 10) /* one read: whole slices of one block, about as many */
-#define KV_WRITE_BYTES ((size_t)1 << 20)   /* one write */
 #define KV_MOVES_MAX 2
 
 enum kv_frame_state { FRAME_FREE, FRAME_FILLING, FRAME_DIRTY, FRAME_WRITING, FRAME_CLEAN };
@@ -25,23 +24,21 @@ enum kv_frame_state { FRAME_FREE, FRAME_FILLING, FRAME_DIRTY, FRAME_WRITING, FRA
 struct kv_frame {      /* a block in host memory */
     uint8_t state;     /* enum kv_frame_state */
     bool recent;       /* used since the clock's hand came by */
-    bool moved;        /* out of a segment that was given up */
+    bool moved;        /* out of a segment that was dropped */
     uint32_t block;    /* in the index; STORE_NONE: not (yet) there */
     uint32_t pins;     /* loads that copy from it */
     uint32_t next;     /* in the queue of dirty frames, or of free ones */
     uint32_t position; /* what it is, while it is written */
     struct block_key key, parent;
-    uint32_t segment, slot, pieces_left;
-    int failure;
 };
 
 enum kv_task_kind { TASK_LOAD, TASK_WRITE, TASK_MOVE };
 
 struct kv_task {
-    struct kv_io_op op; /* first: a task is found by its operation */
+    struct kv_backend_op op; /* first: a task is found by its operation */
     enum kv_task_kind kind;
     struct kv_load *load;
-    uint32_t block, group; /* of the load */
+    uint32_t block, part; /* of the load */
     uint32_t frame;
     uint32_t next; /* free task */
 };
@@ -63,14 +60,14 @@ struct kv_load {
     void *context;
     int64_t begun_ns;
     uint32_t count, cursor, in_flight;
-    uint32_t *group_counts; /* [group_count] usable blocks of which it has arrived */
-    uint8_t *pieces;        /* [count][group_count] enum kv_piece */
+    uint32_t *part_counts; /* [part_count] usable blocks of which it has arrived */
+    uint8_t *pieces;       /* [count][part_count] enum kv_piece */
     bool begun;
     struct kv_load_state state;    /* behind the lock */
     struct kv_load_block blocks[]; /* [count] */
 };
 
-struct kv_moving {    /* a segment that is given up: blocks of it that are written again */
+struct kv_moving {    /* a segment that was dropped: blocks of it that are written again */
     uint32_t segment; /* STORE_NONE: none */
     uint32_t count, next, in_flight;
     uint32_t *blocks; /* [count] in the index */
@@ -86,9 +83,9 @@ enum kv_writing { WRITING_ON, WRITING_OFF, WRITING_TRIED };
 
 struct kv_store {
     struct kv_store_options options;
-    size_t block_bytes, slice_bytes;
-    uint32_t group_slices, group_count; /* slices are read in groups */
-    bool disk;
+    size_t block_bytes;
+    uint32_t part_slices, part_count; /* so many slices are read at once */
+    struct kv_backend *backend;       /* NULL: host memory alone */
     pthread_t thread;
     pthread_mutex_t lock;
     pthread_cond_t changed;
@@ -111,14 +108,9 @@ struct kv_store {
     struct kv_frame *frames;
     char *frame_memory;
     uint32_t frame_count, free_frame, hand;
-    struct kv_files files;
-    struct kv_io *io;
     struct kv_task tasks[KV_TASKS];
     uint32_t free_task, free_task_count;
     struct kv_load *loads; /* under way, in the order they came */
-    uint32_t active;       /* segment; STORE_NONE: none */
-    bool adopted;
-    uint32_t slot_count; /* of a new segment */
     uint32_t dirty_first, dirty_last;
     uint32_t writes_in_flight;
     bool stopped; /* the thread has ended */
@@ -132,19 +124,22 @@ static inline char *kv_frame_memory(const struct kv_store *store, uint32_t frame
     return store->frame_memory + (size_t)frame * store->block_bytes;
 }
 
-/* The bytes of a block that a group of slices stands in; group 0 has the header page as well. */
-static inline size_t kv_group_offset(const struct kv_store *store, uint32_t group) {
-    return group == 0 ? 0 : STORE_PAGE_BYTES + group * store->group_slices * store->slice_bytes;
+/* The range of a block that is one part of a load; part 0 begins with the header page. */
+static inline size_t kv_part_offset(const struct kv_store *store, uint32_t part) {
+    if (part == 0) return 0;
+    uint32_t slice = part * store->part_slices, end = store->options.format.slice_count;
+    return kv_format_slice_offset(&store->options.format, slice < end ? slice : end);
 }
-static inline size_t kv_group_bytes(const struct kv_store *store, uint32_t group) {
-    size_t end =
-        group + 1 == store->group_count ? store->block_bytes : kv_group_offset(store, group + 1);
-    return end - kv_group_offset(store, group);
+static inline size_t kv_part_bytes(const struct kv_store *store, uint32_t part) {
+    return kv_part_offset(store, part + 1) - kv_part_offset(store, part);
 }
 
 /* One line to the log, as log_say has it. */
 void kv_store_say(const struct kv_store *store, enum log_level level, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
+
+/* The wall clock's time, by which `changed` is waited for. */
+struct timespec kv_store_wall_time(int64_t after_ns);
 
 /* Wakes the thread. */
 void kv_store_wake(const struct kv_store *store);

@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The store's thread, from its beginning to its end. One eventfd tells it of everything: transfers
- * that ended, loads and blocks that came, its end. What it does with a load and with a block that
- * is stored stands in kv_store_load.c and kv_store_write.c.
+ * The store's thread, from its beginning to its end. One eventfd wakes it for everything: transfers
+ * that ended, loads and blocks that came, its end. Loads are in kv_store_load.c, stored blocks in
+ * kv_store_write.c.
  */
 #include <errno.h>
 #include <poll.h>
 #include <stdlib.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include "base/check.h"
@@ -19,8 +18,6 @@
 #define SCAN_MS 500
 #define QUEUE_BYTES ((uint64_t)64 << 20)
 #define QUEUE_BLOCKS_MIN 8
-#define SEGMENT_BYTES_MAX ((uint64_t)1 << 30)
-#define SEGMENTS_MIN 8 /* in the budget: so coarse is what is given up at once */
 #define BLOCKS_MAX ((uint64_t)1 << 28)
 
 /* ---- what others wrote ---- */
@@ -48,19 +45,20 @@ static void note_gone(void *context, uint32_t segment) {
     pthread_mutex_unlock(&store->lock);
 }
 
-static void scan(struct kv_store *store, enum kv_scan how, int64_t now_ns) {
-    struct kv_files_listener listener = {kv_store_thread_note_entry, note_gone, store};
-    if (store->disk) {
-        kv_files_scan(&store->files, how, &listener);
-        kv_store_write_leave_stopped(store);
-    }
+static void say_line(void *context, enum log_level level, const char *line) {
+    kv_store_say(context, level, "%s", line);
+}
+
+static void list_blocks(struct kv_store *store, bool again, int64_t now_ns) {
+    if (store->backend) store->backend->calls->list(store->backend, again);
     store->scanned_ns = now_ns;
 }
 
 /* ---- the thread ---- */
 
 static void take_ended(struct kv_store *store) {
-    for (struct kv_io_op *op; store->io && (op = kv_files_io_take(store->io));) {
+    for (struct kv_backend_op *op;
+         store->backend && (op = store->backend->calls->take(store->backend));) {
         struct kv_task *task = (struct kv_task *)op;
         switch (task->kind) {
         case TASK_LOAD:
@@ -91,7 +89,7 @@ static void answer_refresh(struct kv_store *store, int64_t now_ns) {
     bool wanted = asked > store->refresh_done;
     pthread_mutex_unlock(&store->lock);
     if (!wanted) return;
-    scan(store, KV_SCAN_MEND, now_ns);
+    list_blocks(store, false, now_ns);
     pthread_mutex_lock(&store->lock);
     store->refresh_done = asked;
     pthread_cond_broadcast(&store->changed);
@@ -104,8 +102,7 @@ static void answer_settle(struct kv_store *store, int64_t now_ns) {
     bool wanted = asked > store->settle_done;
     pthread_mutex_unlock(&store->lock);
     if (!wanted || !idle(store)) return;
-    store->files.scanned_ns = -1;
-    scan(store, KV_SCAN_MEND, now_ns);
+    list_blocks(store, true, now_ns);
     pthread_mutex_lock(&store->lock);
     store->settle_done = asked;
     pthread_cond_broadcast(&store->changed);
@@ -113,12 +110,11 @@ static void answer_settle(struct kv_store *store, int64_t now_ns) {
 }
 
 static void update_stats(struct kv_store *store) {
-    uint64_t bytes = store->disk ? kv_files_bytes(&store->files) : 0, segments = 0;
-    for (uint32_t i = 0; i < store->files.segment_count; i++)
-        segments += store->files.segments[i] && !store->files.segments[i]->gone;
+    struct kv_backend_usage usage = {0};
+    if (store->backend) usage = store->backend->calls->usage(store->backend);
     pthread_mutex_lock(&store->lock);
-    store->stats.disk_bytes = bytes;
-    store->stats.segments = segments;
+    store->stats.disk_bytes = usage.bytes;
+    store->stats.segments = usage.segments;
     pthread_mutex_unlock(&store->lock);
 }
 
@@ -141,7 +137,7 @@ static bool kv_store_thread_may_end(struct kv_store *store, int64_t now_ns) {
     pthread_mutex_unlock(&store->lock);
     if (!finishing) return false;
     if (idle(store)) return true;
-    return late && !store->loads && (!store->io || kv_files_io_count(store->io) == 0);
+    return late && !store->loads && store->free_task_count == KV_TASKS;
 }
 
 static void *run(void *context) {
@@ -158,13 +154,13 @@ static void *run(void *context) {
         pthread_mutex_unlock(&store->lock);
         if (!late) {
             if (kv_store_write_take_keeps(store)) more = true;
-            if (store->disk) kv_store_write_feed_moves(store);
-            if (store->disk) kv_store_write_feed_writes(store, now_ns);
+            if (store->backend) kv_store_write_feed_moves(store);
+            if (store->backend) kv_store_write_feed_writes(store, now_ns);
         }
-        if (store->io) kv_files_io_start(store->io);
+        if (store->backend) store->backend->calls->start(store->backend);
         if (now_ns - store->scanned_ns >= (int64_t)store->options.scan_ms * 1000000) {
-            scan(store, KV_SCAN_MEND, now_ns);
-            if (store->disk) kv_store_write_compact(store, now_ns);
+            list_blocks(store, false, now_ns);
+            if (store->backend) kv_store_write_compact(store, now_ns);
         }
         update_stats(store);
         answer_settle(store, now_ns);
@@ -180,8 +176,8 @@ static uint32_t slices_of_read(const struct kv_format *format) {
 }
 
 void kv_store_transfers(const struct kv_format *format, size_t *read_out, size_t *write_out) {
-    size_t block = kv_format_block_bytes(format);
     *read_out = slices_of_read(format) * kv_format_slice_bytes(format);
+    size_t block = kv_format_block_bytes(format);
     *write_out = block < KV_WRITE_BYTES ? block : KV_WRITE_BYTES;
 }
 
@@ -190,16 +186,12 @@ void kv_store_transfers(const struct kv_format *format, size_t *read_out, size_t
 static enum status set_sizes(struct kv_store *store, struct error *error) {
     struct kv_store_options *o = &store->options;
     size_t block = store->block_bytes;
-    if (store->disk && o->disk_bytes < SEGMENTS_MIN * (block + STORE_PAGE_BYTES))
+    bool disk = kv_store_has_directory(o);
+    if (disk && o->disk_bytes < KV_SEGMENTS_MIN * (block + STORE_PAGE_BYTES))
         return error_set(error, STATUS_INVALID,
                          "%.300s: %llu bytes are too few for a KV storage; %d blocks of %zu bytes "
                          "are the least (--kv-disk)",
-                         o->directory, (unsigned long long)o->disk_bytes, SEGMENTS_MIN, block);
-    uint64_t segment = o->segment_bytes ? o->segment_bytes : o->disk_bytes / (2 * SEGMENTS_MIN);
-    if (segment > SEGMENT_BYTES_MAX) segment = SEGMENT_BYTES_MAX;
-    if (segment > o->disk_bytes / SEGMENTS_MIN) segment = o->disk_bytes / SEGMENTS_MIN;
-    uint64_t slots = segment > STORE_PAGE_BYTES ? (segment - STORE_PAGE_BYTES) / block : 0;
-    store->slot_count = slots ? (uint32_t)slots : 1;
+                         o->directory, (unsigned long long)o->disk_bytes, KV_SEGMENTS_MIN, block);
     if (!o->write_queue_bytes) o->write_queue_bytes = QUEUE_BYTES;
     uint64_t queue = o->write_queue_bytes / block;
     if (queue < QUEUE_BLOCKS_MIN) queue = QUEUE_BLOCKS_MIN;
@@ -208,7 +200,7 @@ static enum status set_sizes(struct kv_store *store, struct error *error) {
     uint64_t frames = o->host_bytes / block;
     if (frames < queue) frames = queue;
     frames += KV_MOVES_MAX; /* that the queue cannot take */
-    uint64_t blocks = frames + (store->disk ? o->disk_bytes / block : 0);
+    uint64_t blocks = frames + (disk ? o->disk_bytes / block : 0);
     blocks += blocks / 4 + 64; /* of others, who have a budget of their own */
     if (frames > UINT32_MAX / 2 || blocks > BLOCKS_MAX)
         return error_set(error, STATUS_TOO_LARGE,
@@ -253,39 +245,36 @@ static enum status kv_store_thread_take_memory(struct kv_store *store, struct er
     return STATUS_OK;
 }
 
-/* Two files a segment are many; the usual soft limit is only there for select(). */
-static void allow_files(void) {
-    struct rlimit limit;
-    if (getrlimit(RLIMIT_NOFILE, &limit) || limit.rlim_cur == limit.rlim_max) return;
-    limit.rlim_cur = limit.rlim_max;
-    if (setrlimit(RLIMIT_NOFILE, &limit)) return; /* then as many as there may be */
-}
-
-static enum status open_disk(struct kv_store *store, struct error *error) {
-    struct kv_store_options *o = &store->options;
-    int64_t begun_ns = clock_now_ns();
-    if (!store->disk) return STATUS_OK;
-    allow_files();
-    enum status status =
-        kv_files_open(&store->files, o->directory, &o->format, o->faults, true, error);
+static enum status open_backend(struct kv_store *store, struct error *error) {
+    const struct kv_store_options *o = &store->options;
+    struct kv_backend_options options = {
+        .location = o->directory,
+        .format = o->format,
+        .bytes_max = o->disk_bytes,
+        .segment_bytes = o->segment_bytes,
+        .depth = KV_TASKS,
+        .event = store->event,
+        .io = o->io,
+        .faults = o->faults,
+        .listener = {kv_store_thread_note_entry, note_gone, say_line, store}};
+    const struct kv_backend_calls *calls =
+        o->backend ? o->backend : kv_store_backend_at(o->directory);
+    if (!kv_store_has_directory(o)) return STATUS_OK;
+    store->scanned_ns = clock_now_ns();
+    enum status status = calls->open(&options, &store->backend, error);
     if (status == STATUS_INVALID) { /* another user's folder costs hits and nothing else */
         kv_store_say(store, LOG_WARNING, "is not used, nothing is kept on disk why=%s",
                      error->text);
-        store->disk = false;
         return STATUS_OK;
     }
-    if (!status)
-        status = kv_files_io_open(o->io, KV_TASKS, store->event, o->faults, &store->io, error);
     if (status) return status;
-    scan(store, KV_SCAN_RECOVER, begun_ns);
-    store->stats.io = kv_files_io_name(store->io);
-    store->stats.open_ns = clock_now_ns() - begun_ns;
+    store->stats.io = store->backend->io;
+    store->stats.open_ns = clock_now_ns() - store->scanned_ns;
     return STATUS_OK;
 }
 
 static void kv_store_thread_give_back(struct kv_store *store) {
-    kv_files_io_close(store->io);
-    kv_files_close(&store->files);
+    if (store->backend) store->backend->calls->close(store->backend);
     if (store->event >= 0) close(store->event);
     if (store->index_memory) munmap(store->index_memory, store->index_bytes);
     if (store->frame_memory) munmap(store->frame_memory, store->frame_count * store->block_bytes);
@@ -301,15 +290,12 @@ enum status kv_store_open(const struct kv_store_options *options, struct kv_stor
     struct kv_store *store = calloc(1, sizeof *store);
     if (!store) return error_set(error, STATUS_NO_MEMORY, "no memory for the KV storage");
     store->options = *options;
-    store->disk = options->directory && options->directory[0];
     store->block_bytes = kv_format_block_bytes(&options->format);
-    store->slice_bytes = kv_format_slice_bytes(&options->format);
-    store->group_slices = slices_of_read(&options->format);
-    store->group_count = (uint32_t)divide_up(options->format.slice_count, store->group_slices);
+    store->part_slices = slices_of_read(&options->format);
+    store->part_count = (uint32_t)divide_up(options->format.slice_count, store->part_slices);
     store->asked_end = &store->asked;
-    store->active = store->dirty_first = store->dirty_last = STORE_NONE;
+    store->dirty_first = store->dirty_last = STORE_NONE;
     store->moving.segment = STORE_NONE;
-    store->files.folder = -1;
     store->compacted_ns = store->reads.ns = store->writes.ns = clock_now_ns();
     store->stats.io = "none";
     pthread_mutex_init(&store->lock, NULL);
@@ -319,7 +305,7 @@ enum status kv_store_open(const struct kv_store_options *options, struct kv_stor
                              ? error_set(error, STATUS_IO, "no eventfd: %s", strerror(errno))
                              : set_sizes(store, error);
     if (!status) status = kv_store_thread_take_memory(store, error);
-    if (!status) status = open_disk(store, error);
+    if (!status) status = open_backend(store, error);
     if (!status && pthread_create(&store->thread, NULL, run, store))
         status = error_set(error, STATUS_NO_MEMORY, "cannot start the KV storage's thread");
     if (status) {
@@ -350,6 +336,5 @@ void kv_store_close(struct kv_store *store) {
     if (!store) return;
     if (!store->stopped) kv_store_stop(store, 0);
     kv_store_write_stop_moving(store);
-    if (store->active != STORE_NONE) kv_files_end(&store->files, store->active);
     kv_store_thread_give_back(store);
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The way of a block to disk: copied into a frame and sealed (the caller's page is free again),
- * queued, written into the active segment's next slot, noted in its sidecar, known by its place.
- * And the way out: when the budget is spent, the segment worth least is removed at once; those of
- * its blocks that are worth more than most are read back from its open file and queued again.
+ * The path of a block to the backend: copied into a frame and sealed (the caller's page is free
+ * again), queued, put, found by its location. And the path out: when the budget is spent, the
+ * segment worth least is dropped at once; those of its blocks that are worth more than most are read
+ * back from it while it is held, and queued again.
  */
 #include "host/storage/kv_store_write.h"
 
@@ -13,12 +13,10 @@
 
 #include "base/check.h"
 #include "base/clock.h"
-#include "host/storage/kv_files_others.h"
 
 #define KEEPS_AT_ONCE 2          /* blocks copied before the thread looks at its reads again */
 #define TRY_AGAIN_NS 10000000000 /* after a write that failed */
 #define COMPACT_NS 30000000000   /* between two looks for a sparse segment */
-#define TASKS_FOR_READS 32       /* writes leave so many free */
 #define WRITE_SAVED_S 0.25       /* of the write rate that an idle time may save up */
 
 /* ---- taking in ---- */
@@ -86,7 +84,7 @@ static void kv_store_write_take_in(struct kv_store *store, const struct kv_put_a
     if (frame->block == STORE_NONE) {
         count_dropped(store);
         kv_store_free_frame(store, index);
-    } else if (store->disk && store->writing != WRITING_OFF)
+    } else if (store->backend && store->writing != WRITING_OFF)
         queue_frame(store, index, false);
     else
         frame->state = FRAME_CLEAN;
@@ -135,7 +133,8 @@ static uint32_t block_named(const struct store_index *index, struct store_name n
 static bool rank(struct kv_store *store, struct ranking *out) {
     const struct store_index *index = &store->index;
     struct ranking ranking = {.count = index->used_count,
-                              .segment_count = store->files.segment_count};
+                              .segment_count =
+                                  store->backend->calls->usage(store->backend).segment_count};
     ranking.blocks = calloc(ranking.count + 1, sizeof *ranking.blocks);
     ranking.order = calloc(ranking.count + 1, sizeof *ranking.order);
     ranking.segments = calloc(ranking.segment_count + 1, sizeof *ranking.segments);
@@ -154,10 +153,11 @@ static bool rank(struct kv_store *store, struct ranking *out) {
         };
     }
     for (uint32_t i = 0; i < ranking.segment_count; i++) {
-        const struct kv_segment *segment = store->files.segments[i];
-        ranking.segments[i].bytes = segment ? segment->bytes + 1 : 1;
-        ranking.segments[i].slot_count = segment ? segment->next_slot : 0;
-        ranking.segments[i].movable = segment && !segment->active && !segment->gone;
+        struct kv_backend_segment segment = {0};
+        store->backend->calls->segment(store->backend, i, &segment);
+        ranking.segments[i].bytes = segment.bytes + 1;
+        ranking.segments[i].slot_count = segment.slot_count;
+        ranking.segments[i].movable = segment.movable;
     }
     retain_blocks_value(ranking.blocks, ranking.count, ranking.order, &store->options.cost,
                         store->block_bytes, ranking.segments, ranking.segment_count);
@@ -171,7 +171,7 @@ void kv_store_write_stop_moving(struct kv_store *store) {
     pthread_mutex_lock(&store->lock);
     store_index_drop_segment(&store->index, moving->segment);
     pthread_mutex_unlock(&store->lock);
-    kv_files_unuse(&store->files, moving->segment);
+    store->backend->calls->release(store->backend, moving->segment);
     free(moving->blocks);
     free(moving->names);
     *moving = (struct kv_moving){.segment = STORE_NONE};
@@ -181,13 +181,12 @@ void kv_store_write_stop_moving(struct kv_store *store) {
 static bool kv_store_write_give_up(struct kv_store *store, const struct ranking *ranking,
                                    uint32_t segment) {
     struct kv_moving *moving = &store->moving;
-    struct kv_segment *files = store->files.segments[segment];
-    uint32_t keep_max = files->next_slot / 2;
+    uint32_t keep_max = ranking->segments[segment].slot_count / 2;
     uint32_t *keep = calloc(keep_max + 1, sizeof *keep);
     struct store_name *names = calloc(keep_max + 1, sizeof *names);
-    kv_files_use(&store->files, segment);
-    if (!keep || !names || !kv_files_remove(&store->files, segment)) {
-        kv_files_unuse(&store->files, segment);
+    store->backend->calls->hold(store->backend, segment);
+    if (!keep || !names || !store->backend->calls->drop(store->backend, segment)) {
+        store->backend->calls->release(store->backend, segment);
         free(keep);
         free(names);
         return false;
@@ -212,9 +211,9 @@ static bool kv_store_write_give_up(struct kv_store *store, const struct ranking 
 static bool give_up_least(struct kv_store *store, const struct ranking *ranking) {
     for (;;) {
         uint32_t segment = retain_blocks_least(ranking->segments, ranking->segment_count);
-        int64_t before_ns =
-            segment == RETAIN_NONE ? INT64_MAX : store->files.segments[segment]->modified_ns;
-        if (kv_files_others_remove(&store->files, before_ns)) return true;
+        struct kv_backend_segment least = {.written_ns = INT64_MAX};
+        if (segment != RETAIN_NONE) store->backend->calls->segment(store->backend, segment, &least);
+        if (store->backend->calls->drop_other(store->backend, least.written_ns)) return true;
         if (segment == RETAIN_NONE) return false;
         if (kv_store_write_give_up(store, ranking, segment)) return true;
         ranking->segments[segment].movable = false;
@@ -223,7 +222,8 @@ static bool give_up_least(struct kv_store *store, const struct ranking *ranking)
 
 /* Makes room for `bytes` more. */
 static bool kv_store_write_make_room(struct kv_store *store, uint64_t bytes) {
-    while (kv_files_bytes(&store->files) + kv_files_others_bytes(&store->files) + bytes >
+    struct kv_backend *backend = store->backend;
+    while (backend->calls->usage(backend).bytes + backend->calls->other_bytes(backend) + bytes >
            store->options.disk_bytes) {
         struct ranking ranking;
         if (store->moving.in_flight || !rank(store, &ranking)) return false;
@@ -274,12 +274,11 @@ void kv_store_write_feed_moves(struct kv_store *store) {
         moving->next++;
         moving->in_flight++;
         task->block = i;
-        uint32_t slot = store->index.blocks[moving->blocks[i]].slot;
-        task->op = (struct kv_io_op){.file = store->files.segments[moving->segment]->data,
-                                     .memory = kv_frame_memory(store, task->frame),
-                                     .offset = store_format_slot_offset(store->block_bytes, slot),
-                                     .bytes = store->block_bytes};
-        kv_files_io_give(store->io, &task->op);
+        task->op = (struct kv_backend_op){.segment = moving->segment,
+                                          .slot = store->index.blocks[moving->blocks[i]].slot,
+                                          .bytes = store->block_bytes,
+                                          .memory = kv_frame_memory(store, task->frame)};
+        store->backend->calls->get(store->backend, &task->op);
     }
     if (moving->segment != STORE_NONE && !moving->in_flight) kv_store_write_stop_moving(store);
 }
@@ -289,8 +288,8 @@ static bool block_sound(const struct kv_store *store, const char *memory) {
     const struct kv_format *format = &store->options.format;
     if (store_format_verify(memory, format, NULL) != STORE_SOUND) return false;
     for (uint32_t i = 0; i < format->slice_count; i++)
-        if (!store_format_slice_sound(memory, memory + STORE_PAGE_BYTES + i * store->slice_bytes,
-                                      format, i))
+        if (!store_format_slice_sound(memory, memory + kv_format_slice_offset(format, i), format,
+                                      i))
             return false;
     return true;
 }
@@ -329,7 +328,7 @@ static void turn_off(struct kv_store *store, const char *why) {
     if (store->writing == WRITING_ON)
         kv_store_say(store, LOG_WARNING,
                      "nothing is written for now, what is there is still read directory=%s why=%s",
-                     store->files.path, why);
+                     store->backend->name, why);
     store->writing_again_ns = clock_now_ns() + TRY_AGAIN_NS;
     pthread_mutex_lock(&store->lock);
     store->writing = WRITING_OFF;
@@ -339,7 +338,7 @@ static void turn_off(struct kv_store *store, const char *why) {
 /* A write that was under way when another failed, and has succeeded, says nothing of those to come. */
 static void turn_on(struct kv_store *store) {
     if (store->writing != WRITING_TRIED) return;
-    kv_store_say(store, LOG_INFO, "is written to again directory=%s", store->files.path);
+    kv_store_say(store, LOG_INFO, "is written to again directory=%s", store->backend->name);
     pthread_mutex_lock(&store->lock);
     store->writing = WRITING_ON;
     pthread_mutex_unlock(&store->lock);
@@ -367,76 +366,37 @@ static void drop_queue(struct kv_store *store) {
     }
 }
 
-/* A segment to write to. */
-static bool have_segment(struct kv_store *store) {
+/* Gives the first frame of the queue to the backend. False: not now. */
+static bool write_frame(struct kv_store *store) {
+    struct kv_backend *backend = store->backend;
+    struct kv_frame *frame = &store->frames[store->dirty_first];
     struct error error;
-    if (store->active != STORE_NONE) return true;
-    uint64_t bytes = store_format_slot_offset(store->block_bytes, store->slot_count);
-    uint64_t slack = store->adopted ? 2 * bytes : bytes; /* a segment is read while it goes */
-    if (!kv_store_write_make_room(store, slack)) {
+    uint64_t growth = backend->calls->growth(backend);
+    if (growth && !kv_store_write_make_room(store, growth)) {
         if (!store->moving.in_flight) drop_queue(store); /* all belongs to others who write */
         return false;
     }
-    if (kv_files_begin(&store->files, store->slot_count, !store->adopted, &store->active, &error)) {
-        store->active = STORE_NONE;
+    struct kv_task *task = kv_store_task(store, TASK_WRITE);
+    task->frame = store->dirty_first;
+    task->op = (struct kv_backend_op){.is_put = true,
+                                      .bytes = store->block_bytes,
+                                      .memory = kv_frame_memory(store, task->frame),
+                                      .key = frame->key,
+                                      .parent = frame->parent,
+                                      .position = frame->position};
+    if (backend->calls->put(backend, &task->op, &error)) {
+        kv_store_free_task(store, task);
         turn_off(store, error.text);
         return false;
     }
-    store->adopted = true;
+    unqueue(store);
+    frame->state = FRAME_WRITING;
+    store->writes_in_flight++;
+    store->writes.bytes -= (double)store->block_bytes;
     return true;
 }
 
-/* No more blocks for it; it ends with the last write under way. */
-static void leave_segment(struct kv_store *store, uint32_t index) {
-    if (store->active == index) store->active = STORE_NONE;
-    if (store->files.segments[index]->writes == 0) kv_files_end(&store->files, index);
-}
-
-/* The active segment lost a file to somebody who does not ask for locks. */
-static void leave_lost(struct kv_store *store, uint32_t index) {
-    if (store->active == index)
-        kv_store_say(
-            store, LOG_WARNING,
-            "somebody removed, replaced or cut files of the segment that was being written to, "
-            "the next block begins a new one directory=%s",
-            store->files.path);
-    leave_segment(store, index);
-}
-
-void kv_store_write_leave_stopped(struct kv_store *store) {
-    uint32_t active = store->active;
-    if (active != STORE_NONE && store->files.segments[active]->stopped) leave_lost(store, active);
-}
-
-static void write_frame(struct kv_store *store, uint32_t index) {
-    struct kv_frame *frame = &store->frames[index];
-    struct kv_segment *segment = store->files.segments[store->active];
-    frame->state = FRAME_WRITING;
-    frame->segment = store->active;
-    frame->slot = segment->next_slot++;
-    frame->failure = 0;
-    frame->pieces_left = 0;
-    for (size_t at = 0; at < store->block_bytes; at += KV_WRITE_BYTES) {
-        struct kv_task *task = kv_store_task(store, TASK_WRITE);
-        check(task);
-        size_t bytes = store->block_bytes - at;
-        task->frame = index;
-        task->op = (struct kv_io_op){
-            .write = true,
-            .file = segment->data,
-            .memory = kv_frame_memory(store, index) + at,
-            .offset = store_format_slot_offset(store->block_bytes, frame->slot) + at,
-            .bytes = bytes < KV_WRITE_BYTES ? bytes : KV_WRITE_BYTES};
-        frame->pieces_left++;
-        kv_files_io_give(store->io, &task->op);
-    }
-    segment->writes++;
-    store->writes_in_flight++;
-    if (segment->next_slot == segment->slot_count) store->active = STORE_NONE;
-}
-
 void kv_store_write_feed_writes(struct kv_store *store, int64_t now_ns) {
-    uint32_t pieces = (uint32_t)divide_up(store->block_bytes, KV_WRITE_BYTES);
     uint32_t most = store->loads ? KV_WRITES_BESIDE : KV_WRITES_MAX;
     uint64_t rate = store->options.write_bytes_per_s;
     kv_allowance_refill(&store->writes, rate, WRITE_SAVED_S, now_ns);
@@ -446,14 +406,11 @@ void kv_store_write_feed_writes(struct kv_store *store, int64_t now_ns) {
         pthread_mutex_unlock(&store->lock);
     }
     while (store->dirty_first != STORE_NONE && store->writing != WRITING_OFF) {
-        if (store->writes_in_flight >= most || store->free_task_count < pieces) return;
-        if (store->writes_in_flight && store->free_task_count < pieces + TASKS_FOR_READS) return;
+        if (store->writes_in_flight >= most || store->free_task_count == 0) return;
         if (!kv_allowance_allows(&store->writes, rate) && !store->hurry) return;
         if (store->moving.segment != STORE_NONE && !store->frames[store->dirty_first].moved)
             return; /* what moves comes first, or the next segment to go would take it along */
-        if (!have_segment(store)) break;
-        store->writes.bytes -= (double)store->block_bytes;
-        write_frame(store, unqueue(store));
+        if (!write_frame(store)) break;
     }
     if (store->writing == WRITING_OFF) {
         drop_queue(store);
@@ -466,44 +423,23 @@ int64_t kv_store_write_wake_ns(const struct kv_store *store) {
     return kv_allowance_wake_ns(&store->writes, store->options.write_bytes_per_s);
 }
 
-/* All pieces of a block are written, or one is not. */
-static void end_frame(struct kv_store *store, uint32_t index) {
-    struct kv_frame *frame = &store->frames[index];
-    struct kv_segment *segment = store->files.segments[frame->segment];
-    int failure = frame->failure;
-    struct store_entry entry = store_format_entry(STORE_ENTRY_BLOCK, &frame->key, &frame->parent,
-                                                  frame->slot, frame->position);
-    if (!failure) failure = kv_files_note(&store->files, frame->segment, &entry);
-    segment->writes--;
+void kv_store_write_end_write(struct kv_store *store, struct kv_task *task) {
+    const struct kv_backend_op *op = &task->op;
     store->writes_in_flight--;
-    bool lost = failure == ESTALE;
-    if (lost) {
-        segment->stopped = true;
-    } else if (failure) {
+    if (op->error == 0) {
+        turn_on(store);
+        pthread_mutex_lock(&store->lock);
+        store_index_place(&store->index, store->frames[task->frame].block, op->segment, op->slot);
+        pthread_mutex_unlock(&store->lock);
+    } else if (op->error != ESTALE) {
         char why[256];
-        snprintf(why, sizeof why, "%.160s: cannot write: %s", store->files.path, strerror(failure));
+        snprintf(why, sizeof why, "%.160s: cannot write: %s", store->backend->name,
+                 strerror(op->error));
         turn_off(store, why);
         pthread_mutex_lock(&store->lock);
         store->stats.io_errors++;
         pthread_mutex_unlock(&store->lock);
-        segment->stopped = true;
-    } else {
-        turn_on(store);
-        pthread_mutex_lock(&store->lock);
-        store_index_place(&store->index, frame->block, frame->segment, frame->slot);
-        pthread_mutex_unlock(&store->lock);
     }
-    settle_frame(store, index, !failure);
-    count_written(store, failure ? 0 : store->block_bytes);
-    uint32_t number = frame->segment;
-    if (lost)
-        leave_lost(store, number);
-    else if (segment->stopped || segment->next_slot == segment->slot_count)
-        leave_segment(store, number);
-}
-
-void kv_store_write_end_write(struct kv_store *store, struct kv_task *task) {
-    struct kv_frame *frame = &store->frames[task->frame];
-    if (task->op.error) frame->failure = task->op.error;
-    if (--frame->pieces_left == 0) end_frame(store, task->frame);
+    settle_frame(store, task->frame, !op->error);
+    count_written(store, op->error ? 0 : store->block_bytes);
 }

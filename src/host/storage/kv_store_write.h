@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The way of blocks to disk, as the store's thread carries it out: taken in, written, and moved out
- * of segments that are given up.
+ * The path of blocks to the backend, on the store's thread: taken in, put, and moved out of segments
+ * that are dropped.
  */
 #ifndef HOST_STORAGE_KV_STORE_WRITE_H
 #define HOST_STORAGE_KV_STORE_WRITE_H
@@ -13,10 +13,7 @@ bool kv_store_write_take_keeps(struct kv_store *store);
 void kv_store_write_feed_writes(struct kv_store *store, int64_t now_ns);
 void kv_store_write_end_write(struct kv_store *store, struct kv_task *task);
 
-/* Leaves the active segment if its files were removed, replaced or cut. */
-void kv_store_write_leave_stopped(struct kv_store *store);
-
-/* Periodically removes a segment with more than half of its slots dead. */
+/* Periodically drops a segment with more than half of its slots dead. */
 void kv_store_write_compact(struct kv_store *store, int64_t now_ns);
 void kv_store_write_feed_moves(struct kv_store *store);
 void kv_store_write_end_move(struct kv_store *store, struct kv_task *task);

@@ -33,8 +33,7 @@ struct kv_rank {
 };
 
 static bool has_storage(const struct kv_ranks_options *options) {
-    const struct kv_store_options *storage = &options->storage;
-    return (storage->directory && storage->directory[0]) || storage->host_bytes > 0;
+    return kv_store_has_directory(&options->storage) || options->storage.host_bytes > 0;
 }
 
 bool kv_ranks_wanted(const struct kv_ranks_options *options) {

@@ -18,6 +18,7 @@
 
 #include "base/check.h"
 #include "base/sha256.h"
+#include "host/storage/kv_files_io.h"
 #include "host/storage/kv_store.h"
 
 #define LONG_NS 60000000000
@@ -205,8 +206,8 @@ static inline struct loaded load(struct kv_store *store, uint32_t sequence, uint
     struct kv_load_ask ask = {.keys = keys, .blocks = blocks, .count = count};
     struct kv_load *under_way = kv_store_load(store, &ask);
     assert_non_null(under_way);
-    struct kv_load_state state = kv_store_load_load_wait(under_way, UINT32_MAX);
-    kv_store_load_load_end(under_way);
+    struct kv_load_state state = kv_store_load_wait(under_way, UINT32_MAX, INT64_MAX);
+    kv_store_load_end(under_way);
     struct loaded loaded = {state.blocks, state.host, true};
     for (uint32_t i = 0; i < state.blocks; i++) {
         const struct kv_block_header *header = blocks[i];

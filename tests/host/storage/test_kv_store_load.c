@@ -38,7 +38,7 @@ static void layers_arrive_in_order(void **state) {
     struct kv_load_ask ask = {.keys = keys, .blocks = blocks, .count = COUNT};
     struct kv_load *under_way = kv_store_load(store, &ask);
     for (uint32_t layer = 0; layer < wide.slice_count; layer++) {
-        struct kv_load_state now = kv_store_load_load_wait(under_way, layer + 1);
+        struct kv_load_state now = kv_store_load_wait(under_way, layer + 1, INT64_MAX);
         assert_true(now.slices > layer);
         assert_int_equal(now.blocks, COUNT);
         for (uint32_t i = 0; i < COUNT; i++) {
@@ -46,7 +46,7 @@ static void layers_arrive_in_order(void **state) {
             assert_memory_equal(memory + at, kept + at, slice);
         }
     }
-    kv_store_load_load_end(under_way);
+    kv_store_load_end(under_way);
     close_store(store);
     free(kept);
     free(memory);

@@ -27,6 +27,7 @@
 #include "contract/machine.h"
 #include "contract/record_unit.h"
 #include "contract/step_plan.h"
+#include "host/storage/kv_files_io.h"
 #include "host/transfer/kv_ranks.h"
 #include "host/wire/record_queue.h"
 
