@@ -9,6 +9,7 @@
 
 #include <cmocka.h>
 
+#include "base/format.h"
 #include "base/tree.h"
 
 static _Alignas(8) char record_memory[1 << 16];
@@ -155,15 +156,97 @@ void report_load(struct world *world, uint32_t unit, uint32_t waiting, uint32_t 
     report(world, unit, load);
 }
 
-const struct tree *read_body(struct world *world, uint32_t client) {
-    static char memory[1 << 20];
-    static struct arena arena;
+static struct arena tree_arena;
+
+static const struct tree *parse(struct bytes text) {
     const struct tree *root = NULL;
     struct error error;
-    arena_over(&arena, memory, sizeof memory);
-    struct bytes text = {world->clients[client].data, world->clients[client].count};
-    if (tree_parse(&arena, text, "body", &root, &error)) fail_msg("%s", error.text);
+    if (tree_parse(&tree_arena, text, "answer", &root, &error))
+        fail_msg("%s in %.*s", error.text, (int)text.count, text.data);
     return root;
+}
+
+static void parse_anew(const struct world *world, uint32_t client) {
+    static char memory[8 << 20];
+    arena_over(&tree_arena, memory, sizeof memory);
+    assert_true(world->clients[client].ended);
+}
+
+const struct tree *read_body(const struct world *world, uint32_t client) {
+    parse_anew(world, client);
+    return parse((struct bytes){world->clients[client].data, world->clients[client].count});
+}
+
+const struct tree *events[EVENTS_MAX];
+uint32_t keep_alives;
+
+uint32_t read_events(const struct world *world, uint32_t client) {
+    const char *text = world->clients[client].data;
+    uint32_t count = 0;
+    parse_anew(world, client);
+    keep_alives = 0;
+    for (;;) {
+        const char *end = strstr(text, "\n\n");
+        assert_non_null(end);
+        struct bytes event = {text, (size_t)(end - text)};
+        text = end + 2;
+        if (bytes_equal(event, BYTES_LITERAL(": keep-alive"))) {
+            keep_alives++;
+            continue;
+        }
+        assert_true(bytes_start_with(event, BYTES_LITERAL("data: ")));
+        event = (struct bytes){event.data + 6, event.count - 6};
+        if (bytes_equal(event, BYTES_LITERAL("[DONE]"))) break;
+        assert_true(count < EVENTS_MAX);
+        events[count++] = parse(event);
+    }
+    assert_int_equal(*text, '\0');
+    return count;
+}
+
+const struct tree *tree_path(const struct tree *value, const char *path) {
+    while (value && *path) {
+        char key[64];
+        size_t count = strcspn(path, ".");
+        format_text(key, sizeof key, "%.*s", (int)count, path);
+        value = key[0] >= '0' && key[0] <= '9' ? tree_at(value, (size_t)atoi(key))
+                                               : tree_member(value, key);
+        path += count + (path[count] == '.');
+    }
+    return value;
+}
+
+void assert_text_at(const struct tree *root, const char *path, const char *expected) {
+    struct bytes text = {0};
+    if (!tree_path(root, path) || !tree_get_string(tree_path(root, path), &text))
+        fail_msg("no text at %s", path);
+    if (!bytes_equal(text, bytes_of(expected)))
+        fail_msg("%s: '%.*s', expected '%s'", path, (int)text.count, text.data, expected);
+}
+
+void assert_number_at(const struct tree *root, const char *path, int64_t expected) {
+    int64_t number = -1;
+    if (!tree_path(root, path) || !tree_get_integer(tree_path(root, path), &number))
+        fail_msg("none: %s", path);
+    if (number != expected) fail_msg("%s: %lld", path, (long long)number);
+}
+
+void assert_fraction_at(const struct tree *root, const char *path, double expected) {
+    double number;
+    if (!tree_path(root, path) || !tree_get_number(tree_path(root, path), &number))
+        fail_msg("none: %s", path);
+    if (number != expected) fail_msg("%s: %g", path, number);
+}
+
+void assert_null_at(const struct tree *root, const char *path) {
+    if (!tree_path(root, path) || !tree_is_null(tree_path(root, path)))
+        fail_msg("%s is not null", path);
+}
+
+void expect(const struct world *world, uint32_t client, uint32_t status, const char *part) {
+    const struct client *got = &world->clients[client];
+    if (!got->ended || got->http_status != status || !strstr(got->data, part))
+        fail_msg("%u %s, expected %u %s", got->http_status, got->data, status, part);
 }
 
 void assert_ids(struct world *world, uint32_t client, const uint32_t *tokens, size_t count) {
@@ -180,13 +263,14 @@ void assert_ids(struct world *world, uint32_t client, const uint32_t *tokens, si
     }
 }
 
-void assert_refused(struct world *world, uint32_t client, uint32_t status, const char *code) {
-    struct bytes got = {0};
-    assert_true(world->clients[client].ended);
-    assert_int_equal(world->clients[client].http_status, status);
-    const struct tree *error = tree_member(read_body(world, client), "error");
-    assert_true(tree_get_string(tree_member(error, "code"), &got));
-    if (!bytes_equal(got, bytes_of(code))) fail_msg("%.*s", (int)got.count, got.data);
+void assert_refused(const struct world *world, uint32_t client, uint32_t status, const char *code) {
+    const struct tree *root = read_body(world, client);
+    expect(world, client, status, "");
+    assert_text_at(root, "error.code", code);
+    assert_true(tree_path(root, "error.message") && tree_path(root, "error.type") &&
+                tree_path(root, "error.param"));
+    assert_int_equal(world->clients[client].retry_after_seconds > 0,
+                     status == 429 || status == 503);
 }
 
 void close_empty(struct world *world) {

@@ -5,6 +5,7 @@
 #ifndef TESTS_GATEWAY_HANDS_H
 #define TESTS_GATEWAY_HANDS_H
 
+#include "base/tree.h"
 #include "world.h"
 
 #define COMPLETIONS "/v1/completions"
@@ -49,9 +50,23 @@ void report_load(struct world *world, uint32_t unit, uint32_t waiting, uint32_t 
 
 /* A client's completion request, with more members. */
 uint32_t ask(struct world *world, const char *more);
-/* Parsed, until the next call. */
-const struct tree *read_body(struct world *world, uint32_t client);
+/* The body of an answer that has ended, parsed, until the next call. */
+const struct tree *read_body(const struct world *world, uint32_t client);
+enum { EVENTS_MAX = 64 };
+extern const struct tree *events[EVENTS_MAX];
+extern uint32_t keep_alives;
+/* Parses a whole stream, until the next call: comments, JSON events, and [DONE] at its end. Returns
+ * how many events it has. */
+uint32_t read_events(const struct world *world, uint32_t client);
+/* Walks a path such as "choices.0.message.content". NULL: there is no such value. */
+const struct tree *tree_path(const struct tree *value, const char *path);
+void assert_text_at(const struct tree *root, const char *path, const char *expected);
+void assert_number_at(const struct tree *root, const char *path, int64_t expected);
+void assert_fraction_at(const struct tree *root, const char *path, double expected);
+void assert_null_at(const struct tree *root, const char *path);
+/* The client's answer has ended with that status, and has that part. */
+void expect(const struct world *world, uint32_t client, uint32_t status, const char *part);
 void assert_ids(struct world *world, uint32_t client, const uint32_t *tokens, size_t count);
-void assert_refused(struct world *world, uint32_t client, uint32_t status, const char *code);
+void assert_refused(const struct world *world, uint32_t client, uint32_t status, const char *code);
 
 #endif

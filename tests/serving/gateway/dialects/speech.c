@@ -12,8 +12,8 @@
 
 enum { CONTEXT = 1 << 18 };
 
-static uint32_t said;    /* tokens told so far, of the request at hand */
-static uint32_t speaker; /* the unit */
+uint32_t speech_said;
+static uint32_t speaker; /* the last unit that came */
 
 static void join_speaker(struct world *world) {
     world_join(world, ++speaker);
@@ -31,7 +31,7 @@ static void join_speaker(struct world *world) {
 }
 
 struct world *speech_open(struct gateway_options gateway) {
-    said = speaker = 0;
+    speech_said = speaker = 0;
     struct world *world = world_open(&(struct world_options){.no_unit = true, .gateway = gateway});
     join_speaker(world);
     return world;
@@ -41,7 +41,14 @@ void speech_move(struct world *world) {
     join_speaker(world);
     lose(world, speaker - 1);
     assert_int_equal(world->last_unit.value, speaker);
-    assert_int_equal(world->last_submit->resumed_count, said);
+    assert_int_equal(world->last_submit->resumed_count, speech_said);
+}
+
+struct world *speech_open_small(struct gateway_options gateway) {
+    struct world *world = world_open(&(struct world_options){.no_unit = true, .gateway = gateway});
+    speech_said = 0;
+    join(world, 1);
+    return world;
 }
 
 uint32_t speech_ask(struct world *world, const char *path, const char *body) {
@@ -50,26 +57,34 @@ uint32_t speech_ask(struct world *world, const char *path, const char *body) {
     return client;
 }
 
+uint32_t speech_encode(const struct world *world, const char *text, uint32_t *ids_out) {
+    return world_encode(world, bytes_of(text), plain_text_nowhere, ids_out, SPEECH_IDS_MAX);
+}
+
+void speech_say_ids(struct world *world, const uint32_t *said_ids, uint32_t count) {
+    struct record_tokens *record =
+        make(RECORD_TOKENS, &(struct record_tokens){.token_count = count, .work_count = 1});
+    record->request = world->last_submit->request;
+    record->first_output_position = speech_said;
+    tokens_work(record)->prompt_miss_tokens = world->last_submit->prompt_count;
+    memcpy(tokens_chosen(record), said_ids, count * sizeof *said_ids);
+    speech_said += count;
+    report(world, world->last_unit.value, record);
+}
+
 void speech_say(struct world *world, const char *text, bool at_once) {
-    static uint32_t ids_of_text[4096];
-    uint32_t count = world_encode(world, bytes_of(text), plain_text_nowhere, ids_of_text,
-                                  ARRAY_COUNT(ids_of_text));
-    uint32_t more = at_once ? count : 1;
-    for (uint32_t i = 0; i < count; i += more) {
-        struct record_tokens *record =
-            make(RECORD_TOKENS, &(struct record_tokens){.token_count = more, .work_count = 1});
-        record->request = world->last_submit->request;
-        record->first_output_position = said;
-        tokens_work(record)->prompt_miss_tokens = world->last_submit->prompt_count;
-        memcpy(tokens_chosen(record), &ids_of_text[i], more * sizeof *ids_of_text);
-        said += more;
-        report(world, speaker, record);
-    }
+    static uint32_t ids_of_text[SPEECH_IDS_MAX];
+    uint32_t count = speech_encode(world, text, ids_of_text), more = at_once ? count : 1;
+    for (uint32_t i = 0; i < count; i += more)
+        speech_say_ids(world, &ids_of_text[i], more);
 }
 
 void speech_end(struct world *world, enum finish_reason reason) {
-    struct record_finished *record = make_finished(world->last_submit->request, reason, said);
+    struct record_finished *record =
+        make_finished(world->last_submit->request, reason, speech_said);
     record->work.prompt_miss_tokens = world->last_submit->prompt_count;
-    report(world, speaker, record);
-    said = 0;
+    record->work.drafts_made = speech_said / 2;
+    record->work.drafts_right = speech_said / 2 ? speech_said / 2 - 1 : 0;
+    speech_said = 0;
+    report(world, world->last_unit.value, record);
 }

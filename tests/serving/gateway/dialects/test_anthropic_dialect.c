@@ -16,12 +16,6 @@
 #define MESSAGES "/v1/messages"
 #define HI "\"max_tokens\":40,\"messages\":[{\"role\":\"user\",\"content\":\"hi\"}]"
 
-static void expect(const struct world *world, uint32_t client, uint32_t status, const char *part) {
-    const struct client *got = &world->clients[client];
-    if (!got->ended || got->http_status != status || !strstr(got->data, part))
-        fail_msg("%u %s, expected %u %s", got->http_status, got->data, status, part);
-}
-
 static void an_answer_is_a_message_of_blocks(void **state) {
     (void)state;
     struct world *world = speech_open((struct gateway_options){0});
