@@ -3,7 +3,7 @@
  * set of threads. A thread is a step of the program together with the states of the automata of its
  * pending lookaheads. A thread ends when its lookahead fails.
  */
-#include "serving/grammar/automata/regex_automaton.h"
+#include "serving/grammar/automata/regex_tree.h"
 
 #include "base/check.h"
 #include "serving/grammar/automata/regex_program.h"

@@ -88,4 +88,10 @@ enum status regex_tree_parse(struct automaton_work *work, struct bytes pattern,
                              enum regex_syntax syntax, struct regex *out,
                              struct error *error) MUST_USE;
 
+/* ---- the automaton: regex_automaton.c ---- */
+
+/* Makes the automaton of the part below `node`. STATUS_TOO_LARGE, STATUS_NO_MEMORY. */
+enum status regex_automaton_make(struct automaton_work *work, const struct regex *regex,
+                                 uint32_t node, const struct automaton **out) MUST_USE;
+
 #endif

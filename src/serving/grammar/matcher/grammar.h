@@ -43,8 +43,6 @@ struct grammar {
     const uint32_t *number_leaf, *string_leaf; /* [alternative_count] */
     const uint32_t *key_leaf;                  /* [object_count] */
     const uint32_t *listed_leaf;               /* [array_count] */
-    const uint32_t *listed_words;              /* [array_count] words of a set of its labels */
-    const uint64_t **listed_reaches; /* [array_count] [state_count][listed_words] labels */
     struct mask_memory *masks;
 };
 
@@ -84,5 +82,71 @@ uint32_t grammar_rule_below(const struct grammar *grammar, const struct stack_ta
 /* The filter of a key or of a string of a listed array; false: none is needed. */
 bool grammar_filter(const struct grammar *grammar, const struct stack_table *table,
                     const struct stack_frame *leaf, struct key_filter *out);
+
+/* ---- objects: object_step.c ---- */
+
+/* Behind the opening brace. */
+uint32_t object_step_begin(const struct grammar *grammar, struct stack_table *table,
+                           uint32_t object, uint32_t below);
+/* A byte that is no blank, where no value comes. */
+void object_step(const struct grammar *grammar, struct stack_table *table,
+                 const struct stack_frame *frame, uint8_t byte, struct thread_list *out);
+/* Makes the filter of the next key in the object of this frame. */
+void object_step_filter(const struct grammar *grammar, const struct stack_frame *frame,
+                        struct key_filter *out);
+/* Whether the text that led a key to `state` is a key of no property. */
+bool object_step_key_is_open(const struct grammar *grammar, const struct stack_frame *object_frame,
+                             uint32_t state);
+/* The shape of the value that comes, and the frame that lies below it. */
+uint32_t object_step_value(const struct grammar *grammar, const struct stack_frame *frame);
+uint32_t object_step_behind_value(struct stack_table *table, const struct stack_frame *frame);
+
+/* ---- rules: rule_step.c ---- */
+
+/* STACK_NONE where the table is full. */
+uint32_t rule_step_begin(const struct grammar *grammar, struct stack_table *table);
+/* Adds the frames that the frame `number` of a rule becomes by `byte`. */
+void rule_step(const struct grammar *grammar, struct stack_table *table, uint32_t number,
+               uint8_t byte, struct thread_list *out);
+/* The same of a frame like `number`, but in `state`, and without the rule's own steps by bytes. */
+void rule_step_leave(const struct grammar *grammar, struct stack_table *table, uint32_t number,
+                     uint32_t state, uint8_t byte, struct thread_list *out);
+bool rule_step_may_end(const struct grammar *grammar, const struct stack_table *table,
+                       uint32_t number);
+/* Nothing comes behind a frame but the end. */
+bool rule_step_must_end(const struct grammar *grammar, const struct stack_table *table,
+                        uint32_t number);
+
+/* Whether a state is left by a byte: by a call, a value, or the rule's end. */
+bool rule_step_leaves(const struct grammar *grammar, const struct grammar_rule *rule,
+                      uint32_t state, uint8_t byte);
+
+/* ---- tokens that stand for themselves ---- */
+
+/* Adds what the frame becomes by the token `token`. */
+void rule_step_token(const struct grammar *grammar, struct stack_table *table, uint32_t number,
+                     uint32_t token, struct thread_list *out);
+
+/* The continuations that frames allow, collected one frame after the other. */
+struct rule_outlook {
+    uint64_t *mask; /* gets the tokens' bits; NULL: not needed */
+    bool bytes;     /* ordinary tokens may come */
+    uint32_t token; /* the only one that stands for itself; TOKEN_NONE: there is none */
+    bool several;   /* there are others */
+};
+void rule_step_look(const struct grammar *grammar, struct stack_table *table, uint32_t number,
+                    struct rule_outlook *outlook);
+
+/* ---- masks: token_mask.c ---- */
+
+/* NULL: no memory. */
+struct mask_memory *token_mask_memory_create(struct arena *arena, const struct token_trie *trie);
+/* Whole masks, by what they are of. */
+bool token_mask_memory_find(struct mask_memory *memory, uint64_t content, uint64_t *mask);
+void token_mask_memory_keep(struct mask_memory *memory, uint64_t content, const uint64_t *mask);
+
+/* Adds to `mask` what the threads let through. Frames that it puts are left to the caller. */
+void token_mask_fill(const struct grammar *grammar, struct stack_table *table,
+                     const struct thread_list *threads, uint64_t *mask);
 
 #endif

@@ -5,8 +5,6 @@
 #include "base/hash.h"
 #include "base/number.h"
 #include "serving/grammar/matcher/grammar.h"
-#include "serving/grammar/matcher/object_step.h"
-#include "serving/grammar/matcher/rule_step.h"
 
 /* ---- blanks ---- */
 
@@ -265,9 +263,9 @@ static void begin_array(const struct grammar *grammar, struct stack_table *table
     struct stack_frame frame = {.below = below, .kind = STACK_ARRAY, .subject = array};
     const uint64_t *all = NULL;
     if (shape->unique == SHAPE_UNIQUE_LISTED) {
-        frame.tail_words = (uint16_t)grammar->listed_words[array];
-        all = grammar->listed_reaches[array] +
-              (size_t)shape->listed->start * grammar->listed_words[array];
+        frame.tail_words = (uint16_t)shape->word_count;
+        all = grammar->program->words + shape->reaches +
+              (size_t)shape->listed->start * shape->word_count;
     }
     put(table, &frame, all, out);
 }
@@ -339,7 +337,8 @@ bool grammar_filter(const struct grammar *grammar, const struct stack_table *tab
     }
     if (leaf->kind != STACK_STRING || below->kind != STACK_ARRAY || !below->tail_words)
         return false;
-    *out = (struct key_filter){.reaches = grammar->listed_reaches[below->subject],
+    *out = (struct key_filter){.reaches = grammar->program->words +
+                                          grammar->program->arrays[below->subject].reaches,
                                .allowed = below->tail,
                                .word_count = below->tail_words};
     return true;

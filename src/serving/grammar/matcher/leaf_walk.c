@@ -3,7 +3,7 @@
 
 #include "base/hash.h"
 #include "serving/grammar/automata/automaton.h"
-#include "serving/grammar/matcher/rule_step.h"
+#include "serving/grammar/matcher/grammar.h"
 
 #define PARTS_MAX 4096 /* half of the slots */
 #define KNOWN_MAX 256

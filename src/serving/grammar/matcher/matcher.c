@@ -2,8 +2,6 @@
 #include "serving/grammar/matcher/matcher.h"
 
 #include "serving/grammar/matcher/grammar.h"
-#include "serving/grammar/matcher/rule_step.h"
-#include "serving/grammar/matcher/token_mask.h"
 #include "serving/grammar/rules/grammar_program.h"
 
 #define FRAMES_MAX 12288
@@ -193,28 +191,6 @@ void matcher_mask_slowly(struct matcher *matcher, struct grammar_position at, ui
         if (matcher_push_token(matcher, at, t).number) mask[t / 64] |= UINT64_C(1) << t % 64;
         stack_table_cut(&matcher->table, frame_count);
     }
-}
-
-struct bytes matcher_forced(struct matcher *matcher, struct grammar_position at, char *out,
-                            size_t capacity) {
-    size_t count = 0;
-    uint32_t frame_count = matcher->table.frame_count;
-    while (at.number && count < capacity && !matcher_may_end(matcher, at)) {
-        struct thread_list threads;
-        uint32_t live = 0;
-        list_threads(&matcher->table, at.number, &threads);
-        if (matcher_look(matcher, &threads, NULL).token != TOKEN_NONE) break;
-        for (uint32_t byte = 0; byte < 256 && live < 2; byte++) {
-            char text = (char)byte;
-            struct grammar_position to = matcher_push(matcher, at, (struct bytes){&text, 1});
-            if (to.number && live++ == 0) out[count] = text;
-        }
-        if (live != 1) break;
-        at = matcher_push(matcher, at, (struct bytes){&out[count], 1});
-        count++;
-    }
-    stack_table_cut(&matcher->table, frame_count);
-    return (struct bytes){out, count};
 }
 
 bool matcher_forced_token(struct matcher *matcher, struct grammar_position at,

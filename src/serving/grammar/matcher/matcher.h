@@ -48,12 +48,8 @@ bool matcher_must_end(const struct matcher *matcher, struct grammar_position at)
 /* Bit t % 64 of word t / 64 for each token that may come next. End tokens are not in it:
  * matcher_may_end tells. */
 void matcher_mask(struct matcher *matcher, struct grammar_position at, uint64_t *mask);
-/* The same from its definition, token by token, very slowly: for tests. */
+/* The same from its definition, token by token, very slowly: tests and `./dev schemas` compare both. */
 void matcher_mask_slowly(struct matcher *matcher, struct grammar_position at, uint64_t *mask);
-
-/* The bytes that must come next whatever the model wants; empty: there is a choice. */
-struct bytes matcher_forced(struct matcher *matcher, struct grammar_position at, char *out,
-                            size_t capacity);
 
 /* The only token allowed next, if the end is not allowed. False: there is a choice, or it is not an
  * added token; a number would be expensive to find then. Cheap. */

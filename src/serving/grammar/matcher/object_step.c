@@ -1,5 +1,10 @@
-/* SPDX-License-Identifier: Apache-2.0 */
-#include "serving/grammar/matcher/object_step.h"
+/* SPDX-License-Identifier: Apache-2.0
+ * Objects during reading: which keys are allowed, and whether the brace may close. The frame of an
+ * object has the set of properties read so far and the set of those still allowed; both follow from
+ * the keys. A property is allowed once. Other keys may repeat, but count once towards the least
+ * number of keys.
+ */
+#include "serving/grammar/matcher/grammar.h"
 
 #include "base/check.h"
 #include "base/number.h"

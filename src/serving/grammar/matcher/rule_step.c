@@ -1,5 +1,9 @@
-/* SPDX-License-Identifier: Apache-2.0 */
-#include "serving/grammar/matcher/rule_step.h"
+/* SPDX-License-Identifier: Apache-2.0
+ * Rules during reading. A frame holds the state of one rule; the frame below it holds the state in
+ * which the calling rule continues. No frame is kept where a rule ends in its last state or nothing
+ * follows a call, so lists written by recursion need no depth.
+ */
+#include "serving/grammar/matcher/grammar.h"
 
 #include "serving/grammar/automata/automaton.h"
 

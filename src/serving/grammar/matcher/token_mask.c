@@ -1,9 +1,12 @@
-/* SPDX-License-Identifier: Apache-2.0 */
-#include "serving/grammar/matcher/token_mask.h"
+/* SPDX-License-Identifier: Apache-2.0
+ * Masks: the tokens that some stack allows, found by a walk through the trie of tokens. Inside a
+ * string, a key or a number, the tokens that stay inside depend on the state of the leaf alone. Such
+ * parts of the trie are walked once by the automaton of the leaf, and remembered. Stacks are used
+ * only from the byte that leaves the leaf.
+ */
 
+#include "serving/grammar/matcher/grammar.h"
 #include "serving/grammar/matcher/leaf_walk.h"
-#include "serving/grammar/matcher/object_step.h"
-#include "serving/grammar/matcher/rule_step.h"
 
 #define REMEMBERED_NODES_MIN 32 /* smaller parts of rules are walked again */
 

@@ -2,9 +2,9 @@
 #include "serving/grammar/rules/form.h"
 
 #include "base/check.h"
-#include "serving/grammar/automata/regex_automaton.h"
+#include "serving/grammar/automata/regex_tree.h"
 #include "serving/grammar/rules/gbnf.h"
-#include "serving/grammar/rules/rule_build.h"
+#include "serving/grammar/rules/rule_draft.h"
 #include "serving/grammar/schema/shape_join.h"
 
 #define SCHEMA_STEPS_MIN 2000000 /* for each schema, however many there are */

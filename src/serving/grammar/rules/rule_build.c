@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "serving/grammar/rules/rule_build.h"
+#include "serving/grammar/rules/rule_draft.h"
 
 #include "base/check.h"
 #include "serving/grammar/automata/automaton_draft.h"
-#include "serving/grammar/automata/regex_automaton.h"
+#include "serving/grammar/automata/regex_tree.h"
 
 #define INLINE_SIZE_MAX 512  /* of a rule that is put in the place of its calls */
 #define COPIES_SIZE_MAX 4096 /* of all that a repetition copies */

@@ -55,4 +55,14 @@ static inline uint32_t rule_of_node(const struct rule_draft *draft, uint32_t nod
     return draft->tree.nodes[node].rule - 1;
 }
 
+/* ---- the program: rule_build.c ---- */
+
+/* The program of the rule `root`. Everything of it lies in `arena`; the values are of `shapes`. What
+ * is needed on the way lies in the arenas of the draft's work. STATUS_INVALID: a rule begins with
+ * itself, or no text fulfils the root; STATUS_TOO_LARGE; STATUS_NO_MEMORY. Messages name a rule and
+ * its line. */
+enum status rule_build(struct arena *arena, struct rule_draft *draft, uint32_t root,
+                       const struct shape_program *shapes, const struct grammar_program **out,
+                       struct error *error) MUST_USE;
+
 #endif

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "serving/grammar/schema/object_set.h"
 
 #include "base/number.h"
 #include "serving/grammar/schema/value_set.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "serving/grammar/schema/schema.h"
 
-#include "serving/grammar/schema/shape_build.h"
+#include "serving/grammar/schema/shape_graph.h"
 #include "serving/grammar/schema/value_set.h"
 
 #define KNOWN_MAX 32768 /* names, schemas and what is made of them */

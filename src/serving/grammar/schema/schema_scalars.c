@@ -76,8 +76,8 @@ static enum status read_numbers(struct schema_reader *reader, bool whole) {
                                     &error);
         if (!status) status = language_of_automaton(&state->languages, automaton, &plain);
         if (!status)
-            status = language_combine(&state->languages, AUTOMATON_AND, numbers.number, plain,
-                                      &numbers.number);
+            status =
+                schema_state_combine(state, AUTOMATON_AND, numbers.number, plain, &numbers.number);
     }
     if (status) return state_failed(state, status);
     return value_set_and(state, &reader->set, &numbers, &reader->set);
@@ -85,9 +85,8 @@ static enum status read_numbers(struct schema_reader *reader, bool whole) {
 
 static enum status keep_strings(struct schema_reader *reader, uint32_t language) {
     struct schema_state *state = reader->state;
-    enum status status = language_combine(&state->languages, AUTOMATON_AND, reader->set.string,
-                                          language, &reader->set.string);
-    return status ? state_failed(state, status) : STATUS_OK;
+    return schema_state_combine(state, AUTOMATON_AND, reader->set.string, language,
+                                &reader->set.string);
 }
 
 /* The names of formats that say nothing, each once. */
@@ -147,8 +146,8 @@ static enum status read_strings(struct schema_reader *reader) {
     state->keyword = tree_member(reader->tree, "maxLength") ? "maxLength" : "minLength";
     status = language_of_lengths(&state->languages, min, max, &language);
     if (!status)
-        status = language_combine(&state->languages, AUTOMATON_AND, reader->set.string, language,
-                                  &reader->set.string);
+        status = schema_state_combine(state, AUTOMATON_AND, reader->set.string, language,
+                                      &reader->set.string);
     return status ? state_failed(state, status) : STATUS_OK;
 }
 

@@ -65,14 +65,22 @@ enum status schema_state_spend(struct schema_state *state, uint64_t steps) {
 
 enum status schema_state_room(struct schema_state *state, void *array, uint32_t count,
                               uint32_t *capacity, size_t element_bytes) {
-    if (count < *capacity) return STATUS_OK;
-    uint32_t larger = *capacity ? *capacity * 2 : 64;
-    void *memory = arena_take(state->arena, larger * element_bytes);
-    if (!memory) return state_failed(state, STATUS_NO_MEMORY);
-    void **place = array;
-    if (count) memcpy(memory, *place, count * element_bytes);
-    *place = memory;
-    *capacity = larger;
+    bool room = arena_reserve(state->arena, array, count, capacity, element_bytes);
+    return room ? STATUS_OK : state_failed(state, STATUS_NO_MEMORY);
+}
+
+enum status schema_state_combine(struct schema_state *state, enum automaton_operation operation,
+                                 uint32_t a, uint32_t b, uint32_t *out) {
+    enum status status = language_combine(&state->languages, operation, a, b, out);
+    return status ? state_failed(state, status) : STATUS_OK;
+}
+
+enum status schema_state_keep(struct schema_state *state, const void *item, size_t bytes,
+                              void *out) {
+    void *kept = arena_take(state->arena, bytes);
+    if (!kept) return state_failed(state, STATUS_NO_MEMORY);
+    memcpy(kept, item, bytes);
+    memcpy(out, &kept, sizeof kept);
     return STATUS_OK;
 }
 

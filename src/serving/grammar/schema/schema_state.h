@@ -157,6 +157,13 @@ enum status schema_state_spend(struct schema_state *state, uint64_t steps) MUST_
 enum status schema_state_room(struct schema_state *state, void *array, uint32_t count,
                               uint32_t *capacity, size_t element_bytes) MUST_USE;
 
+/* language_combine, with a message where it fails. */
+enum status schema_state_combine(struct schema_state *state, enum automaton_operation operation,
+                                 uint32_t a, uint32_t b, uint32_t *out) MUST_USE;
+/* A copy in the arena. */
+enum status schema_state_keep(struct schema_state *state, const void *item, size_t bytes,
+                              void *out) MUST_USE;
+
 /* Numbers of names, conditions, sources and sets of claims; equal ones share theirs. */
 enum status schema_state_name(struct schema_state *state, struct bytes text,
                               uint32_t *out) MUST_USE;

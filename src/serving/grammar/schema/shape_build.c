@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "serving/grammar/schema/shape_build.h"
+#include "serving/grammar/schema/shape_graph.h"
 
 #include "base/number.h"
 
@@ -81,6 +81,25 @@ static bool has_bit(const struct shape_builder *builder, uint32_t first, uint32_
     return builder->words[first + bit / 64] >> bit % 64 & 1;
 }
 
+/* Adds to the set of each state the sets of the states that it leads to, until nothing is new.
+ * sets: [state_count][width] */
+static void shape_build_spread(const struct automaton *automaton, uint64_t *sets, uint32_t width) {
+    for (bool changed = true; changed;) {
+        changed = false;
+        for (uint32_t from = automaton->state_count; from-- > 1;) {
+            uint64_t *mine = sets + (size_t)from * width;
+            for (uint32_t class = 0; class < automaton->class_count; class ++) {
+                uint32_t to = automaton->next[(size_t)from * automaton->class_count + class];
+                const uint64_t *theirs = sets + (size_t)to * width;
+                for (uint32_t i = 0; to && i < width; i++) {
+                    changed |= (theirs[i] & ~mine[i]) != 0;
+                    mine[i] |= theirs[i];
+                }
+            }
+        }
+    }
+}
+
 /* ---- arrays ---- */
 
 static enum status shape_build_add_item(struct shape_builder *builder,
@@ -108,6 +127,22 @@ static uint32_t shape_build_longest(const struct shape_graph *graph,
     return form->length_max;
 }
 
+/* The labels of a list are 1 to its count. */
+static enum status build_listed(struct shape_builder *builder, const struct automaton *listed,
+                                struct shape_array *array) {
+    array->word_count = (uint32_t)divide_up(automaton_member_count(listed), 64);
+    enum status status = copy_automaton(builder, listed, &array->listed);
+    if (!status)
+        status = shape_build_add_words(builder, listed->state_count * array->word_count,
+                                       &array->reaches);
+    for (uint32_t at = 1; !status && at < listed->state_count; at++)
+        if (listed->labels[at])
+            shape_build_set_bit(builder, array->reaches + at * array->word_count,
+                                listed->labels[at] - 1);
+    if (!status) shape_build_spread(listed, builder->words + array->reaches, array->word_count);
+    return status;
+}
+
 static enum status build_array(struct shape_builder *builder, const struct array_form *form,
                                uint32_t *out) {
     struct shape_array array = {
@@ -128,7 +163,7 @@ static enum status build_array(struct shape_builder *builder, const struct array
         array.rest.plain = shape_build_ask_for(builder, form->items[form->prefix_count].plain);
         array.rest.counted = shape_build_ask_for(builder, form->items[form->prefix_count].counted);
     }
-    if (!status && form->listed) status = copy_automaton(builder, form->listed, &array.listed);
+    if (!status && form->listed) status = build_listed(builder, form->listed, &array);
     if (!status)
         status = schema_state_room(builder->state, &builder->arrays, builder->array_count,
                                    &builder->array_capacity, sizeof *builder->arrays);
@@ -187,54 +222,28 @@ static enum status build_keys(struct shape_builder *builder, const struct object
     return copy_automaton(builder, keys, &object->keys);
 }
 
-/* Hands what a state reaches to the states that lead to it, until nothing is new. */
-static void shape_build_spread(struct shape_builder *builder, const struct shape_object *object) {
-    const struct automaton *keys = object->keys;
-    uint32_t words = object->word_count;
-    for (bool changed = true; changed;) {
-        changed = false;
-        for (uint32_t from = keys->state_count; from-- > 1;) {
-            uint64_t *mine = &builder->words[object->reaches + from * words];
-            for (uint32_t class = 0; class < keys->class_count; class ++) {
-                uint32_t to = keys->next[(size_t)from * keys->class_count + class];
-                if (to == 0 || to == from) continue;
-                const uint64_t *theirs = &builder->words[object->reaches + to * words];
-                for (uint32_t i = 0; i < words; i++) {
-                    changed |= (theirs[i] & ~mine[i]) != 0;
-                    mine[i] |= theirs[i];
-                }
-                if (has_bit(builder, object->reaches_open, to) &&
-                    !has_bit(builder, object->reaches_open, from)) {
-                    shape_build_set_bit(builder, object->reaches_open, from);
-                    changed = true;
-                }
-            }
-        }
-    }
-}
-
 static enum status build_reaches(struct shape_builder *builder, struct shape_object *object) {
     const struct automaton *keys = object->keys;
     if (!keys) return STATUS_OK;
-    enum status status =
-        schema_state_spend(builder->state, (uint64_t)keys->state_count * keys->class_count);
-    if (!status)
-        status = shape_build_add_words(builder, keys->state_count * object->word_count,
-                                       &object->reaches);
-    if (!status)
-        status =
-            shape_build_add_words(builder, (keys->state_count + 63) / 64, &object->reaches_open);
-    if (status) return status;
-    for (uint32_t at = 1; at < keys->state_count; at++) {
+    uint32_t states = keys->state_count, words = object->word_count, width = words + 1;
+    uint64_t *sets = arena_take_zeroed(builder->state->arena, (size_t)states * width * 8);
+    if (!sets) return shape_build_no_memory(builder);
+    enum status status = schema_state_spend(builder->state, (uint64_t)states * keys->class_count);
+    if (!status) status = shape_build_add_words(builder, states * words, &object->reaches);
+    if (!status) status = shape_build_add_words(builder, (states + 63) / 64, &object->reaches_open);
+    for (uint32_t at = 1; !status && at < states; at++) {
         if (keys->labels[at] == 0) continue;
         uint32_t bit = builder->entries[object->entry + keys->labels[at] - 1].bit;
-        if (bit == SHAPE_NO_BIT)
-            shape_build_set_bit(builder, object->reaches_open, at);
-        else
-            shape_build_set_bit(builder, object->reaches + at * object->word_count, bit);
+        if (bit == SHAPE_NO_BIT) bit = 64 * words;
+        sets[(size_t)at * width + bit / 64] |= (uint64_t)1 << bit % 64;
     }
-    shape_build_spread(builder, object);
-    return STATUS_OK;
+    if (!status) shape_build_spread(keys, sets, width);
+    for (uint32_t at = 1; !status && at < states; at++) {
+        const uint64_t *set = sets + (size_t)at * width;
+        memcpy(builder->words + object->reaches + at * words, set, words * sizeof *set);
+        if (set[words]) shape_build_set_bit(builder, object->reaches_open, at);
+    }
+    return status;
 }
 
 static uint32_t bit_of(const struct object_form *form, const uint32_t *bits, uint32_t name) {

@@ -2,8 +2,6 @@
 #include "serving/grammar/schema/shape_graph.h"
 
 #include "base/number.h"
-#include "serving/grammar/schema/array_set.h"
-#include "serving/grammar/schema/object_set.h"
 #include "serving/grammar/schema/value_set.h"
 
 #define PREFIX_MAX 4096      /* items with rules of their own */
@@ -119,8 +117,7 @@ static enum status spell_one_way(struct shape_graph *graph, const struct value_s
     if (!status) status = language_of_automaton(&state->languages, automaton, &canonical);
     *out = *set;
     if (!status)
-        status = language_combine(&state->languages, AUTOMATON_AND, set->number, canonical,
-                                  &out->number);
+        status = schema_state_combine(state, AUTOMATON_AND, set->number, canonical, &out->number);
     return status ? state_failed(state, status) : STATUS_OK;
 }
 

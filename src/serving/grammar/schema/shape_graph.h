@@ -64,4 +64,10 @@ enum status shape_graph_object_form_rest(const struct shape_graph *graph,
                                          const struct object_form *form,
                                          const struct automaton **out) MUST_USE;
 
+/* ---- the program: shape_build.c ---- */
+
+/* `root` must be live. Everything of the program lies in `arena`. */
+enum status shape_build(struct arena *arena, struct shape_graph *graph, uint32_t root,
+                        const struct shape_program **out) MUST_USE;
+
 #endif

@@ -1,42 +1,38 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "serving/grammar/schema/shape_join.h"
 
+/* LIST(type, list, its count) of each list of a program. */
+#define SHAPE_LISTS(LIST)                                                                          \
+    LIST(struct value_shape, shapes, shape_count)                                                  \
+    LIST(struct shape_alternative, alternatives, alternative_count)                                \
+    LIST(struct shape_array, arrays, array_count)                                                  \
+    LIST(struct shape_item, items, item_count)                                                     \
+    LIST(struct shape_object, objects, object_count)                                               \
+    LIST(struct shape_entry, entries, entry_count)                                                 \
+    LIST(struct shape_dependency, dependencies, dependency_count)                                  \
+    LIST(uint64_t, words, word_count)
+
 struct joined {
     struct shape_program counts; /* of all so far: where the next one begins */
-    struct value_shape *shapes;
-    struct shape_alternative *alternatives;
-    struct shape_array *arrays;
-    struct shape_item *items;
-    struct shape_object *objects;
-    struct shape_entry *entries;
-    struct shape_dependency *dependencies;
-    uint64_t *words;
+#define LIST(type, list, count) type *list;
+    SHAPE_LISTS(LIST)
+#undef LIST
 };
 
 static void shape_join_count_in(struct shape_program *counts, const struct shape_program *program) {
-    counts->shape_count += program->shape_count;
-    counts->alternative_count += program->alternative_count;
-    counts->array_count += program->array_count;
-    counts->item_count += program->item_count;
-    counts->object_count += program->object_count;
-    counts->entry_count += program->entry_count;
-    counts->dependency_count += program->dependency_count;
-    counts->word_count += program->word_count;
+#define LIST(type, list, count) counts->count += program->count;
+    SHAPE_LISTS(LIST)
+#undef LIST
 }
 
 static bool take_all(struct arena *arena, const struct shape_program *counts, struct joined *out) {
-    out->shapes = arena_take(arena, (counts->shape_count + 1) * sizeof *out->shapes);
-    out->alternatives =
-        arena_take(arena, (counts->alternative_count + 1) * sizeof *out->alternatives);
-    out->arrays = arena_take(arena, (counts->array_count + 1) * sizeof *out->arrays);
-    out->items = arena_take(arena, (counts->item_count + 1) * sizeof *out->items);
-    out->objects = arena_take(arena, (counts->object_count + 1) * sizeof *out->objects);
-    out->entries = arena_take(arena, (counts->entry_count + 1) * sizeof *out->entries);
-    out->dependencies =
-        arena_take(arena, (counts->dependency_count + 1) * sizeof *out->dependencies);
-    out->words = arena_take(arena, (counts->word_count + 1) * sizeof *out->words);
-    return out->shapes && out->alternatives && out->arrays && out->items && out->objects &&
-           out->entries && out->dependencies && out->words;
+    bool all = true;
+#define LIST(type, list, count)                                                                    \
+    out->list = arena_take(arena, (counts->count + 1) * sizeof(type));                             \
+    all &= out->list != NULL;
+    SHAPE_LISTS(LIST)
+#undef LIST
+    return all;
 }
 
 static uint32_t moved(uint32_t shape, uint32_t by) {
@@ -64,6 +60,7 @@ static void put_values(struct joined *joined, const struct shape_program *progra
         struct shape_array *array = &joined->arrays[base->array_count + i];
         *array = program->arrays[i];
         array->prefix += base->item_count;
+        array->reaches += base->word_count;
         array->rest = moved_item(array->rest, base->shape_count);
     }
     for (uint32_t i = 0; i < program->item_count; i++)
@@ -111,14 +108,9 @@ enum status shape_join(struct arena *arena, const struct shape_program *const *p
         shape_join_count_in(&joined.counts, programs[i]);
     }
     *program = joined.counts;
-    program->shapes = joined.shapes;
-    program->alternatives = joined.alternatives;
-    program->arrays = joined.arrays;
-    program->items = joined.items;
-    program->objects = joined.objects;
-    program->entries = joined.entries;
-    program->dependencies = joined.dependencies;
-    program->words = joined.words;
+#define LIST(type, list, count) program->list = joined.list;
+    SHAPE_LISTS(LIST)
+#undef LIST
     *out = program;
     return STATUS_OK;
 }

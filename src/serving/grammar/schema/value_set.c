@@ -2,8 +2,6 @@
 #include "serving/grammar/schema/value_set.h"
 
 #include "serving/grammar/automata/number_set.h"
-#include "serving/grammar/schema/array_set.h"
-#include "serving/grammar/schema/object_set.h"
 
 enum status value_set_open(struct schema_state *state) {
     state->array_any = (struct array_set){.length_max = UINT32_MAX};
@@ -80,8 +78,7 @@ static enum status and_numbers(struct schema_state *state, uint32_t a, uint32_t 
         *out = a == state->number_any ? b : a;
         return STATUS_OK;
     }
-    enum status status = language_combine(&state->languages, AUTOMATON_AND, a, b, out);
-    return status ? state_failed(state, status) : STATUS_OK;
+    return schema_state_combine(state, AUTOMATON_AND, a, b, out);
 }
 
 enum status value_set_and(struct schema_state *state, const struct value_set *a,
@@ -91,8 +88,8 @@ enum status value_set_and(struct schema_state *state, const struct value_set *a,
                              .narrow = strings && (a->narrow || b->narrow)};
     enum status status = and_numbers(state, a->number, b->number, &both.number);
     if (status) return status;
-    status = language_combine(&state->languages, AUTOMATON_AND, a->string, b->string, &both.string);
-    if (status) return state_failed(state, status);
+    status = schema_state_combine(state, AUTOMATON_AND, a->string, b->string, &both.string);
+    if (status) return status;
     status = and_arrays(state, a, b, &both);
     if (!status) status = and_objects(state, a, b, &both);
     if (!status) *out = both;
@@ -150,11 +147,9 @@ enum status value_set_or(struct schema_state *state, const struct value_set *a,
     if (a->number == state->number_any || b->number == state->number_any)
         any.number = state->number_any;
     else
-        status =
-            language_combine(&state->languages, AUTOMATON_OR, a->number, b->number, &any.number);
+        status = schema_state_combine(state, AUTOMATON_OR, a->number, b->number, &any.number);
     if (!status)
-        status =
-            language_combine(&state->languages, AUTOMATON_OR, a->string, b->string, &any.string);
+        status = schema_state_combine(state, AUTOMATON_OR, a->string, b->string, &any.string);
     if (status) return state_failed(state, status);
     status = or_arrays(state, a, b, &any);
     if (!status) status = or_objects(state, a, b, &any);
@@ -210,9 +205,8 @@ static enum status without_numbers(struct schema_state *state, uint32_t a, uint3
     if (a == LANGUAGE_NONE || b == LANGUAGE_NONE) return STATUS_OK;
     *out = LANGUAGE_NONE;
     if (b == state->number_any || a == b) return STATUS_OK;
-    enum status status =
-        language_combine(&state->languages, AUTOMATON_AND, a, state->number_plain, out);
-    if (!status) status = language_combine(&state->languages, AUTOMATON_WITHOUT, *out, b, out);
+    enum status status = schema_state_combine(state, AUTOMATON_AND, a, state->number_plain, out);
+    if (!status) status = schema_state_combine(state, AUTOMATON_WITHOUT, *out, b, out);
     return status ? state_failed(state, status) : STATUS_OK;
 }
 
@@ -221,8 +215,7 @@ enum status value_set_without(struct schema_state *state, const struct value_set
     struct value_set rest = {.bits = a->bits & ~b->bits, .narrow = a->narrow};
     enum status status = without_numbers(state, a->number, b->number, &rest.number);
     if (status) return status;
-    status =
-        language_combine(&state->languages, AUTOMATON_WITHOUT, a->string, b->string, &rest.string);
+    status = schema_state_combine(state, AUTOMATON_WITHOUT, a->string, b->string, &rest.string);
     if (status) return state_failed(state, status);
     if (b->narrow && rest.string != LANGUAGE_NONE)
         return state_error(
@@ -257,13 +250,12 @@ enum status value_set_spell(struct schema_state *state, struct value_set *set) {
     enum status status = open_spellings(state);
     uint32_t broken = LANGUAGE_NONE;
     if (!status)
-        status = language_combine(&state->languages, AUTOMATON_AND, set->number,
-                                  state->number_broken, &broken);
+        status =
+            schema_state_combine(state, AUTOMATON_AND, set->number, state->number_broken, &broken);
     uint32_t spelt = broken == LANGUAGE_NONE ? state->whole_spelt : state->number_spelt;
     if (!status && set->number == state->number_any)
         set->number = spelt;
     else if (!status)
-        status =
-            language_combine(&state->languages, AUTOMATON_AND, set->number, spelt, &set->number);
+        status = schema_state_combine(state, AUTOMATON_AND, set->number, spelt, &set->number);
     return status ? state_failed(state, status) : STATUS_OK;
 }

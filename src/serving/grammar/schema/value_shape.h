@@ -60,6 +60,9 @@ struct shape_array {
     uint32_t counted_min, counted_max;
     enum shape_unique unique;
     const struct automaton *listed;
+    uint32_t reaches,
+        word_count; /* first word: [listed->state_count][word_count] the labels that may
+                                   * still be reached from each state */
 };
 
 struct shape_entry {

@@ -31,18 +31,6 @@ static void settling_keeps_the_place(void **state) {
     assert_int_equal(matcher_push(one.matcher, at, BYTES_LITERAL("\"")).number, 0);
 }
 
-static void what_has_no_choice_is_forced(void **state) {
-    struct matcher_case one;
-    char out[16];
-    (void)state;
-    case_open(&one, "{\"const\":\"the end\"}");
-    struct grammar_position at =
-        matcher_push(one.matcher, matcher_begin(one.matcher), BYTES_LITERAL("\"t\\u006"));
-    struct bytes forced = matcher_forced(one.matcher, at, out, sizeof out);
-    assert_int_equal(forced.count, 1);
-    assert_memory_equal(forced.data, "8", 1);
-}
-
 static void a_text_that_is_done_must_end(void **state) {
     struct matcher_case one;
     (void)state;
@@ -62,7 +50,6 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(equal_texts_stand_in_equal_places),
         cmocka_unit_test(settling_keeps_the_place),
-        cmocka_unit_test(what_has_no_choice_is_forced),
         cmocka_unit_test(a_text_that_is_done_must_end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -4,7 +4,7 @@
  * where it may end, what masks hold and which token is forced must be the same everywhere.
  */
 #include "matcher_cases.h"
-#include "serving/grammar/rules/rule_build.h"
+#include "serving/grammar/rules/rule_draft.h"
 
 #define LETTERS 3 /* a, b, and a token that stands for itself */
 #define LENGTH_MAX 5
