@@ -57,8 +57,9 @@ static enum status join_counts(struct schema_state *state, const struct array_se
     return STATUS_OK;
 }
 
-enum status array_set_and(struct schema_state *state, const struct array_set *a,
-                          const struct array_set *b, const struct array_set **out) {
+enum status array_set_and(struct schema_state *state, const void *first_set, const void *second_set,
+                          const void **out) {
+    const struct array_set *a = first_set, *b = second_set;
     *out = a;
     if (b == &state->array_any || a == b) return STATUS_OK;
     *out = b;
@@ -110,33 +111,30 @@ static bool same_array(const struct array_set *a, const struct array_set *b) {
     return true;
 }
 
-enum status array_set_union_add(struct schema_state *state, struct array_union *all,
-                                const struct array_set *array) {
+enum status array_set_add(struct schema_state *state, struct set_list *all, const void *array) {
     for (uint32_t i = 0; i < all->count; i++)
-        if (same_array(all->arrays[i], array)) return STATUS_OK;
+        if (same_array(all->sets[i], array)) return STATUS_OK;
     if (all->count == VALUE_UNION_MAX)
         return state_error(state, STATUS_TOO_LARGE,
                            "leaves more than %d kinds of arrays to choose from", VALUE_UNION_MAX);
     enum status status =
-        schema_state_room(state, &all->arrays, all->count, &all->capacity, sizeof *all->arrays);
+        schema_state_room(state, &all->sets, all->count, &all->capacity, sizeof *all->sets);
     if (status) return status;
-    all->arrays[all->count++] = array;
+    all->sets[all->count++] = array;
     return schema_state_spend(state, all->count);
 }
 
 static enum status array_set_add_both(struct schema_state *state, const struct array_set *a,
-                                      const struct array_set *part, struct array_union *all) {
-    struct array_set *kept = arena_take(state->arena, sizeof *kept);
-    if (!kept) return state_failed(state, STATUS_NO_MEMORY);
-    *kept = *part;
-    const struct array_set *both;
-    enum status status = array_set_and(state, a, kept, &both);
-    return status || !both ? status : array_set_union_add(state, all, both);
+                                      const struct array_set *part, struct set_list *all) {
+    const void *kept, *both = NULL;
+    enum status status = schema_state_keep(state, part, sizeof *part, &kept);
+    if (!status) status = array_set_and(state, a, kept, &both);
+    return status || !both ? status : array_set_add(state, all, both);
 }
 
 /* Adds arrays of `a` that have an item at `index` which breaks a claim (UINT32_MAX: any item). */
 static enum status array_set_add_item(struct schema_state *state, const struct array_set *a,
-                                      uint32_t index, uint32_t claim, struct array_union *all) {
+                                      uint32_t index, uint32_t claim, struct set_list *all) {
     struct array_set part = state->array_any;
     part.length_min = index + 1;
     struct item_rule *rule = arena_take(state->arena, sizeof *rule);
@@ -173,8 +171,7 @@ static enum status breaks_always(struct schema_state *state, const struct array_
 }
 
 static enum status array_set_add_rule_breach(struct schema_state *state, const struct array_set *a,
-                                             const struct item_rule *rule,
-                                             struct array_union *all) {
+                                             const struct item_rule *rule, struct set_list *all) {
     if (rule->claims == CLAIMS_ANY) return STATUS_OK;
     if (rule->claims == CLAIMS_NEVER)
         return array_set_add_item(state, a, rule->from, UINT32_MAX, all);
@@ -211,7 +208,7 @@ static enum status array_set_add_rule_breach(struct schema_state *state, const s
 }
 
 static enum status add_count_breach(struct schema_state *state, const struct array_set *a,
-                                    const struct array_set *b, struct array_union *all) {
+                                    const struct array_set *b, struct set_list *all) {
     enum status status = STATUS_OK;
     struct array_set part = state->array_any;
     part.counts = true;
@@ -230,8 +227,9 @@ static enum status add_count_breach(struct schema_state *state, const struct arr
     return status;
 }
 
-enum status array_set_without(struct schema_state *state, const struct array_set *a,
-                              const struct array_set *b, struct array_union *all) {
+enum status array_set_without(struct schema_state *state, const void *first, const void *second,
+                              struct set_list *all) {
+    const struct array_set *a = first, *b = second;
     enum status status = STATUS_OK;
     struct array_set part = state->array_any;
     if (b->length_min > a->length_min) {

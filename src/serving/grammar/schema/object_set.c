@@ -151,8 +151,9 @@ static enum status lacks_required(struct schema_state *state, const struct objec
     return STATUS_OK;
 }
 
-enum status object_set_and(struct schema_state *state, const struct object_set *a,
-                           const struct object_set *b, const struct object_set **out) {
+enum status object_set_and(struct schema_state *state, const void *first, const void *second,
+                           const void **out) {
+    const struct object_set *a = first, *b = second;
     *out = a;
     if (b == &state->object_any || a == b) return STATUS_OK;
     *out = b;
@@ -206,7 +207,7 @@ static enum status claims_within(struct schema_state *state, uint32_t a, uint32_
     if (*out || b == CLAIMS_NEVER || state->compared_count >= COMPARED_MAX) return STATUS_OK;
     enum status status = schema_state_claims_probe(state, a, &never);
     if (status || state->claims[a].reading != READING_DONE) return status;
-    if (state->claims[a].set->array_count || state->claims[a].set->object_count) return STATUS_OK;
+    if (state->claims[a].set->arrays.count || state->claims[a].set->objects.count) return STATUS_OK;
     const struct claims_entry wanted = state->claims[b];
     *out = true;
     for (uint32_t i = 0; i < wanted.count && *out; i++) {
@@ -257,94 +258,72 @@ static enum status object_within(struct schema_state *state, const struct object
     return status;
 }
 
-enum status object_set_union_thin(struct schema_state *state, const struct object_set **objects,
-                                  uint32_t *count) {
+enum status object_set_thin(struct schema_state *state, struct set_list *all) {
     uint32_t kept = 0;
     if (state->unevaluated) return STATUS_OK;
-    for (uint32_t i = 0; i < *count; i++) {
+    for (uint32_t i = 0; i < all->count; i++) {
         bool within = false;
-        for (uint32_t k = 0; k < *count && !within; k++) {
-            if (k == i || !objects[k]) continue;
-            enum status status = object_within(state, objects[i], objects[k], &within);
+        for (uint32_t k = 0; k < all->count && !within; k++) {
+            if (k == i || !all->sets[k]) continue;
+            enum status status = object_within(state, all->sets[i], all->sets[k], &within);
             if (status) return status;
         }
-        if (within) objects[i] = NULL;
+        if (within) all->sets[i] = NULL;
     }
-    for (uint32_t i = 0; i < *count; i++)
-        if (objects[i]) objects[kept++] = objects[i];
-    *count = kept;
+    for (uint32_t i = 0; i < all->count; i++)
+        if (all->sets[i]) all->sets[kept++] = all->sets[i];
+    all->count = kept;
     return STATUS_OK;
 }
 
-enum status object_set_union_add(struct schema_state *state, struct object_union *all,
-                                 const struct object_set *object) {
+enum status object_set_add(struct schema_state *state, struct set_list *all, const void *object) {
     for (uint32_t i = 0; i < all->count; i++)
-        if (same_object(all->objects[i], object) && same_rules(all->objects[i], object))
-            return STATUS_OK;
-    enum status status = STATUS_OK;
-    if (all->count == VALUE_UNION_MAX)
-        status = object_set_union_thin(state, all->objects, &all->count);
+        if (same_object(all->sets[i], object) && same_rules(all->sets[i], object)) return STATUS_OK;
+    enum status status = all->count == VALUE_UNION_MAX ? object_set_thin(state, all) : STATUS_OK;
     if (status) return status;
     if (all->count == VALUE_UNION_MAX)
         return state_error(state, STATUS_TOO_LARGE,
                            "leaves more than %d kinds of objects to choose from", VALUE_UNION_MAX);
-    status =
-        schema_state_room(state, &all->objects, all->count, &all->capacity, sizeof *all->objects);
+    status = schema_state_room(state, &all->sets, all->count, &all->capacity, sizeof *all->sets);
     if (status) return status;
-    all->objects[all->count++] = object;
+    all->sets[all->count++] = object;
     return schema_state_spend(state, all->count);
 }
 
 /* Adds what is in `a` and in `b` too. */
 static enum status object_set_add_both(struct schema_state *state, const struct object_set *a,
-                                       const struct object_set *b, struct object_union *all) {
-    const struct object_set *both;
+                                       const struct object_set *b, struct set_list *all) {
+    const void *both;
     enum status status = object_set_and(state, a, b, &both);
-    return status || !both ? status : object_set_union_add(state, all, both);
-}
-
-static bool object_requires(const struct object_set *object, uint32_t name) {
-    for (uint32_t i = 0; i < object->required_count; i++)
-        if (object->required[i] == name) return true;
-    return false;
+    return status || !both ? status : object_set_add(state, all, both);
 }
 
 /* Objects with a property of this name that satisfies the claims; without `present` it may be
  * missing. */
 static enum status object_of_property(struct schema_state *state, uint32_t name, uint32_t claims,
                                       bool present, const struct object_set **out) {
-    struct object_set *object = arena_take(state->arena, sizeof *object);
-    struct key_rule *rule = arena_take(state->arena, sizeof *rule);
-    uint32_t *required = arena_take(state->arena, sizeof *required);
-    if (!object || !rule || !required) return state_failed(state, STATUS_NO_MEMORY);
-    *required = name;
-    *rule = (struct key_rule){.claims = claims};
-    enum status status = schema_state_condition_of_name(state, name, &rule->condition);
-    if (status) return status;
-    *object = state->object_any;
-    object->required = required;
-    object->required_count = present;
-    object->rules = rule;
-    object->rule_count = claims != CLAIMS_ANY;
-    *out = object;
-    return STATUS_OK;
+    struct object_set object = state->object_any;
+    struct key_rule rule = {.claims = claims};
+    enum status status = schema_state_condition_of_name(state, name, &rule.condition);
+    object.required_count = present;
+    object.rule_count = claims != CLAIMS_ANY;
+    if (!status) status = schema_state_keep(state, &name, sizeof name, &object.required);
+    if (!status) status = schema_state_keep(state, &rule, sizeof rule, &object.rules);
+    return status ? status : schema_state_keep(state, &object, sizeof object, out);
 }
 
 /* Objects with so many keys. */
 static enum status object_of_counts(struct schema_state *state, uint32_t min, uint32_t max,
                                     const struct object_set **out) {
-    struct object_set *object = arena_take(state->arena, sizeof *object);
-    if (!object) return state_failed(state, STATUS_NO_MEMORY);
-    *object = state->object_any;
-    object->count_min = min;
-    object->count_max = max;
-    *out = object;
-    return STATUS_OK;
+    struct object_set object = state->object_any;
+    object.count_min = min;
+    object.count_max = max;
+    return schema_state_keep(state, &object, sizeof object, out);
 }
 
 static enum status object_set_add_property(struct schema_state *state, const struct object_set *a,
                                            uint32_t name, uint32_t claims, bool present,
-                                           struct object_union *all) {
+                                           struct set_list *all) {
     const struct object_set *part = NULL;
     enum status status = object_of_property(state, name, claims, present, &part);
     return status ? status : object_set_add_both(state, a, part, all);
@@ -352,7 +331,7 @@ static enum status object_set_add_property(struct schema_state *state, const str
 
 /* Adds objects of `a` where the property of this name is there and breaks one of the claims. */
 static enum status add_breach(struct schema_state *state, const struct object_set *a, uint32_t name,
-                              uint32_t claims, struct object_union *all) {
+                              uint32_t claims, struct set_list *all) {
     if (claims == CLAIMS_NEVER)
         return object_set_add_property(state, a, name, CLAIMS_ANY, true, all);
     enum status status = STATUS_OK;
@@ -379,10 +358,10 @@ static const struct key_condition *closed_to(const struct schema_state *state,
 /* Adds objects of `a` with a key outside of `names`: for each choice of names that are there, one
  * key more than those. */
 static enum status add_other_key(struct schema_state *state, const struct object_set *a,
-                                 const struct key_condition *keys, struct object_union *all) {
+                                 const struct key_condition *keys, struct set_list *all) {
     enum status status = STATUS_OK;
     for (uint32_t choice = 0; choice < 1u << keys->name_count && !status; choice++) {
-        const struct object_set *part = a;
+        const void *part = a;
         uint32_t present = 0;
         for (uint32_t i = 0; i < keys->name_count && part && !status; i++) {
             bool there = choice >> i & 1;
@@ -410,8 +389,7 @@ static const char *keyword_of(const struct key_rule *rule, const struct key_cond
 /* Adds objects of `a` that break one rule: some key of its condition breaks its claims. */
 static enum status object_set_add_rule_breach(struct schema_state *state,
                                               const struct object_set *a,
-                                              const struct key_rule *rule,
-                                              struct object_union *all) {
+                                              const struct key_rule *rule, struct set_list *all) {
     if (rule->claims == CLAIMS_ANY) return STATUS_OK;
     for (uint32_t i = 0; i < a->rule_count; i++)
         if (a->rules[i].condition == rule->condition && a->rules[i].claims == rule->claims)
@@ -435,8 +413,9 @@ static enum status object_set_add_rule_breach(struct schema_state *state,
                        keyword_of(rule, &keys));
 }
 
-enum status object_set_without(struct schema_state *state, const struct object_set *a,
-                               const struct object_set *b, struct object_union *all) {
+enum status object_set_without(struct schema_state *state, const void *first, const void *second,
+                               struct set_list *all) {
+    const struct object_set *a = first, *b = second;
     enum status status = STATUS_OK;
     const struct object_set *part = NULL;
     if (b->count_min > 0 && a->count_min < b->count_min) {
@@ -448,12 +427,13 @@ enum status object_set_without(struct schema_state *state, const struct object_s
         if (!status) status = object_set_add_both(state, a, part, all);
     }
     for (uint32_t i = 0; i < b->required_count && !status; i++)
-        if (!object_requires(a, b->required[i]))
+        if (!in_list(a->required, a->required_count, b->required[i]))
             status = object_set_add_property(state, a, b->required[i], CLAIMS_NEVER, false, all);
     for (uint32_t i = 0; i < b->rule_count && !status; i++)
         status = object_set_add_rule_breach(state, a, &b->rules[i], all);
     for (uint32_t i = 0; i < b->need_count && !status; i++) {
-        const struct object_set *lacking = NULL, *both = NULL;
+        const struct object_set *lacking = NULL;
+        const void *both = NULL;
         status = object_of_property(state, b->needs[i].other, CLAIMS_NEVER, false, &lacking);
         if (!status) status = object_set_and(state, a, lacking, &both);
         if (!status && both)

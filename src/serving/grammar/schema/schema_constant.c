@@ -50,21 +50,16 @@ static enum status read_constant_array(struct schema_reader *reader, const struc
                                        struct value_set *out) {
     struct schema_state *state = reader->state;
     uint32_t count = (uint32_t)tree_count(value);
-    struct array_set *array = arena_take(state->arena, sizeof *array);
     struct item_rule *rules = arena_take(state->arena, count * sizeof *rules);
-    const struct array_set **list = arena_take(state->arena, sizeof(struct array_set *));
-    if (!array || !rules || !list) return state_failed(state, STATUS_NO_MEMORY);
-    *array = (struct array_set){
+    if (!rules) return state_failed(state, STATUS_NO_MEMORY);
+    struct array_set array = {
         .rules = rules, .rule_count = count, .length_min = count, .length_max = count};
     for (uint32_t i = 0; i < count; i++) {
         rules[i] = (struct item_rule){.from = i, .to = i + 1};
         enum status status = claims_of_constant(reader, tree_at(value, i), &rules[i].claims);
         if (status) return status;
     }
-    *list = array;
-    out->arrays = list;
-    out->array_count = 1;
-    return STATUS_OK;
+    return value_set_list_of(state, &array, sizeof array, &out->arrays);
 }
 
 static enum status read_constant_object(struct schema_reader *reader, const struct tree *value,
@@ -76,11 +71,9 @@ static enum status read_constant_object(struct schema_reader *reader, const stru
     uint32_t count = 0;
     while (tree_next_member(value, &cursor, &key, &member))
         count++;
-    struct object_set *object = arena_take(state->arena, sizeof *object);
     struct key_rule *rules = arena_take(state->arena, (count + 1) * sizeof *rules);
     uint32_t *names = arena_take(state->arena, count * sizeof *names);
-    const struct object_set **list = arena_take(state->arena, sizeof(struct object_set *));
-    if (!object || !rules || !names || !list) return state_failed(state, STATUS_NO_MEMORY);
+    if (!rules || !names) return state_failed(state, STATUS_NO_MEMORY);
     enum status status = STATUS_OK;
     cursor = (struct tree_cursor){0};
     for (uint32_t i = 0; i < count && tree_next_member(value, &cursor, &key, &member); i++) {
@@ -94,15 +87,12 @@ static enum status read_constant_object(struct schema_reader *reader, const stru
     struct key_condition others = {.names = names, .name_count = count, .negated = true};
     rules[count] = (struct key_rule){.claims = CLAIMS_NEVER};
     status = schema_state_condition(state, &others, &rules[count].condition);
-    *object = (struct object_set){.rules = rules,
-                                  .rule_count = count + 1,
-                                  .required = names,
-                                  .required_count = count,
-                                  .count_max = UINT32_MAX};
-    *list = object;
-    out->objects = list;
-    out->object_count = 1;
-    return status;
+    struct object_set object = {.rules = rules,
+                                .rule_count = count + 1,
+                                .required = names,
+                                .required_count = count,
+                                .count_max = UINT32_MAX};
+    return status ? status : value_set_list_of(state, &object, sizeof object, &out->objects);
 }
 
 enum status schema_constant_read_constant(struct schema_reader *reader, const struct tree *value,

@@ -7,15 +7,9 @@
 
 static enum status keep_array(struct schema_reader *reader, const struct array_set *array) {
     struct schema_state *state = reader->state;
-    struct array_set *kept = arena_take(state->arena, sizeof *kept);
-    const struct array_set **list = arena_take(state->arena, sizeof(struct array_set *));
-    if (!kept || !list) return state_failed(state, STATUS_NO_MEMORY);
-    *kept = *array;
-    *list = kept;
     struct value_set set = state->value_any;
-    set.arrays = list;
-    set.array_count = 1;
-    return value_set_and(state, &reader->set, &set, &reader->set);
+    enum status status = value_set_list_of(state, array, sizeof *array, &set.arrays);
+    return status ? status : value_set_and(state, &reader->set, &set, &reader->set);
 }
 
 /* Items at the places that a list names, then the rest. */
@@ -79,7 +73,7 @@ static enum status read_contains(struct schema_reader *reader, struct array_set 
 }
 
 enum status schema_parts_read_arrays(struct schema_reader *reader) {
-    if (reader->set.array_count == 0) return STATUS_OK;
+    if (reader->set.arrays.count == 0) return STATUS_OK;
     struct array_set array = reader->state->array_any;
     enum status status = read_items(reader, &array);
     if (!status) status = schema_read_count(reader, "minItems", &array.length_min);
@@ -91,7 +85,7 @@ enum status schema_parts_read_arrays(struct schema_reader *reader) {
         if (array.rules[i].claims == CLAIMS_NEVER)
             array.length_max = min_u32(array.length_max, array.rules[i].from);
     if (array.length_min > array.length_max) {
-        reader->set.array_count = 0;
+        reader->set.arrays.count = 0;
         return STATUS_OK;
     }
     if (array.rule_count == 0 && array.length_min == 0 && array.length_max == UINT32_MAX &&
@@ -102,15 +96,9 @@ enum status schema_parts_read_arrays(struct schema_reader *reader) {
 
 static enum status keep_object(struct schema_reader *reader, const struct object_set *object) {
     struct schema_state *state = reader->state;
-    struct object_set *kept = arena_take(state->arena, sizeof *kept);
-    const struct object_set **list = arena_take(state->arena, sizeof(struct object_set *));
-    if (!kept || !list) return state_failed(state, STATUS_NO_MEMORY);
-    *kept = *object;
-    *list = kept;
     struct value_set set = state->value_any;
-    set.objects = list;
-    set.object_count = 1;
-    return value_set_and(state, &reader->set, &set, &reader->set);
+    enum status status = value_set_list_of(state, object, sizeof *object, &set.objects);
+    return status ? status : value_set_and(state, &reader->set, &set, &reader->set);
 }
 
 /* Rules of an object under way, and the keys that have one. */
@@ -270,18 +258,13 @@ static enum status read_needs(struct schema_reader *reader, const char *keyword,
 static enum status depend(struct schema_reader *reader, struct bytes key,
                           const struct value_set *part) {
     struct schema_state *state = reader->state;
-    uint32_t *name = arena_take(state->arena, sizeof *name);
-    struct object_set *present = arena_take(state->arena, sizeof *present);
-    const struct object_set **list = arena_take(state->arena, sizeof(struct object_set *));
-    if (!name || !present || !list) return state_failed(state, STATUS_NO_MEMORY);
-    enum status status = schema_state_name(state, key, name);
-    *present = state->object_any;
-    present->required = name;
-    present->required_count = 1;
-    *list = present;
+    uint32_t name;
+    struct object_set present = state->object_any;
     struct value_set with = state->value_none, without;
-    with.objects = list;
-    with.object_count = 1;
+    present.required_count = 1;
+    enum status status = schema_state_name(state, key, &name);
+    if (!status) status = schema_state_keep(state, &name, sizeof name, &present.required);
+    if (!status) status = value_set_list_of(state, &present, sizeof present, &with.objects);
     if (!status) status = value_set_without(state, &reader->set, &with, &without);
     if (!status) status = value_set_and(state, &reader->set, &with, &with);
     if (!status) status = value_set_and(state, &with, part, &with);
@@ -290,8 +273,8 @@ static enum status depend(struct schema_reader *reader, struct bytes key,
 
 /* Whether of objects a set says nothing but which properties there must be. */
 static bool only_requires(const struct value_set *set) {
-    if (set->object_count != 1) return false;
-    const struct object_set *object = set->objects[0];
+    if (set->objects.count != 1) return false;
+    const struct object_set *object = set->objects.sets[0];
     return !object->rule_count && !object->need_count && object->count_min == 0 &&
            object->count_max == UINT32_MAX;
 }
@@ -316,7 +299,7 @@ static enum status need_all(struct schema_reader *reader, struct bytes key,
 /* For each property of `all`, the schema that the object must then satisfy. */
 static enum status read_dependent(struct schema_reader *reader, const char *keyword) {
     const struct tree *all = schema_read_keyword(reader, keyword), *value;
-    if (!all || reader->set.object_count == 0) return STATUS_OK;
+    if (!all || reader->set.objects.count == 0) return STATUS_OK;
     if (tree_kind(all) != TREE_OBJECT) return read_wrong_kind(reader, all, "an object");
     struct tree_cursor cursor = {0};
     struct bytes key;
@@ -325,7 +308,7 @@ static enum status read_dependent(struct schema_reader *reader, const char *keyw
         struct value_set part;
         enum status status = schema_read_branch(reader, key, value, &part);
         if (!status)
-            status = only_requires(&part) ? need_all(reader, key, part.objects[0])
+            status = only_requires(&part) ? need_all(reader, key, part.objects.sets[0])
                                           : depend(reader, key, &part);
         if (status) return status;
     }
@@ -334,7 +317,7 @@ static enum status read_dependent(struct schema_reader *reader, const char *keyw
 
 enum status schema_parts_read_objects(struct schema_reader *reader) {
     struct schema_state *state = reader->state;
-    if (reader->set.object_count == 0) return STATUS_OK;
+    if (reader->set.objects.count == 0) return STATUS_OK;
     uint32_t names = member_count(tree_member(reader->tree, "properties"));
     uint32_t patterns = member_count(tree_member(reader->tree, "patternProperties"));
     struct object_draft draft = {
@@ -357,7 +340,7 @@ enum status schema_parts_read_objects(struct schema_reader *reader) {
     object.rules = draft.rules;
     object.rule_count = draft.rule_count;
     if (object.count_min > object.count_max) {
-        reader->set.object_count = 0;
+        reader->set.objects.count = 0;
         return STATUS_OK;
     }
     if (object.rule_count || object.required_count || object.need_count || object.count_min ||
@@ -370,76 +353,71 @@ enum status schema_parts_read_objects(struct schema_reader *reader) {
 
 /* The keys that no rule of an object speaks of so far must fulfil these claims. */
 static enum status close_object(struct schema_state *state, const struct object_set *object,
-                                uint32_t claims, const struct object_set **out) {
-    struct object_set *closed = arena_take(state->arena, sizeof *closed);
+                                uint32_t claims, struct object_set *out) {
     struct key_rule *rules = arena_take(state->arena, (object->rule_count + 1) * sizeof *rules);
     uint32_t *spoken = arena_take(state->arena, object->rule_count * sizeof *spoken);
-    if (!closed || !rules || !spoken) return state_failed(state, STATUS_NO_MEMORY);
+    if (!rules || !spoken) return state_failed(state, STATUS_NO_MEMORY);
     struct key_condition others = {.conditions = spoken, .negated = true};
     for (uint32_t i = 0; i < object->rule_count; i++) {
         rules[i] = object->rules[i];
         if (rules[i].evaluates) spoken[others.condition_count++] = rules[i].condition;
     }
     rules[object->rule_count] = (struct key_rule){.claims = claims, .evaluates = true};
-    enum status status =
-        schema_state_condition(state, &others, &rules[object->rule_count].condition);
-    *closed = *object;
-    closed->rules = rules;
-    closed->rule_count = object->rule_count + 1;
-    *out = closed;
-    return status;
+    *out = *object;
+    out->rules = rules;
+    out->rule_count = object->rule_count + 1;
+    return schema_state_condition(state, &others, &rules[object->rule_count].condition);
 }
 
 static enum status close_array(struct schema_state *state, const struct array_set *array,
-                               uint32_t claims, const struct array_set **out) {
+                               uint32_t claims, struct array_set *out) {
     if (array->counts)
         return state_error(state, STATUS_UNSUPPORTED, "cannot hold this together with contains");
     uint32_t from = 0;
     for (uint32_t i = 0; i < array->rule_count; i++)
         if (array->rules[i].evaluates) from = max_u32(from, array->rules[i].to);
-    *out = array;
+    *out = *array;
     if (from == UINT32_MAX) return STATUS_OK;
-    struct array_set *closed = arena_take(state->arena, sizeof *closed);
     struct item_rule *rules = arena_take(state->arena, (array->rule_count + 1) * sizeof *rules);
-    if (!closed || !rules) return state_failed(state, STATUS_NO_MEMORY);
+    if (!rules) return state_failed(state, STATUS_NO_MEMORY);
     if (array->rule_count) memcpy(rules, array->rules, array->rule_count * sizeof *rules);
     rules[array->rule_count] =
         (struct item_rule){.from = from, .to = UINT32_MAX, .claims = claims, .evaluates = true};
-    *closed = *array;
-    closed->rules = rules;
-    closed->rule_count = array->rule_count + 1;
-    if (claims == CLAIMS_NEVER) closed->length_max = min_u32(closed->length_max, from);
-    *out = closed;
+    out->rules = rules;
+    out->rule_count = array->rule_count + 1;
+    if (claims == CLAIMS_NEVER) out->length_max = min_u32(out->length_max, from);
     return STATUS_OK;
 }
 
 enum status schema_parts_read_unevaluated(struct schema_reader *reader) {
     struct schema_state *state = reader->state;
-    struct value_set *set = &reader->set;
-    uint32_t claims;
+    struct set_list arrays = reader->set.arrays, objects = reader->set.objects;
+    uint32_t claims = CLAIMS_ANY;
+    enum status status = STATUS_OK;
     const struct tree *value = schema_read_keyword(reader, "unevaluatedProperties");
     if (value) {
-        const struct object_set **objects =
-            arena_take(state->arena, set->object_count * sizeof(struct object_set *));
-        if (!objects) return state_failed(state, STATUS_NO_MEMORY);
-        enum status status = schema_read_child(reader, (struct bytes){0}, value, &claims);
-        for (uint32_t i = 0; i < set->object_count && !status; i++)
-            status = close_object(state, set->objects[i], claims, &objects[i]);
-        if (status) return status;
-        set->objects = objects;
+        status = schema_read_child(reader, (struct bytes){0}, value, &claims);
+        reader->set.objects = (struct set_list){0};
     }
-    value = schema_read_keyword(reader, "unevaluatedItems");
-    if (!value) return STATUS_OK;
-    const struct array_set **arrays =
-        arena_take(state->arena, set->array_count * sizeof(struct array_set *));
-    if (!arrays) return state_failed(state, STATUS_NO_MEMORY);
-    enum status status = schema_read_child(reader, (struct bytes){0}, value, &claims);
-    uint32_t count = 0;
-    for (uint32_t i = 0; i < set->array_count && !status; i++) {
-        status = close_array(state, set->arrays[i], claims, &arrays[count]);
-        count += !status && arrays[count]->length_min <= arrays[count]->length_max;
+    for (uint32_t i = 0; value && i < objects.count && !status; i++) {
+        struct object_set closed;
+        const void *kept;
+        status = close_object(state, objects.sets[i], claims, &closed);
+        if (!status) status = schema_state_keep(state, &closed, sizeof closed, &kept);
+        if (!status) status = object_set_add(state, &reader->set.objects, kept);
     }
-    set->arrays = arrays;
-    set->array_count = count;
+    value = status ? NULL : schema_read_keyword(reader, "unevaluatedItems");
+    if (value) {
+        status = schema_read_child(reader, (struct bytes){0}, value, &claims);
+        reader->set.arrays = (struct set_list){0};
+    }
+    for (uint32_t i = 0; value && i < arrays.count && !status; i++) {
+        struct array_set closed;
+        const void *kept;
+        status = close_array(state, arrays.sets[i], claims, &closed);
+        if (status || closed.length_min > closed.length_max) continue;
+        status = schema_state_keep(state, &closed, sizeof closed, &kept);
+        if (!status) status = array_set_add(state, &reader->set.arrays, kept);
+    }
     return status;
 }

@@ -99,10 +99,8 @@ static bool add_kind(struct schema_state *state, const struct tree *name, struct
         all->number = state->number_any;
     } else if (bytes_equal(text, BYTES_LITERAL("array"))) {
         all->arrays = state->value_any.arrays;
-        all->array_count = 1;
     } else if (bytes_equal(text, BYTES_LITERAL("object"))) {
         all->objects = state->value_any.objects;
-        all->object_count = 1;
     } else {
         return false;
     }

@@ -60,13 +60,17 @@ struct object_set {
     uint32_t count_min, count_max;
 };
 
+/* A union of array sets or of object sets, in the arena. */
+struct set_list {
+    const void **sets;
+    uint32_t count, capacity;
+};
+
 struct value_set {
     uint32_t bits;           /* of shape_kind: null, true, false */
     uint32_t number, string; /* languages */
     bool narrow;             /* strings are left out, for a format's sake (text_format_is_narrow) */
-    uint32_t array_count, object_count;
-    const struct array_set *const *arrays; /* their union */
-    const struct object_set *const *objects;
+    struct set_list arrays, objects;
 };
 
 enum reading { READING_NOT_BEGUN, READING_UNDER_WAY, READING_DONE };
@@ -136,6 +140,7 @@ struct schema_state {
         whole_spelt; /* value_set_spell's; LANGUAGE_NONE: not made yet */
     struct array_set array_any;
     struct object_set object_any;
+    const void *any_sets[2]; /* the two */
     struct value_set value_any, value_none;
 };
 

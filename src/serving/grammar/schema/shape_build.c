@@ -373,15 +373,15 @@ static enum status build_shape(struct shape_builder *builder, uint32_t node_inde
     uint32_t array = 0, object = 0;
     out->first = builder->alternative_count;
     while (!status) {
-        while (array < node->set->array_count &&
+        while (array < node->set->arrays.count &&
                !shape_graph_array_form_lives(builder->graph, &node->arrays[array]))
             array++;
         bool lives = false;
-        while (!status && !lives && object < node->set->object_count) {
+        while (!status && !lives && object < node->set->objects.count) {
             status = shape_graph_object_form_lives(builder->graph, &node->objects[object], &lives);
             object += !lives;
         }
-        if (!status && array < node->set->array_count) {
+        if (!status && array < node->set->arrays.count) {
             next.kinds |= SHAPE_ARRAY;
             status = build_array(builder, &node->arrays[array++], &next.array);
         }

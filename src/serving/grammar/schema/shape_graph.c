@@ -132,9 +132,9 @@ static enum status grow_unique(struct shape_graph *graph, const struct array_set
     if (!status) status = schema_state_claims_read(state, claims, &set);
     if (status) return status;
     bool numbers = set->number != LANGUAGE_NONE, strings = set->string != LANGUAGE_NONE;
-    if (!numbers && !strings && !set->bits && !set->array_count && !set->object_count)
+    if (!numbers && !strings && !set->bits && !set->arrays.count && !set->objects.count)
         return STATUS_OK;
-    if (numbers == strings || set->bits || set->array_count || set->object_count)
+    if (numbers == strings || set->bits || set->arrays.count || set->objects.count)
         return refuse_unique(graph);
     form->unique = SHAPE_UNIQUE_FREELY;
     const struct automaton *automaton;
@@ -365,16 +365,15 @@ static enum status grow_object(struct shape_graph *graph, const struct object_se
 
 /* A text is read in the way of each object set of a value, so no more of them than it takes. */
 static enum status thin_out(struct shape_graph *graph, const struct value_set **set) {
-    uint32_t count = (*set)->object_count;
+    const struct set_list *all = &(*set)->objects;
     struct value_set *thin = shape_graph_take(graph, 1, sizeof *thin);
-    const struct object_set **objects = shape_graph_take(graph, count, sizeof *objects);
+    const void **objects = shape_graph_take(graph, all->count, sizeof *objects);
     if (!thin || !objects) return shape_graph_no_memory(graph);
-    for (uint32_t i = 0; i < count; i++)
-        objects[i] = (*set)->objects[i];
-    enum status status = object_set_union_thin(graph->state, objects, &count);
+    for (uint32_t i = 0; i < all->count; i++)
+        objects[i] = all->sets[i];
     *thin = **set;
-    thin->objects = objects;
-    thin->object_count = count;
+    thin->objects = (struct set_list){objects, all->count, all->count};
+    enum status status = object_set_thin(graph->state, &thin->objects);
     *set = thin;
     return status;
 }
@@ -393,13 +392,13 @@ static enum status grow_node(struct shape_graph *graph, uint32_t index) {
     if (!status) *spelt = *set;
     if (!status) status = value_set_spell(state, spelt);
     if (status) return status;
-    struct array_form *arrays = shape_graph_take(graph, set->array_count, sizeof *arrays);
-    struct object_form *objects = shape_graph_take(graph, set->object_count, sizeof *objects);
+    struct array_form *arrays = shape_graph_take(graph, set->arrays.count, sizeof *arrays);
+    struct object_form *objects = shape_graph_take(graph, set->objects.count, sizeof *objects);
     if (!arrays || !objects) return shape_graph_no_memory(graph);
-    for (uint32_t i = 0; i < set->array_count && !status; i++)
-        status = grow_array(graph, set->arrays[i], &arrays[i]);
-    for (uint32_t i = 0; i < set->object_count && !status; i++)
-        status = grow_object(graph, set->objects[i], &objects[i]);
+    for (uint32_t i = 0; i < set->arrays.count && !status; i++)
+        status = grow_array(graph, set->arrays.sets[i], &arrays[i]);
+    for (uint32_t i = 0; i < set->objects.count && !status; i++)
+        status = grow_object(graph, set->objects.sets[i], &objects[i]);
     struct shape_node *node = &graph->nodes[index];
     node->set = spelt;
     node->arrays = arrays;
@@ -521,9 +520,9 @@ enum status shape_graph_object_form_lives(const struct shape_graph *graph, struc
 static enum status node_becomes_live(struct shape_graph *graph, struct shape_node *node) {
     const struct value_set *set = node->set;
     node->live = set->bits || set->number != LANGUAGE_NONE || set->string != LANGUAGE_NONE;
-    for (uint32_t i = 0; i < set->array_count && !node->live; i++)
+    for (uint32_t i = 0; i < set->arrays.count && !node->live; i++)
         node->live = shape_graph_array_form_lives(graph, &node->arrays[i]);
-    for (uint32_t i = 0; i < set->object_count && !node->live; i++) {
+    for (uint32_t i = 0; i < set->objects.count && !node->live; i++) {
         enum status status = shape_graph_object_form_lives(graph, &node->objects[i], &node->live);
         if (status) return status;
     }

@@ -15,63 +15,98 @@ enum status value_set_open(struct schema_state *state) {
                                     &numbers, state->error);
     if (!status) status = language_of_automaton(&state->languages, numbers, &state->number_plain);
     if (status) return state_failed(state, status);
-    const struct array_set **array = arena_take(state->arena, sizeof(struct array_set *));
-    const struct object_set **object = arena_take(state->arena, sizeof(struct object_set *));
-    if (!array || !object) return state_failed(state, STATUS_NO_MEMORY);
-    *array = &state->array_any;
-    *object = &state->object_any;
+    state->any_sets[0] = &state->array_any;
+    state->any_sets[1] = &state->object_any;
     state->value_any = (struct value_set){
         .bits = SHAPE_NULL | SHAPE_TRUE | SHAPE_FALSE,
         .number = state->number_any,
         .string = LANGUAGE_TEXT,
-        .arrays = array,
-        .array_count = 1,
-        .objects = object,
-        .object_count = 1,
+        .arrays = {state->any_sets, 1, 0},
+        .objects = {state->any_sets + 1, 1, 0},
     };
     state->value_none = (struct value_set){0};
     return STATUS_OK;
 }
 
-static bool holds_all_arrays(const struct schema_state *state, const struct value_set *set) {
-    return set->array_count == 1 && set->arrays[0] == &state->array_any;
+enum status value_set_list_of(struct schema_state *state, const void *set, size_t bytes,
+                              struct set_list *out) {
+    const void *kept;
+    enum status status = schema_state_keep(state, set, bytes, &kept);
+    if (!status) status = schema_state_keep(state, &kept, sizeof kept, &out->sets);
+    out->count = 1;
+    return status;
 }
 
-static bool holds_all_objects(const struct schema_state *state, const struct value_set *set) {
-    return set->object_count == 1 && set->objects[0] == &state->object_any;
+/* ---- unions of array sets and of object sets ---- */
+
+static const struct set_kind {
+    enum status (*both)(struct schema_state *, const void *, const void *, const void **);
+    enum status (*add)(struct schema_state *, struct set_list *, const void *);
+    enum status (*without)(struct schema_state *, const void *, const void *, struct set_list *);
+} set_kinds[2] = {{array_set_and, array_set_add, array_set_without},
+                  {object_set_and, object_set_add, object_set_without}};
+
+static bool holds_all(const struct schema_state *state, const struct set_list *list, int kind) {
+    return list->count == 1 && list->sets[0] == state->any_sets[kind];
 }
 
-static enum status and_arrays(struct schema_state *state, const struct value_set *a,
-                              const struct value_set *b, struct value_set *out) {
-    struct array_union all = {0};
-    for (uint32_t i = 0; i < a->array_count; i++) {
-        for (uint32_t k = 0; k < b->array_count; k++) {
-            const struct array_set *both;
-            enum status status = array_set_and(state, a->arrays[i], b->arrays[k], &both);
-            if (!status && both) status = array_set_union_add(state, &all, both);
+static enum status and_lists(struct schema_state *state, int kind, const struct set_list *a,
+                             const struct set_list *b, struct set_list *out) {
+    *out = (struct set_list){0};
+    for (uint32_t i = 0; i < a->count; i++)
+        for (uint32_t k = 0; k < b->count; k++) {
+            const void *both;
+            enum status status = set_kinds[kind].both(state, a->sets[i], b->sets[k], &both);
+            if (!status && both) status = set_kinds[kind].add(state, out, both);
             if (status) return status;
         }
-    }
-    out->arrays = all.arrays;
-    out->array_count = all.count;
     return STATUS_OK;
 }
 
-static enum status and_objects(struct schema_state *state, const struct value_set *a,
-                               const struct value_set *b, struct value_set *out) {
-    struct object_union all = {0};
-    for (uint32_t i = 0; i < a->object_count; i++) {
-        for (uint32_t k = 0; k < b->object_count; k++) {
-            const struct object_set *both;
-            enum status status = object_set_and(state, a->objects[i], b->objects[k], &both);
-            if (!status && both) status = object_set_union_add(state, &all, both);
+static enum status or_lists(struct schema_state *state, int kind, const struct set_list *a,
+                            const struct set_list *b, struct set_list *out) {
+    enum status status = STATUS_OK;
+    bool b_holds = a->count == 0 || (holds_all(state, b, kind) && !state->unevaluated);
+    *out = b->count && b_holds ? *b : *a;
+    if (b->count == 0 || b_holds || (holds_all(state, a, kind) && !state->unevaluated))
+        return STATUS_OK;
+    *out = (struct set_list){0};
+    for (uint32_t i = 0; i < a->count && !status; i++)
+        status = set_kinds[kind].add(state, out, a->sets[i]);
+    for (uint32_t i = 0; i < b->count && !status; i++)
+        status = set_kinds[kind].add(state, out, b->sets[i]);
+    return status;
+}
+
+static enum status without_lists(struct schema_state *state, int kind, const struct set_list *a,
+                                 const struct set_list *b, struct set_list *out) {
+    *out = holds_all(state, b, kind) ? (struct set_list){0} : *a;
+    for (uint32_t i = 0; i < b->count; i++) {
+        struct set_list all = {0};
+        for (uint32_t k = 0; k < out->count; k++) {
+            const void *set = out->sets[k], *both;
+            enum status status = set_kinds[kind].both(state, set, b->sets[i], &both);
+            if (!status)
+                status = both ? set_kinds[kind].without(state, set, b->sets[i], &all)
+                              : set_kinds[kind].add(state, &all, set);
             if (status) return status;
         }
+        *out = all;
     }
-    out->objects = all.objects;
-    out->object_count = all.count;
     return STATUS_OK;
 }
+
+typedef enum status list_operation(struct schema_state *, int, const struct set_list *,
+                                   const struct set_list *, struct set_list *);
+
+static enum status combine_lists(struct schema_state *state, list_operation *operation,
+                                 const struct value_set *a, const struct value_set *b,
+                                 struct value_set *out) {
+    enum status status = operation(state, 0, &a->arrays, &b->arrays, &out->arrays);
+    return status ? status : operation(state, 1, &a->objects, &b->objects, &out->objects);
+}
+
+/* ---- value sets ---- */
 
 static enum status and_numbers(struct schema_state *state, uint32_t a, uint32_t b, uint32_t *out) {
     if (a == state->number_any || b == state->number_any) {
@@ -90,53 +125,8 @@ enum status value_set_and(struct schema_state *state, const struct value_set *a,
     if (status) return status;
     status = schema_state_combine(state, AUTOMATON_AND, a->string, b->string, &both.string);
     if (status) return status;
-    status = and_arrays(state, a, b, &both);
-    if (!status) status = and_objects(state, a, b, &both);
+    status = combine_lists(state, and_lists, a, b, &both);
     if (!status) *out = both;
-    return status;
-}
-
-static enum status or_arrays(struct schema_state *state, const struct value_set *a,
-                             const struct value_set *b, struct value_set *out) {
-    out->arrays = a->arrays;
-    out->array_count = a->array_count;
-    if (b->array_count == 0) return STATUS_OK;
-    if (a->array_count == 0 || (holds_all_arrays(state, b) && !state->unevaluated)) {
-        out->arrays = b->arrays;
-        out->array_count = b->array_count;
-        return STATUS_OK;
-    }
-    if (holds_all_arrays(state, a) && !state->unevaluated) return STATUS_OK;
-    struct array_union all = {0};
-    enum status status = STATUS_OK;
-    for (uint32_t i = 0; i < a->array_count && !status; i++)
-        status = array_set_union_add(state, &all, a->arrays[i]);
-    for (uint32_t i = 0; i < b->array_count && !status; i++)
-        status = array_set_union_add(state, &all, b->arrays[i]);
-    out->arrays = all.arrays;
-    out->array_count = all.count;
-    return status;
-}
-
-static enum status or_objects(struct schema_state *state, const struct value_set *a,
-                              const struct value_set *b, struct value_set *out) {
-    out->objects = a->objects;
-    out->object_count = a->object_count;
-    if (b->object_count == 0) return STATUS_OK;
-    if (a->object_count == 0 || (holds_all_objects(state, b) && !state->unevaluated)) {
-        out->objects = b->objects;
-        out->object_count = b->object_count;
-        return STATUS_OK;
-    }
-    if (holds_all_objects(state, a) && !state->unevaluated) return STATUS_OK;
-    struct object_union all = {0};
-    enum status status = STATUS_OK;
-    for (uint32_t i = 0; i < a->object_count && !status; i++)
-        status = object_set_union_add(state, &all, a->objects[i]);
-    for (uint32_t i = 0; i < b->object_count && !status; i++)
-        status = object_set_union_add(state, &all, b->objects[i]);
-    out->objects = all.objects;
-    out->object_count = all.count;
     return status;
 }
 
@@ -151,50 +141,9 @@ enum status value_set_or(struct schema_state *state, const struct value_set *a,
     if (!status)
         status = schema_state_combine(state, AUTOMATON_OR, a->string, b->string, &any.string);
     if (status) return state_failed(state, status);
-    status = or_arrays(state, a, b, &any);
-    if (!status) status = or_objects(state, a, b, &any);
+    status = combine_lists(state, or_lists, a, b, &any);
     if (!status) *out = any;
     return status;
-}
-
-static enum status without_arrays(struct schema_state *state, const struct value_set *a,
-                                  const struct value_set *b, struct value_set *out) {
-    out->arrays = a->arrays;
-    out->array_count = holds_all_arrays(state, b) ? 0 : a->array_count;
-    for (uint32_t i = 0; i < b->array_count; i++) {
-        struct array_union all = {0};
-        for (uint32_t k = 0; k < out->array_count; k++) {
-            const struct array_set *both;
-            enum status status = array_set_and(state, out->arrays[k], b->arrays[i], &both);
-            if (!status && !both) status = array_set_union_add(state, &all, out->arrays[k]);
-            if (!status && both)
-                status = array_set_without(state, out->arrays[k], b->arrays[i], &all);
-            if (status) return status;
-        }
-        out->arrays = all.arrays;
-        out->array_count = all.count;
-    }
-    return STATUS_OK;
-}
-
-static enum status without_objects(struct schema_state *state, const struct value_set *a,
-                                   const struct value_set *b, struct value_set *out) {
-    out->objects = a->objects;
-    out->object_count = holds_all_objects(state, b) ? 0 : a->object_count;
-    for (uint32_t i = 0; i < b->object_count; i++) {
-        struct object_union all = {0};
-        for (uint32_t k = 0; k < out->object_count; k++) {
-            const struct object_set *both;
-            enum status status = object_set_and(state, out->objects[k], b->objects[i], &both);
-            if (!status && !both) status = object_set_union_add(state, &all, out->objects[k]);
-            if (!status && both)
-                status = object_set_without(state, out->objects[k], b->objects[i], &all);
-            if (status) return status;
-        }
-        out->objects = all.objects;
-        out->object_count = all.count;
-    }
-    return STATUS_OK;
 }
 
 /* A language of numbers may leave out ways to write them, with an exponent; what is left of `a` is
@@ -222,8 +171,7 @@ enum status value_set_without(struct schema_state *state, const struct value_set
             state, STATUS_UNSUPPORTED,
             "cannot take away a format that is held in part: hostname, idn-email, or "
             "one with hosts and a maxLength above 256");
-    status = without_arrays(state, a, b, &rest);
-    if (!status) status = without_objects(state, a, b, &rest);
+    status = combine_lists(state, without_lists, a, b, &rest);
     if (!status) *out = rest;
     return status;
 }

@@ -14,7 +14,7 @@ enum status value_set_open(struct schema_state *state) MUST_USE; /* value_any an
 
 static inline bool value_is_none(const struct value_set *set) {
     return set->bits == 0 && set->number == LANGUAGE_NONE && set->string == LANGUAGE_NONE &&
-           set->array_count == 0 && set->object_count == 0;
+           set->arrays.count == 0 && set->objects.count == 0;
 }
 
 /* `out` may be one of the operands. */
@@ -36,48 +36,36 @@ bool object_set_condition_has_other(const struct schema_state *state, uint32_t c
 enum status object_set_claims_of(struct schema_state *state, const struct object_set *object,
                                  uint32_t name, uint32_t *out) MUST_USE;
 
+/* The union of one set alone, which is copied into the arena. */
+enum status value_set_list_of(struct schema_state *state, const void *set, size_t bytes,
+                              struct set_list *out) MUST_USE;
+
 /* Leaves the ways to write numbers that an answer may have (schema_options). */
 enum status value_set_spell(struct schema_state *state, struct value_set *set) MUST_USE;
 
 /* ---- objects: object_set.c ---- */
 
 /* *out is NULL where no object is in both. */
-enum status object_set_and(struct schema_state *state, const struct object_set *a,
-                           const struct object_set *b, const struct object_set **out) MUST_USE;
-
-/* A union under way, in the arena. */
-struct object_union {
-    const struct object_set **objects;
-    uint32_t count, capacity;
-};
-
-/* Unless it is in the union already. STATUS_TOO_LARGE. */
-enum status object_set_union_add(struct schema_state *state, struct object_union *all,
-                                 const struct object_set *object) MUST_USE;
-/* Removes sets that another one of the `count` contains, as far as can be determined. */
-enum status object_set_union_thin(struct schema_state *state, const struct object_set **objects,
-                                  uint32_t *count) MUST_USE;
+enum status object_set_and(struct schema_state *state, const void *a, const void *b,
+                           const void **out) MUST_USE;
+/* Adds a set to a union, unless it is there. STATUS_TOO_LARGE. */
+enum status object_set_add(struct schema_state *state, struct set_list *all,
+                           const void *object) MUST_USE;
+/* Removes sets that another one contains, as far as can be determined. */
+enum status object_set_thin(struct schema_state *state, struct set_list *all) MUST_USE;
 /* Adds to `all` what `a` holds without `b`. STATUS_UNSUPPORTED: no union of object sets is that. */
-enum status object_set_without(struct schema_state *state, const struct object_set *a,
-                               const struct object_set *b, struct object_union *all) MUST_USE;
+enum status object_set_without(struct schema_state *state, const void *a, const void *b,
+                               struct set_list *all) MUST_USE;
 
 /* ---- arrays: array_set.c ---- */
 
-/* *out is NULL where no array is in both. STATUS_UNSUPPORTED: both count items. */
-enum status array_set_and(struct schema_state *state, const struct array_set *a,
-                          const struct array_set *b, const struct array_set **out) MUST_USE;
-
-/* A union under way, in the arena. */
-struct array_union {
-    const struct array_set **arrays;
-    uint32_t count, capacity;
-};
-
-enum status array_set_union_add(struct schema_state *state, struct array_union *all,
-                                const struct array_set *array) MUST_USE;
-/* Adds to `all` what `a` holds without `b`. STATUS_UNSUPPORTED: no union of array sets is that. */
-enum status array_set_without(struct schema_state *state, const struct array_set *a,
-                              const struct array_set *b, struct array_union *all) MUST_USE;
+/* The same of arrays. STATUS_UNSUPPORTED: both count items. */
+enum status array_set_and(struct schema_state *state, const void *a, const void *b,
+                          const void **out) MUST_USE;
+enum status array_set_add(struct schema_state *state, struct set_list *all,
+                          const void *array) MUST_USE;
+enum status array_set_without(struct schema_state *state, const void *a, const void *b,
+                              struct set_list *all) MUST_USE;
 /* The claims of an array's rules about the item at an index. */
 enum status array_set_claims_of(struct schema_state *state, const struct array_set *array,
                                 uint32_t index, uint32_t *out) MUST_USE;
