@@ -479,79 +479,17 @@ enum status number_set_automaton_of_number(struct automaton_work *work, const st
 
 /* ---- spellings ---- */
 
-#define WHOLE_DIGITS_MAX 308 /* so many nines are below the largest double */
-#define SHORT_DIGITS_MAX 208 /* behind so many, an exponent has two digits */
+#define SPELT_FRACTION "(\\.[0-9]+)?"
+#define SPELT_LONG "([eE](-[0-9]{1,3}|\\+?([0-9]{1,2}|[12][0-9]{2}|30[0-7])))?"
+#define SPELT_SHORT "([eE](-[0-9]{1,3}|\\+?[0-9]{1,2}))?"
 
-/* How many digits of an exponent may follow a whole part. */
-enum { EXPONENT_LONG, EXPONENT_SHORT, EXPONENT_NONE, EXPONENT_COUNT };
-
-/* `most` digits, all of which accept; the first is the state before them. */
-static uint32_t add_digits_up_to(struct number_builder *builder, int most) {
-    uint32_t first = add(builder, 0), at = first;
-    for (int i = 0; i < most; i++) {
-        uint32_t next = add(builder, 1);
-        lead_digits(builder, at, 0, 9, next);
-        at = next;
-    }
-    return first;
-}
-
-/* Behind "e": up to 999 below zero; above it 99, or 307. */
-static uint32_t add_bounded_exponent(struct number_builder *builder, bool is_long) {
-    uint32_t first = add(builder, 0), plus = add(builder, 0), last = add(builder, 1);
-    uint32_t one = add(builder, 1), two = add(builder, 1), hundreds = add(builder, 1);
-    uint32_t three = add(builder, 1), three_naught = add(builder, 1);
-    lead(builder, first, CLASS_MINUS, add_digits_up_to(builder, 3));
-    lead(builder, first, CLASS_PLUS, plus);
-    lead_digits(builder, one, 0, 9, last);
-    lead_digits(builder, hundreds, 0, 9, two);
-    lead_digits(builder, two, 0, 9, last);
-    lead(builder, three, 0, three_naught);
-    lead_digits(builder, three, 1, 9, last);
-    lead_digits(builder, three_naught, 0, 7, last);
-    for (int sign = 0; sign < 2; sign++) {
-        uint32_t from = sign ? plus : first;
-        lead_digits(builder, from, 0, 9, one);
-        if (is_long) lead_digits(builder, from, 1, 2, hundreds);
-        if (is_long) lead(builder, from, 3, three);
-    }
-    return first;
-}
-
+/* 308 nines are below the largest double. Behind more than one digit an exponent has two digits, behind
+ * more than 208 there is none. */
 enum status number_set_automaton_of_spellings(struct automaton_work *work, bool whole,
                                               const struct automaton **out) {
-    struct number_builder builder;
-    enum status status = builder_open(&builder, work);
-    if (status) return status;
-    uint32_t start = add(&builder, 0), minus = add(&builder, 0), naught = add(&builder, 1);
-    uint32_t points[EXPONENT_COUNT] = {0}, exponents[EXPONENT_COUNT] = {0};
-    builder.draft.start = start;
-    for (int kind = 0; kind < EXPONENT_COUNT && !whole; kind++) {
-        if (kind != EXPONENT_NONE)
-            exponents[kind] = add_bounded_exponent(&builder, kind == EXPONENT_LONG);
-        uint32_t tail = add_digits(&builder, 1);
-        points[kind] = add(&builder, 0);
-        lead_digits(&builder, points[kind], 0, 9, tail);
-        lead(&builder, tail, CLASS_EXPONENT, exponents[kind]);
-    }
-    lead(&builder, start, CLASS_MINUS, minus);
-    lead(&builder, start, 0, naught);
-    if (!whole) lead(&builder, minus, 0, naught);
-    lead(&builder, naught, CLASS_POINT, points[EXPONENT_LONG]);
-    lead(&builder, naught, CLASS_EXPONENT, exponents[EXPONENT_LONG]);
-    for (int digits = 1, at = 0; digits <= WHOLE_DIGITS_MAX; digits++) {
-        uint32_t next = add(&builder, 1);
-        int kind = digits == 1                  ? EXPONENT_LONG
-                   : digits <= SHORT_DIGITS_MAX ? EXPONENT_SHORT
-                                                : EXPONENT_NONE;
-        if (digits == 1) lead_digits(&builder, start, 1, 9, next);
-        lead_digits(&builder, digits == 1 ? minus : (uint32_t)at, digits == 1, 9, next);
-        lead(&builder, next, CLASS_POINT, points[kind]);
-        lead(&builder, next, CLASS_EXPONENT, exponents[kind]);
-        at = (int)next;
-    }
-    status = builder.status;
-    if (!status) status = automaton_draft_finish(&builder.draft, out);
-    arena_clear(work->scratch);
-    return status;
+    static const char pattern[] =
+        "-?(0" SPELT_FRACTION SPELT_LONG "|[1-9](" SPELT_FRACTION SPELT_LONG
+        "|[0-9]{1,207}" SPELT_FRACTION SPELT_SHORT "|[0-9]{208,307}" SPELT_FRACTION "))";
+    if (whole) return automaton_of_regex(work, BYTES_LITERAL("0|-?[1-9][0-9]{0,307}"), out, NULL);
+    return automaton_of_regex(work, BYTES_LITERAL(pattern), out, NULL);
 }
