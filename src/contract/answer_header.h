@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The headers of our answers that say something of the request, the account or the API. Who writes one
- * takes its name from this table, and pages of other sites that may ask here may read them all
- * (Access-Control-Expose-Headers): a browser hides those that are not named. Headers of HTTP's own
- * transport, and those that any page may read, are not here.
+ * The response headers of this API that describe the request, the account or the service. Code that
+ * writes such a header takes its name from this table. Pages of the allowed origins may read all of
+ * them: Access-Control-Expose-Headers lists the whole table, because a browser hides other headers.
+ * Headers of the HTTP transport and the CORS-safelisted headers are not listed.
  */
 #ifndef CONTRACT_ANSWER_HEADER_H
 #define CONTRACT_ANSWER_HEADER_H
 
 /* X(name in the code, name in HTTP) */
 #define ANSWER_HEADERS(X)                                                                          \
-    X(REQUEST_ID, "X-Request-Id")     /* read by OpenAI's clients */                               \
-    X(REQUEST_ID_PLAIN, "Request-Id") /* by Anthropic's */                                         \
+    X(REQUEST_ID, "X-Request-Id")     /* the name that OpenAI's clients read */                    \
+    X(REQUEST_ID_PLAIN, "Request-Id") /* the name that Anthropic's clients read */                 \
     X(RETRY_AFTER, "Retry-After")                                                                  \
     X(ALLOW, "Allow")                                                                              \
     X(ACCEPT_ENCODING, "Accept-Encoding")                                                          \

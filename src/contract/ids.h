@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Ids that cross a door. One-field structs where two ids could be swapped by mistake.
+ * Ids in records. Ids that could be confused are structs of one field.
  */
 #ifndef CONTRACT_IDS_H
 #define CONTRACT_IDS_H
@@ -7,20 +7,22 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* 128 random bits drawn by the gateway's host, and an attempt number: a request that is resubmitted
- * after the loss of a unit keeps its bits and counts its attempt up, so late messages of the first
- * attempt cannot be taken for the second's. */
+/* 128 random bits drawn by the gateway's host, and an attempt number. A request that is resubmitted
+ * after the loss of a unit keeps its bits and increments the attempt, so that late messages of the
+ * first attempt are not mistaken for messages of the second. */
 struct request_id {
     uint64_t high, low;
     uint32_t attempt;
     uint32_t reserved; /* zero */
 };
 
-struct connection_id { /* a client's HTTP exchange, named by the host; never reused in a process */
+/* a client's HTTP exchange; assigned by the host, never reused in a process */
+struct connection_id {
     uint64_t value;
 };
 
-struct unit_id { /* a unit's connection, named by the gateway's host; never reused in a process */
+/* a unit's connection; assigned by the gateway's host, never reused in a process */
+struct unit_id {
     uint32_t value;
 };
 
@@ -28,18 +30,19 @@ struct page_id { /* index of a KV page in one rank's memory */
     uint32_t index;
 };
 
-/* A KV block's name: SHA-256 over everything its numbers depend on (serving/cache/block_key.h). */
+/* The name of a KV block: SHA-256 over all that determines its numbers
+ * (serving/cache/block_key.h). */
 struct block_key {
     uint8_t bytes[32];
 };
 
-/* Requests find each other's cached blocks, in every tier, only if their salts are equal: the salt
- * enters the root of all block keys (serving/cache/block_key.h). The gateway derives it
- * (serving/gateway/accounts.h). Zeros: the request belongs to no account.
+/* Two requests share cached blocks, in pages, memory or on disk, only if their salts are equal: the
+ * salt enters the root of all block keys (serving/cache/block_key.h). The gateway derives it
+ * (serving/gateway/accounts.h). All zeros: the request has no account.
  *
- * A salt has 256 bits, as many as a key. It stands for the secret that it is made from, and a
- * client may choose a part of that (cache_salt). With 64 bits, somebody who tries salts at will
- * would meet one of a million others' after 2^44 tries; with 256 bits only the hash bounds that. */
+ * A salt has 256 bits, as a key has. It is derived from a secret, and a client may choose a part of
+ * the input (cache_salt). With 64 bits, an attacker who tries salts at random would match one of a
+ * million other salts after 2^44 tries. With 256 bits, only the hash bounds the attack. */
 struct tenant_salt {
     uint8_t bytes[32];
 };

@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The KV block: 64 tokens of attention's cache in one versioned format for page, host memory, wire
- * and disk, so that a block is moved by copying bytes. Little-endian.
+ * and disk, which makes every transfer a copy of bytes. Little-endian.
  *
  *   header page   4 KiB: struct kv_block_header
- *   slice 0..n-1  one per layer, layer-major; then the MTP layers' slices. A slice is its groups of
- *                 rows, each padded to 4 KiB: [64 / tokens][width] elements
+ *   slice 0..n-1  one per layer, layer-major; then the MTP layers' slices. A slice consists of
+ *                 groups of rows, each group padded to 4 KiB: [64 / tokens][width] elements
  *
- * struct kv_format is the table of a model's groups. Only the functions here compute sizes and
- * offsets from it. A model with MLA alone has one group, with a row for each token: the normalized
- * latent, then the rotated shared key (forward pass, MLA). A main layer keeps position p at row
- * p % 64. An MTP layer computes position i from token i + 1, so its row stands at the newest token's
- * index i + 1: a block then depends on no token behind it.
+ * struct kv_format lists the groups of a model. Only the functions here compute sizes and offsets
+ * from it. A model with MLA alone has one group, with a row for each token: the normalized latent,
+ * then the rotated shared key (forward pass, MLA). A main layer keeps position p at row p % 64. An
+ * MTP layer computes position i from token i + 1, so its row has the index of the newest token, i +
+ * 1. A block therefore depends on no later token.
  *
- * Checksums (XXH3-64 over kv_format_filled_bytes of a slice) are filled in by the sender or the
- * storage; in a live page they are stale, and checksum_valid is 0. Rows from token_count on hold
- * anything at all, NaNs included: no reader may let them matter.
+ * The sender or the storage fills in the checksums (XXH3-64 over kv_format_filled_bytes of a
+ * slice). In a live page they are stale, and checksum_valid is 0. Rows from token_count on are
+ * undefined and may contain NaNs; no result may depend on them.
  */
 #ifndef CONTRACT_KV_BLOCK_H
 #define CONTRACT_KV_BLOCK_H
@@ -36,20 +36,20 @@
 
 enum kv_element { KV_ELEMENT_BF16, KV_ELEMENT_F32, KV_ELEMENT_COUNT };
 
-struct kv_group {     /* rows of one kind, in every slice */
+struct kv_group {     /* rows of one kind, present in every slice */
     uint32_t element; /* enum kv_element */
-    uint32_t width;   /* elements in a row */
-    uint32_t tokens;  /* that a row stands for; divides KV_BLOCK_TOKENS */
+    uint32_t width;   /* elements of a row */
+    uint32_t tokens;  /* tokens that one row covers; divides KV_BLOCK_TOKENS */
 };
 
-struct kv_format {        /* of all blocks of a model */
+struct kv_format {        /* format of all blocks of a model */
     uint32_t slice_count; /* layers, MTP layers included */
-    uint32_t mtp_count;   /* the last so many slices belong to MTP layers */
-    uint32_t group_count; /* of a slice, one after the other */
+    uint32_t mtp_count;   /* the last mtp_count slices belong to MTP layers */
+    uint32_t group_count; /* groups of a slice, one after the other */
     struct kv_group groups[KV_GROUPS_MAX];
 };
 
-/* Initializer of the table of a model with MLA alone. */
+/* Initializer for a model that has MLA only. */
 #define KV_FORMAT_MLA(element, width, slice_count, mtp_count)                                      \
     {                                                                                              \
         slice_count, mtp_count, 1, {                                                               \
@@ -60,12 +60,12 @@ struct kv_format {        /* of all blocks of a model */
 struct kv_block_header {
     char magic[8]; /* KV_BLOCK_MAGIC, no terminator */
     uint32_t version;
-    uint32_t element;     /* of the only group */
-    uint32_t token_count; /* that are valid, 0..64 */
-    uint32_t width;       /* of the only group */
+    uint32_t element;     /* element type of the only group */
+    uint32_t token_count; /* valid tokens, 0..64 */
+    uint32_t width;       /* width of the only group */
     uint32_t slice_count;
     uint32_t mtp_count;
-    uint64_t slice_bytes; /* stride of the slices */
+    uint64_t slice_bytes; /* stride between slices */
     uint32_t checksum_valid;
     uint32_t reserved;
     uint64_t checksum[LIMIT_LAYERS];
@@ -81,11 +81,11 @@ static inline size_t kv_element_bytes(uint32_t element) {
 static inline size_t kv_group_row_bytes(const struct kv_group *group) {
     return group->width * kv_element_bytes(group->element);
 }
-/* A group's rows that are whole when a block has so many tokens; without padding. */
+/* Bytes of the group's complete rows in a block with token_count tokens, without padding. */
 static inline size_t kv_group_rows_bytes(const struct kv_group *group, uint32_t token_count) {
     return token_count / group->tokens * kv_group_row_bytes(group);
 }
-/* Where a group begins in a slice; with group_count: the size of a slice. */
+/* Offset of a group in a slice. With group_count, it is the size of a slice. */
 static inline size_t kv_format_group_offset(const struct kv_format *format, uint32_t group) {
     size_t offset = 0;
     for (const struct kv_group *at = format->groups; at < &format->groups[group]; at++)
@@ -95,21 +95,21 @@ static inline size_t kv_format_group_offset(const struct kv_format *format, uint
 static inline size_t kv_format_slice_bytes(const struct kv_format *format) {
     return kv_format_group_offset(format, format->group_count);
 }
-/* From a slice's beginning to the end of the last row of so many tokens: the range that checksums
- * cover and transfers send. */
+/* Bytes from the start of a slice to the end of the last row for token_count tokens. Checksums
+ * cover this range, and transfers send it. */
 static inline size_t kv_format_filled_bytes(const struct kv_format *format, uint32_t token_count) {
     uint32_t last = format->group_count - 1;
     return kv_format_group_offset(format, last) +
            kv_group_rows_bytes(&format->groups[last], token_count);
 }
-/* Where a slice begins in a block; with slice_count: the size of a block. */
+/* Offset of a slice in a block. With slice_count, it is the size of a block. */
 static inline size_t kv_format_slice_offset(const struct kv_format *format, uint32_t slice) {
     return KV_BLOCK_HEADER_BYTES + slice * kv_format_slice_bytes(format);
 }
 static inline size_t kv_format_block_bytes(const struct kv_format *format) {
     return kv_format_slice_offset(format, format->slice_count);
 }
-/* A token's rows in all slices, without headers and padding. */
+/* Bytes of one token's rows in all slices, without headers and padding. */
 static inline size_t kv_format_token_bytes(const struct kv_format *format) {
     size_t rows = 0;
     for (uint32_t i = 0; i < format->group_count; i++)
@@ -117,14 +117,14 @@ static inline size_t kv_format_token_bytes(const struct kv_format *format) {
     return format->slice_count * rows / KV_BLOCK_TOKENS;
 }
 
-/* Rows that a sequence's block `block` has when so many tokens of it stand. */
+/* The number of rows in block `block` of a sequence that has token_count tokens. */
 static inline uint32_t kv_block_rows(uint32_t token_count, uint32_t block) {
     uint64_t first = (uint64_t)block * KV_BLOCK_TOKENS;
     if (token_count <= first) return 0;
     return token_count - first < KV_BLOCK_TOKENS ? token_count - (uint32_t)first : KV_BLOCK_TOKENS;
 }
 
-/* ---- version 1 of header, files and wire: one group, a row a token ---- */
+/* ---- version 1 of header, files and wire: one group, one row per token ---- */
 
 static inline bool kv_format_is_valid(const struct kv_format *format) {
     const struct kv_group *group = &format->groups[0];
@@ -133,7 +133,7 @@ static inline bool kv_format_is_valid(const struct kv_format *format) {
            format->slice_count <= LIMIT_LAYERS && format->mtp_count <= format->slice_count;
 }
 
-/* Everything but the checksums, which are not valid then. */
+/* Fills in the header, except the checksums, and marks them as not valid. */
 static inline void kv_block_describe(struct kv_block_header *header, const struct kv_format *format,
                                      uint32_t token_count) {
     check(kv_format_is_valid(format));

@@ -8,9 +8,9 @@
 #include <stdint.h>
 
 struct load_end {
-    uint32_t blocks;      /* leading ones that arrived, checked */
-    uint32_t host_blocks; /* of them, from memory */
-    int64_t ns;           /* that the load took */
+    uint32_t blocks;      /* leading blocks that arrived with valid checksums */
+    uint32_t host_blocks; /* those of `blocks` that were in memory */
+    int64_t ns;           /* duration of the load */
 };
 
 static inline bool load_end_valid(const struct load_end *end) {

@@ -1,23 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Overlap schedules: in which order a step's stages run, as tables. A step's tokens form one or
- * more micro-batches, here lanes; each goes through each layer's stages:
+ * Overlap schedules: tables of the order in which the stages of a step run. The tokens of a step
+ * form one or more micro-batches. Each micro-batch passes through the stages of each layer:
  *
- *   ATTENTION_0  norm, down and up projections, KV rows; core attention of as many of the lane's
- *                answers as the table says (overlap_early)
+ *   ATTENTION_0  norm, down and up projections, KV rows; core attention of the micro-batch's first
+ *                generated tokens, as many as overlap_early returns
  *   ATTENTION_1  core attention of the others, output projection, gate
- *   DISPATCH     tokens leave for their experts' ranks; under way until MLP
+ *   DISPATCH     sends tokens to the ranks of their experts; the transfer lasts until MLP
  *   SHARED       the shared expert
- *   MLP          waits for the dispatch; routed experts, or the dense MLP; results leave
- *   COMBINE      waits for the results; they are summed
+ *   MLP          waits for the dispatch; computes routed experts, or the dense MLP; sends results
+ *   COMBINE      waits for the results and sums them
  *
- * What stands between DISPATCH and MLP, or between MLP and COMBINE, of one lane hides its
- * communication. There are two kinds of tables. A *walk* is one fixed order, after the figures in
- * DeepSeek's inference system overview. An *urgency* says which stage goes first among those that
- * could run: a lane with a transfer still under way is passed over, so a rank waits only when all
- * lanes do. Ranks need not agree then: a lane's own order is the same everywhere.
+ * Stages that run between DISPATCH and MLP, or between MLP and COMBINE, of a micro-batch hide its
+ * communication. A table has one of two kinds. A fixed order lists all stages, after the figures in
+ * DeepSeek's inference system overview. A dynamic order ranks the stages that are ready: it skips a
+ * micro-batch with a transfer under way, so a rank waits only if all micro-batches wait. Ranks may
+ * then choose different orders, because the order within a micro-batch is the same on all ranks.
  *
- * The engine executes a table, a world in virtual time can time the same one, and a trace names its
- * stages.
+ * The engine executes a table, the simulator computes the time of the same table, and traces name
+ * its stages.
  */
 #ifndef CONTRACT_OVERLAP_H
 #define CONTRACT_OVERLAP_H
@@ -42,40 +42,49 @@ const char *overlap_stage_name(enum stage stage);
 
 struct overlap_row {
     uint8_t stage, micro_batch;
-    uint8_t ahead; /* 1: of the layer after the one that the walk is at */
+    uint8_t ahead; /* 1: a stage of the next layer */
 };
 
 struct overlap_dynamic_order {
-    uint8_t stages[STAGE_COUNT]; /* lower goes first */
-    bool abreast;                /* then the lane that is least far, else the one that comes first;
-                                  * of equals always the latter */
+    uint8_t stages[STAGE_COUNT]; /* rank of each stage; the lowest runs first */
+    /* prefer the micro-batch with the least progress; else the lowest index. On a tie, the lowest
+     * index */
+    bool abreast;
 };
 
 struct overlap {
     uint32_t micro_batch_count, row_count;
-    const struct overlap_row *rows; /* of one layer. The walk begins a layer before the first, so
-                                     * that rows ahead run for it, and rows of no layer are skipped
-                                     */
-    const struct overlap_dynamic_order *dynamic_order; /* NULL: a walk */
+    /* rows of one layer. The table also runs once before the first layer, for rows with `ahead`;
+     * rows without a layer are skipped */
+    const struct overlap_row *rows;
+    const struct overlap_dynamic_order *dynamic_order; /* NULL: the order is fixed */
     const uint8_t
-        *shares; /* [micro_batch_count] of the step's work; NULL: all alike, of attention alone */
-    uint8_t early_sixteenths; /* of a lane's answers: their core attention runs in ATTENTION_0 */
+        /* [micro_batch_count] shares of the step's work; NULL: equal shares, measured by attention
+         * alone */
+        *shares;
+    /* sixteenths of a micro-batch's generated tokens that have their core attention in
+     * ATTENTION_0 */
+    uint8_t early_sixteenths;
 };
 
 enum overlap_kind {
-    OVERLAP_SEQUENTIAL,         /* one lane */
-    OVERLAP_PREFILL_DUAL_BATCH, /* attention and MLP of one lane over the other's communication */
-    OVERLAP_DECODE_FIVE_STAGE,  /* dispatch under SHARED and the other's ATTENTION_0, combine under
-                                 * the  other's ATTENTION_1: ATTENTION_0 | ATTENTION_1 | DISPATCH |
-                                 * MLP |  COMBINE in two lanes, half a layer apart */
-    OVERLAP_QUAD_BATCH,         /* four lanes abreast: the link is kept busy */
-    OVERLAP_HEXA_BATCH,         /* six: also where lanes' shares fit badly */
-    OVERLAP_OCTO_BATCH,         /* eight, the first ones ahead: for models of few layers, where the
-                                 * link should not wait for all lanes' first one. The first and the
-                                 * last are half as large: nothing hides their ends */
-    OVERLAP_DECODE_EARLY,       /* five stages, with three eighths of the answers' core attention in
-                                 * ATTENTION_0 instead of one: where dispatches are longer than
-                                 * combines. For prompts alone it is the five stages */
+    OVERLAP_SEQUENTIAL, /* one micro-batch */
+    /* attention and MLP of one micro-batch hide the communication of the other */
+    OVERLAP_PREFILL_DUAL_BATCH,
+    /* Two micro-batches, half a layer apart: ATTENTION_0 | ATTENTION_1 | DISPATCH | MLP | COMBINE.
+     * SHARED and the other's ATTENTION_0 hide the dispatch; the other's ATTENTION_1 hides the
+     * combine */
+    OVERLAP_DECODE_FIVE_STAGE,
+    OVERLAP_QUAD_BATCH, /* four micro-batches at equal progress, to keep the link busy */
+    OVERLAP_HEXA_BATCH, /* six micro-batches; better than four if the shares are uneven */
+    /* Eight micro-batches, the first ones ahead, for models with few layers: the link need not wait
+     * until all micro-batches have begun. The first and the last are half as large, because nothing
+     * hides their ends */
+    OVERLAP_OCTO_BATCH,
+    /* DECODE_FIVE_STAGE with three eighths of the generated tokens' core attention in ATTENTION_0
+     * instead of one eighth, for dispatches that take longer than combines. Equal to
+     * DECODE_FIVE_STAGE for prompts alone */
+    OVERLAP_DECODE_EARLY,
     OVERLAP_KIND_COUNT
 };
 
@@ -85,23 +94,24 @@ const struct overlap *overlap_of(enum overlap_kind kind);
  * "octo-batch", "decode-early" */
 const char *overlap_name(enum overlap_kind kind);
 
-/* The number of leading tokens, of `tokens` in the generated form, for which ATTENTION_0 runs core attention. */
+/* The number of leading tokens with core attention in ATTENTION_0, out of `tokens` generated
+ * tokens. */
 uint32_t overlap_early(const struct overlap *overlap, uint32_t tokens);
 
-/* Where a lane stands: what it runs next. */
+/* The next stage of a micro-batch. */
 struct overlap_place {
     uint32_t layer;
     enum stage stage;
-    bool waits; /* for a transfer that is under way */
+    bool waits; /* for a transfer under way */
 };
 
-/* For a table with an urgency: the lane to run its next stage now; micro_batch_count: none can. A lane at
- * layer `layers` is through. The attention of a prompt that is split reads the KV rows that its
- * earlier lanes' ATTENTION_0 wrote, so it comes after that. */
+/* For a table with a dynamic order: the micro-batch to run its next stage now, or micro_batch_count
+ * if none is ready. A micro-batch at layer `layers` is complete. The attention of a split prompt
+ * reads the KV rows written by ATTENTION_0 of earlier micro-batches, so it runs after them. */
 uint32_t overlap_next(const struct overlap *overlap, uint32_t layers,
                       const struct overlap_place *places /* [micro_batch_count] */);
 
-/* The lane's next stage is done. */
+/* Moves the micro-batch past its current stage. */
 void overlap_advance(struct overlap_place *place);
 
 #endif

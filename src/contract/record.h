@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Events and actions are records: one run of bytes that starts with struct record, versioned, free
- * of pointers, so that they can be queued, logged, replayed and sent. An action of one machine is
- * often the event of another (a gateway's SUBMIT is a unit's SUBMIT), hence one list of kinds.
+ * Events and actions are records: byte strings that start with struct record, versioned, without
+ * pointers, so that they can be queued, logged, replayed and sent. An action of one machine is
+ * often an event of another (a gateway's SUBMIT is a unit's SUBMIT), so all kinds are in one list.
  *
- * A record is a fixed struct and its tails: runs of elements, each starting on a multiple of 8 bytes
- * from the record's start, with zeros between. Fields of the fixed struct say how many elements
- * there are. record_forms.c has one row for each kind: its name, its struct, who says it to whom,
- * its tails, and what its fields may hold. All that follows from these is here.
+ * A record is a fixed struct, followed by its tails: arrays that start at a multiple of 8 bytes
+ * from the record's start, with zeros as padding. Fields of the fixed struct give the number of
+ * elements. record_forms.c has one row for each kind: name, struct, senders and receivers, tails,
+ * and the check of its fields. The functions declared here follow from these rows.
  */
 #ifndef CONTRACT_RECORD_H
 #define CONTRACT_RECORD_H
@@ -26,7 +26,7 @@ enum record_kind {
     RECORD_CLIENT_GONE,
     RECORD_TOKENIZED,
     RECORD_CONSTRAINED,
-    RECORD_DRAIN, /* record_unit.h: take nothing new, finish what runs */
+    RECORD_DRAIN, /* record_unit.h: accept nothing new, finish running work */
     RECORD_RESPOND,
     RECORD_STREAM_BEGIN,
     RECORD_STREAM_DATA,
@@ -80,24 +80,24 @@ enum record_kind {
     RECORD_KIND_COUNT
 };
 
-/* Who says a record to whom: a bit each, because some go several ways. */
+/* Sender and receiver of a record. One bit each, because some kinds have several. */
 enum record_way {
-    WAY_CLIENT_TO_GATEWAY = 1 << 0, /* from the host of the clients */
+    WAY_CLIENT_TO_GATEWAY = 1 << 0, /* sent by the host that serves the clients */
     WAY_GATEWAY_TO_CLIENT = 1 << 1,
-    WAY_HOST_TO_GATEWAY = 1 << 2, /* units come and go, and speak */
-    WAY_GATEWAY_TO_HOST = 1 << 3, /* units are spoken to */
-    WAY_GATEWAY_TO_UNIT = 1 << 4, /* inside a TO_UNIT */
-    WAY_UNIT_TO_GATEWAY = 1 << 5, /* inside a FROM_UNIT */
+    WAY_HOST_TO_GATEWAY = 1 << 2, /* connections of units and their records */
+    WAY_GATEWAY_TO_HOST = 1 << 3, /* records for units */
+    WAY_GATEWAY_TO_UNIT = 1 << 4, /* in a TO_UNIT envelope */
+    WAY_UNIT_TO_GATEWAY = 1 << 5, /* in a FROM_UNIT envelope */
     WAY_UNIT_TO_ENGINE = 1 << 6,
     WAY_ENGINE_TO_UNIT = 1 << 7,
-    WAY_UNIT_TO_CARRIER = 1 << 8, /* of KV blocks between units */
+    WAY_UNIT_TO_CARRIER = 1 << 8, /* the host's sender and receiver of KV blocks */
     WAY_CARRIER_TO_UNIT = 1 << 9,
-    WAY_UNIT_TO_STORAGE = 1 << 10, /* of KV blocks */
+    WAY_UNIT_TO_STORAGE = 1 << 10, /* the KV storage */
     WAY_STORAGE_TO_UNIT = 1 << 11,
-    WAY_RANK_TO_RANK_0 = 1 << 12, /* between the hosts of their KV pages */
+    WAY_RANK_TO_RANK_0 = 1 << 12, /* between the hosts of the ranks' KV pages */
     WAY_LEDGER_TO_GATEWAY = 1 << 13,
     WAY_GATEWAY_TO_LEDGER = 1 << 14,
-    WAY_HOST_TO_MANAGER = 1 << 15, /* of a fleet */
+    WAY_HOST_TO_MANAGER = 1 << 15, /* the manager of a fleet */
     WAY_MANAGER_TO_HOST = 1 << 16,
     WAYS_KV = WAY_UNIT_TO_CARRIER | WAY_CARRIER_TO_UNIT | WAY_UNIT_TO_STORAGE |
               WAY_STORAGE_TO_UNIT | WAY_RANK_TO_RANK_0
@@ -106,12 +106,12 @@ enum record_way {
 struct record {
     uint16_t version; /* RECORD_VERSION */
     uint16_t kind;    /* enum record_kind */
-    uint32_t bytes;   /* of the whole record, this header and the tails included; multiple of 8 */
+    uint32_t bytes;   /* bytes of the whole record with this header and the tails; multiple of 8 */
 };
 
 #define RECORD_BYTES_MAX ((uint32_t)64 << 20)
 
-/* Every record about one request begins so. */
+/* The start of every record about one request. */
 struct record_about {
     struct record record;
     struct request_id request;
@@ -124,56 +124,54 @@ static inline struct request_id record_request(const struct record *record) {
 /* Bytes of a kind's fixed struct. */
 size_t record_fixed_bytes(enum record_kind kind);
 
-/* Bytes of a record with as many elements as the count fields of `fixed` say; its head is not read.
- * NULL: all counts are 0. A multiple of 8. */
+/* Bytes of a record with the element counts in `fixed`; its head is not read. If `fixed` is NULL,
+ * all counts are 0. A multiple of 8. */
 size_t record_bytes(enum record_kind kind, const void *fixed);
 
-/* A record's head. */
 struct record record_head(enum record_kind kind, size_t bytes);
 
 /* Sets the head of a record; its count fields must be set. */
 void record_set_head(void *record, enum record_kind kind);
 
-/* How many tails records of a kind have. */
 uint32_t record_tail_count(enum record_kind kind);
 
-/* The start of a record's index'th tail. The record's kind and counts must be set. */
+/* The start of tail `index` of a record. The record's kind and counts must be set. */
 void *record_tail(const void *record, uint32_t index);
 
-/* Bytes of its elements. */
+/* Bytes of the elements of tail `index`. */
 size_t record_tail_bytes(const void *record, uint32_t index);
 
-/* How many elements it has, and the bytes of one. The kind and the counts must be set. */
+/* Number of elements of tail `index`, and bytes of one element. Kind and counts must be set. */
 uint64_t record_tail_elements(const void *record, uint32_t index);
 size_t record_tail_element_bytes(const void *record, uint32_t index);
 
-/* Declares the access to a tail: `name`(record) points to its first element. The first tail's place
- * does not hang on the record, and is known to who reads it without a call. */
+/* Declares the accessor of a tail: `name`(record) points to the first element. The offset of the
+ * first tail is a constant, so its accessor needs no call. */
 #define RECORD_TAIL(of, index, type, name)                                                         \
     static inline type *name(const struct of *record) {                                            \
         if ((index) > 0) return (type *)record_tail(record, index);                                \
         return (type *)(void *)((char *)(uintptr_t)record + (sizeof *record + 7) / 8 * 8);         \
     }
 
-/* True if a record of that kind may go one of these ways (enum record_way). */
+/* True if a record of that kind may be sent in one of these directions (enum record_way). */
 bool record_goes(uint16_t kind, uint32_t ways);
 
-/* The kinds that may go one of these ways: a bit each. */
+/* The kinds that may be sent in one of these directions, one bit each. */
 uint64_t record_kinds(uint32_t ways);
 
-/* "SUBMIT"; for a number that is no kind "no record". */
+/* "SUBMIT"; for an unknown number "no record". */
 const char *record_name(uint16_t kind);
 
-/* True if `record` of `bytes` (aligned to 8) is whole: version, kind, fixed struct, tails inside,
- * zeros between, and fields that can be used without looking outside the record. What a record
- * means is for its receiver to judge. For records from outside this process. */
+/* True if `record` of `bytes` (aligned to 8) is complete: version, kind, fixed struct, tails
+ * inside, zeros between, and fields that can be used without reading outside the record. The
+ * receiver validates the meaning. For records from other processes. */
 bool record_valid(const void *record, size_t bytes);
 
 /* ---- the table ---- */
 
 #define RECORD_TAILS_MAX 8
 
-/* How many elements a tail has. */
+/* The rule for the number of elements of a tail. */
 enum record_count {
     COUNT_FIELD,         /* `field` */
     COUNT_FIELD_AND_ONE, /* `field` + 1 */
@@ -182,28 +180,28 @@ enum record_count {
 };
 
 struct record_tail_form {
-    uint16_t element_bytes; /* of one element; 0: there is no such tail */
+    uint16_t element_bytes; /* bytes of one element; 0: no tail */
     uint16_t count;         /* enum record_count */
-    uint16_t field, other;  /* offsets of uint32_t in the fixed struct */
+    uint16_t field, other;  /* offsets of the uint32_t counts in the fixed struct */
 };
 
 struct record_form {
     const char *name;
     uint32_t ways;  /* enum record_way */
-    uint16_t bytes; /* of the fixed struct */
-    /* Validates the fields of a record with tails that fit: enums are in range, indices within the
-     * record, reserved fields zero. NULL: anything. */
+    uint16_t bytes; /* bytes of the fixed struct */
+    /* Validates the fields of a record with complete tails: enums are in range, indices are within
+     * the record, reserved fields are zero. NULL accepts everything. */
     bool (*fields_valid)(const void *record);
-    struct record_tail_form tails[RECORD_TAILS_MAX + 1]; /* the last has no elements */
+    struct record_tail_form tails[RECORD_TAILS_MAX + 1]; /* the last is empty */
 };
 
-extern const struct record_form record_forms[RECORD_KIND_COUNT]; /* record_forms.c */
+extern const struct record_form record_forms[RECORD_KIND_COUNT]; /* defined in record_forms.c */
 
-/* For checks of fields: true if all bytes are zero. */
+/* True if all bytes are zero. For validators. */
 bool record_zeros(const void *bytes, size_t count);
-/* True if the text may name a request in headers and logs: visible ASCII, and not too long. */
+/* True if the text may name a request in headers and logs: visible ASCII within the limit. */
 bool record_name_valid(const char *text, uint32_t count);
-/* True if a record that begins as struct record_about names its request as it should. */
+/* True if the id of a record that starts with struct record_about is valid. */
 bool record_request_valid(const void *record);
 
 #endif

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The page tables of a rank's slots, built from step plans. A plan's row contains only the pages
- * that changed since its slot's last row (struct step_row, first_page), because a sequence has many
- * pages and they change once in 64 tokens. The receiver of plans keeps these tables and expands
- * each plan to a whole one, with all pages of each row; the model takes only whole plans. Every
- * plan must pass here, in order, whether its step then runs, fails or loses rows: the unit counts
- * on what it sent, not on the outcome.
+ * that changed since the slot's last row (struct step_row, first_page): a sequence has many pages,
+ * and one is added every 64 tokens. The receiver of plans keeps these tables and expands each plan
+ * to a whole one with all pages of each row. The model accepts only whole plans. Every plan must be
+ * expanded here, in order, even if its step then fails or loses rows: the unit relies on the plans
+ * that it sent, not on their outcome.
  *
- * The pages themselves are not validated here; compute/model/plan_check.h validates the whole plan.
+ * compute/model/plan_check.h validates the pages and the rest of the whole plan.
  */
 #ifndef CONTRACT_SLOT_PAGES_H
 #define CONTRACT_SLOT_PAGES_H
@@ -16,7 +16,7 @@
 
 struct slot_pages {
     struct page_id
-        *pages;       /* [slot_count][pages_each], of each slot the first counts[slot] are set */
+        *pages;       /* [slot_count][pages_each]; the first counts[slot] of each slot are set */
     uint32_t *counts; /* [slot_count] */
     uint32_t slot_count, pages_each;
 };
@@ -24,17 +24,17 @@ struct slot_pages {
 /* The memory for `slot_count` slots with at most `pages_each` pages each. */
 size_t slot_pages_bytes(uint32_t slot_count, uint32_t pages_each);
 
-/* Starts with empty tables. Only the memory that plans fill is touched. Returns false if the arena
- * is out of memory. */
+/* Starts with empty tables. Touches only memory that plans fill. Returns false if the arena is out
+ * of memory. */
 bool slot_pages_open(struct slot_pages *slots, struct arena *arena, uint32_t slot_count,
                      uint32_t pages_each);
 
-/* Bytes of a valid plan once it is whole; 0 if it cannot be: a row's slot or pages are outside of
- * the tables, or a row counts on pages that no plan has sent. */
+/* Bytes of the whole plan for a valid plan. Returns 0 if a row's slot or pages are out of range, or
+ * if a row relies on pages that no plan has sent. */
 size_t slot_pages_whole_bytes(const struct slot_pages *slots, const struct step_plan *plan);
 
-/* Takes what the plan tells and writes it as a whole one to whole_out [slot_pages_whole_bytes, not
- * 0], which is another place than the plan's. */
+/* Updates the tables from the plan and writes the whole plan to whole_out, which has
+ * slot_pages_whole_bytes bytes (not 0) and must not overlap the plan. */
 void slot_pages_expand(struct slot_pages *slots, const struct step_plan *plan,
                        struct step_plan *whole_out);
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The step plan: what the serving plane asks of the compute plane, and its answer. A row is a run
- * of consecutive tokens of one sequence; rows of all kinds share a step.
+ * The step plan is the serving plane's order to the compute plane; the step result is the reply. A
+ * row is a run of consecutive tokens of one sequence. Rows of all kinds share a step.
  *
- * A token's *form* fixes the attention form that computes it (PROMPT: expanded, GENERATED:
- * absorbed) and enters the KV block key. It depends only on whether the token came with the prompt
- * or was generated, never on chunk, batch or speed: this is half of batch invariance
+ * The *form* of a token selects how its attention is computed (PROMPT: expanded, GENERATED:
+ * absorbed) and enters the KV block key. It depends only on whether the token is part of the prompt
+ * or was generated, never on chunk, batch or speed. Batch invariance relies on this
  * (docs/architecture.md).
  */
 #ifndef CONTRACT_STEP_PLAN_H
@@ -18,79 +18,84 @@
 enum mla_mode { TOKEN_PROMPT, TOKEN_GENERATED, MLA_MODE_COUNT };
 
 struct step_row {
-    uint32_t slot;            /* the unit's slot of this request: echoed in the result */
-    uint32_t form;            /* enum mla_mode, of every token of the row */
-    uint32_t first_position;  /* of the row's first token in its sequence */
-    uint32_t token_count;     /* >= 1 */
-    uint32_t token_index;     /* first token, in the plan's tokens */
-    uint32_t page_index;      /* the row's first page in the plan's pages */
-    uint32_t page_count;      /* in the plan; with first_page before them, for first_position +
-                              * token_count + draft_count positions */
-    uint32_t logits_count;    /* logits wanted for the last so many tokens of the row; 0: none */
-    uint32_t sample;          /* 1: choose the next token from the last token's logits (logits_count
-                            * is then at least 1) */
-    uint32_t output_position; /* of the token to choose: 0 for the answer's first */
-    /* Only for rows with penalties, biases or masked stop tokens; else all 0. */
-    uint32_t history_index; /* first token of the sequence's last ones, in the plan's history */
+    uint32_t slot;           /* the unit's slot of the request; the result repeats it */
+    uint32_t form;           /* enum mla_mode of every token of the row */
+    uint32_t first_position; /* position of the row's first token in its sequence */
+    uint32_t token_count;    /* >= 1 */
+    uint32_t token_index;    /* index of the first token in the plan's tokens */
+    uint32_t page_index;     /* index of the row's first page in the plan's pages */
+    /* pages in the plan. With the first_page earlier ones they cover first_position + token_count +
+     * draft_count positions */
+    uint32_t page_count;
+    uint32_t logits_count; /* the last logits_count tokens of the row need logits; 0: none */
+    /* 1: choose the next token from the logits of the last token (logits_count >= 1) */
+    uint32_t sample;
+    uint32_t output_position; /* position in the answer of the token to choose, from 0 */
+    /* Set only in rows with penalties, biases or masked stop tokens; else 0. */
+    uint32_t history_index; /* index of the last tokens of the sequence in the plan's history */
     uint32_t history_count;
-    uint32_t history_prompt_count; /* of them, at the start, came with the prompt */
-    uint32_t bias_index;           /* first of the row's, in the plan's biases */
+    uint32_t history_prompt_count; /* those at the start of the history that belong to the prompt */
+    uint32_t bias_index;           /* index of the row's first bias in the plan's biases */
     uint32_t bias_count;
-    uint32_t draft_count;  /* guess up to so many tokens behind this one: only of a row that samples
-                            * and is one generated token; none may be the last of its block
-                            * (step_drafts_fit). Biases hold for all tokens chosen */
-    uint32_t fresh;        /* 1: what the slot's last row left behind belongs to another sequence */
-    uint32_t scored_count; /* tell how likely tokens were that are known already, each behind those
-                            * before it: the last so many of the row's tokens but its first, and of
-                            * next_token behind them */
-    uint32_t next_token;   /* STEP_NO_TOKEN: none is known; read only with a scored_count */
-    uint32_t loads; /* 1: of the pages before the row some are being filled by the slot's KV_LOAD,
-                     * which was given with in_step: a layer's core attention waits until its
-                     * slices are there */
-    uint32_t constrained; /* 1: only tokens that the slot's constraint lets through are chosen. It
-                           * comes with the slot's first row, which is `fresh`, in the plan's
-                           * constraints, and once before that, ahead of the row; the tokens that
-                           * results tell lead it on */
-    uint32_t first_page;  /* of the sequence's pages, the first that the row tells: page i holds
-                           * positions 64i..64i+63. Those before it are as the slot's last row had
-                           * them (contract/slot_pages.h); 0 of a row that is fresh */
+    /* Draft up to this many tokens after the chosen one. Only in a row that samples and consists of
+     * one generated token. No draft may be the last token of its block (step_drafts_fit). Biases
+     * apply to all chosen tokens */
+    uint32_t draft_count;
+    uint32_t fresh; /* 1: state left by the slot's last row belongs to another sequence */
+    /* Return the log probabilities of this many known tokens, each given the tokens before it: the
+     * last ones of the row (its first token excluded) and next_token */
+    uint32_t scored_count;
+    /* known token after the row; STEP_NO_TOKEN: none. Read only if scored_count > 0 */
+    uint32_t next_token;
+    /* 1: the slot's KV_LOAD with in_step set is still filling pages before the row. The core
+     * attention of a layer waits until its slices are loaded */
+    uint32_t loads;
+    /* 1: choose only tokens that the slot's constraint allows. The plan's constraints contain it
+     * with the slot's first row, which is `fresh`, and once earlier, ahead of that row. The tokens
+     * in results advance it */
+    uint32_t constrained;
+    /* Index of the first page in this row among the pages of the sequence: page i holds positions
+     * 64i..64i+63. Earlier pages are those of the slot's last row (contract/slot_pages.h). 0 if the
+     * row is fresh */
+    uint32_t first_page;
     struct sampling sampling;
 };
 
 #define STEP_NO_TOKEN UINT32_MAX
 #define STEP_NO_ROW UINT32_MAX
 
-/* The constraint of a fresh row's answer, and the answer's position in it. Or, with STEP_NO_ROW and
- * without an answer, a constraint for later: the slot's request waits until a result says that the rank
- * has it (step_result_ready). Without a text, too: the slot's request is over. */
+/* The constraint of a fresh row's answer, and the answer so far. With STEP_NO_ROW and no answer it
+ * is a constraint sent ahead: the request of the slot waits until a result reports it as ready
+ * (step_result_ready). With STEP_NO_ROW and no text, the request of the slot has ended. */
 struct step_constraint {
-    uint32_t row;          /* in the plan, ascending; or STEP_NO_ROW: those stand first */
-    uint32_t text_index;   /* first byte of its text, in the plan's constraint texts */
-    uint32_t text_bytes;   /* 1..LIMIT_CONSTRAINT_BYTES; 0: the slot's request is over */
-    uint32_t answer_index; /* first token of the answer so far, in the plan's constraint tokens */
+    uint32_t row;          /* row in the plan, ascending; STEP_NO_ROW entries are first */
+    uint32_t text_index;   /* first byte of the text in the plan's constraint texts */
+    uint32_t text_bytes;   /* 1..LIMIT_CONSTRAINT_BYTES; 0: the request of the slot has ended */
+    uint32_t answer_index; /* first token of the answer so far in the plan's constraint tokens */
     uint32_t answer_count;
-    uint32_t stop_index; /* first of the tokens that may end it, ibid. */
+    /* first of the tokens that may end the answer, in the plan's constraint tokens */
+    uint32_t stop_index;
     uint32_t stop_count;
     uint32_t slot;
-    struct tenant_salt account; /* SUBMIT's: takes turns where constraints are compiled; zeros:
-                                 * none, or no text */
+    /* from SUBMIT; key of the fair queue of constraint compilers; zeros: none, or no text */
+    struct tenant_salt account;
 };
 
-/* The index of the row's first token with logits that score the token after it. */
+/* The index of the row's first token with logits that score the next token. */
 static inline uint32_t step_scored_first(const struct step_row *row) {
     return row->token_count - (row->next_token == STEP_NO_TOKEN) - row->scored_count;
 }
 
-/* True if drafts may stand at `count` positions from `first_position` on. A block is complete only
- * with a token that the plan itself brings, because the MTP layer's KV row of a draft is written by
- * the sequence's next row, and a complete block may be shared before that. */
+/* True if `count` drafts may follow position first_position. The last token of a block must be in
+ * the plan itself: the sequence's next row writes the MTP layer's KV row of a draft, and a complete
+ * block may be shared before that. */
 static inline bool step_drafts_fit(uint32_t first_position, uint32_t count) {
     return first_position / KV_BLOCK_TOKENS == (first_position + count) / KV_BLOCK_TOKENS;
 }
 
-/* A lane begins with the row's token'th token; rows stand prompt form first, then generated form,
- * each in the plan's order. A row of no such number: the lane is empty, and so are those behind it.
- * Prompts are cut on block boundaries, generated rows not at all. */
+/* A micro-batch begins with token `token` of row `row`. Rows are ordered by form, prompt first, and
+ * within a form as in the plan. If `row` is out of range, this micro-batch and the following ones
+ * are empty. Prompts are split at block boundaries, generated rows are not split. */
 struct step_cut {
     uint32_t row, token;
 };
@@ -105,17 +110,19 @@ struct step_plan {
     uint32_t history_count;
     uint32_t bias_count;
     uint32_t overlap; /* enum overlap_kind, the same on all ranks of a unit */
-    /* Where the lanes of schedules with several begin, but the first; ascending. */
+    /* Where the micro-batches begin, except the first; ascending. */
     struct step_cut cuts[OVERLAP_MICRO_BATCHES - 1];
-    /* Among ranks, a step is one plan for each, perhaps with no rows: all compute it together. */
+    /* In a unit of several ranks, a step has one plan for each rank, possibly without rows. All
+     * ranks compute it together. */
     uint16_t rank;
     uint8_t others_draft; /* 1: a row of another rank's plan may have drafts */
-    uint8_t awaits;       /* 1: no rank has a row, and nothing is computed: the step lasts until a
-                           * constraint or a mask is ready that a request waits for, or a moment */
+    /* 1: no rank has a row and nothing is computed. The step waits briefly until a constraint or a
+     * mask that a request needs is ready */
+    uint8_t awaits;
     uint32_t
-        constraint_count; /* of rows that are fresh and constrained, and of slots without rows */
+        constraint_count; /* constraints of fresh constrained rows, and of slots without rows */
     uint32_t constraint_token_count;
-    uint32_t constraint_bytes; /* of their texts */
+    uint32_t constraint_bytes; /* bytes of the constraint texts */
 };
 
 RECORD_TAIL(step_plan, 0, struct step_row, step_plan_rows)               /* [row_count] */
@@ -127,7 +134,7 @@ RECORD_TAIL(step_plan, 5, struct step_constraint, step_plan_constraints) /* [con
 RECORD_TAIL(step_plan, 6, uint32_t, step_plan_constraint_tokens) /* [constraint_token_count] */
 RECORD_TAIL(step_plan, 7, char, step_plan_constraint_texts)      /* [constraint_bytes] */
 
-/* The first constraint of a row; those of slots without rows stand before it. */
+/* The first constraint with a row. Those of slots without rows precede it. */
 static inline const struct step_constraint *
 step_plan_row_constraints(const struct step_plan *plan) {
     const struct step_constraint *each = step_plan_constraints(plan);
@@ -137,60 +144,65 @@ step_plan_row_constraints(const struct step_plan *plan) {
     return each;
 }
 
-/* The index'th of a row's scored tokens; `tokens` are the row's. */
+/* Scored token `index` of a row; `tokens` are the row's. */
 static inline uint32_t step_scored_token(const struct step_row *row, const uint32_t *tokens,
                                          uint32_t index) {
     uint32_t at = step_scored_first(row) + index + 1;
     return at < row->token_count ? tokens[at] : row->next_token;
 }
 
-/* Tokens that a row may bring: chosen, drafts that were right, forced. */
+/* The most tokens of a result row: chosen, accepted drafts, forced. */
 #define STEP_ROW_TOKENS (1 + LIMIT_DRAFTS + LIMIT_FORCED)
 
 struct step_result_row {
     uint32_t slot;
-    uint32_t token_count;             /* 0 if the row did not sample; else 1 chosen, one more for
-                                       * each draft that was right, and forced ones */
+    /* 0 if the row did not sample; else one chosen token, the accepted drafts and the forced
+     * tokens */
+    uint32_t token_count;
     uint32_t tokens[STEP_ROW_TOKENS]; /* [token_count], then zeros */
-    uint32_t forced_count;  /* of them, the last: the constraint lets nothing else through, so
-                                       * the model was not asked; 0 if log probabilities are reported */
+    /* Number of forced tokens, the last ones: the constraint allows nothing else, so the model did
+     * not run. 0 if log probabilities are reported */
+    uint32_t forced_count;
     uint32_t draft_count;   /* drafts made */
-    uint32_t logprob_index; /* first of the row's, in the result's logprobs */
-    uint32_t logprobs_each; /* 0: not asked for; else each token's own, then the likeliest ones' */
-    uint32_t lost;  /* 1: what the row waited for, a load or its constraint's mask, did not come, or
-                     * another rank has died; it does not count, and chose none */
-    uint32_t late;  /* 1: it was lost for its mask, and all else of it is computed; a result says
-                     * when the mask is ready */
-    uint32_t stuck; /* 1: no token can follow under its constraint, or that outgrew its memory; it
-                     * chose none, and never will */
-    uint32_t load_ended;      /* 1: the load that it waited for is over, as load_end says */
-    uint32_t score_index;     /* first of its scored tokens' logprobs, in the result's */
-    uint32_t scored_count;    /* as the plan has it; 0 if lost */
-    struct load_end load_end; /* zeros if not load_ended */
+    uint32_t logprob_index; /* index of the row's first log probability in the result */
+    uint32_t logprobs_each; /* 0: not requested; else each chosen token and the most likely ones */
+    /* 1: the row has no effect and chose no token: a load or a mask that it waited for did not
+     * arrive, or another rank has died */
+    uint32_t lost;
+    /* 1: the row was lost only because its mask was late; the rest of it is computed. A later
+     * result reports when the mask is ready */
+    uint32_t late;
+    /* 1: the constraint allows no token or has outgrown its memory. The row chose none, and no
+     * later row can */
+    uint32_t stuck;
+    uint32_t load_ended;   /* 1: the load that the row waited for has ended as load_end describes */
+    uint32_t score_index;  /* index of the first score in the result's log probabilities */
+    uint32_t scored_count; /* as in the plan; 0 if lost */
+    struct load_end load_end; /* zeros unless load_ended */
 };
 
 /* RECORD_STEP_DONE. */
 struct step_result {
     struct record record;
     uint64_t step;
-    int64_t compute_ns; /* without what rows waited for their loads */
-    int64_t awaited_ns; /* what those of the rank did, in the step's layers */
+    int64_t compute_ns; /* without the waits for loads */
+    int64_t awaited_ns; /* time that the rank's rows waited for loads, in the layers of the step */
     uint32_t row_count;
-    uint32_t failed; /* 1: the engine could not run the step; no row counts */
+    uint32_t failed; /* 1: the engine could not run the step; no row has an effect */
     uint32_t logprob_count;
-    uint32_t rank;             /* of the plan */
-    uint32_t constraint_count; /* as the plan has it; 0: its constraints never came to the rank */
+    uint32_t rank;             /* as in the plan */
+    uint32_t constraint_count; /* as in the plan; 0: the constraints did not reach the rank */
     uint32_t ready_count;
 };
 
 RECORD_TAIL(step_result, 0, struct step_result_row,
             step_result_rows) /* [row_count], in the plan's order */
 RECORD_TAIL(step_result, 1, struct token_logprob, step_result_logprobs) /* [logprob_count] */
-/* [ready_count] slots with a constraint sent ahead that is now compiled, or cannot be, and those
- * with a late mask that is now ready. A slot is reported with each result until its row comes. */
+/* [ready_count] slots that have become ready: a constraint sent ahead has been compiled (or cannot
+ * be), or a late mask is complete. Each result repeats a slot until its row runs. */
 RECORD_TAIL(step_result, 2, uint32_t, step_result_ready)
 
-/* The largest size of a result; no step scores more tokens than it has. */
+/* The largest size of a result. A step scores at most as many tokens as it has. */
 static inline size_t step_result_bytes_max(uint32_t rows_max, uint32_t tokens_max) {
     return record_bytes(
         RECORD_STEP_DONE,
@@ -200,7 +212,7 @@ static inline size_t step_result_bytes_max(uint32_t rows_max, uint32_t tokens_ma
                               .ready_count = LIMIT_UNIT_REQUESTS});
 }
 
-/* Check the fields' values, for record_forms.c. */
+/* Validate the fields, for record_forms.c. */
 bool step_plan_valid(const void *record);
 bool step_plan_result_valid(const void *record);
 

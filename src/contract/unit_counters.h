@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What a unit counts from its start on. Each counter is described here and nowhere else: a line of
- * UNIT_COUNTERS makes the member of struct unit_counters, its sum over ranks and over units, its
- * place in the load report and its sample in /metrics. What is left is to count.
+ * The counters of a unit since its start. One line of UNIT_COUNTERS defines a counter: its member
+ * in struct unit_counters, its sum over ranks and units, its place in the load report and its
+ * sample in /metrics. The rest of the code only increments it.
  *
  *   X(member, ranks, where, metric, labels, help)
  *
- * `ranks`: COUNTED_BY_EACH is summed over a unit's ranks; COUNTED_BY_ALL is counted by all of them
- * alike, and the largest is the unit's. `where`: COUNTED_EVERYWHERE, or COUNTED_WITH_STORAGE, shown
- * only where a unit has a KV storage. Lines of one metric stand together; its help is the first's.
+ * `ranks`: COUNTED_BY_EACH is summed over the ranks of a unit. COUNTED_BY_ALL is counted equally by
+ * all ranks, and the largest value is the unit's. `where`: COUNTED_EVERYWHERE, or
+ * COUNTED_WITH_STORAGE for units with a KV storage only. Lines of one metric are adjacent; the
+ * first has its help text.
  */
 #ifndef CONTRACT_UNIT_COUNTERS_H
 #define CONTRACT_UNIT_COUNTERS_H
@@ -61,25 +62,24 @@ struct unit_counters {
 };
 
 struct unit_counter {
-    size_t offset; /* of a uint64_t in struct unit_counters */
+    size_t offset; /* offset of a uint64_t in struct unit_counters */
     enum counted_ranks ranks;
     enum counted_where where;
     const char *metric, *labels, *help;
 };
 
-/* In the order of the lines. */
+/* In the order of UNIT_COUNTERS. */
 extern const struct unit_counter unit_counter_table[];
 extern const size_t unit_counter_count;
 
 uint64_t unit_counters_value(const struct unit_counters *counters,
                              const struct unit_counter *counter);
 
-/* In the sum over a unit's ranks, what one of them counts `now` takes the place of what it had
- * counted `before` (zeros: it was not in the sum). No counter that all count alike ever falls. */
+/* Replaces a rank's counters `before` by `now` in the sum over a unit's ranks (`before` zero: the
+ * rank was not in the sum). COUNTED_BY_ALL counters never decrease. */
 void unit_counters_renew_rank(struct unit_counters *sum, const struct unit_counters *before,
                               const struct unit_counters *now);
 
-/* sum += what one more unit has counted. */
 void unit_counters_add_unit(struct unit_counters *sum, const struct unit_counters *unit);
 
 #endif
