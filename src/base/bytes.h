@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * struct bytes: a borrowed run of bytes (often UTF-8 text, never terminated).
+ * struct bytes: a borrowed byte string (often UTF-8 text, never terminated).
  */
 #ifndef BASE_BYTES_H
 #define BASE_BYTES_H
@@ -14,7 +14,7 @@ struct bytes {
     size_t count;
 };
 
-/* A part of a text, in bytes of it; the end is not in it. */
+/* A range of a text in bytes; `end` is exclusive. */
 struct text_span {
     uint32_t start, end;
 };
@@ -42,7 +42,7 @@ static inline size_t round_up(size_t value, size_t multiple) {
     return (value + multiple - 1) / multiple * multiple;
 }
 
-/* Bytes of an array that another one follows in the same memory, aligned for any element. */
+/* Bytes of an array, rounded up so that any element can follow it in the same memory. */
 static inline size_t round_up_8(size_t bytes) {
     return round_up(bytes, 8);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * check(): assertions that stay on in production. A failed check is a bug of ours, never bad input
- * (that is an enum status) and never a decision (that is an enum of the decision itself).
+ * check(): assertions that stay enabled in production. A failed check is a bug in Fathom. Bad input
+ * is an enum status instead, and a decision has an enum of its own.
  */
 #ifndef BASE_CHECK_H
 #define BASE_CHECK_H

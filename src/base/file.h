@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Files that come from outside: configurations, tokenizers, keys, traces, shards of weights. Each
- * is opened here, so that none but a regular file is ever waited for or read; and, where a whole
- * small file is taken, a pipe that the caller of this program holds open ("<(...)", /dev/stdin).
+ * Input files: configurations, tokenizers, keys, traces, shards of weights. All are opened here, so
+ * that the process never blocks on or reads anything but a regular file. file_take also accepts a
+ * pipe that the parent process holds open ("<(...)", /dev/stdin).
  */
 #ifndef BASE_FILE_H
 #define BASE_FILE_H
@@ -9,14 +9,14 @@
 #include "base/bytes.h"
 #include "base/status.h"
 
-/* Opens a regular file of at most bytes_max bytes for reading; never blocks. The caller closes
- * the descriptor. NOT_FOUND, INVALID (a directory, FIFO, socket or device), TOO_LARGE, or IO; the
- * message names the file. */
+/* Opens a regular file of at most bytes_max bytes for reading; never blocks. The caller closes the
+ * descriptor. Returns NOT_FOUND, INVALID (a directory, FIFO, socket or device), TOO_LARGE or IO
+ * with a message that names the file. */
 enum status file_open(const char *path, size_t bytes_max, int *descriptor_out, size_t *bytes_out,
                       struct error *error) MUST_USE;
 
-/* Reads a file of at most bytes_max bytes into memory that the caller frees (free(out->data)), with
- * a terminator behind it. A pipe without a name is read to its end. As file_open, and NO_MEMORY. */
+/* Reads a file of at most bytes_max bytes and appends a terminator. The caller frees out->data. An
+ * anonymous pipe is read to its end. Returns the errors of file_open and NO_MEMORY. */
 enum status file_take(const char *path, size_t bytes_max, struct bytes *out,
                       struct error *error) MUST_USE;
 

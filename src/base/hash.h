@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Hashes of tables in memory. Their values may change from one version to the next: what is stored or
- * sent has a checksum (base/checksum.h) or a SHA-256 (base/sha256.h). hash_mix alone keeps its values,
- * since invented loads and random checkpoints follow from them.
+ * Hashes for tables in memory. Their values may change between versions: data that is stored or
+ * sent uses a checksum (base/checksum.h) or SHA-256 (base/sha256.h). Only hash_mix keeps its
+ * values, because generated loads and random checkpoints depend on them.
  */
 #ifndef BASE_HASH_H
 #define BASE_HASH_H
@@ -12,25 +12,26 @@
 
 #define HASH_STEP UINT64_C(0x9E3779B97F4A7C15) /* 2^64 / the golden ratio, odd */
 
-/* SplitMix64's finalizer (Steele, Lea, Flood, 2014): a bijection, and 0 stays 0. */
+/* SplitMix64's finalizer (Steele, Lea, Flood, 2014): a bijection with hash_mix(0) = 0. */
 static inline uint64_t hash_mix(uint64_t value) {
     value = (value ^ value >> 30) * UINT64_C(0xBF58476D1CE4E5B9);
     value = (value ^ value >> 27) * UINT64_C(0x94D049BB133111EB);
     return value ^ value >> 31;
 }
 
-/* Both halves of a product: each bit of the result depends on all bits of both. */
+/* The XOR of both halves of a 128-bit product: each bit of the result depends on all bits of a and
+ * b. */
 static inline uint64_t hash_fold(uint64_t a, uint64_t b) {
     __extension__ unsigned __int128 product = (unsigned __int128)a * b;
     return (uint64_t)product ^ (uint64_t)(product >> 64);
 }
 
-/* The hash with one more word. */
+/* Adds one word to a hash. */
 static inline uint64_t hash_word(uint64_t hash, uint64_t word) {
     return hash_fold(hash ^ word, HASH_STEP);
 }
 
-/* The hash of `count` bytes. Without the seed, colliding bytes cannot be chosen. */
+/* Hash of `count` bytes. Without the seed, an attacker cannot choose bytes that collide. */
 static inline uint64_t hash_bytes(uint64_t seed, const void *data, size_t count) {
     uint64_t hash = hash_fold(seed ^ HASH_STEP, count ^ UINT64_C(0xBF58476D1CE4E5B9));
     for (size_t at = 0; at < count; at += sizeof hash) {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * This process's heartbeat, for a supervisor: its state, its position in the model, the number of
- * tiles of work that it has finished, and its messages with other processes. It is written to plain
- * memory that a supervisor may map (host/process/ranks/rank_health.h), without locks and at no measurable
- * cost. Nothing in this process may depend on it.
+ * This process's heartbeat for a supervisor: its state, its position in the model, its count of
+ * finished tiles, and its messages with other processes. It is written without locks, and at no
+ * measurable cost, to memory that a supervisor may map (host/process/ranks/rank_health.h). Nothing
+ * in this process may depend on it.
  */
 #ifndef BASE_HEARTBEAT_H
 #define BASE_HEARTBEAT_H
@@ -11,9 +11,9 @@
 #include <stdint.h>
 
 enum heartbeat_state {
-    HEARTBEAT_STARTS,   /* not ready yet; nothing is expected */
+    HEARTBEAT_STARTS,   /* not ready; no progress is expected */
     HEARTBEAT_IDLE,     /* nothing to do */
-    HEARTBEAT_COMPUTES, /* tiles get finished */
+    HEARTBEAT_COMPUTES, /* it must finish tiles */
     HEARTBEAT_WAITS,    /* for other ranks */
     HEARTBEAT_STATE_COUNT
 };
@@ -22,12 +22,13 @@ struct heartbeat {
     _Atomic uint64_t tiles;
     _Atomic uint32_t state; /* enum heartbeat_state */
     _Atomic uint32_t place; /* layer << 8 | enum stage */
-    _Atomic uint64_t moved; /* times that anything went to other ranks or came from them */
-    _Atomic uint32_t peer;  /* the rank that it has waited for the longest, and 1; 0: none, or rank
-                             * 0's next order */
+    _Atomic uint64_t moved; /* messages sent to or received from other ranks */
+    /* 1 + the rank that it has waited for the longest; 0: none, or it waits for rank 0's next
+     * order */
+    _Atomic uint32_t peer;
 };
 
-/* Where the signs go; memory of this process's own at first. */
+/* Memory of the heartbeat; private to this process at first. */
 extern struct heartbeat *heartbeat_memory;
 
 static inline void heartbeat_tile(void) {

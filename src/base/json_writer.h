@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Writing JSON text into memory of fixed size. The caller writes the punctuation as plain text; the
- * writer escapes strings. It never writes beyond its room but goes on counting, so that a text can
- * be measured first (room 0) and written second.
+ * Writes JSON text into memory of fixed size. The caller writes the punctuation as plain text; the
+ * writer escapes strings. It never writes more than `room` bytes but continues to count, so that a
+ * text can be measured first (room 0) and then written.
  */
 #ifndef BASE_JSON_WRITER_H
 #define BASE_JSON_WRITER_H
@@ -13,29 +13,29 @@
 struct json_writer {
     char *out; /* may be NULL if room is 0 */
     size_t room;
-    size_t count; /* bytes wanted so far; more than room: the text was cut */
+    size_t count; /* bytes of the whole text; > room: the text was truncated */
 };
 
 static inline bool json_writer_fits(const struct json_writer *writer) {
     return writer->count <= writer->room;
 }
 
-/* Verbatim text. */
+/* Writes text verbatim. */
 void json_writer_text(struct json_writer *writer, const char *text);
 void json_writer_bytes(struct json_writer *writer, struct bytes text);
 
-/* The inside of a string: valid UTF-8, escaped as RFC 8259 asks. Pieces may follow each other if
- * each holds whole characters. */
+/* Writes the inside of a string: valid UTF-8, escaped as RFC 8259 requires. A string may be written
+ * in pieces if each piece has whole characters. */
 void json_writer_escaped(struct json_writer *writer, struct bytes text);
 
-/* "text", quotes included. */
+/* Writes a string with its quotes. */
 void json_writer_string(struct json_writer *writer, struct bytes text);
 
 void json_writer_unsigned(struct json_writer *writer, uint64_t value);
 void json_writer_integer(struct json_writer *writer, int64_t value);
 
-/* Text with values in it, as printf: %s is verbatim text, %.*s the inside of a string (escaped; for
- * struct bytes: PRINT_BYTES), %u a uint32_t, %lu a uint64_t, and any other number as printf has it. */
+/* printf for JSON: %s is verbatim text, %.*s is escaped for the inside of a string (for struct
+ * bytes: PRINT_BYTES), %u is a uint32_t, %lu a uint64_t, and other numbers are as in printf. */
 void json_writer_print(struct json_writer *writer, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 

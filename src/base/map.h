@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * A hash map of fixed capacity from keys of three words to small numbers (a request's id to its
- * slot). All memory is taken at the start. It offers no walk: nothing may ever depend on hash
- * order.
+ * A hash map of fixed capacity from keys of three words to small integers (a request id to its
+ * slot). All memory is allocated at the start. There is no iteration, so that nothing can depend on
+ * the hash order.
  */
 #ifndef BASE_MAP_H
 #define BASE_MAP_H
@@ -27,35 +27,35 @@ struct map {
     uint32_t count;
 };
 
-/* Arena bytes that suffice for map_open. */
+/* Arena bytes that map_open needs. */
 size_t map_bytes(uint32_t capacity);
 
-/* STATUS_NO_MEMORY when the arena is too small. */
+/* Returns STATUS_NO_MEMORY if the arena is too small. */
 enum status map_open(struct map *map, struct arena *arena, uint32_t capacity) MUST_USE;
 
-/* The key must be new, the map not full, and value not MAP_NONE. */
+/* Adds a new key. The map must not be full, and value must not be MAP_NONE. */
 void map_add(struct map *map, struct map_key key, uint32_t value);
 
-/* The value that the key has; a new key gets `value`, which is returned: map_find and map_add as one,
- * with the same conditions. */
+/* Returns the value of the key; a new key is added with `value`. The conditions are those of
+ * map_add. */
 uint32_t map_find_or_add(struct map *map, struct map_key key, uint32_t value);
 
-/* The key must be there. */
+/* Removes a key, which must be in the map. */
 void map_remove(struct map *map, struct map_key key);
 
-/* ---- looking ---- */
+/* ---- lookup ---- */
 
-/* Looking is done in place, so that a key stays in registers. One that is handed over in memory is
- * read back in larger pieces than it was written in, and that waits for all stores before it, also
- * for those that wait for memory themselves. */
+/* Lookups are inlined so that keys stay in registers. A key passed in memory would be read in
+ * larger pieces than it was written in. Such a read waits for all earlier stores, including those
+ * that wait for memory themselves. */
 
-/* The first place of the key's probes. */
+/* The first entry to probe for the key. */
 static inline uint32_t map_home(const struct map *map, struct map_key key) {
     uint64_t hash = hash_mix(key.low ^ ((key.high + key.extra) * HASH_STEP));
     return (uint32_t)hash & (map->entry_count - 1);
 }
 
-/* The key's entry, or the empty one where it belongs. */
+/* The index of the key's entry, or of the empty entry where it would be inserted. */
 static inline uint32_t map_place(const struct map *map, struct map_key key) {
     for (uint32_t place = map_home(map, key);; place = (place + 1) & (map->entry_count - 1)) {
         const struct map_entry *entry = &map->entries[place];
@@ -65,12 +65,12 @@ static inline uint32_t map_place(const struct map *map, struct map_key key) {
     }
 }
 
-/* MAP_NONE if the key is not there. */
+/* The value of the key; MAP_NONE if the map does not have it. */
 static inline uint32_t map_find(const struct map *map, struct map_key key) {
     return map->entries[map_place(map, key)].value;
 }
 
-/* The key will be looked for soon. */
+/* Prefetches the key's first entry for a lookup that follows soon. */
 static inline void map_prefetch(const struct map *map, struct map_key key) {
     __builtin_prefetch(&map->entries[map_home(map, key)], 1);
 }

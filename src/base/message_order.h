@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Reports the order that messages make among our threads to TSan: reads and writes before a send
+ * Reports to TSan the order that messages establish between threads: reads and writes before a send
  * happen before the receipt of that message, or of one that followed from it. TSan cannot see this:
  * libzmq and UCX are not instrumented, and the path between two threads may lead through other
  * processes. All messages share one order. Without TSan these functions do nothing.
@@ -11,7 +11,7 @@
 #include <sanitizer/tsan_interface.h>
 
 extern char message_order;
-__attribute__((weak)) char message_order; /* one for all who include this */
+__attribute__((weak)) char message_order; /* one instance for all files that include this header */
 
 static inline void message_order_sending(void) {
     __tsan_release(&message_order);

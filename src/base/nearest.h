@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * A hint for a mistyped name: which of the known names was probably meant.
+ * A hint for a mistyped name: the known name that is most similar.
  *
  *     struct nearest nearest = nearest_begin(word);
  *     for (size_t i = 0; i < count; i++)
@@ -11,20 +11,21 @@
 
 #include "base/bytes.h"
 
-#define NEAREST_NAME_BYTES_MAX 63 /* of a known name; a longer word has no near one */
+#define NEAREST_NAME_BYTES_MAX 63 /* limit of a known name; a longer word has no similar name */
 
 struct nearest {
     struct bytes word;
-    const char *name; /* the nearest so far, of equals the first; NULL: none is near */
-    size_t limit;     /* edits that are too many: those to `name`, or to any name at all */
+    /* the most similar name so far, the first among equals; NULL: none is similar */
+    const char *name;
+    size_t limit; /* a name needs fewer edits than this to be chosen */
 };
 
-/* The word is borrowed. */
+/* `word` is borrowed. */
 struct nearest nearest_begin(struct bytes word);
 void nearest_try(struct nearest *nearest, const char *name);
 
-/* Letters to insert, delete or replace to make `b` of `a` (Levenshtein 1965), each of at most
- * NEAREST_NAME_BYTES_MAX bytes. */
+/* The number of insertions, deletions and replacements that turn `a` into `b` (Levenshtein 1965).
+ * Both have at most NEAREST_NAME_BYTES_MAX bytes. */
 size_t nearest_edits(struct bytes a, struct bytes b);
 
 #endif

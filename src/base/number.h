@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The smaller and the larger of two; and the number formats of checkpoints and caches, as plain C:
- * the truth that kernels are checked against.
- * BF16 and F16 as in IEEE 754 practice; E4M3 is "e4m3fn": bias 7, subnormals m*2^-9, largest 448,
- * 0x7F and 0xFF are NaN, no infinities (OCP 8-bit floating point specification, section 5).
+ * Minimum and maximum; and the number formats of checkpoints and caches in plain C, the reference
+ * for the kernels. BF16 and F16 are as in IEEE 754 practice; E4M3 is "e4m3fn": bias 7, subnormals
+ * m*2^-9, largest 448, 0x7F and 0xFF are NaN, no infinities (OCP 8-bit floating point
+ * specification, section 5).
  */
 #ifndef BASE_NUMBER_H
 #define BASE_NUMBER_H
@@ -31,7 +31,7 @@ static inline int64_t min_i64(int64_t a, int64_t b) {
     return a < b ? a : b;
 }
 
-/* The sum, or the end of the range that it is beyond. */
+/* The sum, saturated to INT64_MIN or INT64_MAX. */
 static inline int64_t sum_i64(int64_t a, int64_t b) {
     int64_t sum;
     if (!__builtin_add_overflow(a, b, &sum)) return sum;
@@ -79,14 +79,14 @@ static inline float float_from_f16(uint16_t bits) {
     return float_from_bits(sign | float_bits(magnitude));
 }
 
-/* Round to nearest, ties to even; beyond 65504 becomes infinity. */
+/* Round to nearest, ties to even; larger values than 65504 become infinity. */
 static inline uint16_t f16_from_float(float value) {
     uint32_t bits = float_bits(value);
     uint16_t sign = (uint16_t)(bits >> 16 & 0x8000u);
     bits &= 0x7FFFFFFFu;
     if (bits > 0x7F800000u) return (uint16_t)(sign | 0x7E00u);
     if (bits >= 0x477FF000u) return (uint16_t)(sign | 0x7C00u);
-    if (bits < 0x38800000u) /* subnormal grid of 2^-24; adding 0.5 pushes the rest off the end */
+    if (bits < 0x38800000u) /* subnormal grid of 2^-24: adding 0.5 rounds away the lower bits */
         return (uint16_t)(sign | (float_bits(float_from_bits(bits) + 0.5f) - 0x3F000000u));
     bits += 0xFFFu + ((bits >> 13) & 1u);
     return (uint16_t)(sign | ((bits >> 13) - (112u << 10)));
@@ -101,7 +101,7 @@ static inline float float_from_e4m3(uint8_t code) {
     return float_from_bits(sign | float_bits(magnitude));
 }
 
-/* Round to nearest, ties to even; beyond 448 saturates; NaN gives 0x7F. */
+/* Round to nearest, ties to even; saturates at 448; NaN gives 0x7F. */
 static inline uint8_t e4m3_from_float(float value) {
     uint32_t bits = float_bits(value);
     uint8_t sign = (uint8_t)(bits >> 24 & 0x80u);
@@ -109,8 +109,8 @@ static inline uint8_t e4m3_from_float(float value) {
     if (bits > 0x7F800000u) return (uint8_t)(sign | 0x7F);
     float magnitude = float_from_bits(bits);
     if (magnitude >= 448.0f) return (uint8_t)(sign | 0x7E);
-    if (magnitude < 0x1p-6f) /* subnormal grid of 2^-9; 1.5 * 2^14 pushes the rest off the end */
-        return (uint8_t)(sign | (float_bits(magnitude + 0x1.8p14f) & 0xFu));
+    /* subnormal grid of 2^-9: adding 1.5 * 2^14 rounds away the lower bits */
+    if (magnitude < 0x1p-6f) return (uint8_t)(sign | (float_bits(magnitude + 0x1.8p14f) & 0xFu));
     bits += 0x7FFFFu + ((bits >> 20) & 1u);
     return (uint8_t)(sign | ((bits >> 20) - (120u << 3)));
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Counter-based randomness: Philox4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1,
- * 2, 3", SC 2011). The same (key, counter) gives the same numbers on every machine, in any order,
- * so a sampled token depends only on (seed, choice, output position).
+ * A counter-based random number generator: Philox4x32-10 (Salmon et al., "Parallel random numbers:
+ * as easy as 1, 2, 3", SC 2011). The same (key, counter) gives the same numbers on every machine,
+ * in any order, so a sampled token depends only on (seed, choice, output position).
  */
 #ifndef BASE_RANDOM_H
 #define BASE_RANDOM_H
@@ -11,7 +11,7 @@
 /* Fills out[4] with 32 random bits each. */
 void random_philox(const uint32_t counter[4], const uint32_t key[2], uint32_t out[4]);
 
-/* Uniform in [0, 1) with 53 bits, for the choice-th answer's output_position-th token. */
+/* A uniform number in [0, 1) with 53 bits, for token output_position of answer `choice`. */
 double random_uniform(uint64_t seed, uint32_t choice, uint32_t output_position);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Real numbers as text, both ways, exactly: the digits that Python's repr() writes, and reading
- * with correct rounding. The one door to strtod and to the digits of printf for the pure rooms.
+ * Exact conversion of real numbers to and from text: the digits that Python's repr() writes, and
+ * parsing with correct rounding. Pure modules use it instead of strtod and printf.
  */
 #ifndef BASE_REAL_H
 #define BASE_REAL_H
@@ -9,12 +9,13 @@
 
 #define REAL_TEXT_BYTES 32
 
-/* The shortest text that reads back as `value`, as Python's repr(): "1.0", "1e-07", "inf", "nan".
- * Returns its bytes, without the terminator. */
+/* Writes the shortest text that parses to `value`, as Python's repr(): "1.0", "1e-07", "inf",
+ * "nan". Returns its bytes, without the terminator. */
 size_t real_write(double value, char out[REAL_TEXT_BYTES]);
 
-/* Digits, a fraction, an exponent; a sign in front; no spaces, no "inf". False: `text` is not
- * wholly a number, or is longer than 1,000 bytes. Too large a number is infinite. */
+/* Parses an optional sign, digits, a fraction and an exponent; no spaces, no "inf". Returns false
+ * if `text` is not a number as a whole, or is longer than 1,000 bytes. A number too large becomes
+ * infinite. */
 bool real_read(struct bytes text, double *out);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * SHA-256 (FIPS 180-4) over bytes as they come, in the caller's struct: no allocation, so the pure
- * rooms may hash KV block keys with it. OpenSSL's code (with the CPU's SHA instructions) where it
- * is linked, a plain C twin in the engine-only build; tests hold the two against each other.
+ * Incremental SHA-256 (FIPS 180-4) in the caller's struct. It does not allocate, so pure modules
+ * may compute KV block keys. It uses OpenSSL (with the CPU's SHA instructions) where it is linked,
+ * and plain C in the engine-only build. Tests compare the two.
  */
 #ifndef BASE_SHA256_H
 #define BASE_SHA256_H
@@ -19,14 +19,14 @@ void sha256_init(struct sha256 *hash);
 void sha256_update(struct sha256 *hash, const void *data, size_t bytes);
 void sha256_final(struct sha256 *hash, uint8_t out[SHA256_BYTES]);
 
-/* All three at once. */
+/* sha256_init, sha256_update and sha256_final in one call. */
 void sha256_digest(const void *data, size_t bytes, uint8_t out[SHA256_BYTES]);
 
 /* HMAC-SHA-256 (RFC 2104) under a key of SHA256_BYTES. */
 void sha256_hmac(const uint8_t key[SHA256_BYTES], const void *data, size_t bytes,
                  uint8_t out[SHA256_BYTES]);
 
-/* The plain C twin, in every build. */
+/* The plain C implementation, present in every build. */
 void sha256_plain_init(struct sha256 *hash);
 void sha256_plain_update(struct sha256 *hash, const void *data, size_t bytes);
 void sha256_plain_final(struct sha256 *hash, uint8_t out[SHA256_BYTES]);

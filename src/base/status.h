@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * enum status: misfortunes, which every caller must look at. Who first knows the exact cause writes
- * it into struct error, with the thing's name and the cure; callers only pass it up.
+ * enum status: operational errors, which every caller must check. The function that detects the
+ * cause writes it into struct error, with the name of the object and the cure. Callers only return
+ * it.
  */
 #ifndef BASE_STATUS_H
 #define BASE_STATUS_H
@@ -10,10 +11,10 @@
 
 enum status {
     STATUS_OK = 0,
-    STATUS_FULL,        /* back-pressure: the caller keeps its item and tries again */
-    STATUS_INVALID,     /* outside input breaks a rule; struct error says which */
-    STATUS_CORRUPT,     /* data fails its own check (truncated, bad checksum, NaN scale) */
-    STATUS_UNSUPPORTED, /* well-formed, but not something we serve */
+    STATUS_FULL,        /* back-pressure: the caller keeps its item and retries */
+    STATUS_INVALID,     /* outside input violates a rule; struct error names it */
+    STATUS_CORRUPT,     /* data fails an integrity check (truncated, bad checksum, NaN scale) */
+    STATUS_UNSUPPORTED, /* well-formed, but not supported */
     STATUS_NOT_FOUND,
     STATUS_TOO_LARGE, /* beyond a limit */
     STATUS_NO_MEMORY,
@@ -25,14 +26,15 @@ enum status {
 
 #define MUST_USE __attribute__((warn_unused_result))
 
-/* Message for a person: one line, names the thing, what was expected and found, and the cure. */
+/* A message for a person: one line that names the object, what was expected and found, and the
+ * cure. */
 struct error {
     char text[512];
 };
 
-/* error_set(error, status, format, ...): writes the message (cut at its end if too long) and
- * returns `status`. `error` may be NULL. A macro, so that compiler and analyzer see which status
- * comes back. */
+/* error_set(error, status, format, ...): writes the message (truncated if too long) and returns
+ * `status`. `error` may be NULL. It is a macro so that compiler and analyzer see the returned
+ * status. */
 #define error_set(error, status, ...)                                                              \
     error_returned(status_error_write((error), __VA_ARGS__), (status))
 

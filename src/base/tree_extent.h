@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * How large a JSON text's tree will be, from one pass over its bytes that keeps nothing: what has
- * too many parts is refused before it is parsed, which takes time by the part (a key some 0.2 us,
- * a real number 0.4, an integer 0.07), not by the byte alone. Of JSON the counts are exact; of
- * other text they are at least those of what a parser reads before it finds that out.
+ * The size of a JSON text's tree, from one pass over its bytes without allocation. A text with too
+ * many parts is rejected before it is parsed: parsing takes time per part (about 0.2 us for a key,
+ * 0.4 us for a real, 0.07 us for an integer), not only per byte. For JSON the counts are exact. For
+ * other text they are at least the counts of the part that a parser would read before its error.
  */
 #ifndef BASE_TREE_EXTENT_H
 #define BASE_TREE_EXTENT_H
@@ -13,11 +13,11 @@
 #include "base/bytes.h"
 
 enum tree_part {
-    TREE_PART_DEPTH,    /* arrays and objects one inside the other */
-    TREE_PART_KEYS,     /* of all objects */
-    TREE_PART_INTEGERS, /* of at most 20 characters */
-    TREE_PART_VALUES,   /* all others */
-    TREE_PART_COUNT     /* none of them */
+    TREE_PART_DEPTH,    /* nesting depth of arrays and objects */
+    TREE_PART_KEYS,     /* keys of all objects */
+    TREE_PART_INTEGERS, /* integers of at most 20 characters */
+    TREE_PART_VALUES,   /* all other values */
+    TREE_PART_COUNT     /* the number of parts; as a result: no limit was exceeded */
 };
 
 struct tree_extent {
@@ -27,8 +27,8 @@ struct tree_extent {
 /* "keys", for messages. */
 const char *tree_extent_part_name(enum tree_part part);
 
-/* The first part of which the text has more than `most`, where the pass then ends; else
- * TREE_PART_COUNT. *extent_out: what was counted. */
+/* Counts until a part exceeds its limit in `most`, and returns that part; else TREE_PART_COUNT. The
+ * counts are written to extent_out. */
 enum tree_part tree_extent_measure(struct bytes text, const struct tree_extent *most,
                                    struct tree_extent *extent_out);
 
