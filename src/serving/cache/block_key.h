@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Content-based keys of KV blocks. A block's key chains over all that its values depend on: the key
  * of the block before it, its 64 tokens and the mode of each (prompt or generated, see
- * contract/step_plan.h), from a root of block format, model, numerics and tenant. So equal keys
- * mean equal bytes, and one tenant's keys reveal nothing about another's.
+ * contract/step_plan.h), starting from a root of block format, model, numerics and tenant. So equal
+ * keys mean equal bytes, and the keys of a tenant reveal nothing about other tenants.
  *
  * A second chain leaves the modes out. It only finds candidates: text that was generated and
  * returns in a later prompt. A candidate may be used only if its true key fits the use.
@@ -24,7 +24,7 @@ enum block_key_chain { BLOCK_KEY_TRUE, BLOCK_KEY_MODE_FREE, BLOCK_KEY_CHAIN_COUN
 struct block_key_identity {
     uint8_t model_id[32];
     struct bytes numerics_id;
-    struct bytes tenant_salt; /* derived by the server, never chosen by a client */
+    struct bytes tenant_salt; /* derived by the server, not chosen by a client */
 };
 
 struct block_key block_key_root(enum block_key_chain chain,

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Which units have recently computed which prefixes, as far as the gateway knows: a bounded table
- * of block keys and, for each, the last units that got a prompt with it. It is an estimate: a unit
- * may have evicted a block, or never have computed it. An error only costs time.
+ * The gateway's estimate of the units that have recently computed a prefix: a bounded table of
+ * block keys and, for each, the last units that got a prompt with it. A unit may have evicted a
+ * block, or never have computed it. An error only costs time.
  *
  * Keys here are 64-bit hashes over the chain of blocks, starting with the tenant's salt. They are
  * cheap, and a collision sends one request to a suboptimal unit. serving/cache/block_key.h has the
  * blocks' true keys.
  *
- * A unit's eviction is modelled: each prompt for it advances its clock by the prompt's blocks, and
- * older blocks than its pages can hold are gone.
+ * The eviction of a unit is modelled: each prompt for a unit advances its clock by the prompt's
+ * blocks, and blocks older than the capacity of its pages are gone.
  */
 #ifndef SERVING_CACHE_PREFIX_AFFINITY_H
 #define SERVING_CACHE_PREFIX_AFFINITY_H
@@ -17,17 +17,17 @@
 #include "base/limits.h"
 #include "base/status.h"
 
-#define PREFIX_AFFINITY_UNITS 4 /* of one key */
+#define PREFIX_AFFINITY_UNITS 4 /* units per key */
 
 struct prefix_trace {
-    uint64_t stamp; /* the unit's clock when it last got the block */
+    uint64_t stamp; /* the unit's clock when it last received the block */
     uint32_t unit;
 };
 
 struct prefix_entry {
     uint64_t key;                                      /* 0: empty */
-    uint64_t used;                                     /* the table's clock */
-    struct prefix_trace traces[PREFIX_AFFINITY_UNITS]; /* the latest first; stamp 0: none */
+    uint64_t used;                                     /* clock of the table */
+    struct prefix_trace traces[PREFIX_AFFINITY_UNITS]; /* latest first; stamp 0: none */
 };
 
 struct prefix_affinity {
@@ -39,21 +39,21 @@ struct prefix_affinity {
     uint64_t blocks[LIMIT_FLEET_UNITS]; /* capacity of its pages */
 };
 
-/* Arena bytes that suffice for prefix_affinity_open. */
+/* Arena bytes that prefix_affinity_open needs. */
 size_t prefix_affinity_bytes(uint32_t entries);
 
 /* `entries`: keys in the table, a power of two, at least 4. */
 enum status prefix_affinity_open(struct prefix_affinity *affinity, struct arena *arena,
                                  uint32_t entries) MUST_USE;
 
-/* keys_out[key_count]: keys of the prompt's leading blocks. `root`: of the tenant. */
+/* keys_out[key_count]: keys of the prompt's leading blocks. `root`: root key of the tenant. */
 void prefix_affinity_keys(uint64_t root, const uint32_t *tokens, uint32_t key_count,
                           uint64_t *keys_out);
 
-/* A unit with room for so many blocks takes this index. It has none. */
+/* Starts the history of a new unit at this index. `blocks`: capacity of its pages. */
 void prefix_affinity_welcome(struct prefix_affinity *affinity, uint32_t unit, uint64_t blocks);
 
-/* The unit was sent a prompt with these blocks. */
+/* Records that the unit was sent a prompt with these blocks. */
 void prefix_affinity_note(struct prefix_affinity *affinity, uint32_t unit, const uint64_t *keys,
                           uint32_t key_count);
 

@@ -1,17 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The prefix cache: maps blocks of sequences to KV pages. A node is a page with one whole block,
- * named by its key (serving/cache/block_key.h); its parent has the block before it. The node of
- * page p is node p, so the tree never allocates.
+ * named by its key (serving/cache/block_key.h). The parent of a node has the preceding block. The
+ * node of page p is node p, so the tree never allocates.
  *
- * A block is found by its true key. Text that was generated and returns in a prompt has other
- * modes, hence another key. It is found by its text, but only among the children of the preceding
- * node, so that a sequence read from the tree was computed as one sequence. Blocks after it chain
- * from the found block's true key.
+ * A block is found by its true key. Generated text that returns in a prompt has other modes, hence
+ * another key. It is found by its text, but only among the children of the preceding node, so that
+ * a sequence read from the tree was computed as one sequence. Blocks after it chain from the found
+ * block's true key.
  *
- * A parent is leased whenever its children are: a lease on a node implies leases on its ancestors,
- * and prefix_tree_touch goes from the node up to its root. So a node is never unleased while a
- * child is leased, or older than a child, and eviction by age (serving/policy/evict_pages.h)
- * removes leaves first.
+ * A lease on a node implies leases on its ancestors, and prefix_tree_touch marks the node and all
+ * its ancestors. So a node is never unleased while a child is leased, and never older than a child.
+ * Eviction by age (serving/policy/evict_pages.h) therefore removes leaves first.
  */
 #ifndef SERVING_CACHE_PREFIX_TREE_H
 #define SERVING_CACHE_PREFIX_TREE_H
@@ -24,20 +23,20 @@
 
 struct prefix_node { /* one cache line */
     struct block_key key;
-    uint32_t parent; /* PREFIX_NONE: its sequence's first block */
+    uint32_t parent; /* PREFIX_NONE: first block of a sequence */
     uint32_t depth;  /* blocks before it */
     uint32_t child_count;
     uint32_t next_same_text; /* another child of the same parent with the same tokens */
     uint64_t last_use;
-    uint8_t prompt_tokens; /* its first tokens of the form PROMPT; the others are GENERATED */
+    uint8_t prompt_tokens; /* leading tokens of the form PROMPT; the others are GENERATED */
     bool present;
 };
 
-/* A hash index of nodes. A slot is small and its tag rules out most other nodes, because reading a
- * node costs a cache miss. */
+/* A hash index of nodes. The tag of a slot rules out most other nodes, because reading a node costs
+ * a cache miss. */
 struct prefix_index {
     struct prefix_slot {
-        uint32_t tag;  /* the hash; its slot is at or after this, modulo slot_count */
+        uint32_t tag;  /* hash of the key; its slot is at or after this, modulo slot_count */
         uint32_t node; /* PREFIX_NONE: empty */
     } * slots;
     uint32_t slot_count; /* a power of two, at least twice the nodes */
@@ -46,56 +45,57 @@ struct prefix_index {
 
 struct prefix_tree {
     uint32_t page_count;
-    uint32_t page_end; /* pages from here on have never held a block: their nodes are not
-                        * initialized */
+    /* pages from here on have never held a block; their nodes are not initialized */
+    uint32_t page_end;
     uint32_t node_count;
-    bool texts;                  /* blocks are also found by their text */
+    bool texts;                  /* blocks are also found by text */
     uint64_t uses;               /* the clock of last_use */
     struct prefix_node *nodes;   /* [page_count] */
-    struct block_key *text_keys; /* [page_count] without modes, of each node; NULL without texts */
-    struct prefix_index by_key;  /* by true keys */
-    struct prefix_index by_text; /* by key without modes, and parent: the first node, which links
-                                  * the others; not opened without texts */
+    struct block_key *text_keys; /* [page_count] mode-free key of each node; NULL without texts */
+    struct prefix_index by_key;  /* index by true key */
+    /* index by mode-free key and parent: the first node, which links the others; not opened without
+     * texts */
+    struct prefix_index by_text;
 };
 
-/* The keys of a block, which also stand for all blocks before it. */
+/* The keys of a block, which identify it and all blocks before it. */
 struct prefix_name {
     struct block_key key;
     struct block_key text_key; /* only in a tree with texts */
 };
 
-/* Arena bytes that suffice for prefix_tree_open. */
+/* Arena bytes that prefix_tree_open needs. */
 size_t prefix_tree_bytes(uint32_t page_count, bool texts);
 
-/* `texts`: prefix_tree_find_text will be called; it costs memory, and a hash for each block. */
+/* `texts` enables prefix_tree_find_text. It costs memory, and a hash for each block. */
 enum status prefix_tree_open(struct prefix_tree *tree, struct arena *arena, uint32_t page_count,
                              bool texts) MUST_USE;
 
-/* The name of the empty sequence, from which all sequences of this identity chain. */
+/* The name of the empty sequence, the root of all sequences of this identity. */
 struct prefix_name prefix_tree_root(const struct prefix_tree *tree,
                                     const struct block_key_identity *identity);
 
-/* The true key of the block with these tokens after the block `previous`, or after the root with
- * that key. Its first prompt_tokens are from the prompt. */
+/* The true key of the block with these tokens after `previous`, the key of a block or of the root.
+ * The first prompt_tokens are from the prompt. */
 struct block_key prefix_tree_block_key(const struct block_key *previous,
                                        const uint32_t tokens[KV_BLOCK_TOKENS],
                                        uint32_t prompt_tokens);
 
-/* Counts the leading blocks of a sequence in the tree: keys[count] are their true keys, in
+/* The number of leading blocks of a sequence in the tree. keys[count]: their true keys, in
  * order. */
 uint32_t prefix_tree_count(const struct prefix_tree *tree, const struct block_key *keys,
                            uint32_t count);
 
-/* The name of the block with these tokens after the named one. Its first prompt_tokens are from the
- * prompt. Prefetches the block's slot: a caller that first computes the names of the next few
- * blocks does not wait for memory. `known`: the block's true key if it was computed before; NULL:
- * computes it. */
+/* The name of the block with these tokens after the block `before`. The first prompt_tokens are
+ * from the prompt. Prefetches the block's slot, so that a caller that first computes the names of
+ * several blocks does not wait for memory. `known`: the block's true key if it was computed before;
+ * NULL: computes it. */
 struct prefix_name prefix_tree_next(const struct prefix_tree *tree,
                                     const struct prefix_name *before,
                                     const uint32_t tokens[KV_BLOCK_TOKENS], uint32_t prompt_tokens,
                                     const struct block_key *known);
 
-/* The node with this true key. PREFIX_NONE if there is none. */
+/* The node with this true key; PREFIX_NONE if there is none. */
 uint32_t prefix_tree_find(const struct prefix_tree *tree, const struct prefix_name *name);
 
 /* A child of `parent` (PREFIX_NONE: a first block) with the name's tokens, in any modes;
@@ -103,12 +103,11 @@ uint32_t prefix_tree_find(const struct prefix_tree *tree, const struct prefix_na
 uint32_t prefix_tree_find_text(const struct prefix_tree *tree, const struct prefix_name *name,
                                uint32_t parent);
 
-/* A node's name. */
 struct prefix_name prefix_tree_name(const struct prefix_tree *tree, uint32_t node);
 
 /* Adds `page`, which is not a node yet, as the block of this name after `parent` (PREFIX_NONE: a
- * first block). Returns the block's node: that of the page, or an existing one; nothing has changed
- * then. */
+ * first block). Returns the node of the block. If the tree already has the block, the tree does not
+ * change and its existing node is returned. */
 uint32_t prefix_tree_add(struct prefix_tree *tree, struct page_id page, uint32_t parent,
                          const struct prefix_name *name, uint32_t prompt_tokens);
 
@@ -123,7 +122,7 @@ void prefix_tree_remove(struct prefix_tree *tree, struct page_id page);
 /* Marks a node and its ancestors as used now. */
 void prefix_tree_touch(struct prefix_tree *tree, uint32_t node);
 
-/* Recounts all redundant state and check()s that it agrees. Slow. */
+/* Recounts all redundant state and checks it. Slow. */
 void prefix_tree_audit(const struct prefix_tree *tree);
 
 #endif

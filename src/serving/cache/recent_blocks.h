@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The last blocks that were put into a memory with first-in first-out eviction, by their true keys:
- * an estimate of its contents for a component that sees only the insertions. An error only costs
+ * The last blocks that were put into a memory with first-in first-out eviction, by true key: an
+ * estimate of its contents for a component that sees only the insertions. An error only costs
  * time.
  */
 #ifndef SERVING_CACHE_RECENT_BLOCKS_H
@@ -10,13 +10,13 @@
 #include "serving/cache/block_key.h"
 
 struct recent_blocks {
-    struct map places;    /* the first words of a key -> its index in the ring */
+    struct map places;    /* first words of a key -> index in the ring */
     struct map_key *ring; /* [capacity] */
     uint32_t capacity;    /* 0: disabled */
-    uint32_t count, next; /* in the ring; index of the next one */
+    uint32_t count, next; /* used entries of the ring; index of the next one */
 };
 
-/* Arena bytes that suffice for recent_blocks_open. */
+/* Arena bytes that recent_blocks_open needs. */
 size_t recent_blocks_bytes(uint32_t capacity);
 
 enum status recent_blocks_open(struct recent_blocks *blocks, struct arena *arena,
@@ -26,7 +26,7 @@ enum status recent_blocks_open(struct recent_blocks *blocks, struct arena *arena
 void recent_blocks_note(struct recent_blocks *blocks, const struct block_key *keys,
                         uint32_t key_count);
 
-/* Counts how many leading ones of these are present, without a gap. */
+/* The number of leading keys that are present. */
 uint32_t recent_blocks_count(const struct recent_blocks *blocks, const struct block_key *keys,
                              uint32_t key_count);
 

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The file formats of the KV cache storage. A store's directory has one folder for each block
- * format. It contains segments, each a data file and its sidecar:
+ * format. A folder contains segments, each with a data file and a sidecar:
  *
  *   ID.kv   one page: struct store_segment; then slots of fixed size, each a KV block
  *           (contract/kv_block.h) with struct store_mark at the end of its header page
  *   ID.idx  struct store_segment; then a struct store_entry for each slot that was filled, or
  *           found damaged, in that order
  *
- * All data is verified before use: a segment and an entry by their own checksum, a header page by
- * the mark's, a slice by the checksum in the header page. The sidecar only summarizes the header
- * pages. Nothing is written twice, so no order of writes has to be forced to the disk: data that
- * did not arrive fails its check.
+ * All data is verified before use: a segment and an entry by their checksums, a header page by the
+ * checksum of its mark, a slice by its checksum in the header page. The sidecar only summarizes the
+ * header pages. Nothing is written twice, so no order of writes has to be forced to the disk: data
+ * that did not reach it fails its check.
  *
  * Pure, little-endian. Does no file I/O.
  */
@@ -26,7 +26,7 @@
 #define STORE_MARK_MAGIC "FATHOMSB"
 #define STORE_NAME_BYTES 64
 
-struct store_shape {  /* version 1 names the only group of a format with a row for each token */
+struct store_shape {  /* shape of blocks in version 1: one group with a row per token */
     uint32_t element; /* enum kv_element */
     uint32_t width, slice_count, mtp_count;
 };
@@ -36,16 +36,16 @@ struct store_segment {
     uint32_t version;
     uint32_t slot_count;
     struct store_shape shape;
-    uint64_t id; /* also the files' name, 16 hexadecimal digits */
+    uint64_t id; /* also the name of the files, as 16 hexadecimal digits */
     uint64_t checksum;
 };
 
 struct store_mark {
-    char magic[8]; /* also the files' name, as 16 hexadecimal digits */
+    char magic[8]; /* STORE_MARK_MAGIC */
     uint32_t version;
     uint32_t position; /* blocks before it in its sequence */
     struct block_key key, parent;
-    uint64_t checksum; /* of the header page before it */
+    uint64_t checksum; /* checksum of the header page up to the mark */
 };
 
 enum store_entry_kind { STORE_ENTRY_BLOCK = 1, STORE_ENTRY_DEAD = 2 };
@@ -54,7 +54,7 @@ struct store_entry {
     struct block_key key, parent;
     uint32_t slot;
     uint32_t position;
-    uint32_t kind; /* enum store_entry_kind; DEAD: do not read this slot */
+    uint32_t kind; /* enum store_entry_kind; DEAD: do not read the slot */
     uint32_t reserved;
     uint64_t checksum;
 };
@@ -64,19 +64,19 @@ enum store_flaw {
     STORE_EMPTY,      /* never written: zeros */
     STORE_TORN,       /* fails its checksum, or has no header */
     STORE_OTHER_KIND, /* intact, but of another version or shape */
-    STORE_OTHER_KEY,  /* intact, but another block */
+    STORE_OTHER_KEY,  /* intact, but a different block */
 };
 
 /* "v1-bf16-576-62-1": the name of the folder for blocks of a valid format. */
 void store_format_folder(const struct kv_format *format, char name_out[STORE_NAME_BYTES]);
 
-/* False if it is not a folder of a store with a supported format. */
+/* Parses the name of such a folder. Returns false if the name is not one of a supported format. */
 bool store_format_parse_folder(const char *name, struct kv_format *format_out);
 
 struct store_segment store_format_segment(const struct kv_format *format, uint64_t id,
                                           uint32_t slot_count);
 
-/* True if it is intact, of this version and with plausible numbers. */
+/* True if the segment is intact, of this version, and its numbers are plausible. */
 bool store_format_segment_valid(const struct store_segment *segment);
 
 static inline uint64_t store_format_slot_offset(uint64_t block_bytes, uint32_t slot) {
@@ -89,7 +89,7 @@ void store_format_seal(void *to, const void *block, const struct kv_format *form
                        const struct block_key *key, const struct block_key *parent,
                        uint32_t position);
 
-/* Verifies a header page; `key` may be NULL: any. */
+/* Verifies a header page. If `key` is NULL, any block is accepted. */
 enum store_flaw store_format_verify(const void *page, const struct kv_format *format,
                                     const struct block_key *key);
 
@@ -104,10 +104,10 @@ struct store_entry store_format_entry(enum store_entry_kind kind, const struct b
                                       const struct block_key *parent, uint32_t slot,
                                       uint32_t position);
 
-/* True if it is intact, and within a segment of slot_count slots. */
+/* True if the entry is intact and within a segment of slot_count slots. */
 bool store_format_entry_valid(const struct store_entry *entry, uint32_t slot_count);
 
-/* Short lower-case text. */
+/* The flaw as short lower-case text. */
 const char *store_format_flaw_name(enum store_flaw flaw);
 
 #endif

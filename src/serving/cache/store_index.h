@@ -26,15 +26,15 @@ struct store_block {
     uint32_t frame;         /* STORE_NONE: not in host memory */
     uint32_t position;      /* blocks before it in its sequence */
     uint32_t last_use;
-    float heat; /* uses, halved for every half-life until last_use */
+    float heat; /* number of uses, halved every half-life until last_use */
 };
 
 struct store_index {
-    struct store_block *blocks; /* [capacity]; a free one has neither frame nor segment */
+    struct store_block *blocks; /* [capacity] a free one has neither frame nor segment */
     uint32_t *table;            /* [table_count] block + 1; 0: empty */
     uint32_t table_count, capacity, count;
-    uint32_t used_count; /* blocks from here on were never used */
-    uint32_t first_free; /* of a list linked through last_use; STORE_NONE: none */
+    uint32_t used_count; /* blocks from here on have never been used */
+    uint32_t first_free; /* head of a list linked through last_use; STORE_NONE: empty */
     uint32_t clock;
     uint32_t half_life; /* in uses */
 };
@@ -47,22 +47,22 @@ static inline struct store_name store_name_of(const struct block_key *key) {
     return name;
 }
 
-/* Arena bytes that suffice for store_index_open. */
+/* Arena bytes that store_index_open needs. */
 size_t store_index_bytes(uint32_t capacity);
 
 enum status store_index_open(struct store_index *index, struct arena *arena,
                              uint32_t capacity) MUST_USE;
 
-/* STORE_NONE if there is none. */
+/* The block with this key; STORE_NONE if there is none. */
 uint32_t store_index_find(const struct store_index *index, const struct block_key *key);
 
-/* The number of leading keys that it has. `host_out` (may be NULL): how many of those are in
+/* The number of leading keys in the index. `host_out` (may be NULL): how many of those are in
  * memory. */
 uint32_t store_index_leading(const struct store_index *index, const struct block_key *keys,
                              uint32_t count, uint32_t *host_out);
 
-/* The block of this key, new if necessary (then its location must be set at once); STORE_NONE:
- * full. */
+/* The block of this key, added if necessary (the caller must then set a location at once).
+ * STORE_NONE if the index is full. */
 uint32_t store_index_add(struct store_index *index, const struct block_key *key,
                          const struct block_key *parent, uint32_t position);
 
@@ -76,7 +76,7 @@ uint32_t store_index_drop_segment(struct store_index *index, uint32_t segment);
 /* Marks the block as used now. */
 void store_index_touch(struct store_index *index, uint32_t block);
 
-/* The present heat. */
+/* The heat at the current clock. */
 double store_index_heat(const struct store_index *index, uint32_t block);
 
 static inline bool store_index_used(const struct store_index *index, uint32_t block) {
@@ -84,7 +84,7 @@ static inline bool store_index_used(const struct store_index *index, uint32_t bl
     return entry->segment != STORE_NONE || entry->frame != STORE_NONE;
 }
 
-/* Recounts all redundant state and check()s that it agrees. Slow. */
+/* Recounts all redundant state and checks it. Slow. */
 void store_index_audit(const struct store_index *index);
 
 #endif

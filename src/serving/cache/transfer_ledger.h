@@ -1,26 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The state of KV transfers of one rank, on both sides: which tickets are open, which pages and
- * slices each may still write, the peer, and how each ended. It has no bytes, sockets or clock. A
- * transport reports arrivals to it and asks what it may do.
+ * The state of the KV transfers of one rank, on both sides: which grants are open, which pages and
+ * slices each may still write, the peer, and how each ended. It contains no data, sockets or clock.
+ * A transport reports arrivals to it and asks what it may do.
  *
- * A ticket is 128 random bits and a capability: data for no open ticket is refused here and not
- * written. A page belongs to one ticket at a time, so two tickets cannot write one page.
+ * A grant is 128 random bits and a capability: data without an open grant is refused and not
+ * written. A page belongs to one grant at a time, so two grants cannot write one page.
  *
- * A ticket ends once, for the first reason that is reported to the ledger or that it finds. Later
- * reasons change nothing.
+ * A grant ends once, for the first reason that is reported to the ledger or that the ledger finds.
+ * Later reasons change nothing.
  *
  *   open ──end──► ending ──last busy slice──► quiet ──announce──► ready ──take──► (gone)
  *
  * Ending refuses every further slice. But a slice that is being written (or, at the sender, read)
- * is busy until the transport reports that it no longer uses the memory. Only then does the ticket
- * become quiet. The transport then notifies the peer (announce), and the owner gets the end and its
- * pages back (take).
+ * is busy until the transport reports that it no longer uses the memory. Only then does the grant
+ * become quiet. The transport then notifies the peer (announce), and the owner receives the end and
+ * its pages (take).
  *
- * All memory is allocated at the start: tables of tickets, of pages, of slices.
+ * All memory is allocated at the start: tables of grants, of pages, of slices.
  *
- * Below, "in" marks fields of incoming tickets (this rank receives), "out" of outgoing ones. A slot
- * is a ticket's index in the table until its end is taken. A peer is the transport's number for a
- * connection, never 0 and never reused.
+ * Below, "in" marks fields of incoming grants (this rank receives), "out" of outgoing ones. A slot
+ * is the index of a grant in the table until its end is taken. A peer is the transport's number for
+ * a connection, never 0 and never reused.
  */
 #ifndef SERVING_CACHE_TRANSFER_LEDGER_H
 #define SERVING_CACHE_TRANSFER_LEDGER_H
@@ -28,7 +28,7 @@
 #include "base/map.h"
 #include "contract/ids.h"
 
-#define TRANSFER_NONE UINT32_MAX   /* no slot, no page */
+#define TRANSFER_NONE UINT32_MAX   /* no slot or no page */
 #define TRANSFER_SUMMARY_BYTES 256 /* maximum size of the sender's final summary */
 #define TRANSFER_REASON_BYTES 160  /* with the terminator */
 #define TRANSFER_NO_PEER UINT64_C(0)
@@ -39,35 +39,34 @@ struct transfer_grant {
 
 enum transfer_side { TRANSFER_IN, TRANSFER_OUT, TRANSFER_SIDE_COUNT };
 
-/* How a ticket ended. */
+/* The end of a grant. */
 enum transfer_end {
-    TRANSFER_DONE,      /* in: every slice and the finish have arrived; out: the receiver confirmed
-                         * it */
-    TRANSFER_CANCELLED, /* by its owner on either side */
+    /* in: every slice and the finish have arrived; out: the receiver confirmed the end */
+    TRANSFER_DONE,
+    TRANSFER_CANCELLED, /* by the owner on either side */
     TRANSFER_DEADLINE,
     TRANSFER_PEER_LOST,
     TRANSFER_DAMAGED, /* a checksum did not match, or the sender finished with slices missing */
-    TRANSFER_REFUSED, /* the receiver does not know the ticket, or the two do not match */
+    TRANSFER_REFUSED, /* the receiver does not have the grant, or the grants do not match */
     TRANSFER_END_COUNT
 };
 
-/* A block that an incoming ticket expects in a page: slices slice_first .. slice_first +
- * slice_count - 1, each with rows 0 .. row_count - 1. */
+/* A block that an incoming grant expects in a page: slices slice_first .. slice_first + slice_count
+ * - 1, each with rows 0 .. row_count - 1. */
 struct transfer_block {
     struct page_id page;
     uint32_t row_count; /* 1..64 */
     uint32_t slice_first, slice_count;
 };
 
-/* The verdict on a slice, or a finish, that has arrived. Drop it, unless it is ACCEPT. */
+/* The verdict on a slice or a finish that has arrived. Drop it, unless the verdict is ACCEPT. */
 enum transfer_verdict {
-    TRANSFER_ACCEPT,    /* write the slice into its page, then always call
-                         * transfer_ledger_written */
-    TRANSFER_UNKNOWN,   /* no such ticket: never expected, or gone; the peer should be notified */
-    TRANSFER_LATE,      /* its ticket has ended; the peer was or will be notified */
-    TRANSFER_FOREIGN,   /* another peer sends this ticket's slices; this peer should be notified */
+    TRANSFER_ACCEPT,    /* write the slice into its page, then call transfer_ledger_written */
+    TRANSFER_UNKNOWN,   /* no such grant: never expected, or gone; notify the peer */
+    TRANSFER_LATE,      /* the grant has ended; the peer was or will be notified */
+    TRANSFER_FOREIGN,   /* another peer sends this grant's slices; notify this peer */
     TRANSFER_DUPLICATE, /* it has arrived, or (a slice) is being written */
-    TRANSFER_MISFIT,    /* the ticket expects no such slice, and ends as REFUSED for that */
+    TRANSFER_MISFIT,    /* the grant expects no such slice; it ends as REFUSED */
     TRANSFER_VERDICT_COUNT
 };
 
@@ -79,26 +78,26 @@ struct transfer_write {
 
 struct transfer_limits {
     uint32_t grant_count; /* of both sides together */
-    uint32_t page_count;  /* of this rank: page ids are below it */
+    uint32_t page_count;  /* pages of this rank; page ids are below it */
     uint32_t slice_count; /* of a page */
 };
 
-/* Counts since the ledger was opened. */
+/* Counters since the ledger was opened. */
 struct transfer_counts {
     uint64_t opened[TRANSFER_SIDE_COUNT];
     uint64_t ended[TRANSFER_SIDE_COUNT][TRANSFER_END_COUNT];
-    uint64_t taken[TRANSFER_SIDE_COUNT];     /* ends that owners have taken */
-    uint64_t slices[TRANSFER_VERDICT_COUNT]; /* that arrived, by verdict */
+    uint64_t taken[TRANSFER_SIDE_COUNT];     /* ends taken by the owners */
+    uint64_t slices[TRANSFER_VERDICT_COUNT]; /* slices that arrived, by verdict */
     uint64_t damaged;                        /* slices with a wrong checksum */
-    uint64_t leased, released; /* pages given to tickets, and returned when the end was taken */
+    uint64_t leased, released; /* pages leased to grants, and returned when the end was taken */
 };
 
-/* How a ticket ended, for its owner and for the transport. */
+/* The end of a grant, for its owner and for the transport. */
 struct transfer_ended {
     struct transfer_grant grant;
     enum transfer_side side;
     enum transfer_end end;
-    uint64_t peer;   /* in: TRANSFER_NO_PEER if none ever sent anything */
+    uint64_t peer;   /* in: TRANSFER_NO_PEER if no peer sent anything */
     uint32_t layers; /* in: slices 0..layers-1 have arrived in every block that expects them */
     uint32_t blocks; /* in: blocks 0..blocks-1 have arrived with all their slices */
     uint32_t summary_bytes;
@@ -109,24 +108,24 @@ struct transfer_ended {
 struct transfer_ledger {
     struct transfer_limits limits;
     struct transfer_counts counts;
-    uint32_t used_count;      /* slots in use: opened, end not yet taken */
+    uint32_t used_count;      /* slots in use: opened, with the end not yet taken */
     uint32_t busy_count;      /* slices being written or held by a send, over all tickets */
-    uint32_t finishing_count; /* tickets that have ended and still have busy slices */
+    uint32_t finishing_count; /* grants that have ended and still have busy slices */
     uint32_t page_count;      /* pages leased */
-    int64_t deadline_ns;      /* no open ticket has an earlier one */
+    int64_t deadline_ns;      /* no open grant has an earlier deadline */
     struct transfer *slots;   /* [grant_count] */
-    uint32_t free_slot;       /* the first one of a list */
+    uint32_t free_slot;       /* head of a list */
     struct transfer_list {
         uint32_t first, last; /* slots, in the order in which they entered this state */
     } quiet, ready;
     struct transfer_page *pages; /* [page_count] */
     uint8_t *slice_states;       /* [page_count][slice_count], enum slice_state */
     uint32_t *missing;           /* [grant_count][slice_count] blocks without this slice */
-    struct map by_grant;         /* ticket, side -> slot */
+    struct map by_grant;         /* grant, side -> slot */
     struct map by_block;         /* slot, block index -> page */
 };
 
-/* Arena bytes that suffice for transfer_ledger_open. */
+/* Arena bytes that transfer_ledger_open needs. */
 size_t transfer_ledger_bytes(const struct transfer_limits *limits);
 
 enum status transfer_ledger_open(struct transfer_ledger *ledger, struct arena *arena,
@@ -134,14 +133,14 @@ enum status transfer_ledger_open(struct transfer_ledger *ledger, struct arena *a
 
 /* ---- the receiver ---- */
 
-/* Opens a ticket for blocks[count], which the sender numbers 0..count-1. STATUS_FULL if the table
- * is full; STATUS_INVALID if the ticket is in use or a page is not free for it. */
+/* Opens a grant for blocks[count], which the sender numbers 0..count-1. Returns STATUS_FULL if the
+ * table is full, or STATUS_INVALID if the grant is in use or a page is not free for it. */
 enum status transfer_ledger_expect(struct transfer_ledger *ledger, struct transfer_grant grant,
                                    const struct transfer_block *blocks, uint32_t count,
                                    int64_t deadline_ns, struct error *error) MUST_USE;
 
-/* A slice has arrived from `peer`, which becomes the ticket's peer if it has none: slice `slice` of
- * the ticket's block `block`, with `rows` rows. Only ACCEPT sets *write_out and makes the slice
+/* Reports a slice from `peer`: slice `slice` of the grant's block `block`, with `rows` rows. The
+ * peer becomes the grant's peer if it has none. Only ACCEPT sets *write_out and makes the slice
  * busy. */
 enum transfer_verdict transfer_ledger_arrive(struct transfer_ledger *ledger, uint64_t peer,
                                              struct transfer_grant grant, uint32_t block,
@@ -150,95 +149,96 @@ enum transfer_verdict transfer_ledger_arrive(struct transfer_ledger *ledger, uin
 
 enum transfer_written {
     TRANSFER_WRITTEN, /* complete, and the checksum matches */
-    TRANSFER_SPOILT,  /* complete, and it does not match: the ticket ends as DAMAGED */
-    TRANSFER_BROKEN   /* the transport did not finish: the ticket ends as PEER_LOST */
+    TRANSFER_SPOILT,  /* complete, and the checksum does not match: the grant ends as DAMAGED */
+    TRANSFER_BROKEN   /* the transport did not finish: the grant ends as PEER_LOST */
 };
 
-/* The memory of an accepted slice is no longer written. True: the ticket's `layers` have grown
- * (transfer_ledger_layers). */
+/* Reports that the memory of an accepted slice is no longer written. Returns true if the grant's
+ * `layers` have grown (transfer_ledger_layers). */
 bool transfer_ledger_written(struct transfer_ledger *ledger, const struct transfer_write *write,
                              enum transfer_written how);
 
-/* The sender's finish has arrived: it has sent slice_count slices in total; `summary` is kept for
- * the owner. The ticket ends, now or when the last of them is written: DONE if none is missing,
- * else DAMAGED. */
+/* Reports the sender's finish: it has sent slice_count slices in total. `summary` is stored for the
+ * owner. The grant ends, now or when the last slice is written: DONE if none is missing, else
+ * DAMAGED. */
 enum transfer_verdict transfer_ledger_finish(struct transfer_ledger *ledger, uint64_t peer,
                                              struct transfer_grant grant, uint64_t slice_count,
                                              const void *summary, uint32_t summary_bytes) MUST_USE;
 
 /* ---- the sender ---- */
 
-/* Opens a ticket towards a peer. STATUS_FULL if the table is full; STATUS_INVALID if the ticket is
- * in use. */
+/* Opens a grant towards a peer. Returns STATUS_FULL if the table is full, or STATUS_INVALID if the
+ * grant is in use. */
 enum status transfer_ledger_offer(struct transfer_ledger *ledger, struct transfer_grant grant,
                                   uint64_t peer, int64_t deadline_ns, struct error *error) MUST_USE;
 
-/* Counts one slice of the ticket as busy while it waits or is being sent; then
- * transfer_ledger_release takes the slot. False: the ticket is unknown or takes no more slices. */
+/* Counts one slice of the grant as busy while it waits or is being sent. transfer_ledger_release
+ * takes the returned slot. Returns false if the grant is unknown or accepts no more slices. */
 bool transfer_ledger_hold(struct transfer_ledger *ledger, struct transfer_grant grant,
                           uint32_t *slot_out);
 void transfer_ledger_release(struct transfer_ledger *ledger, uint32_t slot);
 
-/* The owner sends no slice after this. The ticket takes no more, but stays open until the
- * receiver reports its end. *slice_count_out: how many were held in total. False: as
+/* Announces that the owner sends no further slice. The grant stays open until the receiver reports
+ * its end. *slice_count_out: slices held in total. Returns false under the conditions of
  * transfer_ledger_hold. */
 bool transfer_ledger_finish_sending(struct transfer_ledger *ledger, struct transfer_grant grant,
                                     uint64_t *peer_out, uint64_t *slice_count_out);
 
 /* ---- both ---- */
 
-/* Ends an open ticket; false if there is none. `reason` is one line, ignored for DONE; NULL: the
- * end's name. */
+/* Ends an open grant; false if there is none. `reason` is one line, ignored for DONE; NULL: the
+ * name of the end. */
 bool transfer_ledger_end(struct transfer_ledger *ledger, enum transfer_side side,
                          struct transfer_grant grant, enum transfer_end end, const char *reason);
 
-/* Like transfer_ledger_end, on behalf of `peer`: also false if the ticket belongs to another peer. An
- * incoming ticket without a peer gets this one. */
+/* transfer_ledger_end on behalf of `peer`. Also returns false if the grant belongs to another peer.
+ * An incoming grant without a peer gets this one. */
 bool transfer_ledger_end_by(struct transfer_ledger *ledger, enum transfer_side side, uint64_t peer,
                             struct transfer_grant grant, enum transfer_end end, const char *reason);
 
-/* Ends all open tickets of this peer. */
+/* Ends all open grants of this peer. */
 void transfer_ledger_end_peer(struct transfer_ledger *ledger, uint64_t peer, enum transfer_end how,
                               const char *reason);
 
-/* Ends all open tickets with a deadline that has passed. */
+/* Ends all open grants with a deadline that has passed. */
 void transfer_ledger_expire(struct transfer_ledger *ledger, int64_t now_ns);
 
-/* Ends all open tickets. */
+/* Ends all open grants. */
 void transfer_ledger_end_all(struct transfer_ledger *ledger, enum transfer_end how,
                              const char *reason);
 
-/* When to call transfer_ledger_expire: no open ticket's deadline is earlier, but that of an ended
- * ticket may be. INT64_MAX: none has a deadline. */
+/* The time for the next transfer_ledger_expire. No open grant has an earlier deadline; an ended
+ * grant may have this one. INT64_MAX: none has a deadline. */
 int64_t transfer_ledger_next_deadline(const struct transfer_ledger *ledger);
 
-/* Notes `now_ns` in each ending ticket that it sees for the first time. Returns the peer of one
- * first seen drain_ns_max ago or longer: the transport has to close that connection to get the
- * memory back. TRANSFER_NO_PEER: there is none. *wake_out: when to call again, or INT64_MAX. */
+/* Finds a connection that blocks an ending grant: the first call that sees the grant records
+ * `now_ns`, and a later call returns its peer once drain_ns_max has passed. The transport has to
+ * close that connection to get the memory back. TRANSFER_NO_PEER: there is none. *wake_out: the
+ * time of the next call, or INT64_MAX. */
 uint64_t transfer_ledger_stuck(struct transfer_ledger *ledger, int64_t drain_ns_max, int64_t now_ns,
                                int64_t *wake_out);
 
-/* Whether the ticket in that slot is open. The slot was returned by transfer_ledger_hold and is not
- * released. */
+/* True if the grant in that slot is open. The slot was returned by transfer_ledger_hold and has not
+ * been released. */
 bool transfer_ledger_is_open(const struct transfer_ledger *ledger, uint32_t slot);
 uint64_t transfer_ledger_peer(const struct transfer_ledger *ledger, uint32_t slot);
 
-/* True from transfer_ledger_expect until the incoming ticket's end is taken. */
+/* True from transfer_ledger_expect until the end of the incoming grant is taken. */
 bool transfer_ledger_knows(const struct transfer_ledger *ledger, struct transfer_grant grant);
 
-/* Slices 0..*layers_out-1 have arrived in every block of an incoming ticket that expects them.
- * False: the ticket is not open. */
+/* Slices 0..*layers_out-1 have arrived in every block of an incoming grant that expects them.
+ * Returns false if the grant is not open. */
 bool transfer_ledger_layers(const struct transfer_ledger *ledger, struct transfer_grant grant,
                             uint32_t *layers_out);
 
-/* For the transport: returns each ticket that has become quiet once; false if there is none. */
+/* For the transport: returns each grant that has become quiet once; false if there is none. */
 bool transfer_ledger_announce(struct transfer_ledger *ledger, struct transfer_ended *ended_out);
 
-/* For the owner: the next announced end; false if there is none. The ticket is removed, its pages
+/* For the owner: the next announced end; false if there is none. The grant is removed, its pages
  * are released. */
 bool transfer_ledger_take(struct transfer_ledger *ledger, struct transfer_ended *ended_out);
 
-/* Recounts everything and check()s that it agrees. Slow: for tests. */
+/* Recounts all state and checks it. Slow: for tests. */
 void transfer_ledger_audit(const struct transfer_ledger *ledger);
 
 /* Short lower-case names, e.g. "peer lost". */

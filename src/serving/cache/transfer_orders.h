@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The KV transfers that a unit has ordered from the host of one rank's pages, and how much of each
- * the transport has. A request has at most one order at a rank, in or out. It begins with the
- * request's KV_EXPECT or first KV_PUSH, and ends with exactly one KV_DONE.
+ * The KV transfers that a unit has ordered from the host of one rank's pages, and the part of
+ * each that the transport has. A request has at most one order at a rank, incoming or outgoing.
+ * An order begins with the request's KV_EXPECT or first KV_PUSH, and ends with exactly one
+ * KV_DONE.
  *
- * Complete blocks are sent at once. Blocks that a step is making are sent slice by slice as the
- * step writes them. An order is finished when the unit has named all blocks, after the last step.
+ * Complete blocks are sent at once. Blocks that a step is computing are sent slice by slice as
+ * the step writes them. An order is finished when the unit has named all blocks, after the last
+ * step.
  */
 #ifndef SERVING_CACHE_TRANSFER_ORDERS_H
 #define SERVING_CACHE_TRANSFER_ORDERS_H
@@ -18,60 +20,62 @@ struct transfer_order {
     struct transfer_grant grant;
     enum transfer_side side;
     uint32_t first_block, block_count, token_count;
-    struct page_id *pages; /* [page_capacity] block_count are used. In: all; out: those named */
+    struct page_id *pages; /* [page_capacity] block_count are used. In: all; out: the named ones */
     uint32_t page_capacity;
     /* Out: the first whole_count blocks are complete, `step` is writing the others. Blocks are sent
      * in parts, slice by slice: of the part [part_first, part_end) the first part_slices slices of
      * all blocks, and the next slice of those before part_at. */
     uint32_t whole_count, part_first, part_end, part_slices, part_at;
     uint64_t step;
-    bool named, finished; /* all blocks; the transport was notified */
+    bool named, finished; /* all blocks are named; the transport was notified */
 };
 
-/* The caller provides the memory: the orders, and each order's pages, which stay in place whichever
- * order uses them. */
+/* The caller provides the memory of the orders and of their pages. The page arrays stay in place,
+ * whichever order uses them. */
 struct transfer_orders {
     struct transfer_order *orders; /* [capacity] the first `count` are open */
     uint32_t count, capacity;
-    uint32_t slice_count; /* of a block */
+    uint32_t slice_count; /* slices of a block */
 };
 
-/* NULL: no such order is open. */
+/* Find an open order by request or by the end of its transfer; NULL if there is none. */
 struct transfer_order *transfer_orders_find(struct transfer_orders *orders,
                                             struct request_id request);
 struct transfer_order *transfer_orders_ended(struct transfer_orders *orders,
                                              const struct transfer_ended *ended);
 
-/* Begins an order for a KV_EXPECT or a first KV_PUSH; it has no blocks yet. There must be room. */
+/* Begins an order, still without blocks, for a KV_EXPECT or a first KV_PUSH. A free order must be
+ * available. */
 struct transfer_order *transfer_orders_begin(struct transfer_orders *orders,
                                              const struct record *record);
 
-/* Ends an order. Returns the report for the unit. The pointer becomes invalid. */
+/* Ends an order and returns the report for the unit. The pointer becomes invalid. */
 struct record_kv_done transfer_orders_end(struct transfer_orders *orders,
                                           struct transfer_order *order, bool arrived,
                                           uint32_t blocks);
 
-/* Adds the blocks of a KV_PUSH, or of a KV_EXPECT: blocks_out[page_count] is what the transport
- * expects. There must be room for the pages. */
+/* Add the blocks of a KV_PUSH or a KV_EXPECT. The order must have capacity for the pages.
+ * blocks_out[page_count]: the blocks for transfer_ledger_expect. */
 void transfer_orders_push(struct transfer_order *order, const struct record_kv_push *record);
 void transfer_orders_expect(struct transfer_order *order, const struct record_kv_expect *record,
                             struct transfer_block *blocks_out);
 
-/* Rows of the order's block. */
+/* The number of rows of the order's block. */
 uint32_t transfer_orders_rows(const struct transfer_order *order, uint32_t block);
 
-/* Out: the block and the slice to send next, if order->step has written so many slices. False:
+/* Out: the block and slice to send next, after order->step has written `written` slices. False if
  * there is none now. */
 bool transfer_orders_next(struct transfer_order *order, uint32_t written, uint32_t *block_out,
                           uint32_t *slice_out);
 
-/* The transport has that slice. */
+/* Marks that slice as sent. */
 void transfer_orders_advance(struct transfer_order *order);
 
 /* Out: true if blocks wait for a step to write them. */
 bool transfer_orders_waits(const struct transfer_order *order);
 
-/* Out: returns true once, when everything was named and sent: the transport must be notified. */
+/* Out: returns true once, when all blocks are named and sent. The caller then notifies the
+ * transport. */
 bool transfer_orders_finish(struct transfer_order *order);
 
 #endif

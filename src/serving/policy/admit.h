@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Admission of requests to a unit. A request that can never fit is refused on arrival. One that
- * does not fit now waits. One that starts gets pages for its known tokens and one to grow into, and
- * must leave one free page for every few running requests, so that it does not preempt them at
- * once. Further pages of its answer are allocated as it grows; when they run out,
+ * Admission of requests to a unit. A request that can never fit is refused on arrival. A request
+ * that does not fit now waits. A request that starts gets pages for its known tokens and one page
+ * to grow, and must leave one free page for every few running requests, so that it does not preempt
+ * them at once. Further pages are allocated as the answer grows; when no page is left,
  * serving/policy/preempt.h decides. Pure: the same input gives the same result.
  */
 #ifndef SERVING_POLICY_ADMIT_H
@@ -14,11 +14,11 @@
 
 #include "contract/record_unit.h"
 
-#define ADMIT_ROWS_PER_PAGE 4 /* running requests for each page that a start must leave free */
+#define ADMIT_ROWS_PER_PAGE 4 /* running requests per page that a start must leave free */
 
 enum admit {
     ADMIT_NOW,
-    ADMIT_WAIT_TURN,  /* an earlier or more urgent request waits; none overtakes it */
+    ADMIT_WAIT_TURN,  /* an earlier or more urgent request waits; requests do not overtake */
     ADMIT_WAIT_ROWS,  /* the limit of running requests is reached */
     ADMIT_WAIT_PAGES, /* too few pages are free */
     ADMIT_REFUSE_DRAINING,
@@ -33,14 +33,14 @@ struct admit_need {
     uint32_t new_tokens_max;
 };
 
-/* The need of a request at its unit: a unit that computes only the prompt begins the answer, no
- * more. */
+/* The need of a request at its unit. A unit that computes only the prompt needs only the first
+ * token of the answer. */
 struct admit_need admit_need_of(const struct record_submit *submit);
 
 /* KV pages of the prompt and the longest answer. */
 uint64_t admit_pages(struct admit_need need);
 
-/* KV pages that a request with so many known tokens takes when it starts. */
+/* KV pages that a request with `known_tokens` tokens allocates when it starts. */
 uint64_t admit_start_pages(struct admit_need need, uint32_t known_tokens);
 
 struct unit_capacity { /* the unit's limits and present use */
@@ -58,7 +58,7 @@ struct unit_capacity { /* the unit's limits and present use */
 /* Decides on arrival. */
 enum admit admit_arrival(struct admit_need need, const struct unit_capacity *capacity);
 
-/* Decides whether an admitted request may start now, if that takes so many of the available pages.
+/* Decides whether an admitted request may start now, if it needs `pages` of the available pages.
  * Never refuses. If nothing runs, all pages are available and the first waiting request starts. */
 enum admit admit_start(uint64_t pages, const struct unit_capacity *capacity);
 
@@ -66,7 +66,7 @@ static inline bool admit_refuses(enum admit admit) {
     return admit >= ADMIT_REFUSE_DRAINING;
 }
 
-/* The refusal as the reason that the unit reports. */
+/* The finish reason that the unit reports for a refusal. */
 enum finish_reason admit_finish_reason(enum admit refusal);
 
 #endif

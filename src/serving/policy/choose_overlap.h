@@ -17,31 +17,31 @@
 #define CHOOSE_OVERLAP_SIZES 20 /* doublings of tokens */
 
 enum choose_overlap_reason {
-    CHOOSE_OVERLAP_GIVEN,   /* not chosen here */
-    CHOOSE_OVERLAP_ALONE,   /* not chosen here */
-    CHOOSE_OVERLAP_LEARN,   /* one rank: no communication to hide */
-    CHOOSE_OVERLAP_FASTEST, /* not measured often enough in this class */
-    CHOOSE_OVERLAP_RETRY,   /* the fastest of those measured */
+    CHOOSE_OVERLAP_GIVEN,   /* set by an option */
+    CHOOSE_OVERLAP_ALONE,   /* one rank: no communication to hide */
+    CHOOSE_OVERLAP_LEARN,   /* not measured often enough in this class */
+    CHOOSE_OVERLAP_FASTEST, /* the fastest of those measured */
+    CHOOSE_OVERLAP_RETRY,   /* nearly as fast; measured again */
     CHOOSE_OVERLAP_REASON_COUNT
 };
 
-/* Short lower-case text, for logs and traces. */
+/* The reason as short lower-case text, for logs and traces. */
 const char *choose_overlap_reason_name(enum choose_overlap_reason reason);
 
 struct choose_overlap_class {
     double ns_each[OVERLAP_KIND_COUNT]; /* time of a step per token */
     uint32_t seen[OVERLAP_KIND_COUNT];
-    uint32_t since_retry; /* steps */
+    uint32_t since_retry; /* steps since a slower schedule was last tried */
 };
 
-struct choose_overlap {                                           /* starts zeroed: nothing known */
+struct choose_overlap {                                           /* zeroed at the start */
     struct choose_overlap_class classes[2][CHOOSE_OVERLAP_SIZES]; /* answers, prompts */
 };
 
 struct choose_overlap_step {
     uint32_t ranks;
-    uint32_t tokens; /* of the rank with most tokens */
-    bool prompts;    /* most tokens of all ranks are prompts' */
+    uint32_t tokens; /* tokens of the rank with the most */
+    bool prompts;    /* most tokens of all ranks belong to prompts */
 };
 
 struct choose_overlap_choice {
@@ -52,7 +52,7 @@ struct choose_overlap_choice {
 struct choose_overlap_choice choose_overlap(struct choose_overlap *choose,
                                             const struct choose_overlap_step *step);
 
-/* A step with that schedule took so long. */
+/* Records the time of a step with that schedule. */
 void choose_overlap_observe(struct choose_overlap *choose, const struct choose_overlap_step *step,
                             enum overlap_kind kind, int64_t ns);
 

@@ -2,12 +2,13 @@
  * Decides which unit of a fleet changes between prefill and decode as the load changes. Two
  * pressures are measured on the serving units of each kind:
  *
- *   prefill   prompts that wait, at the gateway and at the units, over the number that may wait there
+ *   prefill   prompts that wait, at the gateway and at the units, over the number that may wait
+ *             there
  *   decode    KV pages and requests in use, the larger share of the two, mean over the units
  *
- * A kind under pressure gets a unit of the other one if that can spare it, which means that with
- * one unit fewer it would still be far from pressure. If decode is under pressure, prompts wait for
- * it (pages are reserved first), so decode has priority. A pressure has to last, and after a change
+ * A kind under pressure gets a unit of the other kind if that has one to spare, that is, if it
+ * would still be far from pressure without it. If decode is under pressure, prompts wait for it
+ * (pages are reserved first), so decode has priority. A pressure has to last, and after a change
  * the fleet rests, so that roles do not oscillate. The last unit of a kind stays. Units that do
  * both are not changed.
  *
@@ -19,7 +20,7 @@
 #include "serving/policy/balance/balance_units.h"
 
 #define CHOOSE_ROLES_PREFILL_HIGH 0.5 /* under pressure */
-#define CHOOSE_ROLES_PREFILL_LOW 0.25 /* can spare a unit, if not above it afterwards */
+#define CHOOSE_ROLES_PREFILL_LOW 0.25 /* can spare a unit, if its pressure stays below this */
 #define CHOOSE_ROLES_DECODE_HIGH 0.85
 #define CHOOSE_ROLES_DECODE_LOW 0.6
 
@@ -30,14 +31,14 @@ struct choose_roles_rule {
 
 enum roles_reason {
     ROLES_CALM,    /* no kind is under pressure */
-    ROLES_LOOKS,   /* one is, but not for long enough */
+    ROLES_LOOKS,   /* a kind is under pressure, but not for long enough */
     ROLES_RESTS,   /* the last change was too recent */
-    ROLES_NO_UNIT, /* the other kind cannot spare one */
+    ROLES_NO_UNIT, /* the other kind has no unit to spare */
     ROLES_MOVES,   /* a unit changes */
     ROLES_REASON_COUNT
 };
 
-/* Short lower-case text, for /debug/fleet. */
+/* The reason as short lower-case text, for /debug/fleet. */
 const char *choose_roles_reason_name(enum roles_reason reason);
 
 struct choose_roles { /* zeros at first */
@@ -45,7 +46,7 @@ struct choose_roles { /* zeros at first */
     int64_t since_ns;
     int64_t moved_ns;
     bool has_moved;
-    enum roles_reason reason; /* of the last choice */
+    enum roles_reason reason; /* reason of the last choice */
 };
 
 struct roles_choice {

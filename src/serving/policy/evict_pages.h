@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Chooses the cached KV pages to evict. Candidates are pages of the prefix cache without leases. If
- * a page is not leased, its children are not either, and they were last used no later than it. So
- * every rule below evicts children before their parents, and the cache always contains whole trees.
+ * a page is not leased, its children are not leased, and their last use is not later. So every rule
+ * below evicts children before their parents, and the cache always contains whole trees.
  *
  * Pure: the same candidates, in any order, give the same result; the last tie goes to the lowest
  * page.
@@ -13,9 +13,8 @@
 #include <stdint.h>
 
 enum evict_rule {
-    EVICT_LEAST_RECENT, /* least recently used; of those with the same use the deepest */
-    EVICT_DEEPEST,      /* farthest from the root: keeps the prefixes that many requests may
-                         * share */
+    EVICT_LEAST_RECENT, /* least recently used; on a tie the deepest */
+    EVICT_DEEPEST,      /* farthest from the root: keeps prefixes that many requests share */
     EVICT_RULE_COUNT
 };
 
@@ -25,9 +24,8 @@ struct evict_candidate {
     uint64_t last_use; /* higher is later */
 };
 
-/* Moves the `wanted` candidates (at most `count`) to be evicted first to the array's end, the
- * first of them last, so that the caller takes them from the end one by one. All others are
- * before them. */
+/* Moves the `wanted` candidates (at most `count`) to evict first to the end of the array, in
+ * reverse order, so that the caller takes them from the end one by one. */
 void evict_pages_choose(enum evict_rule rule, struct evict_candidate *candidates, uint32_t count,
                         uint32_t wanted);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Predicts a fleet's load from its past: a curve of one period (a day), learnt from earlier
- * periods, and the relation of the last minutes to it. In tokens per second, for several streams.
+ * Predicts a fleet's load in tokens per second, for several streams, from a curve of one period (a
+ * day), learnt from earlier periods, and from the deviation of the last minutes.
  *
  *   curve(t)     mean of a 288th of the period; later periods count for more; linear between the
  *                middles of these parts
@@ -9,9 +9,10 @@
  * There are three ways to extrapolate. load_noise measures which one had the smallest error
  * recently:
  *
- *   deviates     curve(t) * (1 + (recent / curve(now) - 1) * 2^(-(t - now) / half)). `half`, a sixth
- *                of the period, is the expected duration of a deviation: a crowd, or a missing morning
- *                peak, is followed at once, and the curve is used again for the distant future
+ *   deviates     curve(t) * (1 + (recent / curve(now) - 1) * 2^(-(t - now) / half)). `half`, a
+ *                sixth of the period, is the expected duration of a deviation: a crowd, or a
+ *                missing morning peak, is followed at once, and the curve is used again for the
+ *                distant future
  *   as ever      curve(t): deviations are noise, and soon over
  *   as now       recent, extended along its trend for at most a 48th of the period: for days unlike
  *                earlier ones, and where nothing is known of a part
@@ -30,9 +31,9 @@
 enum forecast_way { FORECAST_DEVIATES, FORECAST_AS_EVER, FORECAST_AS_NOW, FORECAST_WAYS };
 
 struct forecast_part {
-    double mean[FORECAST_STREAMS];    /* of earlier periods */
+    double mean[FORECAST_STREAMS];    /* mean of earlier periods */
     double present[FORECAST_STREAMS]; /* tokens in this period, so far */
-    double present_ns;                /* observed time of them */
+    double present_ns;                /* observed time of `present` */
     uint32_t periods;                 /* count of periods in `mean` */
 };
 
@@ -46,7 +47,7 @@ struct forecast_load {
     struct forecast_part parts[FORECAST_PARTS];
 };
 
-/* Nothing is known. */
+/* Starts without data. */
 void forecast_load_open(struct forecast_load *forecast, int64_t period_ns);
 
 /* Adds the mean rates in tokens per second from the last call's time until now. Periods begin at
@@ -58,17 +59,17 @@ void forecast_load_add(struct forecast_load *forecast, const double rates[FORECA
 void forecast_load_teach(struct forecast_load *forecast, int64_t at_ns,
                          const double rates[FORECAST_STREAMS]);
 
-/* The forecast for `at_ns`, not before now, in that way of extrapolation. */
+/* The forecast for `at_ns` (not before now) by that extrapolation. */
 double forecast_load_by(const struct forecast_load *forecast, enum forecast_way way,
                         uint32_t stream, int64_t at_ns);
 
-/* The same in the stream's present way. */
+/* The forecast for `at_ns` by the stream's present extrapolation. */
 double forecast_load_at(const struct forecast_load *forecast, uint32_t stream, int64_t at_ns);
 
-/* The largest forecast from now until then. */
+/* The largest forecast between now and `until_ns`. */
 double forecast_load_peak(const struct forecast_load *forecast, uint32_t stream, int64_t until_ns);
 
-/* The next time when at least that much is expected, up to `until_ns`; `until_ns` if never. */
+/* The next time, up to `until_ns`, at which at least `rate` is expected; `until_ns` if never. */
 int64_t forecast_load_reaches(const struct forecast_load *forecast, uint32_t stream, double rate,
                               int64_t until_ns);
 

@@ -1,25 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0
- * May a row run in the next step while the blocks before it are still being loaded? The engine then
- * waits, before each layer, for that layer's slices. A step is common to all its rows and to all
- * ranks of the unit, so all of them wait.
+ * Decides whether a row may run in the next step while the blocks before it are still being loaded.
+ * The engine then waits, before each layer, for that layer's slices. All rows of a step and all
+ * ranks of the unit share the step, so all of them wait.
  *
  * A load of P parts delivers the layers in the order in which they are computed. Part i is complete
- * after  latency + (load - latency) * i / P,  and its layers do not begin before
- * step * (i - 1) / P. The step is longer by the largest difference of both. That is linear in i, so
- * it is the first part's or the last one's:
+ * after latency + (load - latency) * i / P, and its layers do not begin before step * (i - 1) / P.
+ * The step is longer by the largest difference of both. That is linear in i, so the first or the
+ * last part determines it:
  *
  *   wait = max(latency + (load - latency) / P,  load - step * (P - 1) / P)
  *
  *   no other row would run  it joins, however long the load takes: its first token is no later than
- *                           if it had waited for the load to end, and no other request waits
+ *                           after a separate load, and no other request waits
  *   others would run        it joins if the wait is at most LOAD_IN_STEP_WAIT_PERCENT of the step's
  *                           own time; without measurements it does not join
  *
- * If others run, a row that joins is computed in the step that is about to begin, not in the one
- * after the KV_LOADED that this step would have hidden. It gains up to a whole step, and a load as
- * long as the step costs it no time at all. In return every other row of such a step waits at most
- * that part of it longer, provided loads take as long as the last ones did. A step of answers alone
- * is short, so hardly any load fits into one; prompts' steps hide large ones.
+ * If others run, a row that joins is computed in the next step, not in the step after the KV_LOADED
+ * that this step would have hidden. It gains up to a whole step, and a load as long as the step
+ * costs it no time. In return every other row of such a step waits at most that percentage longer,
+ * if loads take as long as the last ones did. A step of answers alone is short, so hardly any load
+ * fits into one; steps with prompts hide large ones.
  */
 #ifndef SERVING_POLICY_LOAD_IN_STEP_H
 #define SERVING_POLICY_LOAD_IN_STEP_H
@@ -33,9 +33,9 @@ struct load_in_step_ask {
     bool measured;     /* the rate of such loads is known */
     double latency_ns; /* time before the first bytes of the load */
     double load_ns;    /* time of the whole load, predicted */
-    uint32_t parts;    /* of the layers, >= 1 */
+    uint32_t parts;    /* parts of the layers, >= 1 */
     double step_ns;    /* predicted time of the step with the row in it */
-    bool others;       /* other rows run, or could run, and would wait for the step's end */
+    bool others;       /* other rows run, or could run, and would wait for the end of the step */
 };
 
 /* The time by which the step gets longer. */

@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The noise of a fleet's load, learnt from the load itself, so that it need not be configured:
  *
- *   jump    the least that the load of the last moments can be, given its recent noise: three standard
- *           deviations below it. A change that noise cannot explain is accepted at once; a mean over
- *           minutes would follow it only in minutes.
+ *   jump    lower bound of the present load, given its recent noise: three standard deviations
+ *           below the load of the last moments. A change that noise cannot explain is accepted at
+ *           once; a mean over minutes would follow it only in minutes.
  *   way     the extrapolation (forecast_load) with the smallest recent error
- *   margin  how far the load may exceed its forecast of a start's time before, as a fraction, in all
- *           but one moment of a hundred: 2.33 standard deviations. Capacity that is ordered now has to
- *           serve that, too. It excludes the noise of counting alone: with so few requests queues even
+ *   margin  the fraction by which the load exceeds its forecast of a start's time before, in all
+ *           but one moment of a hundred: 2.33 standard deviations. Capacity that is ordered now has
+ *           to serve that, too. It excludes the counting noise of few requests: queues even that
  *           out by themselves, and no unit would help.
  *
  * Standard deviations are 1.25 times the mean deviation, as in a normal distribution. A single
- * deviation counts for a quarter at most, and is forgotten over a sixth of a period: a jump makes
- * no margin for the whole day.
+ * deviation counts for a quarter at most, and is forgotten over a sixth of a period, so that a jump
+ * does not leave a margin for the whole day.
  *
- * The caller keeps the state; otherwise pure. For several streams, as forecast_load.
+ * The caller keeps the state; otherwise pure. For several streams, as in forecast_load.
  */
 #ifndef SERVING_POLICY_LOAD_NOISE_H
 #define SERVING_POLICY_LOAD_NOISE_H
@@ -28,33 +28,33 @@
 struct load_noise_rule {
     int64_t period_ns; /* a day */
     int64_t quick_ns;  /* length of the last moments; 0: nothing is learnt */
-    int64_t ahead_ns;  /* from an order until the unit serves */
+    int64_t ahead_ns;  /* time from an order until the unit serves */
 };
 
-struct load_noise { /* zeros at first, except for the rule */
+struct load_noise { /* zeroed, except for the rule, at the start */
     struct load_noise_rule rule;
     uint64_t windows;
-    double quick[FORECAST_STREAMS];  /* mean rate of the last moments */
-    double wander[FORECAST_STREAMS]; /* mean deviation of quick from the mean over minutes, as a
-                                   * fraction */
-    /* Mean deviation of quick from its forecast, as a fraction. */
+    double quick[FORECAST_STREAMS]; /* mean rate of the last moments */
+    /* mean deviation of `quick` from the mean over minutes, as a fraction */
+    double wander[FORECAST_STREAMS];
+    /* Mean deviation of `quick` from its forecast, as a fraction. */
     double error[FORECAST_WAYS][FORECAST_STREAMS];
     double requests; /* requests in the last moments */
     struct {
-        int64_t at_ns; /* 0: none */
+        int64_t at_ns; /* 0: unused */
         double rates[FORECAST_WAYS][FORECAST_STREAMS];
-    } hopes[LOAD_NOISE_HOPES]; /* forecasts of future times, a ring */
+    } hopes[LOAD_NOISE_HOPES]; /* ring of forecasts of future times */
     uint32_t hope_count;
 };
 
 struct load_noise_window {
     double requests;                /* requests that arrived */
-    double rates[FORECAST_STREAMS]; /* their tokens per second */
-    double fast[FORECAST_STREAMS];  /* mean of that over minutes */
+    double rates[FORECAST_STREAMS]; /* tokens per second of these requests */
+    double fast[FORECAST_STREAMS];  /* mean of `rates` over minutes */
     int64_t passed_ns;
 };
 
-/* Adds a window, which ends now. The forecast has been given it already. */
+/* Adds a window that ends now. Call forecast_load_add with it first. */
 void load_noise_add(struct load_noise *noise, const struct load_noise_window *window,
                     const struct forecast_load *forecast, int64_t now_ns);
 
@@ -62,7 +62,7 @@ double load_noise_jump(const struct load_noise *noise, uint32_t stream);
 
 enum forecast_way load_noise_way(const struct load_noise *noise, uint32_t stream);
 
-/* The margin in that way of extrapolation. */
+/* The margin for the present extrapolation. */
 double load_noise_margin(const struct load_noise *noise, uint32_t stream);
 
 #endif

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Load cached blocks, or compute them again? Both times are predicted from measurements: loads as a
- * latency plus bytes at a rate, computing by the step cost model. A prompt's leading blocks may be
- * loaded, the rest is computed. Every split is considered, because later blocks cost more to
- * compute and all cost the same to load.
+ * Decides whether cached blocks are loaded or computed again. Both times are predicted from
+ * measurements: loads as a latency plus bytes at a rate, computing by the step cost model. A
+ * prompt's leading blocks may be loaded, the rest is computed. Every split is considered, because
+ * later blocks cost more to compute and all cost the same to load.
  *
- * Loading first, then computing:   latency + loading(k) + computing(k .. end)
- * Loading while computing, layer by layer: the wait of the first step
- * (serving/policy/load_in_step.h), then computing.
+ * Loading first, then computing:   latency + loading(k) + computing(k .. end) Loading while
+ * computing, layer by layer: the wait of the first step (serving/policy/load_in_step.h), then
+ * computing.
  *
  * Without a measured rate everything is loaded, to measure it.
  */
@@ -17,32 +17,32 @@
 
 #include "serving/policy/step_cost.h"
 
-struct load_rate { /* of one tier; starts zeroed */
+struct load_rate { /* rate of one storage level; zeroed at the start */
     double latency_ns, byte_ns;
     double count, bytes, ns, bytes_squared, bytes_ns; /* sums over loads with decaying weights */
 };
 
-/* A load of so many bytes took so long. */
+/* Records a load of `bytes` bytes that took `ns`. */
 void load_or_compute_rate_observe(struct load_rate *rate, uint64_t bytes, int64_t ns);
 
-/* Predicted; 0 while nothing is known. */
+/* The predicted time; 0 if nothing is known. */
 double load_or_compute_rate_ns(const struct load_rate *rate, uint64_t bytes);
 
 struct load_ask {
     const struct load_rate *rate;
     const struct step_cost *cost;
     uint32_t first_block;      /* blocks before it are in pages already */
-    uint32_t block_count;      /* that could be loaded */
+    uint32_t block_count;      /* blocks that could be loaded */
     uint32_t prompt_tokens;    /* the whole prompt */
-    uint32_t chunk_tokens_max; /* of a step */
+    uint32_t chunk_tokens_max; /* tokens of one step */
     uint64_t block_bytes;
     uint32_t layers; /* 0: computing begins after the whole load */
 };
 
 struct load_choice {
-    uint32_t load_blocks;                          /* the leading ones; the others are computed */
-    double chosen_ns, load_all_ns, compute_all_ns; /* predicted times until the prompt is
-                                                    * computed */
+    uint32_t load_blocks; /* leading blocks to load; the others are computed */
+    /* predicted times until the prompt is computed */
+    double chosen_ns, load_all_ns, compute_all_ns;
 };
 
 struct load_choice load_or_compute(const struct load_ask *ask);

@@ -13,13 +13,13 @@
 
 struct node_calendar_line {
     int64_t from_ns, until_ns; /* within a period: 0 <= ns <= period_ns; equal: the whole period */
-    uint32_t promised;         /* nodes */
-    double price;              /* of a node for an hour, in any currency; < 0: none */
+    uint32_t promised;         /* nodes promised to others */
+    double price;              /* price of a node per hour, in any currency; < 0: none */
 };
 
 struct node_calendar {
     int64_t period_ns; /* a day */
-    double price;      /* if no line has one */
+    double price;      /* price if no line has one */
     uint32_t count;
     struct node_calendar_line lines[NODE_CALENDAR_LINES];
 };

@@ -10,15 +10,15 @@
 
 #define PLACE_NO_NODE UINT32_MAX
 
-struct place_part { /* of a unit */
+struct place_part { /* a part of a unit */
     uint32_t host;  /* index of the host */
-    uint32_t first; /* the first of the unit's ranks there */
+    uint32_t first; /* first of the unit's ranks on this host */
     uint32_t count;
 };
 
-/* Takes `ranks` slots of slots_left[host_count], and writes the unit's parts, at most one per host,
- * to parts_out[host_count]. Returns the number of parts; 0: there are too few slots, and none was
- * taken. */
+/* Allocates `ranks` slots from slots_left[host_count], and writes the unit's parts, at most one per
+ * host, to parts_out[host_count]. Returns the number of parts, or 0 if there are too few slots;
+ * none is allocated then. */
 uint32_t place_ranks(uint32_t *slots_left, uint32_t host_count, uint32_t ranks,
                      struct place_part *parts_out);
 

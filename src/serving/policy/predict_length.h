@@ -11,7 +11,7 @@
 #define PREDICT_LENGTH_BUCKETS 84       /* up to 2^20 tokens */
 #define PREDICT_LENGTH_MEMORY (1 << 14) /* answers after which old ones count half */
 
-struct predict_length { /* starts zeroed: nothing known */
+struct predict_length { /* zeroed at the start */
     uint64_t ended[PREDICT_LENGTH_BUCKETS];
     uint64_t tokens[PREDICT_LENGTH_BUCKETS]; /* of the answers that ended in the bucket */
     /* Sums over all later buckets, because predictions are far more frequent than ends of
@@ -22,8 +22,8 @@ struct predict_length { /* starts zeroed: nothing known */
 
 void predict_length_learn(struct predict_length *lengths, uint32_t tokens);
 
-/* The predicted remaining tokens of an answer of `tokens` so far, at most `limit`. If nothing is
- * known, or no answer was ever that long: as many again. */
+/* The predicted remaining tokens of an answer that has `tokens` tokens, at most `limit`. If nothing
+ * is known, or no answer was ever that long, it predicts `tokens` more. */
 uint32_t predict_length_left(const struct predict_length *lengths, uint32_t tokens, uint32_t limit);
 
 #endif

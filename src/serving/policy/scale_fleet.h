@@ -1,22 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0
- * How many units of each role a fleet should have. A unit can serve a number of tokens per second
- * within the limits of TTFT and TPOT (for prefill the prompts' computed tokens, for decode the
- * answers'); `reserve` of it is kept free. The load is the arriving load, not the throughput: it
- * includes the requests that overload holds back, because they are to be served within a limit.
+ * Decides how many units of each role a fleet should have. A unit can serve a number of tokens per
+ * second within the limits of TTFT and TPOT (for prefill the prompts' computed tokens, for decode
+ * the answers'); `reserve` of it is kept free. The load is the arriving load, not the throughput:
+ * it includes requests that wait because of overload, since they have a time limit, too.
  *
- *   needed  the larger of the present load and the highest forecast until a unit that is ordered now
- *           serves, over a unit's rate minus the reserve
+ *   needed  the larger of the present load and the highest forecast until a unit that is ordered
+ *           now serves, over a unit's rate minus the reserve
  *   kept    the units with which the fleet would still be well below its limits: the same, from the
- *           highest forecast until a unit that is given back now would have paid for its return, and
- *           a unit's rate minus the reserve and `give_back`. So the load of N - 1 units is checked
- *           before the Nth is given back.
+ *           highest forecast until a unit that is given back now would have paid for its return,
+ *           and a unit's rate minus the reserve and `give_back`. So the load of N - 1 units is
+ *           checked before the Nth is given back.
  *
- * Below needed it grows at once. Above kept it shrinks, if it has not grown for `rest_ns`; twice
- * that if it had to grow soon after it shrank. Between the two it stays. That, and the rest,
- * prevents oscillation by noise: in the long run it turns at most once in `rest_ns`. A limit that
- * is missed in spite of enough units adds one more, once in the time of a start. If there are too
- * few nodes, because some are promised, unneeded units are given back first, then growth waits,
- * then running units are given back, each time of the side with most to spare.
+ * Below `needed` the fleet grows at once. Above `kept` it shrinks, if it has not grown for
+ * `rest_ns`, or twice that if it had to grow soon after it shrank. Between the two it stays. The
+ * gap and the rest time prevent oscillation by noise: in the long run the fleet reverses at most
+ * once in `rest_ns`. A limit that is missed in spite of enough units adds one more, once in the
+ * time of a start. If nodes are short because some are promised, the fleet first returns unneeded
+ * units, then stops growing, then returns running units, each time of the side with the most spare
+ * capacity.
  *
  * The caller keeps the state; otherwise pure.
  */
@@ -29,13 +30,13 @@
 enum scale_side { SCALE_PREFILL, SCALE_DECODE, SCALE_SIDES };
 
 enum scale_reason {
-    SCALE_ENOUGH,   /* stays: as many as are needed */
+    SCALE_ENOUGH,   /* stays: the fleet has as many as it needs */
     SCALE_LOAD,     /* grows: the present load */
-    SCALE_FORECAST, /* grows: the forecast for the time when a unit that is ordered now serves */
+    SCALE_FORECAST, /* grows: the forecast for the time at which a unit ordered now serves */
     SCALE_LIMIT,    /* grows: a limit is missed */
     SCALE_LEAST,    /* grows: below the configured minimum */
     SCALE_NEAR,     /* stays: with one unit fewer it would be near its limits */
-    SCALE_RETURNS,  /* stays: a unit that is given back would be needed again too soon */
+    SCALE_RETURNS,  /* stays: a returned unit would be needed again too soon */
     SCALE_RESTS,    /* stays: it grew recently */
     SCALE_SPARE,    /* shrinks: the load and the forecast allow it */
     SCALE_PROMISED, /* shrinks, or cannot grow: nodes are promised to others */
@@ -43,7 +44,7 @@ enum scale_reason {
     SCALE_REASON_COUNT
 };
 
-/* Short lower-case text. */
+/* The reason as short lower-case text. */
 const char *scale_fleet_reason_name(enum scale_reason reason);
 
 struct scale_rule_side {
@@ -52,23 +53,22 @@ struct scale_rule_side {
     uint32_t least;      /* minimum of units */
     uint32_t most;
     uint32_t extra; /* units in addition to those that the load needs */
-    uint32_t group; /* units are added and removed in groups of so many; >= 1 */
+    uint32_t group; /* units are added and removed in groups of this size; >= 1 */
 };
 
 struct scale_rule {
     struct scale_rule_side sides[SCALE_SIDES];
     double reserve;   /* share of a unit's rate, 0 to < 1 */
     double give_back; /* share of a unit's rate; reserve + give_back < 1 */
-    int64_t rest_ns;  /* after growing it does not shrink for so long */
-    int64_t start_ns; /* from an order until the unit serves */
+    int64_t rest_ns;  /* time after growth during which it does not shrink */
+    int64_t start_ns; /* time from an order until the unit serves */
 };
 
 struct scale_demand { /* tokens per second */
-    double now;       /* the arriving load, and the waiting load over the time in which it has to be
-                       * served */
-    double soon;      /* the highest forecast until a unit that is ordered now serves */
-    double later;     /* the highest forecast until one that is given back now would have paid for
-                       * its return */
+    /* arriving load, plus the waiting load divided by the time in which it must be served */
+    double now;
+    double soon;  /* highest forecast until a unit ordered now serves */
+    double later; /* highest forecast until a unit returned now would have paid for its return */
 };
 
 #define SCALE_FREE UINT32_MAX
@@ -77,8 +77,8 @@ struct scale_view {
     struct scale_demand demand[SCALE_SIDES];
     uint32_t units[SCALE_SIDES];  /* serving, starting or ordered; not draining */
     uint32_t pinned[SCALE_SIDES]; /* set by an operator, or SCALE_FREE */
-    bool missed[SCALE_SIDES];     /* the side's limit was recently missed by more than is allowed */
-    uint32_t nodes_max;           /* that the fleet may have when the draining units are gone */
+    bool missed[SCALE_SIDES];     /* the side's limit was missed recently by more than is allowed */
+    uint32_t nodes_max;           /* nodes that the fleet may have after the draining units end */
 };
 
 struct scale_state { /* zeros at first */
@@ -94,14 +94,14 @@ struct scale_choice {
     enum scale_reason reason[SCALE_SIDES];
 };
 
-/* Units that serve `rate` tokens per second with so much of theirs kept free, regardless of `least`
- * and `most`. */
+/* Units needed for `rate` tokens per second if `free_share` of each is kept free, regardless of
+ * `least` and `most`. */
 uint32_t scale_fleet_units(const struct scale_rule_side *side, double rate, double free_share);
 
 struct scale_choice scale_fleet(struct scale_state *state, const struct scale_rule *rule,
                                 const struct scale_view *view, int64_t now_ns);
 
-/* Nodes of so many units of each side. */
+/* Nodes that these units of each side need. */
 uint32_t scale_fleet_nodes(const struct scale_rule *rule, const uint32_t units[SCALE_SIDES]);
 
 #endif

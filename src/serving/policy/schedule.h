@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Chooses the rows of the next step. First every generating request gets its one token, followed by
- * the tokens that its constraint forces, as long as the others get theirs. The rest of the step's
- * tokens, and of the time that prompts may add to answers, goes to prompts, in turn, in chunks. A
- * chunk ends where the tokens' MLA mode changes, at the last known token or on a block boundary:
- * half of the batch invariance rests on that (docs/architecture.md). Waiting requests start in turn
- * and never overtake each other, so a large one cannot starve.
+ * Chooses the rows of the next step. First every generating request gets its next token, then the
+ * tokens that its constraint forces, if all others have got theirs. The rest of the step's tokens,
+ * and of the time that prompts may add to answers, goes to prompts, in turn, in chunks. A chunk
+ * ends where the tokens' MLA mode changes, at the last known token or on a block boundary: batch
+ * invariance relies on that (docs/architecture.md). Waiting requests start in turn and never
+ * overtake each other, so a large one cannot starve.
  *
  * An interrupted request returns as a waiting one with part of its answer known. Its tokens are
  * computed again in their own modes, in chunks like a prompt's.
@@ -24,19 +24,18 @@ struct schedule_item {
     uint32_t slot;
     uint32_t phase; /* enum schedule_phase */
     int32_t priority;
-    uint32_t computed_tokens;   /* of a waiting request: tokens in the cache */
-    uint32_t row_end;           /* latest end of its next row, > computed_tokens */
-    uint32_t known_tokens;      /* prompt and answer so far, >= row_end */
-    uint32_t pages_needed;      /* waiting: pages that starting takes of those available */
-    uint32_t draft_tokens;      /* decode: computed after its one token (speculate.h) */
-    bool generated;             /* the mode of the tokens up to row_end */
-    bool unseen;                /* waiting: not looked up in the cache yet, so it must not start */
-    uint32_t constraint_bytes;  /* bytes that its next row has to send with it: the text of its
-                                 * constraint */
-    uint32_t constraint_tokens; /* and tokens of the answer so far; 0: the engine knows both, or
-                                 * needs none */
-    int64_t turn;               /* schedule_turn; lower is first */
-    uint64_t arrival;           /* lower arrived first */
+    uint32_t computed_tokens;  /* computed tokens; of a waiting request: tokens in the cache */
+    uint32_t row_end;          /* latest end of its next row, > computed_tokens */
+    uint32_t known_tokens;     /* prompt and answer so far, >= row_end */
+    uint32_t pages_needed;     /* waiting: available pages that a start allocates */
+    uint32_t draft_tokens;     /* decode: computed after its one token (speculate.h) */
+    bool generated;            /* the mode of the tokens up to row_end */
+    bool unseen;               /* waiting: not looked up in the cache yet; must not start */
+    uint32_t constraint_bytes; /* bytes of constraint text that its next row must send */
+    /* tokens of the answer that its next row must send; 0: the engine has both, or needs none */
+    uint32_t constraint_tokens;
+    int64_t turn;     /* schedule_turn; lower is first */
+    uint64_t arrival; /* order of arrival */
 };
 
 struct schedule_limits {
@@ -44,8 +43,9 @@ struct schedule_limits {
     uint32_t tokens_max;       /* of a step; >= rows_max + KV_BLOCK_TOKENS */
     uint32_t chunk_tokens_max; /* of one prompt in a step; >= KV_BLOCK_TOKENS */
     uint32_t
-        prompt_tokens_max;    /* of all prompts in a step; >= KV_BLOCK_TOKENS; 0: as many as fit */
-    uint32_t pages_available; /* free, or cached and not leased */
+        /* tokens of all prompts in a step; >= KV_BLOCK_TOKENS; 0: as many as fit */
+        prompt_tokens_max;
+    uint32_t pages_available;       /* free, or cached and not leased */
     uint32_t constraint_bytes_max;  /* sent with all rows; one item's need always fits */
     uint32_t constraint_tokens_max; /* tokens of answers sent with all rows */
     const struct step_cost *cost;
@@ -56,25 +56,25 @@ struct schedule_limits {
 
 enum schedule_reason {
     SCHEDULE_NEXT_TOKEN, /* a decode row, complete */
-    SCHEDULE_PROMPT_END, /* all known tokens, or the rest of them */
-    SCHEDULE_CHUNK,      /* a part of them, or of a decode row */
-    SCHEDULE_NO_TOKENS,  /* the step has no room for a block of this prompt */
+    SCHEDULE_PROMPT_END, /* a prompt row that completes the known tokens */
+    SCHEDULE_CHUNK,      /* a part of the known tokens, or of a decode row */
+    SCHEDULE_NO_TOKENS,  /* the step has too few free tokens for a block of this prompt */
     SCHEDULE_NO_TIME,    /* running answers would wait too long */
-    SCHEDULE_NO_BYTES,   /* the plan has no room for its constraint */
-    SCHEDULE_WAITS_TURN, /* not started: the reasons of admit */
+    SCHEDULE_NO_BYTES,   /* the plan has too few free bytes for its constraint */
+    SCHEDULE_WAITS_TURN, /* not started: ADMIT_WAIT_TURN, _ROWS and _PAGES */
     SCHEDULE_WAITS_ROWS,
     SCHEDULE_WAITS_PAGES
 };
 
-/* A position in the queue that never changes: the time at which a request would be done if it had a
- * SCHEDULE_SHARE-th part of the machine to itself from its arrival on. So a short prompt does not
- * wait behind a long one that arrived just before. Each step of priority is worth priority_ns. An
- * urgent or short request overtakes only those that arrived less than that before it, so none waits
- * for ever. work_ns: the time to compute the prompt. */
+/* The position in the queue, which never changes: the time at which a request would be done if it
+ * had one SCHEDULE_SHARE-th of the machine from its arrival on. So a short prompt does not wait
+ * behind a long one that arrived just before. Each step of priority is worth priority_ns. An urgent
+ * or short request overtakes only requests that arrived less than that before it, so none waits for
+ * ever. work_ns: the time to compute the prompt. */
 #define SCHEDULE_SHARE 6
 int64_t schedule_turn(int64_t arrival_ns, int64_t work_ns, int32_t priority, int64_t priority_ns);
 
-/* Orders by turn, arrival, slot. */
+/* True if a precedes b, by turn, arrival, slot. */
 bool schedule_goes_first(const struct schedule_item *a, const struct schedule_item *b);
 
 /* Fills order[item_count]: decode rows, then all others, each in turn. */
@@ -94,10 +94,10 @@ uint32_t schedule_step(const struct schedule_item *items, uint32_t item_count,
                        const struct schedule_limits *limits, const uint32_t *order,
                        struct schedule_choice *choices_out);
 
-/* How many tokens of a prompt are computed at once while answers run: from the item's next one to
- * SCHEDULE_PORTION_BLOCKS blocks, fewer if they take longer than SCHEDULE_PORTION_ANSWERS steps of
- * the answers alone. Large portions save work, because each reads back its whole context. Small
- * ones make short answers wait alike. */
+/* How many tokens of a prompt are computed at once while answers run: SCHEDULE_PORTION_BLOCKS
+ * blocks from the item's next token on, fewer if they take longer than SCHEDULE_PORTION_ANSWERS
+ * steps of the answers alone. Large portions save work, because each reads back its whole context.
+ * Small portions delay short answers evenly. */
 #define SCHEDULE_PORTION_BLOCKS 4
 #define SCHEDULE_PORTION_ANSWERS 10
 uint32_t schedule_portion(const struct step_cost *cost, const struct schedule_item *item,
@@ -109,14 +109,15 @@ uint32_t schedule_portion(const struct step_cost *cost, const struct schedule_it
 struct schedule_pace {
     int64_t target_ns;        /* of a step with answers and prompts; 0: use the stretch */
     uint32_t stretch_percent; /* of a step with the answers alone; >= 100 */
-    int64_t patience_ns; /* a prompt that has waited n times as long earns n times as fast: under
-                          * overload both sides yield, and no prompt starves */
+    /* a prompt that has waited n times this long earns n times as fast: under overload both sides
+     * yield, and no prompt starves */
+    int64_t patience_ns;
 };
 
-/* The time saved for prompts after this step's earnings: `saved_ns` from before, `answers_ns` the
- * step without prompts, `portion_ns` the next portion of the most expensive prompt, `waited_ns` the
- * longest wait of a prompt. At least one portion in SCHEDULE_PORTION_STEPS steps is earned,
- * whatever the target. */
+/* The time saved for prompts after this step. saved_ns: saved before; answers_ns: time of the step
+ * without prompts; portion_ns: time of the next portion of the most expensive prompt; waited_ns:
+ * longest wait of a prompt. Whatever the target, SCHEDULE_PORTION_STEPS steps earn at least one
+ * portion. */
 #define SCHEDULE_PORTION_STEPS 48
 double schedule_earn(const struct schedule_pace *pace, double saved_ns, double answers_ns,
                      double portion_ns, int64_t waited_ns);

@@ -3,10 +3,10 @@
  * compiling a constraint takes from a millisecond to a second, independent of its length.
  *
  * Self-clocked fair queueing by the measured time (Golestani, 1994; serving/policy/fair_queue does
- * the same for work that is known before). Each client has as its turn the virtual time up to which
- * it has had its share, and the smallest turn is next. Virtual time is the turn of the client
- * served last. A client that was idle starts at virtual time, so no client saves up turns. A client
- * with little work passes all that have had more: it waits only for the job in progress.
+ * the same for work that is known before). A client's turn is the virtual time up to which it has
+ * used its share. The smallest turn is next. Virtual time is the turn of the client served last. A
+ * client that was idle starts at virtual time, so no client saves up turns. A client with little
+ * work overtakes clients that have used more: it waits only for the job in progress.
  *
  * A turn that virtual time has passed is forgotten. If more clients than the table holds are ahead
  * of virtual time, the one that is least ahead is forgotten.
@@ -18,7 +18,7 @@
 
 #define SHARE_TIME_CLIENTS 256
 
-struct share_time { /* all zeros at first */
+struct share_time { /* zeroed at the start */
     uint64_t now;   /* virtual time, in nanoseconds of work */
     uint32_t count;
     struct {
@@ -26,10 +26,10 @@ struct share_time { /* all zeros at first */
     } ahead[SHARE_TIME_CLIENTS];
 };
 
-/* The client's turn: the smallest is next. */
+/* The client's turn; the client with the smallest is next. */
 uint64_t share_time_turn(const struct share_time *share, uint64_t client);
 
-/* The client's job took so long. */
+/* Charges a client for a job that took `ns`. */
 void share_time_spend(struct share_time *share, uint64_t client, int64_t ns);
 
 #endif

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Decides whether the next step uses draft tokens for its answers (contract/step_plan.h). A draft
  * costs a run of the MTP layer and one more token in the main pass, and pays in proportion to the
- * drafts that are right. The better way depends on machine, model, batch and text. So both are
- * measured:
+ * drafts that are right. Whether drafts pay depends on machine, model, batch and text. So steps
+ * with and without drafts are measured:
  *
  *   drafts pay  <=>  (1 + right per row) * ns without > ns with * (1 + 2 %)
  *
  * The times are those of steps with answers alone, per log2 of their number. The share of right
- * drafts is a property of the text and is kept once. For a new number of answers, both ways are
- * tried a few times each. Later the other way is tried once in 64 steps, and less often while it
- * remains slower, to notice changes.
+ * drafts is a property of the text and is kept once. For a new number of answers, both are tried a
+ * few times. Later the slower one is tried once in 64 steps, and less often while it remains
+ * slower, to notice changes.
  *
  * Doubles with fixed operations in a fixed order: the same measurements give the same choices.
  */
@@ -25,28 +25,28 @@ enum speculate_mode { SPECULATE_NEVER, SPECULATE_ALWAYS, SPECULATE_MEASURED, SPE
 
 enum speculate_reason {
     SPECULATE_NO_ROWS, /* no answer could have a draft */
-    SPECULATE_NO_ROOM, /* the step has too few tokens for all drafts and a prompt's block */
+    SPECULATE_NO_ROOM, /* the step has too few tokens for all drafts and a block of a prompt */
     SPECULATE_FORBIDDEN,
     SPECULATE_DEMANDED,
-    SPECULATE_LEARNS, /* one of the two ways is not measured well enough */
+    SPECULATE_LEARNS, /* steps with or without drafts are not measured well enough */
     SPECULATE_PAYS,
     SPECULATE_COSTS,
-    SPECULATE_TRIES, /* the slower way, to see whether it still is */
+    SPECULATE_TRIES, /* the slower alternative, to check whether it still is */
 };
 
 #define SPECULATE_BUCKETS 10 /* 1, 2-3, 4-7, ... answers in a step */
 
-struct speculate_times { /* of steps with so many answers */
+struct speculate_times { /* times of steps with a given number of answers */
     double ns[2];        /* moving averages: without drafts, with */
     uint32_t steps[2];   /* measured steps, up to a bound */
-    uint32_t same_steps; /* since both ways were last tried */
-    uint32_t patience;   /* the other way is tried after so many; 0: SPECULATE_TRY_STEPS */
+    uint32_t same_steps; /* steps since both were last tried */
+    uint32_t patience;   /* steps until the slower one is tried; 0: SPECULATE_TRY_STEPS */
 };
 
 #define SPECULATE_TRY_STEPS 64
 #define SPECULATE_TRY_STEPS_MAX 1024
 
-struct speculate { /* starts zeroed: nothing known */
+struct speculate { /* zeroed at the start */
     struct speculate_times times[SPECULATE_BUCKETS];
     double right; /* right drafts, per answer of steps with drafts */
     double seen;  /* answers measured, up to a bound */
@@ -57,14 +57,14 @@ struct speculate_choice {
     enum speculate_reason reason;
 };
 
-/* Chooses for `row_count` answers, of which `draft_count` can have drafts. `room`: tokens of the
- * step for them and their drafts together. */
+/* Chooses for `row_count` answers, `draft_count` of which can have drafts. `room`: tokens of the
+ * step for the answers and their drafts. */
 struct speculate_choice speculate_choose(const struct speculate *speculate,
                                          enum speculate_mode mode, uint32_t row_count,
                                          uint32_t draft_count, uint32_t room);
 
-/* A step with `row_count` answers is done. `draft_count` drafts were made (0: a step without), and
- * `right_count` were right. `ns`: its time; 0 if it computed prompts too. */
+/* Records a step with `row_count` answers. `draft_count` drafts were made (0: a step without
+ * drafts), and `right_count` were right. `ns`: time of the step; 0 if it also computed prompts. */
 void speculate_observe(struct speculate *speculate, uint32_t row_count, uint32_t draft_count,
                        uint32_t right_count, int64_t ns);
 

@@ -5,15 +5,16 @@
  *        token attends to + per token of context that a run of prompt tokens reads back, its own
  *        included
  *
- * The attention of answer rows is part of their own weight: they read one context each, prompts
- * read it once a token. Steps of answers alone teach the first three weights, steps with prompts
- * the others. So an error about prompts never makes answers look slow, which are judged by their
- * time. The weights follow the measurements by normalized least mean squares (B. Widrow, S. Haykin:
- * the smallest change that explains a part of the error), kept at 0 or more: no matrix, no wind-up
- * when the load never varies. One measurement counts for at most twice its prediction, so an
- * outlier has little effect.
+ * The attention of answer rows is part of their weight: each reads its context once, a prompt
+ * once per token. Steps of answers alone teach the first three weights, steps with prompts the
+ * others. So an error about prompts never makes answers look slow. The weights follow the
+ * measurements by normalized least mean squares (B. Widrow, S. Haykin: the smallest change that
+ * explains a part of the error), kept at 0 or more: no matrix, no wind-up when the load never
+ * varies. One measurement counts for at most twice its prediction, so an outlier has little
+ * effect.
  *
- * Doubles with fixed operations in a fixed order: the same measurements give the same predictions.
+ * Doubles with fixed operations in a fixed order: the same measurements give the same
+ * predictions.
  */
 #ifndef SERVING_POLICY_STEP_COST_H
 #define SERVING_POLICY_STEP_COST_H
@@ -30,7 +31,7 @@ enum {
     STEP_COST_WEIGHTS
 };
 
-struct step_cost { /* starts zeroed: nothing known, everything free */
+struct step_cost { /* zeroed at the start: everything is free */
     double weights[STEP_COST_WEIGHTS];
     uint32_t observed[2]; /* steps without prompts, with prompts; up to a bound */
 };
@@ -38,7 +39,7 @@ struct step_cost { /* starts zeroed: nothing known, everything free */
 struct step_work {
     uint32_t answer_rows;
     uint32_t drafts;        /* further tokens in those rows: drafts, or forced */
-    uint32_t prompt_tokens; /* all tokens of rows that are no single next token */
+    uint32_t prompt_tokens; /* tokens of all rows except single next tokens */
     uint64_t attended;      /* sum over those tokens of the positions up to their own */
     uint64_t context;       /* sum over runs of such tokens of the positions up to their last */
 };
@@ -51,12 +52,12 @@ void step_cost_observe(struct step_cost *cost, const struct step_work *work, int
 /* Predicted, >= 0. */
 double step_cost_ns(const struct step_cost *cost, const struct step_work *work);
 
-/* The cost of such a run in a step. */
+/* The cost of a run of prompt tokens in a step. */
 double step_cost_run_ns(const struct step_cost *cost, uint32_t first_position,
                         uint32_t token_count);
 
-/* The cost of each position that a prompt token attends to, and of each that a run of them reads
- * back. */
+/* The cost of each position that a prompt token attends to, and of each position that a run of
+ * prompt tokens reads back. */
 double step_cost_attended_ns(const struct step_cost *cost);
 double step_cost_context_ns(const struct step_cost *cost);
 

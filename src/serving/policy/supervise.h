@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Decisions of a supervisor of units: which rank is stuck, when a unit that ended is restarted, and
- * whether the other end of a connection between a supervisor and an agent is silent. Time is an
+ * Decisions of a supervisor of units: which rank is stuck, when a unit that ended is restarted,
+ * and whether the peer of a connection between supervisor and agent is silent. Time is an
  * argument. serving/policy/supervise_unit.h has the states of a unit.
  *
- * A rank is stuck if it gives no sign of progress for the timeout. A computing rank gives signs by
- * finishing tiles of work, if it gets CPU time for that: on a busy machine no rank is blamed. A
- * rank that waits for others, or for work, gives signs whenever the scheduler runs it, because it
+ * A rank is stuck if it shows no progress for the timeout. A computing rank shows progress by
+ * finishing tiles of work, if it gets CPU time, so no rank is blamed on a busy machine. A rank
+ * that waits for others, or for work, shows progress whenever the scheduler runs it, because it
  * polls. So a waiting rank is never blamed for one that computes nothing. If all wait for each
- * other and nothing moves between any two, not even a part of a message, no single rank is blamed,
- * and the unit is stuck as a whole. A slow link always moves something. A rank that returns gives
- * signs by being run, and by tiles of the weights that it packs. These may take
- * SUPERVISE_RETURN_PATIENCE times as long, because it reads files and allocates memory in between.
+ * other and nothing moves between any two, not even a part of a message, no single rank is
+ * blamed, and the unit is stuck as a whole. A slow link always moves something. A restarted rank
+ * shows progress by being scheduled, and by tiles of the weights that it packs. These may take
+ * SUPERVISE_RETURN_PATIENCE times as long, because it reads files and allocates memory in
+ * between.
  */
 #ifndef SERVING_POLICY_SUPERVISE_H
 #define SERVING_POLICY_SUPERVISE_H
@@ -25,18 +26,19 @@ struct supervise_signs {
     enum heartbeat_state state;
     uint64_t tiles;
     uint64_t moved; /* grows while any data moves between it and other ranks */
-    uint32_t peer;  /* 1 + the rank that it waits for; 0: none, but maybe an order */
+    uint32_t peer;  /* 1 + the rank that it waits for; 0: none, or it waits for an order */
     uint64_t ran;   /* grows while the scheduler runs it; 0: unknown, not used */
     int64_t cpu_ns; /* CPU time so far; 0: unknown, counts as running all the time */
-    bool gone;      /* it has died and the others continue: no signs are expected, unless */
-    bool returns;   /* it was restarted: it must be run, and finish tiles of its weights */
+    /* it has died and the others continue: no signs are expected, unless `returns` is set */
+    bool gone;
+    bool returns; /* it was restarted: it must be scheduled, and finish tiles of its weights */
 };
 
 /* The stored state of a rank; zeros at first. */
 struct supervise_rank {
     uint64_t tiles, moved, ran;
-    int64_t tiles_ns, ran_ns; /* when they last changed */
-    int64_t tiles_cpu_ns;     /* its CPU time then */
+    int64_t tiles_ns, ran_ns; /* time of their last change */
+    int64_t tiles_cpu_ns;     /* its CPU time at tiles_ns */
     bool seen, gone;
 };
 
@@ -44,33 +46,35 @@ struct supervise_watch {
     struct supervise_rank *ranks; /* [rank_count] */
     uint32_t rank_count;
     bool from_start;   /* `ran` grows even while a rank starts, so it is checked from the start */
-    int64_t looked_ns; /* 0: never */
-    int64_t moved_ns;  /* when any rank last finished a tile, moved data, died or returned, or had
-                        * nothing to do */
+    int64_t looked_ns; /* time of the last check; 0: never */
+    /* time at which a rank last finished a tile, moved data, died, returned, or had nothing to
+     * do */
+    int64_t moved_ns;
 };
 
 enum supervise_verdict {
     SUPERVISE_FINE,
-    SUPERVISE_FROZEN,   /* the rank is not run at all: stopped, or blocked in a system call */
-    SUPERVISE_STUCK,    /* the rank computes and finishes nothing */
-    SUPERVISE_DEADLOCK, /* all wait for each other */
+    SUPERVISE_FROZEN,   /* the rank is not scheduled: stopped, or blocked in a system call */
+    SUPERVISE_STUCK,    /* the rank computes but finishes nothing */
+    SUPERVISE_DEADLOCK, /* all ranks wait for each other */
     SUPERVISE_VERDICT_COUNT
 };
 
 struct supervise_finding {
     enum supervise_verdict verdict;
     uint32_t rank;     /* FROZEN, STUCK */
-    int64_t silent_ns; /* since its last sign */
+    int64_t silent_ns; /* time since its last sign */
 };
 
 struct supervise_timeout {
-    int64_t wall_ns; /* without a sign */
-    int64_t cpu_ns;  /* CPU time that a computing rank must have had meanwhile */
+    int64_t wall_ns; /* time without a sign */
+    int64_t cpu_ns;  /* CPU time that a computing rank must have had in that time */
 };
 
 #define SUPERVISE_RETURN_PATIENCE 12
 
-/* `timeout_ns` is that of a rank with its own CPU; lengthens it if ranks share CPUs. */
+/* The timeout for ranks that may share CPUs. `timeout_ns` is that of a rank with a CPU of its
+ * own. */
 struct supervise_timeout supervise_timeout(int64_t timeout_ns, uint32_t ranks, uint32_t cpus);
 
 /* Checks all ranks: signs[rank_count]. Called a few times within the timeout. A caller that was
@@ -80,12 +84,12 @@ struct supervise_finding supervise_look(struct supervise_watch *watch,
                                         struct supervise_timeout timeout, int64_t now_ns);
 
 /* For a deadlock: finds two hosts with a broken network between them. Their ranks wait for each
- * other's, or one waits for a rank that has nothing more to send. hosts[count] has each rank's
- * host. False: there are none. */
+ * other's ranks, or one waits for a rank that has nothing more to send. hosts[count] has the host
+ * of each rank. Returns false if there are none. */
 bool supervise_find_cut(const struct supervise_signs *signs, const uint32_t *hosts, uint32_t count,
                         uint32_t cut_out[2]);
 
-/* The restarts of one unit; zeros at first. */
+/* The restarts of one unit; zeroed at the start. */
 struct supervise_history {
     bool was_ever_ready;
     uint32_t quick_ends; /* consecutive ends soon after the start */
@@ -93,9 +97,8 @@ struct supervise_history {
 
 struct supervise_end {
     bool was_ready; /* in this run */
-    bool refused;   /* it ended by itself and gave the reason: a wrong option, a damaged
-                     * checkpoint */
-    bool host_lost; /* one of its hosts did not answer, which is not the unit's fault */
+    bool refused;   /* it exited and gave the reason: a wrong option, a damaged checkpoint */
+    bool host_lost; /* one of its hosts did not respond; the unit is not at fault */
     int64_t ran_ns;
 };
 
@@ -104,27 +107,28 @@ struct supervise_next {
     int64_t wait_ns; /* before the next start */
 };
 
-/* Restarts at once, then after increasing delays while it ends soon. Gives up if it refuses before
- * it was ever ready, or does not get ready five times in a row. A unit that has served waits for a
- * missing host without limit. */
+/* Restarts at once, then after increasing delays while the unit ends soon. Gives up if it refuses
+ * before it was ever ready, or does not become ready five times in a row. A unit that has served
+ * waits for a missing host without limit. */
 struct supervise_next supervise_ended(struct supervise_history *history,
                                       const struct supervise_end *end);
 
-/* An agent waits longer for its supervisor than that for the agent: so many times the timeout. */
+/* An agent waits this many times the timeout for its supervisor, longer than the supervisor
+ * does. */
 #define SUPERVISE_PATIENCE 2
 
-/* The state of one end of a connection about the other end. */
+/* What one end of a connection has received from the other. */
 struct supervise_hearing {
     int64_t received_ns;
     int64_t looked_ns; /* time of the last call of supervise_silence */
 };
 
-/* Called a few times within the timeout; a timeout of 0 means none. Returns how long nothing was
- * received, if that is longer than the timeout; else 0. A caller that was itself suspended for half
- * of it ignores that time. */
+/* Returns how long nothing was received, if that exceeds the timeout; else 0. Called a few times
+ * within the timeout; a timeout of 0 means none. If the caller itself was suspended for half of the
+ * timeout, that time is ignored. */
 int64_t supervise_silence(struct supervise_hearing *hearing, int64_t timeout_ns, int64_t now_ns);
 
-/* Interval between two signs of life, so that several are sent within the timeout; 0: none. */
+/* The interval between heartbeats, so that several are sent within the timeout; 0: none. */
 int64_t supervise_interval_ns(int64_t timeout_ns);
 
 #endif

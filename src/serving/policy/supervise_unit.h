@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The states of a unit as its supervisor sees them. It checks the unit's hosts, launches and
+ * The states of a unit in its supervisor. The supervisor checks the unit's hosts, launches and
  * watches all ranks, and kills them when rank 0 dies or is stuck or a host is lost. Then the unit
- * is restarted, at once or after a delay, or given up. Another rank that is stuck is killed alone.
- * When one dies, rank 0 reports that the others continue, or the unit ends. The rank is then
- * restarted in the same way, until it is given up, and all continue with it. A rank that hangs
- * while it returns is killed, too.
+ * is restarted, at once or after a delay, or given up. Any other stuck rank is killed alone. When a
+ * rank other than 0 dies, rank 0 reports that the others continue, or the unit ends. The dead rank
+ * is then restarted in the same way, until it is given up, and the unit continues with it. A rank
+ * that hangs while it returns is also killed.
  *
  * A machine without records: events and the time are arguments, and it returns orders, to be
  * executed one after another. Each start has a number, and events of another start are ignored.
  * host/process/agent/supervisor.h executes the orders, and so does the simulation.
  *
- * A failing job is killed, not asked to exit. It first gets a moment. Before it is ready, it can
- * write the reason and its exit status. Later, ranks that end may have lost another one, which is
- * then reported.
+ * A failing job is killed, not asked to exit. It first gets a short delay. Before it is ready, it
+ * uses the delay to write the reason and its exit status. Later, ranks that end may have lost
+ * another rank, which is then reported.
  */
 #ifndef SERVING_POLICY_SUPERVISE_UNIT_H
 #define SERVING_POLICY_SUPERVISE_UNIT_H
@@ -20,10 +20,10 @@
 #include "serving/policy/supervise.h"
 
 enum supervise_state {
-    SUPERVISE_GIVEN_UP, /* or not started yet */
+    SUPERVISE_GIVEN_UP, /* given up, or not started yet */
     SUPERVISE_CHECKS,   /* its hosts are checked */
     SUPERVISE_RUNS,
-    SUPERVISE_FAILS, /* a rank ended by itself: the others get a moment */
+    SUPERVISE_FAILS, /* a rank has exited; the others get a short delay */
     SUPERVISE_ENDS,  /* it was killed */
     SUPERVISE_PAUSES,
     SUPERVISE_STATE_COUNT
@@ -33,48 +33,48 @@ enum supervise_member_state {
     SUPERVISE_MEMBER_ENDED, /* with its unit */
     SUPERVISE_MEMBER_LIVES,
     SUPERVISE_MEMBER_PAUSES,
-    SUPERVISE_MEMBER_RETURNS, /* it was restarted, and the others do not continue with it yet */
+    SUPERVISE_MEMBER_RETURNS, /* it was restarted, but the others have not continued with it yet */
     SUPERVISE_MEMBER_GIVEN_UP
 };
 
 struct supervise_member { /* the state of a rank */
     enum supervise_member_state state;
-    bool is_there;              /* RETURNS: the others were notified of it */
+    bool is_there;              /* RETURNS: the others were notified */
     int64_t began_ns, state_ns; /* start of this run, and of this state; 0: with the unit */
     int64_t died_ns;            /* first death since it last ran */
-    int64_t wait_ns;            /* PAUSES */
+    int64_t wait_ns;            /* duration of PAUSES */
     struct supervise_history history;
 };
 
 /* Counts how often a rank has ended or returned. */
 struct supervise_epochs {
     uint32_t reported; /* sent to all ranks */
-    uint32_t said; /* confirmed by rank 0, which continues with the ranks that were alive then */
+    uint32_t said;     /* confirmed by rank 0, which continues with the ranks alive at that count */
 };
 
 struct supervise_how { /* how a process ended */
     bool by_signal;
-    int number; /* the signal, or its exit status */
+    int number; /* signal or exit status */
 };
 
 enum supervise_order_kind {
-    SUPERVISE_CHECK,       /* check the hosts; then supervise_unit_checked */
-    SUPERVISE_LAUNCH,      /* launch all ranks, as the start of that number */
+    SUPERVISE_CHECK,       /* check the hosts, then call supervise_unit_checked */
+    SUPERVISE_LAUNCH,      /* launch all ranks; `number` is the number of the start */
     SUPERVISE_REPORT_GONE, /* the rank has died: notify all others */
     SUPERVISE_KILL,        /* kill all ranks */
     SUPERVISE_KILL_RANK,
-    SUPERVISE_AGAIN,   /* restart the rank, in the start of that number */
+    SUPERVISE_AGAIN,   /* restart the rank; `number` is the number of the start */
     SUPERVISE_ABANDON, /* killed ranks do not exit: end the agents of marked hosts */
-    SUPERVISE_GIVE_UP, /* it cannot be started */
+    SUPERVISE_GIVE_UP, /* the unit cannot be started */
     /* Reports: */
-    SUPERVISE_SAY_READY, /* ready after so long since it began, or since it failed */
-    SUPERVISE_SAY_STUCK, /* the finding; with KILL or KILL_RANK */
-    SUPERVISE_SAY_ENDED, /* the unit, which was ready, has ended */
-    SUPERVISE_SAY_DIED,  /* the rank of a ready unit has died */
+    SUPERVISE_SAY_READY, /* the unit is ready; `ns` since its start or its failure */
+    SUPERVISE_SAY_STUCK, /* `finding`, together with KILL or KILL_RANK */
+    SUPERVISE_SAY_ENDED, /* a unit that was ready has ended */
+    SUPERVISE_SAY_DIED,  /* a rank of a ready unit has died */
     SUPERVISE_SAY_UNREADY,
-    SUPERVISE_SAY_WAITS,      /* time before it starts again */
-    SUPERVISE_SAY_RANK_BACK,  /* time since it died */
-    SUPERVISE_SAY_RANK_ENDED, /* before it was ready; time before it starts again */
+    SUPERVISE_SAY_WAITS,      /* `ns` until the next start */
+    SUPERVISE_SAY_RANK_BACK,  /* `ns` since the rank died */
+    SUPERVISE_SAY_RANK_ENDED, /* the rank ended before it was ready; `ns` until the next start */
     SUPERVISE_SAY_RANK_GIVEN_UP,
     SUPERVISE_ORDER_COUNT
 };
@@ -86,19 +86,19 @@ struct supervise_order {
     bool again;               /* SAY_READY: after a failure */
     int64_t ns;               /* SAY_READY, SAY_WAITS, SAY_RANK_BACK, SAY_RANK_ENDED */
     struct supervise_how how; /* SAY_RANK_ENDED, SAY_RANK_GIVEN_UP, SAY_UNREADY */
-    bool has_ended;           /* SAY_UNREADY: ended by itself; else a host was lost */
+    bool has_ended;           /* SAY_UNREADY: the unit exited; else a host was lost */
     struct supervise_finding finding;
 };
 
 struct supervise_host {
     uint32_t first, count; /* its ranks */
-    uint32_t left;         /* of them, those that run, as far as known */
+    uint32_t left;         /* ranks that run, as far as known */
     bool is_abandoned;     /* in this start */
 };
 
 #define SUPERVISE_ORDERS_MAX 8
 
-/* Zeros at first, except for the owner's fields. */
+/* Zeroed at the start, except for the owner's fields. */
 struct supervise_unit {
     struct supervise_host *hosts; /* [host_count] the owner's; ranks ascending */
     uint32_t host_count;
@@ -107,53 +107,54 @@ struct supervise_unit {
     struct supervise_watch watch;     /* with the owner's ranks */
     struct supervise_timeout timeout; /* wall_ns 0: no rank is ever stuck */
     enum supervise_state state;
-    uint32_t number; /* of the start */
+    uint32_t number; /* number of the start */
     bool ready, has_ended, is_refused, host_lost;
     uint32_t ended_rank;      /* the first rank that ended or failed, and how: */
     struct supervise_how how; /* if has_ended */
-    int64_t change_ns; /* since when the unit has not reported that it continues with the present
-                        * ranks; 0: it has */
+    /* time since which rank 0 has not confirmed the present set of ranks; 0: it has */
+    int64_t change_ns;
     int64_t began_ns, state_ns; /* start of this run, and of this state */
-    int64_t failed_ns;          /* time of the last failure; 0: it is over */
+    int64_t failed_ns;          /* time of the last failure; 0: recovered */
     int64_t wait_ns;            /* SUPERVISE_PAUSES */
     struct supervise_history history;
     struct supervise_order orders[SUPERVISE_ORDERS_MAX];
     uint32_t order_count;
 };
 
-/* The first start. */
 void supervise_unit_start(struct supervise_unit *unit, int64_t now_ns);
 
-/* All hosts have answered, and can run their ranks or not; or the launch has failed. */
+/* The result of CHECK: is_right if all hosts responded and can run their ranks. Also called with
+ * false if the launch failed. */
 void supervise_unit_checked(struct supervise_unit *unit, bool is_right, int64_t now_ns);
 
-/* Signs of a rank, from its host's agent. False: they belong to another start and are ignored. */
+/* Signs of a rank, from its host's agent. Returns false if they belong to another start. */
 bool supervise_unit_sign(struct supervise_unit *unit, uint32_t number, uint32_t rank,
                          const struct supervise_signs *signs);
 
 void supervise_unit_ended(struct supervise_unit *unit, uint32_t number, uint32_t rank,
                           struct supervise_how how, int64_t now_ns);
 
-/* Its agent is lost, and with it the ranks there. False: this has no effect now. */
+/* The agent of a host is lost, and with it the ranks there. Returns false if this has no effect
+ * now. */
 bool supervise_unit_lose_host(struct supervise_unit *unit, uint32_t host, int64_t now_ns);
 
-/* The others were notified of a restarted rank. */
+/* The other ranks were notified of a restarted rank. */
 void supervise_unit_came(struct supervise_unit *unit, uint32_t rank);
 
-/* Called several times within the timeout. `heard`: all agents sent records within half the
+/* Called several times within the timeout. `received`: all agents sent records within half the
  * timeout, so the ranks' signs are valid. */
 void supervise_unit_tick(struct supervise_unit *unit, struct supervise_epochs epochs, bool received,
                          int64_t now_ns);
 
-/* From now on its end is no failure. True: it is ready and can be asked to exit; else it is
- * killed. */
+/* From now on the end of the unit is not a failure. Returns true if the unit is ready and can be
+ * asked to exit; otherwise the unit is killed. */
 bool supervise_unit_stop(struct supervise_unit *unit);
 
-/* The next order, which the owner must execute before anything else; false: there is none.
- * Executing may add more. */
+/* The next order, which the owner must execute before anything else; false if there is none.
+ * Executing an order may add more. */
 bool supervise_unit_next(struct supervise_unit *unit, struct supervise_order *order_out);
 
-/* Launched ranks that have not ended, as far as known. */
+/* The number of launched ranks that have not ended, as far as known. */
 uint32_t supervise_unit_left(const struct supervise_unit *unit);
 
 #endif

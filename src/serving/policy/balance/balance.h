@@ -11,9 +11,8 @@
 #define BALANCE_NO_RANK UINT32_MAX
 
 enum balance_method {
-    BALANCE_WORK,           /* by predicted cost of the ranks' steps: balance_prefill,
-                          * balance_decode */
-    BALANCE_ROUND_ROBIN,    /* each rank in turn */
+    BALANCE_WORK,        /* predicted cost of the ranks' steps: balance_prefill, balance_decode */
+    BALANCE_ROUND_ROBIN, /* each rank in turn */
     BALANCE_LEAST_REQUESTS, /* fewest requests bound */
     BALANCE_LEAST_TOKENS,   /* fewest tokens bound (prefill), fewest KV pages (decode) */
     BALANCE_POWER_OF_TWO,   /* of two random ranks, the one with fewer requests (Mitzenmacher
@@ -28,11 +27,11 @@ const char *balance_method_name(enum balance_method method);
 struct balance_rank {
     uint32_t requests;
     uint64_t tokens;
-    bool takes; /* false: has no room */
+    bool takes; /* false: the rank is full */
 };
 
-/* Any method except BALANCE_WORK. `draw` counts the choices so far and is the only source of
- * randomness. BALANCE_NO_RANK: no rank takes it. */
+/* Chooses by any method except BALANCE_WORK. `draw` counts the choices so far and is the only
+ * source of randomness. Returns BALANCE_NO_RANK if no rank accepts the request. */
 uint32_t balance_simply(enum balance_method method, const struct balance_rank *ranks,
                         uint32_t rank_count, uint64_t draw);
 

@@ -36,14 +36,15 @@ struct decode_need {
 };
 
 enum decode_reason {
-    DECODE_BOUND,       /* the cheapest rank, with room for all expected growth */
-    DECODE_BOUND_TIGHT, /* no rank has room for all growth; this one has most pages left after it */
-    DECODE_WAITS_ROWS,  /* every rank is at its limit of running requests */
-    DECODE_WAITS_PAGES, /* no rank has the pages */
+    DECODE_BOUND, /* the cheapest rank with enough pages for all expected growth */
+    /* no rank has enough pages for all growth; this rank has the most left after it */
+    DECODE_BOUND_TIGHT,
+    DECODE_WAITS_ROWS,  /* every rank has the maximum of running requests */
+    DECODE_WAITS_PAGES, /* no rank has enough pages */
     DECODE_REASON_COUNT
 };
 
-/* Short lower-case text, for logs and traces. */
+/* The reason as short lower-case text, for logs and traces. */
 const char *balance_decode_reason_name(enum decode_reason reason);
 
 struct decode_choice {
@@ -56,13 +57,13 @@ struct decode_choice balance_decode(const struct decode_costs *costs,
                                     uint32_t rank_count);
 
 struct decode_running {
-    uint32_t pages; /* pages to be moved or computed again */
-    int64_t turn;   /* schedule_turn; of equals the higher leaves */
+    uint32_t pages; /* pages to move or compute again */
+    int64_t turn;   /* schedule_turn; on a tie the higher slot leaves */
 };
 
-/* The request that leaves a rank which needs `pages_wanted`: the one with the fewest pages of those
- * that free enough. If none does, the one with the most; the caller then calls again.
- * BALANCE_NO_RANK: there is none. */
+/* The request to move away from a rank that needs `pages_wanted`: the one with the fewest pages
+ * among those that free enough. If none frees enough, the one with the most; the caller then calls
+ * again. BALANCE_NO_RANK if there is none. */
 uint32_t balance_decode_relieve(const struct decode_running *running, uint32_t count,
                                 uint32_t pages_wanted);
 

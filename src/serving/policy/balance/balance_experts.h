@@ -32,10 +32,11 @@
 #define BALANCE_SLOTS_MAX 8192
 
 struct balance_shape {
-    uint32_t experts, groups; /* routed experts; a group is a run of consecutive ones */
+    uint32_t experts, groups; /* routed experts; a group is a range of consecutive experts */
     uint32_t slots;           /* on all ranks together, the same number on each */
-    uint32_t ranks, nodes;    /* a node is a run of consecutive ranks; nodes and groups are ignored
-                               * if groups do not divide over nodes */
+    /* a node is a range of consecutive ranks; nodes and groups are ignored if groups do not divide
+     * over nodes */
+    uint32_t ranks, nodes;
 };
 
 enum balance_locality {
@@ -52,7 +53,7 @@ struct balance_outcome {
     double bound;   /* upper bound of any placement's balance; 1 if all loads are 0 */
 };
 
-/* INVALID: the error names the numbers that do not fit together. */
+/* Returns STATUS_INVALID if the shape is inconsistent; the error names the numbers. */
 enum status balance_experts_check(const struct balance_shape *shape, struct error *error) MUST_USE;
 
 /* True if groups can stay on nodes. Otherwise BALANCE_STRICT is the same as BALANCE_FREE. */

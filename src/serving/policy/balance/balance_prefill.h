@@ -35,14 +35,14 @@ struct prefill_costs {
 double balance_prefill_costs_of(const struct prefill_costs *costs, uint32_t new_tokens,
                                 uint32_t before);
 
-/* The minimum length to which a chunk is cut for the sake of other ranks: attention to the context
- * before it then takes twice as long as reading that back. Whole blocks. */
+/* The minimum length of a chunk that is shortened for the sake of other ranks. At this length,
+ * attention to the context takes twice as long as reading the context back. Whole blocks. */
 uint32_t balance_prefill_costs_chunk_min(const struct prefill_costs *costs);
 
 struct prefill_rank {
-    bool takes;          /* its next step has room */
+    bool takes;          /* its next step has free tokens */
     uint32_t pages_free; /* free or evictable */
-    double bound_cost;   /* cost of the work bound to it that is not computed yet */
+    double bound_cost;   /* cost of bound work that is not computed yet */
 };
 
 /* The part of the prompt that a rank need not compute. */
@@ -54,26 +54,26 @@ struct prefill_hit {
 struct prefill_need {
     uint32_t prompt_tokens;
     uint32_t page_count;
-    bool patient; /* may wait for a busy rank that would finish it earlier; the caller limits that
-                   * by age */
+    /* may wait for a busy rank that would finish it earlier; the caller limits the wait by age */
+    bool patient;
 };
 
 enum prefill_reason {
-    PREFILL_BOUND,         /* the least loaded */
-    PREFILL_BOUND_TO_HIT,  /* not the least loaded, but its cache compensates for that */
-    PREFILL_WAITS_FOR_HIT, /* a busy rank will still finish it earlier than any free one */
+    PREFILL_BOUND,         /* the least loaded rank */
+    PREFILL_BOUND_TO_HIT,  /* a more loaded rank with enough cached blocks to finish earlier */
+    PREFILL_WAITS_FOR_HIT, /* a busy rank will finish it earlier than any free rank */
     PREFILL_WAITS_ROOM,    /* every rank's next step is full */
-    PREFILL_WAITS_PAGES,   /* no rank with room in its step has so many pages */
+    PREFILL_WAITS_PAGES,   /* no rank with free tokens in its step has enough pages */
     PREFILL_REASON_COUNT
 };
 
-/* Short lower-case text, for logs and traces. */
+/* The reason as short lower-case text, for logs and traces. */
 const char *balance_prefill_reason_name(enum prefill_reason reason);
 
 struct prefill_choice {
     uint32_t rank; /* BALANCE_NO_RANK: it waits */
     uint32_t reason;
-    double done_cost; /* the smallest cost: that of the rank's bound work with this prompt */
+    double done_cost; /* the smallest cost: the rank's bound work including this prompt */
 };
 
 /* `hits`: [rank_count]. */

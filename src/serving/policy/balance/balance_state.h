@@ -63,7 +63,7 @@ void balance_state_copy(struct balance_state *to, const struct balance_state *fr
 
 bool balance_state_rank_holds(const struct balance_state *state, uint32_t rank, uint32_t expert);
 
-/* The most loaded rank of the span; the lowest of equals. */
+/* The most loaded rank of the span; the lowest rank on a tie. */
 uint32_t balance_state_busiest(const struct balance_state *state, struct balance_span span);
 
 static inline uint64_t balance_state_max(const struct balance_state *state) {
@@ -74,8 +74,7 @@ static inline uint64_t balance_state_max(const struct balance_state *state) {
 /* Sorts keys in descending order. `other` is scratch of the same length. */
 void balance_state_sort(uint64_t *keys, uint64_t *other, uint32_t count);
 
-/* Restores a max-heap after the key at `at` was lowered.
- */
+/* Restores a max-heap after the key at `at` was lowered. */
 void balance_state_sink(uint64_t *heap, uint32_t count, uint32_t at);
 
 /* A key that sorts by share, then by ascending id. */

@@ -28,8 +28,9 @@ struct balance_choice {
 
 struct balance_traffic {
     double copies; /* expected number of nodes that a token of this layer is sent to */
-    double away;   /* share of all load that is served outside its group's home node, which is the
-                    * node that serves most of the group */
+    /* share of all load served outside the home node of its group (the node that serves most of the
+     * group) */
+    double away;
 };
 
 /* loads[experts]; groups, groups chosen <= BALANCE_TRAFFIC_GROUPS_MAX. */

@@ -21,8 +21,8 @@ struct move_experts {
     const uint32_t *from, *to; /* [ranks * slots_per_rank] */
 };
 
-/* gives[ranks]: experts that each rank sends so far, updated. moves_out[slots]; returns their
- * count. */
+/* gives[ranks] is the number of experts that each rank has sent, and is updated. Writes
+ * moves_out[slots] and returns the number of moves. */
 uint32_t move_experts(const struct move_experts *layer, uint32_t *gives,
                       struct expert_move *moves_out);
 
