@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The files `fathom eplb` reads: loads, a JSON array of layers, each an array of one number an
- * expert; and placements, what `fathom eplb --json` printed.
+ * The input files of `fathom eplb`: loads, a JSON array of layers, each an array with one number
+ * per expert; and placements, the output of `fathom eplb --json`.
  */
 #ifndef COMMAND_EPLB_LOAD_H
 #define COMMAND_EPLB_LOAD_H
@@ -12,8 +12,9 @@
 
 struct eplb_load {
     uint32_t layers, experts; /* 1..LIMIT_LAYERS, 1..LIMIT_EXPERTS */
-    uint64_t *loads;          /* [layers][experts]; each layer has a unit of its own, such that its
-                               * largest load has 53 bits and their ratios are the text's */
+    /* [layers][experts]; each layer is scaled so that its largest load has 53 bits; ratios are
+     * preserved */
+    uint64_t *loads;
 };
 
 struct eplb_placement {
@@ -21,7 +22,8 @@ struct eplb_placement {
     uint16_t *slot_to_expert; /* [layers][slots] below LIMIT_EXPERTS */
 };
 
-/* INVALID or NO_MEMORY; `name` stands for the text in messages. Free the array with free(). */
+/* Return INVALID or NO_MEMORY on error; messages use `name` for the text. The caller frees the
+ * array. */
 enum status eplb_load_parse(struct bytes text, const char *name, struct eplb_load *out,
                             struct error *error) MUST_USE;
 enum status eplb_load_parse_placement(struct bytes text, const char *name,

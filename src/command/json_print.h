@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * One JSON document, printed to stdout value by value, with its commas and brackets. Strings are
- * escaped by base/json_writer.h. `name` is the name of a member; NULL: an element of an array, or
- * the document itself.
+ * Prints one JSON document to stdout value by value, with its commas and brackets.
+ * base/json_writer.h escapes strings. `name` is the name of a member; NULL: an element of an array,
+ * or the document.
  */
 #ifndef COMMAND_JSON_PRINT_H
 #define COMMAND_JSON_PRINT_H
@@ -10,16 +10,16 @@
 
 #define JSON_PRINT_DEPTH_MAX 16
 
-struct json_print {                  /* zeroed: nothing is printed yet */
-    bool off;                        /* nothing is ever printed: the results are text */
+struct json_print {                  /* zeroed at the start */
+    bool off;                        /* print nothing: the results are text */
     bool more;                       /* the innermost object or array has a value */
     uint32_t depth;                  /* open objects and arrays */
     char ends[JSON_PRINT_DEPTH_MAX]; /* [depth] their closing brackets */
 };
 
-/* `bracket`: '{' or '['. */
+/* Opens an object or array; `bracket` is '{' or '['. */
 void json_print_open(struct json_print *print, const char *name, char bracket);
-/* Closes the innermost object or array. The outermost is followed by a line's end. */
+/* Closes the innermost object or array. A newline follows the outermost. */
 void json_print_close(struct json_print *print);
 
 void json_print_string(struct json_print *print, const char *name, struct bytes text);
@@ -27,9 +27,9 @@ void json_print_text(struct json_print *print, const char *name, const char *tex
 void json_print_bool(struct json_print *print, const char *name, bool value);
 void json_print_integer(struct json_print *print, const char *name, int64_t value);
 void json_print_count(struct json_print *print, const char *name, uint64_t value);
-/* `digits` significant ones; null if the value is not finite. */
+/* Prints `digits` significant digits, or null if the value is not finite. */
 void json_print_number(struct json_print *print, const char *name, double value, int digits);
-/* A number in the caller's own decimal form. */
+/* Prints a number that the caller has formatted. */
 void json_print_decimal(struct json_print *print, const char *name, const char *text);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What `generate`, `logits` and `bench model` share: the options that say which model runs how,
- * lists of token ids, and opening a model with its progress shown.
+ * Code shared by `generate`, `logits` and `bench model`: the options that select the model and how
+ * it runs, lists of token ids, and opening a model with a progress display.
  */
 #ifndef COMMAND_MODEL_RUN_H
 #define COMMAND_MODEL_RUN_H
@@ -8,7 +8,7 @@
 #include "command/command.h"
 #include "host/engine/solo.h"
 
-/* First member of a program's values. */
+/* The first member of a program's values. */
 struct model_run_values {
     const char *model;
     const char *device;
@@ -19,12 +19,12 @@ struct model_run_values {
     uint64_t threads;
 };
 
-/* Why no answer of a model ends by itself. */
+/* Warning for a model whose answers have no end token. */
 #define MODEL_RUN_ENDLESS                                                                          \
     "has no token that ends an answer: neither eos_token_id in config.json or "                    \
     "generation_config.json nor an eos_token of the tokenizer; answers end at their limits alone"
 
-/* A row: `member` of TYPE is what engine_check_device takes. */
+/* A row: `member` of TYPE is the argument of engine_check_device. */
 #define MODEL_RUN_DEVICE(TYPE, member)                                                             \
     OPTION_ROW("device", OPTION_TEXT, "cpu",                                                       \
                "device that computes: cpu or cuda (verified by emulation; not yet run on a GPU)",  \
@@ -64,22 +64,21 @@ struct model_run_values {
                 "octo-batch|decode-early",                                                         \
             .group = OPTION_GROUP_TUNING)
 
-/* The directory that was given, or that of the model which comes with Fathom; its text lives as
- * long as the process. */
+/* The given directory, or that of the model that comes with Fathom. The text is never freed. */
 enum status model_run_directory(const char *given, const char **directory_out,
                                 struct error *error) MUST_USE;
 
-/* A model's name: the given one, or the last name in the directory's path, symbolic links followed.
- */
+/* The given name of a model, or the last component of the directory's path with symbolic links
+ * resolved. */
 void model_run_name(const char *directory, const char *given, char name_out[static 256]);
 
-/* Fills directory, activations, expert_sum, level and threads. The directory's text lives as long as the
- * process. */
+/* Fills in directory, activations, expert_sum, level and threads. The directory's text is never
+ * freed. */
 enum status model_run_options(const struct model_run_values *values, struct model_options *out,
                               struct error *error) MUST_USE;
 
-/* Shows how far a model is loaded, on a terminal, when it takes more than a second; or says it in
- * the log, at its start, each ten seconds and at its end. */
+/* Shows the progress of loading a model: on a terminal if it takes more than a second, or in the
+ * log at the start, every ten seconds and at the end. */
 struct model_run_progress {
     int64_t began_ns, reported_ns;
     uint64_t total_bytes;
@@ -87,29 +86,29 @@ struct model_run_progress {
     bool shown, logs;
 };
 void model_run_progress_begin(struct model_run_progress *progress, struct model_options *options);
-/* model_run_progress_begin, in the log if stderr is no terminal or the log is JSON. */
+/* model_run_progress_begin that uses the log if stderr is not a terminal or the log is JSON. */
 void model_run_progress_begin_logged(struct model_run_progress *progress,
                                      struct model_options *options);
 void model_run_progress_end(struct model_run_progress *progress);
 
-/* solo_open, with progress on a terminal when it takes more than a second. */
+/* solo_open with progress on a terminal if it takes more than a second. */
 enum status model_run_open(struct solo_options *options, struct solo **solo_out,
                            struct error *error) MUST_USE;
 
-/* "5,9,12" to ids, freed by the caller. An id has to be below LIMIT_VOCAB. */
+/* Parses "5,9,12" to ids, which the caller frees. Ids must be below LIMIT_VOCAB. */
 enum status model_run_tokens(const char *text, uint32_t **tokens_out, uint32_t *count_out,
                              struct error *error) MUST_USE;
 
-/* How many sequences step together, in each of some measurements: "1,4,16". */
+/* Numbers of sequences that step together, for a series of measurements: "1,4,16". */
 #define MODEL_RUN_SIZES_MAX 16
 struct model_run_sizes {
     uint32_t values[MODEL_RUN_SIZES_MAX]; /* [count], each in 1..LIMIT_STEP_ROWS */
     uint32_t count, largest;
 };
-/* `option` is what the text was given for. */
+/* Parses sizes; errors name `option`. */
 enum status model_run_sizes_read(const char *option, const char *text,
                                  struct model_run_sizes *sizes_out, struct error *error) MUST_USE;
-/* Other sizes, in least..most. */
+/* Parses sizes in the range least..most. */
 enum status model_run_sizes_within(const char *option, const char *text, uint32_t least,
                                    uint32_t most, struct model_run_sizes *sizes_out,
                                    struct error *error) MUST_USE;
@@ -118,13 +117,13 @@ enum status model_run_sizes_within(const char *option, const char *text, uint32_
 struct model_run_prompts {
     uint32_t count, longest;
     uint32_t *first;  /* [count + 1] prompt i has tokens [first[i], first[i + 1]) */
-    uint32_t *tokens; /* of all, behind each other */
+    uint32_t *tokens; /* tokens of all prompts, concatenated */
 };
-/* After a failure, too, model_run_prompts_close frees what was read. */
+/* Parses prompts. Call model_run_prompts_close also after an error. */
 enum status model_run_prompts_read(const char *text, struct model_run_prompts *prompts,
                                    struct error *error) MUST_USE;
 void model_run_prompts_close(struct model_run_prompts *prompts);
-/* STATUS_INVALID, naming the first that is no token of the model. */
+/* Returns STATUS_INVALID with an error that names the first id outside the model's vocabulary. */
 enum status model_run_prompts_check(const struct model_run_prompts *prompts, uint32_t vocab,
                                     struct error *error) MUST_USE;
 

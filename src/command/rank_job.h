@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
- * `--ranks N`: the options, starting the job, and what a result says about its ranks. A program
- * that takes ranks calls rank_job_begin first:
+ * `--ranks N`: its options, starting the job, and the part of results about ranks. A program that
+ * supports ranks calls rank_job_begin first:
  *
- *   given by a person   starts N ranks with the same command line, and waits for their end
- *   as rank 0 of a job  goes on: a solo, or a group of ranks, then spans the job
- *   as another rank     works for rank 0 until it ends; the program is over
+ *   started by a user   starts N ranks with the same command line, and waits for their end
+ *   as rank 0 of a job  continues: a solo, or a group of ranks, then spans the job
+ *   as another rank     works for rank 0 until rank 0 ends; the program then exits
  */
 #ifndef COMMAND_RANK_JOB_H
 #define COMMAND_RANK_JOB_H
@@ -26,11 +26,12 @@ struct rank_job_values {
     uint64_t weights_unit;
 };
 
-/* The `needs` of options that have no effect on one rank, or on a unit without a process of its own. */
+/* The `needs` of options that have no effect with one rank, or in a unit without a separate
+ * process. */
 #define RANK_JOB_NEEDED "ranks|prefill-ranks|decode-ranks"
 #define RANK_JOB_UNIT_SUPERVISOR_NEEDED "ranks|units|prefill-units|hosts|hostfile"
 
-/* Rows for an option table of `owner`, which has a struct rank_job_values `job`. */
+/* Rows for an option table of `owner`, which has a member `job` of struct rank_job_values. */
 #define RANK_JOB_OPTIONS(owner)                                                                    \
     OPTION_ROW("ranks", OPTION_COUNT, "1",                                                         \
                "processes that share the experts and the sequences; never changes a result",       \
@@ -130,56 +131,57 @@ struct rank_job_values {
                    .offset = offsetof(owner, job.link_us), .needs = RANK_JOB_NEEDED,               \
                    .maximum = 1e6, .group = OPTION_GROUP_EXPERIMENTS)
 
-/* The command line of a rank of this program: `arguments` (NULL at the end) are what follows its
- * name. One piece of memory, for free(); NULL: none is left. */
+/* The command line of a rank of this program, with `arguments` (NULL at the end) after its name.
+ * One allocation, freed with free(); NULL if memory is out. */
 const char **rank_job_command(const char *const *arguments);
 
-/* True: the program is over, with that exit code. */
+/* Returns true if the program must exit with that exit code. */
 bool rank_job_begin(const struct option_table *table, const struct rank_job_values *values,
                     int *exit_code_out);
 
-/* command_begin and rank_job_begin for a benchmark that needs several ranks: `job` is a part of
- * `values`, and the message for one rank reads "one rank alone `sends nothing`". */
+/* command_begin and rank_job_begin for a benchmark that needs several ranks. `job` is a part of
+ * `values`. The message for one rank is "one rank alone " followed by `alone`. */
 bool rank_job_begin_bench(const struct option_table *table, int argc, char **argv, void *values,
                           const struct rank_job_values *job, const char *alone, int *exit_code_out);
 
-/* True: this process is a rank, or is to become one, and no launcher. */
+/* True if this process is a rank, or will become one; false for a launcher. */
 bool rank_job_is_rank(const struct rank_job_values *values);
 
-/* Like rank_job_begin, for a program with ranks that a supervisor starts (programs/unit_supervisor.h): outside
- * of a job, it continues. */
+/* rank_job_begin for a program with ranks that a supervisor starts (programs/unit_supervisor.h).
+ * Outside a job, it continues. */
 bool rank_job_join(const struct option_table *table, const struct rank_job_values *values,
                    int *exit_code_out);
 
-/* Said before rank_job_join: the ranks watch one another (host/process/ranks/rank_watch.h) with the
- * timeout of `--rank-timeout`, and end with this code; 0 seconds: they do not. `only_start`: a
- * supervisor does when the unit is ready. */
+/* Enables the watch among ranks (host/process/ranks/rank_watch.h), with the timeout of
+ * `--rank-timeout` and this exit code; 0 seconds: none. Called before rank_job_join. `only_start`:
+ * ends when the unit is ready, because a supervisor watches it from then on. */
 void rank_job_watch(double seconds, int exit_code, bool only_start);
 
-/* For who starts so many ranks, in one job or several: the files that this user may open are enough;
- * else the error says how many are needed. */
+/* For a process that starts `ranks` ranks, in one job or several: checks that the user's limit of
+ * open files suffices. The error names the number needed. */
 enum status rank_job_check_files(uint64_t ranks, struct error *error) MUST_USE;
 
-/* True, with the exit code: --ranks asks for what this build does not have; that was said. */
+/* Returns true, with the exit code, if --ranks asks for a feature that this build lacks. Prints the
+ * error. */
 bool rank_job_misused(const struct option_table *table, const struct rank_job_values *values,
                       int *exit_code_out);
 
-/* rank_job_begin for a program that all ranks run alike and end with job_end. */
+/* rank_job_begin for a program that all ranks run in the same way and end with job_end. */
 bool rank_job_begin_alike(const struct option_table *table, const struct rank_job_values *values,
                           int *exit_code_out);
 
-/* Copies the options into the model's. A placement lives as long as the process. */
+/* Copies the options to the model's options. A placement is never freed. */
 enum status rank_job_options(const struct rank_job_values *values, struct model_options *options,
                              struct error *error) MUST_USE;
 
-/* How experts move while steps run. */
+/* The options for moving experts while steps run. */
 struct rebalancer_options rank_job_rebalance(const struct rank_job_values *values);
 
-/* Writes the trace that was asked for; nothing if none was. */
+/* Writes the trace if one was requested. */
 enum status rank_job_write_trace(const struct rank_job_values *values, struct rank_group *group,
                                  struct error *error) MUST_USE;
 
-/* Among ranks: the member "ranks" of an open object; otherwise nothing. */
+/* With several ranks: prints the member "ranks" of an open object. */
 void rank_job_print_json(const struct rank_job_values *values, struct rank_group *group,
                          struct json_print *print);
 

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * One question after another to a gateway's operator's side, each waited for: what a fleet's manager
- * reads of a gateway and asks of it.
+ * Synchronous HTTP calls to a gateway's admin listener, for the fleet manager.
  */
 #ifndef HOST_FLEET_ADMIN_CALL_H
 #define HOST_FLEET_ADMIN_CALL_H
@@ -14,8 +13,8 @@ enum status admin_call_open(const char *url, struct admin_call **call_out,
                             struct error *error) MUST_USE;
 void admin_call_close(struct admin_call *call);
 
-/* GET, or POST with a body where that is not NULL; the answer's body lives until the next question.
- * An error names the gateway and what it said. */
+/* Sends GET, or POST if `body` is not NULL, and waits for the response. The response's body lives
+ * until the next call. An error names the gateway and its message. */
 enum status admin_call_ask(struct admin_call *call, const char *path, const char *body,
                            struct bytes *answer_out, struct error *error) MUST_USE;
 

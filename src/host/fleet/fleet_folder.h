@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The folder of a fleet's manager: a lock, since there is one manager; the state of units and the
- * operator's settings, for the next manager; orders that wait; the published status; and the load's
- * history.
+ * The folder of a fleet manager: a lock, because a fleet has one manager; the state of units and
+ * the operator's settings, for the next manager; pending orders; the published status; the history
+ * of the load.
  *
- *   lock         held by the manager that runs; the kernel frees it with the process
- *   book         the last number given, what is pinned, units with their roles
- *   orders/      a file an order, in the order of their names; taken and removed
- *   status.json, status.txt, metrics.prom     of the last look
- *   history.csv  a line for each 288th of a day
- *   logs/        what each unit prints
+ *   lock         held by the running manager; the kernel releases it with the process
+ *   book         the last number assigned, pinned counts, units with their roles
+ *   orders/      one file per order, in the order of names; read and removed
+ *   status.json, status.txt, metrics.prom     of the last round
+ *   history.csv  one line for each 288th of a day
+ *   logs/        output of each unit
  *
- * A file is replaced as a whole, never half.
+ * Files are replaced atomically.
  */
 #ifndef HOST_FLEET_FLEET_FOLDER_H
 #define HOST_FLEET_FLEET_FOLDER_H
@@ -21,20 +21,20 @@
 #include "contract/record_fleet.h"
 #include "serving/fleet/fleet_keeper.h"
 
-#define FLEET_FOLDER_BYTES_MAX 300 /* of the folder's own path */
-#define FLEET_PATH_BYTES 600       /* and a file's name of 255 bytes in a folder of it */
+#define FLEET_FOLDER_BYTES_MAX 300 /* limit of the folder's path */
+#define FLEET_PATH_BYTES 600       /* the folder's path and a file name of 255 bytes */
 
-/* Makes what is missing of the folder. */
+/* Creates the folder, as far as it is missing. */
 enum status fleet_folder_make(const char *folder, struct error *error) MUST_USE;
 
-/* GONE: another manager has it; the message names its process. The lock is held until the process
- * ends. */
+/* Locks the folder until the process ends. Returns GONE if another manager has the lock; the
+ * message names its process. */
 enum status fleet_folder_lock(const char *folder, struct error *error) MUST_USE;
 
 /* The process that holds the lock; 0: none. */
 pid_t fleet_folder_holder(const char *folder);
 
-/* A book that is not there is empty. */
+/* Reads the book. A missing book is empty. */
 enum status fleet_folder_read_book(const char *folder, struct fleet_book *book_out,
                                    struct error *error) MUST_USE;
 enum status fleet_folder_write_book(const char *folder, const struct fleet_book *book,
@@ -48,15 +48,15 @@ enum status fleet_folder_write(const char *folder, const char *name, struct byte
 enum status fleet_folder_append(const char *folder, const char *name, const char *line,
                                 struct error *error) MUST_USE;
 
-/* A line of history.csv; false: it has no three numbers at its beginning. */
+/* Parses a line of history.csv. Returns false if it does not begin with three numbers. */
 bool fleet_folder_read_history(const char *line, double *at_s_out, double rates_out[SCALE_SIDES]);
 
-/* For the manager that runs, or the next one. */
+/* Writes an order for the running manager, or for the next one. */
 enum status fleet_folder_order(const char *folder, const struct record_fleet_order *order,
                                struct error *error) MUST_USE;
 
-/* Takes the oldest order that waits; false: there is none. One that is none is removed, and said;
- * one that cannot be removed gets another name, or is passed over where that fails, too. */
+/* Takes the oldest pending order; false if there is none. An invalid order is removed and logged. A
+ * file that cannot be removed is renamed, or skipped if that fails, too. */
 bool fleet_folder_take_order(const char *folder, struct record_fleet_order *order_out);
 
 #endif

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The status of a fleet: a table for a person, JSON for programs, and metrics.
+ * The status of a fleet: a table for people, JSON for programs, and metrics.
  *
  *   {"units":[{"id","role","state","nodes","launcher","job"}],"wanted":{"prefill","decode"},
  *    "next":{"at","action","reason"}}
  *
- * `nodes` is a count, `at` a time of UTC; `next` has nulls if no change is expected within a day.
+ * `nodes` is a count, `at` a time in UTC; `next` has nulls if no change is expected within a
+ * day.
  */
 #ifndef HOST_FLEET_FLEET_STATUS_H
 #define HOST_FLEET_FLEET_STATUS_H
@@ -20,14 +21,14 @@ struct fleet_moment {
     uint32_t unit_count;
     int64_t wall_ns;
     const char *launcher;
-    const char *trouble; /* why the fleet cannot be seen whole; "": it can */
+    const char *trouble; /* reason why the state of the fleet is incomplete; "": it is complete */
 };
 
 void fleet_status_write_json(struct json_writer *writer, const struct fleet_moment *reported);
 void fleet_status_write_table(struct json_writer *writer, const struct fleet_moment *reported);
 void fleet_status_write_metrics(struct json_writer *writer, const struct fleet_moment *reported);
 
-/* "2026-11-27T12:00:00Z"; text_out has 24 bytes. */
+/* Writes "2026-11-27T12:00:00Z"; text_out has 24 bytes. */
 void fleet_status_time(int64_t wall_ns, char *text_out);
 
 #endif

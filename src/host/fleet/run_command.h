@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * A command of another program, waited for: what it prints, and whether it ended well and in time. For
- * Slurm's commands and for remote shells, which may hang.
+ * Runs a command and waits for its output and its exit status, with a timeout. For Slurm's commands
+ * and remote shells, which may hang.
  */
 #ifndef HOST_FLEET_RUN_COMMAND_H
 #define HOST_FLEET_RUN_COMMAND_H
@@ -15,16 +15,17 @@ struct command_line { /* NULL at the end */
     size_t count;
 };
 
-/* False: it has no room. */
+/* Appends a word. Returns false if the line is full. */
 bool run_command_line_add(struct command_line *line, const char *word);
 
-/* Writes the command's stdout to `out`, terminated, as far as `room` allows. IO: it did not start, or
- * ended with a code other than 0, and the message has its last line; TIMEOUT: it was killed after
- * timeout_ms. */
+/* Runs a command and writes its stdout to `out`, terminated and truncated to `room`. Returns IO if
+ * it did not start or exited with a code other than 0 (the message has its last line), TIMEOUT if
+ * it was killed after timeout_ms. */
 enum status run_command(const struct command_line *line, int timeout_ms, char *out, size_t room,
                         struct error *error) MUST_USE;
 
-/* A word as a shell reads it: in single quotes. False: no room; the text is as it was. */
+/* Appends a word in single quotes for a shell. Returns false if there is not enough room; the text
+ * is then unchanged. */
 bool run_command_quote(char *text, size_t room, const char *word);
 
 #endif

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Decides which web pages' requests a listener answers, by the headers Host and Origin, which a
+ * Decides from which web pages a listener accepts requests, by the headers Host and Origin, which a
  * page cannot choose. It prevents two attacks on a server that only this machine can reach:
  *
  *   - DNS rebinding: a name of the attacker first resolves to the attacker's server and then to
- *     127.0.0.1, so that the page can read this server's answers. The Host header has the attacker's
- *     name, so only names of this machine pass.
+ *     127.0.0.1, so that the page can read this server's answers. The Host header has the
+ *     attacker's name, so only names of this machine are accepted.
  *   - A page of another site sends requests and cannot read the answers. Its Origin is foreign.
  *
  * On addresses that other machines can reach, any name may be the server's own. There, Host is
@@ -18,29 +18,29 @@
 #include "base/bytes.h"
 
 struct host_allowlist {
-    bool is_local;       /* the listener's address is a loopback one */
-    const char *named;   /* hosts that pass in addition to local ones: "a.example,[fd00::1]"; NULL:
-                          * none */
-    const char *origins; /* origins that pass: "https://a.example,https://b.example", or "*"; NULL:
-                          * none */
+    bool is_local; /* bound to a loopback address */
+    /* hosts accepted in addition to local ones: "a.example,[fd00::1]"; NULL: none */
+    const char *named;
+    /* accepted origins: "https://a.example,https://b.example", or "*"; NULL: none */
+    const char *origins;
 };
 
 enum allow_verdict { ALLOW_YES, ALLOW_NOT_HOST, ALLOW_NOT_ORIGIN };
 
-/* Takes the values of the headers; data NULL: the header is absent. */
+/* Checks the values of the headers; data NULL: the header is absent. */
 enum allow_verdict host_allowlist_verify(const struct host_allowlist *rules, struct bytes host,
                                          struct bytes origin);
 
-/* The first item of `named` that is not a host name (it has a scheme, a port, a space ...); empty:
- * all are. */
+/* The first item of `named` that is not a host name (it has a scheme, a port, a space ...); empty
+ * if all are valid. */
 struct bytes host_allowlist_find_bad(const char *named);
 
-/* The item of `origins` that allows this Origin, or "*"; data NULL: none does. */
+/* The item of `origins` that allows this Origin, or "*"; data NULL if none does. */
 struct bytes host_allowlist_find_origin(const struct host_allowlist *rules, struct bytes origin);
 
-/* The first item of `origins` that no browser can send as its Origin, and that is not "*"; data
- * NULL: all are valid. Browsers send "https://a.example", "http://[::1]:3000" or "null", in lower
- * case and without a path. The comparison is exact. */
+/* The first item of `origins` that is not "*" and that no browser can send as its Origin; data NULL
+ * if all are valid. Browsers send "https://a.example", "http://[::1]:3000" or "null", in lower case
+ * and without a path. The comparison is exact. */
 struct bytes host_allowlist_find_bad_origin(const char *origins);
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The head of an HTTP/1.1 answer, for our own client. More forgiving than http_message.h, which
- * guards our server: unknown headers and spellings pass, but an answer of uncertain length
- * is refused. Pure: bytes in, facts out. Bodies in chunks are read with
- * http_message_chunks_take.
+ * Parser of HTTP/1.1 response heads, for Fathom's own client. It is more tolerant than
+ * http_message.h, the server's parser: unknown headers and spellings are accepted, but a response
+ * of uncertain length is rejected. Pure: bytes in, facts out. http_message_chunks_take reads bodies
+ * in chunks.
  */
 #ifndef HOST_HTTP_HTTP_ANSWER_H
 #define HOST_HTTP_HTTP_ANSWER_H
@@ -12,13 +12,14 @@
 struct http_answer_head {
     uint32_t status;
     bool keep_alive;
-    bool chunked;    /* the body comes in chunks */
-    bool has_length; /* it is body_bytes long; neither: it ends with the connection */
+    bool chunked; /* the body is in chunks */
+    /* the length is body_bytes; neither chunked nor has_length: until the connection closes */
+    bool has_length;
     uint64_t body_bytes;
 };
 
-/* Reads a whole head, its empty line included (http_message_head_bytes finds its end); false when
- * it is not HTTP/1.x. */
+/* Parses a complete head, its empty line included (http_message_head_bytes finds its end). Returns
+ * false if it is not HTTP/1.x. */
 bool http_answer_read_head(struct bytes text, struct http_answer_head *head_out);
 
 #endif

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
- * An HTTP/1.1 client for load: many connections to one server, each with one request at a time and
- * kept alive from request to request, all in one thread on libevent. The caller names a connection
- * by its index, receives each request's head, data and end, and sends the next from there.
+ * An HTTP/1.1 client for load tests: many connections to one server, each with one request at a
+ * time and keep-alive, all in one thread on libevent. The caller identifies a connection by its
+ * index, receives each response's head, data and end, and may send the next request from there.
  *
- * A kept connection that the server has closed meanwhile is opened again, once per request, without
- * a word to the caller. Plain HTTP only.
+ * If the server has closed an idle connection, the client opens it again, once per request, without
+ * notifying the caller. Plain HTTP only.
  */
 #ifndef HOST_HTTP_HTTP_CLIENT_H
 #define HOST_HTTP_HTTP_CLIENT_H
@@ -16,10 +16,10 @@ struct http_client;
 
 enum http_end {
     HTTP_END_WHOLE,
-    HTTP_END_NO_CONNECTION, /* refused, or too many files are open */
-    HTTP_END_BROKEN,        /* the answer ended too early, or is not HTTP */
-    HTTP_END_TIMEOUT,       /* no byte came for stall_ms_max */
-    HTTP_END_LEFT,          /* the caller wanted no more: http_client_leave */
+    HTTP_END_NO_CONNECTION, /* connection refused, or too many open files */
+    HTTP_END_BROKEN,        /* the response ended early, or is not HTTP */
+    HTTP_END_TIMEOUT,       /* no byte was received for stall_ms_max */
+    HTTP_END_LEFT,          /* ended by the caller: http_client_leave */
     HTTP_END_COUNT
 };
 
@@ -29,29 +29,30 @@ struct http_client_options {
     uint32_t stall_ms_max;
     void (*head)(void *context, uint32_t connection, uint32_t http_status);
     void (*data)(void *context, uint32_t connection, struct bytes data);
-    void (*end)(void *context, uint32_t connection, enum http_end end); /* it may send again */
-    void (*wake)(void *context); /* at the time of http_client_wake_in */
+    /* the callback may send again */
+    void (*end)(void *context, uint32_t connection, enum http_end end);
+    void (*wake)(void *context); /* called at the time of http_client_wake_in */
     void *context;
 };
 
-/* Resolves the URL's host; nothing is sent yet. */
+/* Resolves the URL's host. Sends nothing yet. */
 enum status http_client_open(const struct http_client_options *options,
                              struct http_client **client_out, struct error *error);
 void http_client_close(struct http_client *client);
 
-/* "http://host:port", as in error messages. */
+/* "http://host:port", for error messages. */
 const char *http_client_name(const struct http_client *client);
 
-/* Begins a request on a connection that has none: POST with a JSON body, or GET if body.data is
- * NULL. `path` begins with a slash; the URL's prefix goes in front. STATUS_NO_MEMORY: nothing
- * happens. */
+/* Sends a request on an idle connection: POST with a JSON body, or GET if body.data is NULL.
+ * `path` begins with a slash and follows the URL's prefix. Has no effect if it returns
+ * STATUS_NO_MEMORY. */
 enum status http_client_send(struct http_client *client, uint32_t connection, const char *path,
                              struct bytes body);
 
-/* From within `data` only: hangs up on the answer as soon as that returns. */
+/* Closes the connection when the `data` callback returns. Call only from that callback. */
 void http_client_leave(struct http_client *client, uint32_t connection);
 
-/* Calls `wake` in so many seconds, once; a later call replaces an earlier one. */
+/* Calls `wake` once after `seconds`; a later call replaces an earlier one. */
 void http_client_wake_in(struct http_client *client, double seconds);
 
 /* Runs until http_client_stop. */

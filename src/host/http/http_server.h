@@ -1,20 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The HTTP server: turns requests into RECORD_CLIENT_REQUEST, and RECORD_RESPOND and
- * RECORD_STREAM_* back into answers. Serves the pages embedded in the binary itself. Runs on
- * libevent's bufferevents, in the event loop's one thread.
+ * The HTTP server: converts requests to RECORD_CLIENT_REQUEST, and RECORD_RESPOND and
+ * RECORD_STREAM_* to responses. It serves the embedded pages itself. It uses libevent's
+ * bufferevents, in the event loop's only thread.
  *
- * Time in which the event loop stood still counts against no client (host/http/own_time).
+ * Time during which the event loop was blocked does not count against clients
+ * (host/http/own_time).
  *
- * What it protects: heads and bodies have limits and deadlines, so a slow sender is cut off; a
- * reader who lets its answer pile up is cut off; nothing is kept of a body that the gateway does
- * not want, and the memory of all unfinished bodies together is bounded, and so is that of whole
- * answers that wait to be taken; when it or the connections run out, the idlest clients leave
- * (host/process/connection_eviction.h). A client that leaves is
- * noticed at once, also while nothing is being written, and reported with RECORD_CLIENT_GONE. A
- * client that closes its sending side counts as gone. Requests that come from other sites' web
- * pages are refused (host/http/host_allowlist.h).
+ * Protection: heads and bodies have limits and deadlines, so a slow sender is disconnected, and
+ * so is a reader that lets its response pile up. A body that the gateway does not want is not
+ * stored. The memory of all unfinished bodies together is bounded, and so is that of whole
+ * responses that wait to be sent. When the memory or the connections run out, the idlest clients
+ * are disconnected (host/process/connection_eviction.h). A client that disconnects is detected
+ * at once, also while nothing is being written, and reported with RECORD_CLIENT_GONE. A client
+ * that closes its sending side counts as gone. Requests from web pages of other sites are
+ * rejected (host/http/host_allowlist.h).
  *
- * A process has up to one of each kind (enum http_listener). Their connections' ids differ.
+ * A process has at most one server of each kind (enum http_listener). Their connection ids
+ * differ.
  */
 #ifndef HOST_HTTP_HTTP_SERVER_H
 #define HOST_HTTP_HTTP_SERVER_H
@@ -31,38 +33,41 @@ struct http_server_options {
     enum http_listener listener;
     const char *host;           /* name or address to listen on */
     uint32_t port;              /* 0: any free one */
-    bool shares_port;           /* with other processes that say so */
-    const char *host_allowlist; /* as struct host_allowlist' named */
+    bool shares_port;           /* share the port with other processes that set this */
+    const char *host_allowlist; /* as `named` in struct host_allowlist */
     const char *
-        allow_origins; /* as struct host_allowlist' origins; NULL: other sites' pages are kept out */
+        /* as `origins` in struct host_allowlist; NULL: pages of other sites are rejected */
+        allow_origins;
     uint32_t connections_max;
-    uint32_t connections_per_network; /* idle and unknown ones; 0: any number */
+    /* limit of idle connections without a known key per network; 0: unlimited */
+    uint32_t connections_per_network;
     size_t head_bytes_max, body_bytes_max;
-    size_t bodies_bytes_max;  /* of all unfinished requests together */
-    size_t answers_bytes_max; /* of all answers that are made and have not left, likewise */
-    size_t output_bytes_max;  /* unsent bytes of a stream before its reader is late */
-    uint32_t behind_ms_max;   /* a reader who is late for so long is cut off */
-    uint32_t head_ms_max;     /* from a request's first byte to its head's end */
+    size_t bodies_bytes_max;  /* limit for all unfinished requests together */
+    size_t answers_bytes_max; /* limit for all responses that are not sent completely, together */
+    size_t output_bytes_max;  /* unsent bytes of a stream from which its reader is late */
+    uint32_t behind_ms_max;   /* a reader that is late for this long is disconnected */
+    uint32_t head_ms_max;     /* from the first byte of a request to the end of its head */
     uint32_t body_ms_max;
-    uint32_t pace_ms_max;   /* a body idle for so long (connection_eviction_credit) */
-    uint32_t idle_ms_max;   /* a connection without a request; Keep-Alive says so, in seconds */
-    uint32_t stall_ms_max;  /* a reader that takes nothing */
-    uint32_t linger_ms_max; /* a refused client that sends nothing and does not leave */
+    uint32_t pace_ms_max; /* time after which a body is idle (connection_eviction_credit) */
+    /* a connection without a request; also in the header Keep-Alive, in seconds */
+    uint32_t idle_ms_max;
+    uint32_t stall_ms_max;  /* a reader that reads nothing */
+    uint32_t linger_ms_max; /* a refused client that neither sends nor disconnects */
     const struct http_asset *assets;
     size_t asset_count;
-    /* Takes a copy of the record. STATUS_FULL is answered with 503 (requests only: a CLIENT_GONE
-     * must be taken always). */
+    /* Delivers a copy of the record. STATUS_FULL is answered with 503 (requests only: a CLIENT_GONE
+     * must always be accepted). */
     enum status (*deliver)(void *context, const struct record *record);
     void *deliver_context;
-    /* Asked with a request's head, before its body is read. NULL: every body is wanted. */
+    /* Called with the head of a request, before its body is read. NULL: every body is read. */
     enum admission (*admit)(void *context, const struct record_client_request *head);
     void *admit_context;
 };
 
-/* Limits that suit a public server; host, port, assets and deliver are left to the caller. */
+/* Sets limits that suit a public server. The caller sets host, port, assets and deliver. */
 void http_server_defaults(struct http_server_options *options);
 
-/* Binds the address, so that a wrong one is known before anything slow starts; clients are refused
+/* Binds the address, so that a wrong one is detected before a slow start-up. Clients are refused
  * until http_server_start. */
 enum status http_server_open(const struct http_server_options *options, struct event_base *base,
                              struct http_server **server_out, struct error *error);
@@ -72,28 +77,28 @@ void http_server_close(struct http_server *server);
 /* "http://127.0.0.1:8000", with the port in use. */
 const char *http_server_url(const struct http_server *server);
 
-/* The listener of the server that has the connection. */
+/* The listener of the connection. */
 enum http_listener http_server_listener(struct connection_id id);
 
-/* Carries out a RECORD_RESPOND, STREAM_BEGIN, STREAM_DATA or STREAM_END. It does nothing if the client
- * is gone. */
+/* Performs a RECORD_RESPOND, STREAM_BEGIN, STREAM_DATA or STREAM_END. Does nothing if the client
+ * has disconnected. */
 void http_server_perform(struct http_server *server, const struct record *record);
 
-/* The client that a request counts for (http_request_client), from within deliver on; 0: the
- * connection is closed. */
+/* The client of a request (http_request_client), from within `deliver` on; 0 if the connection is
+ * closed. */
 uint64_t http_server_client(struct http_server *server, struct connection_id id);
 
-/* If the client of that request has closed its sending side, closes the connection, which delivers
- * CLIENT_GONE. False: the client is there. */
+/* If the client has closed its sending side, closes the connection, which delivers CLIENT_GONE, and
+ * returns true. */
 bool http_server_close_left(struct http_server *server, struct connection_id id);
 
-/* Answers a request with 503 that was delivered and that the caller has dropped. */
+/* Answers a delivered request that the caller has dropped with 503. */
 bool http_server_refuse_waiting(struct http_server *server, struct connection_id id);
 
-/* From now on every answer closes its connection. */
+/* From now on every response closes its connection. */
 void http_server_drain(struct http_server *server);
 
-/* Requests that have come whole and are not answered to the last byte. */
+/* The number of complete requests without a complete response. */
 uint32_t http_server_open_exchanges(const struct http_server *server);
 
 #endif

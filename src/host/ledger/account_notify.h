@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Builds the accounts' record for a gateway from the database: RECORD_ACCOUNTS. It does not contain
- * revoked accounts.
+ * Builds the record RECORD_ACCOUNTS for a gateway from the database. Revoked accounts are
+ * excluded.
  */
 #ifndef HOST_LEDGER_ACCOUNT_NOTIFY_H
 #define HOST_LEDGER_ACCOUNT_NOTIFY_H
@@ -8,8 +8,8 @@
 #include "contract/record_ledger.h"
 #include "host/ledger/database.h"
 
-/* One gateway's own counts of each account since it began, [count] by the account's id: the database
- * has the sum of all gateways. */
+/* The gateway's own counts for each account since its start, [count] by account id. The database
+ * has the sums over all gateways. */
 struct account_used {
     uint64_t requests, tokens;
 };
@@ -19,18 +19,18 @@ struct account_own {
     uint64_t count;
 };
 
-/* Adds to the account's; memory that runs out ends the process. */
+/* Adds to the counts of an account. The process exits if memory is out. */
 void account_notify_own_add(struct account_own *own, int64_t account, uint64_t requests,
                             uint64_t tokens);
 
-/* `models`: the gateway's, with commas between, in its order. The record is the caller's (free);
- * prices and settled are zero, the currency is the database's. */
+/* `models`: the gateway's models, separated by commas, in its order. The caller frees the record.
+ * Its prices and `committed` are zero; its currency is the database's. */
 enum status account_notify_read(struct database *database, const struct account_own *own,
                                 const char *models, struct record_accounts **record_out,
                                 struct error *error) MUST_USE;
 
-/* Bits of those of the gateway's models that are not among the allowed ones; both with commas
- * between. None allowed: all are. "default" is the first model. */
+/* A bit for each of the gateway's models that is not allowed; both lists are separated by commas.
+ * An empty list allows all. "default" is the first model. */
 uint64_t account_notify_denied(const char *models, const char *allowed);
 
 #endif

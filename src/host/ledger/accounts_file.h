@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The file that says who may ask (docs/api.md has an example). It is read into a private database in
- * memory, or into a ledger's by `fathom account import`; RECORD_ACCOUNTS follows from either in the same
- * way (account_notify.h). API keys stand in it as their SHA-256, so it holds no secret: a key has 256
- * random bits and cannot be guessed from it.
+ * Parser of the accounts file (docs/api.md has an example). It is read into a private database in
+ * memory, or into a ledger's by `fathom account import`; account_notify.h builds RECORD_ACCOUNTS
+ * from either. The file has the SHA-256 of API keys, so it contains no secret: a key has 256 random
+ * bits and cannot be guessed from its hash.
  *
- * A tenant's salt is HMAC-SHA-256 of its group's or account's name, under a secret of the service:
- * 32 random bytes next to the file (its name and ".secret"), created if it is missing. Gateways with
- * units that share a cache directory need the same secret to find each other's blocks.
+ * A tenant's salt is HMAC-SHA-256 of the name of its group or account, under a secret of the
+ * service: 32 random bytes in a file next to it (its name and ".secret"), created if missing.
+ * Gateways with units that share a cache directory need the same secret to find each other's
+ * blocks.
  */
 #ifndef HOST_LEDGER_ACCOUNTS_FILE_H
 #define HOST_LEDGER_ACCOUNTS_FILE_H
@@ -17,37 +18,40 @@
 #include "contract/record_ledger.h"
 #include "host/ledger/database.h"
 
-/* STATUS_INVALID names file, line and cure. The record is the caller's (free). */
+/* Returns STATUS_INVALID with an error that names file, line and cure. The caller frees the
+ * record. */
 enum status accounts_file_parse(struct bytes text, const char *path,
                                 const uint8_t secret[SHA256_BYTES],
                                 struct record_accounts **record_out, struct error *error) MUST_USE;
 
-/* Reads the file, and its secret, which it makes at the first time. */
+/* Reads the file and its secret, which is created if it is missing. */
 enum status accounts_file_read(const char *path, struct record_accounts **record_out,
                                struct error *error) MUST_USE;
 
-/* Puts the file's accounts into a database that has none of them, within the caller's transaction. */
+/* Inserts the file's accounts into a database that has none of them, within the caller's
+ * transaction. */
 enum status accounts_file_enter(struct bytes text, const char *path, struct database *database,
                                 int64_t now, uint32_t *count_out, struct error *error) MUST_USE;
 
-/* The file's text, which is the caller's (free), and its secret. */
+/* Reads the file's text, which the caller frees, and its secret. */
 enum status accounts_file_take(const char *path, struct bytes *text_out,
                                uint8_t secret_out[SHA256_BYTES], struct error *error) MUST_USE;
 
-/* STATUS_INVALID: nothing may be called so; `of` says what was to be: "an account", "a group". */
+/* Returns STATUS_INVALID if the name is not allowed. `of` is used in the message: "an account", "a
+ * group". */
 enum status accounts_file_check_name(const char *name, const char *of,
                                      struct error *error) MUST_USE;
 
-/* The salt of a group (NULL, "": there is none), or else of the account. Groups and accounts of one
- * name are different tenants, and so are generations of one: a new one finds no block of the one
- * before. */
+/* The salt of a group (NULL, "": none), else of the account. Groups and accounts of the same name
+ * are different tenants, and so are their generations: a new generation finds no blocks of the
+ * previous one. */
 struct tenant_salt accounts_file_salt(const uint8_t secret[SHA256_BYTES], const char *account,
                                       const char *group, uint64_t generation);
 
 #define ACCOUNTS_KEY_TEXT (3 + 2 * SHA256_BYTES + 1)    /* "sk-…" */
 #define ACCOUNTS_DIGEST_TEXT (7 + 2 * SHA256_BYTES + 1) /* "sha256:…" */
 
-/* A new API key for a client, and what the file says of it. */
+/* Draws a new API key for a client, and its digest for the file. */
 void accounts_file_draw_key(char key_out[ACCOUNTS_KEY_TEXT], char digest_out[ACCOUNTS_DIGEST_TEXT]);
 
 #endif

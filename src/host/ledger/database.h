@@ -1,18 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The file in which accounts, keys and the ledger lie: one SQLite database in WAL mode, made with
- * mode 0600 where there is none. A commit is durable when it returns (synchronous=FULL). A file of
- * an older schema is brought up to this one when it is opened; one of a newer schema is refused.
+ * The database of accounts, keys and the ledger: one SQLite file in WAL mode, created with mode
+ * 0600 if missing. A commit is durable when it returns (synchronous=FULL). A file of an older
+ * schema is upgraded when it is opened; a newer schema is rejected.
  *
  * A connection belongs to one thread at a time. Several connections, also of several processes on
  * one host, may write: each waits for its turn (at most 10 s).
  *
- * Sums are whole numbers up to DATABASE_SUM_END of either sign, and stay there: DATABASE_ADD and
- * exact_sum() keep what SQLite would turn into a floating-point number, or fail at.
+ * Sums are integers that saturate at +-DATABASE_SUM_END: DATABASE_ADD and exact_sum() prevent
+ * SQLite from failing or from converting them to floating point.
  *
- * Statements are found by the address of their text, which is a literal, and prepared once.
- * database.c has the schema. What fails says so in one line with the cure, and is STATUS_CORRUPT
- * for a damaged file, STATUS_UNSUPPORTED for a newer one, STATUS_FULL for a full disk, STATUS_IO
- * for the rest.
+ * Statements are identified by the address of their text, a literal, and prepared once. database.c
+ * has the schema. Errors are one line with the cure: STATUS_CORRUPT for a damaged file,
+ * STATUS_UNSUPPORTED for a newer one, STATUS_FULL for a full disk, STATUS_IO for the rest.
  */
 #ifndef HOST_LEDGER_DATABASE_H
 #define HOST_LEDGER_DATABASE_H
@@ -24,14 +23,14 @@
 #include "base/bytes.h"
 #include "base/status.h"
 
-#define DATABASE_SCHEMA 2 /* that this build writes */
+#define DATABASE_SCHEMA 2 /* schema version of this build */
 
 #define DATABASE_SUM_END INT64_MAX
 
-/* A column, or another expression, and what is added to it or taken off. */
+/* Adds to, or subtracts from, a column or another expression. */
 #define DATABASE_ADD(column, more) "min(" column " + " more ", 9223372036854775807)"
 #define DATABASE_TAKE(column, less) "max(" column " - " less ", -9223372036854775807)"
-/* An hour's sums, of a row that comes again. */
+/* Updates a row of an hour's sums on conflict. */
 /* clang-format off */
 #define DATABASE_ADD_USAGE                                           \
     "requests = " DATABASE_ADD("requests", "excluded.requests")      \
@@ -47,38 +46,40 @@ struct sqlite3_stmt;
 
 enum database_missing { DATABASE_MAKE, DATABASE_REFUSE };
 
-/* `missing`: what to do where there is no file. `path` NULL: a private database in memory. */
+/* Opens a database; `missing` selects what happens without a file. `path` NULL: a private database
+ * in memory. */
 enum status database_open(const char *path, enum database_missing missing,
                           struct database **database_out, struct error *error) MUST_USE;
 
-/* A database in memory, without tables. */
+/* Opens a database in memory without tables. */
 enum status database_open_memory(struct database **database_out, struct error *error) MUST_USE;
-void database_close(struct database *database); /* NULL: nothing */
+void database_close(struct database *database); /* NULL is allowed */
 const char *database_path(const struct database *database);
 
-/* STATUS_GONE, with words: the file that is open is not the one of its name any more, because somebody
- * removed, replaced or moved it; what is written into it then is lost with the process. */
+/* Returns STATUS_GONE if the path no longer refers to the open file, because it was removed,
+ * replaced or moved: later writes would be lost with the process. */
 enum status database_check_place(const struct database *database, struct error *error) MUST_USE;
 
-/* A transaction that writes. What is not committed never was. */
+/* A transaction for writing. Without a commit it has no effect. */
 enum status database_begin(struct database *database, struct error *error) MUST_USE;
 enum status database_commit(struct database *database, struct error *error) MUST_USE;
 void database_roll_back(struct database *database);
 
-/* Runs several statements without values, as tables are made. */
+/* Runs several statements without values, such as CREATE TABLE. */
 enum status database_make(struct database *database, const char *sql, struct error *error) MUST_USE;
 
-/* A statement with its values bound, one for each letter of `types`:
+/* Prepares a statement and binds its values, one for each letter of `types`:
  *   i  int64_t    t  const char * (NULL: null)    b  const void *, size_t (a BLOB)
  *   s  const char *, size_t (a text)    n  null, without a value
- * What is bound is looked at until the query ends. NULL: it failed, and `error` says how;
- * database_next and what follows from it give the status. It is good until the next query of the
- * same text. */
+ * The values are borrowed until the query ends. Returns NULL with an error on failure;
+ * database_next then returns the status. The query is valid until the next query of the same
+ * text. */
 struct sqlite3_stmt *database_query(struct database *database, struct error *error, const char *sql,
                                     const char *types, ...);
 
-/* The next row of a query; false: there is none (*status_out is STATUS_OK), or it failed. While there
- * is a row *status_out stays as it is. Who leaves before the last row ends the query himself. */
+/* Steps to the next row of a query. Returns false after the last row (*status_out is STATUS_OK) or
+ * on failure. If there is a row, *status_out is unchanged. A caller that stops before the last row
+ * must call database_end. */
 bool database_next(struct database *database, struct sqlite3_stmt *query, enum status *status_out,
                    struct error *error);
 
@@ -88,26 +89,27 @@ void database_end(struct sqlite3_stmt *query);
 enum status database_run(struct database *database, struct error *error, const char *sql,
                          const char *types, ...) MUST_USE;
 
-/* Rows that the last INSERT, UPDATE or DELETE changed; and the id of the last row put in. */
+/* The number of rows changed by the last INSERT, UPDATE or DELETE; the id of the last inserted
+ * row. */
 int64_t database_changes(const struct database *database);
 int64_t database_last_id(const struct database *database);
 
-/* A row's columns, from 0. Texts and BLOBs are valid until the next row. A null is 0, or "". */
+/* Columns of a row, from 0. Texts and BLOBs are valid until the next row. A null is 0, or "". */
 int64_t database_integer(struct sqlite3_stmt *row, int column);
 const char *database_text(struct sqlite3_stmt *row, int column);
 struct bytes database_blob(struct sqlite3_stmt *row, int column);
 bool database_is_null(struct sqlite3_stmt *row, int column);
 
-/* A number of a query with one row; 0 where it has none. */
+/* The number in the only row of a query; 0 without a row. */
 enum status database_number(struct database *database, const char *sql, int64_t *number_out,
                             struct error *error) MUST_USE;
 
-/* Changes when another connection has committed something. */
+/* A number that changes when another connection has committed. */
 enum status database_version(struct database *database, int64_t *version_out,
                              struct error *error) MUST_USE;
 
-/* Brings what is committed from the log into the file, when the log has become long. Without it the
- * file's own connection never does so in the middle of a commit. */
+/* Checkpoints the WAL into the file if it has become long. This connection never does that during a
+ * commit. */
 void database_tidy(struct database *database);
 
 #endif

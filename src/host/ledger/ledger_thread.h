@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The ledger's thread (host/wire/worker): it takes ENTRY and UNIT_TOTALS, writes all that wait in
- * one transaction, and answers COMMITTED when that is durable. What comes meanwhile waits for the
- * next one, so that a commit's time is shared by as many as come in it (group commit). When the
- * next one begins is chosen by host/ledger/group_commit.
+ * The ledger's thread (host/wire/worker): it writes all waiting USAGE and UNIT_TOTALS records in
+ * one transaction, and answers COMMITTED when that is durable. Records that arrive meanwhile wait
+ * for the next transaction, so that they share the time of its commit (group commit).
+ * host/ledger/group_commit decides when it begins.
  *
- * Every 200 ms it looks whether somebody else has changed the database, or the hour a price, and
- * then answers ACCOUNTS.
+ * Every 200 ms it checks whether another process has changed the database, or the hour has changed
+ * a price, and then sends ACCOUNTS.
  *
- * What cannot be written (a full disk) is logged once, and tried again every second.
- * Answers with entries in its queue wait meanwhile: no answer is reported as paid before its entry
- * is written.
+ * A failed write (a full disk) is logged once and retried every second. Answers with records in the
+ * queue wait meanwhile: no answer is reported as paid before its record is written.
  */
 #ifndef HOST_LEDGER_LEDGER_THREAD_H
 #define HOST_LEDGER_LEDGER_THREAD_H
@@ -20,8 +19,8 @@
 struct ledger;
 
 struct ledger_options {
-    const char *path;   /* made where there is none */
-    const char *models; /* the gateway's, with commas between; lives as long */
+    const char *path;   /* created if missing */
+    const char *models; /* the gateway's models, separated by commas; the caller keeps it */
     struct ledger_prices prices;
 };
 
@@ -31,10 +30,11 @@ enum status ledger_thread_open(const struct ledger_options *options, struct ledg
 /* The accounts at the time of opening, valid until the thread begins. */
 const struct record_accounts *ledger_thread_accounts(const struct ledger *ledger);
 
-/* The worker's function; `context` is the ledger. The loop asks for the first call. */
+/* The function of the worker; `context` is the ledger. The loop requests the first call. */
 void ledger_thread_work(void *context, struct worker *worker, const struct record *record);
 
-/* Its thread has ended. What it still holds is tried once more. NULL: nothing. */
+/* Called when the thread has ended. Tries once more to write the remaining records. NULL is
+ * allowed. */
 void ledger_thread_close(struct ledger *ledger);
 
 #endif

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Whether ledgers conserve what units did and accounts paid. Of each file: what an entry charges is
- * its tokens at its price; where units said whence a prompt's rows came, these are the prompt's
- * tokens; the sums by hour, the balances and what keys have spent follow from the entries. Over all
- * files: what gateways have put into entries of a unit is what that unit has counted, once it is at
- * rest and all its gateways have said so.
+ * Verifies that ledgers agree with the work of units and the balances of accounts. In each file,
+ * the amount of a record is its tokens at its price; the sources of a prompt's rows, if reported,
+ * add up to the prompt's tokens; sums by hour, balances and the spending of keys follow from the
+ * records. Over all files, the work that gateways have recorded for a unit is what the unit has
+ * counted, once it is idle and all its gateways have reported that.
  */
 #ifndef HOST_LEDGER_LEDGER_VERIFY_H
 #define HOST_LEDGER_LEDGER_VERIFY_H
@@ -15,11 +15,13 @@
 
 struct ledger_verdict {
     int64_t files, entries, accounts, hours;
-    int64_t units_judged, units_open; /* at rest, and conserved or not; not at rest */
+    /* units that are idle, whether conserved or not; units that are not idle */
+    int64_t units_judged, units_open;
     int64_t breaches;
 };
 
-/* `breach` is called for each one, with a line. The status says whether it could be looked at. */
+/* Calls `breach` with a line for each violation. The status is an error if a ledger could not be
+ * read. */
 enum status ledger_verify(const char *const *paths, size_t count,
                           void (*breach)(void *context, const char *line), void *context,
                           struct ledger_verdict *verdict_out, struct error *error) MUST_USE;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * A queue of records, bounded in bytes. Not shared between threads; worker.c puts a lock around it.
+ * A queue of records, bounded in bytes. Not thread-safe; worker.c protects it with a lock.
  */
 #ifndef HOST_WIRE_RECORD_QUEUE_H
 #define HOST_WIRE_RECORD_QUEUE_H
@@ -19,25 +19,25 @@ static inline bool record_queue_has_room(const struct record_queue *queue) {
     return queue->bytes < queue->bytes_max;
 }
 
-/* Copies the record to the end. STATUS_FULL when the queue already holds bytes_max or more. */
+/* Appends a copy of the record. Returns STATUS_FULL if the queue already has bytes_max or more. */
 enum status record_queue_put(struct record_queue *queue, const struct record *record) MUST_USE;
 
-/* Like record_queue_put, but ignores the bound: the number of such records is bounded elsewhere.
- * Running out of memory ends the process. */
+/* record_queue_put without the bound, for records with a bounded number. The process exits if
+ * memory is out. */
 void record_queue_force(struct record_queue *queue, const struct record *record);
 
-/* Like record_queue_force, of a FROM_UNIT that contains the record. */
+/* record_queue_force for the record in a FROM_UNIT envelope. */
 void record_queue_force_from_unit(struct record_queue *queue, struct unit_id unit,
                                   const struct record *record);
 
-/* The oldest record, NULL when empty; it stays until record_queue_drop. */
+/* The oldest record, NULL if empty; it stays until record_queue_drop. */
 const struct record *record_queue_first(const struct record_queue *queue);
 void record_queue_drop(struct record_queue *queue);
 
-/* Appends all records of `from` to `to`, whatever its bound, and copies nothing. */
+/* Moves all records of `from` to the end of `to` without copying, regardless of its bound. */
 void record_queue_move(struct record_queue *from, struct record_queue *to);
 
-/* Drops everything. */
+/* Removes all records. */
 void record_queue_clear(struct record_queue *queue);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The ids of the requests that a unit holds for the gateways it is connected to, each with the
- * gateway it belongs to. A unit of many ranks holds tens of thousands, and each token asks.
+ * The ids of a unit's requests with the gateway of each. A unit of many ranks has tens of thousands
+ * of requests, and each token needs a lookup.
  */
 #ifndef HOST_WIRE_REQUEST_SET_H
 #define HOST_WIRE_REQUEST_SET_H
@@ -18,17 +18,17 @@ struct request_held {
 struct request_set {           /* zeros: empty */
     struct request_held *held; /* [count] */
     uint32_t count, capacity;
-    struct map places; /* of ids in `held` */
+    struct map places; /* index of each id in `held` */
     void *places_memory;
 };
 
-/* Twice is once, for who came first. */
+/* Adds a request. If it is present, its owner does not change. */
 void request_set_add(struct request_set *set, struct request_id id, uint32_t owner);
-/* REQUEST_SET_NOBODY: it is not there. */
+/* The owner of a request; REQUEST_SET_NOBODY if it is not present. */
 uint32_t request_set_owner(const struct request_set *set, struct request_id id);
-/* Likewise; and it is there no more. */
+/* Removes a request and returns its owner; REQUEST_SET_NOBODY if it is not present. */
 uint32_t request_set_remove(struct request_set *set, struct request_id id);
-/* Removes each that belongs to `owner`, and names it. How many there were. */
+/* Removes each request of `owner` and calls `take` for it. Returns their number. */
 uint32_t request_set_take(struct request_set *set, uint32_t owner,
                           void (*take)(void *context, struct request_id id), void *context);
 void request_set_close(struct request_set *set);

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Strangers at the socket that a wire listens on: connections that were accepted and have not greeted
- * yet. Anyone who reaches the port can open them without a key, and each uses a descriptor. The
- * number is limited for an address and in all, and none stays for long; host/process/connection_eviction chooses who
- * leaves. A connection that has greeted is known, and the door never ends it.
+ * Limits connections to a listening wire before their greeting. Anyone who reaches the port can
+ * open such connections without a key, and each uses a descriptor. Their number is limited per
+ * address and in total, and so is their time. host/process/connection_eviction chooses the
+ * connection to close. After its greeting a connection is never closed here.
  *
- * libzmq owns the sockets. Its monitor says which files they are, and a connection ends when the door
- * shuts its socket down: libzmq then closes it. Before that the door looks whether the file still is
- * the connection that it let in.
+ * libzmq owns the sockets. Its monitor reports their descriptors. Shutting down a socket makes
+ * libzmq close the connection. The descriptor is first checked to be still that of the accepted
+ * connection.
  *
- * If descriptors have run out, the door itself refuses connections that wait to be accepted, with a
- * descriptor reserved for that. libzmq would try again without a pause; unbinding its socket, in turn, would
- * end all connections that were accepted there.
+ * If descriptors run out, this module refuses pending connections itself, with a reserved
+ * descriptor. libzmq would retry without a pause, and unbinding its socket would close all accepted
+ * connections.
  */
 #ifndef HOST_WIRE_WIRE_DOOR_H
 #define HOST_WIRE_WIRE_DOOR_H
@@ -21,32 +21,33 @@
 #include "base/limits.h"
 #include "base/status.h"
 
-#define WIRE_DOOR_FILES_MIN 256 /* with fewer, a process does not listen */
+#define WIRE_DOOR_FILES_MIN 256 /* a process with a lower limit does not listen */
 
 struct wire_door;
 
-/* `address`: of messages, and lives as long. STATUS_INVALID: this process may have too few files. */
+/* `address`: for messages; the caller keeps it while open. Returns STATUS_INVALID if the process's
+ * limit of descriptors is too low. */
 enum status wire_door_open(const char *address, struct wire_door **door_out,
                            struct error *error) MUST_USE;
 void wire_door_close(struct wire_door *door);
 
-/* The file that connections are accepted from. */
+/* Sets the listening descriptor. */
 void wire_door_listens(struct wire_door *door, int file);
 
-/* A connection was accepted; connections over ipc are not counted as strangers. */
+/* A connection was accepted. Connections over ipc are not limited. */
 void wire_door_enter(struct wire_door *door, int file);
-/* It has greeted. */
+/* A connection has greeted. */
 void wire_door_know(struct wire_door *door, int file);
-/* It has ended. */
+/* A connection has closed. */
 void wire_door_leave(struct wire_door *door, int file);
 
-/* Accepting has failed, with this errno. */
+/* Accepting has failed with this errno. */
 void wire_door_fail(struct wire_door *door, int failure);
 
-/* Now and then: ends with strangers who have had their time. */
+/* Called periodically: closes connections without a greeting after their time limit. */
 void wire_door_tick(struct wire_door *door);
 
-/* Strangers that are there; they were too many not long ago. */
+/* The number of connections without a greeting; and whether there were too many recently. */
 uint32_t wire_door_strangers(const struct wire_door *door);
 bool wire_door_is_crowded(const struct wire_door *door);
 

@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0
- * A constraint of an answer's text, and from which token on it applies. It is sent as text from the
- * gateway to the rank that chooses the tokens, and compiled in both places: in the gateway's host
- * to refuse an invalid one before anything is computed, at the rank to enforce it.
+ * The constraint of an answer's text, and the token from which it applies. It is sent as text from
+ * the gateway to the rank that chooses the tokens, and compiled in both places: in the gateway's
+ * host to reject an invalid constraint before anything is computed, at the rank to enforce it.
  *
  *   {"form": FORM}                        from the answer's first token on
  *   {"behind": "</think>", "form": FORM}  from after that token, which the answer must contain
- *   {"at": "<tool_call>", "form": FORM}   free until that token, with which the form begins; an answer
+ *   {"at": "<tool_call>", "form": FORM}   free until that token, which starts the form; an answer
  *                                         that never contains it is free
  *   both                                  free up to `behind`, which is required; then until `at`
  *   {"opens": "<think>", "behind": ...}   `behind` counts only if the answer's first token is
- *                                         `opens`, which the form does not forbid; otherwise the rest
- *                                         applies from the first token on
+ *                                         `opens`, which the form does not forbid; otherwise the
+ *                                         rest applies from the first token on
  *
  * The tokens are added tokens of the model's tokenizer, given by their texts.
- * serving/grammar/rules/form.h defines FORM. Spaces are significant only in strings. Equal texts are
- * equal constraints, and caches find them by their hash.
+ * serving/grammar/rules/form.h defines FORM. Spaces are significant only in strings. Equal texts
+ * are equal constraints, and caches find them by their hash.
  */
 #ifndef SERVING_CONSTRAINT_CONSTRAINT_H
 #define SERVING_CONSTRAINT_CONSTRAINT_H
@@ -28,14 +28,14 @@ struct constraint {
     const struct grammar_program *form;
 };
 
-/* Memory for compiling, the same everywhere, so that all places accept the same constraints. Little
- * of it is touched. */
+/* Memory for compiling, equal everywhere, so that all places accept the same constraints. Only a
+ * small part is touched. */
 #define CONSTRAINT_RESULT_BYTES ((size_t)256 << 20)
 #define CONSTRAINT_SCRATCH_BYTES ((size_t)512 << 20)
 
-/* Parses and compiles. The result is in `arena` and refers to nothing else; `scratch` is freed.
- * `tokenizer` has the tokens' texts. Errors as in schema_compile: STATUS_INVALID,
- * STATUS_UNSUPPORTED, STATUS_TOO_LARGE, STATUS_NO_MEMORY, each with one line for the client. */
+/* Parses and compiles a constraint. The result is in `arena` and refers to nothing else; `scratch`
+ * is freed. Returns the errors of schema_compile, each with one line for the client:
+ * STATUS_INVALID, STATUS_UNSUPPORTED, STATUS_TOO_LARGE, STATUS_NO_MEMORY. */
 enum status constraint_compile(struct arena *arena, struct arena *scratch, struct bytes text,
                                const struct tokenizer *tokenizer, const struct constraint **out,
                                struct error *error) MUST_USE;

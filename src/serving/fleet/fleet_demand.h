@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * A fleet's load, computed from its gateways' counters: tokens per second that arrive for each
- * side, the mix of requests, the waiting work, and how many requests recently missed a limit.
- * Arrivals count, not throughput: a prompt's tokens when the prompt is known, an answer's tokens by
- * the length of recent answers.
+ * side, the mix of requests, the waiting work, and the share of recent requests that missed a
+ * limit. The load is arrivals, not throughput: a prompt's tokens count when the prompt is known, an
+ * answer's tokens by the length of recent answers.
  */
 #ifndef SERVING_FLEET_FLEET_DEMAND_H
 #define SERVING_FLEET_FLEET_DEMAND_H
@@ -13,20 +13,20 @@
 #include "serving/policy/scale_fleet.h"
 
 struct fleet_demand_rule {
-    int64_t period_ns; /* of the forecast: a day */
+    int64_t period_ns; /* period of the forecast: a day */
     int64_t fast_ns;   /* averaging time of the present load */
-    int64_t quick_ns;  /* that of the last moments; 0: unused */
-    int64_t start_ns;  /* from an order until the unit serves */
+    int64_t quick_ns;  /* averaging time of the last moments; 0: unused */
+    int64_t start_ns;  /* time from an order until the unit serves */
     int64_t ttft_limit_ns;
-    double missed_share; /* share of requests beyond a limit that is too much */
+    double missed_share; /* largest accepted share of requests beyond a limit */
 };
 
 struct fleet_demand {
     struct fleet_demand_rule rule;
-    struct record_fleet_load last; /* the last record; record.kind RECORD_NONE: none */
+    struct record_fleet_load last; /* last record; record.kind RECORD_NONE: none */
     int64_t last_ns;
-    uint64_t windows;                      /* between two records */
-    double fast[SCALE_SIDES];              /* tokens a second */
+    uint64_t windows;                      /* number of intervals between two records */
+    double fast[SCALE_SIDES];              /* tokens per second */
     double requests, prompt_tokens;        /* recent arrivals */
     double hit_tokens, miss_tokens;        /* of recently ended prompts */
     double answers, answer_tokens;         /* recently ended */
@@ -35,7 +35,7 @@ struct fleet_demand {
     struct load_noise noise;
 };
 
-/* The forecast's streams are the sides. */
+/* The streams of the forecast are the sides. */
 _Static_assert(FORECAST_STREAMS == SCALE_SIDES, "a stream for each side");
 
 void fleet_demand_open(struct fleet_demand *demand, const struct fleet_demand_rule *rule);
@@ -47,8 +47,8 @@ void fleet_demand_add(struct fleet_demand *demand, const struct record_fleet_loa
 double fleet_demand_prompt_tokens(const struct fleet_demand *demand);
 double fleet_demand_answer_tokens(const struct fleet_demand *demand);
 
-/* Fills in demand and missed, for sides that can serve so many tokens per second at present: `soon`
- * covers the time until soon_ns, `later` until later_ns. */
+/* Fills in `demand` and `missed` of the view, for sides with a present capacity of `rates` tokens
+ * per second. `soon` covers the time until soon_ns, `later` until later_ns. */
 void fleet_demand_view(const struct fleet_demand *demand, const double rates[SCALE_SIDES],
                        int64_t soon_ns, int64_t later_ns, struct scale_view *view);
 

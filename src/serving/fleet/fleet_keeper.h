@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What a fleet's manager knows of its units, a machine around serving/fleet/fleet_manager. It receives
- * the launcher's jobs (FLEET_JOBS), each gateway's report (FLEET_GATEWAY), operators' orders
- * (FLEET_ORDER; FULL until the next step) and failed launches (FLEET_UNIT, REFUSED). At each step it reports the units and the
- * load to the manager and sends its actions (FLEET_ACTION): starts and stops for the launcher, and for
- * each gateway that knows a unit its drain, its return or its role. FLEET_UNIT with GONE reports a
- * unit's end, for the log.
+ * The fleet manager's record of its units: a machine around serving/fleet/fleet_manager. It
+ * receives the launcher's jobs (FLEET_JOBS), each gateway's report (FLEET_GATEWAY), operators'
+ * orders (FLEET_ORDER; FULL until the next step) and failed launches (FLEET_UNIT, REFUSED). Each
+ * step reports the units and the load to the manager and sends its actions (FLEET_ACTION): starts
+ * and stops to the launcher; drain, return and role to each gateway that has the unit. FLEET_UNIT
+ * with GONE reports the end of a unit, for the log.
  *
- * The host writes the book after each step, before it performs an action, so that the next keeper finds
- * every unit that was started. A report counts until the next one of the same launcher or gateway.
+ * The host writes the book after each step, before it performs an action, so that the next keeper
+ * finds every unit that was started. A report is valid until the next one of the same launcher or
+ * gateway.
  */
 #ifndef SERVING_FLEET_FLEET_KEEPER_H
 #define SERVING_FLEET_FLEET_KEEPER_H
@@ -16,7 +17,7 @@
 #include "contract/record_unit.h"
 #include "serving/fleet/fleet_manager.h"
 
-/* ---- the book: the state that a later keeper needs ---- */
+/* ---- the book: the state for a later keeper ---- */
 
 struct fleet_book_unit {
     uint32_t number;
@@ -26,52 +27,52 @@ struct fleet_book_unit {
 
 struct fleet_book {
     uint32_t last_number;
-    uint32_t pinned[SCALE_SIDES]; /* or SCALE_FREE */
+    uint32_t pinned[SCALE_SIDES]; /* number of units, or SCALE_FREE */
     uint32_t count;
     struct fleet_book_unit units[MANAGED_UNITS_MAX];
 };
 
 /* ---- the keeper ---- */
 
-struct kept_report {     /* one gateway's, of a unit */
-    uint32_t connection; /* 0: the gateway does not know the unit */
+struct kept_report {     /* the report of one gateway about a unit */
+    uint32_t connection; /* 0: the gateway has no connection to the unit */
     uint32_t role, sight, requests;
 };
 
 struct kept_unit {
     uint32_t number;
-    uint32_t role;      /* enum unit_role, as last reported or ordered; UNIT_BOTH never */
-    uint32_t launched;  /* enum fleet_sight, by its launcher */
+    uint32_t role;      /* enum unit_role, as last reported or ordered; never UNIT_BOTH */
+    uint32_t launched;  /* enum fleet_sight, as the launcher reports */
     bool held;          /* an operator has drained it */
-    bool alone;         /* no other unit could continue its requests, when a gateway last saw it */
-    bool is_there;      /* its launcher has it */
-    int64_t ordered_ns; /* when it was launched, or first seen */
+    bool alone;         /* no other unit could continue its requests, as last reported */
+    bool is_there;      /* the launcher has it */
+    int64_t ordered_ns; /* time of its launch, or of its first report */
     struct kept_report reports[LIMIT_FLEET_GATEWAYS];
     char numerics[32];
     char job[FLEET_JOB_NAME_BYTES];
 };
 
 struct fleet_keeper_options {
-    struct fleet_manager_options manager; /* its first_number is the book's */
+    struct fleet_manager_options manager; /* first_number is ignored; the book has it */
     uint32_t gateway_count;
-    int64_t shows_ns; /* a launched unit is among the launcher's jobs by then, while it lives */
-    int64_t wall_ns;  /* the wall clock's time less the steady clock's */
+    int64_t shows_ns; /* time after which a launched unit must be among the launcher's jobs */
+    int64_t wall_ns;  /* wall clock minus steady clock */
 };
 
 struct fleet_keeper;
 
-/* Arena bytes that suffice for fleet_keeper_create. */
+/* Arena bytes that fleet_keeper_create needs. */
 size_t fleet_keeper_bytes(void);
 
-/* `book`: of the keeper before; the units and orders in it are taken over. */
+/* `book`: state of the previous keeper; its units and orders are adopted. */
 enum status fleet_keeper_create(struct arena *arena, const struct fleet_keeper_options *options,
                                 const struct fleet_book *book, int64_t now_ns,
                                 struct fleet_keeper **keeper_out) MUST_USE;
 
-/* Its time is the steady clock's. */
+/* The machine's time is the steady clock. */
 struct machine fleet_keeper_machine(struct fleet_keeper *keeper);
 
-/* The wall clock may be set: its time less the steady clock's. */
+/* Sets the difference of wall clock and steady clock, which changes when the wall clock is set. */
 void fleet_keeper_set_wall(struct fleet_keeper *keeper, int64_t wall_ns);
 
 /* ---- views ---- */
@@ -79,16 +80,16 @@ void fleet_keeper_set_wall(struct fleet_keeper *keeper, int64_t wall_ns);
 struct fleet_manager *fleet_keeper_manager(struct fleet_keeper *keeper);
 void fleet_keeper_book(const struct fleet_keeper *keeper, struct fleet_book *book_out);
 
-/* units[*count_out], in no order. */
+/* units[*count_out], unordered. */
 const struct kept_unit *fleet_keeper_units(const struct fleet_keeper *keeper, uint32_t *count_out);
 
-/* NULL: unknown. */
+/* The unit of that number; NULL if it is unknown. */
 const struct kept_unit *fleet_keeper_find(const struct fleet_keeper *keeper, uint32_t number);
 
-/* Requests at the unit, of all gateways. */
+/* The requests at the unit, summed over all gateways. */
 uint32_t fleet_keeper_requests(const struct fleet_keeper *keeper, const struct kept_unit *unit);
 
-/* True if all gateways have answered. */
+/* True if all gateways have reported. */
 bool fleet_keeper_has_load(const struct fleet_keeper *keeper);
 
 #endif

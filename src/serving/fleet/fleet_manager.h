@@ -1,20 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The manager of a fleet, a machine. It receives the gateways' counters (FLEET_LOAD), the observed
  * state of each unit (FLEET_UNIT) and an operator's orders (FLEET_ORDER), and sends actions on
- * units (FLEET_ACTION). serving/policy/scale_fleet decides how many units there should be, using
- * serving/policy/forecast_load and node_calendar. This file chooses which unit is started, called
- * back, converted, drained and ended for that, in this order of preference:
+ * units (FLEET_ACTION). serving/policy/scale_fleet decides the number of units, using
+ * serving/policy/forecast_load and node_calendar. This file chooses the units to start, call back,
+ * convert, drain and end, in this order of preference:
  *
- *   more   a draining unit is called back, one of the other role that can be spared changes its role,
- *          a new one starts
- *   fewer  one that does not serve yet is given up, one that serves drains
+ *   more   call a draining unit back, convert a spare unit of the other role, start a new unit
+ *   fewer  give up a unit that does not serve yet, drain a unit that serves
  *
  * A unit ends when it has drained and has no requests left, or when serving/policy/end_drain moves
- * its requests. A unit that served and that no gateway has reported for the time of a start is
- * lost, whatever its launcher reports. It is ended, and another one starts. Actions are repeated
- * until they have an effect, so their executor may forget them. A manager that restarts adopts each
- * unit that is reported to it. While the load is unknown it changes nothing. Its clock is the wall
- * clock, because the forecast depends on the time of day. It may stand still, and step.
+ * its requests. A unit that served is lost if no gateway reports it for the time of a start,
+ * whatever its launcher reports. It is ended, and another one starts. Actions are repeated until
+ * they have an effect, so an action may get lost. A restarted manager adopts each reported unit. It
+ * changes nothing until the load is known. Its clock is the wall clock, because the forecast
+ * depends on the time of day. The clock may stop, and step.
  */
 #ifndef SERVING_FLEET_FLEET_MANAGER_H
 #define SERVING_FLEET_FLEET_MANAGER_H
@@ -30,26 +29,25 @@ struct fleet_manager;
 
 struct fleet_manager_options {
     struct scale_rule rule;
-    struct node_calendar calendar; /* its period is the day's */
-    uint32_t nodes;                /* that the fleet may have if none is promised */
+    struct node_calendar calendar; /* its period is a day */
+    uint32_t nodes;                /* nodes of the fleet if none is promised */
     int64_t ttft_limit_ns, tpot_limit_ns;
-    double missed_share;     /* share of recent requests beyond a limit that is too much */
-    int64_t decide_ns;       /* between two choices */
-    int64_t drain_ns_max;    /* after this time a unit's requests are moved */
-    int64_t start_ns_max;    /* a unit that does not serve by then has failed */
-    bool converts;           /* units may change their role, if both have the same number of
-                              * nodes */
+    double missed_share;  /* largest accepted share of recent requests beyond a limit */
+    int64_t decide_ns;    /* time between two decisions */
+    int64_t drain_ns_max; /* time after which a draining unit's requests are moved */
+    int64_t start_ns_max; /* time after which a unit that does not serve has failed */
+    bool converts; /* units may change their role if both roles need the same number of nodes */
     uint32_t starts_at_once; /* limit of units that start at the same time */
-    uint32_t first_number;   /* number of the first unit that it starts; skips numbers of reported
-                            * units */
+    /* number of the first unit to start; numbers of reported units are skipped */
+    uint32_t first_number;
 };
 
 enum managed_state {
     MANAGED_NONE,
-    MANAGED_ORDERED, /* it was ordered, and does not serve yet */
+    MANAGED_ORDERED, /* ordered, does not serve yet */
     MANAGED_SERVING,
     MANAGED_DRAINING,
-    MANAGED_STOPPING, /* it was asked to end */
+    MANAGED_STOPPING, /* ordered to end */
     MANAGED_STATE_COUNT
 };
 
@@ -57,22 +55,22 @@ struct managed_unit {
     uint32_t number;
     uint32_t role;       /* enum unit_role */
     uint32_t state;      /* enum managed_state */
-    uint32_t sight;      /* enum fleet_sight: of the last FLEET_UNIT */
-    uint32_t requests;   /* of the last FLEET_UNIT */
-    uint32_t seen_role;  /* enum unit_role, of the last FLEET_UNIT */
+    uint32_t sight;      /* enum fleet_sight of the last FLEET_UNIT */
+    uint32_t requests;   /* requests in the last FLEET_UNIT */
+    uint32_t seen_role;  /* enum unit_role of the last FLEET_UNIT */
     bool held;           /* an operator has drained it */
-    bool alone;          /* no other unit could take its requests, as of the last FLEET_UNIT */
-    bool leaves;         /* it drains without an order: it is not called back */
+    bool alone;          /* no other unit could continue its requests, as of the last FLEET_UNIT */
+    bool leaves;         /* drains without an order; is not called back */
     uint32_t act;        /* enum fleet_act: its last action */
     uint32_t reason;     /* enum scale_reason of that action */
     int64_t since_ns;    /* start of this state */
-    int64_t reported_ns; /* when the action was last sent */
-    int64_t received_ns; /* the last report of a gateway, or when none could report */
+    int64_t reported_ns; /* time at which the action was last sent */
+    int64_t received_ns; /* time of a gateway's last report, or at which none could report */
 };
 
 #define MANAGED_UNITS_MAX 256
 
-/* Arena bytes that suffice for fleet_manager_create. */
+/* Arena bytes that fleet_manager_create needs. */
 size_t fleet_manager_bytes(void);
 
 enum status fleet_manager_create(struct arena *arena, const struct fleet_manager_options *options,
@@ -80,31 +78,32 @@ enum status fleet_manager_create(struct arena *arena, const struct fleet_manager
 
 struct machine fleet_manager_machine(struct fleet_manager *manager);
 
-/* The learnt forecast, for a caller that saves it, or restores it at the start. */
+/* The learnt forecast, for a caller that saves it or restores it at the start. */
 struct forecast_load *fleet_manager_forecast(struct fleet_manager *manager);
 
 /* ---- views ---- */
 
-/* Units in the order of their numbers: units_out[MANAGED_UNITS_MAX]; returns their count. */
+/* Writes the units in the order of their numbers to units_out[MANAGED_UNITS_MAX]; returns their
+ * count. */
 uint32_t fleet_manager_units(const struct fleet_manager *manager, struct managed_unit *units_out);
 
 struct fleet_outlook {
-    bool has_load; /* otherwise the rest is zeros */
+    bool has_load; /* false: the rest is zero */
     uint32_t wanted[SCALE_SIDES];
     uint32_t units[SCALE_SIDES]; /* units of the fleet: ordered and serving */
     enum scale_reason reason[SCALE_SIDES];
     struct scale_demand demand[SCALE_SIDES];
     uint32_t nodes_max, nodes;    /* allowed, and present */
-    uint32_t pinned[SCALE_SIDES]; /* or SCALE_FREE */
+    uint32_t pinned[SCALE_SIDES]; /* number of units, or SCALE_FREE */
     uint64_t starts_total, failed_total, lost_total, reversals_total;
 };
 struct fleet_outlook fleet_manager_outlook(const struct fleet_manager *manager);
 
 struct fleet_next {
-    bool is_known; /* otherwise no change is expected within a period */
+    bool is_known; /* false: no change is expected within a period */
     int64_t at_ns;
     enum scale_side side;
-    int32_t change; /* units more, or fewer */
+    int32_t change; /* number of units added, or removed if negative */
     enum scale_reason reason;
 };
 /* The next expected action, if the load is as forecast. */

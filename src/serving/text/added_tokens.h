@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Added tokens are found in raw text before anything else looks at it, leftmost first, the longest
- * one on a tie. As in the tokenizers library they come in two groups: those that are matched
- * verbatim (normalized: false) over the whole text, then the others in what is left. (There is no
- * normalizer here, so "normalized" text is the text.) Each group is a trie over bytes.
+ * Finds added tokens in raw text before any other step: leftmost first, the longest on a tie. As in
+ * the tokenizers library they form two groups: tokens matched verbatim (normalized: false) over the
+ * whole text, then the others in the remaining text. (There is no normalizer here, so "normalized"
+ * text is the text.) Each group is a trie over bytes.
  */
 #ifndef SERVING_TEXT_ADDED_TOKENS_H
 #define SERVING_TEXT_ADDED_TOKENS_H
@@ -15,7 +15,7 @@ enum added_group { ADDED_VERBATIM, ADDED_NORMALIZED, ADDED_GROUP_COUNT };
 struct added_trie {
     struct added_node {
         uint32_t child, sibling; /* 0: none (node 0 is the root, never a child) */
-        uint32_t id;             /* of the token that ends here, or UINT32_MAX */
+        uint32_t id;             /* id of the token that ends here, or UINT32_MAX */
         uint8_t byte;
     } * nodes;
     uint32_t node_count;
@@ -26,7 +26,7 @@ struct added_tokens {
     struct added_trie groups[ADDED_GROUP_COUNT];
 };
 
-/* Reads added_tokens (may be NULL). UNSUPPORTED: lstrip, rstrip or single_word. */
+/* Reads added_tokens (may be NULL). Returns UNSUPPORTED for lstrip, rstrip or single_word. */
 enum status added_tokens_read(struct arena *arena, const struct tree *list, const char *name,
                               struct added_tokens *out, struct error *error) MUST_USE;
 
@@ -39,7 +39,7 @@ struct added_match {
 bool added_tokens_find(const struct added_tokens *added, enum added_group group, struct bytes text,
                        size_t from, struct added_match *out);
 
-/* The token with exactly this content. */
+/* Finds the token with exactly this content. */
 bool added_tokens_exact(const struct added_tokens *added, struct bytes text, uint32_t *id_out);
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Follows a tool call that is a JSON object, byte by byte: which member's value a byte belongs to.
- * It has a "name", and "arguments" (or "parameters"), each at most once, and it may have an "id"
- * and a "type"; another key breaks it. So does a name that is no string. It keeps nothing of the
- * values.
+ * Follows a tool call that is a JSON object, byte by byte, and reports the member that contains
+ * each byte. The object must have a "name" and "arguments" (or "parameters"), each at most once,
+ * and may have an "id" and a "type". Another key, or a name that is not a string, makes it invalid.
+ * No values are stored.
  */
 #ifndef SERVING_TEXT_CALL_OBJECT_H
 #define SERVING_TEXT_CALL_OBJECT_H
@@ -10,7 +10,7 @@
 #include "serving/text/json_scanner.h"
 
 enum call_member {
-    CALL_MEMBER_NONE, /* between the members' values */
+    CALL_MEMBER_NONE, /* between the values of members */
     CALL_MEMBER_NAME,
     CALL_MEMBER_ARGUMENTS,
     CALL_MEMBER_ID,
@@ -20,18 +20,18 @@ enum call_member {
 
 #define CALL_KEY_BYTES_MAX 10 /* "parameters" */
 
-/* Zero it to start, then set what the caller sets. */
+/* Initialize with zeros, then set the fields that the caller sets. */
 struct call_object {
-    struct json_scanner scanner; /* its `tolerant` is the caller's */
-    bool is_arguments;           /* set by the caller: all of it is the arguments */
-    uint8_t member;              /* enum call_member: the member of the next or begun value */
-    uint8_t seen;                /* members that have come, a bit each */
+    struct json_scanner scanner; /* the caller sets `tolerant` */
+    bool is_arguments;           /* set by the caller: the whole object is the arguments */
+    uint8_t member;              /* enum call_member: the member of the next or current value */
+    uint8_t seen;                /* members seen so far, one bit each */
     uint8_t key_count;
     char key[CALL_KEY_BYTES_MAX];
 };
 
-/* Takes one more byte; the first one is '{'. *member_out is the member that it belongs to. False:
- * it breaks the object. */
+/* Processes one more byte; the first is '{'. *member_out is the member that contains it. Returns
+ * false if the byte makes the object invalid. */
 bool call_object_next(struct call_object *object, char byte, enum call_member *member_out);
 
 bool call_object_is_whole(const struct call_object *object);

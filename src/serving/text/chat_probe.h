@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Finds the features of a template by rendering tiny conversations with it: templates do not
- * declare them, and are too many to be recognized by their text. A rendering that fails shows that
- * the template does not support that form.
+ * Detects the features of a template by rendering tiny conversations with it. Templates do not
+ * declare features, and are too many to be recognized by their text. If a rendering fails, the
+ * template does not support that form.
  */
 #ifndef SERVING_TEXT_CHAT_PROBE_H
 #define SERVING_TEXT_CHAT_PROBE_H
@@ -9,9 +9,9 @@
 #include "serving/text/chat_values.h"
 
 enum chat_thought {
-    CHAT_THOUGHT_NEVER,   /* no template of a model that thinks */
-    CHAT_THOUGHT_ALWAYS,  /* the model thinks, or does not, as it likes: nothing asks it to */
-    CHAT_THOUGHT_SWITCHED /* by the variables `thinking` and `enable_thinking` */
+    CHAT_THOUGHT_NEVER,   /* the template is for a model without reasoning */
+    CHAT_THOUGHT_ALWAYS,  /* the template has no switch: the model decides whether it reasons */
+    CHAT_THOUGHT_SWITCHED /* the variables `thinking` and `enable_thinking` switch it */
 };
 
 struct chat_findings {
@@ -22,7 +22,7 @@ struct chat_findings {
     bool reads_documents;
 };
 
-/* `source` has a template. `scratch` is cleared by every probe. */
+/* `source` must have a template. Every probe clears `scratch`. */
 void chat_probe(const struct chat_source *source, struct arena *scratch, struct chat_findings *out);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Finds a checkpoint's chat templates: tokenizer_config.json's "chat_template" (one text, or
+ * Finds a checkpoint's chat templates: "chat_template" in tokenizer_config.json (one text, or
  * several with names; "tool_use" is for requests with tools and "default" for the others), or the
- * file chat_template.jinja next to it, which has priority, or a file that the operator names, which
+ * file chat_template.jinja next to it, which has priority, or a file given by the operator, which
  * has priority over both. Each is compiled once. The special tokens of tokenizer_config.json (else
  * those of special_tokens_map.json) are variables of every rendering, under their names, as in
  * `transformers`.
@@ -19,7 +19,7 @@ enum chat_switch { CHAT_SWITCH_NONE, CHAT_SWITCH_OFF, CHAT_SWITCH_ON }; /* NONE:
 struct chat_source {
     const struct jinja_program *usual;      /* NULL: there is no template */
     const struct jinja_program *with_tools; /* for requests with tools; often the usual one */
-    enum tool_format calls;                 /* by the text of the one for tools */
+    enum tool_format calls;                 /* detected from the text of the template for tools */
     enum chat_switch adds_bos, adds_eos;    /* add_bos_token, add_eos_token */
     struct bytes bos, eos;                  /* empty: none */
     struct jinja_variable tokens[CHAT_SOURCE_TOKENS_MAX]; /* trusted texts */
@@ -27,19 +27,20 @@ struct chat_source {
 };
 
 struct chat_file {
-    struct bytes text; /* data NULL: there is none */
-    const char *name;  /* stands for it in messages */
+    struct bytes text; /* data NULL: the file does not exist */
+    const char *name;  /* name in messages */
 };
 
 struct chat_files {
     struct chat_file config;   /* tokenizer_config.json */
-    struct chat_file specials; /* special_tokens_map.json: of tokens that `config` does not name */
-    struct chat_file own;      /* a template that wins over the one in `config` */
-    bool tokens_only;          /* templates are not looked at */
+    struct chat_file specials; /* special_tokens_map.json: tokens that `config` does not name */
+    struct chat_file own;      /* a template that has priority over the one in `config` */
+    bool tokens_only;          /* ignore templates */
 };
 
-/* Programs and tokens are put into `arena`; `scratch` may be cleared afterwards. STATUS_INVALID: no
- * JSON, a template that does not compile (with its line), or none of those for use without tools. */
+/* Programs and tokens are allocated in `arena`; `scratch` may be cleared afterwards. Returns
+ * STATUS_INVALID for malformed JSON, for a template that does not compile (with its line), or if
+ * there is no template for use without tools. */
 enum status chat_source_open(struct arena *arena, struct arena *scratch, struct chat_files files,
                              struct chat_source *out, struct error *error) MUST_USE;
 

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The chat template of a checkpoint: converts a conversation in the format of OpenAI's chat API to
- * the prompt's text, as `transformers` renders it (serving/jinja interprets the template). Opening
- * a template finds its features by rendering tiny conversations (chat_probe.h). Each conversation
+ * The chat template of a checkpoint: renders a conversation in the format of OpenAI's chat API as
+ * prompt text, as `transformers` does (serving/jinja interprets the template). chat_template_open
+ * detects the template's features by rendering tiny conversations (chat_probe.h). Each conversation
  * is converted to the form that its template supports (chat_values.h).
  *
  * The rendering marks all text from messages, tools, documents and variables as contents. The
  * encoder treats contents as plain text, so that no client's text can become a token of the
- * template, which would end a turn or begin one of another role.
+ * template, such as one that ends a turn or begins another role.
  */
 #ifndef SERVING_TEXT_CHAT_TEMPLATE_H
 #define SERVING_TEXT_CHAT_TEMPLATE_H
@@ -17,13 +17,13 @@
 struct chat_template {
     bool present; /* false: the checkpoint has no template; only plain prompts work */
     enum chat_thought thought;
-    bool thinks_by_default; /* CHAT_THOUGHT_SWITCHED: if the request does not say */
+    bool thinks_by_default; /* CHAT_THOUGHT_SWITCHED: the value if the request has none */
     bool prints_tools;
     bool reads_documents;
-    enum tool_format calls; /* how the model writes calls */
-    /* add_bos_token, add_eos_token: plain prompts (never chats) get bos in front, eos behind */
+    enum tool_format calls; /* format of the model's tool calls */
+    /* add_bos_token, add_eos_token: plain prompts (never chats) start with bos, end with eos */
     enum chat_switch adds_bos, adds_eos;
-    struct bytes bos, eos; /* the tokens' texts, empty if there are none */
+    struct bytes bos, eos; /* texts of the tokens, empty if there are none */
     /* private */
     struct chat_source source;
     struct chat_facts facts;
@@ -33,21 +33,23 @@ struct chat_template {
 enum status chat_template_open(struct arena *arena, struct arena *scratch, struct chat_files files,
                                struct chat_template *out, struct error *error) MUST_USE;
 
-/* The template speaks of a member or a variable of this name. */
+/* True if the template mentions a member or a variable of this name. */
 bool chat_template_uses(const struct chat_template *chat_template, const char *name);
 
 struct chat_rendering {
-    struct bytes text;                /* bos included */
-    const struct text_span *contents; /* [content_count] parts of it that are not the template's */
+    struct bytes text; /* bos included */
+    /* [content_count] the parts that do not come from the template */
+    const struct text_span *contents;
     size_t content_count;
     enum token_stream_mode stream; /* how the answer to this prompt starts */
-    uint64_t steps;                /* that the template took, of LIMIT_TEMPLATE_STEPS */
+    uint64_t steps;                /* steps of the template, at most LIMIT_TEMPLATE_STEPS */
 };
 
-/* All that is taken and put out lies in `arena`, which must last as long as the rendering.
- * STATUS_INVALID: the template refuses the conversation, for the reason in *error, or the answer
- * that is to be continued does not come out of it; STATUS_TOO_LARGE: it takes more than
- * LIMIT_TEMPLATE_STEPS, or more memory than any sensible one; STATUS_NO_MEMORY; STATUS_UNSUPPORTED: there is no template. */
+/* The inputs and the result are in `arena`, which must last as long as the rendering. Returns
+ * STATUS_INVALID if the template rejects the conversation, with its reason in *error, or if the
+ * answer to be continued is missing from the rendering; STATUS_TOO_LARGE if it exceeds
+ * LIMIT_TEMPLATE_STEPS or the memory limit; STATUS_NO_MEMORY; STATUS_UNSUPPORTED if there is no
+ * template. */
 enum status chat_template_render(const struct chat_template *chat_template,
                                  const struct chat_ask *ask, struct arena *arena,
                                  struct chat_rendering *out, struct error *error) MUST_USE;

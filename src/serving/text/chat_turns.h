@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Converts the order of turns. Agents write conversations that many templates refuse, or from which
- * they silently drop messages: system messages in mid-conversation, several of them, a user who
- * speaks twice or after a tool's result. The orders that a template supports are found by rendering
- * tiny conversations (chat_probe.h). Other orders are converted to supported ones:
+ * Converts the order of turns. Agents send conversations that many templates reject, or from which
+ * they silently drop messages: system messages in mid-conversation, several of them, two user
+ * messages in a row or a user message after a tool's result. The orders that a template supports
+ * are found by rendering tiny conversations (chat_probe.h). Other orders are converted to supported
+ * ones:
  *
- *   systems      those at the start become one; later ones become a user's, or all do
- *   joins        adjacent messages of one speaker become one, an empty line between their texts
+ *   systems      system messages at the start are merged into one; later ones, or all of them,
+ *                become user messages
+ *   joins        adjacent messages of one role are merged, with an empty line between their texts
  *   joins_result a user's text after a tool's result is appended to that result
  *   splits_calls several calls of a turn become turns of one call each, followed by its result
  *
@@ -17,19 +19,20 @@
 #include "base/tree.h"
 
 enum chat_systems {
-    CHAT_SYSTEMS_ANYWHERE, /* the template takes system messages at any place */
-    CHAT_SYSTEMS_IN_FRONT, /* one, before all else */
+    CHAT_SYSTEMS_ANYWHERE, /* system messages are supported at any position */
+    CHAT_SYSTEMS_IN_FRONT, /* one system message is supported, before all others */
     CHAT_SYSTEMS_NOWHERE
 };
 
-struct chat_turns { /* what a template takes; zeros: all that is sent */
+struct chat_turns { /* conversions for a template; zeros: none is needed */
     enum chat_systems systems;
     bool joins_users, joins_assistants;
     bool joins_result;
     bool splits_calls;
 };
 
-/* *out: an array of messages like `messages`, which share what has not changed. False: no memory. */
+/* *out: an array of messages that shares unchanged ones with `messages`. Returns false if memory is
+ * out. */
 bool chat_turns_fold(const struct chat_turns *turns, const struct tree *messages,
                      struct arena *arena, const struct tree **out);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Converts a request to the variables of a template. Templates take conversations in several forms;
- * a client's conversation is converted to the form that this template takes, and otherwise
- * unchanged:
+ * Converts a request to the variables of a template. Templates expect conversations in different
+ * forms. A client's conversation is converted to the form that this template supports, and
+ * otherwise unchanged:
  *
  *   turns        of speakers, if the template does not support their order (chat_turns.h)
  *   role         "developer" becomes "system" if the template does not support it
@@ -23,24 +23,24 @@
 enum chat_thinking { CHAT_THINKING_DEFAULT, CHAT_THINKING_OFF, CHAT_THINKING_ON };
 
 struct chat_ask {
-    const struct tree *messages;  /* an array in the shape of OpenAI's chat API, checked */
+    const struct tree *messages;  /* an array in the format of OpenAI's chat API, validated */
     const struct tree *tools;     /* an array; NULL or empty: none */
     const struct tree *documents; /* an array; NULL: none */
     const struct tree *variables; /* chat_template_kwargs: an object; NULL: none */
     enum chat_thinking thinking;
     struct bytes effort; /* reasoning_effort; empty: not given */
-    bool prompts;        /* add_generation_prompt; not with `continues` */
-    bool continues;      /* the last message is an assistant's, which goes on */
+    bool prompts;        /* add_generation_prompt; excludes `continues` */
+    bool continues;      /* the last message is an assistant's, which the answer continues */
     int64_t unix_time;   /* for strftime_now, UTC */
 };
 
 enum chat_parts {
-    CHAT_PARTS_JOINED, /* the template takes texts alone */
-    CHAT_PARTS_TAKEN,  /* it takes both */
-    CHAT_PARTS_ONLY    /* it takes parts alone */
+    CHAT_PARTS_JOINED, /* the template supports only texts */
+    CHAT_PARTS_TAKEN,  /* the template supports texts and parts */
+    CHAT_PARTS_ONLY    /* the template supports only parts */
 };
 
-enum chat_silence { /* of an assistant who calls tools and says nothing */
+enum chat_silence { /* the content of an assistant message with tool calls and no text */
                     CHAT_SILENCE_AS_SENT,
                     CHAT_SILENCE_NULL,
                     CHAT_SILENCE_EMPTY
@@ -59,18 +59,18 @@ struct chat_facts {
     enum chat_parts parts[CHAT_SPEAKER_COUNT];
     enum chat_silence silence;
     struct chat_turns turns;
-    bool wants_objects;   /* arguments */
-    bool knows_developer; /* the role */
+    bool wants_objects;   /* arguments of calls must be objects */
+    bool knows_developer; /* the role "developer" is supported */
 };
 
-/* Stands at the end of an answer that goes on, so that its place in the rendering is found: the
- * text, and a blank that a template which trims contents takes away. */
+/* Appended to an answer that is to be continued, to find its end in the rendering: the text, and a
+ * blank that is absent if the template trims contents. */
 #define CHAT_CUT_MARK "CONTINUE_FINAL_MESSAGE_TAG"
 
 #define CHAT_VARIABLES_OWN (CHAT_SOURCE_TOKENS_MAX + 8)
 
-/* The template's variables; those of `ask` and `source` must last as long. STATUS_NO_MEMORY;
- * STATUS_TOO_LARGE: arguments of calls that become objects have too many parts. */
+/* Creates the template's variables; `ask` and `source` must last as long. Returns STATUS_NO_MEMORY,
+ * or STATUS_TOO_LARGE if the arguments of calls that become objects have too many parts. */
 enum status chat_values_take(const struct chat_source *source, const struct chat_facts *facts,
                              const struct chat_ask *ask, struct arena *arena,
                              const struct jinja_variable **out, size_t *count_out) MUST_USE;

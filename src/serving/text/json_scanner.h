@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Follows one JSON value (RFC 8259) byte by byte, in memory of fixed size: says where it ends, and
- * where a text stops being one. It keeps nothing of the value. Bytes of strings are not checked to
- * be UTF-8.
+ * Validates one JSON value (RFC 8259) byte by byte, in memory of fixed size. It reports the end of
+ * the value and the first invalid byte, and stores nothing of the value. Bytes of strings are not
+ * checked to be UTF-8.
  */
 #ifndef SERVING_TEXT_JSON_SCANNER_H
 #define SERVING_TEXT_JSON_SCANNER_H
@@ -9,15 +9,15 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define JSON_SCANNER_DEPTH_MAX 256 /* a deeper value is broken */
+#define JSON_SCANNER_DEPTH_MAX 256 /* a deeper value is invalid */
 
 enum json_state {
-    JSON_VALUE,      /* a value is to come (the start) */
-    JSON_FIRST_ITEM, /* a value or ']' */
-    JSON_FIRST_KEY,  /* a key or '}' */
-    JSON_KEY,        /* a key */
+    JSON_VALUE,      /* expects a value; the initial state */
+    JSON_FIRST_ITEM, /* expects a value or ']' */
+    JSON_FIRST_KEY,  /* expects a key or '}' */
+    JSON_KEY,        /* expects a key */
     JSON_COLON,
-    JSON_AFTER, /* ',' or what ends the container */
+    JSON_AFTER, /* expects ',' or the end of the container */
     JSON_STRING,
     JSON_ESCAPE,
     JSON_HEX,
@@ -35,18 +35,19 @@ enum json_state {
     JSON_STATE_COUNT
 };
 
-/* Zero it to start. */
+/* Initialize with zeros. */
 struct json_scanner {
     uint8_t state; /* enum json_state */
     bool in_key;   /* the string is a key */
-    bool tolerant; /* set by the caller: strings may have raw control bytes, as models write them */
-    uint8_t left;  /* hex digits to come; letters of a literal seen */
-    char literal;  /* its first letter */
+    /* set by the caller: strings may have unescaped control characters, as models write them */
+    bool tolerant;
+    uint8_t left; /* hex digits missing; letters of a literal seen */
+    char literal; /* first letter of the literal */
     uint16_t depth;
-    uint8_t objects[JSON_SCANNER_DEPTH_MAX / 8]; /* a bit each level: an object, else an array */
+    uint8_t objects[JSON_SCANNER_DEPTH_MAX / 8]; /* one bit per level: 1 object, 0 array */
 };
 
-/* Takes one more byte. False: the text is no JSON value with it. */
+/* Processes one more byte. Returns false if it makes the text invalid. */
 bool json_scanner_next(struct json_scanner *scanner, char byte);
 
 /* True if the text so far is one value, with optional whitespace around it. (A number may still

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The tokens that a tokenizer puts around a plain prompt (never around a chat, since its template
- * writes them): most often one in front, the begin-of-sentence token. The post_processor of
- * tokenizer.json says which, and tokenizer_config.json may switch its bos and eos on and off.
+ * The tokens that a tokenizer adds around a plain prompt (never around a chat, where the template
+ * writes them): usually only the begin-of-sentence token in front. The post_processor of
+ * tokenizer.json defines them, and tokenizer_config.json may switch its bos and eos on and off.
  */
 #ifndef SERVING_TEXT_PROMPT_FRAME_H
 #define SERVING_TEXT_PROMPT_FRAME_H
@@ -15,13 +15,14 @@ struct prompt_frame {
 };
 
 /* Reads a post_processor: none, ByteLevel (which changes no ids), TemplateProcessing, or a Sequence
- * of them. Only the template of a single text counts. UNSUPPORTED: another type, by its name, or a
- * template that has not the text once. `name` stands for the file in messages. */
+ * of them. Only the template of a single text counts. Returns UNSUPPORTED for another type, which
+ * the error names, or for a template that does not contain the text exactly once. Messages use
+ * `name` for the file. */
 enum status prompt_frame_read(const struct tree *post_processor, const char *name,
                               struct prompt_frame *out, struct error *error) MUST_USE;
 
-/* Puts `token` first if the front has none of it, or takes it out of there; the same at the end.
- * False: the frame is full. */
+/* With `on`, adds `token` as the first (last) token unless present; else removes it. Returns false
+ * if the frame is full. */
 bool prompt_frame_begin(struct prompt_frame *frame, uint32_t token, bool on) MUST_USE;
 bool prompt_frame_end(struct prompt_frame *frame, uint32_t token, bool on) MUST_USE;
 

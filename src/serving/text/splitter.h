@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The pre-tokenizer: cuts text into the words that byte pairs are merged in. It is a sequence of
- * passes, each a pattern; a pass cuts every piece that the previous ones left at the start and the
- * end of each of its matches, seeing nothing beyond the piece (so \s+(?!\S) takes a piece's end for
- * the end of the text). This is "Split" with behaviour "Isolated", which is all that DeepSeek's
- * tokenizers use, together with "Digits" (a pattern in disguise) and the closing "ByteLevel".
+ * The pre-tokenizer: splits text into the words in which byte pairs are merged. It is a sequence of
+ * passes, each with a pattern. A pass splits every piece of the previous pass at the start and the
+ * end of each match, without looking beyond the piece (so \s+(?!\S) treats a piece's end as the end
+ * of the text). This is "Split" with behaviour "Isolated", the only kind in DeepSeek's tokenizers,
+ * together with "Digits" (also a pattern) and the final "ByteLevel".
  */
 #ifndef SERVING_TEXT_SPLITTER_H
 #define SERVING_TEXT_SPLITTER_H
@@ -18,15 +18,16 @@ struct splitter {
     struct pattern *passes[SPLITTER_PASSES_MAX];
 };
 
-/* Reads pre_tokenizer. UNSUPPORTED names what we do not do. On failure nothing is left open. */
+/* Reads pre_tokenizer. Returns UNSUPPORTED with an error that names the unsupported feature. After
+ * an error nothing needs to be closed. */
 enum status splitter_open(struct arena *arena, const struct tree *pre_tokenizer, const char *name,
                           struct splitter *out, struct error *error) MUST_USE;
 void splitter_close(struct splitter *splitter);
 
-/* Takes a word, never empty; false ends the splitting. */
+/* Receives a word, never empty; returns false to stop. */
 typedef bool splitter_sink(void *context, struct bytes word);
 
-/* Cuts `text` (valid UTF-8). False if the sink said so, or a pattern gave up. */
+/* Splits `text` (valid UTF-8). Returns false if the sink did, or a pattern exceeded its limit. */
 bool splitter_split(const struct splitter *splitter, struct pattern_scratch *scratch,
                     struct bytes text, splitter_sink *sink, void *context);
 

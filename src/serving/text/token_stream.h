@@ -1,24 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0
- * From one answer's tokens to what its reader sees, as it comes: whole UTF-8 characters only, cut
- * at the first stop string, split into reasoning, content and tool calls. Bytes pass five stages,
- * each of which holds back no more than it must:
+ * Converts the tokens of an answer to the text for its client, incrementally: whole UTF-8
+ * characters only, truncated at the first stop string, split into reasoning, content and tool
+ * calls. Bytes pass five stages, each of which holds back as little as possible:
  *
  *   token bytes -> whole characters (an invalid part becomes U+FFFD) -> stop strings -> think tags
  *               -> tool calls (tool_parser.h; in the content alone)
  *
- * Whatever the pushes, the concatenated output is the same. Stop strings are looked for in the
- * whole generated text, reasoning, tags and marks included, but not where the answer is bound to a
- * form (token_stream_bind), which a cut would break. A special token that makes no text stops the
- * answer where a stop string is that token's text.
+ * The concatenated output does not depend on the split of the input. Stop strings are searched in
+ * the whole generated text, including reasoning, tags and marks, but not in the constrained part of
+ * an answer (token_stream_bind), which would become invalid. A special token without text stops the
+ * answer if a stop string equals that token's text.
  *
- * Tags are the tokens "<think>" and "</think>"; the same characters of other tokens are text. Where
- * the tokenizer has no such tokens the characters are tags. "<think>" opens reasoning at the start
- * of an answer, and at any place of one that goes on or comes behind a tool's result. Elsewhere it is
- * text, and so is the "</think>" behind it; any other that closes nothing is dropped. What came
- * before such a tag has gone out as content, and stays content. Tags in a call, and in what is
- * bound, are text. Tags that are no text are not put out, nor the newlines around the reasoning and,
- * where no content stands before it, those between "</think>" and the content; trailing newlines of
- * the content stay.
+ * Tags are the tokens "<think>" and "</think>"; the same characters of other tokens are text. If
+ * the tokenizer has no such tokens, the characters are tags. "<think>" opens reasoning at the start
+ * of an answer, and anywhere in an answer that continues or follows a tool's result. Elsewhere it
+ * is text, and so is the "</think>" after it. Any other "</think>" that closes nothing is dropped.
+ * Text before such a tag has already been sent as content and stays content. Tags in a call, and in
+ * the constrained part, are text. Other tags are not part of the output, and neither are the
+ * newlines around the reasoning nor, if no content precedes it, those between "</think>" and the
+ * content. Trailing newlines of the content stay.
  *
  * No allocation: the state is small and of fixed size.
  */
@@ -26,12 +26,12 @@
 #define SERVING_TEXT_TOKEN_STREAM_H
 
 #include "base/limits.h"
+#include "base/utf8.h"
 #include "serving/text/token_stream_part.h"
 #include "serving/text/tokenizer.h"
 #include "serving/text/tool_parser.h"
-#include "base/utf8.h"
 
-/* Stop strings of a request, prepared once, shared by its answers. Zero it first. */
+/* The stop strings of a request, prepared once and shared by its answers. Initialize with zeros. */
 struct stop_strings {
     uint32_t count;
     struct stop_string {
@@ -42,80 +42,80 @@ struct stop_strings {
     } strings[LIMIT_STOP_STRINGS];
 };
 
-/* STATUS_INVALID: empty or not UTF-8. STATUS_TOO_LARGE: too long, or too many. */
+/* Returns STATUS_INVALID for an empty text or invalid UTF-8, STATUS_TOO_LARGE if it is too long, or
+ * if there are too many. */
 enum status token_stream_stop_strings_add(struct stop_strings *stops, struct bytes text,
                                           struct error *error) MUST_USE;
 
 enum token_stream_mode {
-    TOKEN_STREAM_PLAIN,        /* everything is content, verbatim */
-    TOKEN_STREAM_IN_CONTENT,   /* content begins: a model that thinks was asked not to */
-    TOKEN_STREAM_GOES_ON,      /* content goes on, or begins behind a tool's result as above */
-    TOKEN_STREAM_MAY_THINK,    /* the model thinks first, if it likes */
-    TOKEN_STREAM_BEHIND_TOOL,  /* the same, behind a tool's result: in the middle of a turn */
-    TOKEN_STREAM_IN_REASONING, /* the prompt has already opened the reasoning */
+    TOKEN_STREAM_PLAIN,      /* everything is content, verbatim */
+    TOKEN_STREAM_IN_CONTENT, /* starts in content: the request disabled reasoning */
+    TOKEN_STREAM_GOES_ON, /* continues content, or starts after a tool's result without reasoning */
+    TOKEN_STREAM_MAY_THINK,    /* starts with reasoning, if the model chooses to */
+    TOKEN_STREAM_BEHIND_TOOL,  /* as MAY_THINK after a tool's result, in the middle of a turn */
+    TOKEN_STREAM_IN_REASONING, /* the prompt has opened the reasoning */
     TOKEN_STREAM_MODE_COUNT
 };
 
-/* From which token on an answer is bound: as of a constraint (serving/constraint/constraint.h). */
+/* The token from which an answer is constrained (serving/constraint/constraint.h). */
 struct token_stream_bound {
-    uint32_t opens, behind, at; /* TOKEN_STREAM_NO_TOKEN: it has no such one */
+    uint32_t opens, behind, at; /* TOKEN_STREAM_NO_TOKEN: absent */
 };
 
 #define TOKEN_STREAM_NO_TOKEN UINT32_MAX
 
 #define TOKEN_STREAM_NEWLINES_MAX                                                                  \
-    16 /* held back before "</think>"; more than these are put out                                 \
-        */
+    16 /* newlines held back before "</think>"; further ones are output */
 
-struct token_stream { /* first what few tokens look at, then what all do: few cache lines */
+struct token_stream { /* fields that all tokens use are adjacent, to touch few cache lines */
     uint16_t
         stop_progress[LIMIT_STOP_STRINGS]; /* bytes of each stop string that the text ends with */
-    char held[LIMIT_STOP_STRING_BYTES + UTF8_BYTES_MAX]; /* what may become a stop string */
-    struct tool_parser calls; /* calls.set NULL: calls are not looked for */
+    char held[LIMIT_STOP_STRING_BYTES + UTF8_BYTES_MAX]; /* text that may become a stop string */
+    struct tool_parser calls;                            /* calls.set NULL: calls are not parsed */
     const struct tokenizer *tokenizer;
     const struct stop_strings *stops; /* NULL: none */
     enum token_stream_mode mode;
     bool stopped;        /* a stop string was found; further tokens are ignored */
-    uint32_t stopped_by; /* if stopped: its place among the stop strings */
+    uint32_t stopped_by; /* if stopped: index of the stop string */
     uint8_t place;       /* enum place, in token_stream.c */
     uint8_t bound_waits; /* enum bound_waits, in token_stream.c */
-    char tag_mark;       /* at which a tag begins */
-    bool tag_closes;     /* the tag that has begun */
-    bool has_content;    /* some was put out */
+    char tag_mark;       /* first character of a tag */
+    bool tag_closes;     /* the current tag is a closing one */
+    bool has_content;    /* content has been output */
     bool opens_anywhere; /* "<think>" in the content opens reasoning */
-    bool in_quote;       /* one was text, and the "</think>" behind it is, too */
+    bool in_quote;       /* an opening tag was text, so the next "</think>" is text, too */
     struct token_stream_bound bound;
-    uint32_t reasoning_tokens; /* from the opening tag to the closing one */
+    uint32_t reasoning_tokens; /* tokens from the opening tag to the closing one */
     struct utf8_joiner joiner;
     uint32_t held_bytes;
-    uint32_t opening, closing; /* the tags' tokens, if the tokenizer has them */
+    uint32_t opening, closing; /* ids of the tags, if the tokenizer has them */
     uint32_t tag_progress;     /* bytes of a tag seen */
-    uint32_t newline_count;    /* newlines that may turn out to be the last ones */
+    uint32_t newline_count;    /* newlines that may turn out to be trailing */
 };
 
-/* A run of pushes puts out at most TOKEN_STREAM_HELD_MAX bytes, and TOKEN_STREAM_GROWTH_MAX more for
- * each byte of the run's tokens; token_stream_finish at most TOKEN_STREAM_HELD_MAX. The growth is a
- * byte that is no UTF-8 (3), or a control byte in a string of a call's arguments (6). */
+/* A run of pushes outputs at most TOKEN_STREAM_HELD_MAX bytes, and TOKEN_STREAM_GROWTH_MAX more for
+ * each byte of the run's tokens; token_stream_finish at most TOKEN_STREAM_HELD_MAX. The growth is
+ * an invalid UTF-8 byte (3), or a control character in a string of a call's arguments (6). */
 #define TOKEN_STREAM_GROWTH_MAX TOOL_GROWTH_MAX
 #define TOKEN_STREAM_HELD_MAX                                                                      \
     (TOKEN_STREAM_GROWTH_MAX * (2 * UTF8_BYTES_MAX + LIMIT_STOP_STRING_BYTES + 8 +                 \
                                 TOKEN_STREAM_NEWLINES_MAX + TOOL_HELD_MAX))
 
-/* `tools` NULL: calls are not looked for. It is kept, as are the others. */
+/* `tools` NULL: calls are not parsed. All arguments are borrowed for the life of the stream. */
 void token_stream_open(struct token_stream *stream, const struct tokenizer *tokenizer,
                        const struct stop_strings *stops, enum token_stream_mode mode,
                        const struct tool_set *tools);
 
-/* From `bound` on stop strings are not looked for. Between the opening and the first token. */
+/* Disables stop strings in the constrained part of the answer. Called before the first token. */
 void token_stream_bind(struct token_stream *stream, const struct token_stream_bound *bound);
 
-/* Pushes one token. Special ones make no text, but for those that the format of `tools` has in its
- * marks. Returns true when a stop string ends the answer here; all output up to it has then been
- * put out. */
+/* Pushes one token. Special tokens have no text, except those in the marks of the format of
+ * `tools`. Returns true if a stop string ends the answer here; all output up to it has then been
+ * sent. */
 bool token_stream_push(struct token_stream *stream, uint32_t token, token_stream_sink *sink,
                        void *context);
 
-/* The answer ends: puts out what is still held back. Nothing happens after a stop. */
+/* Ends the answer and outputs the text that is held back. Does nothing after a stop. */
 void token_stream_finish(struct token_stream *stream, token_stream_sink *sink, void *context);
 
 #endif

@@ -9,14 +9,16 @@
 enum token_stream_part {
     TOKEN_STREAM_REASONING,
     TOKEN_STREAM_CONTENT,
-    TOKEN_STREAM_CALL_ID,   /* a call's own id, whole; right before its CALL; most have none */
-    TOKEN_STREAM_CALL,      /* a call begins: its whole name, at most TOOL_NAME_BYTES_MAX */
-    TOKEN_STREAM_ARGUMENTS, /* of the call before; joined they are JSON as the model wrote it */
+    /* a call's id, complete, directly before its CALL; most calls have none */
+    TOKEN_STREAM_CALL_ID,
+    TOKEN_STREAM_CALL, /* a call begins: its complete name, at most TOOL_NAME_BYTES_MAX bytes */
+    /* a part of the call's arguments; joined they are the JSON that the model wrote */
+    TOKEN_STREAM_ARGUMENTS,
     TOKEN_STREAM_PART_COUNT
 };
 
-/* Takes a piece of output: valid UTF-8, never empty. Parts come in any order. A call's arguments end
- * with the next piece that is none of them. */
+/* Receives a piece of output: valid UTF-8, never empty. Parts may alternate. The arguments of a
+ * call end with the next piece that is not an argument. */
 typedef void token_stream_sink(void *context, enum token_stream_part part, struct bytes text);
 
 #endif

@@ -8,42 +8,42 @@
 
 #include "base/bytes.h"
 
-#define TOOL_NAME_BYTES_MAX 256 /* of a tool's name, an id, or a parameter's name */
+#define TOOL_NAME_BYTES_MAX 256 /* limit of the name of a tool or parameter, or of an id */
 
 enum tool_found {
     TOOL_FOUND_YES,
     TOOL_FOUND_NO,
-    TOOL_FOUND_CUT, /* the text ends before it is certain */
+    TOOL_FOUND_CUT, /* the text ends too early to decide */
     TOOL_FOUND_COUNT
 };
 
 struct tool_cursor {
     struct bytes text;
     size_t at;
-    bool ends; /* the text does not go on: nothing is CUT */
+    bool ends; /* the text is complete: nothing is CUT */
     enum tool_found found;
 };
 
-/* Whitespace of JSON. */
+/* True for whitespace of JSON. */
 bool tool_cursor_is_space(char byte);
 
-/* Nothing is left of the text; CUT if it may go on. */
+/* True at the end of the text; CUT if the text may continue. */
 bool tool_cursor_at_end(struct tool_cursor *cursor);
-/* The mark stands here: true, and the cursor moves behind it. */
+/* Consumes the mark if it is next, and returns whether it was. */
 bool tool_cursor_takes(struct tool_cursor *cursor, const char *mark);
-/* The mark stands here; the cursor stays. */
+/* True if the mark is next; the cursor does not move. */
 bool tool_cursor_sees(struct tool_cursor *cursor, const char *mark);
-/* Like takes; if it does not match, found is NO. */
+/* tool_cursor_takes that sets `found` to NO if the mark is not next. */
 void tool_cursor_wants(struct tool_cursor *cursor, const char *mark);
-/* Any whitespace, none included. */
+/* Skips whitespace. */
 void tool_cursor_space(struct tool_cursor *cursor);
-/* A name: 1 to TOOL_NAME_BYTES_MAX bytes, up to a byte that no name has. Those are whitespace,
- * control bytes, and each of "<>[]{}\ */
+/* Consumes a name: 1 to TOOL_NAME_BYTES_MAX bytes, up to a byte that names cannot contain:
+ * whitespace, a control byte, or one of "<>[]{}\ */
 struct bytes tool_cursor_name(struct tool_cursor *cursor);
-/* The text before the mark, at most TOOL_NAME_BYTES_MAX bytes; the cursor moves after it. */
+/* Consumes the text before the mark, at most TOOL_NAME_BYTES_MAX bytes, and the mark. */
 struct bytes tool_cursor_until(struct tool_cursor *cursor, const char *mark);
 
-/* The text is a name as tool_cursor_name takes it. */
+/* True if the text is a name as in tool_cursor_name. */
 bool tool_cursor_is_name(struct bytes text);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The ways in which models write tool calls, and the tools of a request as far as reading calls
- * needs them. Which way a model writes in is found in its chat template's source:
+ * The formats of tool calls in the output of models, and the tools of a request as far as parsing
+ * needs them. The format of a model is detected from the source of its chat template:
  *
  *   DEEPSEEK_V3    <｜tool▁calls▁begin｜><｜tool▁call▁begin｜>function<｜tool▁sep｜>NAME, a newline,
  *                  ARGS in a ```json fence, <｜tool▁call▁end｜>... <｜tool▁calls▁end｜>   (R1 too)
@@ -13,7 +13,7 @@
  *                  <|tool_call_argument_begin|>ARGS<|tool_call_end|>...
  *   GLM            <tool_call>NAME<arg_key>P</arg_key><arg_value>VALUE</arg_value>...</tool_call>
  *   LLAMA          {"name": NAME, "parameters": ARGS}; ... at the content's start, or anywhere
- *                  behind <|python_tag|>
+ *                  after <|python_tag|>
  *   MISTRAL        [TOOL_CALLS][{"name": NAME, "arguments": ARGS}, ...], or
  *                  [TOOL_CALLS]NAME[CALL_ID]ID[ARGS]ARGS
  */
@@ -38,7 +38,8 @@ enum tool_format {
 /* The format that matches the marks in a chat template's source; DEEPSEEK_V31 if it has none. */
 enum tool_format tool_format_of(struct bytes template_source);
 
-/* The text, a special token's, is a mark of the format or stands in one: it is text for the parser. */
+/* True if the text of a special token is a mark of the format or part of one. The parser then
+ * receives it as text. */
 bool tool_format_has_mark(enum tool_format format, struct bytes token_text);
 
 /* The tools of a request. Immutable; shared by its answers. */
@@ -52,19 +53,20 @@ struct tool_set {
     } * tools;                       /* [count] */
 };
 
-/* `tools` is the "tools" array of OpenAI's chat API, checked by the caller; what has another shape
- * is passed over. Copies what it needs into `arena`. STATUS_NO_MEMORY: the arena is too small. */
+/* Reads the "tools" array of OpenAI's chat API, which the caller has validated; elements of another
+ * shape are skipped. Copies the required parts into `arena`. Returns STATUS_NO_MEMORY if the arena
+ * is too small. */
 enum status tool_format_set_open(struct arena *arena, enum tool_format format,
                                  const struct tree *tools, const struct tool_set **out,
                                  struct error *error) MUST_USE;
 
-/* NULL: no tool has this name. */
+/* The tool of that name; NULL if there is none. */
 const struct tool *tool_format_set_find(const struct tool_set *set, struct bytes name);
 
-/* Whatever the schema allows is a string or null, and it allows strings: a parameter of it is one. */
+/* True if the schema allows only strings and null, and at least strings. */
 bool tool_format_is_string(const struct tree *schema);
 
-/* The schema says that this parameter is a string. `tool` may be NULL. */
+/* True if the schema declares this parameter as a string. `tool` may be NULL. */
 bool tool_format_takes_string(const struct tool *tool, struct bytes parameter);
 
 #endif

@@ -3,24 +3,24 @@
  * tags. The joined pieces do not depend on how the input is split. (tool_format.h shows the
  * formats; tool_head.h finds where a call begins.)
  *
- * Nothing is lost: each byte is content, a call's name, id or arguments, or a mark of an emitted
- * call. A call is emitted once its beginning is complete; until then its text is held back, and
- * text that turns out to be no call is content. If a byte breaks an emitted call, the text from
- * that byte on is content, and its arguments stay as they are. An answer that ends inside a call
- * leaves the arguments so far; an incomplete mark at its end is content.
+ * Each byte is content, a call's name, id or arguments, or a mark of an emitted call. A call is
+ * emitted once its beginning is complete; until then its text is held back, and text that turns out
+ * not to be a call is content. If a byte breaks an emitted call, the text from that byte on is
+ * content, and its arguments stay as they are. An answer that ends inside a call leaves the
+ * arguments so far; an incomplete mark at its end is content.
  *
  * Arguments are emitted as the model wrote them, even if they are not a JSON object, or not JSON.
  * Only if a format has no JSON (V3.2, GLM, Qwen3-Coder) they are generated: a value is a string if
  * its attribute (V3.2) or the tool's schema says so, else JSON if it parses, else a string. A value
- * with first TOOL_VALUE_HELD_MAX bytes that could be JSON counts as JSON. A complete call without
+ * counts as JSON if its first TOOL_VALUE_HELD_MAX bytes could be JSON. A complete call without
  * arguments gets "{}". Arguments that are not parsed as JSON (DeepSeek's, Kimi's, values) end with
  * their mark even inside a string: a mark and its spelling cannot be distinguished here.
  *
  * Newlines directly before a call, at most TOOL_NEWLINES_MAX, and all whitespace directly after one
  * belong to it; other text around calls is content. A special token of the format's marks outside
  * of calls is content, too. Text with a name of more than TOOL_NAME_BYTES_MAX bytes, or with
- * whitespace or an escape in its name, is no call. An id that is no such name, or follows the name,
- * is dropped, and so is a "type".
+ * whitespace or an escape in its name, is not a call. An id that is not a valid name, or follows
+ * the name, is dropped, and so is a "type".
  */
 #ifndef SERVING_TEXT_TOOL_PARSER_H
 #define SERVING_TEXT_TOOL_PARSER_H
@@ -28,18 +28,19 @@
 #include "serving/text/token_stream_part.h"
 #include "serving/text/tool_head.h"
 
-#define TOOL_VALUE_HELD_MAX 256 /* of a value that may be JSON or a string */
+#define TOOL_VALUE_HELD_MAX 256 /* bytes held back of a value that may be JSON or a string */
 #define TOOL_HELD_MAX 1024      /* bytes held back; a call's beginning is no longer */
-#define TOOL_GROWTH_MAX 6       /* bytes put out for one taken: a value's control byte as \u00XX */
+/* bytes of output per byte of input: a control character in a value becomes \u00XX */
+#define TOOL_GROWTH_MAX 6
 
 struct tool_parser {
-    const struct tool *tool;   /* of the open call; NULL: it is none of the set's */
+    const struct tool *tool;   /* tool of the open call; NULL: not in the set */
     uint8_t state;             /* enum tool_state */
     struct tool_place place;   /* CONTENT */
-    bool in_section;           /* of the open call: becomes place.in_section */
-    bool argued;               /* the open call has got arguments */
-    bool drops_newline;        /* the value's first byte does not count if it is a newline */
-    struct call_object object; /* OBJECT, as far as it was put out */
+    bool in_section;           /* for the open call: becomes place.in_section */
+    bool argued;               /* the open call has arguments */
+    bool drops_newline;        /* ignore a newline as the first byte of the value */
+    struct call_object object; /* state of the JSON object that was output */
     uint32_t held_count;
     char held[TOOL_HELD_MAX];
     const struct tool_set *set;
@@ -47,14 +48,14 @@ struct tool_parser {
 
 void tool_parser_open(struct tool_parser *parser, const struct tool_set *set);
 
-/* Takes more content: whole characters. */
+/* Pushes more content: whole characters. */
 void tool_parser_push(struct tool_parser *parser, struct bytes text, token_stream_sink *sink,
                       void *context);
 
-/* A call was put out, and has not ended. */
+/* True if a call was output and has not ended. */
 bool tool_parser_in_call(const struct tool_parser *parser);
 
-/* The content ends: puts out what is held back. */
+/* Ends the content and outputs the text that is held back. */
 void tool_parser_finish(struct tool_parser *parser, token_stream_sink *sink, void *context);
 
 #endif

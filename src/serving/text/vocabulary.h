@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The vocabulary of a tokenizer: which bytes an id stands for, what kind of token it is, and back.
- * Only tokens that are spelled at byte level can be found by their bytes: no other ones can come
- * out of merging bytes.
+ * The vocabulary of a tokenizer: the bytes and the kind of each id, and the id of given bytes.
+ * Only tokens spelled at byte level can be found by their bytes, because merging bytes yields no
+ * others.
  */
 #ifndef SERVING_TEXT_VOCABULARY_H
 #define SERVING_TEXT_VOCABULARY_H
@@ -20,7 +20,7 @@ enum vocabulary_flag {
 struct vocabulary {
     uint32_t count; /* ids: 0..count-1 */
     struct vocabulary_entry {
-        uint32_t offset, bytes; /* in text */
+        uint32_t offset, bytes; /* in `text` */
     } * entries;                /* [count] */
     uint8_t *flags;             /* [count] enum vocabulary_flag */
     char *text;
@@ -33,7 +33,7 @@ enum status vocabulary_read(struct arena *arena, const struct tree *vocab,
                             const struct tree *added_tokens, const char *name,
                             struct vocabulary *out, struct error *error) MUST_USE;
 
-/* VOCABULARY_NONE if there is no such token. */
+/* The id of the token with these bytes; VOCABULARY_NONE if there is none. */
 uint32_t vocabulary_find(const struct vocabulary *vocabulary, struct bytes bytes);
 
 static inline struct bytes vocabulary_bytes(const struct vocabulary *vocabulary, uint32_t id) {

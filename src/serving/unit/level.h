@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The cost of a rank's next step, and how much of it fits into less: for ranks that step together,
- * so that one deep in a long context takes fewer tokens and does not make all others wait
- * (serving/policy/balance/balance_prefill, balance_prefill_level). Costs are from a model that all ranks
- * share, because a single rank cannot separate its own time from the others'.
+ * The cost of a rank's next step, and the part of it that fits a limit, for ranks that step
+ * together: a rank deep in a long context then takes fewer tokens and does not delay the others
+ * (serving/policy/balance/balance_prefill, balance_prefill_level). Costs are from a model that all
+ * ranks share, because a single rank cannot separate its own time from the others'.
  */
 #ifndef SERVING_UNIT_LEVEL_H
 #define SERVING_UNIT_LEVEL_H
@@ -11,30 +11,30 @@
 #include "serving/unit/unit.h"
 
 struct level_view {
-    double answers_ns; /* of the step with its answers alone, without drafts */
-    double full_ns;  /* with all prompt tokens that it may take; as answers_ns if there are none */
-    double least_ns; /* with the shortest chunk that is worth reading its context back for; with
-                      * prompts at least twice the step without */
+    double answers_ns; /* the step with its answers alone, without drafts */
+    /* the step with all prompt tokens that it may take; equal to answers_ns if there are none */
+    double full_ns;
+    /* the step with the shortest chunk that is worth reading its context back; with prompts at
+     * least twice the step without */
+    double least_ns;
 };
 
-/* The costs of the unit's next step if all waiting requests could start, with nothing of them
- * cached. */
+/* The costs of the unit's next step if all waiting requests could start, without cached blocks. */
 struct level_view level_look(const struct unit *unit, const struct step_cost *cost);
 
 /* Limits the cost of the unit's next steps to `ns` each. If that is too little, prompts still get
  * the shortest chunk of level_view. `cost` must live until level_free. */
 void level_bound(struct unit *unit, const struct step_cost *cost, double ns);
 
-/* Prompt tokens that a plan may have under that limit; 0: unlimited. Uses the plan's own view,
- * scratch.items in the order of scratch.order[0..count), in which the start positions are known.
- * Requests that level_look counted may since have been parked to be loaded from the storage. */
+/* The number of prompt tokens that a plan may have under that limit; 0: unlimited. Uses the plan's
+ * view, scratch.items in the order of scratch.order[0..count), with known start positions. Requests
+ * that level_look counted may since have been parked to be loaded from the storage. */
 uint32_t level_tokens(const struct unit *unit, uint32_t count);
 
-/* Ends level_bound: no other rank limits the cost of the unit's next steps. */
+/* Removes the limit of level_bound. */
 void level_free(struct unit *unit);
 
-/* The work of the last finished step, from which `cost` learns if this was the most expensive
- * rank. */
+/* The work of the last finished step. `cost` learns from it if this was the most expensive rank. */
 struct step_work level_work(const struct unit *unit);
 
 #endif

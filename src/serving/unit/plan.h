@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Forms the next step: pages for growing answers (interrupting other requests if there are none
- * left), each request's row, and which requests start. Writes it as a RUN_STEP.
+ * Plans the next step: pages for growing answers (interrupting other requests if there are none
+ * left), the row of each request, and which requests start. Writes the plan as a RUN_STEP.
  */
 #ifndef SERVING_UNIT_PLAN_H
 #define SERVING_UNIT_PLAN_H
 
 #include "serving/unit/state.h"
 
-/* Bytes of the largest plan. */
+/* The size of the largest plan in bytes. */
 size_t plan_bytes_max(const struct unit_options *options);
 
 /* True if the next plan would send constraints, with rows or ahead of them. */
 bool plan_brings_constraints(const struct unit *unit);
 
 /* Puts a RUN_STEP if any request has a row, or waits for its constraint or mask. No step may be in
- * flight; room was checked. */
+ * flight, and the outbox must have space. */
 void plan_step(struct unit *unit, int64_t now_ns);
 
 #endif

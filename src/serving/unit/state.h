@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The state that the unit's files share: requests, the unit, and the few queries that all of them
- * need. Only serving/unit/unit_request.c changes a request's `state` and the unit's `counts`.
+ * The state shared by the unit's files: requests, the unit, and common queries. Only
+ * serving/unit/unit_request.c changes a request's `state` and the unit's `counts`.
  */
 #ifndef SERVING_UNIT_STATE_H
 #define SERVING_UNIT_STATE_H
@@ -21,70 +21,73 @@
 #include "serving/unit/history.h"
 #include "serving/unit/unit.h"
 
-/* serving/unit/unit_request.h has the transitions. From PREFILL on a request runs. */
+/* The transitions are in serving/unit/unit_request.h. A request runs from PREFILL on. */
 enum unit_request_state {
     UNIT_REQUEST_FREE,
-    UNIT_REQUEST_WAITING, /* without pages, waits for its turn */
-    UNIT_REQUEST_PARKED,  /* has pages to which blocks are being written; will need a row */
-    UNIT_REQUEST_LEAVING, /* has pages that a transfer still uses; ends with it */
+    UNIT_REQUEST_WAITING, /* has no pages, waits for its turn */
+    UNIT_REQUEST_PARKED,  /* blocks are being written to its pages; will need a row */
+    UNIT_REQUEST_LEAVING, /* a transfer still uses its pages; ends with the transfer */
     UNIT_REQUEST_PREFILL,
     UNIT_REQUEST_DECODE,
     UNIT_REQUEST_STATE_COUNT
 };
 
-/* The answer's last few tokens are kept in the request itself. The memory of `tokens` has left the
+/* The last few tokens of the answer are in the request itself. The memory of `tokens` has left the
  * CPU caches since the last token, and writing four bytes there would wait for memory. */
 #define REQUEST_RECENT 16
 
 _Static_assert(KV_BLOCK_TOKENS % REQUEST_RECENT == 0, "a block that is whole is settled");
 
-/* Ordered in cache lines by use: planning reads the first two and the sampling; a step's results
+/* Fields are ordered in cache lines by use: planning reads the first two and the sampling; results
  * read the first two, the last tokens and the line of the id. */
 struct unit_request {
     _Alignas(64) uint8_t state; /* enum unit_request_state */
-    bool in_step;               /* it has a row in the step in flight; row_tokens is its length */
+    bool in_step;               /* has a row of row_tokens tokens in the step in flight */
     bool cancelled;
-    bool fresh;   /* no row since it started or resumed */
-    bool pushes;  /* its blocks are sent to another unit */
-    bool listed;  /* unit->line has its slot */
-    bool started; /* it has looked for its prompt in the unit's pages */
-    bool adjusts; /* its rows have a history, biases or masked stop tokens */
+    bool fresh;   /* has had no row since it started or resumed */
+    bool pushes;  /* blocks are sent to another unit */
+    bool listed;  /* unit->line contains its slot */
+    bool started; /* its prompt was looked up in the unit's pages */
+    bool adjusts; /* rows have a history, biases or masked stop tokens */
     uint32_t row_tokens;
     uint32_t prompt_count;
     uint32_t new_tokens_max;
-    uint32_t tokens_here_max; /* the part for which this unit must have room */
-    uint32_t resumed_count;   /* the answer's first tokens, from the SUBMIT */
-    uint32_t output_count;    /* known tokens of the answer; the last one is not computed yet, nor
-                               * are those before it that its constraint forced */
-    uint32_t last_token;      /* the last known one: most rows compute it, and so need not read
-                               * `tokens`, which is rarely in the CPU caches */
-    uint32_t computed_count;  /* leading tokens with KV rows in its pages */
-    uint32_t scored_count;    /* leading tokens of the prompt with scores that were reported, or not
-                            * asked for */
-    uint32_t computed_peak;   /* the maximum so far; below it, tokens are obtained again */
-    uint32_t page_count;      /* leased now; the first shared_count are cached blocks */
-    uint32_t reported_count;  /* the first of them, which the engine knows from earlier rows; only
-                             * valid for a request that is not fresh */
-    uint32_t shared_count;    /* read-only: complete, in the prefix tree */
-    uint32_t node;            /* of the last shared block; PREFIX_NONE: none */
+    uint32_t tokens_here_max; /* tokens that this unit must have space for */
+    uint32_t resumed_count;   /* first tokens of the answer, from the SUBMIT */
+    /* known tokens of the answer. The last one, and forced tokens before it, are not computed
+     * yet */
+    uint32_t output_count;
+    /* last known token: most rows compute it and need not read `tokens`, which is rarely in the CPU
+     * caches */
+    uint32_t last_token;
+    uint32_t computed_count; /* leading tokens with KV rows in its pages */
+    /* leading prompt tokens with scores that were reported or not requested */
+    uint32_t scored_count;
+    uint32_t computed_peak; /* maximum of computed_count; tokens below it are obtained again */
+    uint32_t page_count;    /* leased pages; the first shared_count are cached blocks */
+    /* leading pages that the engine received with earlier rows; valid unless fresh */
+    uint32_t reported_count;
+    uint32_t shared_count; /* read-only pages: complete, in the prefix tree */
+    uint32_t node;         /* node of the last shared block; PREFIX_NONE: none */
 
-    uint32_t constraint_bytes; /* 0: the answer is free */
+    uint32_t constraint_bytes; /* 0: no constraint */
     uint32_t stop_token_count;
     int32_t priority;
     uint16_t recent_count;
-    bool work_reported; /* sent with TOKENS, unchanged since */
+    bool work_reported; /* `work` was sent with TOKENS and has not changed */
     uint8_t bind;       /* enum request_bind (serving/unit/binding.h) */
     int64_t turn;
     uint64_t arrival;
-    uint32_t *tokens;      /* [prompt_count + new_tokens_max] in arena: prompt, then answer;
-                                 * has the tokens of all whole blocks, and after request_fill_tokens the
-                                 * others, too */
-    struct page_id *pages; /* [pages at most] in arena */
+    /* [prompt_count + new_tokens_max] in arena: prompt, then answer. Complete for all whole blocks,
+     * and for the rest after request_fill_tokens */
+    uint32_t *tokens;
+    struct page_id *pages; /* [maximum of pages] in arena */
     struct request_kv_offload
         *kv_offload;         /* in arena; NULL: nothing can be loaded from the KV storage */
-    struct handoff *handoff; /* in arena; NULL: the whole answer is made here */
+    struct handoff *handoff; /* in arena; NULL: this unit generates the whole answer */
 
-    uint32_t recent[REQUEST_RECENT]; /* [recent_count] the last known ones, not in `tokens` yet */
+    /* [recent_count] last known tokens that are not in `tokens` yet */
+    uint32_t recent[REQUEST_RECENT];
 
     struct sampling sampling;
     int64_t arrived_ns;
@@ -92,20 +95,21 @@ struct unit_request {
     struct request_id id;
     uint32_t stop_tokens[2 * LIMIT_STOP_TOKENS];
 
-    struct unit_work work;  /* from serving/unit/account.h; only request_work changes it */
-    struct history history; /* empty unless the sampling needs it */
-    struct tenant_salt tenant, account; /* SUBMIT's */
+    struct unit_work work; /* account (serving/unit/account.h); changed only through request_work */
+    struct history history;             /* empty unless the sampling needs it */
+    struct tenant_salt tenant, account; /* from the SUBMIT */
     uint32_t bias_count;
     struct token_bias *biases; /* [bias_count] in arena */
     char *constraint;          /* [constraint_bytes] in arena, from the SUBMIT */
-    uint8_t *block_prompt;     /* [pages at most] in arena: the number of leading tokens of each
-                                * block that are computed in the form PROMPT; the others are
-                                * GENERATED */
-    struct block_key *keys;    /* [pages at most] in arena, the first key_count from pages_set_keys;
-                                * NULL: not needed twice */
+    /* [maximum of pages] in arena: the leading tokens of each block in the form PROMPT; the rest
+     * are GENERATED */
+    uint8_t *block_prompt;
+    /* [maximum of pages] in arena, the first key_count from pages_set_keys; NULL: not needed
+     * twice */
+    struct block_key *keys;
     uint32_t key_count;
-    int64_t waits_since_ns; /* its arrival, or its last interruption */
-    int64_t began_ns;       /* its first step; set with work.queue_ns */
+    int64_t waits_since_ns; /* time of its arrival or last interruption */
+    int64_t began_ns;       /* time of its first step; set with work.queue_ns */
     struct arena arena;
 };
 
@@ -117,14 +121,14 @@ _Static_assert(offsetof(struct unit_request, constraint_bytes) == REQUEST_LINE &
                    offsetof(struct unit_request, id) == 4 * REQUEST_LINE,
                "a request's first lines are as they are prefetched");
 
-struct kv_offload {            /* of the KV storage (serving/unit/kv_offload.c) */
+struct kv_offload {            /* state of the offloading (serving/unit/kv_offload.c) */
     struct load_rate rates[2]; /* disk, host memory */
-    uint64_t keep_leases;      /* of pages that are being copied */
-    uint32_t keeping_count;    /* KEEPs without their KEPT */
+    uint64_t keep_leases;      /* leases of pages that are being copied */
+    uint32_t keeping_count;    /* KV_PUTs without a KV_STORED */
     uint32_t computed_instead; /* consecutive choices that loaded nothing */
-    uint32_t loading_blocks;   /* of all loads in progress */
-    int64_t answer_by_ns;      /* the time at which the first request that waits for KV_FOUND starts
-                                * without it */
+    uint32_t loading_blocks;   /* blocks of all loads in progress */
+    /* the earliest time at which a request that waits for KV_FOUND starts without it */
+    int64_t answer_by_ns;
     bool read_only;
 };
 
@@ -134,64 +138,65 @@ struct unit {
     uint8_t model_id[32];
     int64_t pid;
     char kv_address[KV_ADDRESS_BYTES];
-    struct outbox *outbox; /* its own, or its ranks' */
-    struct outbox own;     /* without memory if it is one of several ranks */
+    struct outbox *outbox; /* own outbox, or the one shared by ranks */
+    struct outbox own;     /* without memory in one of several ranks */
     struct page_table pages;
     struct prefix_tree tree;
-    struct unit_scratch scratch; /* its own, or its ranks' */
-    struct pool *prompts;        /* its own, or its ranks' */
+    struct unit_scratch scratch; /* own, or shared by ranks */
+    struct pool *prompts;        /* own, or shared by ranks */
     struct pool own_prompts;
     struct map slots;              /* request id -> slot */
-    struct unit_request *requests; /* [requests_max], the first slot_end of them initialized */
-    uint32_t slot_end;             /* no slot from here on has ever held a request */
+    struct unit_request *requests; /* [requests_max] the first slot_end are initialized */
+    uint32_t slot_end;             /* slots from here on have never held a request */
     uint32_t *free_slots;          /* [counts[UNIT_REQUEST_FREE]] stack */
-    uint32_t *step_slots;          /* [step_row_count] of the step in flight, in row order */
-    uint32_t *line; /* [line_count] slots of requests that may have rows, in the last plan's order;
-                     * then those that entered since. Some have left */
+    uint32_t *step_slots;          /* [step_row_count] slots in the step in flight, in row order */
+    /* [line_count] slots of requests that may have rows: in the order of the last plan, then those
+     * that entered later. Some may have left */
+    uint32_t *line;
     uint32_t line_count;
-    uint32_t counts[UNIT_REQUEST_STATE_COUNT]; /* of requests in each state */
-    uint32_t step_row_count;                   /* of the step in flight */
-    uint32_t step_constraints;                 /* of its plan */
-    uint32_t held_count;    /* waiting or running requests that had no row in the last plan's
-                             * view */
-    uint32_t held_running;  /* of these, those that run */
+    uint32_t counts[UNIT_REQUEST_STATE_COUNT]; /* number of requests in each state */
+    uint32_t step_row_count;                   /* rows of the step in flight */
+    uint32_t step_constraints;                 /* constraints in its plan */
+    uint32_t held_count;    /* waiting or running requests that the last plan excluded from rows */
+    uint32_t held_running;  /* running requests among them */
     uint32_t unasked_count; /* constrained requests in BIND_NONE */
     uint32_t unready_count; /* constrained requests in any but BIND_READY */
-    uint32_t *over_slots;   /* [over_count] slots for which the rank still holds a constraint */
+    uint32_t *over_slots;   /* [over_count] slots with a constraint that the rank must release */
     uint32_t over_count;
     uint32_t last_step_rows, last_step_tokens;
     int64_t last_step_ns;
-    struct step_cost cost;              /* learnt from the steps so far */
-    struct speculate speculate;         /* learnt from the steps so far */
-    struct step_work work;              /* of the step in flight */
-    double prompt_saved_ns;             /* schedule_earn */
-    const struct step_cost *level_cost; /* of the limit for the other ranks; NULL: none */
-    double level_ns;                    /* that limit, of a step */
+    struct step_cost cost;              /* learnt from earlier steps */
+    struct speculate speculate;         /* learnt from earlier steps */
+    struct step_work work;              /* work of the step in flight */
+    double prompt_saved_ns;             /* result of schedule_earn */
+    const struct step_cost *level_cost; /* cost model of the level limit; NULL: no limit */
+    double level_ns;                    /* limit of a step's cost */
     uint64_t step;                      /* number of the last step planned */
     struct unit_counters totals;
     uint64_t arrivals;
     struct kv_offload kv_offload;
-    const struct block_key *lent_keys; /* [lent_key_count] unit_lend_keys */
+    const struct block_key *lent_keys; /* [lent_key_count] set by unit_lend_keys */
     uint32_t lent_key_count;
-    struct kv_transfers transfers; /* to this unit, of prompts that other units computed */
-    int64_t give_up_ns;            /* when one of them may have been waited for long enough */
+    struct kv_transfers transfers; /* transfers to this unit of prompts that other units computed */
+    /* the earliest time at which a transfer may have been waited for long enough */
+    int64_t give_up_ns;
     bool hello_sent, load_changed, plan_wanted, draining, abandoned;
-    size_t token_bytes; /* of a TOKENS record of a single token, the most frequent one */
+    size_t token_bytes; /* bytes of a TOKENS record of a single token, the most frequent one */
     bool step_in_flight;
     bool drafts; /* a row of the step in flight has drafts */
-    bool others; /* requests at other ranks, or in the line, wait for a step to end */
+    bool others; /* requests at other ranks, or in the line, wait for the end of a step */
 };
 
 static inline uint32_t request_known(const struct unit_request *request) {
     return request->prompt_count + request->output_count;
 }
 
-/* Scores are missing: every token of its prompt has to go through a step here, in its own mode. */
+/* True if scores are missing: every token of the prompt must be computed here, in its own mode. */
 static inline bool state_request_scores(const struct unit_request *request) {
     return request->scored_count < request->prompt_count;
 }
 
-/* The request's account, for callers that change it: it must be reported to the gateway again. */
+/* The request's account, for callers that change it. It will be reported to the gateway again. */
 static inline struct unit_work *request_work(struct unit_request *request) {
     request->work_reported = false;
     return &request->work;
@@ -205,8 +210,8 @@ static inline void request_fill_tokens(struct unit_request *request) {
     request->recent_count = 0;
 }
 
-/* Adds a token to the answer. A request with a history has `adjusts` set, so others need not check
- * for one. */
+/* Adds a token to the answer. A request with a history has `adjusts` set, so other requests skip
+ * it. */
 static inline void request_add_token(struct unit_request *request, uint32_t token) {
     if (request->adjusts) history_add(&request->history, token);
     request->recent[request->recent_count++] = token;
@@ -225,7 +230,7 @@ static inline bool request_runs(const struct unit_request *request) {
 
 #define UNIT_AHEAD 4 /* requests to prefetch while one is processed */
 
-/* Prefetches the data that planning, or a step's result, will soon read. */
+/* Prefetch the data that planning, or a step's result, will read soon. */
 static inline void request_prefetch_to_plan(const struct unit_request *request) {
     const char *at = (const char *)request;
     __builtin_prefetch(at, 1);
@@ -241,7 +246,7 @@ static inline void request_prefetch_for_result(const struct unit_request *reques
     __builtin_prefetch(&request->id);
 }
 
-#define UNIT_SCHEDULE_AHEAD 16 /* as UNIT_AHEAD, for loops that read little of each request */
+#define UNIT_SCHEDULE_AHEAD 16 /* UNIT_AHEAD for loops that read little of each request */
 
 /* For loops over all requests by slot: prefetches the state of a later one. */
 static inline void unit_prefetch_slot(const struct unit *unit, uint32_t slot) {
@@ -249,7 +254,7 @@ static inline void unit_prefetch_slot(const struct unit *unit, uint32_t slot) {
         __builtin_prefetch(&unit->requests[slot + UNIT_SCHEDULE_AHEAD]);
 }
 
-/* The request may have a row in the next step. */
+/* True if the request may have a row in the next step. */
 static inline bool request_steps(const struct unit_request *request) {
     return request->state == UNIT_REQUEST_WAITING || request_runs(request);
 }
@@ -272,7 +277,7 @@ static inline uint32_t unit_parked_count(const struct unit *unit) {
     return unit->counts[UNIT_REQUEST_PARKED] + unit->counts[UNIT_REQUEST_LEAVING];
 }
 
-/* The limits and present use that decide whether a request can start now. */
+/* The limits and present use for the decision whether a request can start now. */
 static inline struct unit_capacity unit_rows_and_pages(const struct unit *unit) {
     return (struct unit_capacity){
         .pages_available = unit->pages.free_count + unit->pages.cached_count,
@@ -285,7 +290,7 @@ static inline bool unit_can_put(const struct unit *unit, size_t bytes) {
     return outbox_room(unit->outbox) >= bytes;
 }
 
-/* Room was checked before. */
+/* Puts a record. The outbox must have space. */
 static inline void *unit_put(struct unit *unit, enum record_kind kind, const void *fixed) {
     void *record = machine_outbox_put(unit->outbox, kind, fixed);
     check(record);

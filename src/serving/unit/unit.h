@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The unit of one rank: prefill and decode in one machine, for one engine. It owns the KV pages and
  * the order of its requests: continuous batching, chunked prefill, the prefix cache, preemption and
- * resumption when pages run out, stop tokens, length, cancellation. It does not handle text, does
- * not compute, and does not keep a request's answer. A request may be submitted with the first
- * tokens of its answer, chosen by a unit that was lost: it continues as if it had been interrupted
- * here. If the engine may use drafts, an answer may grow by two tokens in a step; the unit never
- * sees a wrong draft. It forwards the answer's constraint to the engine without reading it; tokens
- * that the constraint forces do not need a row.
+ * resumption when pages run out, stop tokens, length, cancellation. It does not handle text,
+ * compute, or keep answers. A request may be submitted with the first tokens of its answer, chosen
+ * by a unit that was lost: it continues as if it had been interrupted here. If the engine may use
+ * drafts, an answer may grow by two tokens in a step; the unit never sees a wrong draft. It
+ * forwards the answer's constraint to the engine without reading it; tokens that the constraint
+ * forces need no row.
  *
  * Prefill and decode may be separate: a unit may be asked for only the prompt and the first token,
  * and send the KV blocks to another unit, which has reserved pages for them
@@ -15,11 +15,11 @@
  * It receives and sends the records that contract/record_forms.c routes to and from a unit: those
  * of the gateway, of the engine, of the KV pages and of the KV storage. It sends UNIT_HELLO with
  * the first step() and after a ROLE, has at most one RUN_STEP in flight, and ends each SUBMIT with
- * exactly one FINISHED, whatever happens.
+ * exactly one FINISHED.
  *
- * Only step() forms a step, receive() never does. A host that first passes all available records
- * and then calls step() gets cancellations and new arrivals into the very next step. receive()
- * returns STATUS_FULL only while the outbox holds records; step() then does nothing.
+ * Only step() plans a step, receive() never does. If a host passes all available records before it
+ * calls step(), cancellations and new arrivals take effect in the very next step. receive() returns
+ * STATUS_FULL only while the outbox holds records; step() then does nothing.
  */
 #ifndef SERVING_UNIT_UNIT_H
 #define SERVING_UNIT_UNIT_H
@@ -32,8 +32,8 @@
 
 struct unit;
 
-/* Blocks in the KV storage are loaded or computed, whichever is faster as measured; or always
- * loaded, or always computed. */
+/* How blocks in the KV storage are obtained: by the faster of loading and computing, as measured,
+ * or always by one of the two. */
 enum kv_choice { KV_CHOICE_MEASURED, KV_CHOICE_LOAD, KV_CHOICE_COMPUTE, KV_CHOICE_COUNT };
 
 struct unit_options {
@@ -42,111 +42,111 @@ struct unit_options {
     uint32_t context_tokens_max; /* prompt and answer of one request; at most LIMIT_CONTEXT */
     uint32_t step_rows_max;      /* limit of running requests; at most LIMIT_STEP_ROWS */
     uint32_t step_tokens_max;    /* >= step_rows_max + KV_BLOCK_TOKENS; at most LIMIT_STEP_TOKENS */
-    uint32_t chunk_tokens_max;   /* of one prompt in one step; 0: as many as the step allows */
+    uint32_t chunk_tokens_max; /* tokens of one prompt in one step; 0: as many as the step allows */
     uint32_t vocab_count;
-    bool prefix_cache; /* blocks that are already in the pages are not computed again */
-    /* Reuses blocks of answers that occur in a later prompt, too. They were computed in another
-     * mode, so the next answer may differ in a last bit from one computed without them. */
+    bool prefix_cache; /* do not compute blocks again that are in the pages */
+    /* Reuses blocks of answers in later prompts. They were computed in another mode, so the next
+     * answer may differ in a last bit from one computed without them. */
     bool reuse_generated;
     uint32_t evict_rule; /* enum evict_rule */
-    uint32_t speculate;  /* enum speculate_mode; all but SPECULATE_NEVER need an engine with an MTP
-                           * layer */
+    /* enum speculate_mode; all except SPECULATE_NEVER need an engine with an MTP layer */
+    uint32_t speculate;
     uint32_t tpot_stretch_percent; /* schedule_pace; 0: a default */
     int64_t tpot_target_ns;        /* schedule_pace; 0: use the stretch */
     int64_t prompt_patience_ns;    /* schedule_pace; 0: a default */
     int64_t priority_ns;           /* schedule_turn; 0: a default */
-    size_t prompt_bytes; /* memory for the prompts held, for each of several ranks; 0: a default.
-                          * When it is out, a SUBMIT is refused as with a full queue */
-    size_t outbox_bytes; /* 0: the size of the largest reaction, which is also the minimum */
+    /* memory for prompts per rank; 0: a default. When it is out, a SUBMIT is refused as with a full
+     * queue */
+    size_t prompt_bytes;
+    size_t outbox_bytes; /* 0: the size of the largest reaction, which is the minimum */
     bool kv_storage;    /* a host stores blocks in memory and on disk (serving/unit/kv_offload.h) */
     uint32_t kv_choice; /* enum kv_choice */
-    uint64_t page_bytes;     /* of a block; only with kv_storage */
-    uint32_t kv_load_parts;  /* parts of a load's layers for which the engine can wait separately; 0
-                              * or 1: a row begins when all have arrived */
-    const uint8_t *model_id; /* [32], from model_identity() */
-    const char *numerics_id; /* up to 31 bytes, from model_numerics_id() */
+    uint64_t page_bytes; /* bytes of a block; only with kv_storage */
+    /* parts of a load's layers for which the engine can wait separately; 0 or 1: a row begins when
+     * all have arrived */
+    uint32_t kv_load_parts;
+    const uint8_t *model_id;   /* [32], from model_identity() */
+    const char *numerics_id;   /* up to 31 bytes, from model_numerics_id() */
     uint32_t kv_memory_blocks; /* approximate capacity of a rank's storage in memory; 0: none */
-    uint32_t rank_balance;     /* enum balance_method: how the rank of a request is chosen */
-    bool level_steps;          /* ranks deep in a long context take fewer tokens per step
-                                * (level.h) */
-    bool bind_on_arrival;      /* a request gets its rank on arrival, not when a rank can take it */
-    uint32_t role;             /* enum unit_role, as the hello reports it until a ROLE */
-    const int64_t *pids; /* [ranks; of a single unit 1] their processes, for the hello; NULL: not
-                           * reported */
-    const char (*kv_addresses)[KV_ADDRESS_BYTES]; /* [as pids] where they receive KV blocks; NULL:
-                                                   * nowhere */
-    uint64_t instance;                            /* random bits of this start, for the hello */
-    const struct record_experts *experts; /* of all ranks, sent after the hello; NULL: none */
+    uint32_t rank_balance;     /* enum balance_method that chooses the rank of a request */
+    bool level_steps;     /* ranks deep in a long context take fewer tokens per step (level.h) */
+    bool bind_on_arrival; /* bind a request to a rank on arrival, not when a rank can accept it */
+    uint32_t role;        /* enum unit_role in the hello until a ROLE */
+    const int64_t *pids;  /* [ranks, or 1] process ids for the hello; NULL: not reported */
+    /* [as pids] addresses that receive KV blocks; NULL: none */
+    const char (*kv_addresses)[KV_ADDRESS_BYTES];
+    uint64_t instance; /* random bits of this start, for the hello */
+    /* state of all ranks' experts, sent after the hello; NULL: none */
+    const struct record_experts *experts;
 };
 
-/* Arena bytes that suffice for unit_create. */
+/* Arena bytes that unit_create needs. */
 size_t unit_memory_bytes(const struct unit_options *options);
 
-/* Capacity of its outbox. */
+/* The capacity of the unit's outbox. */
 size_t unit_outbox_bytes(const struct unit_options *options);
 
-/* The most that one STEP_DONE may put at once. With less room, the outbox counts as full. */
+/* The largest output of one STEP_DONE in bytes. With less space, the outbox counts as full. */
 size_t unit_reaction_bytes(const struct unit_options *options);
 
-/* Allocates everything from `arena`. STATUS_INVALID names the option that is out of range;
- * STATUS_NO_MEMORY. */
+/* Allocates everything from `arena`. Returns STATUS_INVALID with an error that names the option out
+ * of range, or STATUS_NO_MEMORY. */
 enum status unit_create(struct arena *arena, const struct unit_options *options,
                         struct unit **unit_out, struct error *error) MUST_USE;
 
 struct machine unit_machine(struct unit *unit);
 
-/* The unit's engine is lost, and its pages: with the next steps all its requests end as FAILED, and
- * it takes none. */
+/* The unit's engine and pages are lost: all requests end as FAILED with the next steps, and new
+ * ones are refused. */
 void unit_abandon(struct unit *unit);
 
 /* ---- one of several ranks (serving/unit/rank_units.h) ---- */
 
-/* Scratch memory of a call. All ranks share one, which stays in the CPU caches while they plan one
- * after the other. */
+/* Scratch memory of a call. All ranks share it, so that it stays in the CPU caches while they plan
+ * one after the other. */
 struct unit_scratch {
-    struct schedule_item *items;        /* [requests_max] of one plan, likewise below */
+    struct schedule_item *items;        /* [requests_max] items of one plan */
     struct schedule_choice *choices;    /* [requests_max] */
     uint32_t *order;                    /* [requests_max] */
-    struct decode_running *leavers;     /* [requests_max] to relieve a rank */
-    struct evict_candidate *candidates; /* [page_count] of one eviction */
+    struct decode_running *leavers;     /* [requests_max] candidates for moving to another rank */
+    struct evict_candidate *candidates; /* [page_count] candidates of one eviction */
 };
 
 size_t unit_scratch_bytes(const struct unit_options *options);
 enum status unit_scratch_open(struct arena *arena, const struct unit_options *options,
                               struct unit_scratch *scratch_out) MUST_USE;
 
-/* The prompts' memory of so many ranks: memory that one of them does not need is available to the
- * others. */
+/* Memory for the prompts of `ranks` ranks. Each rank may use memory that the others do not need. */
 size_t unit_prompts_bytes(const struct unit_options *options, uint32_t ranks);
 enum status unit_prompts_open(struct arena *arena, const struct unit_options *options,
                               uint32_t ranks, struct pool *prompts_out) MUST_USE;
 
-struct unit_shared {       /* by all ranks; it outlives them */
-    struct outbox *outbox; /* has room for a rank's records with every call: unit_outbox_bytes */
+struct unit_shared {       /* shared by all ranks; outlives them */
+    struct outbox *outbox; /* has space for a rank's records at every call: unit_outbox_bytes */
     struct pool *prompts;
     struct unit_scratch scratch;
 };
 
-/* Like unit_memory_bytes and unit_create, for one of several ranks. It sends no UNIT_HELLO and no
+/* unit_memory_bytes and unit_create for one of several ranks. The rank sends no UNIT_HELLO and no
  * UNIT_LOAD: rank_units calls unit_hello and unit_load instead. */
 size_t unit_rank_memory_bytes(const struct unit_options *options);
 enum status unit_create_rank(struct arena *arena, const struct unit_options *options,
                              const struct unit_shared *shared, struct unit **unit_out,
                              struct error *error) MUST_USE;
 
-/* The hello of the rank as a unit of one rank, with that rank in the tail. */
+/* Write the hello and the load report of the rank as a unit of one rank, with its tail element. */
 void unit_hello(const struct unit *unit, struct record_unit_hello *hello_out,
                 struct unit_rank *rank_out);
 void unit_load(const struct unit *unit, struct record_unit_load *load_out,
                struct unit_rank_load *rank_out);
 
-/* True once after its load report has changed. */
+/* Returns true once after the load report has changed. */
 bool unit_take_load_change(struct unit *unit);
 
-/* A row of the step in flight has drafts. */
+/* True if a row of the step in flight has drafts. */
 bool unit_drafts(const struct unit *unit);
 
-/* Requests it holds, waiting and running; a drained unit may stop at 0. */
+/* The number of requests in the unit, waiting and running. A drained unit may stop at 0. */
 uint32_t unit_request_count(const struct unit *unit);
 
 /* A rank's state, for the choice of a rank for a request. */
@@ -154,24 +154,25 @@ struct unit_offer {
     uint32_t pages_available; /* free, or cached and not leased, minus those of waiting requests */
     uint32_t pages_held;
     uint32_t pages_expected; /* expected growth of its answers */
-    uint32_t requests;       /* held */
-    uint32_t rows;           /* running, or about to run */
-    int64_t full_turn;       /* its next step has no room for requests with this turn or a later
-                              * one; INT64_MAX: it has for all */
-    uint64_t tokens_ahead;   /* of all requests, known and not computed yet */
+    uint32_t requests;       /* requests in the rank */
+    uint32_t rows;           /* rows that run, or are about to run */
+    /* the next step is full for requests with this turn or a later one; INT64_MAX: it is not
+     * full */
+    int64_t full_turn;
+    uint64_t tokens_ahead; /* known tokens of all requests that are not computed yet */
 };
 struct unit_offer unit_offer(const struct unit *unit, const struct predict_length *lengths);
 
 /* The keys of a submission's blocks, as in the prefix caches of all ranks: keys_out[context /
- * KV_BLOCK_TOKENS]. Returns their count. */
+ * KV_BLOCK_TOKENS]. Returns their number. */
 uint32_t unit_keys(const struct unit *unit, const struct record_submit *submit,
                    struct block_key *keys_out);
 
-/* Lends unit_keys of the next SUBMIT, so that they are not computed again. The caller owns them and
- * calls this with NULL afterwards. */
+/* Lends the unit_keys of the next SUBMIT, so that they are not computed again. The caller owns them
+ * and calls this with NULL afterwards. */
 void unit_lend_keys(struct unit *unit, const struct block_key *keys, uint32_t key_count);
 
-/* How many leading tokens of the request with these keys are in the prefix cache. */
+/* The number of leading tokens of the request with these keys in the prefix cache. */
 uint32_t unit_hit_tokens(const struct unit *unit, const struct block_key *keys, uint32_t key_count);
 
 /* The cost of loading `token_count` tokens after the first `first` ones from the KV storage
@@ -179,39 +180,38 @@ uint32_t unit_hit_tokens(const struct unit *unit, const struct block_key *keys, 
 double unit_fetch_tokens(const struct unit *unit, bool memory, uint32_t first,
                          uint32_t token_count);
 
-/* The request that leaves a rank when its running requests are about to need more pages than it
- * has, so that none is interrupted (serving/policy/balance/balance_decode). */
+/* The request that leaves a rank before its running requests need more pages than it has, so that
+ * none is interrupted (serving/policy/balance/balance_decode). */
 struct unit_leaver {
     struct request_id request;
-    uint32_t page_count;     /* that it starts with elsewhere */
+    uint32_t page_count;     /* pages that it needs to start on another rank */
     uint32_t pages_expected; /* expected growth */
 };
 
-/* False: there are pages enough, or no request can leave, because its blocks are being transferred.
- * No step is in flight. */
+/* Chooses the request that leaves. Returns false if there are enough pages, or no request can
+ * leave, because their blocks are being transferred. No step may be in flight. */
 bool unit_relieve(const struct unit *unit, const struct predict_length *lengths,
                   struct unit_leaver *leaver_out);
 
-/* Moves a request to `to`, a unit of the same engine and options that holds fewer requests than it
- * may: it continues as one interrupted there, from its tokens so far, with its account. False, and
- * it stays: the prompts' memory is out there. */
+/* Moves a request to `to`, a unit of the same engine and options with a free slot. It continues
+ * there like an interrupted request, from its tokens so far, with its account. Returns false, and
+ * the request stays, if the prompts' memory of `to` is out. */
 bool unit_move(struct unit *from, struct request_id id, struct unit *to, int64_t now_ns) MUST_USE;
 
-/* The submission's turn (serving/policy/schedule.h), if it arrived at that time. */
+/* The turn (serving/policy/schedule.h) of a submission that arrives at now_ns. */
 int64_t unit_turn(const struct unit *unit, const struct record_submit *submit, int64_t now_ns);
 
-/* The unit has requests that run, or could start at any time. */
+/* True if the unit has requests that run, or could start at any time. */
 bool unit_could_run(const struct unit *unit);
 
-/* For one of several ranks, which step together: called before each of its steps with whether a
- * long step would make any other request wait. */
+/* For one of several ranks that step together. Called before each step; `others` is true if a long
+ * step would make any other request wait. */
 void unit_set_others(struct unit *unit, bool others);
 
 /* True while a RUN_STEP waits for its STEP_DONE. */
 bool unit_step_in_flight(const struct unit *unit);
 
-/* Recounts all redundant state (pages, lists, indexes); check()s that it agrees. Slow.
- */
+/* Recounts all redundant state (pages, lists, indexes) and checks it. Slow. */
 void unit_audit(const struct unit *unit);
 
 #endif

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
- * A new placement that moves few experts. Two methods are tried, and the one with fewer moves wins:
+ * Computes a new placement that moves few experts. It tries two methods and returns the result with
+ * fewer moves:
  *
- * - Repair: the same search starts from the old placement and ends when the largest load is within
- *   the tolerance of the best placement's. It may fail. This is the method if ranks have many
+ * - Repair: the search of balance_experts starts from the old placement and ends when the largest
+ *   load is within the tolerance of the best placement's. It may fail. It wins if ranks have many
  *   slots: without it 8 to 11 times as many experts move at 32 ranks.
  * - Rename: the best placement for the new loads, with its ranks renamed so that most of their
- *   experts are already in place. If ranks have two slots, pairs that may stay together do, as long
- *   as the rest can be paired within the tolerance. This is the method in that case: at 144 ranks 2
- *   to 18 times as many experts move without the names, and 1.5 to 13 times without the pairs. In
- *   other cases it is tried only if the repair fails. BALANCE_STRICT names nodes, and then the
+ *   experts are already in place. If ranks have two slots, pairs of experts stay together as long
+ *   as the others can be paired within the tolerance. It wins in that case: at 144 ranks 2 to 18
+ *   times as many experts move without renaming, and 1.5 to 13 times without keeping pairs. In
+ *   other cases it is tried only if the repair fails. BALANCE_STRICT renames nodes, and then the
  *   ranks of each, since no group may leave its node.
  *
  * A move is a slot that has to load another expert's weights.
