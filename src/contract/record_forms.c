@@ -9,7 +9,7 @@
 #include "contract/record_unit.h"
 #include "contract/step_plan.h"
 
-/* How many elements of which type a tail has, by fields of the struct `of`. */
+/* A tail: the type of its elements, and the fields of the struct `of` that count them. */
 #define BYTES(of, field)                                                                           \
     { 1, COUNT_FIELD, offsetof(struct of, field), 0 }
 #define EACH(of, field, type)                                                                      \

@@ -30,7 +30,7 @@
     ((int64_t)4000000) /* of small requests in a turn; then lost clients are noticed */
 #define OTHER_FILES 512
 #define WORKER_CLOSE_NS ((int64_t)2000000000)
-#define LOAD_NS_MAX ((int64_t)500000000) /* a unit tells its load so often */
+#define LOAD_NS_MAX ((int64_t)500000000) /* a unit reports its load so often */
 #define RETRY_US 2000                    /* after the wire was full */
 #define FINISH_NS_MAX                                                                              \
     ((int64_t)35000000000) /* for what has begun; the gateway gives up earlier                     \

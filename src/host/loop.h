@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The world of one process of the serving plane: one thread that runs its machines. It gives them
- * records and the time, and carries out what they put into their outboxes. A process holds
+ * records and the time, and performs what they put into their outboxes. A process holds
  *
  *     a whole server   clients <-> HTTP server <-> gateway <-> unit <-> engine thread
  *                                                     \-> tokenizer, grammar, ledger thread

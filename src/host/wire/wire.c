@@ -411,7 +411,7 @@ static void look_after_peers(struct wire *wire) {
         if (send_bytes(wire, peer, "", 0) == STATUS_GONE)
             wire_lose(wire, peer);
         else if (peer->state == STATE_UP && now_ns - peer->last_seen_ns > SILENT_NS_MAX)
-            wire_drop_each(wire, peer, "nothing was heard from it any more");
+            wire_drop_each(wire, peer, "it has been silent for too long");
     }
 }
 
@@ -429,7 +429,7 @@ static void wire_on_tick(evutil_socket_t file, short what, void *context) {
         enum status status = send_bytes(wire, &wire->peers[0], "", 0);
         if (status == STATUS_OK && clock_now_ns() - wire->peers[0].last_seen_ns > SILENT_NS_MAX &&
             wire->options.may_take(wire->options.context))
-            wire_leave(wire, "nothing was heard from it any more", REOPEN_MS);
+            wire_leave(wire, "it has been silent for too long", REOPEN_MS);
     }
     wire_take_messages(wire);
 }

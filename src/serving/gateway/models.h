@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The names of the one model: those it is served under, of which answers use the first, and
+ * The names of the one model: those it is served under, the first of which answers use, and
  * DeepSeek's two, which ask for thinking or for none if the chat template supports it.
  */
 #ifndef SERVING_GATEWAY_MODELS_H

@@ -42,8 +42,8 @@ struct tokenize_queue {         /* the queue of one thread */
     uint64_t busy_turn;         /* that text's */
 };
 
-/* Bytes of tokenize_queue_open's `memory`: room for bytes_max of texts, of which each may waste a part of a
- * pool's chunk. Untouched memory costs nothing. */
+/* Bytes of tokenize_queue_open's `memory`: room for bytes_max of texts, each of which may waste a
+ * part of a pool's chunk. Untouched memory costs nothing. */
 size_t tokenize_queue_memory_bytes(size_t bytes_max, uint32_t requests_max);
 
 /* Keeps `memory` and the gateway's outbox for the gateway's life. `texts` is zeros but for `kind`. */

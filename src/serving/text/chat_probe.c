@@ -148,7 +148,7 @@ static void probe_parts(struct probing *probe, enum chat_speaker speaker,
     "{\"id\":\"" id "\",\"type\":\"function\",\"function\":{\"name\":\"fathom_tool\","             \
     "\"arguments\":\"{\\\"fathom_place\\\": \\\"" value "\\\"}\"}}"
 
-/* Under these facts the words come out, of which the first may be NULL. */
+/* True if the template writes the words under these facts. `first` may be NULL. */
 static bool chat_probe_takes(struct probing *probe, const char *request,
                              const struct chat_facts *facts, const char *first,
                              const char *second) {
