@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Transfers of KV blocks between the ranks of a simulated fleet. The module does in virtual time,
- * on pages of numbers, what host/transfer/kv_carrier and host/transfer/kv_transport do with sockets
- * and threads, with the same books (serving/cache/transfer_ledger, transfer_orders). Slices wait
- * for their turn on a connection, are read from their page when they leave, travel, and are written
- * in two halves. Releasing a page while it is still being read or written therefore causes visible
- * damage.
+ * Transfers of KV blocks between the ranks of a simulated fleet. The module models
+ * host/transfer/kv_carrier and kv_transport in virtual time, on pages of numbers, with the product's
+ * own state machines (serving/cache/transfer_ledger, transfer_orders). Slices wait for their turn
+ * on a connection, are read from their page when they leave, travel, and are written in two halves.
+ * Releasing a page while it is still being read or written therefore causes visible damage.
  *
  * A connection takes a while to open. It breaks when a process dies or the network between two
- * units is cut, and each side notices at its own time. Under faults slices are lost, damaged,
- * doubled, or late, even long after their ticket has ended.
+ * units is cut, and each side detects that at a different time. Under faults slices are lost,
+ * damaged, doubled, or late, even long after their grant has ended.
  */
 #ifndef SIMULATE_FLEET_CARRIERS_H
 #define SIMULATE_FLEET_CARRIERS_H
@@ -24,22 +23,22 @@ enum { FLEET_PROMPT_BLOCKS_MAX = 8 };
 
 struct fleet_place {
     uint8_t unit, rank;
-    uint32_t life; /* the incarnation of the unit that the place belongs to */
+    uint32_t life; /* incarnation of the unit */
 };
 
 struct fleet_carrier {
     bool up;   /* its process is alive */
-    bool dead; /* its process is dead, but its unit goes on, and its host answers for it */
+    bool dead; /* its process is dead, but the unit continues, and the unit's host answers for it */
     uint32_t life;
     struct fleet_engine *engine;
     struct transfer_ledger ledger;
     char *memory;                  /* the ledger's memory */
-    struct transfer_orders orders; /* its entries are in order_places, with pages from `pages` */
+    struct transfer_orders orders; /* its orders are in order_places, with pages from `pages` */
     struct transfer_order order_places[FLEET_TRANSFERS_MAX];
     struct page_id pages[FLEET_TRANSFERS_MAX][FLEET_PROMPT_BLOCKS_MAX];
     uint64_t step;    /* the last step that reported its progress */
     uint32_t written; /* slices of that step that are written */
-    int64_t stuck_ns; /* when to check again for tickets that hold memory for too long */
+    int64_t stuck_ns; /* time of the next check for grants that hold memory for too long */
 };
 
 struct fleet_carrier_counts {
@@ -54,8 +53,9 @@ struct fleet_carriers {
     bool faults; /* may be cleared at any time */
     int64_t slice_ns_max, latency_ns_max, transfer_ns_max;
     struct fleet_carrier places[FLEET_UNITS_MAX][FLEET_RANKS_MAX];
-    int64_t frozen_ns[FLEET_UNITS_MAX];               /* its processes are frozen until then */
-    int64_t cut_ns[FLEET_UNITS_MAX][FLEET_UNITS_MAX]; /* the connection passes nothing until then */
+    int64_t frozen_ns[FLEET_UNITS_MAX]; /* its processes are frozen until then */
+    /* the connection transfers nothing until then */
+    int64_t cut_ns[FLEET_UNITS_MAX][FLEET_UNITS_MAX];
     struct fleet_link *links;
     uint64_t links_opened;
     struct fleet_link_event *events; /* [EVENTS_MAX] */
@@ -85,7 +85,7 @@ void fleet_carriers_stop(struct fleet_carriers *carriers, uint32_t unit, int64_t
 void fleet_carriers_bury(struct fleet_carriers *carriers, uint32_t unit, uint32_t rank,
                          int64_t now_ns);
 
-/* Another process replaces it, on the same pages and at the same address. */
+/* Replaces the process by another one, with the same pages and address. */
 void fleet_carriers_return(struct fleet_carriers *carriers, uint32_t unit, uint32_t rank);
 
 void fleet_carriers_cut(struct fleet_carriers *carriers, uint32_t unit, uint32_t other,
@@ -94,7 +94,7 @@ void fleet_carriers_cut(struct fleet_carriers *carriers, uint32_t unit, uint32_t
 /* The address of a rank, for the hello. */
 void fleet_carriers_address(struct fleet_place place, char address[KV_ADDRESS_BYTES]);
 
-/* KV_EXPECT, KV_PUSH, KV_CANCEL. */
+/* Handles KV_EXPECT, KV_PUSH, KV_CANCEL. */
 void fleet_carriers_take(struct fleet_carriers *carriers, uint32_t unit, uint32_t rank,
                          const struct record *record, int64_t now_ns);
 
@@ -106,10 +106,10 @@ void fleet_carriers_progress(struct fleet_carriers *carriers, uint32_t unit, uin
 void fleet_carriers_run(struct fleet_carriers *carriers, int64_t now_ns);
 int64_t fleet_carriers_next_ns(const struct fleet_carriers *carriers);
 
-/* The number of transfers and tickets of a unit that have not ended. */
+/* The number of a unit's transfers and grants that have not ended. */
 uint32_t fleet_carriers_open_count(const struct fleet_carriers *carriers, uint32_t unit);
 
-/* Checks the books with check(). */
+/* Checks the state machines with check(). */
 void fleet_carriers_audit(const struct fleet_carriers *carriers);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Clients of a simulated fleet: their API requests, and the check that each receives what an
- * undisturbed engine would answer. A breach is a text that says what was wrong. The first one is
+ * Clients of a simulated fleet: their API requests, and the check that each receives the answer
+ * of an undisturbed engine. A breach is a text that describes a wrong response. The first one is
  * kept.
  */
 #ifndef SIMULATE_FLEET_CLIENTS_H
@@ -21,12 +21,12 @@ struct fleet_token_oracle;
 #define FLEET_UNPAID_CODE "invalid_request_error" /* the code of error 402 */
 
 enum {
-    FLEET_TENANTS = 2, /* 1..FLEET_TENANTS; account 0 is the operator's */
+    FLEET_TENANTS = 2, /* tenants 1..FLEET_TENANTS; account 0 is the operator's */
     FLEET_GATEWAYS_MAX = 3,
-    FLEET_CHOICES_MAX = 3, /* for a prompt that comes alone; otherwise one less */
+    FLEET_CHOICES_MAX = 3, /* choices of a single prompt; of several prompts one less each */
     FLEET_PROMPTS_MAX = 3,
     FLEET_ANSWERS_MAX =
-        (FLEET_CHOICES_MAX - 1) * FLEET_PROMPTS_MAX, /* no gateway has fewer places */
+        (FLEET_CHOICES_MAX - 1) * FLEET_PROMPTS_MAX, /* no gateway has fewer slots */
     FLEET_PROMPT_MAX = 300,
     FLEET_ANSWER_MAX = 150,
     FLEET_CLIENTS_MAX = 400
@@ -34,7 +34,7 @@ enum {
 
 struct fleet_prompt {
     uint32_t tokens[FLEET_PROMPT_MAX];
-    uint32_t scores[FLEET_PROMPT_MAX]; /* expected with the prompt, if it is echoed */
+    uint32_t scores[FLEET_PROMPT_MAX]; /* expected scores of the prompt, if it is echoed */
     uint32_t count;
 };
 
@@ -47,8 +47,9 @@ struct fleet_choice {
     struct fleet_speech *speech;               /* the expected one */
     uint32_t content_reported, calls_reported; /* bytes that have arrived */
     uint32_t calls_begun;
-    char last_id[64];   /* of the last call */
-    const char *strays; /* how the received text differs, unless the answer is given up; NULL */
+    char last_id[64]; /* id of the last call */
+    /* difference of the received text, which counts unless the answer is given up; NULL: none */
+    const char *strays;
 };
 
 struct fleet_client {
@@ -57,43 +58,41 @@ struct fleet_client {
     bool gone, abandoned; /* abandoned: by a gateway that died */
     uint64_t tenant;
     int64_t asked_ns;
-    uint32_t gateway, gateway_life; /* the gateway it asked; the number of earlier gateway
-                                     * incarnations */
-    bool lacks;                     /* its account had nothing left from then on */
-    bool shares;                    /* another request of its account was under way at the same
-                                     * time */
+    /* gateway of the request; number of earlier gateway incarnations */
+    uint32_t gateway, gateway_life;
+    bool lacks;  /* the account had no balance left from then on */
+    bool shares; /* another request of the account was running at the same time */
     struct fleet_prompt prompts[FLEET_PROMPTS_MAX];
     uint32_t prompt_count;
     bool chats, with_tools, one_call;
-    bool reports_ids; /* it asks for token ids in addition to text */
-    bool echo;        /* the prompts come back, with their log probabilities */
-    bool bound;       /* Its answers must meet the constraint: */
+    bool reports_ids; /* requests token ids in addition to text */
+    bool echo;        /* requests the prompts and their log probabilities */
+    bool bound;       /* The answers must satisfy the constraint: */
     uint32_t constraint;
     uint32_t numerics; /* the numerics that the answer names */
     struct sampling sampling;
-    uint32_t answer_max; /* 0: asks about the prompts only */
+    uint32_t answer_max; /* 0: requests only the prompts' scores */
     bool reported_usage;
-    int64_t reported_prompt, reported_hits, reported_output; /* the usage that it received */
+    int64_t reported_prompt, reported_hits, reported_output; /* usage in the response */
     uint32_t http_status;
-    char code[32];         /* the error's code */
-    uint32_t choice_count; /* of all prompts, in the order of prompts */
+    char code[32];         /* code of the error */
+    uint32_t choice_count; /* choices of all prompts, in the order of prompts */
     struct fleet_choice choices[FLEET_ANSWERS_MAX];
 };
 
 struct fleet_clients {
     uint64_t seed;
-    bool has_keys;    /* they send their accounts' keys */
-    uint64_t flooder; /* the tenant that asks far more than others; 0: none */
+    bool has_keys;    /* clients send API keys */
+    uint64_t flooder; /* tenant with far more requests than the others; 0: none */
     bool scarce;      /* the gateway may lack memory to continue answers on other units */
     const struct fleet_token_oracle
-        *token_oracle;                     /* without a tokenizer no client chats or constrains an
-                                        * answer */
-    struct fleet_constraints *constraints; /* NULL: no client constrains an answer */
+        *token_oracle; /* without a tokenizer there are no chats and no constraints */
+    struct fleet_constraints *constraints; /* NULL: no constraints */
     struct fleet_client *clients;          /* [FLEET_CLIENTS_MAX] */
     uint32_t count;
     struct fleet_speech *speeches; /* of the chat clients */
     uint32_t speech_count;
-    char *body;           /* scratch for one request */
+    char *body;           /* scratch for a request */
     struct arena scratch; /* for one answer's JSON */
     char breach[200];     /* empty: none so far */
 };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Randomness in a simulated fleet: each part has a stream of its own, so one part's draws do not
- * depend on how often another part draws.
+ * Random numbers of a simulated fleet. Each part has a stream of its own, so its draws do not
+ * depend on the number of draws of other parts.
  */
 #ifndef SIMULATE_FLEET_DICE_H
 #define SIMULATE_FLEET_DICE_H
@@ -15,7 +15,7 @@ struct fleet_dice {
     uint32_t stream, draws;
 };
 
-/* 0 <= draw < 1. */
+/* A uniform number in [0, 1). */
 static inline double fleet_dice_draw(struct fleet_dice *dice) {
     return random_uniform(dice->seed, dice->stream, dice->draws++);
 }
@@ -24,7 +24,7 @@ static inline uint32_t fleet_dice_below(struct fleet_dice *dice, uint32_t bound)
     return (uint32_t)(fleet_dice_draw(dice) * bound);
 }
 
-/* A time between the two, more often near the first. */
+/* A time between the two, with more weight near the first. */
 static inline int64_t fleet_dice_time(struct fleet_dice *dice, int64_t least_ns, int64_t most_ns) {
     double share = fleet_dice_draw(dice);
     return least_ns + (int64_t)(share * share * (double)(most_ns - least_ns));

@@ -6,18 +6,19 @@
  * compute/exchange/job.h. A supervisor runs on a machine that never fails, or on its unit's first
  * host. The work of a living rank is in fleet_units.
  *
- * A rank that is started again while the others serve reads its weights and reports that it is
- * there. All living ranks learn of it, regroup, and go on with it, on empty pages. Until then it
- * may die, again and again, hang for ever, or be cut off with its host.
+ * A rank that is restarted while the others serve reads its weights and reports that it is ready.
+ * All living ranks receive the report, regroup, and continue with it, on empty pages. Until then it
+ * may die repeatedly, hang for ever, or be cut off with its host.
  *
  * The network keeps the order of a connection's frames, delays them, and holds them while it is
  * cut.
  *
- * Invariants: a unit that cannot go on is detected and started again in time. No rank has two
- * incarnations in one supervisor's job. No living rank is reported gone, and no unit goes on
- * without a living rank. A unit that goes on does so without all ranks that are gone. No rank
- * outlives the loss of its supervisor by long. A lost host has no ranks left. A returned rank takes
- * requests, and a dead one takes none. A rank that hangs while it returns is ended in time.
+ * Invariants: a unit that cannot continue is detected and restarted in time. No rank has two
+ * incarnations in one supervisor's job. No living rank is reported gone, and no unit continues
+ * without a living rank. A unit that continues does so without all ranks that are gone. No rank
+ * outlives the loss of its supervisor by long. A lost host has no ranks left. A returned rank
+ * receives requests, and a dead one receives none. A rank that hangs while it returns is killed in
+ * time.
  */
 #ifndef SIMULATE_FLEET_HOSTS_H
 #define SIMULATE_FLEET_HOSTS_H
@@ -41,14 +42,14 @@ enum fleet_frame_kind {
     FRAME_CONNECT, /* to the host: an agent begins */
     FRAME_CHECK,
     FRAME_LAUNCH,
-    FRAME_MEMBERS, /* all ranks of the start are there */
-    FRAME_GONE,    /* the rank, as of that epoch, or */
-    FRAME_BACK,    /* it is there again */
-    FRAME_KILL,    /* the rank, or FLEET_ALL_RANKS */
-    FRAME_AGAIN,   /* start that rank again */
+    FRAME_MEMBERS, /* all ranks of the start have joined */
+    FRAME_GONE,    /* the rank is gone as of that epoch */
+    FRAME_BACK,    /* the rank is back */
+    FRAME_KILL,    /* kills the rank, or FLEET_ALL_RANKS */
+    FRAME_AGAIN,   /* restarts the rank */
     FRAME_PING,
     FRAME_END,   /* the supervisor's end of the link is closed */
-    FRAME_FACTS, /* from here on: to the supervisor */
+    FRAME_FACTS, /* from here on: frames to the supervisor */
     FRAME_JOIN,
     FRAME_SIGNS,
     FRAME_ENDED,
@@ -58,28 +59,28 @@ enum fleet_frame_kind {
 
 struct fleet_frame {
     enum fleet_frame_kind kind;
-    uint32_t unit, part; /* the unit's host */
+    uint32_t unit, part; /* unit, and index of the host in the unit */
     uint32_t link;
     uint32_t number, rank; /* of a start; HERE, GONE, BACK, KILL, ENDED; CONNECT: the supervisor's
                      * incarnation */
-    uint32_t epoch;        /* SIGNS: the epoch in which the unit runs; GONE, BACK */
+    uint32_t epoch;        /* SIGNS: epoch of the unit; GONE, BACK: epoch of the change */
     uint32_t gone;         /* GONE, BACK: bits of all gone ranks */
     struct supervise_how how;
     struct supervise_signs signs[FLEET_RANKS_MAX]; /* SIGNS */
     int64_t due_ns;
-    uint64_t order; /* the order of sending */
+    uint64_t order; /* order of sending */
 };
 
 struct fleet_process {                   /* one rank in one start */
-    bool alive, is_here, has_met, spins; /* spins: it uses processor time while it hangs */
-    bool returns;                        /* it does not serve yet */
-    int64_t seen_ns;           /* since when its supervisor has been able to see that it hangs */
-    uint32_t gone, epoch;      /* bits of the ranks reported gone to it, and the epoch of that
-                                * report */
-    int64_t here_ns, ready_ns; /* when it starts, and when it is ready */
-    int64_t stopped_ns;        /* when it continues; MACHINE_NEVER: only a kill ends it */
-    int64_t end_ns;            /* when it ends by itself; MACHINE_NEVER */
-    struct supervise_how how;  /* how it ends */
+    bool alive, is_here, has_met, spins; /* spins: it uses CPU time while it hangs */
+    bool returns;                        /* it was restarted and does not serve yet */
+    int64_t seen_ns; /* time from which its supervisor can detect that it hangs */
+    /* bits of the ranks reported to it as gone, and the epoch of that report */
+    uint32_t gone, epoch;
+    int64_t here_ns, ready_ns; /* times of its start and of being ready */
+    int64_t stopped_ns;        /* time at which it continues; MACHINE_NEVER: only a kill ends it */
+    int64_t end_ns;            /* time of its exit; MACHINE_NEVER: none */
+    struct supervise_how how;  /* the way it ends */
     uint64_t ran, tiles;
 };
 
@@ -89,7 +90,7 @@ struct fleet_agent {
     struct supervise_hearing hearing;
     int64_t signed_ns, tick_ns, out_ns;
     int64_t stopped_ns;
-    int64_t orphan_ns; /* since when no supervisor has wanted it; 0: one does */
+    int64_t orphan_ns; /* time since which no supervisor needs it; 0: one does */
     struct fleet_process processes[FLEET_RANKS_MAX];
 };
 
@@ -104,11 +105,11 @@ struct fleet_supervisor {
     bool alive, is_checking;
     uint32_t life;
     uint32_t place;      /* its host */
-    uint32_t here, gone; /* bits of the ranks that have joined the meeting, and that have left */
-    uint32_t reported;   /* the number of changes so far, each sent to all ranks */
+    uint32_t here, gone; /* bits of the ranks that have joined the rendezvous, and that have left */
+    uint32_t reported;   /* number of changes so far, each sent to all ranks */
     uint32_t epoch;      /* the epoch that rank 0 reported last */
-    int64_t up_ns, tick_ns, stopped_ns; /* up_ns: when it begins; MACHINE_NEVER */
-    int64_t trouble_ns;                 /* since when its unit has needed it; 0: it does not */
+    int64_t up_ns, tick_ns, stopped_ns; /* up_ns: time of its start; MACHINE_NEVER: none */
+    int64_t trouble_ns;                 /* time since which its unit needs it; 0: not needed */
     struct fleet_agent_link links[FLEET_HOSTS_MAX];
     struct supervise_unit unit;
     struct supervise_host hosts[FLEET_HOSTS_MAX];
@@ -120,18 +121,18 @@ struct fleet_supervisor {
 /* The ranks of a unit's last start as a group. */
 struct fleet_supervised_unit {
     uint32_t life, number;
-    bool serves;        /* all have met and are ready */
-    bool is_cursed;     /* a rank that is started again never joins */
-    uint32_t without;   /* bits of the ranks that it goes on without */
-    uint32_t epoch;     /* the epoch of that */
-    int64_t regroup_ns; /* when it regroups; MACHINE_NEVER: the living ranks are not ready to
-                         * regroup */
+    bool serves;      /* all ranks have joined and are ready */
+    bool is_cursed;   /* a restarted rank never joins */
+    uint32_t without; /* bits of the ranks that are gone */
+    uint32_t epoch;   /* epoch of `without` */
+    /* time of the regrouping; MACHINE_NEVER: the living ranks are not ready for it */
+    int64_t regroup_ns;
     int64_t regroup_by_ns;
 };
 
 struct fleet_machine {
     bool up;
-    int64_t up_ns;  /* when it comes back */
+    int64_t up_ns;  /* time of its return */
     int64_t off_ns; /* its network is off until then */
     int64_t slow_ns;
 };
@@ -143,21 +144,21 @@ struct fleet_host_fault {
 
 struct fleet_hosts {
     bool present;
-    struct fleet_dice dice, returns; /* returns: the fates of returning ranks */
+    struct fleet_dice dice, returns; /* returns: random numbers for returning ranks */
     int64_t timeout_ns;
-    uint32_t slots_needed; /* living ranks that it takes to have all experts */
+    uint32_t slots_needed; /* living ranks needed to hold all experts */
     int64_t struck_ns;     /* time of the last fault of these hosts */
-    uint32_t links;        /* number ever opened */
+    uint32_t links;        /* number of links ever opened */
     struct fleet_machine machines[FLEET_HOSTS_MAX + 1];
     int64_t cut_ns[FLEET_HOSTS_MAX + 1][FLEET_HOSTS_MAX + 1];
     struct fleet_supervisor supervisors[FLEET_UNITS_MAX];
     struct fleet_supervised_unit supervised_units[FLEET_UNITS_MAX];
     uint32_t part_count[FLEET_UNITS_MAX];
     uint32_t ranks_of[FLEET_UNITS_MAX][FLEET_HOSTS_MAX];   /* bits of the ranks of a part */
-    uint32_t machine_of[FLEET_UNITS_MAX][FLEET_HOSTS_MAX]; /* of a part */
+    uint32_t machine_of[FLEET_UNITS_MAX][FLEET_HOSTS_MAX]; /* machine of a part */
     struct fleet_agent agents[FLEET_UNITS_MAX][FLEET_HOSTS_MAX][FLEET_AGENTS_EACH];
     struct fleet_host_fault faults[FLEET_HOST_FAULTS];
-    struct fleet_frame frames[FLEET_FRAMES_MAX]; /* in the order in which they arrive */
+    struct fleet_frame frames[FLEET_FRAMES_MAX]; /* ordered by arrival */
     uint32_t frame_count;
     uint64_t sent;
 };
@@ -165,7 +166,7 @@ struct fleet_hosts {
 /* Opens the hosts in runs that have them, before any unit begins. */
 void fleet_hosts_open(struct world *world);
 
-/* Handles all that is due; the time of the next event. */
+/* Handles all that is due. Returns the time of the next event. */
 void fleet_hosts_run(struct world *world);
 int64_t fleet_hosts_wake_ns(const struct world *world);
 
@@ -193,7 +194,7 @@ void fleet_hosts_verify(struct world *world);
 
 /* ---- the network (fleet_hosts.c) ---- */
 
-/* Until when the two do not reach each other; 0: they do. */
+/* The time until which the two cannot reach each other; 0: they can. */
 int64_t fleet_hosts_cut_ns(const struct world *world, uint32_t machine, uint32_t other);
 
 /* Sets only the fields of the frame that its kind needs. */
@@ -201,7 +202,7 @@ void fleet_hosts_send(struct world *world, struct fleet_frame frame, int64_t *ou
 
 /* ---- fleet_agents.c ---- */
 
-/* The living process of the unit's current start, unless it is returning; NULL. */
+/* The living process of the unit's current start; NULL if there is none, or it is returning. */
 struct fleet_process *fleet_agents_process(struct fleet_hosts *hosts, uint32_t unit, uint32_t rank);
 
 void fleet_agents_take(struct world *world, const struct fleet_frame *frame);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The last events in a simulated fleet, to debug a breach: numbers when they happen, text only on
- * request.
+ * The last events in a simulated fleet, for debugging a breach. Events are stored as numbers and
+ * formatted only on request.
  */
 #ifndef SIMULATE_FLEET_LOG_H
 #define SIMULATE_FLEET_LOG_H

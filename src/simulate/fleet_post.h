@@ -23,12 +23,12 @@ struct fleet_post {
 
 bool fleet_post_open(struct fleet_post *post, struct arena *arena);
 
-/* The message at that place, or NULL after the last. The next one is at `at` + bytes. */
+/* The message at that offset, or NULL after the last. The next one is at `at` + bytes. */
 static inline struct fleet_message *fleet_post_at(const struct fleet_post *post, uint32_t at) {
     return at < post->used ? (struct fleet_message *)(void *)(post->memory + at) : NULL;
 }
 
-/* When the first message arrives, or MACHINE_NEVER. */
+/* The arrival time of the first message, or MACHINE_NEVER. */
 int64_t fleet_post_next_ns(const struct fleet_post *post);
 
 /* Inserts the message after all that arrive no later. */

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The inside of a simulated fleet: its units, its gateways, and the messages between them. The
- * modules around it: fleet_world (a run, and its invariants at the end), fleet_units (the units'
- * host), fleet_gateway (the gateways' hosts and clients), fleet_ledger, fleet_faults, fleet_hosts
- * (in some runs: the machines of units), fleet_managers (in some runs: starts and ends units by
- * load), fleet_inside (checks inside a unit).
+ * The state of a simulated fleet: its units, its gateways, and the messages between them. Its
+ * modules are fleet_world (a run, and its invariants at the end), fleet_units (hosts of units),
+ * fleet_gateway (hosts of gateways, and clients), fleet_ledger, fleet_faults, fleet_hosts (in some
+ * runs: the machines of units), fleet_managers (in some runs: starts and ends units by load),
+ * fleet_inside (checks inside a unit).
  */
 #ifndef SIMULATE_FLEET_STATE_H
 #define SIMULATE_FLEET_STATE_H
@@ -22,8 +22,8 @@
 #include "simulate/fleet_token_oracle.h"
 #include "simulate/fleet_world.h"
 
-#define REST_NS (300 * FLEET_SECOND)      /* after it nothing may be left to do */
-#define SETTLED_NS (5 * FLEET_SECOND / 2) /* of rest, enough for every report to arrive */
+#define REST_NS (300 * FLEET_SECOND)      /* time after which no work may be left */
+#define SETTLED_NS (5 * FLEET_SECOND / 2) /* idle time after which every report has arrived */
 #define SIGN_NS (FLEET_SECOND / 2)
 
 enum { OPEN_MAX = 128, SAID_BYTES = 1024 };
@@ -36,16 +36,16 @@ struct fleet_submitted {
     uint32_t connection; /* 0: its gateway no longer receives reports about it */
 };
 
-struct fleet_gateway_link { /* of a unit to a gateway */
+struct fleet_gateway_link { /* link of a unit to a gateway */
     uint32_t connection;    /* 0: none; otherwise unique among all gateways */
-    int64_t in_ns, out_ns;  /* when the last message in each direction arrives */
-    int64_t connect_ns;     /* when it connects next; MACHINE_NEVER */
+    int64_t in_ns, out_ns;  /* arrival times of the last message in each direction */
+    int64_t connect_ns;     /* time of its next connection; MACHINE_NEVER */
 };
 
 /* A rank's row in the step in flight that waits for its load. */
 struct fleet_wait {
     uint32_t asked; /* blocks of the load; 0: no row waits */
-    uint32_t slot;  /* the row's */
+    uint32_t slot;  /* slot of the row */
     bool in_vain;   /* the engine has stopped waiting */
 };
 
@@ -55,52 +55,52 @@ struct fleet_unit_host {
     struct machine machine;
     struct fleet_engine engines[FLEET_RANKS_MAX];
     struct fleet_post inbox;
-    struct fleet_post wires; /* to the hosts of its ranks' pages */
+    struct fleet_post wires; /* messages to the hosts of its ranks' pages */
     uint32_t role;           /* enum unit_role */
-    uint32_t numerics;       /* of its present incarnation */
+    uint32_t numerics;       /* numerics of its present incarnation */
     uint32_t life;
-    uint32_t gateways_found, gateway_lives; /* at its start: gateways alive, and incarnations so
-                                             * far */
+    /* at its start: gateways alive, and incarnations so far */
+    uint32_t gateways_found, gateway_lives;
     bool up, draining;
-    bool goes; /* it drains, and ends when it has nothing left; otherwise it may be called back */
-    uint32_t number;                /* the manager's number for it, if there is a manager */
-    bool ends;                      /* it was ordered to end and is not called back */
-    bool dead[FLEET_RANKS_MAX];     /* ranks that the unit goes on without */
-    bool was_dead[FLEET_RANKS_MAX]; /* in this incarnation of the unit */
+    bool goes;       /* it drains, and ends when it has no requests; else it may be called back */
+    uint32_t number; /* number assigned by the manager, if there is one */
+    bool ends;       /* ordered to end; it is not called back */
+    bool dead[FLEET_RANKS_MAX];     /* ranks that are dead while the unit continues */
+    bool was_dead[FLEET_RANKS_MAX]; /* ranks that have died in this incarnation */
     uint32_t dies;                  /* 1 + the rank that dies before the end of the next step */
-    bool failing;                   /* the step in flight fails, or */
-    bool breaks;                    /* it is interrupted: the living ranks run its rows again */
-    bool reports[FLEET_RANKS_MAX];  /* the step in flight reports its progress to the carriers */
+    bool failing;                   /* the step in flight fails */
+    bool breaks; /* the step in flight is interrupted: the living ranks run its rows again */
+    bool reports[FLEET_RANKS_MAX]; /* the step in flight reports its progress to the carriers */
     struct fleet_wait waits[FLEET_RANKS_MAX];
-    bool looks;            /* it checks whether the blocks that its rows wait for are whole */
-    uint32_t step_rows;    /* of all ranks */
+    bool looks;            /* checks whether the blocks that its rows wait for are complete */
+    uint32_t step_rows;    /* rows of all ranks */
     int64_t wait_until_ns; /* its rows wait for loads until then */
-    int64_t behind_ns;     /* when it ends after it has waited in vain */
+    int64_t behind_ns;     /* end of the step after a wait without success */
     int64_t step_began_ns;
     struct fleet_gateway_link links[FLEET_GATEWAYS_MAX];
     int64_t wire_ns[FLEET_RANKS_MAX];
     int64_t frozen_ns;                     /* it is frozen until then */
-    int64_t up_ns;                         /* when it restarts; MACHINE_NEVER */
-    int64_t sign_ns;                       /* when it repeats its load */
-    struct fleet_submitted open[OPEN_MAX]; /* requests that it was given and has not ended */
+    int64_t up_ns;                         /* time of its restart; MACHINE_NEVER */
+    int64_t sign_ns;                       /* time of its next heartbeat */
+    struct fleet_submitted open[OPEN_MAX]; /* requests that it has received and not ended */
     uint32_t open_count;
-    _Alignas(8) char hello[SAID_BYTES], load[SAID_BYTES]; /* the last ones sent */
+    _Alignas(8) char hello[SAID_BYTES], load[SAID_BYTES]; /* last hello and load sent */
 };
 
 #define FLEET_FAULTS 13 /* number of kinds (fleet_faults.c) */
 
-struct fleet_fault { /* of one kind */
+struct fleet_fault { /* the faults of one kind */
     struct fleet_dice dice;
-    int64_t due_ns; /* the next one; MACHINE_NEVER: none */
+    int64_t due_ns; /* time of the next one; MACHINE_NEVER: none */
 };
 
 struct fleet_gateway_host {
     char *memory;
-    struct gateway *gateway; /* NULL: it is dead */
+    struct gateway *gateway; /* NULL: dead */
     struct machine machine;
     struct fleet_post inbox;
     struct fleet_shares shares;
-    int64_t up_ns; /* when it restarts; MACHINE_NEVER */
+    int64_t up_ns; /* time of its restart; MACHINE_NEVER */
 };
 
 struct world {
@@ -108,13 +108,13 @@ struct world {
     struct fleet_world_report *report;
     struct fleet_log *log;
     int64_t now_ns;
-    int64_t healed_ns, asked_ns; /* no fault after the one, no client after the other */
+    int64_t healed_ns, asked_ns; /* last time of faults; last time of new clients */
     struct fleet_dice dice;
     uint32_t connections, turns;
     struct unit_options unit_options;
     size_t unit_bytes;
     uint32_t ranks, unit_count;
-    struct fleet_dice renewals; /* of units, which then compute with other numerics */
+    struct fleet_dice renewals; /* units that restart with other numerics */
     struct fleet_unit_host units[FLEET_UNITS_MAX];
     struct fleet_carriers carriers;
     struct fleet_storage storage;
@@ -131,11 +131,11 @@ struct world {
     struct fleet_fault faults[FLEET_FAULTS];
     struct fleet_hosts hosts;
     struct fleet_managers managers;
-    int64_t ask_ns, leave_ns;     /* the next ones */
-    struct fleet_client *stalled; /* it does not read, and is dropped at stall_ns */
+    int64_t ask_ns, leave_ns;     /* times of the next ones */
+    struct fleet_client *stalled; /* a client that does not read, and is dropped at stall_ns */
     int64_t stall_ns;
-    int64_t rest_ns; /* since when nothing is left to do; MACHINE_NEVER */
-    char *result;    /* [RESULT_BYTES] of a step, until the unit has processed it */
+    int64_t rest_ns; /* time since which no work is left; MACHINE_NEVER */
+    char *result;    /* [RESULT_BYTES] result of a step, until the unit has processed it */
     char *envelope;  /* [RESULT_BYTES] the forwarded record */
 };
 
@@ -147,7 +147,7 @@ static inline void world_breach(struct world *world, const char *text) {
                     (long long)(world->now_ns / FLEET_MS));
 }
 
-/* When a message that is sent now arrives, which is not before the previous one. */
+/* The arrival time of a message sent now, not before that of the previous one. */
 static inline int64_t world_arrival_ns(struct world *world, int64_t *last_ns) {
     int64_t due_ns = world->now_ns + fleet_dice_time(&world->dice, FLEET_MS / 10, 3 * FLEET_MS);
     if (due_ns < *last_ns) due_ns = *last_ns;
@@ -166,7 +166,7 @@ bool fleet_units_quiet(const struct world *world, uint32_t unit);
 
 void fleet_units_kill(struct world *world, uint32_t index);
 
-/* Makes the unit go on without a rank that has died, or with its replacement process. A step in
+/* Makes the unit continue without a rank that has died, or with its replacement process. A step in
  * flight is interrupted. */
 void fleet_units_bury(struct world *world, uint32_t index, uint32_t rank);
 void fleet_units_take_back(struct world *world, uint32_t index, uint32_t rank);
@@ -174,8 +174,8 @@ void fleet_units_take_back(struct world *world, uint32_t index, uint32_t rank);
 /* Breaks the unit's connection to a gateway. `reported`: the gateway's host is notified. */
 void fleet_units_cut(struct world *world, uint32_t index, uint32_t gateway, bool reported);
 
-/* Cuts the unit from a gateway until that time. The gateway's host notices late, after the time
- * after which it regards the unit as silent. */
+/* Cuts the unit from a gateway until that time. The gateway's host detects it only after its
+ * silence timeout. */
 void fleet_units_part(struct world *world, uint32_t index, uint32_t gateway, int64_t until_ns);
 
 /* True if the unit is connected to all gateways. */
@@ -193,12 +193,13 @@ struct fleet_engine *fleet_units_engine(void *context, uint32_t unit, uint32_t r
 void fleet_gateway_start(struct world *world, uint32_t index);
 void fleet_gateway_kill(struct world *world, uint32_t index);
 
-/* Handles all that is due at any gateway and at their clients; the time of the next event. */
+/* Handles all that is due at any gateway and at their clients. Returns the time of the next
+ * event. */
 void fleet_gateway_run(struct world *world);
 int64_t fleet_gateway_wake_ns(const struct world *world);
 
-/* An operator's wishes, sent to a gateway that the unit is connected to: the unit drains, serves
- * again, or takes another role. */
+/* An operator's request to a gateway that is connected to the unit: the unit drains, serves again,
+ * or changes its role. */
 void fleet_gateway_ask_drain(struct world *world, uint32_t gateway, uint32_t connection, bool back);
 void fleet_gateway_ask_role(struct world *world, uint32_t gateway, uint32_t connection,
                             uint32_t role);
@@ -217,14 +218,14 @@ void fleet_faults_heal(struct world *world);
 
 /* ---- fleet_inside.c ---- */
 
-/* The tenants of the plan's rows: salts_out[row_count]. */
+/* Writes the tenants of the plan's rows to salts_out[row_count]. */
 void fleet_inside_salts(const struct unit *unit, const struct step_plan *plan, uint64_t *salts_out);
 
-/* True if the rank takes no more requests: its process has died, and has no replacement. */
+/* True if the rank accepts no more requests: its process has died and has no replacement. */
 bool fleet_inside_abandoned(const struct fleet_unit_host *host, uint32_t rank);
 
-/* Checks that every page that is written to or read by anything has one owner, which knows of the
- * access. Returns NULL or a text that says what is wrong. */
+/* Checks that every page that is read or written has one owner, which has registered the access.
+ * Returns NULL or a text that describes the violation. */
 const char *fleet_inside_audit(const struct world *world, uint32_t index, uint32_t rank);
 
 #endif

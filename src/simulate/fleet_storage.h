@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The KV storage of a simulated fleet: one disk that all units share, and each unit's own host
- * memory, in virtual time on pages of numbers. It promises exactly what host/storage/kv_store
- * promises. A load writes into its pages, slice by slice, until it is answered, and blocks that it
- * could not verify do not count. A block to store is read from its page at any time until the
+ * memory, in virtual time on pages of numbers. Its guarantees are those of host/storage/kv_store. A
+ * load writes into its pages, slice by slice, until it is answered, and blocks that fail
+ * verification do not count. A block to store may be read from its page at any time until the
  * request is answered.
  *
  * Under faults the disk fails for a while, blocks are damaged, a killed unit leaves torn blocks and
- * loses those that still waited, the writer's queue is full, blocks are evicted, and answers are
- * late.
+ * loses queued ones, the writer's queue is full, blocks are evicted, and answers are late.
  */
 #ifndef SIMULATE_FLEET_STORAGE_H
 #define SIMULATE_FLEET_STORAGE_H
@@ -16,7 +15,7 @@
 #include "simulate/fleet_carriers.h"
 
 struct fleet_storage_counts {
-    uint64_t found, loaded, kept, dropped, evicted; /* blocks */
+    uint64_t found, loaded, kept, dropped, evicted; /* numbers of blocks */
     uint64_t torn, flipped, refused;                /* refused: damage that a load found */
 };
 
@@ -35,9 +34,9 @@ struct fleet_storage {
     int64_t frozen_ns[FLEET_UNITS_MAX]; /* its processes are frozen until then */
     struct fleet_storage_counts counts;
     void *context;
-    /* The pages of a unit's rank, or NULL if its process is dead. */
+    /* The engine of a unit's rank, with its pages; NULL if its process is dead. */
     struct fleet_engine *(*engine_of)(void *context, uint32_t unit, uint32_t rank);
-    /* Sends that unit a KV_FOUND, KV_LOADED or KV_KEPT. */
+    /* Sends the unit a KV_FOUND, KV_LOADED or KV_STORED. */
     void (*say)(void *context, uint32_t unit, const struct record *record);
 };
 
@@ -46,14 +45,14 @@ size_t fleet_storage_bytes(void);
 /* Opens the dice and the memory. The caller sets all other members afterwards. */
 bool fleet_storage_open(struct fleet_storage *storage, struct arena *arena, uint64_t seed);
 
-/* Receives a KV_FIND, KV_LOAD or KV_KEEP. */
+/* Receives a KV_FIND, KV_LOAD or KV_PUT. */
 void fleet_storage_take(struct fleet_storage *storage, uint32_t unit, uint32_t rank,
                         const struct record *record, int64_t now_ns);
 
 /* Kills the unit's processes. */
 void fleet_storage_stop(struct fleet_storage *storage, uint32_t unit);
 
-/* Kills one rank's process. Earlier requests to it touch no page of its successor. */
+/* Kills one rank's process. Earlier requests of it access no page of its successor. */
 void fleet_storage_bury(struct fleet_storage *storage, uint32_t unit, uint32_t rank);
 
 /* Flips a bit somewhere on the disk. */
@@ -79,7 +78,7 @@ struct fleet_load_state {
 struct fleet_load_state fleet_storage_look(const struct fleet_storage *storage, uint32_t unit,
                                            uint32_t rank, uint32_t slot);
 
-/* Takes the end of that load for the engine. Returns false if it is not over. */
+/* Takes the result of that load for the engine. Returns false if it has not ended. */
 bool fleet_storage_take_end(struct fleet_storage *storage, uint32_t unit, uint32_t rank,
                             uint32_t slot, struct load_end *end_out);
 

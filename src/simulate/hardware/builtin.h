@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The hardware, model, prices and scenario files that are embedded in the binary: those of twin/,
- * byte for byte.
+ * The hardware, model, prices and scenario files of twin/, embedded in the binary unchanged.
  */
 #ifndef SIMULATE_HARDWARE_BUILTIN_H
 #define SIMULATE_HARDWARE_BUILTIN_H

@@ -3,9 +3,9 @@
  *
  * Loads are drawn: in each layer, expert e is chosen in proportion to exp(sigma g_e), g_e normal.
  * Every hour the share `drift` of a g's variance is new: g' = sqrt(1 - drift) g + sqrt(drift) n.
- * With balancing, the product's own rule looks at the loads (serving/policy/balance/rebalance), with the
- * default times and thresholds of host/engine/rebalancer. The loads that it sees have the noise of
- * as many choices as the rebalancer remembers. A new map takes effect when its last expert has
+ * With balancing, the product's rule uses the loads (serving/policy/balance/rebalance), with the
+ * default times and thresholds of host/engine/rebalancer. Its input has the sampling noise of as
+ * many choices as the rebalancer remembers. A new map takes effect when its last expert has
  * arrived. Until then the links have less capacity for other transfers.
  *
  * A step has a finite number of tokens. A rank with slots that have the shares q_i of a layer's
@@ -46,11 +46,11 @@ struct expert_world {
     double *shares;                           /* [layers][ranks] shares of a layer's load; sum 1 */
     double *copies;                           /* [layers] nodes that a token goes to, including its
                                                * own; 0: groups do not divide over nodes */
-    double *deviations; /* [layers][ranks] standard deviation of a rank's part of N pairs, divided
-                         * by the root of N */
-    double *noise;      /* [EXPERT_NOISE] */
+    /* [layers][ranks] standard deviation of a rank's part of N pairs, divided by sqrt(N) */
+    double *deviations;
+    double *noise;                /* [EXPERT_NOISE] */
     uint32_t *slots, *target;     /* [layers][ranks * slots_per_rank] */
-    uint64_t *loads;              /* [experts] as the balancer sees them */
+    uint64_t *loads;              /* [experts] input of the balancer */
     bool *masked, *changes;       /* [ranks] all false; [layers] */
     struct rebalance_gain *gains; /* [layers] */
     struct rebalance *rebalance;
@@ -83,8 +83,8 @@ double expert_world_advance(struct expert_world *world, int64_t now_ns, double t
 void expert_world_heat(struct expert_world *world, double factor, int64_t now_ns);
 bool expert_world_is_moving(const struct expert_world *world);
 
-/* Draws the pairs of a token and an expert that each rank gets in a lane of a step, `mean` on
- * average: pairs_out[ranks]. Each call draws new ones. */
+/* Draws the pairs of a token and an expert that each rank gets in a micro-batch of a step, `mean`
+ * on average: pairs_out[ranks]. Each call draws new ones. */
 void expert_world_draw(struct expert_world *world, uint32_t layer, double mean, double *pairs_out);
 
 /* The largest rank's share of a layer's load over the mean, for an infinite number of tokens. */

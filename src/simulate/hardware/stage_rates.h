@@ -16,7 +16,7 @@
 #include "simulate/hardware/hardware_file.h"
 #include "simulate/hardware/stage_table.h"
 
-enum stage_product {                 /* matrix products for all tokens of a lane */
+enum stage_product {                 /* matrix products for all tokens of a micro-batch */
                      PRODUCT_DOWN,   /* q_a and kv_a */
                      PRODUCT_QUERY,  /* q_b */
                      PRODUCT_EXPAND, /* kv_b, in the prompt form */
@@ -27,16 +27,16 @@ enum stage_product {                 /* matrix products for all tokens of a lane
                      STAGE_PRODUCT_COUNT
 };
 
-/* Up to 64 rows a product takes as long as 64 do, as weights are read. Between and beyond the first
- * two rates memory is the bound and they are extrapolated, but the time is never less than at
- * `tflops`, where compute is the bound. */
+/* Up to 64 rows a product takes as long as with 64, because it reads the weights. Between and
+ * beyond the first two rates it is memory-bound and the times are extrapolated, but never less than
+ * at `tflops`, where it is compute-bound. */
 struct product_rates {
     double tflops_64, tflops_128, tflops;
 };
 
 struct answer_rates { /* tokens in the generated form; all SMs compute */
     double attention_0_us, attention_1_us, shared_us; /* norms, rotation, quantization, gate */
-    double absorb_us, absorb_tflops;                  /* each of the two: weights read, and work */
+    double absorb_us, absorb_tflops; /* each of the two absorptions: reading weights, and work */
     double core_us, core_tflops, core_tflops_2, core_gbps; /* _2: two query tokens of a request */
     double experts_us, up_us, down_us, up_tflops, down_tflops, weights_gbps;
     double issue_us, step_us;
@@ -58,7 +58,7 @@ struct link_rates {
 
 struct move_rates {  /* experts that change their rank */
     double gbps;     /* Gbit/s that a rank uses for them */
-    double adopt_us; /* the wait of a step in which a wave is adopted */
+    double adopt_us; /* the wait of a step in which an expert batch is adopted */
     double memory_bytes;
 };
 
@@ -75,7 +75,7 @@ struct hardware_stages {
                                       * simulate/hardware/step_rows.h */
 };
 
-/* A lane's tokens on a rank. Fractions are allowed, as lanes are shares. */
+/* A micro-batch's tokens on a rank, possibly a fraction. */
 struct stage_work {
     double prompt_tokens, attended, cached;
     double answer_rows, answer_tokens, context;
@@ -92,11 +92,11 @@ struct stage_times stage_rates_times(const struct hardware_stages *stages,
                                      const struct model_figures *model,
                                      const struct stage_work *work);
 
-/* The time of the routed experts of a rank with so many slots that get `pairs` tokens. */
+/* The time of a rank's routed experts with `pairs` pairs of token and expert. */
 double stage_rates_experts(const struct hardware_stages *stages, const struct model_figures *model,
                            double pairs, double slots, bool prompts);
 
-/* Transfer times for a lane with `tokens` on each rank. */
+/* Transfer times for a micro-batch with `tokens` on each rank. */
 struct stage_transfers {
     double dispatch_us, combine_us;             /* independent of the tokens */
     double dispatch_token_us, combine_token_us; /* each */

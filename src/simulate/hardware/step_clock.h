@@ -5,11 +5,11 @@
  *
  * Stage times of each rank follow from its work (struct step_share) and from the hardware file. The
  * unit's ranks wait for each other where the overlap table requires it (dispatch and combine). The
- * step's time is therefore that of the table, walked in virtual time by all ranks, each with one
- * link and one processor (unit_schedule.h). If stage times come from a table of this engine, results
- * leave in waves, as its exchange sends them. By DeepSeek's published rates they leave at once, as
- * in DeepEP. Hardware with measured whole steps (`fathom bench calibrate`) has no stages: its steps
- * are interpolated.
+ * step's time is therefore that of the table, executed in virtual time by all ranks, each with one
+ * link and one processor (unit_schedule.h). If stage times come from a table of this engine,
+ * results are sent in expert batches, as in its exchange. With DeepSeek's published rates they are
+ * sent at once, as in DeepEP. Hardware with measured whole steps (`fathom bench calibrate`) has no
+ * stages: its steps are interpolated.
  */
 #ifndef SIMULATE_HARDWARE_STEP_CLOCK_H
 #define SIMULATE_HARDWARE_STEP_CLOCK_H
@@ -40,7 +40,7 @@ struct step_clock_options {
     uint64_t seed;
 };
 
-/* The work of a rank in a step. Zeros: it only computes for the others. */
+/* The work of a rank in a step. Zeros: it computes only experts of other ranks' tokens. */
 struct step_share {
     uint32_t prompt_tokens; /* in the form PROMPT */
     uint32_t answer_rows;   /* requests with tokens in the form GENERATED */
@@ -73,7 +73,8 @@ struct step_time {
 
 size_t step_clock_bytes(const struct step_clock_options *options);
 
-/* STATUS_INVALID names what the hardware or the model lacks for such a unit. */
+/* Returns STATUS_INVALID with an error that names the missing property of the hardware or the
+ * model. */
 enum status step_clock_open(struct arena *arena, const struct step_clock_options *options,
                             struct step_clock **clock_out, struct error *error) MUST_USE;
 
@@ -93,7 +94,7 @@ uint64_t step_clock_moves_far(const struct step_clock *clock); /* those of them 
 double step_clock_copies(const struct step_clock *clock);
 
 /* From the next step on, a few experts of each layer (one in 32, drawn anew) are chosen `factor`
- * times as often; 1: no more. The balancer sees it as any other load. */
+ * times as often; 1: none. The balancer treats it as any other load. */
 void step_clock_heat(struct step_clock *clock, double factor, int64_t now_ns);
 
 /* The bytes of weights on a rank, and the number of KV pages that fit in the rest of its memory. */

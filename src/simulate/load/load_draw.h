@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Random draws for loads. A dice yields numbers that depend on its seed, its name and the number of
+ * Random draws for loads. A stream of numbers depends on its seed, its name and the number of
  * earlier draws, so the draws of one request never depend on other requests. Lengths are lognormal,
  * times are exponential or gamma.
  */
@@ -9,7 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* A dice before its first draw: set these, zero the rest. */
+/* The state of a random stream before its first draw: set these, zero the rest. */
 struct load_dice {
     uint64_t seed, name;
     uint32_t purpose, thrown;
@@ -21,18 +21,18 @@ double load_draw_exponential(struct load_dice *dice, double mean);
 /* Gamma (Marsaglia, Tsang 2000) of this mean; cv: standard deviation over mean, > 0. */
 double load_draw_gamma(struct load_dice *dice, double mean, double cv);
 
-/* exp(mu + sigma n), cut to [1, most] and rounded. */
+/* exp(mu + sigma n), clipped to [1, most] and rounded. */
 struct draw_lengths {
     double mu, sigma;
     uint32_t most;
 };
 
-/* Finds lengths that have this mean and cv after the cut. Returns false if the cut makes them
- * impossible. */
+/* Finds a distribution of lengths with this mean and cv after clipping. Returns false if clipping
+ * makes them impossible. */
 bool load_draw_fit(double mean, double cv, uint32_t most, struct draw_lengths *lengths_out);
 uint32_t load_draw_length(struct load_dice *dice, const struct draw_lengths *lengths);
 
-/* A number from two others without any pattern (splitmix64's finalizer). */
+/* A hash of two numbers (splitmix64's finalizer). */
 uint64_t load_draw_hash(uint64_t a, uint64_t b);
 
 #endif

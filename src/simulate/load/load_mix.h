@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * A source of drawn requests (struct simulator_source). Conversations of a given shape begin at random,
- * go on for some turns, and end. A turn arrives when the previous one has been answered, at the
+ * A source of random requests (struct simulator_source). Conversations of a given shape begin at
+ * random, last for some turns, and end. A turn arrives when the previous one has been answered, at the
  * assumed speed of answers, and read.
  *
  * A mix may have a past: conversations that began before the run. The first requests are then those
@@ -39,7 +39,7 @@ enum status load_mix_open(struct arena *arena, const struct load_mix_options *op
 
 struct simulator_source load_mix_source(struct load_mix *mix);
 
-/* Conversations that ended early because too many waited for their next turn. */
+/* The number of conversations that ended early because too many waited for their next turn. */
 uint64_t load_mix_cut(const struct load_mix *mix);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * A source of requests from a trace (struct simulator_source): its lengths scaled by a given factor, its
- * times by another, played several times. Each play has prompts of its own: prompts share prefixes
+ * A source of requests from a trace (struct simulator_source): lengths and times are scaled by given
+ * factors, and the trace is played several times. Each play has prompts of its own: prompts share prefixes
  * only within a play. Several plays may run at the same time, each starting elsewhere in the trace.
  * A small service's trace can thus load a large one without bursts that never occurred.
  */
@@ -22,7 +22,7 @@ struct load_replay_options {
     double requests_per_s;          /* replaces speed if > 0: of all plays together */
     uint32_t plays;                 /* consecutive plays, >= 1; 0: no end */
     uint32_t abreast;               /* at the same time, 1..LOAD_REPLAY_ABREAST_MAX */
-    uint64_t requests;              /* at most so many; 0: all */
+    uint64_t requests;              /* limit; 0: none */
     uint64_t seed;
 };
 

@@ -24,21 +24,21 @@ struct load_shape {
     double system_tokens;            /* mean */
     double turns;                    /* mean of a conversation, >= 1 */
     uint32_t systems;                /* different system prompts, all equally frequent */
-    uint32_t tokens_max;             /* prompt and answer; a conversation ends before it would
-                                      * exceed this */
+    /* limit of prompt and answer; a conversation ends before it would exceed this */
+    uint32_t tokens_max;
 };
 
 struct mix_moments {
     double prompt_answer_ratio; /* prompt tokens over answer tokens */
     double hit_share;           /* of prompt tokens, 0..1, with a cache that evicts nothing */
-    double kv_tokens;           /* that an answer token reads, mean over answer tokens */
+    double kv_tokens;           /* KV tokens that an answer token reads, mean over answer tokens */
 };
 
 /* The moments of a shape. */
 struct mix_moments load_shape_moments(const struct load_shape *shape);
 
 /* Sets answer_tokens, text_tokens and system_tokens from the other members. Returns STATUS_INVALID
- * if no such shape has these moments; the error says what to change. */
+ * if no such shape has these moments; the error suggests a change. */
 enum status load_shape_solve(const struct mix_moments *moments, struct load_shape *shape,
                              struct error *error) MUST_USE;
 

@@ -16,13 +16,13 @@
 #include "base/arena.h"
 
 #define LOAD_TRACE_BLOCK_TOKENS 512
-#define LOAD_TRACE_TOKENS_MAX (1u << 20) /* of one prompt, and of one answer */
+#define LOAD_TRACE_TOKENS_MAX (1u << 20) /* limit of one prompt, and of one answer */
 
 struct load_trace_row {
     double arrival; /* seconds from the first row */
     uint32_t prompt_tokens, output_tokens;
     size_t block_index;   /* its first block, in load_trace.blocks */
-    uint32_t block_count; /* 0: the prompt shares nothing with others */
+    uint32_t block_count; /* 0: the prompt shares no prefix */
 };
 
 struct load_trace {
@@ -42,8 +42,8 @@ enum status load_trace_read(struct arena *arena, struct bytes text, const char *
                             struct load_trace *trace_out, struct error *error) MUST_USE;
 
 /* Scales a number of tokens for blocks of block_tokens instead of LOAD_TRACE_BLOCK_TOKENS. Only
- * this way of shortening a trace preserves the prefixes that its prompts share. The result is 1 at
- * least and LOAD_TRACE_TOKENS_MAX at most. */
+ * this scaling preserves the prefixes that prompts of a trace share. The result is in
+ * 1..LOAD_TRACE_TOKENS_MAX. */
 uint32_t load_trace_scale(uint32_t tokens, uint32_t block_tokens);
 
 /* Keeps one conversation of `one_in`, drawn from the seed, and shifts the arrivals so that the

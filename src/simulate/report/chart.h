@@ -24,14 +24,14 @@ struct chart {
     size_t series_count;
     bool steps;   /* a line keeps its value up to the next point */
     bool log_x;   /* x > 0 */
-    double y_min; /* where a line's axis begins; no value may be less */
+    double y_min; /* start of a line's axis; no value may be less */
     double y_max; /* 0: derived from the values */
 };
 
-/* Lines, one for each series. Without points it writes a text that says so. */
+/* Draws lines, one for each series. Without points it writes a notice. */
 void chart_lines(struct json_writer *writer, const struct chart *chart);
 
-/* One horizontal bar for each name, with the series one after the other. */
+/* Draws one horizontal bar for each name, with the series one after the other. */
 void chart_bars(struct json_writer *writer, const struct chart *chart);
 
 /* The style for the elements of the functions above, for the page's head. */

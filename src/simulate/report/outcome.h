@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The results of a simulation. It collects data by callbacks while the run goes on (first tokens,
- * ends, samples), and computes figures from them and from the report. Text, JSON and page are
- * written from it.
+ * The results of a simulation, collected by callbacks during the run (first tokens, ends, samples)
+ * and computed from the report. Text, JSON and page are written from it.
  *
- * TTFT covers requests with the first token in the measured time, TPOT those that ended in it. Few
- * long answers end in a window that is shorter than they are, so the speed of users is computed
- * from tokens (report.user_speed_tokens), not from requests.
+ * TTFT covers requests with the first token in the measured time, TPOT those that ended in it. In a
+ * short window few long answers end, so the speed of users is computed from tokens
+ * (report.user_speed_tokens), not from requests.
  */
 #ifndef SIMULATE_REPORT_OUTCOME_H
 #define SIMULATE_REPORT_OUTCOME_H
@@ -21,7 +20,7 @@ struct outcome_point {                              /* from the previous point t
     double at_s;                                    /* since the measured time began */
     double prompt_rate, computed_rate, output_rate; /* tokens a second, of the whole fleet */
     double pages_share[UNIT_ROLE_COUNT]; /* held share of a role's KV pages at this time */
-    double open;                         /* requests that have begun and not ended */
+    double open;                         /* requests in progress */
 };
 
 struct outcome_money {                /* an hour of the fleet as in the measured time */
@@ -43,11 +42,11 @@ struct outcome {
                                        * with such a run */
 };
 
-/* Clears it, and sets the callbacks of the scenario's run. */
+/* Clears the outcome, and sets the callbacks of the scenario's run. */
 void outcome_listen(struct outcome *outcome, struct scenario *scenario);
 
-/* The number of points up to the measured time's end: a run that ends when all are answered goes on
- * until its last timer. */
+/* The number of points up to the end of the measured time. A run that ends when all requests are
+ * answered continues until its last timer. */
 uint32_t outcome_points(const struct outcome *outcome);
 
 /* The nodes of a role. */

@@ -25,9 +25,9 @@ struct plan_found {
     double long_prompt;      /* one prompt in a hundred has more tokens to compute */
 };
 
-/* Sorts: first the cheapest fleet that holds, then those that were run, then bounds, then those
- * that cannot serve the load. Writes for each but the first why it lost. Returns true if one
- * holds. */
+/* Sorts the fleets: first the cheapest one that meets the limits, then others that were run, then
+ * bounds, then those that cannot serve the load. Writes for each but the first why it lost. Returns
+ * true if one meets the limits. */
 bool plan_words_verify(struct plan_found *found);
 
 void plan_words_text(struct json_writer *writer, const struct plan_found *found);

@@ -9,7 +9,7 @@
  *   units can make within the limit
  *
  * Launches and observation fail as configured: starts fail or never end, units die, the manager is
- * killed and restarted, looks see nothing, actions are lost. Invariants are checked all the time; a
+ * killed and restarted, observations fail, actions are lost. Invariants are checked all the time; a
  * breach is a text.
  */
 #ifndef SIMULATE_SCALING_SCALED_WORLD_H
@@ -18,7 +18,7 @@
 #include "serving/fleet/fleet_manager.h"
 
 enum scaled_rule {
-    SCALED_MANAGER,     /* the product's */
+    SCALED_MANAGER,     /* the product's manager */
     SCALED_STATIC,      /* as many units as the largest load requires, all day */
     SCALED_CLAIRVOYANT, /* the fewest that serve the load of each window, known beforehand; changes
                          * cost nothing */
@@ -30,11 +30,11 @@ enum scaled_rule {
 const char *scaled_world_rule_name(enum scaled_rule rule);
 
 struct scaled_faults {    /* zeros: none */
-    double start_fails;   /* share of starts that end before they serve */
-    double never_comes;   /* share of starts that stay in their queue */
-    double dies_per_hour; /* of each unit that serves */
+    double start_fails;   /* share of starts that fail before they serve */
+    double never_comes;   /* share of starts that stay queued for ever */
+    double dies_per_hour; /* rate for each serving unit */
     double manager_dies_per_hour;
-    double blind_per_hour; /* times at which nothing can be observed, */
+    double blind_per_hour; /* times per hour at which nothing can be observed, */
     int64_t blind_ns;      /* and their duration */
     double action_lost;    /* share of actions that are never executed */
 };
@@ -53,11 +53,12 @@ struct scaled_options {
     int64_t tick_ns;    /* a window */
     int64_t begin_ns;   /* start of the run, */
     int64_t measure_ns; /* start of counting, */
-    int64_t end_ns;     /* end */
+    int64_t end_ns;     /* end of the run */
     uint64_t seed;
     struct scaled_faults faults;
-    int64_t calm_ns; /* no fault strikes for so long before the end; > 0: then everything must be in
-                  * order */
+    /* no faults occur in this time before the end; > 0: all invariants of a healthy fleet are then
+     * checked */
+    int64_t calm_ns;
     /* A promise of the manager's calendar, which must be kept: from_ns < until_ns of each day. */
     struct {
         int64_t from_ns, until_ns;

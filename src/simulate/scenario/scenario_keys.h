@@ -20,7 +20,7 @@ enum scenario_kind {
     SCENARIO_TIME,   /* seconds, as int64_t of nanoseconds */
     SCENARIO_FLAG,   /* bool */
     SCENARIO_TEXT,   /* char[SCENARIO_TEXT_BYTES] */
-    SCENARIO_CHOICE, /* uint32_t: the place of a word in `choices` ("a|b|c") */
+    SCENARIO_CHOICE, /* uint32_t: the index of a word in `choices` ("a|b|c") */
     SCENARIO_OTHER,  /* read by another function */
 };
 
@@ -33,19 +33,19 @@ struct scenario_key {
     bool needed;
 };
 
-/* The place of an object for messages: the file and the path of keys to it. */
+/* The location of an object for messages: the file and the path of keys. */
 struct scenario_place {
     const char *file;
     char path[SCENARIO_PATH_BYTES];
     struct error *error;
 };
 
-/* The place of a member, or of an element. */
+/* The location of a member or an element. */
 struct scenario_place scenario_keys_below(const struct scenario_place *place, const char *key);
 struct scenario_place scenario_keys_element(const struct scenario_place *place, size_t index);
 
-/* Writes the object's members into `out`. Members that it lacks stay as they are. `object` may be
- * NULL. Returns STATUS_OK or STATUS_INVALID. */
+/* Reads the object's members into `out`. Missing members stay unchanged. `object` may be NULL.
+ * Returns STATUS_OK or STATUS_INVALID. */
 enum status scenario_keys_read(const struct scenario_place *place, const struct tree *object,
                                const struct scenario_key *keys, size_t key_count,
                                void *out) MUST_USE;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Due events in virtual time: a heap of small events, earliest first. Events of the same time leave
- * the queue in the order in which they were added, so a run depends on nothing else.
+ * Events in virtual time: a heap, earliest first. Events of the same time leave the queue in the
+ * order in which they were added, so runs are reproducible.
  *
- * Events are never removed. Their owner stores a stamp in each and compares it when the event is
- * due, to see whether it is still valid.
+ * Events are never removed. The owner stores a stamp in each and compares it when the event is due,
+ * to check whether it is still valid.
  */
 #ifndef SIMULATE_SIMULATOR_EVENT_QUEUE_H
 #define SIMULATE_SIMULATOR_EVENT_QUEUE_H
@@ -28,14 +28,14 @@ size_t event_queue_bytes(uint32_t capacity);
 /* Returns false if the arena is out of memory. */
 bool event_queue_open(struct event_queue *queue, struct arena *arena, uint32_t capacity);
 
-/* Adds an event and sets its order. To exceed the capacity is a bug. */
+/* Adds an event and sets its order. The queue must not be full. */
 void event_queue_add(struct event_queue *queue, struct event event);
 
 /* Removes the next event. Returns false if there is none. */
 bool event_queue_take(struct event_queue *queue, struct event *event_out);
 
-/* When its owner runs next. The queue holds few events of an alarm, no matter how often it is set:
- * later events stay in the queue and are reused when they are due. */
+/* The next time at which its owner runs. The queue holds few events of an alarm, no matter how
+ * often it is set: later events stay in the queue and are reused when they are due. */
 #define EVENT_ALARM_DEPTH 64
 
 struct event_alarm {
@@ -50,8 +50,8 @@ struct event_alarm event_queue_alarm_of(uint32_t kind, uint32_t index);
 /* Sets the alarm to due_ns, unless it is set to an earlier time. */
 void event_queue_alarm_set(struct event_alarm *alarm, struct event_queue *queue, int64_t due_ns);
 
-/* Call it when one of the alarm's events leaves the queue. Returns true if the alarm is due, and
- * resets it then. */
+/* Call when one of the alarm's events leaves the queue. Returns true, and resets the alarm, if it
+ * is due. */
 bool event_queue_alarm_rings(struct event_alarm *alarm, struct event_queue *queue, int64_t now_ns);
 
 #endif

@@ -25,17 +25,16 @@ struct fault_ends {
 struct fault_cost { /* of one kind */
     uint64_t times;
     uint64_t requests;                   /* requests that belong to its faults */
-    uint64_t ttft_missed, tpot_missed;   /* of them, with the faults; a failed request misses
-                                          * both */
-    uint64_t ttft_without, tpot_without; /* of them, without any fault */
-    uint64_t failed;                     /* of them, refused or cut */
+    uint64_t ttft_missed, tpot_missed;   /* with the faults; a failed request misses both limits */
+    uint64_t ttft_without, tpot_without; /* without any fault */
+    uint64_t failed;                     /* refused or cut */
 };
 
 /* The callback simulator_options.ended. Its context is the struct fault_ends. */
 void fault_costs_note(void *context, const struct simulator_ended *ended);
 
-/* Adds to costs[SIMULATOR_FAULT_KIND_COUNT]. Requests in the middle of their answers at the start of the
- * run have no TTFT. */
+/* Adds to costs[SIMULATOR_FAULT_KIND_COUNT]. Requests in the middle of their answers at the start
+ * of the run have no TTFT. */
 void fault_costs_add(const struct fault_limits *limits, const struct simulator_fault *faults,
                      uint32_t fault_count, const struct fault_ends *with,
                      const struct fault_ends *without, struct fault_cost *costs);

@@ -47,7 +47,7 @@ struct simulator_options {
     const struct model_figures *model;
     struct simulator_unit_kind kinds[SIMULATOR_KINDS_MAX];
     uint32_t kind_count;
-    uint32_t gateways; /* >= 1; each knows all units; requests are assigned in turn */
+    uint32_t gateways; /* >= 1; each is connected to all units; requests are assigned in turn */
     uint32_t gateway_requests_max;
     uint32_t prefix_blocks; /* gateway_options; 0: none remembered */
     bool through_api;       /* true: parsed bodies with token ids, streams. false: block hashes with

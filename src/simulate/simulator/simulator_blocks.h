@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The KV blocks that a tier of the storage has: a set of keys of bounded size, which evicts the
- * least recently used one. A key is identified by its first eight bytes, which are a hash's.
+ * The KV blocks in one level of the storage: a set of keys of bounded size, which evicts the least
+ * recently used one. The first eight bytes of a key, which is a hash, identify it.
  */
 #ifndef SIMULATE_SIMULATOR_SIMULATOR_BLOCKS_H
 #define SIMULATE_SIMULATOR_SIMULATOR_BLOCKS_H
@@ -24,11 +24,11 @@ bool simulator_blocks_open(struct simulator_blocks *set, struct arena *arena, ui
 
 void simulator_blocks_clear(struct simulator_blocks *set);
 
-/* Adds a block that is whole from that time on. If it is already there, the earlier time holds. */
+/* Adds a block that is complete from that time on. If it is present, the earlier time is kept. */
 void simulator_blocks_add(struct simulator_blocks *set, const struct block_key *key,
                           int64_t whole_ns);
 
-/* True if it is there and whole. `use`: counts as a use. */
+/* True if the block is present and complete. `use`: counts as a use. */
 bool simulator_blocks_has(struct simulator_blocks *set, const struct block_key *key, bool use,
                           int64_t now_ns);
 
@@ -37,7 +37,7 @@ bool simulator_blocks_has(struct simulator_blocks *set, const struct block_key *
 void simulator_blocks_prefetch(const struct simulator_blocks *set, const struct block_key *keys,
                                uint32_t count);
 
-/* True if it is there, or will be once it is whole. */
+/* True if the block is present, complete or not yet. */
 bool simulator_blocks_knows(const struct simulator_blocks *set, const struct block_key *key);
 
 #endif

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The engines of a unit's ranks, which compute nothing. They store what the result of each plan
- * needs, pass each rank's work to the clock, and return the result when the time has passed.
+ * The engines of a unit's ranks, which compute nothing. They store the data for the result of each
+ * plan, pass each rank's work to the clock, and return the result when the time has passed.
  *
  * A row's request is identified by its sampling seed, which is the request's number in the
- * simulator. A token depends on that number and on its position in the answer alone, and none ends
+ * simulator. A token depends only on that number and on its position in the answer, and none ends
  * an answer.
  */
 #ifndef SIMULATE_SIMULATOR_SIMULATOR_ENGINE_H

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The inside of the simulator: its gateways, units and clients, and the messages between them. The
- * modules around it: simulator.c (a run, and its invariants at the end), simulator_units.c and
+ * The state of the simulator: its gateways, units and clients, and the messages between them. Its
+ * modules are simulator.c (a run, and its invariants at the end), simulator_units.c and
  * simulator_gateways.c (the hosts of machines), simulator_clients.c (requests and their answers),
  * simulator_transfer, simulator_storage and simulator_engine (transfers, storage, computation).
  *

@@ -71,7 +71,7 @@ void simulator_storage_stop(struct simulator_disks *storage, uint32_t unit);
 void simulator_storage_find(struct simulator_disks *storage, uint32_t unit,
                             const struct record_kv_find *find, uint32_t stored, int64_t now_ns);
 
-/* Handles KV_LOAD and KV_KEEP. `free`: it takes no time. */
+/* Handles KV_LOAD and KV_PUT. `free`: it takes no time. */
 void simulator_storage_load(struct simulator_disks *storage, uint32_t unit,
                             const struct record_kv_load *load, bool free, int64_t now_ns);
 void simulator_storage_keep(struct simulator_disks *storage, uint32_t unit,

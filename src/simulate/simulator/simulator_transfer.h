@@ -13,7 +13,7 @@
 #include "base/map.h"
 #include "contract/record_kv.h"
 
-struct simulator_place { /* of one rank */
+struct simulator_place { /* one rank */
     uint32_t unit, rank;
 };
 

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The tokens of the simulator's prompts and answers: numbers that follow from ids. The tokens of a
- * prompt's block follow from the block's id; those after the blocks and those of answers from the
- * request's number. In addition the tokenizer that a gateway needs to ask for a prompt's tokens:
- * its texts have one character, "#", and a request's number. No token of a prompt or an answer has
- * a text.
+ * The tokens of the simulator's prompts and answers, derived from ids. The tokens of a prompt's
+ * block follow from the block's id; those after the blocks and those of answers from the request's
+ * number. The module also has the tokenizer that a gateway needs to tokenize prompts: its texts
+ * have one character, "#", and a request's number. Tokens of prompts and answers have no text.
  */
 #ifndef SIMULATE_SIMULATOR_SIMULATOR_WORDS_H
 #define SIMULATE_SIMULATOR_SIMULATOR_WORDS_H

@@ -57,9 +57,10 @@ struct size_unit { /* one candidate */
     double capacity; /* requests a second, at most */
     double weight_bytes;
     uint32_t page_count;
-    double miss;                /* if it cannot serve the load: the factor by which it misses its
-                                 * limit; 0: no fit */
-    char lost[SIZE_TEXT_BYTES]; /* why it cannot serve the load; "": it can */
+    /* if it cannot serve the load: the factor by which it misses its limit; 0: memory does not
+     * suffice */
+    double miss;
+    char lost[SIZE_TEXT_BYTES]; /* reason why it cannot serve the load; "": it can */
 };
 
 enum size_curve { SIZE_APART, SIZE_APART_MTP, SIZE_COMBINED, SIZE_COMBINED_MTP, SIZE_CURVES };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The search of `fathom plan`: chooses the next fleet to run, and derives from a run what it
- * implies for other fleets.
+ * The search of `fathom plan`: chooses the next fleet to run, and derives from a run the bounds for
+ * other fleets.
  *
  * Fleets consist of parts. A part is a kind of unit that serves the load with others of its kind.
  * TTFT depends on the prefill part, TPOT on the decode part, both on a combined part. A run
@@ -23,8 +23,8 @@ enum size_focus { SIZE_WHOLE, SIZE_PROMPTS, SIZE_ANSWERS };
 
 struct size_part {
     struct size_unit unit;
-    uint32_t least;  /* fewer units do not hold */
-    uint32_t enough; /* this number holds; 0: unknown */
+    uint32_t least;  /* fewer units miss the limits */
+    uint32_t enough; /* this number meets the limits; 0: unknown */
     uint32_t next;   /* the next number to run; `enough` if nothing is left to try */
     uint32_t trials, misses;
     char why[SIZE_WHY_BYTES]; /* reason of the last miss */
@@ -54,7 +54,8 @@ void size_growth_open(const struct size_options *options, struct size_fleet *fle
 /* True if the fleet is run whole. */
 bool size_growth_whole(const struct size_load *load, const struct size_fleet *fleet);
 
-/* Returns false if the cheapest fleet has held or no fleet is left that could. */
+/* Chooses the next run. Returns false if the cheapest fleet has met the limits, or no other fleet
+ * can. */
 bool size_growth_next(const struct size_growth *growth, struct size_run *run_out);
 
 /* Records the result of a run that size_growth_next chose. */
