@@ -464,6 +464,8 @@ def law_comments(root):
             continue
         for number, line in enumerate(read(root, path).splitlines(), 1):
             place = "%s:%d" % (path, number)
+            if path.startswith("src/") and re.search(r"/\*+\s*(What|Of|As|And|So)\b", line):
+                breach(place, "a comment names its subject: it does not begin with What, Of, As, And or So")
             if re.search(r"(/\*|//)\s*\.\.\.", line):
                 breach(place, "a comment stands alone: it does not begin with '...'")
             if re.search(r'help\s*=\s*"\.\.\. |^\s*"\.\.\. ', line):

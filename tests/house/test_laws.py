@@ -133,6 +133,7 @@ def text_laws():
                        ("src/base/c.h", "struct c {\n    int x, tell;\n};\n")):
         expect("terms", "'tell' is said as report", planting(path, text))
     expect("comments", "src/base/c.h:1: a comment stands alone", planting("src/base/c.h", "int c; /* ... and d */\n"))
+    expect("comments", "a comment names its subject", planting("src/base/c.h", "int c; /* Of all that came. */\n"))
     expect("comments", "src/base/c.h:1: a comment stands alone", planting("src/base/c.h", "int c; /* likewise */\n"))
     expect("comments", "src/base/c.c:2: a text stands alone", planting("src/base/c.c", "{.help =\n    \"... and d\"},\n"))
     for line in ("/* ---- title ------------", "/* --- title --- */", "/* ---- */", " * ------------ */"):

@@ -44,7 +44,7 @@ struct device_kernel {
 #define DEVICE_ARGUMENT_BYTES 512 /* of a kernel, at most */
 
 enum device_memory { DEVICE_PLAIN, DEVICE_SHARED, DEVICE_PINNED };
-/* Of shared memory, as another process maps it. */
+/* A name for shared memory, with which another process maps it. */
 struct device_handle {
     uint64_t words[8];
 };
@@ -78,7 +78,7 @@ struct device {
     const char *name; /* "cuda" or "emulated" */
 };
 
-/* What a body has to bring. `what` names memory in messages, and outlives it. */
+/* The functions of a device's body. `what` names memory in messages, and must outlive it. */
 struct device_body {
     void (*close)(struct device *device);
     enum status (*allocate)(struct device *device, size_t bytes, const char *what,
@@ -159,7 +159,7 @@ static inline enum status device_allocate_pinned(struct device *device, size_t b
                                                  struct error *error) {
     return device_allocate_kind(device, bytes, what, DEVICE_PINNED, memory_out, error);
 }
-/* Of any kind; NULL is none. */
+/* Releases memory of any kind; NULL is allowed. */
 static inline void device_release(struct device *device, void *memory) {
     if (memory) device->body->release(device, memory);
 }
@@ -228,7 +228,7 @@ static inline void device_record(struct device *device, struct device_event *eve
                                  struct device_stream *stream) {
     device->body->record(device, event, stream);
 }
-/* What the stream is given from now on runs behind the event's last record. */
+/* Work added to the stream from now on runs after the event's last record. */
 static inline void device_follow(struct device *device, struct device_stream *stream,
                                  struct device_event *event) {
     device->body->follow(device, stream, event);
@@ -252,9 +252,9 @@ static inline enum status device_wait_stream(struct device *device, struct devic
     return device->body->wait_stream(device, stream, error);
 }
 
-/* What the stream is given between the two becomes a graph instead of running; likewise that of
- * streams which follow its events meanwhile and which it follows again before the end. Meanwhile
- * others may be captured, too, or run. */
+/* Work added to the stream between the two becomes a graph instead of running. So does the work of
+ * streams that follow its events meanwhile and that it follows again before the end. Other streams may
+ * run or be captured at the same time. */
 static inline void device_begin_capture(struct device *device, struct device_stream *stream) {
     device->body->begin_capture(device, stream);
 }

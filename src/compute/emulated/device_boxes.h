@@ -42,7 +42,7 @@ bool device_boxes_move(struct device_link *link, struct device_message *message)
 /* Until peers are looked at again. */
 void device_boxes_rest(void);
 
-/* What is wrong with a list; NULL: nothing. */
+/* The fault of a list; NULL: none. */
 const char *device_boxes_fault(const struct device_link *link, const struct device_transfer *list,
                                uint32_t count);
 /* The link's next. */

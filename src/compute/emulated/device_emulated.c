@@ -47,7 +47,7 @@ struct allocation {
     struct shared_file file;     /* of this device's shared memory */
 };
 
-/* What a handle says: the file, how large it is, and where in it the memory begins. */
+/* The contents of a handle: the file, its size, and where in it the memory begins. */
 struct shared_memory {
     struct shared_file file;
     uint64_t mapped, bytes, at;
@@ -892,7 +892,7 @@ static enum status device_emulated_end_capture(struct device *device, struct dev
     return STATUS_OK;
 }
 
-/* What a captured copy reads from the host is read when the graph runs. */
+/* A captured copy from the host reads the host's memory when the graph runs. */
 static void launch_graph(struct device *device, struct device_stream *stream,
                          struct device_graph *graph) {
     struct emulated *emulated = emulated_of(device);

@@ -265,7 +265,7 @@ static void gpu_reference_gather(const void *arguments, void *native) {
 
 static void load_plain(bool is_bf16, const void *from, float *x, uint32_t n);
 
-/* Of a token's pairs, which are of the k'th one's group: it and `count` - 1 behind it. */
+/* The pairs of a token in the group of its k'th one: that pair and the `count` - 1 after it. */
 static uint32_t group_of(const struct gpu_combine *of, size_t pair, uint32_t k) {
     uint32_t count = 1, left = of->per_token - k;
     if (!of->experts) return left;

@@ -13,7 +13,7 @@ struct exchange_span {
     uint64_t bytes;
 };
 
-/* What the functions of exchange.h do, for one way of carrying. */
+/* The functions of exchange.h, for one kind of transport. */
 struct carrier {
     bool forwards; /* tokens leave this rank: transfers take time, and are timed */
     void (*close)(struct exchange *exchange);
@@ -53,8 +53,8 @@ static inline bool exchange_is_slow(const struct exchange *exchange) {
     return link && (link->ns_per_byte > 0 || link->latency_ns > 0);
 }
 
-/* What is just sent occupies the rank's link, to its own node or to others, once all that was sent
- * before has left: from when until when. */
+/* The time for which a message occupies the rank's link, to its own node or to others, after all
+ * earlier ones have left. */
 struct exchange_span exchange_take_link(struct exchange *exchange, bool near, uint64_t bytes);
 /* The link has brought what left then; zeros: nothing did. */
 bool exchange_is_through(const struct exchange *exchange, bool near,

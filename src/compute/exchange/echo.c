@@ -46,7 +46,7 @@ static uint32_t echo_rows_of(const struct echo *echo, uint32_t slot, uint32_t pa
     return pairs / echo->slots + (slot < pairs % echo->slots);
 }
 
-/* Of an expert's first slot. */
+/* The rank of an expert's first slot. */
 static uint32_t echo_rank_of(const struct placement *placement, uint32_t layer, uint32_t expert) {
     uint32_t count;
     return *placement_replicas(placement, layer, expert, &count) / placement->slots_per_rank;
@@ -75,7 +75,7 @@ static uint32_t echo_results_of(const struct exchange_options *options, const ui
     return results;
 }
 
-/* What leaves with a dispatch: each token once to each other rank that has one of its experts. */
+/* The bytes of a dispatch: each token once for each other rank that has one of its experts. */
 static uint64_t echo_count_bytes(struct echo *echo, uint32_t layer, const uint32_t *experts,
                                  uint32_t tokens) {
     const struct exchange_options *options = &echo->exchange.options;
@@ -106,7 +106,7 @@ static void echo_send(struct exchange *exchange, uint64_t bytes) {
     exchange->link_ns += leaves.ended_ns - leaves.began_ns;
 }
 
-/* As among ranks: with many pairs for each rank, results leave by parts of the slots. */
+/* With many pairs for each rank, results leave by parts of the slots, like among real ranks. */
 static bool expert_batch_ends(const struct echo *echo, uint32_t slot, uint32_t pairs) {
     uint32_t expert_batch = hop_expert_batch_of_slot(slot, echo->slots);
     return pairs / echo->exchange.options.placement->ranks >= HOP_EXPERT_BATCH_PAIRS &&

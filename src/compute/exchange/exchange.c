@@ -75,7 +75,7 @@ static int64_t arrival_ns(const struct exchange *exchange) {
     return far_ns > near_ns ? far_ns : near_ns;
 }
 
-/* Of what came; only if something did. */
+/* The earliest departure of a received row; valid if there was one. */
 static int64_t first_left_ns(const struct exchange *exchange) {
     const struct exchange_span *far = &exchange->leaves[false], *near = &exchange->leaves[true];
     if (!far->ended_ns || (near->ended_ns && near->began_ns < far->began_ns)) return near->began_ns;
@@ -181,7 +181,7 @@ char *exchange_result(struct exchange *exchange, uint32_t row) {
     return exchange->carrier->result(exchange, row);
 }
 
-/* What was received, or handed over last, until now. */
+/* Adds the time since rows were received or last handed over. */
 static void count_experts(struct exchange *exchange) {
     if (exchange->carrier->forwards)
         exchange->counts.experts_ns += clock_now_ns() - exchange->combine.began_ns;

@@ -40,7 +40,7 @@ struct exchange_sum {
     char *sum;                  /* where their sum goes, combine_bytes */
 };
 
-/* What this rank has to compute, slots ascending, tokens in a fixed order within a slot. */
+/* The rows that this rank computes, slots ascending, tokens in a fixed order within a slot. */
 struct exchange_received {
     uint32_t group_count;
     const struct exchange_group *groups;
@@ -164,10 +164,10 @@ void exchange_dispatch_begin(struct exchange *exchange, uint32_t layer, const ui
                              const float *weights, uint32_t tokens, const char *activations);
 void exchange_dispatch_finish(struct exchange *exchange, struct exchange_received *received_out);
 
-/* Of the last dispatch that was begun, among ranks: the slot that computes each of its pairs, as
- * many as [tokens][experts_per_token], counted through all ranks' slots. */
+/* The slot that computes each pair of the last dispatch that began among ranks:
+ * [tokens][experts_per_token], counted through all ranks' slots. */
 void exchange_pair_slots(const struct exchange *exchange, uint32_t *slots_out, uint32_t pairs);
-/* Of the same: by how many nodes rows go; 1: to each rank. */
+/* The number of nodes that its rows are sent through; 1: they go to each rank directly. */
 uint32_t exchange_nodes(const struct exchange *exchange);
 
 #define EXCHANGE_NO_SLOT UINT32_MAX

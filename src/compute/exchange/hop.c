@@ -78,7 +78,7 @@ static void lay_expert_batches(struct hop_peer *peer, uint32_t first) {
     }
 }
 
-/* Of `joined` pairs, how many the i'th one's row stands for; 0: it has no row of its own. */
+/* The number of the `joined` pairs that share the i'th one's row; 0: an earlier pair has the row. */
 static uint32_t pairs_of_row(const struct hop *hop, uint32_t to, bool together, uint32_t i,
                              uint32_t joined) {
     if (to == hop->own) return !hop->own_goes_on;

@@ -263,7 +263,7 @@ static void end_broken(const char *what, ucs_status_t status) {
     job_give_up(what, ucs_status_string(status));
 }
 
-/* What fails between ranks fails because one has died: the launcher is about to say which. */
+/* A failure between ranks means that a rank has died: the launcher will report which. */
 static void job_note_failure(ucs_status_t status) {
     if (!job.failed_ns) job.failed_ns = clock_now_ns();
     job.failure = status;

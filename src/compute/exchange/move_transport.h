@@ -30,11 +30,11 @@ struct move_transport;
 enum status move_transport_open(struct move_transport **transport_out,
                                 struct error *error) MUST_USE;
 /* Nothing is under way. */
-/* What is under way is under way no more; the job has broken it off. */
+/* Forgets all transfers in progress; the job has cancelled them. */
 void move_transport_abandon(struct move_transport *transport);
 void move_transport_close(struct move_transport *transport);
 
-/* What this rank may give, or copy, a second; 0: as fast as it goes. */
+/* Limits the bytes per second that this rank sends, or copies; 0: no limit. */
 void move_transport_limit(struct move_transport *transport, uint64_t bytes_per_second);
 /* True if so many bytes may go now; they then count. */
 bool move_transport_may(struct move_transport *transport, size_t bytes);

@@ -66,7 +66,7 @@ static uint32_t rank_on(const struct ranks *ranks, uint32_t node) {
     return node * ranks->places + ranks->place;
 }
 
-/* Of this rank's own node, at any number of levels. */
+/* Whether a rank is on this rank's node, at any number of levels. */
 static bool is_near(const struct ranks *ranks, uint32_t rank) {
     uint32_t each = ranks->exchange.options.placement->node_ranks;
     return rank / each == ranks->rank / each;
@@ -136,7 +136,7 @@ static struct hop_message message_at(const struct ranks *ranks, char *memory, ui
                           ranks_memory_sum_groups(ranks));
 }
 
-/* Of the tokens of a rank; at two levels it is of the sender's node and place. */
+/* The memory for tokens of a rank; at two levels for those of the sender's node and place. */
 static char *in_memory(const struct ranks *ranks, uint32_t rank) {
     return ranks->in.own + rank * ranks->in_bytes;
 }
@@ -145,7 +145,7 @@ static struct hop_head *head_in(char *memory) {
     return (struct hop_head *)(void *)memory;
 }
 
-/* Of a rank's tokens, as in_memory. */
+/* The span of a rank's tokens, indexed like in_memory. */
 static struct exchange_span *span_in(const struct ranks *ranks, uint32_t rank,
                                      uint32_t expert_batch) {
     return &ranks->spans_in[rank * EXCHANGE_EXPERT_BATCHES + expert_batch];
@@ -211,7 +211,7 @@ static bool batch_is_over(void *context) {
 
 /* ---- dispatch ---- */
 
-/* What other ranks' tokens chose: nothing. */
+/* Clears the choices of other ranks' tokens. */
 static void forget_others(struct ranks *ranks, size_t bytes) {
     struct replicas *replicas = &ranks->replicas;
     memset(replicas->all, 0, ranks->rank_count * bytes);
@@ -302,7 +302,7 @@ static char *ranks_results_of(const struct ranks *ranks, uint32_t node) {
     return results_in(ranks, ranks->in.own, node);
 }
 
-/* What another node's rank has sent to be dealt here. */
+/* Takes a list from another node's rank, for the ranks of this node. */
 static void take_list(struct ranks *ranks, struct relay *relay) {
     const struct exchange_options *options = &ranks->exchange.options;
     const struct hop_head *head = head_in(relay->list_in);
@@ -814,7 +814,7 @@ static uint32_t rows_from_others(const struct hop_peer *peers, uint32_t count, u
     return rows;
 }
 
-/* What came of them may be anything; the model goes on with numbers. */
+/* Their results may be any numbers; the model continues with them. */
 static void forget_results(struct ranks *ranks) {
     const struct hop_peer *last = &ranks->relays[ranks->node].peers[ranks->places - 1];
     size_t rows = last->first_return + last->returns;

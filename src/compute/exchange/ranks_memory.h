@@ -12,8 +12,8 @@
 #include "compute/exchange/near_memory.h"
 #include "compute/exchange/replicas.h"
 
-/* What this rank deals to the ranks of its node: its own tokens, or those that the rank of its
- * place on another node has sent. At one level, its own tokens to all ranks. */
+/* Tokens that this rank sends to the ranks of its node: its own, or those from the rank of its place on
+ * another node. At one level, its own tokens to all ranks. */
 struct relay {
     struct hop_list list;
     struct hop_peer *peers; /* [ranks] those of the node, by place */
@@ -48,7 +48,7 @@ struct ranks {
     struct exchange exchange; /* first: a struct exchange * points to both */
     struct ranks *behind;     /* among those that are open */
     uint32_t rank, rank_count, slots_per_rank, node_count;
-    /* Of the dispatch at hand; at one level all ranks are one node. */
+    /* The current dispatch; at one level all ranks are one node. */
     uint32_t nodes, node, places, place;
     uint32_t row_count, rows_returned, group_count;
     bool dispatched;                      /* the transfer under way is a combine */

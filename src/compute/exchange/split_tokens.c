@@ -7,7 +7,7 @@
 #include "base/bytes.h"
 #include "base/check.h"
 
-/* What reached_by says of a rank besides a slot: no path to it is known, or it has a replica of the
+/* Values of reached_by that are no slot: no path to the rank is known, or the rank has a replica of the
  * expert that needs places for its tokens, so paths begin there. */
 #define NOT_REACHED UINT32_MAX
 #define REACHED_FIRST (UINT32_MAX - 1)

@@ -84,7 +84,7 @@ static bool begin(struct model *model, uint32_t step_shape) {
     return false;
 }
 
-/* What follows on the first stream runs behind all lanes. */
+/* Later work on the first stream runs after that of all micro-batches. */
 static void compute_gpu_join(struct model *model) {
     struct gpu_state *state = model->gpu;
     gpu_graphs_stop(model);

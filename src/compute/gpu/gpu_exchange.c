@@ -47,7 +47,7 @@ struct gpu_exchange {
     char *returned_host;                /* [2][returned_rows][combine_bytes] */
     uint32_t returned_rows, next_half;
     struct device_event *half_left[2]; /* its last copy is done */
-    /* Of the micro-batch that computes its experts: */
+    /* The micro-batch that computes its experts: */
     char *received, *received_host; /* [room_rows][dispatch_bytes] */
     char *results, *results_host;   /* [room_rows][combine_bytes] */
     struct gpu_group *groups,
@@ -70,7 +70,7 @@ struct gpu_exchange {
     char *tickets;    /* [rows_max][dispatch_bytes of the exchange] */
     const char **row_from, **row_from_host; /* [room_rows] where a row of the room lies */
     char **row_to, **row_to_host;           /* [room_rows] and where its result goes */
-    /* Of sums that are made on their way: */
+    /* Partial sums: */
     struct device_stream *summing;
     char *summands, *summands_host;                /* [SUMS * per_token][combine_bytes] */
     uint32_t *sum_rows, *sum_rows_host;            /* [SUMS][per_token] */
@@ -96,7 +96,7 @@ static void *take_there(struct gpu_taker *taker, size_t bytes, const char *what)
     return gpu_state_take(taker, bytes, false, what);
 }
 
-/* What rows and results need that pass the host. */
+/* Takes memory for rows and results that go through the host. */
 static void take_passage(struct gpu_taker *taker, uint32_t rows_max) {
     struct gpu_exchange *x = taker->state->exchange;
     size_t outgoing = rows_max * x->dispatch_bytes, received = x->room_rows * x->dispatch_bytes;
@@ -112,7 +112,7 @@ static void take_passage(struct gpu_taker *taker, uint32_t rows_max) {
         take_host(taker, x->room_rows * x->combine_bytes, "results to other ranks, on the host");
 }
 
-/* And what those need that go from device to device. */
+/* Takes memory for rows and results that go from device to device. */
 static void take_rooms(struct gpu_taker *taker, uint32_t rows_max) {
     struct gpu_exchange *x = taker->state->exchange;
     size_t results = (size_t)rows_max * x->per_token * x->combine_bytes;
@@ -353,7 +353,7 @@ static void gpu_exchange_pack_rows(const struct pass *pass) {
                       DEVICE_TO_HOST);
 }
 
-/* So do its rows, where they pass the host. */
+/* Copies the rows to the device if they went through the host. */
 static void bring_rows(const struct pass *pass) {
     struct gpu_exchange *x = of_pass(pass);
     const struct gpu_micro_batch *micro_batch = gpu_micro_batch_of(pass);
@@ -376,7 +376,7 @@ static void choose_any(const struct pass *pass, uint32_t *experts) {
         experts[i] = i % per_token;
 }
 
-/* Of the lane's tokens; returns where they begin. */
+/* Writes the row descriptors of the micro-batch's tokens; returns the first. */
 static const char *write_tickets(const struct pass *pass) {
     const struct model *model = pass->model;
     struct gpu_exchange *x = of_pass(pass);
@@ -685,7 +685,7 @@ static uint32_t most_of_a_rank(const struct gpu_exchange *x, uint32_t ranks,
     return most;
 }
 
-/* What is of this round, of all that came: one wave. */
+/* The pieces of this round, of all that were received: one expert batch. */
 static void take_pieces(struct room_round *round) {
     const struct model *model = round->pass->model;
     struct gpu_exchange *x = of_pass(round->pass);

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Of a lane, at most: legs end between stages, and one of a layer's has nothing that a leg could have. */
+/* The most segments of a micro-batch's layer: they end between stages, and one stage has no launch. */
 #define SEGMENTS_OF_LAYER (STAGE_COUNT - 1)
 
 static uint32_t gpu_graphs_least(uint32_t a, uint32_t b) {
@@ -23,7 +23,7 @@ static uint32_t power_above(uint32_t count) {
     return power;
 }
 
-/* As much as there is. */
+/* Sets the exact sizes. */
 static void set_exact(struct model *model) {
     for (uint32_t i = 0; i < model->micro_batch_count; i++) {
         struct gpu_micro_batch *micro_batch = &model->gpu->micro_batches[i];
@@ -129,7 +129,7 @@ static void begin_segment(struct gpu_state *state, uint32_t micro_batch) {
     walker->first = walker->calls;
 }
 
-/* What was captured is put in line. NULL: it could not be. */
+/* Queues the captured work. NULL: the capture failed. */
 static struct device_graph *gpu_graphs_end_capture(struct model *model, uint32_t micro_batch) {
     struct gpu_state *state = model->gpu;
     struct device_graph *graph;

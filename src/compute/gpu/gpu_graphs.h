@@ -33,7 +33,7 @@
 
 struct model; /* compute/model/model_state.h */
 
-/* What a walk's launches depend on. */
+/* The values on which the launches of a step depend. */
 struct gpu_step_shape {
     uint32_t number; /* stages_number; never 0 */
     uint32_t micro_batches, keys_max;

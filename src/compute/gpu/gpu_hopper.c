@@ -158,8 +158,8 @@ static struct float_gemm_weights float_weights(const struct packed_matrix *matri
                                        .k = matrix->cols};
 }
 
-/* What tensor cores do not take: rows of F32 (the router's, and the mode f32), BF16 by FP8 (the
- * mode bf16 of an FP8 checkpoint) or by F32. */
+/* Multiplies operands that tensor cores do not take: rows of F32 (the router's, and the mode f32), BF16
+ * by FP8 (the mode bf16 of an FP8 checkpoint) or by F32. */
 static void multiply_floats(const struct gpu_product *of, void *stream) {
     struct float_gemm_weights weights = float_weights(&of->matrix, of->weights, of->weight_scales);
     weights.slot_bytes = of->slot_bytes;
@@ -375,7 +375,7 @@ static void release(const void *arguments, void *stream) {
     bf16_gemm_run(stream, &weights, &rows, &output, of->rows);
 }
 
-/* What prompt's room holds, of a round's keys but for the marks, one behind another. */
+/* The parts of the prompt's memory, one after another, of a round's keys except for the marks. */
 enum prompt_part { LATENTS, CODES, SCALES, TAILS, EXPANDED, MARKS, PARTS };
 
 static size_t part_bytes(const struct gpu_heads *of, enum prompt_part part, size_t rows,
@@ -468,7 +468,7 @@ static_assert(sizeof(struct gpu_run) == sizeof(struct mla_prompt_run) &&
                   GPU_PROMPT_TILE == MLA_PROMPT_TILE,
               "a run of a prompt is the same to the engine and to the kernel");
 
-/* What all rounds of a prompt take. */
+/* The memory that all rounds of a prompt share. */
 struct prompt_rounds {
     struct mla_prompt_runs runs;
     struct mla_prompt_rows rows;

@@ -24,7 +24,7 @@ struct link_names {
     struct device_link_name of_micro_batch[OVERLAP_MICRO_BATCHES];
 };
 
-/* What this rank passes on for the rank of its place on another node. */
+/* Rows that this rank forwards for the rank of its place on another node. */
 struct relayed {
     struct gpu_pieces pieces; /* to the ranks of this node; rows are numbered as they came */
     uint32_t count;           /* rows */
@@ -48,10 +48,10 @@ struct gpu_links {
     char *arrived;           /* [ranks][piece_pairs][row_bytes] */
     char *given;             /* [ranks][piece_pairs][result_bytes] */
     uint32_t leaves_max;
-    /* Of the lane's stage at hand: */
+    /* The micro-batch's current stage: */
     uint32_t pair; /* where its pairs begin */
     uint32_t nodes, node, places;
-    /* Of the round at hand; in the first, rows to other nodes stand ahead of it. */
+    /* The current round; in the first, rows to other nodes come before it. */
     uint32_t leave_count, to_nodes;
     struct group {
         struct device_transfer *list;
@@ -248,7 +248,7 @@ void gpu_links_meet(struct gpu_links *links) {
 
 /* ---- the cut ---- */
 
-/* What other nodes' ranks have given this one to pass on. Returns the most pairs for one rank. */
+/* Reads the rows that other nodes' ranks sent for forwarding. Returns the most pairs for one rank. */
 static uint32_t read_relayed(struct gpu_links *links, const struct pass *pass) {
     size_t row_descriptor_bytes = pass->model->dispatch_bytes;
     uint32_t most = 0;
@@ -334,7 +334,7 @@ static void list_piece(struct gpu_links *links, const struct pass *pass, uint32_
     add_listed(links, &links->round_group, begin, rank);
 }
 
-/* And of another node's piece. */
+/* Lists another node's piece. */
 static void list_relayed(struct gpu_links *links, uint32_t node, uint32_t rank) {
     struct relayed *relayed = &links->relayed[node];
     uint32_t first, number, place = rank % links->places, begin = links->leave_count;

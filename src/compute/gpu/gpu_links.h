@@ -25,7 +25,7 @@
 
 struct gpu_links;
 
-/* What the exchange has on the device, by lanes' rows. */
+/* The exchange's memory on the device, for the rows of each micro-batch. */
 struct gpu_links_rooms {
     char *rows; /* [rows_max][row_bytes] as they travel */
     /* [rows_max * per_token][result_bytes] of a lane's pairs, in the order of pieces */
@@ -61,8 +61,8 @@ uint32_t gpu_links_begin(struct gpu_links *links, const struct pass *pass, uint3
  * device reads the list before it. How many there are. */
 void gpu_links_list(struct gpu_links *links, const struct pass *pass, uint32_t round);
 uint32_t gpu_links_left(const struct gpu_links *links);
-/* Of a pair that came, in the order in which the exchange has them: where its row lies, and where
- * its result is wanted. False: it is of another round. */
+/* Finds a received pair's row and the place of its result, in the order of the exchange. False: it belongs
+ * to another round. */
 bool gpu_links_place(struct gpu_links *links, const char *row_descriptor, const char **from_out,
                      char **to_out);
 /* Puts in line, on the lane's stream, behind a copy of the list: the rows' groups, each behind its

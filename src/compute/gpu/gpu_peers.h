@@ -30,12 +30,11 @@ void gpu_peers_close(struct gpu_peers *peers);
 /* Before a step, all ranks alike: who has come since the last is asked for its rooms, and who is
  * gone forgotten. No work is in line. Not OK: a room of a rank that lives cannot be mapped. */
 enum status gpu_peers_meet(struct gpu_peers *peers, struct error *error) MUST_USE;
-/* Of a rank that is not reached: this rank's own, as what comes of them means nothing. */
+/* The memory of a rank; of an unreachable one this rank's own, because its results are ignored. */
 struct gpu_rooms gpu_peers_rooms(const struct gpu_peers *peers, uint32_t rank);
 
-/* What could not be done with the others is no failure where one of them has just died: true, once
- * the launcher has said so, or the job was broken before. False: it says nothing for some seconds.
- * */
+/* Whether a failed operation with other ranks is explained by a death: true once the launcher has
+ * reported it, or the job was broken before. False: no report came for some seconds. */
 bool gpu_peers_died(void);
 
 /* A ticket is a multiple of EXCHANGE_ALIGN. `row`: of the rank's rooms. `experts`: [per_token],

@@ -45,11 +45,11 @@ struct gpu_pieces {
     uint32_t rows_max;          /* a rank's rows are below it */
     uint32_t piece_pairs;
     uint32_t round;
-    /* Of one's own pairs, by their places in the order: rank by rank */
+    /* This rank's own pairs, by their places in the order: rank by rank */
     uint32_t *first;   /* [ranks + 1] the place where a rank's begin */
     uint32_t *pair_at; /* [pairs_max] */
     uint32_t *next;    /* [ranks * slots_each + 1] */
-    /* Of the round at hand: */
+    /* The current round: */
     uint32_t *seen;  /* [ranks] pairs of the sender, of all rounds */
     uint32_t *pairs; /* [ranks] of its piece */
     uint32_t *rows;  /* [ranks] of its piece, or of the piece that goes there: tokens, each once */

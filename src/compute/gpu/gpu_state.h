@@ -179,8 +179,8 @@ struct gpu_batch gpu_state_send(struct model *model, const struct batch *first,
 /* The arrays from a token of theirs on, and from a run of prompts on. */
 struct gpu_batch gpu_state_from(const struct gpu_batch *batch, uint32_t token, uint32_t run);
 
-/* Of experts, computed at a time: all pairs of a step, or a round's. By links a multiple of the
- * ranks, as each has a piece of the same size. */
+/* The rows of experts that are computed at a time: all pairs of a step, or a round's. With links a
+ * multiple of the ranks, because each has a piece of the same size. */
 uint32_t gpu_state_expert_rows(const struct model *model);
 
 struct gpu_heads gpu_state_heads_of(const struct model *model);

@@ -93,7 +93,7 @@ ALWAYS_INLINE __m512i bf16_lookup(const __m512i table[2], __m512i codes) {
 }
 #endif
 
-/* What a tile reads its weights from. */
+/* The source of a tile's weights. */
 enum bf16_source {
     SOURCE_CODES,  /* a packed panel of FP8 */
     SOURCE_VALUES, /* a packed panel of BF16 */

@@ -25,7 +25,7 @@ enum kernel_level {
     KERNEL_LEVEL_COUNT
 };
 
-/* What an option that names a level may say. */
+/* The choices of options that name a level. */
 #define KERNEL_LEVEL_CHOICES "auto|c|avx2|avx512|avx512bf16|amx|neon|neonbf16"
 
 #define CORE_BLOCKS_MAX 2 /* of all levels' core_blocks */

@@ -14,7 +14,7 @@
 #define DIRECT_ROWS 2
 #define PREFETCH_BYTES 1536
 
-/* What a tile reads: packed weights, which it fetches ahead of time, or floats that are near. */
+/* The source of a tile: packed weights, which it prefetches, or floats in a near cache. */
 enum avx2_source { SOURCE_FP8, SOURCE_BF16, SOURCE_F32, SOURCE_DECODED };
 
 /* 16 weights of one channel, from output `first` of the panel on. */

@@ -19,7 +19,7 @@
 #define PAIR_ROWS 6         /* of a tile of two panels */
 #define PREFETCH_BYTES 1536 /* how far ahead of the weights being read */
 
-/* What a tile reads its weights from. */
+/* The source of a tile's weights. */
 enum avx512_source {
     SOURCE_HALF,      /* half-floats of FP8 codes, in a near cache */
     SOURCE_HALF_NEXT, /* the same, each replaced by one of the next block once it is read */

@@ -83,7 +83,7 @@ static const char *block_weights(const struct blocked_run *run, uint32_t panel, 
            (size_t)block * QUANT_GROUP * packed_channel_bytes(weights->type);
 }
 
-/* What of a chunk a tile multiplies: rows [first, first + rows), their x from row `x_row` on. */
+/* A tile's part of a chunk: rows [first, first + rows), with their x from row `x_row` on. */
 struct tile_place {
     uint32_t block, panel, panels;
     uint32_t first, rows, x_row;

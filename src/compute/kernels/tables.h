@@ -16,7 +16,7 @@ extern const struct kernels kernels_table_amx;
 extern const struct kernels kernels_table_neon;
 extern const struct kernels kernels_table_neonbf16;
 
-/* What a vector_*.c file has for the table of its level, under these names. */
+/* The functions that a vector_*.c file has for the table of its level. */
 #define VECTOR_KERNELS                                                                             \
     .rmsnorm = rmsnorm, .silu_multiply = silu_multiply, .add_scaled = add_scaled, .scale = scale,  \
     .maximum = maximum, .exp_sum = exp_sum, .round_bf16 = round_bf16, .bf16_from_float = to_bf16,  \

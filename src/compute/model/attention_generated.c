@@ -121,9 +121,9 @@ static void turn_queries(const struct tile *tile, uint32_t token, uint32_t first
                    strip_queries(tile->pass->model, room, first));
 }
 
-/* Of a strip of heads from `first` on: scores[heads][sums][seen], of which the first sums become
- * the scores. The chunk's rows multiply the turned queries, so that the rows are taken as they lie;
- * a sum's order is that of the channels either way. */
+/* Adds to the scores of heads from `first` on: scores[heads][sums][seen], of which the first sums become
+ * the scores. The chunk's rows multiply the absorbed queries, so rows are read in their own layout; a
+ * sum's order is that of the channels either way. */
 static void score_chunk(const struct model *model, const struct core_chunk *chunk, uint32_t first,
                         uint32_t heads, uint32_t seen, struct attention_scratch *room) {
     const float *queries = strip_queries(model, room, first);

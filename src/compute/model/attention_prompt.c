@@ -84,7 +84,7 @@ static void expand_pages(const struct pass *pass, const struct group *group,
     }
 }
 
-/* As any other linear, from rows of floats. */
+/* A linear like any other, from rows of floats. */
 static void expand_rows(const struct pass *pass, const struct group *group,
                         const struct core_chunk *chunk, struct attention_scratch *room) {
     const struct model *model = pass->model;

@@ -74,8 +74,7 @@ struct compute {
     /* exchange_options.sum: sums of a token's results of one group, in the host's memory; `context`
      * is the model. */
     void (*experts_sum)(void *context, const struct exchange_sum *list, uint32_t count);
-    /* What a token of the batch has chosen: experts_out[experts_per_token], ascending; to the host.
-     * */
+    /* Copies a token's chosen experts to the host: experts_out[experts_per_token], ascending. */
     void (*experts_chosen)(const struct pass *pass, uint32_t token, uint32_t *experts_out);
 
     /* Gathers outputs, the final norm of x, of the step's tokens [first, first + count): as rows

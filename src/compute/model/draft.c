@@ -23,7 +23,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What a slot's outputs kept (compute.h, keep_slot) belong to. */
+/* The row that a slot's kept outputs (compute.h, keep_slot) belong to. */
 struct draft_kept {
     uint32_t row_position;         /* the first of the row that left them */
     uint32_t first_position;       /* of the first output kept */

@@ -22,7 +22,7 @@ struct model_draft {
 enum status draft_open(struct model *model, struct error *error);
 void draft_close(struct model *model);
 
-/* What the last step guessed behind a row of its plan; without MTP, nothing. */
+/* The draft of the last step after a row of its plan; without MTP, none. */
 struct model_draft draft_of_row(const struct model *model, uint32_t row);
 
 /* Before the main pass: guesses for the rows that may have drafts. */

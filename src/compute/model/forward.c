@@ -38,7 +38,7 @@ static void line_up(struct model *model, const struct step_plan *plan) {
         if (rows[i].form == TOKEN_GENERATED) forward_add_row(model, plan, i);
 }
 
-/* What one of the plan's rows is drawn by comes behind the rules of `count` outputs before it. */
+/* Places the rule that draws a row of the plan after the rules of `count` earlier outputs. */
 static void line_up_rules(struct draw_rule *rules, uint32_t row, uint32_t count, uint32_t wanted) {
     const struct draw_rule *of_row = rules + (size_t)row * (1 + LIMIT_DRAFTS);
     check(wanted <= 1 + LIMIT_DRAFTS);

@@ -60,8 +60,8 @@ struct model_guesser {
 
 #define MODEL_NO_ROW UINT32_MAX
 
-/* What `fathom logits` may ask to see of one row's run; all pointers may be NULL. Among ranks, all
- * bring a probe if one asks for MTP's predictions. */
+/* The view of one row's run, for `fathom logits`; all pointers may be NULL. With ranks, all pass a probe
+ * if one asks for MTP's predictions. */
 struct model_probe {
     uint32_t row; /* MODEL_NO_ROW: none of this plan, but take part in MTP if that is asked for */
     uint32_t *routing;       /* [layers][experts_per_token] choices of the row's last token; in

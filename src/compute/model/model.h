@@ -76,7 +76,7 @@ void model_close(struct model *model);
 
 /* From the next step on; see struct model_options. */
 void model_set_link(struct model *model, double gbps, double us);
-/* Of that link, to ranks of the same node or of others; 0: it is not slowed down. */
+/* Nanoseconds per byte of the link to ranks of the same node or of others; 0: it is not limited. */
 double model_byte_ns(const struct model *model, bool near);
 
 /* Between two steps; see struct model_options. */
@@ -107,7 +107,7 @@ uint64_t model_page_bytes(const struct model *model); /* one KV block, header in
 /* For what moves blocks in and out of pages that no step uses meanwhile. */
 struct kv_pages *model_kv_pages(struct model *model);
 uint64_t model_weight_bytes(const struct model *model); /* packed */
-/* What there is to say about files of weights, in one line; empty: nothing. */
+/* A notice about files of weights, in one line; empty: none. */
 const char *model_weights_notice(const struct model *model);
 /* Bytes of weights that a step of `tokens` tokens reads, if experts are chosen evenly. */
 double model_step_bytes(const struct model *model, uint32_t tokens);
@@ -120,7 +120,7 @@ const char *model_numerics_id(const struct model *model);
 /* 32 bytes that identify the checkpoint. */
 const uint8_t *model_identity(const struct model *model);
 
-/* What a rank holds and has done since it was opened. */
+/* A rank's state and its counters since it was opened. */
 struct model_rank {
     uint32_t rank, rank_count;
     uint32_t slots; /* of routed experts, in each MoE layer */

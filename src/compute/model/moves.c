@@ -31,7 +31,7 @@ struct moving {
     char *memory; /* where the expert comes to lie, if here; else NULL */
 };
 
-/* What a device's copies are for; each way has one expert at a time. */
+/* The purpose of a device's copies; each purpose has one expert at a time. */
 enum copy_way { COPY_GIVES, COPY_TAKES, COPY_MAKES, COPY_WAYS };
 
 /* Copies of a model on a device. */
@@ -224,13 +224,13 @@ static void go_on_giving(struct model *model) {
     moves->gives = true;
 }
 
-/* What came to the host goes on to the device: false until it is there. */
+/* Copies weights from the host to the device: false until they are there. */
 static bool has_landed(struct model *model, enum copy_way way, const struct moving *moving) {
     if (!model->device) return true;
     return is_copied(model, way, moving->memory, on_host(model, way, NULL), DEVICE_FROM_HOST);
 }
 
-/* What has come to lie here is here after a restart, too, adopted or not. */
+/* Records that an expert is here, so that it is found after a restart, adopted or not. */
 static void moves_remember(struct model *model, const struct moving *moving, uint64_t digest) {
     weights_remember(&model->weights, moving->memory, moving->move.layer, moving->move.expert,
                      digest);

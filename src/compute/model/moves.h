@@ -11,7 +11,7 @@
 
 struct model;
 
-/* What this rank has done of its moves. */
+/* The counters of this rank's moves. */
 struct model_moving {
     uint32_t pending;                   /* moves that it gives or takes and that are not over */
     uint32_t failures;                  /* moves that were to come here and failed */

@@ -46,8 +46,8 @@ uint32_t sample_token(const float *logits, uint32_t vocab, const struct sampling
                       uint32_t output_position, const uint64_t *mask,
                       float *scratch /* [2 * vocab] */);
 
-/* What chooses an answer's token at that position, and its choice from logits: sample_token is the
- * two. */
+/* The rule that draws an answer's token at that position, and its choice from logits: sample_token is
+ * the two together. */
 struct draw_rule sample_rule(const struct sampling *sampling, uint32_t output_position);
 uint32_t sample_draw(const float *logits, uint32_t vocab, const struct draw_rule *rule,
                      const uint64_t *mask, float *scratch /* [2 * vocab] */);

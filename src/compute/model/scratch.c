@@ -200,7 +200,7 @@ static void cut_stage(struct scratch_allocator *scratch_allocator, struct scratc
     s->stage_bytes = scratch_allocator->used - start;
 }
 
-/* What only attention with BF16 values needs. */
+/* Takes memory for attention with BF16 values. */
 static void cut_bf16_room(struct scratch_allocator *scratch_allocator, const struct scratch *s,
                           const struct model *model, uint32_t chunk,
                           struct attention_scratch *room) {

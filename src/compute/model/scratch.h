@@ -69,22 +69,22 @@ struct scratch {
     float *q_a;           /* [tokens][q_a_stride] */
     float *kv_a;          /* [tokens][kv_a_stride] */
     float *router_logits; /* [tokens][experts_stride] */
-    /* Of a dense layer: */
+    /* A dense layer: */
     float *gate, *up; /* [tokens][mlp_stride] */
-    /* Of core attention, a tile of generated tokens at a time in the absorbed form: */
+    /* Core attention, a tile of generated tokens at a time in the absorbed form: */
     float *softmax_max, *softmax_sum; /* [tokens][heads] */
     uint32_t absorb_tile;
     float *absorb_q; /* [tile][heads][absorb_q_stride]: q' then the rope part */
     float *absorb_u; /* [tile][heads][absorb_u_stride]: weighted sum of latents */
     float *absorb_o; /* [tile][heads][value_stride] */
-    /* Of routed experts: */
+    /* Routed experts: */
     float *group_y;             /* [tokens][hidden_stride] alone, by groups: a group's sum so far */
     uint32_t *returned_count;   /* [tokens] how many of the token's results are summed */
     uint32_t expert_batch_rows; /* (token, expert) pairs computed at a time */
     struct input_buffer expert_input, expert_intermediate; /* [expert_batch_rows] */
     float *expert_gate, *expert_up;                        /* [expert_batch_rows][expert_stride] */
     float *expert_y;                                       /* [expert_batch_rows][hidden_stride] */
-    /* Of MTP's projection: */
+    /* MTP's projection: */
     float *mtp_pair; /* [tokens][2 * hidden] embedding, then hidden, each normalized */
 
     struct matmul *jobs;                 /* [LINEAR_JOBS_MAX] */

@@ -193,7 +193,7 @@ static void run_in_order(struct layer_walk *walk) {
         }
 }
 
-/* Of the lanes that wait, the one that has waited longest. */
+/* The micro-batch that has waited longest. */
 static uint32_t stages_oldest(const struct overlap *overlap, const struct overlap_place *places,
                               const uint32_t *since) {
     uint32_t found = overlap->micro_batch_count;

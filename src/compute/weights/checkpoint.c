@@ -349,7 +349,7 @@ static enum status check_index(const struct checkpoint *checkpoint, struct error
 
 /* ---- the check against the shape ---- */
 
-/* What messages about an absent tensor name: the index, or the only file. */
+/* The file named in messages about an absent tensor: the index, or the only file. */
 static const char *listing_name(const struct checkpoint *checkpoint) {
     return checkpoint->index_name    ? checkpoint->index_name
            : checkpoint->shard_count ? checkpoint->shards[0].name

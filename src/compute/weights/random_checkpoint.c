@@ -335,7 +335,7 @@ static enum status random_checkpoint_prepare(struct writer *writer, struct error
     }
     if (mkdir(plan->directory, 0777) && errno != EEXIST)
         return error_set(error, STATUS_IO, "%s: %s", plan->directory, strerror(errno));
-    /* What an earlier checkpoint in the same place left must not shadow this one. */
+    /* Files of an earlier checkpoint in the same place must not shadow this one. */
     format_text(writer->path, sizeof writer->path, "%s/%s", plan->directory,
                 writer->shards > 1 ? "model.safetensors" : "model.safetensors.index.json");
     if (unlink(writer->path) && errno != ENOENT)

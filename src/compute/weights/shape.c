@@ -203,7 +203,7 @@ static void read_groups(struct shape_reader *reader, struct shape *shape) {
                "no more experts than topk_group groups hold");
 }
 
-/* What the weights of the chosen experts become differs by release. V3's published code divides by
+/* The scaling of the chosen experts' weights differs by release. V3's published code divides by
  * their sum if norm_topk_prob (default true), then multiplies by routed_scaling_factor. V2's does
  * one or the other: it scales only if it does not normalize. */
 static void read_router(struct shape_reader *reader, struct shape *shape) {

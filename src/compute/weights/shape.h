@@ -22,7 +22,7 @@ enum router_method { ROUTER_GREEDY, ROUTER_GROUP_LIMITED, ROUTER_NOAUX_TC };
 /* config.json's "architectures". Each has a row of defaults in shape.c, and a table of tensors in layout.c. */
 enum architecture { ARCHITECTURE_DEEPSEEK_V3, ARCHITECTURE_DEEPSEEK_V2, ARCHITECTURE_COUNT };
 
-/* What a layer consists of. The model's functions implement each kind; they ask for the kind, not for the
+/* The parts of a layer. The model's functions implement each kind; they ask for the kind, not for the
  * architecture. */
 enum attention_kind { ATTENTION_MLA };
 enum mlp_kind { MLP_DENSE, MLP_MOE };

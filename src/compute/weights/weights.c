@@ -249,7 +249,7 @@ static void learn_types(struct builder *builder, uint32_t layer) {
     }
 }
 
-/* What a slot's part of a file says that it holds. */
+/* The name that a slot's part of a file stores for an expert. */
 static uint64_t name_expert(uint32_t layer, uint32_t expert) {
     return (uint64_t)layer << 32 | expert;
 }
@@ -549,7 +549,7 @@ static char *job_target(const struct pack_job *job, char *before) {
     return job->data ? job->data : before;
 }
 
-/* What the common part's jobs read, at most: a job's bytes never grow less by packing. */
+/* The most bytes that the common part's jobs read: packing never makes them fewer. */
 static uint64_t common_source(const struct weights *weights) {
     return weights->common.bytes + (weights->embedding ? weights->embedding->bytes : 0);
 }

@@ -50,7 +50,7 @@ enum status weights_file_open(const struct weights_file_plan *plan, struct team 
 /* Leaves the file. */
 void weights_file_close(struct weights_file *file);
 
-/* What a part says it holds; WEIGHTS_FILE_EMPTY if it is not whole. */
+/* The name stored in a part; WEIGHTS_FILE_EMPTY if it is not complete. */
 uint64_t weights_file_holds(const struct weights_file *file, uint32_t part);
 
 /* False: another process fills the part now. True: it is ours, until filled or given back; it may

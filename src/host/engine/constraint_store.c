@@ -22,7 +22,7 @@
 #include "serving/policy/fair_queue.h"
 #include "serving/policy/share_time.h"
 
-/* Of one constraint, before it is cut: what it is compiled to, and the grammar opened for it. */
+/* One constraint's memory before it is cut: the compiled form, and the grammar opened for it. */
 #define COMPILED_BYTES (2 * CONSTRAINT_RESULT_BYTES)
 #define TRIE_BYTES ((size_t)1 << 30)
 #define MATCHER_BYTES ((size_t)16 << 20)   /* for an answer, of which it touches about 2 MiB */
@@ -158,7 +158,7 @@ static bool constraint_store_is_idle(const struct stored_constraint *entry) {
     return !entry->loans && atomic_load(&entry->state) != IN_WORK;
 }
 
-/* Of one client, or of all (NULL): those that are idle, or those that are lent. */
+/* The share of one client, or of all (NULL): idle constraints, or lent ones. */
 static struct share constraint_store_share_of(const struct constraint_store *store,
                                               const uint64_t *client, bool idle) {
     struct share share = {0};
@@ -176,7 +176,7 @@ static bool has_more(struct share a, struct share b) {
            b.count * (IDLE_BYTES_MAX / IDLE_MAX) + b.bytes;
 }
 
-/* Of the client that has most of what is idle, the one that was asked for longest ago. */
+/* The least recently requested constraint of the client with the most idle ones. */
 static const struct stored_constraint *choose_idle(const struct constraint_store *store) {
     const struct stored_constraint *chosen = NULL;
     struct share most = {0};
@@ -309,7 +309,7 @@ static struct stored_constraint *add(struct constraint_store *store, uint64_t ha
     return entry;
 }
 
-/* What several ask for is compiled in the turn of the one that is next. */
+/* A constraint that several clients want is compiled in the turn of the next of them. */
 static void constraint_store_ask_for(const struct constraint_store *store,
                                      struct stored_constraint *entry, uint64_t client) {
     const struct share_time *turns = &store->turns;

@@ -62,7 +62,7 @@ static void engine_await(void *context, uint32_t slot, uint32_t slices) {
     engine->awaited_ns += clock_now_ns() - began_ns;
 }
 
-/* What became of the load that a row waited for: of all its slices. */
+/* Reports the result of the load that a row waited for: of all its slices. */
 static void end_load(struct engine *engine, struct step_result_row *out) {
     engine_await(engine, out->slot, UINT32_MAX);
     out->load_ended = engine->loads.take_end &&
@@ -71,7 +71,7 @@ static void end_load(struct engine *engine, struct step_result_row *out) {
     if (out->lost) out->scored_count = 0;
 }
 
-/* Of several threads, each for tokens of its own. */
+/* Called by several threads, each for its own tokens. */
 static void engine_score(void *context, uint32_t row, uint32_t index, const float *logits) {
     const struct engine *engine = context;
     const struct step_plan *plan = engine->scoring.plan;

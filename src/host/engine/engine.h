@@ -16,7 +16,7 @@ struct engine;
 /* Whether this program can compute models on `device`, "cpu" or "cuda". STATUS_INVALID: an unknown name.
  * STATUS_UNSUPPORTED: the program has no kernels for GPUs, or there is no GPU. */
 enum status engine_check_device(const char *device, struct error *error) MUST_USE;
-/* As engine_check_device; *device_out is what struct model_options takes. */
+/* engine_check_device that also sets *device_out, for struct model_options. */
 enum status engine_find_device(const char *device, const struct model_device **device_out,
                                struct error *error) MUST_USE;
 
@@ -33,7 +33,7 @@ struct step_progress *engine_progress(const struct engine *engine);
 /* Who fills pages that rows wait for. */
 struct engine_loads {
     void *context;
-    /* As model_follower's; false: they are not all there. */
+    /* Waits for slices like model_follower's; false: some are missing. */
     bool (*await)(void *context, uint32_t slot, uint32_t slices);
     /* At the row's end: takes the end of the load that it waited for. False: the load goes on. */
     bool (*take_end)(void *context, uint32_t slot, struct load_end *end_out);
@@ -41,7 +41,7 @@ struct engine_loads {
 /* Between two steps; copied. */
 void engine_set_loads(struct engine *engine, const struct engine_loads *loads);
 
-/* What constraints let through. */
+/* The tokens that constraints allow. */
 enum engine_mask {
     ENGINE_MASK_FREE, /* every token may come */
     ENGINE_MASK_SET,  /* those of the mask */

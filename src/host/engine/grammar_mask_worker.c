@@ -42,7 +42,7 @@ struct worker_slot {
     uint32_t forced_count, forced[LIMIT_FORCED];
 };
 
-/* What came ahead of a slot's first row. */
+/* A constraint that arrived before its slot's first row. */
 struct ahead {
     struct constrained_loan *loan; /* NULL: nothing is held */
     bool is_wanted;                /* a request waits for it */
@@ -97,7 +97,7 @@ static void grammar_mask_worker_take_out(struct grammar_mask_worker *grammar_mas
         grammar_mask_worker->waiting[i] = grammar_mask_worker->waiting[i + 1];
 }
 
-/* What a mask of the seat's constraint costs; negative: it cannot be worked on now. */
+/* The cost of a mask of the slot's constraint; negative: it cannot be worked on now. */
 static int64_t grammar_mask_worker_cost_of(const struct grammar_mask_worker *grammar_mask_worker,
                                            uint32_t worker_slot) {
     struct constrained_loan *loan = constrained_rows_loan(grammar_mask_worker->rows, worker_slot);
@@ -162,7 +162,7 @@ static int64_t spent_ns(void) {
     return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
 }
 
-/* What was slow lately stays so for some masks. */
+/* A constraint that was slow recently counts as slow for some more masks. */
 static int64_t cost_now(int64_t before_ns, int64_t ns) {
     int64_t faded_ns = before_ns - before_ns / 8;
     return ns > faded_ns ? ns : faded_ns;
@@ -258,7 +258,7 @@ static void drop_ahead(struct grammar_mask_worker *grammar_mask_worker, uint32_t
     *ahead = (struct ahead){.loan = NULL};
 }
 
-/* What cannot be lent is ready, too: its row will be stuck. */
+/* A constraint that cannot be lent counts as ready, too: its row will be stuck. */
 static void take_ahead(struct grammar_mask_worker *grammar_mask_worker,
                        const struct step_plan *plan, const struct step_constraint *from) {
     struct constrained_lender lender = constraint_store_lender(grammar_mask_worker->store);
@@ -272,7 +272,7 @@ static void take_ahead(struct grammar_mask_worker *grammar_mask_worker,
         (struct ahead){.loan = loan, .is_wanted = text.count > 0};
 }
 
-/* What came ahead is given back behind the seat's own loan: so it is found. */
+/* The earlier loan is returned after the slot's own, which therefore finds the constraint. */
 static void begin_row(struct grammar_mask_worker *grammar_mask_worker, const struct step_plan *plan,
                       const struct step_row *row, const struct step_constraint *from) {
     uint32_t before = grammar_mask_worker->worker_slot_of[row->slot];

@@ -293,7 +293,7 @@ static size_t rank_group_map_bytes(const struct placement *map) {
     return (size_t)map->layers * map->ranks * map->slots_per_rank * sizeof *map->slot_expert;
 }
 
-/* What ranks are taken for that come back. */
+/* Saves the state from which ranks start again. */
 static enum status remember_start(struct rank_group *group, struct error *error) {
     const struct placement *map = model_placement(group->own.model);
     group->lived = malloc(group->count * sizeof *group->lived);

@@ -26,7 +26,7 @@
 
 struct rank_group;
 
-/* What one rank does in a step; no plan: it only computes for the others. */
+/* One rank's part of a step; no plan: it only computes for the others. */
 struct rank_step {
     const struct step_plan *plan;    /* without drafts */
     float *logits;                   /* as in forward_run */
@@ -43,7 +43,7 @@ struct rank_report {
  * keeps one. The first rank that cannot says why. */
 enum status rank_group_open(const struct model_options *options, struct rank_group **group_out,
                             struct error *error) MUST_USE;
-/* As rank_group_open, with an engine on each rank's model: to rank_group_run. */
+/* rank_group_open with an engine on each rank's model, for rank_group_run. */
 enum status rank_group_open_engines(const struct model_options *options,
                                     struct rank_group **group_out, struct error *error) MUST_USE;
 void rank_group_close(struct rank_group *group);
@@ -109,11 +109,11 @@ void rank_group_report(struct rank_group *group, struct rank_report *reports);
 enum status rank_group_write_trace(struct rank_group *group, const struct trace *own,
                                    const char *path, struct error *error) MUST_USE;
 
-/* What else a rank other than 0 does with its model while it is open: its own pages move, and masks
- * are made, by themselves. Said before rank_group_work. */
+/* Further work of a rank other than 0 while its model is open: its own pages move, and masks are made,
+ * by themselves. Set before rank_group_work. */
 struct rank_group_side {
     void *context;
-    /* What rank 0 tells the others at the start, for a rank that comes back. NULL: none does. */
+    /* The options that rank 0 sends to the others at the start, for a rank that comes back. NULL: none. */
     enum status (*options)(void *context, struct model_options *options_out, struct error *error);
     enum status (*opened)(void *context, struct engine *engine, uint32_t rank, struct error *error);
     void (*closing)(void *context);
@@ -123,8 +123,8 @@ void rank_group_local(const struct rank_group_side *side);
 /* A rank that comes back (job_returns), before job_begin: opens engine and model. */
 enum status rank_group_prepare(uint32_t ranks, struct error *error) MUST_USE;
 
-/* What a rank other than 0 does until rank 0 ends. Where rank 0's packed weights lie in a
- * directory, this rank's lie in `weights_directory` of its own host; NULL: in none. */
+/* The work of a rank other than 0 until rank 0 ends. If rank 0's packed weights are in a directory,
+ * this rank's are in `weights_directory` of its own host; NULL: in none. */
 void rank_group_work(const char *weights_directory);
 
 /* Rank 0: lets the other ranks go and leaves the job; nothing outside a job, or the second time. */

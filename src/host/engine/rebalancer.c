@@ -249,8 +249,8 @@ static double ms_of(const struct rebalance_cost *cost) {
     return rebalance_cost_sum(cost) * 1e-3;
 }
 
-/* What the new map was chosen for, and what the other ways would have cost: milliseconds for a
- * thousand tokens that each rank brings, through all layers. */
+/* Logs why the new map was chosen, with the costs of the alternatives: milliseconds for a thousand
+ * tokens of each rank, through all layers. */
 static void rebalancer_say_why(const struct rebalancer *r) {
     struct rebalance_cost of[REBALANCE_WAY_COUNT] = {{0}}, before = {0}, after = {0};
     uint32_t layers[REBALANCE_WAY_COUNT] = {0}, count = 0;
@@ -438,8 +438,8 @@ static void rebalancer_look(struct rebalancer *r, int64_t now_ns) {
                     &r->gains[layer]);
 }
 
-/* What rank 0's experts have taken for a pair since the last time, what the links take for a token's
- * rows and for an expert, and how many tokens the map has served. */
+/* Updates the prices: the time of rank 0's experts for a pair since the last time, the links' time for
+ * a token's rows and for an expert, and the number of tokens that the map has served. */
 static void set_prices(struct rebalancer *r) {
     struct model_rank now = model_rank(r->model);
     uint64_t pairs = now.pairs - r->priced.pairs;

@@ -30,7 +30,7 @@ void trace_close(struct trace *trace);
 /* For model_options; lives as long as the trace. */
 const struct model_trace *trace_hook(struct trace *trace);
 
-/* What was recorded so far; `lost_out`: events for which there was no room. */
+/* The events recorded so far; `lost_out`: events that did not fit. */
 const struct trace_event *trace_events(const struct trace *trace, size_t *count_out,
                                        size_t *lost_out);
 

@@ -127,7 +127,7 @@ struct kv_backend_calls {
     /* A transfer that has ended; NULL: none at the moment. */
     struct kv_backend_op *(*take)(struct kv_backend *backend);
 
-    /* What is held can be read after it is dropped, until it is released as often. */
+    /* A held segment can be read after it is dropped, until it is released as often. */
     void (*hold)(struct kv_backend *backend, uint32_t segment);
     void (*release)(struct kv_backend *backend, uint32_t segment);
     /* Removes a segment. False: somebody writes to it. */

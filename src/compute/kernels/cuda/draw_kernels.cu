@@ -58,7 +58,7 @@ struct stretch {
     uint64_t first, last;
 };
 
-/* What the block draws from. */
+/* The row from which the block draws. */
 struct row {
     const float *logits;
     struct draw_rule rule;
@@ -219,7 +219,7 @@ GPU_DEVICE struct bin_sums own_sums(const struct bins *bins) {
     return own;
 }
 
-/* Of the threads before this one, and of all. */
+/* Returns the sums of the threads before this one; *all_out: of all threads. */
 GPU_DEVICE struct bin_sums scan(struct room *room, struct bin_sums own, struct bin_sums *all_out) {
     uint32_t lane = gpu_thread() % GPU_WARP, warp = gpu_thread() / GPU_WARP;
     struct bin_sums upto = own, before = {0, 0}, all = {0, 0};

@@ -13,7 +13,7 @@ GPU_DEVICE float value_of_code(uint8_t code) {
     return code & 0x80u ? -size : size;
 }
 
-/* Of a row; of codes without their scale. */
+/* A value of a row; FP8 codes without their scale. */
 GPU_DEVICE float value_at(const char *row, enum float_gemm_type type, uint32_t k) {
     if (type == FLOAT_GEMM_F32) return ((const float *)row)[k];
     if (type == FLOAT_GEMM_BF16) return gpu_from_bf16(((const uint16_t *)row)[k]);

@@ -54,12 +54,12 @@ bool fp8_gemm_make_rows(struct fp8_gemm_rows *rows_out, const void *codes, uint6
 void fp8_gemm_run(void *stream, const struct fp8_gemm_weights *weights,
                   const struct fp8_gemm_rows *x, float *y, size_t y_stride, uint32_t m);
 
-/* As above, rounded to BF16; y is a multiple of 4 bytes. */
+/* fp8_gemm_run with y rounded to BF16; y is a multiple of 4 bytes. */
 void fp8_gemm_run_rounded(void *stream, const struct fp8_gemm_weights *weights,
                           const struct fp8_gemm_rows *x, uint16_t *y, size_t y_stride, uint32_t m);
 
-/* As fp8_gemm_run for each of the groups, which lie in the device's memory: rows of y as of x. A group of no
- * rows is passed over. `rows`: at most so many are in all groups. */
+/* fp8_gemm_run for each of the groups, which are in the device's memory: rows of y as of x. A group without
+ * rows is skipped. `rows`: the most rows of all groups together. */
 void fp8_gemm_run_groups(void *stream, const struct fp8_gemm_weights *weights,
                          const struct fp8_gemm_rows *x, const struct row_group *groups,
                          uint32_t group_count, uint32_t rows, float *y, size_t y_stride);

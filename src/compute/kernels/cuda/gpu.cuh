@@ -70,7 +70,7 @@ GPU_DEVICE char *gpu_shared(void) {
 #endif
 }
 
-/* As PTX and descriptors name it. */
+/* The address in shared memory, for PTX and descriptors. */
 GPU_DEVICE uint32_t gpu_shared_address(const void *at GPU_AT) {
 #ifdef __CUDACC__
     return (uint32_t)__cvta_generic_to_shared(at);

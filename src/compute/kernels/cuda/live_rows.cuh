@@ -7,7 +7,7 @@
 #include "compute/kernels/cuda/gpu.cuh"
 #include "compute/kernels/cuda/live_rows.h"
 
-/* Of `rows` rows of the launch, the first so many are there. */
+/* The number of rows that exist, the first of the launch's `rows`. */
 GPU_DEVICE uint32_t rows_there(const struct live_rows *live, uint32_t rows) {
     if (!live->count) return rows;
     uint32_t all = *live->count * live->each;

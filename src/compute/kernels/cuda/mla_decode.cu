@@ -37,7 +37,7 @@ template <int VALUES, int BOXES> struct mla_stages {
     uint64_t q_full, full[2], empty[2];
 };
 
-/* What of a token's keys this block has: blocks of 64. */
+/* The block's share of a token's keys: blocks of 64. */
 struct mla_span {
     uint32_t first, end;             /* keys */
     uint32_t first_block, end_block; /* of 64 */

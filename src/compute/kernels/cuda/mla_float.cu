@@ -256,7 +256,7 @@ struct float_prompt_job {
     struct mla_prompt_round round;
 };
 
-/* What a token sees of the round's keys. */
+/* The range of the round's keys that a token sees. */
 struct float_tile {
     uint32_t kv_first, kv_end;       /* keys */
     uint32_t place;                  /* of key 0, less the round's first (modulo 2^32) */

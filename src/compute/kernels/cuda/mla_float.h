@@ -42,11 +42,11 @@ struct mla_float_rows {
     struct live_rows live;
 };
 
-/* Of x = queries [heads][nope + rope]: y[h] = W_k[h]^T x[h], then the rotated part: [heads][rank +
+/* For x = queries [heads][nope + rope]: y[h] = W_k[h]^T x[h], then the rotated part: [heads][rank +
  * rope]. If the rows of codes straddle blocks of 128, they are multiplied by their scales first. */
 void mla_float_absorb(void *stream, const struct mla_float_heads *heads,
                       const struct mla_float_rows *rows);
-/* Of x [heads][rank]: y[h] = W_v[h] x[h]: [heads][value]. */
+/* For x [heads][rank]: y[h] = W_v[h] x[h]: [heads][value]. */
 void mla_float_release(void *stream, const struct mla_float_heads *heads,
                        const struct mla_float_rows *rows);
 
@@ -59,7 +59,7 @@ struct mla_float_keys {
     uint32_t heads, rank, rope;
     float scale;
 };
-/* Of x = absorbed queries [heads][rank + rope]: the core, y [heads][rank]. */
+/* For x = absorbed queries [heads][rank + rope]: the core, y [heads][rank]. */
 void mla_float_decode(void *stream, const struct mla_float_keys *keys,
                       const struct mla_float_rows *rows);
 
@@ -69,9 +69,9 @@ void mla_float_take(void *stream, const struct mla_prompt_runs *runs,
                     const struct mla_prompt_rows *rows, const struct mla_prompt_round *round,
                     float *latents, float *tails);
 
-/* As mla_prompt_attend, of floats: queries [rows][heads][nope + rope], `stride` floats apart; of
- * the round's places `expanded` [places][heads][nope + value] and tails [places][rope]. Of `rows`
- * rows those of runs are computed. */
+/* mla_prompt_attend for floats: queries [rows][heads][nope + rope], `stride` floats apart, and the
+ * round's places: `expanded` [places][heads][nope + value] and tails [places][rope]. Only the rows of
+ * runs are computed. */
 struct mla_float_prompt {
     const float *queries, *expanded, *tails;
     float *marks; /* [rows][heads][2], from round to round */

@@ -267,7 +267,7 @@ GPU_DEVICE void pack(uint32_t (&p)[STEPS][4], const float (&s)[SCORES]) {
         p[i / 4][i % 4] = gpu_to_bf16_pair(s[2 * i], s[2 * i + 1]);
 }
 
-/* What a round before has left. */
+/* Reads the state that an earlier round left. */
 template <int COUNT>
 GPU_DEVICE void take_up(float (&y)[COUNT], const struct prompt_job *job,
                         const struct prompt_tile *tile, const struct prompt_place *own,

@@ -52,8 +52,8 @@ struct mla_prompt_rows {
     uint32_t rank, rope;                    /* multiples of 8 */
 };
 
-/* What the rows at the round's places hold, from row 0 on: latents [rank], as floats or, where that
- * is NULL, as they are in `rounded`, and rotated keys [rope]. Zeros where a place has no key. */
+/* Fills the rows at the round's places, from row 0 on: latents [rank], as floats or, if that is NULL,
+ * as they are in `rounded`, and rotated keys [rope]. Places without a key get zeros. */
 void mla_prompt_take(void *stream, const struct mla_prompt_runs *runs,
                      const struct mla_prompt_rows *rows, const struct mla_prompt_round *round,
                      float *latents, uint16_t *rounded, uint16_t *tails);

@@ -9,7 +9,7 @@
 
 #define LOG2E 1.4426950408889634f
 
-/* Of a thread's rows, the first and the eighth behind it. */
+/* Two of a thread's rows, eight rows apart. */
 struct two {
     float value[2];
 };

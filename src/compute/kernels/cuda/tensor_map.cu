@@ -87,7 +87,7 @@ static struct kept_map kept_maps[KEPT_MAPS];
 static pthread_mutex_t maps_lock = PTHREAD_MUTEX_INITIALIZER;
 static uint64_t encoded_count;
 
-/* What a form says, and zeros between. */
+/* A copy of the form with zeros in its padding. */
 static struct tensor_map_form clean(const struct tensor_map_form *form) {
     struct tensor_map_form key;
     memset((void *)&key, 0, sizeof key);

@@ -16,7 +16,7 @@
 struct fiber {
     jmp_buf context;
     bool started, ended;
-    /* What it waits for, and where; NULL: for nothing. */
+    /* The event it waits for, and where; NULL: none. */
     const char *waits_for, *file;
     int line;
     /* It knows of itself: `now`; of others: `known`. A release tells the time and begins a new one.
@@ -85,7 +85,7 @@ void emulate_memory_write_begin(uint32_t offset, uint32_t bytes, uint32_t epoch,
 void emulate_memory_write_end(uint32_t offset, const void *data, uint32_t bytes, uint32_t epoch);
 /* The memory of a barrier: only barrier operations may touch it. */
 void emulate_memory_reserve(uint32_t offset, uint32_t bytes);
-/* What an address is called: a range of the device's memory, shared memory, a stack. */
+/* Writes an address's name: a range of the device's memory, shared memory, a stack. */
 void emulate_memory_name(uintptr_t address, char *name, size_t size);
 
 /* ---- emulate_warp.c ---- */

@@ -38,7 +38,7 @@ void emulate_clock_drop(struct emulate_clock *clock) {
         free(clock);
 }
 
-/* What both know: one of the two if it knows all of it. */
+/* The clock that both have seen: one of the two if it contains the other. */
 static struct emulate_clock *merged(struct emulate_clock *a, struct emulate_clock *b) {
     uint32_t a_lacks = a->count < b->count, b_lacks = b->count < a->count;
     uint32_t both = a_lacks ? a->count : b->count;
