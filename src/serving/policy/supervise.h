@@ -117,7 +117,7 @@ struct supervise_next supervise_ended(struct supervise_history *history,
  * does. */
 #define SUPERVISE_PATIENCE 2
 
-/* What one end of a connection has received from the other. */
+/* The last receipt at one end of a connection. */
 struct supervise_hearing {
     int64_t received_ns;
     int64_t looked_ns; /* time of the last call of supervise_silence */
