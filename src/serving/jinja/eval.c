@@ -201,7 +201,7 @@ bool eval_filter(struct jinja_machine *machine, struct scope *scope, const struc
                  const struct value *subject, struct value *out) {
     struct eval_arguments arguments;
     if (!node->routine) return missing_routine(machine, node);
-    if (!node->list && !node->rest && !node->named)
+    if (!node->list && !node->rest)
         return routine_call(machine, node->routine, subject, NULL, 0, NULL, 0, out);
     return eval_call_arguments(machine, scope, node, &arguments) &&
            routine_call(machine, node->routine, subject, arguments.positional, arguments.count,

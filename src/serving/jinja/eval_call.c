@@ -31,26 +31,10 @@ static bool add_named(struct jinja_machine *machine, struct eval_arguments *out,
     return true;
 }
 
-/* Adds the items of **arguments. */
-static bool add_named_rest(struct jinja_machine *machine, const struct value *value,
-                           struct eval_arguments *out) {
-    if (value->kind != VALUE_DICT)
-        return machine_fail(machine, "argument after ** must be a mapping, not %s",
-                            value_type_name(value));
-    if (!machine_spend(machine, (uint64_t)value->dict->count * (1 + out->named_count)))
-        return false;
-    for (uint32_t i = 0; i < value->dict->count; i++) {
-        const struct value_pair *pair = &value->dict->pairs[i];
-        if (pair->key.kind != VALUE_TEXT) return machine_fail(machine, "keywords must be strings");
-        if (!add_named(machine, out, pair->key, pair->value)) return false;
-    }
-    return true;
-}
-
 bool eval_call_arguments(struct jinja_machine *machine, struct scope *scope,
                          const struct node *node, struct eval_arguments *out) {
     const struct node *item = node->list;
-    struct value value = {.kind = VALUE_NONE}, rest = {.kind = VALUE_NONE};
+    struct value value = {.kind = VALUE_NONE};
     uint32_t named_count = 1; /* one more may come: `caller` */
     out->positional = out->few;
     out->named = NULL;
@@ -60,7 +44,7 @@ bool eval_call_arguments(struct jinja_machine *machine, struct scope *scope,
     for (; item && item->kind != NODE_KEYWORD; item = item->next)
         if (!eval_expression(machine, scope, item, &out->positional[out->count++])) return false;
     if (node->rest && !add_rest(machine, scope, node, out)) return false;
-    if (!item && !node->named) return true;
+    if (!item) return true;
     for (const struct node *keyword = item; keyword; keyword = keyword->next)
         named_count++;
     out->named = machine_take(machine, named_count * sizeof *out->named);
@@ -69,16 +53,7 @@ bool eval_call_arguments(struct jinja_machine *machine, struct scope *scope,
         if (!eval_expression(machine, scope, item->a, &value) ||
             !add_named(machine, out, item->value, value))
             return false;
-    if (!node->named) return true;
-    if (!eval_expression(machine, scope, node->named, &rest)) return false;
-    if (rest.kind == VALUE_DICT) {
-        struct named_value *named =
-            machine_take(machine, (named_count + (size_t)rest.dict->count) * sizeof *named);
-        if (!named) return false;
-        if (out->named_count) memcpy(named, out->named, out->named_count * sizeof *named);
-        out->named = named;
-    }
-    return add_named_rest(machine, &rest, out);
+    return true;
 }
 
 /* ---- macros ---- */
@@ -106,41 +81,6 @@ static bool macro_fail(struct jinja_machine *machine, const struct node *node, c
     const char *macro = node->value.kind == VALUE_TEXT ? node->value.text->data : "None";
     int count = !name ? 0 : name->count > 60 ? 60 : (int)name->count;
     return machine_fail(machine, "macro '%s' %s%.*s", macro, what, count, name ? name->data : "");
-}
-
-/* `kwargs`, and what is too many. */
-static bool bind_named_rest(struct jinja_machine *machine, const struct node *node,
-                            struct scope *scope, struct macro_call *call) {
-    struct value dict;
-    if (node->body->named_slot == SLOT_NONE) {
-        for (uint32_t i = 0; i < call->named_count; i++)
-            if (!call->taken[i])
-                return macro_fail(machine, node, "takes no keyword argument ",
-                                  call->named[i].name.text);
-        return true;
-    }
-    if (!value_make_dict(machine, &dict)) return false;
-    for (uint32_t i = 0; i < call->named_count; i++)
-        if (!call->taken[i] &&
-            !value_dict_set(machine, dict.dict, call->named[i].name, call->named[i].value))
-            return false;
-    scope->slots[node->body->named_slot] = dict;
-    return true;
-}
-
-/* `varargs`, and what is too many. */
-static bool bind_rest(struct jinja_machine *machine, const struct node *node, struct scope *scope,
-                      const struct macro_call *call) {
-    uint32_t known = node->body->parameter_count;
-    uint32_t more = call->count > known ? call->count - known : 0;
-    struct value tuple;
-    if (node->body->rest_slot == SLOT_NONE)
-        return more == 0 || macro_fail(machine, node, "takes fewer arguments", NULL);
-    if (!value_make_list(machine, VALUE_TUPLE, more, &tuple)) return false;
-    if (more) memcpy(tuple.list->items, call->arguments + known, more * sizeof tuple);
-    tuple.list->count = more;
-    scope->slots[node->body->rest_slot] = tuple;
-    return true;
 }
 
 static bool bind_caller(struct jinja_machine *machine, const struct node *node, struct scope *scope,
@@ -188,12 +128,17 @@ static bool eval_call_bind(struct jinja_machine *machine, const struct node *nod
             i < call->count ? &call->arguments[i] : eval_call_take_named(call, name->value.text);
         scope->slots[node->body->slots[i]] = given ? *given : (struct value){.kind = VALUE_MISSING};
     }
-    return bind_caller(machine, node, scope, call) && bind_named_rest(machine, node, scope, call) &&
-           bind_rest(machine, node, scope, call);
+    if (!bind_caller(machine, node, scope, call)) return false;
+    for (uint32_t named = 0; named < call->named_count; named++)
+        if (!call->taken[named])
+            return macro_fail(machine, node, "takes no keyword argument ",
+                              call->named[named].name.text);
+    return call->count <= node->body->parameter_count ||
+           macro_fail(machine, node, "takes fewer arguments", NULL);
 }
 
-static bool run_macro(struct jinja_machine *machine, const struct value_macro *macro,
-                      struct macro_call *call, struct value *out) {
+static bool call_macro(struct jinja_machine *machine, const struct value_macro *macro,
+                       struct macro_call *call, struct value *out) {
     const struct node *node = macro->node;
     enum eval_flow flow;
     struct scope *scope =
@@ -207,67 +152,7 @@ static bool run_macro(struct jinja_machine *machine, const struct value_macro *m
            eval_statement_capture(machine, scope, node->body->body, &flow, out);
 }
 
-static bool call_macro(struct jinja_machine *machine, const struct value_macro *macro,
-                       struct macro_call *call, struct value *out) {
-    if (macro->node->kind != NODE_BLOCK) return run_macro(machine, macro, call, out);
-    struct text_builder builder, *output = machine->output;
-    if (call->count || call->named_count)
-        return machine_fail(machine, "a block takes no arguments");
-    jinja_machine_text_builder_open(&builder, machine);
-    machine->output = &builder;
-    machine->captures++;
-    bool done = eval_statement_block(machine, macro->scope, macro->node, false);
-    machine->captures--;
-    machine->output = output;
-    return done && jinja_machine_text_builder_finish(&builder, false, out);
-}
-
-bool eval_call_value_macro_attribute(struct jinja_machine *machine, const struct value_macro *macro,
-                                     const struct value_text *name, struct value *out,
-                                     bool *found) {
-    static const char *const flags[] = {"catch_kwargs", "catch_varargs", "caller"};
-    const struct node_body *body = macro->node->body;
-    const bool values[] = {body->named_slot != SLOT_NONE, body->rest_slot != SLOT_NONE,
-                           body->caller_slot != SLOT_NONE};
-    struct bytes text = value_text_bytes(name);
-    *found = true;
-    for (int i = 0; i < 3; i++) {
-        if (!bytes_equal(text, bytes_of(flags[i]))) continue;
-        *out = value_bool(values[i]);
-        return true;
-    }
-    if (bytes_equal(text, bytes_of("name"))) {
-        *out = macro->node->value.kind == VALUE_TEXT ? macro->node->value : value_none();
-        return true;
-    }
-    *found = bytes_equal(text, bytes_of("arguments"));
-    if (!*found) return true;
-    if (!value_make_list(machine, VALUE_TUPLE, body->parameter_count, out)) return false;
-    for (const struct node *node = macro->node->list; node; node = node->next)
-        out->list->items[out->list->count++] = node->value;
-    return true;
-}
-
-bool eval_call_value_macro_print(struct text_builder *builder, const struct value_macro *macro) {
-    if (macro->node->kind == NODE_BLOCK)
-        return machine_fail(builder->machine, "printing a block is not supported");
-    if (macro->node->value.kind != VALUE_TEXT)
-        return jinja_machine_text_builder_add(builder, "<Macro anonymous>", 17, VALUE_TRUSTED);
-    return jinja_machine_text_builder_add(builder, "<Macro ", 7, VALUE_TRUSTED) &&
-           value_print_text_builder_add_repr(builder, &macro->node->value) &&
-           jinja_machine_text_builder_add(builder, ">", 1, VALUE_TRUSTED);
-}
-
 /* ---- calls ---- */
-
-static bool call_joiner(struct jinja_machine *machine, struct value_cycler *joiner,
-                        struct value *out) {
-    if (joiner->place++) {
-        *out = joiner->items[0];
-        return true;
-    }
-    return value_make_literal(machine, "", out);
-}
 
 static bool call_any(struct jinja_machine *machine, const struct value *callee,
                      struct macro_call *call, struct value *out) {
@@ -281,17 +166,6 @@ static bool call_any(struct jinja_machine *machine, const struct value *callee,
                             call->arguments, call->count, call->named, call->named_count, out);
     case VALUE_MACRO:
         return call_macro(machine, callee->macro, call, out);
-    case VALUE_JOINER:
-        if (call->count || call->named_count)
-            return machine_fail(machine, "a joiner takes no arguments");
-        return call_joiner(machine, callee->cycler, out);
-    case VALUE_LOOP:
-        if (!callee->loop->statement)
-            return machine_fail(machine, "The loop must have the 'recursive' marker to be called "
-                                         "recursively.");
-        if (call->count != 1 || call->named_count)
-            return machine_fail(machine, "a loop is called with what to go over");
-        return eval_loop_again(machine, callee->loop, &call->arguments[0], out);
     case VALUE_UNDEFINED:
         return value_complain(machine, callee);
     default:
@@ -326,30 +200,16 @@ static const struct routine *direct_method(const struct node *node, const struct
     }
 }
 
-/* `caller` stands behind the keywords and before what ** brings, as `kwargs` shows. */
-static void place_caller(const struct node *node, struct eval_arguments *arguments) {
-    uint32_t last = arguments->named_count - 1, place = 0;
-    struct named_value caller = arguments->named[last];
-    for (const struct node *item = node->list; item; item = item->next)
-        place += item->kind == NODE_KEYWORD;
-    memmove(&arguments->named[place + 1], &arguments->named[place],
-            (last - place) * sizeof *arguments->named);
-    arguments->named[place] = caller;
-}
-
-static bool add_caller(struct jinja_machine *machine, const struct node *node,
-                       struct eval_arguments *arguments, const struct value *caller) {
+static bool add_caller(struct jinja_machine *machine, struct eval_arguments *arguments,
+                       const struct value *caller) {
     struct value name;
     if (!caller) return true;
     if (!arguments->named) {
         arguments->named = machine_take(machine, sizeof *arguments->named);
         if (!arguments->named) return false;
     }
-    if (!value_make_literal(machine, "caller", &name) ||
-        !add_named(machine, arguments, name, *caller))
-        return false;
-    place_caller(node, arguments);
-    return true;
+    return value_make_literal(machine, "caller", &name) &&
+           add_named(machine, arguments, name, *caller);
 }
 
 bool eval_call(struct jinja_machine *machine, struct scope *scope, const struct node *node,
@@ -367,7 +227,7 @@ bool eval_call(struct jinja_machine *machine, struct scope *scope, const struct 
         return false;
     }
     if (!eval_call_arguments(machine, scope, node, &arguments) ||
-        !add_caller(machine, node, &arguments, caller))
+        !add_caller(machine, &arguments, caller))
         return false;
     if (routine)
         return routine_call(machine, routine, &object, arguments.positional, arguments.count,

@@ -116,10 +116,10 @@ bool eval_loop_value_loop_attribute(struct jinja_machine *machine, const struct 
         *out = value_integer(length - loop->place - 1);
         break;
     case 7:
-        *out = value_integer(loop->depth + 1);
+        *out = value_integer(1);
         break;
     case 8:
-        *out = value_integer(loop->depth);
+        *out = value_integer(0);
         break;
     case 9:
         return neighbour(machine, &loop->before, "there is no previous item", out);
@@ -197,16 +197,11 @@ static bool run_plain(struct jinja_machine *machine, struct scope *scope, const 
 }
 
 static bool run_extended(struct jinja_machine *machine, struct scope *scope,
-                         const struct node *node, const struct value *subject, int64_t depth,
-                         bool *empty) {
+                         const struct node *node, const struct value *subject, bool *empty) {
     struct value_loop *loop = machine_take(machine, sizeof *loop);
     bool more;
     if (!loop) return false;
-    *loop = (struct value_loop){.subject = *subject, .place = -1, .length = -1, .depth = depth};
-    if (node->flag) {
-        loop->statement = node;
-        loop->scope = scope->parent;
-    }
+    *loop = (struct value_loop){.subject = *subject, .place = -1, .length = -1};
     if (!value_access_iteration_open(machine, subject, &loop->iteration)) return false;
     for (;;) {
         if (!eval_loop_advance(machine, loop, &more)) return false;
@@ -221,10 +216,11 @@ static bool run_extended(struct jinja_machine *machine, struct scope *scope,
     }
 }
 
-static enum eval_flow eval_loop_run_loop(struct jinja_machine *machine, struct scope *scope,
-                                         const struct node *node, struct value subject,
-                                         int64_t depth) {
+enum eval_flow eval_loop(struct jinja_machine *machine, struct scope *scope,
+                         const struct node *node) {
     const struct node_body *body = node->body;
+    struct value subject;
+    if (!eval_expression(machine, scope, node->b, &subject)) return EVAL_FAILED;
     bool empty = true; /* no turn came to its end */
     if (!value_is_iterable(&subject) || subject.kind == VALUE_LOOP) {
         jinja_machine_note_failure(machine, "'%s' object is not iterable",
@@ -232,7 +228,7 @@ static enum eval_flow eval_loop_run_loop(struct jinja_machine *machine, struct s
         return EVAL_FAILED;
     }
     if (node->c && !filtered(machine, scope, node, &subject)) return EVAL_FAILED;
-    bool done = body->extended ? run_extended(machine, scope, node, &subject, depth, &empty)
+    bool done = body->extended ? run_extended(machine, scope, node, &subject, &empty)
                                : run_plain(machine, scope, node, &subject, &empty);
     if (!done) return EVAL_FAILED;
     eval_statement_leave(scope, body->frame);
@@ -241,39 +237,4 @@ static enum eval_flow eval_loop_run_loop(struct jinja_machine *machine, struct s
     enum eval_flow flow = eval_statement_statements(machine, scope, body->else_body);
     if (flow == EVAL_ON) eval_statement_leave(scope, body->else_frame);
     return flow;
-}
-
-/* The function of a recursive loop; `scope` is the one around it. */
-static bool run_function(struct jinja_machine *machine, struct scope *scope,
-                         const struct node *node, const struct value *subject, int64_t depth,
-                         struct value *out) {
-    struct text_builder builder, *output = machine->output;
-    struct scope *inner =
-        eval_statement_scope(machine, node->body->function, scope, scope->context);
-    if (!inner || !jinja_machine_enter(machine)) return false;
-    jinja_machine_text_builder_open(&builder, machine);
-    machine->output = &builder;
-    machine->captures++;
-    enum eval_flow flow = eval_loop_run_loop(machine, inner, node, *subject, depth);
-    machine->captures--;
-    machine->output = output;
-    if (flow == EVAL_FAILED) return false;
-    machine_leave(machine);
-    return jinja_machine_text_builder_finish(&builder, false, out);
-}
-
-bool eval_loop_again(struct jinja_machine *machine, const struct value_loop *loop,
-                     const struct value *subject, struct value *out) {
-    return run_function(machine, loop->scope, loop->statement, subject, loop->depth + 1, out);
-}
-
-enum eval_flow eval_loop(struct jinja_machine *machine, struct scope *scope,
-                         const struct node *node) {
-    struct value subject, text;
-    if (!eval_expression(machine, scope, node->b, &subject)) return EVAL_FAILED;
-    if (!node->flag) return eval_loop_run_loop(machine, scope, node, subject, 0);
-    if (!run_function(machine, scope, node, &subject, 0, &text) ||
-        !jinja_machine_text_builder_add_text(machine->output, text.text))
-        return EVAL_FAILED;
-    return EVAL_ON;
 }

@@ -221,56 +221,6 @@ static enum eval_flow run_framed(struct jinja_machine *machine, struct scope *sc
     return flow;
 }
 
-/* ---- blocks ---- */
-
-static bool run_block_in(struct jinja_machine *machine, struct value *context,
-                         const struct node *node) {
-    const struct node_body *body = node->body;
-    struct scope *inner = eval_statement_scope(machine, body->function, NULL, context);
-    if (!inner) return false;
-    if (body->caller_slot != SLOT_NONE)
-        inner->slots[body->caller_slot] = (struct value){.kind = VALUE_BLOCKS, .scope = inner};
-    if (body->rest_slot != SLOT_NONE &&
-        !value_make_undefined(machine, "there is no parent block", &inner->slots[body->rest_slot]))
-        return false;
-    eval_statement_enter(inner, body->frame);
-    return eval_statement_statements(machine, inner, body->body) != EVAL_FAILED;
-}
-
-bool eval_statement_block(struct jinja_machine *machine, struct scope *scope,
-                          const struct node *node, bool scoped) {
-    const struct node_body *body = node->body;
-    struct value *context = scope->context;
-    if (scoped) {
-        uint32_t count = machine->program->word_count;
-        context = machine_take(machine, count * sizeof *context);
-        if (!context || !machine_spend(machine, count)) return false;
-        memcpy(context, scope->context, count * sizeof *context);
-        for (uint32_t i = 0; i < body->export_count; i++) {
-            const struct value *value = eval_slot(scope, body->exports[i].place);
-            if (value->kind != VALUE_MISSING) context[body->exports[i].name] = *value;
-        }
-    }
-    if (!jinja_machine_enter(machine) || !run_block_in(machine, context, node)) return false;
-    machine_leave(machine);
-    return true;
-}
-
-bool eval_statement_value_block_reference(struct jinja_machine *machine, const struct value *blocks,
-                                          const struct value_text *name, struct value *out,
-                                          bool *found) {
-    const struct jinja_program *program = machine->program;
-    *found = false;
-    for (uint32_t i = 0; i < program->block_count && !*found; i++) {
-        if (!value_text_equal(program->blocks[i]->value.text, name)) continue;
-        *found = true;
-        struct scope *scope = eval_statement_scope(machine, program->blocks[i]->body->function,
-                                                   NULL, blocks->scope->context);
-        return scope && make_macro(machine, scope, program->blocks[i], out);
-    }
-    return true;
-}
-
 /* ---- all ---- */
 
 static bool run_print(struct jinja_machine *machine, struct scope *scope, const struct node *node) {
@@ -321,11 +271,7 @@ static enum eval_flow eval_statement_run_one(struct jinja_machine *machine, stru
     case NODE_FILTER_BLOCK:
         return run_filter_block(machine, scope, node);
     case NODE_WITH:
-    case NODE_SCOPE:
         return run_framed(machine, scope, node);
-    case NODE_BLOCK:
-        done = eval_statement_block(machine, scope, node, node->flag);
-        break;
     case NODE_BREAK:
         return EVAL_BREAK;
     case NODE_CONTINUE:

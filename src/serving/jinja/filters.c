@@ -30,22 +30,6 @@ static bool filters_absolute(struct jinja_machine *machine, const struct call *c
     return true;
 }
 
-/* The attribute alone: what a dict holds under the name does not count. */
-static bool attribute(struct jinja_machine *machine, const struct call *call, struct value *out) {
-    const struct value *subject = &call->subject, *name = &call->arguments[0];
-    if (name->kind != VALUE_TEXT) return machine_fail(machine, "attribute name must be string");
-    struct bytes text = value_text_bytes(name->text);
-    bool special = text.count > 4 && bytes_start_with(text, BYTES_LITERAL("__")) &&
-                   memcmp(text.data + text.count - 2, "__", 2) == 0;
-    /* An undefined value complains of no name that Python itself asks for. */
-    if (subject->kind == VALUE_UNDEFINED)
-        return special ? value_make_undefined(machine, "access to the attribute is unsafe", out)
-                       : value_complain(machine, subject);
-    if (subject->kind == VALUE_DICT && !special && !methods_find(VALUE_DICT, text))
-        return value_make_undefined(machine, "'dict object' has no such attribute", out);
-    return value_access_get_attribute(machine, subject, name, out);
-}
-
 static bool otherwise(struct jinja_machine *machine, const struct call *call, struct value *out) {
     bool replaced = call->subject.kind == VALUE_UNDEFINED ||
                     (routine_flag(call, 1, false) && !value_truth(&call->subject));
@@ -93,11 +77,12 @@ static bool filters_to_integer(struct jinja_machine *machine, const struct call 
     }
     if (subject->kind == VALUE_REAL && isinf(subject->real))
         return machine_fail(machine, "cannot convert float infinity to integer");
-    if (subject->kind == VALUE_TEXT && (base->kind == VALUE_MISSING || value_is_whole(base))) {
+    if (routine_given(call, 1) && (!value_is_whole(base) || value_whole(base) != 10))
+        return machine_fail(machine, "a base of the filter int other than 10 is not supported");
+    if (subject->kind == VALUE_TEXT) {
         int64_t whole;
-        struct bytes text = value_text_bytes(subject->text);
-        enum numerals_result result = numerals_read_integer(
-            text, base->kind == VALUE_MISSING ? 10 : value_whole(base), &whole);
+        enum numerals_result result =
+            numerals_read_integer(value_text_bytes(subject->text), &whole);
         if (result == NUMERALS_TOO_LARGE) return filters_too_large(machine);
         *out = value_integer(whole);
         if (result == NUMERALS_READ) return true;
@@ -108,64 +93,36 @@ static bool filters_to_integer(struct jinja_machine *machine, const struct call 
     return true;
 }
 
-/* ceil and floor of round(): func(value * 10**precision) / 10**precision */
-static bool round_to(struct jinja_machine *machine, const struct value *value,
-                     const struct value *precision, bool up, struct value *out) {
-    struct value ten = value_integer(10), unit, scaled;
-    if (!value_operate_arithmetic(machine, "**", &ten, precision, &unit) ||
-        !value_operate_arithmetic(machine, "*", value, &unit, &scaled))
-        return false;
-    if (!value_is_number(&scaled)) return routine_refuse(machine, &scaled, "is not a number");
-    if (scaled.kind == VALUE_REAL) {
-        if (isnan(scaled.real) || isinf(scaled.real))
-            return machine_fail(machine, "cannot convert float infinity or NaN to integer");
-        scaled.real = up ? ceil(scaled.real) : floor(scaled.real);
-        if (scaled.real == 0) scaled.real = 0; /* an integer has no negative zero */
-    }
-    return value_operate_arithmetic(machine, "/", &scaled, &unit, out);
-}
-
-static bool round_common(struct jinja_machine *machine, const struct value *value, bool to_whole,
-                         int64_t precision, struct value *out) {
-    int64_t whole;
-    *out = *value;
-    if (value_is_whole(value)) {
-        *out = value_integer(value_whole(value));
-        if (to_whole || precision >= 0) return true;
-        if (!numerals_round_integer(value_whole(value), precision, &whole))
-            return filters_too_large(machine);
-        *out = value_integer(whole);
-        return true;
-    }
-    if (value->kind != VALUE_REAL)
-        return routine_refuse(machine, value, "doesn't define __round__ method");
-    bool finite = !isnan(value->real) && !isinf(value->real);
-    if (!finite && to_whole)
-        return machine_fail(machine, "cannot convert float infinity or NaN to integer");
-    if (!finite) return true;
-    double rounded = numerals_round(value->real, to_whole ? 0 : precision);
-    if (to_whole) return truncate_real(machine, rounded, out);
-    if (isinf(rounded)) return machine_fail(machine, "rounded value too large to represent");
-    *out = value_real(rounded);
-    return true;
-}
-
 static bool round_number(struct jinja_machine *machine, const struct call *call,
                          struct value *out) {
-    const struct value *method = &call->arguments[1];
+    const struct value *value = &call->subject, *method = &call->arguments[1];
     struct bytes name = {"common", 6};
     int64_t precision;
     if (method->kind == VALUE_TEXT) name = value_text_bytes(method->text);
-    bool up = bytes_equal(name, BYTES_LITERAL("ceil"));
-    bool common = bytes_equal(name, BYTES_LITERAL("common"));
-    if ((method->kind != VALUE_TEXT && method->kind != VALUE_MISSING) ||
-        (!common && !up && !bytes_equal(name, BYTES_LITERAL("floor"))))
+    bool up = bytes_equal(name, BYTES_LITERAL("ceil")),
+         down = bytes_equal(name, BYTES_LITERAL("floor"));
+    if (routine_given(call, 0) && !value_is_whole(&call->arguments[0]))
+        return machine_fail(machine, "this precision of the filter round is not supported");
+    if (!routine_integer(machine, call, 0, 0, &precision)) return false;
+    if (precision < 0 || (precision && (up || down)))
+        return machine_fail(machine, "this precision of the filter round is not supported");
+    if (!up && !down && !bytes_equal(name, BYTES_LITERAL("common")))
         return machine_fail(machine, "method must be common, ceil or floor");
-    bool to_whole = call->arguments[0].kind == VALUE_NONE;
-    struct value digits = routine_given(call, 0) ? call->arguments[0] : value_integer(0);
-    if (!common) return round_to(machine, &call->subject, &digits, up, out);
-    return routine_end(machine, call, 0, 0, &precision) &&
-           round_common(machine, &call->subject, to_whole, precision, out);
+    if (value_is_whole(value) && (up || down)) {
+        *out = value_real((double)value_whole(value));
+        return true;
+    }
+    *out = value_is_whole(value) ? value_integer(value_whole(value)) : *value;
+    if (value_is_whole(value)) return true;
+    if (value->kind != VALUE_REAL)
+        return routine_refuse(machine, value, "doesn't define __round__ method");
+    if (isnan(value->real) || isinf(value->real))
+        return !(up || down) ||
+               machine_fail(machine, "cannot convert float infinity or NaN to integer");
+    *out = value_real(up     ? ceil(value->real) + 0.0
+                      : down ? floor(value->real) + 0.0
+                             : numerals_round(value->real, precision));
+    return true;
 }
 
 static bool tojson(struct jinja_machine *machine, const struct call *call, struct value *out) {
@@ -200,7 +157,7 @@ static const struct routine rows[] = {
     {.name = "float", .run = to_real, .parameters = {"default"}},
     {.name = "abs", .run = filters_absolute, .nameless = true},
     {.name = "round", .run = round_number, .parameters = {"precision", "method"}},
-    {.name = "attr", .run = attribute, .parameters = {"name"}, .required = 1},
+    {.name = "attr", .refused = "the filter attr is not supported: x.name and x['name'] are"},
     {.name = "pprint",
      .refused = "the filter pprint is not supported: tojson(indent=2) prints values"},
 };

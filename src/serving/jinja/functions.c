@@ -33,39 +33,16 @@ static bool make_range(struct jinja_machine *machine, const struct call *call, s
     return true;
 }
 
-/* A pair out of the items that dict() was given. */
-static bool add_pair(struct jinja_machine *machine, const struct value *item,
-                     struct value_dict *dict) {
-    struct value_list *pair;
-    if (!value_access_items(machine, item, true, &pair)) return false;
-    if (pair->count != 2)
-        return machine_fail(machine, "a dictionary's item has length %u; 2 is required",
-                            (unsigned)pair->count);
-    return value_dict_set(machine, dict, pair->items[0], pair->items[1]);
-}
-
 static bool functions_add_pairs(struct jinja_machine *machine, const struct value *from,
                                 struct value_dict *dict) {
-    struct iteration iteration;
-    struct value item;
-    bool more = true;
-    if (from->kind == VALUE_DICT) {
-        for (uint32_t i = 0; i < from->dict->count; i++)
-            if (!machine_spend(machine, 1) ||
-                !value_dict_set(machine, dict, from->dict->pairs[i].key,
-                                from->dict->pairs[i].value))
-                return false;
-        return true;
-    }
     if (from->kind == VALUE_UNDEFINED) return value_complain(machine, from);
-    if (!value_access_iteration_open(machine, from, &iteration)) return false;
-    for (;;) {
+    if (from->kind != VALUE_DICT)
+        return machine_fail(machine, "dict() of anything but a dict is not supported");
+    for (uint32_t i = 0; i < from->dict->count; i++)
         if (!machine_spend(machine, 1) ||
-            !value_access_iteration_next(machine, &iteration, &item, &more))
+            !value_dict_set(machine, dict, from->dict->pairs[i].key, from->dict->pairs[i].value))
             return false;
-        if (!more) return true;
-        if (!add_pair(machine, &item, dict)) return false;
-    }
+    return true;
 }
 
 /* dict, namespace */
@@ -78,28 +55,6 @@ static bool make_mapping(struct jinja_machine *machine, const struct call *call,
         if (!value_dict_set(machine, out->dict, call->named[i].name, call->named[i].value))
             return false;
     if (call->routine->name[0] == 'n') out->kind = VALUE_NAMESPACE;
-    return true;
-}
-
-static bool make_cycler(struct jinja_machine *machine, const struct call *call, struct value *out) {
-    if (call->rest_count == 0) return machine_fail(machine, "at least one item has to be provided");
-    struct value_cycler *cycler = machine_take(machine, sizeof *cycler);
-    struct value *items = machine_take(machine, call->rest_count * sizeof *items);
-    if (!cycler || !items) return false;
-    memcpy(items, call->rest, call->rest_count * sizeof *items);
-    *cycler = (struct value_cycler){.items = items, .count = call->rest_count};
-    *out = (struct value){.kind = VALUE_CYCLER, .cycler = cycler};
-    return true;
-}
-
-static bool make_joiner(struct jinja_machine *machine, const struct call *call, struct value *out) {
-    struct value_cycler *joiner = machine_take(machine, sizeof *joiner);
-    struct value *separator = machine_take(machine, sizeof *separator);
-    if (!joiner || !separator) return false;
-    *separator = call->arguments[0];
-    if (!routine_given(call, 0) && !value_make_literal(machine, ", ", separator)) return false;
-    *joiner = (struct value_cycler){.items = separator, .count = 1};
-    *out = (struct value){.kind = VALUE_JOINER, .cycler = joiner};
     return true;
 }
 
@@ -131,6 +86,9 @@ static bool strftime_now(struct jinja_machine *machine, const struct call *call,
         if (!mark) break;
         enum value_origin origin = value_text_origin(format, next);
         size_t count = calendar_expand(&now, value_text_bytes(format), &next, expanded);
+        if (count == 0)
+            return machine_fail(machine, "strftime_now(): '%.*s' is not supported",
+                                (int)(next - (size_t)(mark - format->data)), mark);
         if (!jinja_machine_text_builder_add(&builder, expanded, count, origin)) return false;
         at = next;
     }
@@ -149,8 +107,8 @@ static const struct routine rows[] = {
      .parameters = {"pairs"},
      .named = true,
      .nameless = true},
-    {.name = "cycler", .run = make_cycler, .rest = true},
-    {.name = "joiner", .run = make_joiner, .parameters = {"sep"}},
+    {.name = "cycler", .refused = "cycler() is not supported: loop.cycle() is"},
+    {.name = "joiner", .refused = "joiner() is not supported: the filter join is"},
     {.name = "raise_exception", .run = raise_exception, .parameters = {"message"}, .required = 1},
     {.name = "strftime_now", .run = strftime_now, .parameters = {"format"}, .required = 1},
     {.name = "lipsum", .refused = "lipsum() is not supported: it writes something else each time"},

@@ -124,17 +124,18 @@ static bool to_list(struct jinja_machine *machine, const struct item_keyed *item
 
 static bool item_filters_sort(struct jinja_machine *machine, const struct call *call,
                               struct value *out) {
-    struct item_path *paths;
+    struct item_path path;
     struct item_keyed *items;
-    uint32_t path_count, count;
+    const struct value *by = &call->arguments[2];
+    uint32_t count;
     bool reversed;
-    if (!routine_switch(machine, call, 0, &reversed) ||
-        !item_path_open_several(machine, &call->arguments[2], &paths, &path_count))
+    if (by->kind == VALUE_TEXT && memchr(by->text->data, ',', by->text->count))
+        return machine_fail(machine, "the filter sort by several attributes is not supported");
+    if (!routine_switch(machine, call, 0, &reversed) || !item_path_open(machine, by, &path))
         return false;
-    for (uint32_t i = 0; i < path_count; i++)
-        paths[i].folded = !routine_flag(call, 1, false);
-    return item_path_keyed(machine, &call->subject, paths, path_count, &items, &count) &&
-           item_path_sort(machine, items, count, (struct item_order){path_count, true, reversed}) &&
+    path.folded = !routine_flag(call, 1, false);
+    return item_path_keyed(machine, &call->subject, &path, &items, &count) &&
+           item_path_sort(machine, items, count, (struct item_order){true, reversed}) &&
            to_list(machine, items, count, out);
 }
 
@@ -160,8 +161,8 @@ static bool dictsort(struct jinja_machine *machine, const struct call *call, str
     pairs.detail = VALUE_VIEW_ITEMS;
     if (!item_path_open(machine, &which, &path)) return false;
     path.folded = !routine_flag(call, 0, false);
-    return item_path_keyed(machine, &pairs, &path, 1, &items, &count) &&
-           item_path_sort(machine, items, count, (struct item_order){1, false, reversed}) &&
+    return item_path_keyed(machine, &pairs, &path, &items, &count) &&
+           item_path_sort(machine, items, count, (struct item_order){false, reversed}) &&
            to_list(machine, items, count, out);
 }
 
@@ -190,13 +191,16 @@ static bool extreme(struct jinja_machine *machine, const struct call *call, stru
     return begun || value_make_undefined(machine, "No aggregated item, sequence was empty.", out);
 }
 
-static bool next_from_end(struct jinja_machine *machine, struct value_generator *generator,
-                          struct value *out, bool *more) {
-    struct value_list *list = generator->state;
-    (void)machine;
-    *more = list->count > 0;
-    if (*more) *out = list->items[--list->count];
-    return true;
+static bool next_in_list(struct jinja_machine *machine, struct value_generator *generator,
+                         struct value *out, bool *more) {
+    return value_access_iteration_next(machine, &generator->source, out, more);
+}
+
+/* The items of a list, which Python makes one by one: they can be walked over once. */
+static bool once(struct jinja_machine *machine, struct value_list *list, struct value *out) {
+    struct value_generator generator = {.next = next_in_list};
+    generator.source.subject = (struct value){.kind = VALUE_LIST, .list = list};
+    return value_make_generator(machine, &generator, out);
 }
 
 /* A text backwards; the items of what Python can go through backwards, one by one; a list of the
@@ -216,16 +220,13 @@ static bool reverse(struct jinja_machine *machine, const struct call *call, stru
     }
     struct value_list *items;
     if (!value_access_items(machine, subject, false, &items)) return false;
-    if (is_reversible(subject))
-        return value_make_generator(
-            machine, &(struct value_generator){.next = next_from_end, .state = items}, out);
     for (uint32_t i = 0, j = items->count; i + 1 < j; i++) {
         struct value kept = items->items[i];
         items->items[i] = items->items[--j];
         items->items[j] = kept;
     }
     *out = (struct value){.kind = VALUE_LIST, .list = items};
-    return true;
+    return !is_reversible(subject) || once(machine, items, out);
 }
 
 /* ---- groups ---- */
@@ -248,8 +249,8 @@ static bool groupby(struct jinja_machine *machine, const struct call *call, stru
     if (!item_path_open(machine, &call->arguments[0], &path)) return false;
     if (routine_reported(call, 1)) path.otherwise = &call->arguments[1];
     path.folded = !routine_flag(call, 2, false);
-    if (!item_path_keyed(machine, &call->subject, &path, 1, &items, &count) ||
-        !item_path_sort(machine, items, count, (struct item_order){1, false, false}) ||
+    if (!item_path_keyed(machine, &call->subject, &path, &items, &count) ||
+        !item_path_sort(machine, items, count, (struct item_order){false, false}) ||
         !value_make_list(machine, VALUE_LIST, capacity, out))
         return false;
     path.folded = false;
@@ -257,7 +258,7 @@ static bool groupby(struct jinja_machine *machine, const struct call *call, stru
         bool equal = true;
         struct value group;
         for (end = start + 1; end < count; end++) {
-            if (!value_compare_equal(machine, &items[start].keys[0], &items[end].keys[0], &equal))
+            if (!value_compare_equal(machine, &items[start].key, &items[end].key, &equal))
                 return false;
             if (!equal) break;
         }
@@ -268,292 +269,192 @@ static bool groupby(struct jinja_machine *machine, const struct call *call, stru
     return true;
 }
 
-/* ---- generators ---- */
-
-/* A filter's call, which its generator outlives, and how far that is. */
-struct kept {
-    struct call call;
-    bool begun, ended;
-    struct item_path path;
-    const struct routine *routine; /* what is done to each item; NULL: nothing */
-    const struct value *rest;      /* its arguments */
-    uint32_t rest_count;
-    uint32_t capacity; /* of the list under way */
-    int64_t place;     /* slices so far */
-    struct value_list *items;
-    struct value_dict *seen;
-};
-
-typedef bool (*next_item)(struct jinja_machine *machine, struct value_generator *generator,
-                          struct value *out, bool *more);
-
-static bool make_lazy(struct jinja_machine *machine, const struct call *call, next_item next,
-                      struct value *out) {
-    struct kept *kept = machine_take(machine, sizeof *kept);
-    struct value *rest = machine_take(machine, call->rest_count * sizeof *rest + 1);
-    struct named_value *named = machine_take(machine, call->named_count * sizeof *named + 1);
-    if (!kept || !rest || !named) return false;
-    *kept = (struct kept){.call = *call};
-    for (uint32_t i = 0; i < call->rest_count; i++)
-        rest[i] = call->rest[i];
-    for (uint32_t i = 0; i < call->named_count; i++)
-        named[i] = call->named[i];
-    kept->call.rest = rest;
-    kept->call.named = named;
-    return value_make_generator(machine, &(struct value_generator){.next = next, .state = kept},
-                                out);
-}
-
-/* The end of a generator. */
-static bool end(struct kept *kept, bool *more) {
-    kept->ended = true;
-    *more = false;
-    return true;
-}
-
-/* Opens the subject once; *empty: there is nothing to walk over, as `if value:` finds. */
-static bool begin(struct jinja_machine *machine, struct value_generator *generator, bool *empty) {
-    struct kept *kept = generator->state;
-    *empty = kept->ended;
-    if (kept->begun || kept->ended) return true;
-    kept->begun = true;
-    *empty = !value_truth(&kept->call.subject);
-    return *empty || value_access_iteration_open(machine, &kept->call.subject, &generator->source);
-}
-
-static bool new_list(struct jinja_machine *machine, struct kept *kept) {
-    struct value list;
-    kept->capacity = 8;
-    if (!value_make_list(machine, VALUE_LIST, kept->capacity, &list)) return false;
-    kept->items = list.list;
-    return true;
-}
-
-/* Fills the last batch, and it is the end. */
-static bool end_batches(struct jinja_machine *machine, struct kept *kept, struct value *out,
-                        bool *more) {
-    struct value wanted = kept->call.arguments[0], count = value_integer(kept->items->count);
-    bool less = false;
-    (void)end(kept, more);
-    if (kept->items->count == 0) return true;
-    if (routine_reported(&kept->call, 1) && !value_compare(machine, "<", &count, &wanted, &less))
-        return false;
-    if (less && !value_is_whole(&wanted))
-        return machine_fail(machine, "can't multiply sequence by non-int of type '%s'",
-                            value_type_name(&wanted));
-    while (less && kept->items->count < value_whole(&wanted))
-        if (!machine_spend(machine, 1) ||
-            !value_list_push(machine, kept->items, &kept->capacity, kept->call.arguments[1]))
-            return false;
-    *out = (struct value){.kind = VALUE_LIST, .list = kept->items};
-    return *more = true;
-}
-
-static bool next_batch(struct jinja_machine *machine, struct value_generator *generator,
-                       struct value *out, bool *more) {
-    struct kept *kept = generator->state;
-    struct value item;
-    if (kept->ended) return end(kept, more);
-    if (!kept->begun &&
-        !(new_list(machine, kept) &&
-          value_access_iteration_open(machine, &kept->call.subject, &generator->source)))
-        return false;
-    kept->begun = true;
-    for (bool full = false; !full;) {
-        if (!machine_spend(machine, 1) ||
-            !value_access_iteration_next(machine, &generator->source, &item, more))
-            return false;
-        if (!*more) return end_batches(machine, kept, out, more);
-        struct value count = value_integer(kept->items->count);
-        if (!value_compare_equal(machine, &count, &kept->call.arguments[0], &full)) return false;
-        *out = (struct value){.kind = VALUE_LIST, .list = kept->items};
-        if ((full && !new_list(machine, kept)) ||
-            !value_list_push(machine, kept->items, &kept->capacity, item))
-            return false;
-    }
-    return true;
-}
+/* ---- items that are made one by one in Python ---- */
 
 static bool batch(struct jinja_machine *machine, const struct call *call, struct value *out) {
-    return make_lazy(machine, call, next_batch, out);
-}
-
-static bool next_slice(struct jinja_machine *machine, struct value_generator *generator,
-                       struct value *out, bool *more) {
-    struct kept *kept = generator->state;
-    int64_t slices;
-    if (!kept->begun && !value_access_items(machine, &kept->call.subject, true, &kept->items))
+    struct value_list *items;
+    struct value all, part = {.kind = VALUE_NONE};
+    int64_t size;
+    uint32_t capacity = 8;
+    if (!value_access_items(machine, &call->subject, true, &items) ||
+        !routine_integer(machine, call, 0, 0, &size) ||
+        !value_make_list(machine, VALUE_LIST, capacity, &all))
         return false;
-    kept->begun = true;
-    if (!routine_integer(machine, &kept->call, 0, 0, &slices)) return false;
-    if (slices == 0) return machine_fail(machine, "integer division or modulo by zero");
-    int64_t place = kept->place++, count = kept->items->count;
-    if (place >= slices) return end(kept, more);
-    int64_t each = count / slices, extra = count % slices;
-    int64_t start = place * each + (place < extra ? place : extra);
-    int64_t size = each + (place < extra);
-    if (!machine_spend(machine, 1 + (uint64_t)size) ||
-        !value_make_list(machine, VALUE_LIST, (size_t)size + 1, out))
-        return false;
-    for (int64_t i = 0; i < size; i++)
-        out->list->items[i] = kept->items->items[start + i];
-    out->list->count = (uint32_t)size;
-    if (routine_reported(&kept->call, 1) && place >= extra)
-        out->list->items[out->list->count++] = kept->call.arguments[1];
-    return *more = true;
+    if (size < 1) return machine_fail(machine, "a batch of less than one item is not supported");
+    for (uint32_t i = 0; i < items->count; i++) {
+        if (i % size == 0 &&
+            (!value_make_list(machine, VALUE_LIST,
+                              (size_t)(size < items->count ? size : items->count), &part) ||
+             !value_list_push(machine, all.list, &capacity, part)))
+            return false;
+        part.list->items[part.list->count++] = items->items[i];
+    }
+    uint32_t room = items->count;
+    while (items->count && routine_reported(call, 1) && part.list->count < size)
+        if (!machine_spend(machine, 1) ||
+            !value_list_push(machine, part.list, &room, call->arguments[1]))
+            return false;
+    return once(machine, all.list, out);
 }
 
 static bool slice(struct jinja_machine *machine, const struct call *call, struct value *out) {
-    return make_lazy(machine, call, next_slice, out);
-}
-
-static bool next_pair(struct jinja_machine *machine, struct value_generator *generator,
-                      struct value *out, bool *more) {
-    struct kept *kept = generator->state;
-    struct value subject = kept->call.subject;
-    if (subject.kind == VALUE_UNDEFINED) return end(kept, more);
-    if (subject.kind != VALUE_DICT)
-        return machine_fail(machine, "Can only get item pairs from a mapping.");
-    subject.kind = VALUE_VIEW;
-    subject.detail = VALUE_VIEW_ITEMS;
-    if (!kept->begun && !value_access_iteration_open(machine, &subject, &generator->source))
+    struct value_list *items;
+    struct value all, part;
+    int64_t slices, start = 0;
+    uint32_t capacity = 8;
+    if (!value_access_items(machine, &call->subject, true, &items) ||
+        !routine_integer(machine, call, 0, 0, &slices) ||
+        !value_make_list(machine, VALUE_LIST, capacity, &all))
         return false;
-    kept->begun = true;
-    return value_access_iteration_next(machine, &generator->source, out, more);
+    if (slices == 0) return machine_fail(machine, "integer division or modulo by zero");
+    for (int64_t place = 0; place < slices; place++) {
+        int64_t size = items->count / slices + (place < items->count % slices);
+        if (!machine_spend(machine, 1) ||
+            !value_make_list(machine, VALUE_LIST, (size_t)size + 1, &part) ||
+            !value_list_push(machine, all.list, &capacity, part))
+            return false;
+        if (size) memcpy(part.list->items, items->items + start, (size_t)size * sizeof part);
+        part.list->count = (uint32_t)size;
+        if (routine_reported(call, 1) && place >= items->count % slices)
+            part.list->items[part.list->count++] = call->arguments[1];
+        start += size;
+    }
+    return once(machine, all.list, out);
 }
 
 static bool items(struct jinja_machine *machine, const struct call *call, struct value *out) {
-    return make_lazy(machine, call, next_pair, out);
-}
-
-static bool next_unique(struct jinja_machine *machine, struct value_generator *generator,
-                        struct value *out, bool *more) {
-    struct kept *kept = generator->state;
-    struct value key, dict, *found = NULL;
-    if (!kept->begun) {
-        if (!item_path_open(machine, &kept->call.arguments[1], &kept->path) ||
-            !value_make_dict(machine, &dict) ||
-            !value_access_iteration_open(machine, &kept->call.subject, &generator->source))
-            return false;
-        kept->path.folded = !routine_flag(&kept->call, 0, false);
-        kept->seen = dict.dict;
-        kept->begun = true;
+    struct value pairs = call->subject;
+    struct value_list *list;
+    if (pairs.kind != VALUE_DICT && pairs.kind != VALUE_UNDEFINED)
+        return machine_fail(machine, "Can only get item pairs from a mapping.");
+    if (pairs.kind == VALUE_DICT) {
+        pairs.kind = VALUE_VIEW;
+        pairs.detail = VALUE_VIEW_ITEMS;
     }
-    do {
-        if (!machine_spend(machine, 1) ||
-            !value_access_iteration_next(machine, &generator->source, out, more))
-            return false;
-        if (!*more) return true;
-        if (!item_path_follow(machine, &kept->path, out, &key) ||
-            !value_dict_find(machine, kept->seen, &key, &found))
-            return false;
-    } while (found);
-    return value_dict_set(machine, kept->seen, key, value_none());
+    return value_access_items(machine, &pairs, true, &list) && once(machine, list, out);
 }
 
 static bool unique(struct jinja_machine *machine, const struct call *call, struct value *out) {
-    return make_lazy(machine, call, next_unique, out);
+    struct item_path path;
+    struct value_list *list;
+    struct value kept, seen, key, *found;
+    uint32_t capacity = 8;
+    if (!item_path_open(machine, &call->arguments[1], &path) ||
+        !value_access_items(machine, &call->subject, true, &list) ||
+        !value_make_dict(machine, &seen) || !value_make_list(machine, VALUE_LIST, capacity, &kept))
+        return false;
+    path.folded = !routine_flag(call, 0, false);
+    for (uint32_t i = 0; i < list->count; i++) {
+        if (!machine_spend(machine, 1) ||
+            !item_path_follow(machine, &path, &list->items[i], &key) ||
+            !value_dict_find(machine, seen.dict, &key, &found))
+            return false;
+        if (!found && (!value_dict_set(machine, seen.dict, key, value_none()) ||
+                       !value_list_push(machine, kept.list, &capacity, list->items[i])))
+            return false;
+    }
+    return once(machine, kept.list, out);
 }
 
-/* The row that an argument names: a filter's for map, a test's for select. */
-static bool item_filters_find_named(struct jinja_machine *machine, struct kept *kept,
-                                    uint32_t which, bool test) {
-    const struct value *name = &kept->call.rest[which];
-    struct bytes text = {NULL, 0};
-    if (name->kind == VALUE_TEXT) text = value_text_bytes(name->text);
-    kept->routine = text.count == 0 ? NULL : test ? tests_find(text) : filters_find(text);
-    if (!kept->routine)
-        return machine_fail(machine, "No %s named '%.*s'.", test ? "test" : "filter",
-                            (int)(text.count < 80 ? text.count : 80), text.data ? text.data : "");
-    kept->rest = kept->call.rest + which + 1;
-    kept->rest_count = kept->call.rest_count - which - 1;
+/* The items, as `if value:` finds them: nothing is none. */
+static bool items_or_none(struct jinja_machine *machine, const struct value *value,
+                          struct value_list **out) {
+    struct value nothing;
+    if (value_truth(value)) return value_access_items(machine, value, true, out);
+    if (!value_make_list(machine, VALUE_LIST, 0, &nothing)) return false;
+    *out = nothing.list;
     return true;
 }
 
-static bool prepare_map(struct jinja_machine *machine, struct kept *kept) {
-    const struct call *call = &kept->call;
-    const struct value *attribute = NULL, *otherwise = NULL;
-    const struct named_value *other = NULL;
-    for (uint32_t i = 0; i < call->named_count; i++) {
+/* What map and select do to each item: the routine that an argument names, with those behind it. */
+struct step {
+    const struct call *call;
+    struct item_path path;
+    const struct routine *routine; /* NULL: none */
+    uint32_t first;                /* of its arguments */
+};
+
+static bool step_find(struct jinja_machine *machine, struct step *step, uint32_t which, bool test) {
+    const struct value *name = &step->call->rest[which];
+    struct bytes text = {"", 0};
+    if (name->kind == VALUE_TEXT) text = value_text_bytes(name->text);
+    step->routine = text.count == 0 ? NULL : test ? tests_find(text) : filters_find(text);
+    step->first = which + 1;
+    return step->routine || machine_fail(machine, "No %s named '%.*s'.", test ? "test" : "filter",
+                                         (int)(text.count < 80 ? text.count : 80), text.data);
+}
+
+static bool step_run(struct jinja_machine *machine, const struct step *step,
+                     const struct value *item, struct value *out) {
+    struct value subject;
+    const struct call *call = step->call;
+    if (!machine_spend(machine, 1) || !item_path_follow(machine, &step->path, item, &subject))
+        return false;
+    *out = subject;
+    return !step->routine ||
+           routine_call(machine, step->routine, &subject, call->rest + step->first,
+                        call->rest_count - step->first, call->named, call->named_count, out);
+}
+
+static bool step_of_map(struct jinja_machine *machine, const struct call *call, struct step *out) {
+    const struct value *attribute = NULL;
+    *out = (struct step){.call = call};
+    if (call->rest_count > 0) return step_find(machine, out, 0, false);
+    for (uint32_t i = 0; i < call->named_count; i++)
         if (item_filters_is_word(&call->named[i].name, "attribute"))
             attribute = &call->named[i].value;
-        else if (item_filters_is_word(&call->named[i].name, "default"))
-            otherwise = &call->named[i].value;
-        else
-            other = &call->named[i];
-    }
-    if (call->rest_count > 0) return item_filters_find_named(machine, kept, 0, false);
     if (!attribute) return machine_fail(machine, "map requires a filter argument");
-    if (other)
-        return machine_fail(machine, "Unexpected keyword argument '%.*s'",
-                            (int)(other->name.text->count < 80 ? other->name.text->count : 80),
-                            other->name.text->data);
-    if (!item_path_open(machine, attribute, &kept->path)) return false;
-    if (otherwise && otherwise->kind != VALUE_NONE) kept->path.otherwise = otherwise;
+    if (!item_path_open(machine, attribute, &out->path)) return false;
+    for (uint32_t i = 0; i < call->named_count; i++) {
+        const struct named_value *other = &call->named[i];
+        if (item_filters_is_word(&other->name, "default"))
+            out->path.otherwise = other->value.kind == VALUE_NONE ? NULL : &other->value;
+        else if (&other->value != attribute)
+            return machine_fail(machine, "Unexpected keyword argument '%.*s'",
+                                (int)(other->name.text->count < 80 ? other->name.text->count : 80),
+                                other->name.text->data);
+    }
     return true;
-}
-
-static bool run_routine(struct jinja_machine *machine, const struct kept *kept,
-                        const struct value *item, struct value *out) {
-    return routine_call(machine, kept->routine, item, kept->rest, kept->rest_count,
-                        kept->call.named, kept->call.named_count, out);
-}
-
-static bool next_mapped(struct jinja_machine *machine, struct value_generator *generator,
-                        struct value *out, bool *more) {
-    struct kept *kept = generator->state;
-    struct value item;
-    bool begun = kept->begun, empty;
-    if (!begin(machine, generator, &empty)) return false;
-    if (empty) return end(kept, more);
-    if (!begun && !prepare_map(machine, kept)) return false;
-    if (!machine_spend(machine, 1) ||
-        !value_access_iteration_next(machine, &generator->source, &item, more))
-        return false;
-    if (!*more) return true;
-    return kept->routine ? run_routine(machine, kept, &item, out)
-                         : item_path_follow(machine, &kept->path, &item, out);
 }
 
 static bool item_filters_map(struct jinja_machine *machine, const struct call *call,
                              struct value *out) {
-    return make_lazy(machine, call, next_mapped, out);
-}
-
-static bool prepare_select(struct jinja_machine *machine, struct kept *kept, bool by_attribute) {
-    if (by_attribute) {
-        if (kept->call.rest_count == 0)
-            return machine_fail(machine, "Missing parameter for attribute name");
-        if (!item_path_open(machine, &kept->call.rest[0], &kept->path)) return false;
-    }
-    return kept->call.rest_count == by_attribute ||
-           item_filters_find_named(machine, kept, by_attribute, true);
+    struct step step;
+    struct value_list *list;
+    struct value mapped;
+    if (!items_or_none(machine, &call->subject, &list)) return false;
+    if (list->count == 0) return once(machine, list, out);
+    if (!step_of_map(machine, call, &step) ||
+        !value_make_list(machine, VALUE_LIST, list->count, &mapped))
+        return false;
+    for (uint32_t i = 0; i < list->count; i++)
+        if (!step_run(machine, &step, &list->items[i], &mapped.list->items[mapped.list->count++]))
+            return false;
+    return once(machine, mapped.list, out);
 }
 
 /* select, reject, selectattr, rejectattr */
-static bool next_selected(struct jinja_machine *machine, struct value_generator *generator,
-                          struct value *out, bool *more) {
-    struct kept *kept = generator->state;
-    const char *name = kept->call.routine->name;
-    bool wanted = name[0] == 's', by_attribute = name[6] != '\0', begun = kept->begun, empty;
-    if (!begin(machine, generator, &empty)) return false;
-    if (empty) return end(kept, more);
-    if (!begun && !prepare_select(machine, kept, by_attribute)) return false;
-    for (;;) {
-        struct value subject, answer;
-        if (!machine_spend(machine, 1) ||
-            !value_access_iteration_next(machine, &generator->source, out, more))
-            return false;
-        if (!*more) return true;
-        if (!item_path_follow(machine, &kept->path, out, &subject)) return false;
-        answer = subject;
-        if (kept->routine && !run_routine(machine, kept, &subject, &answer)) return false;
-        if (value_truth(&answer) == wanted) return true;
-    }
-}
-
 static bool select(struct jinja_machine *machine, const struct call *call, struct value *out) {
-    return make_lazy(machine, call, next_selected, out);
+    const char *name = call->routine->name;
+    bool wanted = name[0] == 's', by_attribute = name[6] != '\0';
+    struct step step = {.call = call};
+    struct value_list *list;
+    struct value kept, answer;
+    uint32_t capacity = 8;
+    if (!items_or_none(machine, &call->subject, &list)) return false;
+    if (list->count == 0) return once(machine, list, out);
+    if (by_attribute && call->rest_count == 0)
+        return machine_fail(machine, "Missing parameter for attribute name");
+    if ((by_attribute && !item_path_open(machine, &call->rest[0], &step.path)) ||
+        (call->rest_count > by_attribute && !step_find(machine, &step, by_attribute, true)) ||
+        !value_make_list(machine, VALUE_LIST, capacity, &kept))
+        return false;
+    for (uint32_t i = 0; i < list->count; i++)
+        if (!step_run(machine, &step, &list->items[i], &answer) ||
+            (value_truth(&answer) == wanted &&
+             !value_list_push(machine, kept.list, &capacity, list->items[i])))
+            return false;
+    return once(machine, kept.list, out);
 }
 
 static const struct routine rows[] = {

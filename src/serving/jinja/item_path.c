@@ -5,7 +5,6 @@
 #include "serving/jinja/pieces.h"
 
 static const struct value_text dot = {.data = ".", .count = 1, .length = 1};
-static const struct value_text comma = {.data = ",", .count = 1, .length = 1};
 
 /* "0" and its like are numbers. */
 static bool item_path_part_of(struct jinja_machine *machine, struct value *part) {
@@ -43,25 +42,6 @@ bool item_path_open(struct jinja_machine *machine, const struct value *attribute
     return true;
 }
 
-bool item_path_open_several(struct jinja_machine *machine, const struct value *attribute,
-                            struct item_path **out, uint32_t *count_out) {
-    struct value names;
-    uint32_t count = 1;
-    bool several = attribute->kind == VALUE_TEXT;
-    if (several) {
-        if (!pieces_split(machine, attribute->text, &comma, -1, false, &names)) return false;
-        count = names.list->count;
-    }
-    struct item_path *paths = machine_take(machine, count * sizeof *paths);
-    if (!paths) return false;
-    for (uint32_t i = 0; i < count; i++)
-        if (!item_path_open(machine, several ? &names.list->items[i] : attribute, &paths[i]))
-            return false;
-    *out = paths;
-    *count_out = count;
-    return true;
-}
-
 bool item_path_follow(struct jinja_machine *machine, const struct item_path *path,
                       const struct value *item, struct value *out) {
     struct value here = *item, next;
@@ -76,36 +56,31 @@ bool item_path_follow(struct jinja_machine *machine, const struct item_path *pat
 }
 
 bool item_path_keyed(struct jinja_machine *machine, const struct value *value,
-                     const struct item_path *paths, uint32_t path_count, struct item_keyed **out,
-                     uint32_t *count_out) {
+                     const struct item_path *path, struct item_keyed **out, uint32_t *count_out) {
     struct value_list *list;
     if (!value_access_items(machine, value, true, &list)) return false;
     struct item_keyed *items = machine_take(machine, list->count * sizeof *items + 1);
     if (!items) return false;
     for (uint32_t i = 0; i < list->count; i++) {
         items[i].item = list->items[i];
-        items[i].keys = machine_take(machine, path_count * sizeof *items[i].keys);
-        if (!items[i].keys || !machine_spend(machine, 1)) return false;
-        for (uint32_t j = 0; j < path_count; j++)
-            if (!item_path_follow(machine, &paths[j], &items[i].item, &items[i].keys[j]))
-                return false;
+        if (!machine_spend(machine, 1) ||
+            !item_path_follow(machine, path, &items[i].item, &items[i].key))
+            return false;
     }
     *out = items;
     *count_out = list->count;
     return true;
 }
 
+/* Python compares what the filter sort orders as lists of one key: equal keys need no order. */
 static bool item_path_is_less(struct jinja_machine *machine, const struct item_keyed *a,
                               const struct item_keyed *b, struct item_order order, bool *out) {
+    bool equal = false;
     *out = false;
-    if (!machine_spend(machine, 1)) return false;
-    for (uint32_t i = 0; i < order.key_count; i++) {
-        bool equal = false;
-        if (order.listed && !value_compare_equal(machine, &a->keys[i], &b->keys[i], &equal))
-            return false;
-        if (!equal) return value_compare_less(machine, &a->keys[i], &b->keys[i], out);
-    }
-    return true;
+    if (!machine_spend(machine, 1) ||
+        (order.listed && !value_compare_equal(machine, &a->key, &b->key, &equal)))
+        return false;
+    return equal || value_compare_less(machine, &a->key, &b->key, out);
 }
 
 static bool item_path_merge(struct jinja_machine *machine, struct item_keyed *from,

@@ -18,28 +18,22 @@ struct item_path {
 bool item_path_open(struct jinja_machine *machine, const struct value *attribute,
                     struct item_path *out) MUST_USE;
 
-/* The paths of "a,b": as many as *count_out. */
-bool item_path_open_several(struct jinja_machine *machine, const struct value *attribute,
-                            struct item_path **out, uint32_t *count_out) MUST_USE;
-
 bool item_path_follow(struct jinja_machine *machine, const struct item_path *path,
                       const struct value *item, struct value *out) MUST_USE;
 
-/* An item and the keys that it is sorted by. */
+/* An item and the key that it is sorted by. */
 struct item_keyed {
-    struct value item;
-    struct value *keys; /* [key_count] */
+    struct value item, key;
 };
 
 /* The items of any iterable with their keys. */
 bool item_path_keyed(struct jinja_machine *machine, const struct value *value,
-                     const struct item_path *paths, uint32_t path_count, struct item_keyed **out,
+                     const struct item_path *path, struct item_keyed **out,
                      uint32_t *count_out) MUST_USE;
 
-/* Sorts so that what is equal keeps its order, also in reverse. With `listed` several keys compare as
- * Python's lists do, which asks first whether two are equal; without, there is one key. */
+/* Sorts so that what is equal keeps its order, also in reverse. `listed`: keys that are equal need no
+ * order of their own. */
 struct item_order {
-    uint32_t key_count;
     bool listed, reverse;
 };
 bool item_path_sort(struct jinja_machine *machine, struct item_keyed *items, uint32_t count,

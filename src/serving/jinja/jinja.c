@@ -114,8 +114,6 @@ static bool run(struct jinja_machine *machine) {
     struct scope *scope =
         context ? eval_statement_scope(machine, program->function, NULL, context) : NULL;
     if (!scope) return false;
-    if (program->self_slot != SLOT_NONE)
-        scope->slots[program->self_slot] = (struct value){.kind = VALUE_BLOCKS, .scope = scope};
     eval_statement_enter(scope, program->frame);
     return eval_statement_statements(machine, scope, program->statements) != EVAL_FAILED;
 }

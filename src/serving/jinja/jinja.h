@@ -4,9 +4,12 @@
  * {% generation %}, `tojson` without escapes for HTML, raise_exception() and strftime_now().
  * Where Jinja2 raises, rendering fails with STATUS_INVALID and the reason in one line.
  *
- * Refused by name, since no published template uses them: include, import, extends, the filters
- * random, pprint, urlize, striptags, wordwrap, xmlattr and filesizeformat, lipsum(), integers beyond
- * 64 bits, and values that Python prints with an address.
+ * Refused by name, since no published template uses them: include, import, extends, block, self,
+ * recursive loops, varargs and kwargs of macros, ** of numbers and of arguments, tuples as subscripts,
+ * cycler(), joiner(), lipsum(), filters for web pages and for columns, str's methods for columns and
+ * encodings, formats beyond %s, %d, {}, {0} and {name}, numbers and escapes that are not decimal or
+ * hexadecimal, names beyond ASCII, integers beyond 64 bits, and values that Python prints with an
+ * address. The filters int and float read decimal numbers of ASCII digits.
  * A program never changes once compiled, so threads may share it. A rendering takes all its memory
  * from the arena given, within limits, and keeps what it points to there.
  */

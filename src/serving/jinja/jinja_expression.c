@@ -211,46 +211,28 @@ static bool parse_attribute(struct jinja_parser *parser, struct node *object, st
     node->text_method = methods_find(VALUE_TEXT, token->text);
     node->list_method = methods_find(VALUE_LIST, token->text);
     node->dict_method = methods_find(VALUE_DICT, token->text);
-    node->flag = node->dict_method || node->value.text->data[0] == '_' ||
-                 value_access_is_changed_by(VALUE_DICT, node->value.text);
+    node->flag = node->dict_method != NULL;
     *out = node;
     return true;
 }
 
 static bool parse_subscript(struct jinja_parser *parser, struct node *object, struct node **out) {
     uint32_t line = parser->at->line;
-    struct node_list items = {0};
     struct node *item;
     if ((parser->at++)->kind == LEXEME_DOT) return parse_attribute(parser, object, out);
-    while (!jinja_parser_is(parser, LEXEME_BRACKET_RIGHT)) {
-        if (items.count && !jinja_parser_expect(parser, LEXEME_COMMA, ",")) return false;
-        if (!parse_subscribed(parser, object, &item)) return false;
-        jinja_parser_append(&items, item);
-    }
+    if (!parse_subscribed(parser, object, &item)) return false;
+    if (jinja_parser_is(parser, LEXEME_COMMA))
+        return machine_fail(parser->machine, "a tuple as a subscript is not supported");
     if (!jinja_parser_expect(parser, LEXEME_BRACKET_RIGHT, "]")) return false;
-    if (items.count == 1 && items.first->kind == NODE_SLICE && items.first->a == object) {
-        *out = items.first;
-        return true;
-    }
-    struct node *key = items.first;
-    if (items.count != 1) {
-        key = jinja_parser_node(parser, NODE_TUPLE, line);
-        if (!key) return false;
-        key->list = items.first;
-        key->count = items.count;
-        for (struct node *node = items.first; node; node = node->next) {
-            if (node->kind == NODE_SLICE && node->a == object)
-                return machine_fail(parser->machine, "a tuple of slices is no subscript");
-            jinja_parser_adopt(parser, key, node);
-        }
-    }
-    *out = binary(parser, NODE_ITEM, line, object, key);
+    *out = item->kind == NODE_SLICE && item->a == object
+               ? item
+               : binary(parser, NODE_ITEM, line, object, item);
     return *out != NULL;
 }
 
 struct parsed_arguments {
     struct node_list positional, named;
-    struct node *rest, *named_rest;
+    struct node *rest;
 };
 
 static bool parse_keyword(struct jinja_parser *parser, struct parsed_arguments *arguments) {
@@ -270,25 +252,19 @@ static bool parse_keyword(struct jinja_parser *parser, struct parsed_arguments *
 }
 
 static bool parse_argument(struct jinja_parser *parser, struct parsed_arguments *arguments) {
-    bool starred = arguments->rest || arguments->named_rest;
     bool named = parser->at->kind == LEXEME_NAME && parser->at[1].kind == LEXEME_ASSIGN;
     struct node *node;
     const char *wrong = "invalid syntax for function call expression";
     if (jinja_parser_is(parser, LEXEME_MULTIPLY)) {
-        if (starred) return machine_fail(parser->machine, "%s", wrong);
+        if (arguments->rest) return machine_fail(parser->machine, "%s", wrong);
         parser->at++;
         return jinja_expression_parse(parser, true, &arguments->rest);
     }
-    if (jinja_parser_is(parser, LEXEME_POWER)) {
-        if (arguments->named_rest) return machine_fail(parser->machine, "%s", wrong);
-        parser->at++;
-        return jinja_expression_parse(parser, true, &arguments->named_rest);
-    }
-    if (named) {
-        if (arguments->named_rest) return machine_fail(parser->machine, "%s", wrong);
-        return parse_keyword(parser, arguments);
-    }
-    if (starred || arguments->named.count) return machine_fail(parser->machine, "%s", wrong);
+    if (jinja_parser_is(parser, LEXEME_POWER))
+        return machine_fail(parser->machine, "** in a call is not supported");
+    if (named) return parse_keyword(parser, arguments);
+    if (arguments->rest || arguments->named.count)
+        return machine_fail(parser->machine, "%s", wrong);
     if (!jinja_expression_parse(parser, true, &node)) return false;
     jinja_parser_append(&arguments->positional, node);
     return true;
@@ -309,11 +285,9 @@ static bool jinja_expression_parse_arguments(struct jinja_parser *parser, struct
     call->list = arguments.positional.first ? arguments.positional.first : arguments.named.first;
     if (arguments.positional.last) arguments.positional.last->next = arguments.named.first;
     call->rest = arguments.rest;
-    call->named = arguments.named_rest;
     for (struct node *node = call->list; node; node = node->next)
         jinja_parser_adopt(parser, call, node);
     jinja_parser_adopt(parser, call, call->rest);
-    jinja_parser_adopt(parser, call, call->named);
     return jinja_parser_expect(parser, LEXEME_PARENTHESIS_RIGHT, ")");
 }
 
@@ -456,7 +430,6 @@ static bool operation_of(enum lexeme_kind kind, unsigned level, enum node_operat
         unsigned level;
         enum node_operation operation;
     } operations[] = {
-        {LEXEME_POWER, 0, OPERATION_POWER},
         {LEXEME_MULTIPLY, 1, OPERATION_MULTIPLY},
         {LEXEME_DIVIDE, 1, OPERATION_DIVIDE},
         {LEXEME_FLOOR, 1, OPERATION_FLOOR},
@@ -480,17 +453,20 @@ static bool operation_of(enum lexeme_kind kind, unsigned level, enum node_operat
 
 static bool parse_concatenation(struct jinja_parser *parser, struct node **out);
 
-/* Arithmetic: level 0 is **, 1 are * / // %, 2 is ~, 3 are + and -. */
+/* Arithmetic: level 1 are * / // %, 2 is ~, 3 are + and -. */
 static bool parse_level(struct jinja_parser *parser, unsigned level, struct node **out) {
     if (level == 2) return parse_concatenation(parser, out);
     uint32_t line = parser->at->line;
     struct node *right;
     enum node_operation operation;
-    if (!(level ? parse_level(parser, level - 1, out) : parse_unary(parser, true, out)))
+    if (!(level > 1 ? parse_level(parser, level - 1, out) : parse_unary(parser, true, out)))
         return false;
+    if (jinja_parser_is(parser, LEXEME_POWER))
+        return machine_fail(parser->machine, "the operator ** is not supported");
     while (operation_of(parser->at->kind, level, &operation)) {
         parser->at++;
-        if (!(level ? parse_level(parser, level - 1, &right) : parse_unary(parser, true, &right)))
+        if (!(level > 1 ? parse_level(parser, level - 1, &right)
+                        : parse_unary(parser, true, &right)))
             return false;
         *out = binary(parser, NODE_ARITHMETIC, line, *out, right);
         if (!*out) return false;

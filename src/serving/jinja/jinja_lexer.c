@@ -156,37 +156,29 @@ static int hex_digit(char c) {
     return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
-static bool jinja_lexer_digit_of(char c, int base) {
-    int digit = hex_digit(c);
-    return digit >= 0 && digit < base;
+static bool is_digit(char c) {
+    return c >= '0' && c <= '9';
 }
 
-/* Behind (_?digit)*. */
-static size_t jinja_lexer_skip_digits(const struct lexer *lexer, size_t at, int base) {
-    for (;;) {
-        if (jinja_lexer_digit_of(lexer->data[at], base))
-            at++;
-        else if (lexer->data[at] == '_' && jinja_lexer_digit_of(lexer->data[at + 1], base))
-            at += 2;
-        else
-            return at;
-    }
+static size_t jinja_lexer_skip_digits(const struct lexer *lexer, size_t at) {
+    while (is_digit(lexer->data[at]))
+        at++;
+    return at;
 }
 
 /* Behind a number with a fraction or an exponent at `at`; 0: none. */
 static size_t real_end(const struct lexer *lexer, size_t at) {
     if (at > 0 && lexer->data[at - 1] == '.') return 0;
-    size_t end = jinja_lexer_skip_digits(lexer, at, 10);
+    size_t end = jinja_lexer_skip_digits(lexer, at);
     bool fraction = false;
-    if (lexer->data[end] == '.' && jinja_lexer_digit_of(lexer->data[end + 1], 10)) {
-        end = jinja_lexer_skip_digits(lexer, end + 1, 10);
+    if (lexer->data[end] == '.' && is_digit(lexer->data[end + 1])) {
+        end = jinja_lexer_skip_digits(lexer, end + 1);
         fraction = true;
     }
     if ((lexer->data[end] | 0x20) == 'e') {
         size_t power = end + 1;
         power += lexer->data[power] == '+' || lexer->data[power] == '-';
-        if (jinja_lexer_digit_of(lexer->data[power], 10))
-            return jinja_lexer_skip_digits(lexer, power, 10);
+        if (is_digit(lexer->data[power])) return jinja_lexer_skip_digits(lexer, power);
     }
     return fraction ? end : 0;
 }
@@ -196,7 +188,6 @@ static bool lex_real(struct lexer *lexer, size_t end) {
     size_t count = 0;
     double value;
     for (size_t i = lexer->at; i < end; i++) {
-        if (lexer->data[i] == '_') continue;
         if (count == sizeof text)
             return machine_fail(lexer->machine, "a number of too many digits");
         text[count++] = lexer->data[i];
@@ -210,27 +201,19 @@ static bool lex_real(struct lexer *lexer, size_t end) {
 
 static bool lex_integer(struct lexer *lexer) {
     const char *data = lexer->data;
-    size_t at = lexer->at, end;
-    int base = 10;
-    if (data[at] == '0') {
-        char mark = (char)(data[at + 1] | 0x20);
-        int wanted = mark == 'b' ? 2 : mark == 'o' ? 8 : mark == 'x' ? 16 : 10;
-        size_t digits = at + 2 + (data[at + 1] != 0 && data[at + 2] == '_');
-        if (wanted != 10 && jinja_lexer_digit_of(data[digits], wanted)) {
-            base = wanted;
-            at += 2;
-        }
-    }
-    if (base == 10 && data[at] == '0')
-        for (end = at + 1; data[end] == '0' || (data[end] == '_' && data[end + 1] == '0'); end++) {
-        }
-    else
-        end = jinja_lexer_skip_digits(lexer, at, base);
+    size_t at = lexer->at, end = jinja_lexer_skip_digits(lexer, at);
+    if (data[end] == '_')
+        return machine_fail(lexer->machine, "a number with underscores is not supported");
+    if (data[at] == '0' && ((data[at + 1] | 0x20) == 'x' || (data[at + 1] | 0x20) == 'o' ||
+                            (data[at + 1] | 0x20) == 'b'))
+        return machine_fail(lexer->machine, "a number that is not decimal is not supported");
+    if (data[at] == '0') /* 007 is three numbers, as in Jinja */
+        for (end = at + 1; data[end] == '0';)
+            end++;
     int64_t value = 0;
     for (size_t i = at; i < end; i++) {
-        if (data[i] == '_') continue;
-        if (__builtin_mul_overflow(value, base, &value) ||
-            __builtin_add_overflow(value, hex_digit(data[i]), &value))
+        if (__builtin_mul_overflow(value, 10, &value) ||
+            __builtin_add_overflow(value, data[i] - '0', &value))
             return machine_fail(lexer->machine, "an integer beyond 64 bits is not supported");
     }
     if (!push(lexer, (struct lexeme){.kind = LEXEME_INTEGER, .integer = value})) return false;
@@ -263,49 +246,25 @@ static bool unescape_hex(struct lexer *lexer, size_t at, size_t end, unsigned di
     return true;
 }
 
-/* A backslash before a character beyond ASCII: Jinja escapes that one first, so that the backslash
- * stays and the letters of an escape follow. */
-static size_t unescape_foreign(struct lexer *lexer, size_t at, struct unescaped *out) {
-    static const char hex[] = "0123456789abcdef";
-    unsigned bytes;
-    uint32_t character = utf8_read(lexer->data + at, &bytes);
-    int digits = character < 0x100 ? 2 : character < 0x10000 ? 4 : 8;
-    out->data[out->count++] = '\\';
-    out->data[out->count++] = digits == 2 ? 'x' : digits == 4 ? 'u' : 'U';
-    for (int shift = 4 * digits - 4; shift >= 0; shift -= 4)
-        out->data[out->count++] = hex[character >> shift & 15];
-    return at + bytes;
-}
-
 /* Decodes the escape with its backslash before `at`; moves `at` after it. */
 static bool unescape(struct lexer *lexer, size_t *at, size_t end, struct unescaped *out) {
     static const char from[] = "\\'\"abfnrtv", to[] = "\\'\"\a\b\f\n\r\t\v";
     char c = lexer->data[*at];
     const char *simple = c ? strchr(from, c) : NULL;
-    if ((uint8_t)c >= 0x80) {
-        *at = unescape_foreign(lexer, *at, out);
-        return true;
-    }
+    if ((uint8_t)c >= 0x80 || (c >= '0' && c <= '7') || c == 'N')
+        return machine_fail(lexer->machine, "this escape in a string is not supported");
     (*at)++;
     if (simple) {
         out->data[out->count++] = to[simple - from];
         return true;
     }
     if (c == '\n') return true;
-    if (c >= '0' && c <= '7') {
-        uint32_t character = (uint32_t)(c - '0');
-        for (int i = 0; i < 2 && *at < end && jinja_lexer_digit_of(lexer->data[*at], 8); i++)
-            character = character * 8 + (uint32_t)hex_digit(lexer->data[(*at)++]);
-        write_character(out, character);
-        return true;
-    }
     if (c == 'x' || c == 'u' || c == 'U') {
         unsigned digits = c == 'x' ? 2 : c == 'u' ? 4 : 8;
         if (!unescape_hex(lexer, *at, end, digits, out)) return false;
         *at += digits;
         return true;
     }
-    if (c == 'N') return machine_fail(lexer->machine, "\\N escapes are not supported");
     out->data[out->count++] = '\\';
     out->data[out->count++] = c;
     return true;
@@ -424,7 +383,7 @@ static bool lex_operator(struct lexer *lexer, struct open_braces *braces, bool *
 static bool lex_one(struct lexer *lexer, struct open_braces *braces) {
     char c = lexer->data[lexer->at];
     bool found;
-    if (jinja_lexer_digit_of(c, 10)) {
+    if (is_digit(c)) {
         size_t end = real_end(lexer, lexer->at);
         return end ? lex_real(lexer, end) : lex_integer(lexer);
     }

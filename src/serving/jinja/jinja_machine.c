@@ -181,7 +181,8 @@ bool jinja_machine_text_builder_finish(struct text_builder *builder, bool markup
         .origin = builder->count ? builder->origin : VALUE_TRUSTED,
         .markup = markup,
     };
-    text->length = builder->ascii ? text->count : (uint32_t)utf8_count((struct bytes){text->data, text->count});
+    text->length = builder->ascii ? text->count
+                                  : (uint32_t)utf8_count((struct bytes){text->data, text->count});
     *out = (struct value){.kind = VALUE_TEXT, .text = text};
     return true;
 }

@@ -172,7 +172,7 @@ bool value_print_string(struct jinja_machine *machine, const struct value *value
 /* Fails with what using an undefined value raises. Always false. */
 #define value_complain(machine, undefined) (value_note_complaint((machine), (undefined)), false)
 void value_note_complaint(struct jinja_machine *machine, const struct value *value);
-/* Whether it has a `__call__`: functions, methods, macros, joiners. */
+/* Whether it has a `__call__`: functions, methods, macros. */
 bool value_is_callable(const struct value *value);
 /* Whether iter() takes it. */
 bool value_is_iterable(const struct value *value);
@@ -202,7 +202,7 @@ bool value_access_get_attribute(struct jinja_machine *machine, const struct valu
 bool value_access_slice(struct jinja_machine *machine, const struct value *object,
                         const struct value *start, const struct value *stop,
                         const struct value *step, struct value *out) MUST_USE;
-/* a + b, a * b, ... with the operators of expressions: + - * / // % ** */
+/* a + b, a * b, ... with the operators of expressions: + - * / // % */
 bool value_operate_arithmetic(struct jinja_machine *machine, const char *operator,
                               const struct value * a, const struct value *b,
                               struct value *out) MUST_USE;
@@ -217,7 +217,7 @@ struct named_value {
 bool markup_value_escape(struct jinja_machine *machine, const struct value *value,
                          struct value *out) MUST_USE;
 
-/* Calls a function, a method, a macro, a loop, a joiner; fails on others. */
+/* Calls a function, a method, a macro; fails on others. */
 bool eval_call_value_call(struct jinja_machine *machine, const struct value *callee,
                           const struct value *arguments, uint32_t argument_count,
                           const struct named_value *named, uint32_t named_count,
@@ -298,9 +298,9 @@ bool routine_call(struct jinja_machine *machine, const struct routine *routine,
  * and functions.c. A test's *out is a VALUE_BOOL. */
 const struct routine *filters_find(struct bytes name);
 const struct routine *tests_find(struct bytes name);
-/* A method of a kind of value: TEXT, LIST, TUPLE, DICT, INTEGER, REAL, BOOL, RANGE, CYCLER, VIEW */
+/* A method of a kind of value: TEXT, LIST, TUPLE, DICT */
 const struct routine *methods_find(enum value_kind kind, struct bytes name);
-/* range, dict, cycler, joiner, namespace, raise_exception, strftime_now, lipsum (refused). */
+/* range, dict, namespace, raise_exception, strftime_now; cycler, joiner, lipsum (refused). */
 const struct routine *functions_find(struct bytes name);
 
 /* A method bound to what it is a method of. */
@@ -314,12 +314,6 @@ struct value_range {
     int64_t count;
 };
 
-struct value_cycler {
-    const struct value *items; /* of a joiner: its separator */
-    uint32_t count;
-    uint32_t place; /* of a joiner: 0 until it was used */
-};
-
 /* The variable `loop`. */
 struct value_loop {
     struct iteration iteration;          /* of what is looped over, or what is left of it */
@@ -327,9 +321,6 @@ struct value_loop {
     struct value before, current, after; /* VALUE_MISSING: none */
     struct value changed;                /* what `changed` saw last: a tuple, or VALUE_MISSING */
     int64_t place, length;               /* from 0; length -1: not known yet */
-    int64_t depth;                       /* from 0 */
-    const struct node *statement;        /* a recursive loop's; NULL */
-    struct scope *scope;                 /* around that one */
 };
 bool eval_loop_value_loop_length(struct jinja_machine *machine, struct value_loop *loop,
                                  int64_t *out) MUST_USE;

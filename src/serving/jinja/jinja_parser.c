@@ -153,10 +153,7 @@ static struct node *statement(struct jinja_parser *parser, enum node_kind kind) 
     if (!node) return NULL;
     node->body = machine_take(parser->machine, sizeof *node->body);
     if (!node->body) return NULL;
-    *node->body = (struct node_body){.caller_slot = SLOT_NONE,
-                                     .named_slot = SLOT_NONE,
-                                     .rest_slot = SLOT_NONE,
-                                     .place = {0, SLOT_NONE}};
+    *node->body = (struct node_body){.caller_slot = SLOT_NONE, .place = {0, SLOT_NONE}};
     return node;
 }
 
@@ -248,7 +245,8 @@ static bool parse_for(struct jinja_parser *parser, struct node **out) {
     jinja_parser_adopt(parser, node, node->a);
     jinja_parser_adopt(parser, node, node->b);
     jinja_parser_adopt(parser, node, node->c);
-    node->flag = jinja_parser_skip_name(parser, "recursive");
+    if (jinja_parser_is_name(parser, "recursive"))
+        return machine_fail(parser->machine, "a recursive loop is not supported");
     *out = node;
     if (!parse_body(parser, ends, node, &node->body->body)) return false;
     bool otherwise = jinja_parser_is_name(parser, "else");
@@ -394,46 +392,6 @@ static bool parse_filter_block(struct jinja_parser *parser, struct node **out) {
     return parse_whole_body(parser, "endfilter", node);
 }
 
-static bool parse_autoescape(struct jinja_parser *parser, struct node **out) {
-    struct node *node = *out = statement(parser, NODE_SCOPE), *wanted;
-    if (!node) return false;
-    parser->at++;
-    if (!jinja_expression_parse(parser, true, &wanted)) return false;
-    if (wanted->kind != NODE_CONSTANT || value_truth(&wanted->value))
-        return machine_fail(parser->machine, "autoescape is not supported, but for false");
-    return parse_whole_body(parser, "endautoescape", node);
-}
-
-static bool parse_block(struct jinja_parser *parser, struct node **out) {
-    struct node *node = *out = statement(parser, NODE_BLOCK), *name;
-    if (!node) return false;
-    parser->at++;
-    if (!parse_single_name(parser, &name)) return false;
-    node->value = name->value;
-    node->count = name->count;
-    node->flag = jinja_parser_skip_name(parser, "scoped");
-    if (jinja_parser_is_name(parser, "required"))
-        return machine_fail(parser->machine, "required blocks are not supported");
-    for (uint32_t i = 0; i < parser->program->block_count; i++)
-        if (parser->program->blocks[i]->count == node->count)
-            return machine_fail(parser->machine, "block '%s' defined twice",
-                                node->value.text->data);
-    uint32_t count = parser->program->block_count;
-    if ((count & (count - 1)) == 0) {
-        struct node **blocks =
-            machine_take(parser->machine, (count ? 2 * count : 1) * sizeof *blocks);
-        if (!blocks) return false;
-        if (count) memcpy(blocks, parser->program->blocks, count * sizeof *blocks);
-        parser->program->blocks = blocks;
-    }
-    parser->program->blocks[parser->program->block_count++] = node;
-    if (!parse_whole_body(parser, "endblock", node)) return false;
-    if (jinja_parser_is(parser, LEXEME_NAME) &&
-        bytes_equal(parser->at->text, value_text_bytes(node->value.text)))
-        parser->at++;
-    return true;
-}
-
 static bool parse_leap(struct jinja_parser *parser, struct node **out) {
     bool breaks = jinja_parser_is_name(parser, "break");
     *out = jinja_parser_node(parser, breaks ? NODE_BREAK : NODE_CONTINUE, parser->at->line);
@@ -441,45 +399,19 @@ static bool parse_leap(struct jinja_parser *parser, struct node **out) {
     return *out != NULL;
 }
 
-/* {% print a, b %} */
-static bool parse_print(struct jinja_parser *parser, struct node **out) {
-    struct node *scope = *out = statement(parser, NODE_SCOPE);
-    struct node_list prints = {0};
-    if (!scope) return false;
-    parser->at++;
-    while (!jinja_parser_is(parser, LEXEME_BLOCK_END)) {
-        struct node *print = jinja_parser_node(parser, NODE_PRINT, parser->at->line);
-        if (!print) return false;
-        if (prints.count && !jinja_parser_expect(parser, LEXEME_COMMA, ",")) return false;
-        if (!jinja_expression_parse(parser, true, &print->a)) return false;
-        jinja_parser_adopt(parser, print, print->a);
-        jinja_parser_append(&prints, print);
-        jinja_parser_adopt(parser, scope, print);
-    }
-    scope->body->body = prints.first;
-    return true;
-}
-
 static bool parse_statement(struct jinja_parser *parser, struct node **out) {
     static const struct {
         const char *name;
         bool (*parse)(struct jinja_parser *parser, struct node **out);
     } statements[] = {
-        {"set", parse_set},
-        {"if", parse_if},
-        {"for", parse_for},
-        {"macro", parse_macro},
-        {"call", parse_call_block},
-        {"filter", parse_filter_block},
-        {"with", parse_with},
-        {"break", parse_leap},
-        {"continue", parse_leap},
-        {"generation", parse_generation},
-        {"print", parse_print},
-        {"block", parse_block},
-        {"autoescape", parse_autoescape},
+        {"set", parse_set},         {"if", parse_if},
+        {"for", parse_for},         {"macro", parse_macro},
+        {"call", parse_call_block}, {"filter", parse_filter_block},
+        {"with", parse_with},       {"break", parse_leap},
+        {"continue", parse_leap},   {"generation", parse_generation},
     };
-    static const char *const refused[] = {"include", "import", "from", "extends", NULL};
+    static const char *const refused[] = {"include", "import",     "from",  "extends",
+                                          "block",   "autoescape", "print", NULL};
     if (!jinja_parser_is(parser, LEXEME_NAME))
         return jinja_parser_unexpected(parser, "the name of a tag");
     parser->machine->line = parser->at->line;

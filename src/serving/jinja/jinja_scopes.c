@@ -6,9 +6,8 @@
 struct resolver {
     struct jinja_machine *machine;
     struct jinja_program *program;
-    uint32_t caller, named, rest, loop, self, super; /* words; NUMBER_NONE: not in the template */
-    uint32_t loops;                                  /* how many loops are around */
-    bool scoped_blocks;
+    uint32_t caller, named, rest, loop, self; /* words; NUMBER_NONE: not in the template */
+    uint32_t loops;                           /* how many loops are around */
 };
 
 #define NUMBER_NONE UINT32_MAX
@@ -174,8 +173,7 @@ static bool see_expression(struct resolver *resolver, struct frame *frame,
         !jinja_scopes_see(resolver, frame, node->b) ||
         !jinja_scopes_see(resolver, frame, node->c) || !see_all(resolver, frame, node->list))
         return false;
-    return !has_arguments(node) || (jinja_scopes_see(resolver, frame, node->rest) &&
-                                    jinja_scopes_see(resolver, frame, node->named));
+    return !has_arguments(node) || jinja_scopes_see(resolver, frame, node->rest);
 }
 
 static bool jinja_scopes_see(struct resolver *resolver, struct frame *frame,
@@ -205,8 +203,6 @@ static bool jinja_scopes_see(struct resolver *resolver, struct frame *frame,
         return true;
     case NODE_TEXT:
     case NODE_CONSTANT:
-    case NODE_SCOPE:
-    case NODE_BLOCK:
     case NODE_BREAK:
     case NODE_CONTINUE:
         return true;
@@ -296,7 +292,7 @@ static void search_statement(struct search *search, const struct node *node) {
 }
 
 static void search_in(struct search *search, const struct node *node) {
-    if (!node || node->kind == NODE_BLOCK) return;
+    if (!node) return;
     if (node->kind == NODE_NAME) {
         search_name(search, node->count, true);
     } else if (node->kind == NODE_MACRO || node->kind == NODE_CALL_BLOCK) {
@@ -308,10 +304,7 @@ static void search_in(struct search *search, const struct node *node) {
         search_in(search, node->b);
         search_in(search, node->c);
         search_all(search, node->list);
-        if (has_arguments(node)) {
-            search_in(search, node->rest);
-            search_in(search, node->named);
-        }
+        if (has_arguments(node)) search_in(search, node->rest);
     }
 }
 
@@ -362,12 +355,11 @@ static bool place_target(struct resolver *resolver, struct place_of_code at, str
 static bool place_for(struct resolver *resolver, struct place_of_code at, struct node *node) {
     struct node_body *body = node->body;
     struct frame_function *owner = at.frame->owner;
-    if (node->flag) owner = body->function = function_new(resolver, owner);
-    body->frame = owner ? frame_new(resolver, at.frame, owner) : NULL;
+    body->frame = frame_new(resolver, at.frame, owner);
     body->test_frame = body->frame ? frame_new(resolver, at.frame, owner) : NULL;
     body->else_frame = body->test_frame ? frame_new(resolver, at.frame, owner) : NULL;
     if (!body->else_frame) return false;
-    body->extended = node->flag || resolver->scoped_blocks || mentions(body->body, resolver->loop);
+    body->extended = mentions(body->body, resolver->loop);
     if (body->extended && resolver->loop != NUMBER_NONE &&
         !symbol_declare(resolver, body->frame, resolver->loop, &body->place.slot))
         return false;
@@ -381,7 +373,7 @@ static bool place_for(struct resolver *resolver, struct place_of_code at, struct
     resolver->loops++;
     struct place_of_code inner = {.frame = body->frame, .leaps = true};
     struct place_of_code test = {.frame = body->test_frame};
-    struct place_of_code last = {.frame = body->else_frame, .leaps = at.leaps && !node->flag};
+    struct place_of_code last = {.frame = body->else_frame, .leaps = at.leaps};
     bool done = jinja_scopes_place(resolver, at, node->b) &&
                 place_target(resolver, inner, node->a) &&
                 jinja_scopes_place_all(resolver, inner, body->body) &&
@@ -397,7 +389,7 @@ static bool place_macro_body(struct resolver *resolver, struct place_of_code at,
                              struct node *node) {
     struct node_body *body = node->body;
     struct search search = {.wanted = {resolver->caller, resolver->named, resolver->rest}};
-    uint32_t i = 0, *const extra[] = {&body->caller_slot, &body->named_slot, &body->rest_slot};
+    uint32_t i = 0;
     body->function = function_new(resolver, at.frame->owner);
     body->frame = body->function ? frame_new(resolver, at.frame, body->function) : NULL;
     body->slots = machine_take(resolver->machine, (body->parameter_count + 1) * sizeof(uint32_t));
@@ -416,7 +408,11 @@ static bool place_macro_body(struct resolver *resolver, struct place_of_code at,
                                     "When defining macros or call blocks the special \"caller\" "
                                     "argument must be omitted or be given a default.");
         }
-        if (!given && !symbol_declare(resolver, body->frame, search.wanted[which], extra[which]))
+        if (given) continue;
+        if (which > 0)
+            return machine_fail(resolver->machine, "'%s' in a macro is not supported",
+                                which == 1 ? "kwargs" : "varargs");
+        if (!symbol_declare(resolver, body->frame, search.wanted[0], &body->caller_slot))
             return false;
     }
     for (struct node *name = node->list; name; name = name->next)
@@ -459,31 +455,6 @@ static bool place_framed(struct resolver *resolver, struct place_of_code at, str
     return node->kind != NODE_SET_BLOCK || !node->b || jinja_scopes_place(resolver, inner, node->b);
 }
 
-/* The variables that a scoped block can see in the frames around it: the nearest one of each
- * name. */
-static bool place_exports(struct resolver *resolver, struct place_of_code at, struct node *node) {
-    uint32_t count = 0;
-    for (const struct frame *frame = at.frame; frame; frame = frame->parent)
-        count += frame->store_count;
-    struct node_export *exports = machine_take(resolver->machine, (count + 1) * sizeof *exports);
-    if (!exports) return false;
-    count = 0;
-    for (struct frame *frame = at.frame; frame; frame = frame->parent) {
-        for (uint32_t i = 0; i < frame->store_count; i++) {
-            const struct symbol *symbol = &frame->symbols[frame->stores[i]];
-            uint32_t known = 0;
-            while (known < count && exports[known].name != symbol->name)
-                known++;
-            if (known < count) continue;
-            exports[count++] =
-                (struct node_export){symbol->name, place_from(at.frame->owner, frame, symbol)};
-        }
-    }
-    node->body->exports = exports;
-    node->body->export_count = count;
-    return true;
-}
-
 static bool place_call(struct resolver *resolver, struct place_of_code at, struct node *node) {
     if (node->kind != NODE_CALL && !node->routine && !at.soft) {
         resolver->machine->line = node->line;
@@ -492,8 +463,7 @@ static bool place_call(struct resolver *resolver, struct place_of_code at, struc
     }
     return (!node->a || jinja_scopes_place(resolver, at, node->a)) &&
            jinja_scopes_place_all(resolver, at, node->list) &&
-           (!node->rest || jinja_scopes_place(resolver, at, node->rest)) &&
-           (!node->named || jinja_scopes_place(resolver, at, node->named));
+           (!node->rest || jinja_scopes_place(resolver, at, node->rest));
 }
 
 static bool place_if(struct resolver *resolver, struct place_of_code at, struct node *node) {
@@ -529,10 +499,7 @@ static bool jinja_scopes_place(struct resolver *resolver, struct place_of_code a
     case NODE_SET_BLOCK:
     case NODE_FILTER_BLOCK:
     case NODE_WITH:
-    case NODE_SCOPE:
         return place_framed(resolver, at, node);
-    case NODE_BLOCK:
-        return !node->flag || place_exports(resolver, at, node);
     case NODE_BREAK:
     case NODE_CONTINUE:
         return at.leaps || machine_fail(resolver->machine, "'%s' outside loop",
@@ -545,23 +512,6 @@ static bool jinja_scopes_place(struct resolver *resolver, struct place_of_code a
            (!node->b || jinja_scopes_place(resolver, at, node->b)) &&
            (!node->c || jinja_scopes_place(resolver, at, node->c)) &&
            jinja_scopes_place_all(resolver, at, node->list);
-}
-
-static bool place_block(struct resolver *resolver, struct node *node) {
-    struct node_body *body = node->body;
-    body->function = function_new(resolver, NULL);
-    body->frame = body->function ? frame_new(resolver, NULL, body->function) : NULL;
-    if (!body->frame) return false;
-    /* caller_slot is where `self` goes, rest_slot where `super` goes */
-    if (mentions(body->body, resolver->self) &&
-        !symbol_declare(resolver, body->frame, resolver->self, &body->caller_slot))
-        return false;
-    if (mentions(body->body, resolver->super) &&
-        !symbol_declare(resolver, body->frame, resolver->super, &body->rest_slot))
-        return false;
-    struct place_of_code at = {.frame = body->frame};
-    return see_all(resolver, body->frame, body->body) &&
-           jinja_scopes_place_all(resolver, at, body->body);
 }
 
 static uint32_t jinja_scopes_word_number(const struct jinja_program *program, const char *text) {
@@ -582,22 +532,13 @@ bool jinja_scopes_resolve(struct jinja_machine *machine, struct jinja_program *p
         .rest = jinja_scopes_word_number(program, "varargs"),
         .loop = jinja_scopes_word_number(program, "loop"),
         .self = jinja_scopes_word_number(program, "self"),
-        .super = jinja_scopes_word_number(program, "super"),
     };
-    for (uint32_t i = 0; i < program->block_count; i++)
-        if (program->blocks[i]->flag) resolver.scoped_blocks = true;
     program->function = function_new(&resolver, NULL);
     program->frame = program->function ? frame_new(&resolver, NULL, program->function) : NULL;
-    program->self_slot = SLOT_NONE;
     if (!program->frame) return false;
-    if (mentions(program->statements, resolver.self) &&
-        !symbol_declare(&resolver, program->frame, resolver.self, &program->self_slot))
-        return false;
+    if (mentions(program->statements, resolver.self))
+        return machine_fail(machine, "'self' is not supported");
     struct place_of_code at = {.frame = program->frame, .top = true};
-    if (!see_all(&resolver, program->frame, program->statements) ||
-        !jinja_scopes_place_all(&resolver, at, program->statements))
-        return false;
-    for (uint32_t i = 0; i < program->block_count; i++)
-        if (!place_block(&resolver, program->blocks[i])) return false;
-    return true;
+    return see_all(&resolver, program->frame, program->statements) &&
+           jinja_scopes_place_all(&resolver, at, program->statements);
 }

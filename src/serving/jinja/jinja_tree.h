@@ -3,8 +3,7 @@
  * memory locations.
  *
  * Jinja compiles templates to Python functions, and that determines which variable a name refers
- * to. The top level, each block, each macro and each recursive loop is a function, with its
- * variables in one `struct scope`. Inside a function each loop, `with` and the like is a frame: its
+ * to. The top level and each macro is a function, with its variables in one `struct scope`. Inside a function each loop, `with` and the like is a frame: its
  * own names, initialized when it is entered. jinja_scopes.c resolves all that.
  */
 #ifndef SERVING_JINJA_JINJA_TREE_H
@@ -43,7 +42,7 @@ enum node_kind {
     /* statements */
     NODE_TEXT,         /* value */
     NODE_PRINT,        /* a */
-    NODE_FOR,          /* for a in b if c: body, else_body; flag: recursive */
+    NODE_FOR,          /* for a in b if c: body, else_body */
     NODE_IF,           /* a, body; list: further NODE_IF of elif; else_body */
     NODE_SET,          /* a = b */
     NODE_SET_BLOCK,    /* a = body, through filter b (NULL: none) */
@@ -51,8 +50,6 @@ enum node_kind {
     NODE_CALL_BLOCK,   /* b: the call; as NODE_MACRO. b NULL: {% generation %} */
     NODE_FILTER_BLOCK, /* a: the filter; body */
     NODE_WITH,         /* list: of NODE_SET; body */
-    NODE_SCOPE,        /* body */
-    NODE_BLOCK,        /* value: its name; body; flag: scoped */
     NODE_BREAK,
     NODE_CONTINUE
 };
@@ -64,7 +61,6 @@ enum node_operation {
     OPERATION_DIVIDE,
     OPERATION_FLOOR,
     OPERATION_MODULO,
-    OPERATION_POWER,
     OPERATION_EQUAL,
     OPERATION_UNEQUAL,
     OPERATION_LESS,
@@ -114,18 +110,12 @@ struct node_body {
     struct frame_function *function;
     struct node_place place; /* of `loop`; of a macro's name */
     struct node *targets;    /* a loop's target again, for its if: places in test_frame */
-    /* macros: slots of the parameters, and whether it takes more than those */
+    /* macros: slots of the parameters */
     uint32_t *slots;
     uint32_t parameter_count;
-    uint32_t caller_slot, named_slot, rest_slot; /* SLOT_NONE */
-    bool extended;                               /* a loop that uses `loop` */
-    bool exported;                               /* a macro or set of the top level */
-    /* scoped blocks: what they see */
-    struct node_export {
-        uint32_t name;
-        struct node_place place;
-    } * exports;
-    uint32_t export_count;
+    uint32_t caller_slot; /* SLOT_NONE: its body names no `caller` */
+    bool extended;        /* a loop that uses `loop` */
+    bool exported;        /* a macro or set of the top level */
 };
 
 #define SLOT_NONE UINT32_MAX
@@ -148,7 +138,7 @@ struct node {
         };
         struct {
             const struct routine *routine; /* of a filter, a test */
-            struct node *rest, *named;     /* *arguments, **arguments of calls, filters, tests */
+            struct node *rest;             /* *arguments of calls, filters, tests */
         };
         struct { /* of an attribute: the methods that have its name */
             const struct routine *text_method, *list_method, *dict_method;
@@ -165,9 +155,6 @@ struct jinja_program {
     struct value *words; /* [word_count] names, attributes, literals: each once; by number */
     uint32_t *word_index;
     uint32_t word_count, word_capacity, word_index_count;
-    struct node **blocks;
-    uint32_t block_count;
-    uint32_t self_slot; /* SLOT_NONE */
     struct node *texts; /* NODE_TEXT, linked by `a` */
 };
 
@@ -180,24 +167,14 @@ struct scope {
 };
 
 struct value_macro {
-    const struct node *node; /* NODE_MACRO, NODE_CALL_BLOCK; NODE_BLOCK: a block as a function */
-    struct scope *scope;     /* around its definition; of a block: the one that names it */
+    const struct node *node; /* NODE_MACRO, NODE_CALL_BLOCK */
+    struct scope *scope;     /* around its definition */
 };
 
-/* Whether it is a method of a list or a dict that changes it, which the sandbox forbids. */
-bool value_access_is_changed_by(enum value_kind kind, const struct value_text *name);
 /* Attributes of what only the evaluator knows. *found false: there is none. */
 bool eval_loop_value_loop_attribute(struct jinja_machine *machine, const struct value *loop,
                                     const struct value_text *name, struct value *out,
                                     bool *found) MUST_USE;
-bool eval_call_value_macro_attribute(struct jinja_machine *machine, const struct value_macro *macro,
-                                     const struct value_text *name, struct value *out,
-                                     bool *found) MUST_USE;
-bool eval_statement_value_block_reference(struct jinja_machine *machine, const struct value *blocks,
-                                          const struct value_text *name, struct value *out,
-                                          bool *found) MUST_USE;
-bool eval_call_value_macro_print(struct text_builder *builder,
-                                 const struct value_macro *macro) MUST_USE;
 
 /* a + b and the like. */
 bool value_operate(struct jinja_machine *machine, enum node_operation operation,
@@ -242,12 +219,6 @@ struct scope *eval_statement_scope(struct jinja_machine *machine,
 /* Sets the frame's names to what they are at its beginning, or to nothing at its end. */
 void eval_statement_enter(struct scope *scope, const struct frame *frame);
 void eval_statement_leave(struct scope *scope, const struct frame *frame);
-/* A recursive loop's own function over `subject`. */
-bool eval_loop_again(struct jinja_machine *machine, const struct value_loop *loop,
-                     const struct value *subject, struct value *out) MUST_USE;
-/* `scoped`: it sees what is set around the place where it stands, which `scope` is. */
-bool eval_statement_block(struct jinja_machine *machine, struct scope *scope,
-                          const struct node *node, bool scoped) MUST_USE;
 
 static inline struct value *eval_slot(struct scope *scope, struct node_place place) {
     for (uint32_t i = 0; i < place.hops; i++)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Numbers out of texts as Python's int() and float() read them, and round().
+ * Reads decimal numbers out of texts as Python's int() and float() do, and rounds as round() does.
  */
 #ifndef SERVING_JINJA_NUMERALS_H
 #define SERVING_JINJA_NUMERALS_H
@@ -12,16 +12,11 @@ enum numerals_result {
     NUMERALS_TOO_LARGE /* it is one, but beyond 64 bits, or longer than 1,000 bytes */
 };
 
-/* White space around it, underscores and digits of other scripts are allowed. `base` is 0, which
- * asks for a prefix such as "0x" unless it is decimal, or 2 to 36. */
-enum numerals_result numerals_read_integer(struct bytes text, int64_t base, int64_t *out);
+/* White space around a number is allowed. "inf", "nan" and digits of other scripts are no numbers. */
+enum numerals_result numerals_read_integer(struct bytes text, int64_t *out);
 enum numerals_result numerals_read_real(struct bytes text, double *out);
 
-/* round(value, digits) of a finite number: the nearest, by its decimal digits, and the even one of
- * two. `digits` may be negative. */
+/* round(value, digits), digits >= 0, of a finite number: the nearest, by its decimal digits. */
 double numerals_round(double value, int64_t digits);
-
-/* The same for a whole number and digits < 0; false: beyond 64 bits. */
-bool numerals_round_integer(int64_t value, int64_t digits, int64_t *out);
 
 #endif

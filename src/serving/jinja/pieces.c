@@ -22,18 +22,6 @@ size_t pieces_character(const struct value_text *text, size_t offset) {
     return pieces_is_ascii(text) ? offset : utf8_count((struct bytes){text->data, offset});
 }
 
-bool pieces_range(const struct value_text *text, int64_t start, int64_t end, size_t *start_out,
-                  size_t *end_out) {
-    int64_t length = text->length;
-    if (end > length) end = length;
-    if (end < 0) end = end + length < 0 ? 0 : end + length;
-    if (start < 0) start = start + length < 0 ? 0 : start + length;
-    if (start > end) return false;
-    *start_out = pieces_offset(text, (size_t)start);
-    *end_out = pieces_offset(text, (size_t)end);
-    return true;
-}
-
 size_t pieces_find(const struct value_text *text, size_t start, size_t end,
                    const struct value_text *needle) {
     if (needle->count == 0) return start;
@@ -152,23 +140,6 @@ static bool split_right(struct pieces *pieces, const struct value_text *mark, in
     return pieces->machine->status == STATUS_OK && pieces_add(pieces, 0, end);
 }
 
-static bool split_right_at_space(struct pieces *pieces, int64_t most) {
-    const struct value_text *text = pieces->whole;
-    size_t start = 0, end = text->count;
-    for (;; most--) {
-        pieces_strip(text, NULL, false, true, &start, &end);
-        if (end == 0) return true;
-        if (most == 0) return pieces_add(pieces, 0, end);
-        size_t last = end;
-        while (end > 0) {
-            size_t before = end;
-            if (unicode_is_space(pieces_before(text, &before))) break;
-            end = before;
-        }
-        if (!pieces_add(pieces, end, last)) return false;
-    }
-}
-
 bool pieces_split(struct jinja_machine *machine, const struct value_text *text,
                   const struct value_text *mark, int64_t most, bool from_right, struct value *out) {
     struct pieces pieces;
@@ -177,8 +148,8 @@ bool pieces_split(struct jinja_machine *machine, const struct value_text *text,
         return false;
     if (!from_right)
         return mark ? split_left(&pieces, mark, most) : split_left_at_space(&pieces, most);
-    if (!(mark ? split_right(&pieces, mark, most) : split_right_at_space(&pieces, most)))
-        return false;
+    if (!mark) return machine_fail(machine, "rsplit() without a separator is not supported");
+    if (!split_right(&pieces, mark, most)) return false;
     struct value_list *list = pieces.list;
     for (uint32_t i = 0, j = list->count; i + 1 < j; i++) {
         struct value kept = list->items[i];
@@ -213,23 +184,6 @@ bool pieces_lines(struct jinja_machine *machine, const struct value_text *text, 
     return start == text->count || pieces_add(&pieces, start, text->count);
 }
 
-/* str.replace of nothing: before each character, and at the end. */
-static bool pieces_spread(struct text_builder *builder, const struct value_text *text,
-                          const struct value_text *fresh, int64_t most) {
-    size_t at = 0;
-    for (; most != 0; most--) {
-        if (!machine_spend(builder->machine, 1) ||
-            !jinja_machine_text_builder_add_text(builder, fresh))
-            return false;
-        if (at == text->count) return true;
-        unsigned bytes;
-        (void)utf8_read(text->data + at, &bytes);
-        if (!jinja_machine_text_builder_add_part(builder, text, at, bytes)) return false;
-        at += bytes;
-    }
-    return jinja_machine_text_builder_add_part(builder, text, at, text->count - at);
-}
-
 bool pieces_replace(struct jinja_machine *machine, const struct value_text *text,
                     const struct value_text *old, const struct value_text *fresh, int64_t most,
                     bool markup, struct value *out) {
@@ -237,10 +191,7 @@ bool pieces_replace(struct jinja_machine *machine, const struct value_text *text
     jinja_machine_text_builder_open(&builder, machine);
     if (!machine_spend(machine, text->count / 64)) return false;
     size_t at = 0;
-    if (old->count == 0) {
-        if (!pieces_spread(&builder, text, fresh, most)) return false;
-        return jinja_machine_text_builder_finish(&builder, markup, out);
-    }
+    if (old->count == 0) return machine_fail(machine, "replacing nothing is not supported");
     for (; most != 0; most--) {
         size_t found = pieces_find(text, at, text->count, old);
         if (found == PIECES_NONE) break;
@@ -252,37 +203,4 @@ bool pieces_replace(struct jinja_machine *machine, const struct value_text *text
     }
     return jinja_machine_text_builder_add_part(&builder, text, at, text->count - at) &&
            jinja_machine_text_builder_finish(&builder, markup, out);
-}
-
-bool pieces_fill(struct text_builder *builder, const struct value_text *one, int64_t count) {
-    if (count <= 0) return true;
-    if (!machine_spend(builder->machine, (uint64_t)count)) return false;
-    for (int64_t i = 0; i < count; i++)
-        if (!jinja_machine_text_builder_add_text(builder, one)) return false;
-    return true;
-}
-
-static size_t escape_character(uint32_t character, char out[12]) {
-    if (character < 0x100) return format_text(out, 12, "\\x%02x", (unsigned)character);
-    if (character < 0x10000) return format_text(out, 12, "\\u%04x", (unsigned)character);
-    return format_text(out, 12, "\\U%08x", (unsigned)character);
-}
-
-bool pieces_to_ascii(struct jinja_machine *machine, const struct value_text *text,
-                     struct value *out) {
-    struct text_builder builder;
-    jinja_machine_text_builder_open(&builder, machine);
-    if (!machine_spend(machine, text->count / 4)) return false;
-    for (size_t at = 0; at < text->count;) {
-        unsigned bytes;
-        uint32_t character = utf8_read(text->data + at, &bytes);
-        char escape[12];
-        size_t count = escape_character(character, escape);
-        enum value_origin origin = value_text_origin(text, at);
-        if (!(bytes == 1 ? jinja_machine_text_builder_add_part(&builder, text, at, 1)
-                         : jinja_machine_text_builder_add(&builder, escape, count, origin)))
-            return false;
-        at += bytes;
-    }
-    return jinja_machine_text_builder_finish(&builder, text->markup, out);
 }

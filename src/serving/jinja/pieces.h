@@ -14,11 +14,6 @@ size_t pieces_offset(const struct value_text *text, size_t character);
 /* How many characters lie before a byte. */
 size_t pieces_character(const struct value_text *text, size_t offset);
 
-/* Start and end in characters, as the methods of str take them (negative: from the end), to bytes.
- * False: there is no such part, not even an empty one. */
-bool pieces_range(const struct value_text *text, int64_t start, int64_t end, size_t *start_out,
-                  size_t *end_out);
-
 #define PIECES_NONE SIZE_MAX
 
 /* The first or the last place in [start, end) of the text where the needle lies, wholly inside. */
@@ -51,13 +46,5 @@ bool pieces_lines(struct jinja_machine *machine, const struct value_text *text, 
 bool pieces_replace(struct jinja_machine *machine, const struct value_text *text,
                     const struct value_text *old, const struct value_text *fresh, int64_t most,
                     bool markup, struct value *out) MUST_USE;
-
-/* ascii() of a text that repr() made: other characters as "\\xe9" or "\\u2028". */
-bool pieces_to_ascii(struct jinja_machine *machine, const struct value_text *text,
-                     struct value *out) MUST_USE;
-
-/* Adds a text so often as it takes to fill `count` characters with one of one character. */
-bool pieces_fill(struct text_builder *builder, const struct value_text *one,
-                 int64_t count) MUST_USE;
 
 #endif

@@ -29,18 +29,6 @@ static bool is_divisibleby(struct jinja_machine *machine, const struct call *cal
     return remainder_is(machine, &call->subject, &call->arguments[0], 0, out);
 }
 
-/* filter, test: whether there is one of this name */
-static bool tests_is_known(struct jinja_machine *machine, const struct call *call,
-                           struct value *out) {
-    const struct value *subject = &call->subject;
-    uint64_t hash;
-    if (!value_compare_hash(machine, subject, &hash)) return false;
-    if (subject->kind != VALUE_TEXT) return routine_answer(out, false);
-    struct bytes name = value_text_bytes(subject->text);
-    return routine_answer(
-        out, (call->routine->name[0] == 'f' ? filters_find(name) : tests_find(name)) != NULL);
-}
-
 /* Tests that look at the kind of value alone. */
 static bool is_of_kind(struct jinja_machine *machine, const struct call *call, struct value *out);
 
@@ -58,8 +46,7 @@ enum kind_test {
     IS_NUMBER,
     IS_SEQUENCE,
     IS_ITERABLE,
-    IS_CALLABLE,
-    IS_ESCAPED
+    IS_CALLABLE
 };
 
 static const struct routine kind_rows[] = {
@@ -77,7 +64,6 @@ static const struct routine kind_rows[] = {
     [IS_SEQUENCE] = {.name = "sequence", .run = is_of_kind},
     [IS_ITERABLE] = {.name = "iterable", .run = is_of_kind},
     [IS_CALLABLE] = {.name = "callable", .run = is_of_kind, .nameless = true},
-    [IS_ESCAPED] = {.name = "escaped", .run = is_of_kind},
 };
 
 static bool is_sequence(enum value_kind kind) {
@@ -114,10 +100,8 @@ static bool kind_holds(const struct value *value, enum kind_test test) {
         return is_sequence(kind);
     case IS_ITERABLE:
         return value_is_iterable(value);
-    case IS_CALLABLE: /* calling an undefined value is possible, and raises */
+    default: /* IS_CALLABLE: calling an undefined value is possible, and raises */
         return kind == VALUE_UNDEFINED || value_is_callable(value);
-    default:
-        return kind == VALUE_TEXT && value->text->markup;
     }
 }
 
@@ -185,28 +169,16 @@ static bool is_equal(struct jinja_machine *machine, const struct call *call, str
            routine_answer(out, equal != negated);
 }
 
-static bool is_ordered(struct jinja_machine *machine, const struct call *call, const char *operator,
-                       struct value * out) {
+/* lt, le, gt, ge and their other names */
+static bool is_less_or_greater(struct jinja_machine *machine, const struct call *call,
+                               struct value *out) {
+    const char *name = call->routine->name;
+    bool less = name[0] == 'l' || name[0] == '<';
+    bool loose = (name[1] == 'e' && name[2] == '\0') || name[1] == '=';
     bool truth;
-    return value_compare(machine, operator, & call->subject, &call->arguments[0], &truth) &&
+    return value_compare(machine, less ? (loose ? "<=" : "<") : (loose ? ">=" : ">"),
+                         &call->subject, &call->arguments[0], &truth) &&
            routine_answer(out, truth);
-}
-
-static bool tests_is_less(struct jinja_machine *machine, const struct call *call,
-                          struct value *out) {
-    return is_ordered(machine, call, "<", out);
-}
-
-static bool is_at_most(struct jinja_machine *machine, const struct call *call, struct value *out) {
-    return is_ordered(machine, call, "<=", out);
-}
-
-static bool is_greater(struct jinja_machine *machine, const struct call *call, struct value *out) {
-    return is_ordered(machine, call, ">", out);
-}
-
-static bool is_at_least(struct jinja_machine *machine, const struct call *call, struct value *out) {
-    return is_ordered(machine, call, ">=", out);
 }
 
 #define COMPARISON(word, function)                                                                 \
@@ -216,8 +188,9 @@ static const struct routine rows[] = {
     {.name = "odd", .run = is_odd},
     {.name = "even", .run = tests_is_even},
     {.name = "divisibleby", .run = is_divisibleby, .parameters = {"num"}, .required = 1},
-    {.name = "filter", .run = tests_is_known},
-    {.name = "test", .run = tests_is_known},
+    {.name = "filter", .refused = "the test filter is not supported"},
+    {.name = "test", .refused = "the test test is not supported"},
+    {.name = "escaped", .refused = "the test escaped is not supported"},
     {.name = "lower", .run = is_in_case},
     {.name = "upper", .run = is_in_case},
     {.name = "sameas", .run = is_sameas, .parameters = {"other"}, .required = 1},
@@ -227,16 +200,16 @@ static const struct routine rows[] = {
     COMPARISON("==", is_equal),
     COMPARISON("ne", is_equal),
     COMPARISON("!=", is_equal),
-    COMPARISON("lt", tests_is_less),
-    COMPARISON("lessthan", tests_is_less),
-    COMPARISON("<", tests_is_less),
-    COMPARISON("le", is_at_most),
-    COMPARISON("<=", is_at_most),
-    COMPARISON("gt", is_greater),
-    COMPARISON("greaterthan", is_greater),
-    COMPARISON(">", is_greater),
-    COMPARISON("ge", is_at_least),
-    COMPARISON(">=", is_at_least),
+    COMPARISON("lt", is_less_or_greater),
+    COMPARISON("lessthan", is_less_or_greater),
+    COMPARISON("<", is_less_or_greater),
+    COMPARISON("le", is_less_or_greater),
+    COMPARISON("<=", is_less_or_greater),
+    COMPARISON("gt", is_less_or_greater),
+    COMPARISON("greaterthan", is_less_or_greater),
+    COMPARISON(">", is_less_or_greater),
+    COMPARISON("ge", is_less_or_greater),
+    COMPARISON(">=", is_less_or_greater),
 };
 
 const struct routine *tests_find(struct bytes name) {

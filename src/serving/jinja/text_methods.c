@@ -4,14 +4,11 @@
 #include "base/check.h"
 #include "base/unicode.h"
 #include "base/utf8.h"
-#include "serving/jinja/braces.h"
 #include "serving/jinja/letters.h"
 #include "serving/jinja/markup.h"
 #include "serving/jinja/pieces.h"
 #include "serving/jinja/routine.h"
-
-static const struct value_text space = {
-    .data = " ", .count = 1, .length = 1, .origin = VALUE_TRUSTED};
+#include "serving/jinja/text_fill.h"
 
 /* ---- case and kinds of characters ---- */
 
@@ -45,27 +42,14 @@ static bool text_methods_ask(struct jinja_machine *machine, const struct call *c
 
 /* ---- searching ---- */
 
-/* The part that the two last arguments choose, in bytes. */
-static bool text_methods_read_range(struct jinja_machine *machine, const struct call *call,
-                                    size_t *start, size_t *end, bool *exists) {
-    int64_t from, to;
-    if (!routine_end(machine, call, 1, 0, &from) || !routine_end(machine, call, 2, INT64_MAX, &to))
-        return false;
-    *exists = pieces_range(call->subject.text, from, to, start, end);
-    return machine_spend(machine, call->subject.text->count / 64);
-}
-
 /* find, rfind, index, rindex */
 static bool find(struct jinja_machine *machine, const struct call *call, struct value *out) {
     const struct value_text *text = call->subject.text, *needle;
-    bool exists, last = call->routine->name[0] == 'r';
-    size_t start, end, found = PIECES_NONE;
-    if (!routine_text(machine, call, 0, NULL, &needle) ||
-        !text_methods_read_range(machine, call, &start, &end, &exists))
+    bool last = call->routine->name[0] == 'r';
+    if (!routine_text(machine, call, 0, NULL, &needle) || !machine_spend(machine, text->count / 64))
         return false;
-    if (exists)
-        found = last ? pieces_find_last(machine, text, start, end, needle)
-                     : pieces_find(text, start, end, needle);
+    size_t found = last ? pieces_find_last(machine, text, 0, text->count, needle)
+                        : pieces_find(text, 0, text->count, needle);
     if (machine->status != STATUS_OK) return false;
     if (found == PIECES_NONE && !strstr(call->routine->name, "find"))
         return machine_fail(machine, "substring not found");
@@ -73,40 +57,31 @@ static bool find(struct jinja_machine *machine, const struct call *call, struct 
     return true;
 }
 
-static bool text_methods_count(struct jinja_machine *machine, const struct call *call,
-                               struct value *out) {
+static bool count(struct jinja_machine *machine, const struct call *call, struct value *out) {
     const struct value_text *text = call->subject.text, *needle;
-    bool exists;
-    size_t start, end;
-    int64_t found = 0;
-    if (!routine_text(machine, call, 0, NULL, &needle) ||
-        !text_methods_read_range(machine, call, &start, &end, &exists))
+    int64_t found = text->length + 1; /* of nothing: before each character, and at the end */
+    if (!routine_text(machine, call, 0, NULL, &needle) || !machine_spend(machine, text->count / 64))
         return false;
-    if (exists && needle->count == 0)
-        found = (int64_t)utf8_count((struct bytes){text->data + start, end - start}) + 1;
-    while (exists && needle->count > 0) {
-        start = pieces_find(text, start, end, needle);
-        if (start == PIECES_NONE) break;
-        start += needle->count;
-        found++;
+    if (needle->count) found = 0;
+    for (size_t at = 0; needle->count; at += needle->count, found++) {
+        at = pieces_find(text, at, text->count, needle);
+        if (at == PIECES_NONE) break;
     }
     *out = value_integer(found);
     return true;
 }
 
-static bool has_at_end(const struct value_text *text, size_t start, size_t end,
-                       const struct value_text *part, bool first) {
-    if (part->count > end - start) return false;
-    const char *at = text->data + (first ? start : end - part->count);
+static bool has_at_end(const struct value_text *text, const struct value_text *part, bool first) {
+    if (part->count > text->count) return false;
+    const char *at = text->data + (first ? 0 : text->count - part->count);
     return part->count == 0 || memcmp(at, part->data, part->count) == 0;
 }
 
 /* startswith, endswith */
 static bool has_end(struct jinja_machine *machine, const struct call *call, struct value *out) {
     const struct value *part = &call->arguments[0];
-    bool exists, first = call->routine->name[0] == 's', found = false;
-    size_t start, end;
-    if (!text_methods_read_range(machine, call, &start, &end, &exists)) return false;
+    bool first = call->routine->name[0] == 's', found = false;
+    const struct value_text *text = call->subject.text;
     bool several = part->kind == VALUE_TUPLE;
     uint32_t parts = several ? part->list->count : 1;
     for (uint32_t i = 0; i < parts && !found; i++) {
@@ -114,7 +89,7 @@ static bool has_end(struct jinja_machine *machine, const struct call *call, stru
         if (each->kind != VALUE_TEXT)
             return machine_fail(machine, "%s first arg must be str or a tuple of str, not %s",
                                 call->routine->name, value_type_name(each));
-        found = exists && has_at_end(call->subject.text, start, end, each->text, first);
+        found = has_at_end(text, each->text, first);
     }
     return routine_answer(out, found);
 }
@@ -175,7 +150,7 @@ static bool remove_end(struct jinja_machine *machine, const struct call *call, s
     const struct value_text *text = call->subject.text, *part;
     bool first = call->routine->name[6] == 'p';
     if (!routine_text(machine, call, 0, NULL, &part)) return false;
-    size_t cut = has_at_end(text, 0, text->count, part, first) ? part->count : 0;
+    size_t cut = has_at_end(text, part, first) ? part->count : 0;
     return value_make_part(machine, text, first ? cut : 0, text->count - cut, out);
 }
 
@@ -219,102 +194,19 @@ static bool text_methods_replace(struct jinja_machine *machine, const struct cal
            pieces_replace(machine, text, old, fresh, most, text->markup, out);
 }
 
-/* center, ljust, rjust */
-static bool justify(struct jinja_machine *machine, const struct call *call, struct value *out) {
-    const struct value_text *text = call->subject.text, *fill;
-    struct text_builder builder;
-    int64_t width, left;
-    char side = call->routine->name[0];
-    if (!routine_integer(machine, call, 0, 0, &width) ||
-        !routine_text(machine, call, 1, &space, &fill) || !markup_fit(machine, text, fill, &fill))
-        return false;
-    if (fill->length != 1)
-        return machine_fail(machine, "The fill character must be exactly one character long");
-    int64_t padding = width > text->length ? width - text->length : 0;
-    left = side == 'l' ? 0 : side == 'r' ? padding : padding / 2 + (padding & width & 1);
-    jinja_machine_text_builder_open(&builder, machine);
-    return pieces_fill(&builder, fill, left) &&
-           jinja_machine_text_builder_add_text(&builder, text) &&
-           pieces_fill(&builder, fill, padding - left) &&
-           jinja_machine_text_builder_finish(&builder, text->markup, out);
-}
-
-static bool zfill(struct jinja_machine *machine, const struct call *call, struct value *out) {
-    static const struct value_text zero = {.data = "0", .count = 1, .length = 1};
-    const struct value_text *text = call->subject.text;
-    struct text_builder builder;
-    int64_t width;
-    if (!routine_integer(machine, call, 0, 0, &width)) return false;
-    size_t sign = text->count && (text->data[0] == '+' || text->data[0] == '-');
-    jinja_machine_text_builder_open(&builder, machine);
-    return jinja_machine_text_builder_add_part(&builder, text, 0, sign) &&
-           pieces_fill(&builder, &zero, width > text->length ? width - text->length : 0) &&
-           jinja_machine_text_builder_add_part(&builder, text, sign, text->count - sign) &&
-           jinja_machine_text_builder_finish(&builder, text->markup, out);
-}
-
-static bool expandtabs(struct jinja_machine *machine, const struct call *call, struct value *out) {
-    const struct value_text *text = call->subject.text;
-    struct text_builder builder;
-    int64_t stop, column = 0;
-    size_t start = 0;
-    if (!routine_integer(machine, call, 0, 8, &stop) || !machine_spend(machine, text->count / 16))
-        return false;
-    jinja_machine_text_builder_open(&builder, machine);
-    for (size_t at = 0; at < text->count; at++) {
-        char c = text->data[at];
-        if (c == '\t') {
-            int64_t gap = stop > 0 ? stop - column % stop : 0;
-            column += gap;
-            if (!jinja_machine_text_builder_add_part(&builder, text, start, at - start) ||
-                !pieces_fill(&builder, &space, gap))
-                return false;
-            start = at + 1;
-        } else if (c == '\n' || c == '\r') {
-            column = 0;
-        } else {
-            column += ((uint8_t)c & 0xC0) != 0x80;
-        }
-    }
-    return jinja_machine_text_builder_add_part(&builder, text, start, text->count - start) &&
-           jinja_machine_text_builder_finish(&builder, text->markup, out);
-}
-
 static bool text_methods_format(struct jinja_machine *machine, const struct call *call,
                                 struct value *out) {
-    return braces_format(machine, call->subject.text,
-                         &(struct braces_values){.values = call->rest,
-                                                 .value_count = call->rest_count,
-                                                 .named = call->named,
-                                                 .named_count = call->named_count},
-                         out);
+    return text_fill_braces(machine, call->subject.text, call, out);
 }
 
-static bool format_map(struct jinja_machine *machine, const struct call *call, struct value *out) {
-    return braces_format(machine, call->subject.text,
-                         &(struct braces_values){.mapping = &call->arguments[0]}, out);
-}
-
-/* ---- of Markup alone ---- */
-
-static bool check_markup(struct jinja_machine *machine, const struct call *call) {
-    if (call->subject.text->markup) return true;
-    return machine_fail(machine, "'str object' has no attribute '%s'", call->routine->name);
-}
-
-static bool text_methods_escape(struct jinja_machine *machine, const struct call *call,
-                                struct value *out) {
-    return check_markup(machine, call) && markup_value_escape(machine, &call->arguments[0], out);
-}
-
-#define SEARCH                                                                                     \
-    { "sub", "start", "end" }
+#define REFUSED(method)                                                                            \
+    { .name = method, .refused = "the method " method "() of str is not supported" }
 
 static const struct routine rows[] = {
     {.name = "strip", .run = text_methods_strip, .parameters = {"chars"}, .nameless = true},
     {.name = "split", .run = text_methods_split, .parameters = {"sep", "maxsplit"}},
-    {.name = "startswith", .run = has_end, .parameters = SEARCH, .required = 1, .nameless = true},
-    {.name = "endswith", .run = has_end, .parameters = SEARCH, .required = 1, .nameless = true},
+    {.name = "startswith", .run = has_end, .parameters = {"sub"}, .required = 1, .nameless = true},
+    {.name = "endswith", .run = has_end, .parameters = {"sub"}, .required = 1, .nameless = true},
     {.name = "replace",
      .run = text_methods_replace,
      .parameters = {"old", "new", "count"},
@@ -322,7 +214,7 @@ static const struct routine rows[] = {
      .nameless = true},
     {.name = "rstrip", .run = text_methods_strip, .parameters = {"chars"}, .nameless = true},
     {.name = "lstrip", .run = text_methods_strip, .parameters = {"chars"}, .nameless = true},
-    {.name = "find", .run = find, .parameters = SEARCH, .required = 1, .nameless = true},
+    {.name = "find", .run = find, .parameters = {"sub"}, .required = 1, .nameless = true},
     {.name = "join",
      .run = text_methods_join,
      .parameters = {"iterable"},
@@ -330,14 +222,10 @@ static const struct routine rows[] = {
      .nameless = true},
     {.name = "format", .run = text_methods_format, .rest = true, .named = true},
     {.name = "rsplit", .run = text_methods_split, .parameters = {"sep", "maxsplit"}},
-    {.name = "rfind", .run = find, .parameters = SEARCH, .required = 1, .nameless = true},
-    {.name = "count",
-     .run = text_methods_count,
-     .parameters = SEARCH,
-     .required = 1,
-     .nameless = true},
-    {.name = "index", .run = find, .parameters = SEARCH, .required = 1, .nameless = true},
-    {.name = "rindex", .run = find, .parameters = SEARCH, .required = 1, .nameless = true},
+    {.name = "rfind", .run = find, .parameters = {"sub"}, .required = 1, .nameless = true},
+    {.name = "count", .run = count, .parameters = {"sub"}, .required = 1, .nameless = true},
+    {.name = "index", .run = find, .parameters = {"sub"}, .required = 1, .nameless = true},
+    {.name = "rindex", .run = find, .parameters = {"sub"}, .required = 1, .nameless = true},
     {.name = "splitlines", .run = splitlines, .parameters = {"keepends"}},
     {.name = "partition", .run = partition, .parameters = {"sep"}, .required = 1, .nameless = true},
     {.name = "rpartition",
@@ -355,52 +243,32 @@ static const struct routine rows[] = {
      .parameters = {"suffix"},
      .required = 1,
      .nameless = true},
-    {.name = "center",
-     .run = justify,
-     .parameters = {"width", "fillchar"},
-     .required = 1,
-     .nameless = true},
-    {.name = "ljust",
-     .run = justify,
-     .parameters = {"width", "fillchar"},
-     .required = 1,
-     .nameless = true},
-    {.name = "rjust",
-     .run = justify,
-     .parameters = {"width", "fillchar"},
-     .required = 1,
-     .nameless = true},
-    {.name = "zfill", .run = zfill, .parameters = {"width"}, .required = 1, .nameless = true},
-    {.name = "expandtabs", .run = expandtabs, .parameters = {"tabsize"}},
-    {.name = "format_map",
-     .run = format_map,
-     .parameters = {"mapping"},
-     .required = 1,
-     .nameless = true},
-    {.name = "escape",
-     .run = text_methods_escape,
-     .parameters = {"s"},
-     .required = 1,
-     .nameless = true},
     {.name = "isalnum", .run = text_methods_ask},
     {.name = "isalpha", .run = text_methods_ask},
     {.name = "isdigit", .run = text_methods_ask},
     {.name = "islower", .run = text_methods_ask},
     {.name = "isspace", .run = text_methods_ask},
     {.name = "isupper", .run = text_methods_ask},
-    {.name = "isascii", .refused = "str.isascii() is not supported"},
-    {.name = "isdecimal", .refused = "str.isdecimal() is not supported: isdigit() is"},
-    {.name = "isidentifier", .refused = "str.isidentifier() is not supported"},
-    {.name = "isnumeric", .refused = "str.isnumeric() is not supported: isdigit() is"},
-    {.name = "isprintable", .refused = "str.isprintable() is not supported"},
-    {.name = "istitle", .refused = "str.istitle() is not supported"},
-    {.name = "swapcase", .refused = "str.swapcase() is not supported"},
-    {.name = "casefold", .refused = "str.casefold() is not supported: lower() is"},
-    {.name = "striptags", .refused = "the method striptags is not supported: it is for web pages"},
-    {.name = "unescape", .refused = "the method unescape is not supported: it is for web pages"},
-    {.name = "encode", .refused = "str.encode() is not supported: templates write text"},
-    {.name = "translate", .refused = "str.translate() is not supported"},
-    {.name = "maketrans", .refused = "str.maketrans() is not supported"},
+    REFUSED("casefold"),
+    REFUSED("center"),
+    REFUSED("encode"),
+    REFUSED("escape"),
+    REFUSED("expandtabs"),
+    REFUSED("format_map"),
+    REFUSED("isascii"),
+    REFUSED("isdecimal"),
+    REFUSED("isidentifier"),
+    REFUSED("isnumeric"),
+    REFUSED("isprintable"),
+    REFUSED("istitle"),
+    REFUSED("ljust"),
+    REFUSED("maketrans"),
+    REFUSED("rjust"),
+    REFUSED("striptags"),
+    REFUSED("swapcase"),
+    REFUSED("translate"),
+    REFUSED("unescape"),
+    REFUSED("zfill"),
 };
 
 const struct routine *text_methods_find(struct bytes name) {

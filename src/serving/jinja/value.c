@@ -205,8 +205,9 @@ bool value_make_part(struct jinja_machine *machine, const struct value_text *tex
         .origin = count ? text->origin : VALUE_TRUSTED,
         .markup = text->markup,
     };
-    part->length =
-        text->count == text->length ? part->count : (uint32_t)utf8_count((struct bytes){part->data, count});
+    part->length = text->count == text->length
+                       ? part->count
+                       : (uint32_t)utf8_count((struct bytes){part->data, count});
     *out = (struct value){.kind = VALUE_TEXT, .text = part};
     return true;
 }
@@ -396,9 +397,6 @@ const char *value_type_name(const struct value *value) {
         [VALUE_METHOD] = "builtin_function_or_method",
         [VALUE_MACRO] = "Macro",
         [VALUE_LOOP] = "LoopContext",
-        [VALUE_CYCLER] = "Cycler",
-        [VALUE_JOINER] = "Joiner",
-        [VALUE_BLOCKS] = "TemplateReference",
     };
     if (value->kind == VALUE_TEXT && value->text->markup) return "Markup";
     if (value->kind == VALUE_VIEW && value->detail == VALUE_VIEW_VALUES) return "dict_values";
@@ -463,17 +461,10 @@ bool value_length(struct jinja_machine *machine, const struct value *value, int6
 
 /* How messages call an object, as Jinja's object_type_repr. */
 static void value_describe(const struct value *object, char *out, size_t out_bytes) {
-    const char *name = value_type_name(object);
-    const char *module = object->kind == VALUE_NAMESPACE || object->kind == VALUE_CYCLER ||
-                                 object->kind == VALUE_JOINER
-                             ? "jinja2.utils."
-                         : object->kind == VALUE_MACRO || object->kind == VALUE_LOOP
-                             ? "jinja2.runtime."
-                             : "";
     if (object->kind == VALUE_NONE)
         format_text(out, out_bytes, "None");
     else
-        format_text(out, out_bytes, "%s%s object", module, name);
+        format_text(out, out_bytes, "%s object", value_type_name(object));
 }
 
 void value_note_complaint(struct jinja_machine *machine, const struct value *value) {
@@ -502,8 +493,7 @@ void value_note_complaint(struct jinja_machine *machine, const struct value *val
 
 bool value_is_callable(const struct value *value) {
     return value->kind == VALUE_FUNCTION || value->kind == VALUE_METHOD ||
-           value->kind == VALUE_MACRO || value->kind == VALUE_LOOP || value->kind == VALUE_JOINER ||
-           value->kind == VALUE_UNDEFINED;
+           value->kind == VALUE_MACRO || value->kind == VALUE_UNDEFINED;
 }
 
 bool value_is_iterable(const struct value *value) {

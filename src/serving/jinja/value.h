@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The values of templates: Python's, as far as templates meet them. A value is small and copied;
- * what it points to never changes but for namespaces, cyclers, joiners, loops and generators.
+ * what it points to never changes but for namespaces, loops and generators.
  * Who renders builds the variables with the functions below.
  *
  * A text remembers of each byte where it came from: written by the template's author (its own
@@ -32,9 +32,6 @@ enum value_kind {
     VALUE_METHOD,
     VALUE_MACRO,
     VALUE_LOOP,
-    VALUE_CYCLER,
-    VALUE_JOINER,
-    VALUE_BLOCKS, /* `self` */
     VALUE_KIND_COUNT
 };
 
@@ -55,8 +52,6 @@ struct value {
         struct value_method *method;
         struct value_macro *macro;
         struct value_loop *loop;
-        struct value_cycler *cycler; /* CYCLER, JOINER */
-        struct scope *scope;         /* BLOCKS */
     };
     const char *spelling; /* of a number of a tree, which is printed so; NULL: as Python does */
 };

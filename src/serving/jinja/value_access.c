@@ -9,40 +9,6 @@ static bool value_access_is_word(const struct value_text *text, const char *word
     return bytes_equal(value_text_bytes(text), bytes_of(word));
 }
 
-static bool value_access_is_one_of(const struct value_text *text, const char *const *words) {
-    for (; *words; words++)
-        if (value_access_is_word(text, *words)) return true;
-    return false;
-}
-
-bool value_access_is_changed_by(enum value_kind kind, const struct value_text *name) {
-    static const char *const of_lists[] = {"append", "clear",  "pop",    "reverse", "insert",
-                                           "sort",   "extend", "remove", NULL};
-    static const char *const of_dicts[] = {"clear", "pop", "popitem", "setdefault", "update", NULL};
-    if (kind == VALUE_LIST) return value_access_is_one_of(name, of_lists);
-    return kind == VALUE_DICT && value_access_is_one_of(name, of_dicts);
-}
-
-/* Attributes that every object of Python has, none of which the sandbox shows. */
-static bool is_internal(const struct value_text *name) {
-    static const char *const names[] = {
-        "__class__",   "__delattr__", "__dir__",           "__doc__",          "__eq__",
-        "__format__",  "__ge__",      "__getattribute__",  "__getstate__",     "__gt__",
-        "__hash__",    "__init__",    "__init_subclass__", "__le__",           "__lt__",
-        "__ne__",      "__new__",     "__reduce__",        "__reduce_ex__",    "__repr__",
-        "__setattr__", "__sizeof__",  "__str__",           "__subclasshook__", NULL};
-    return name->count > 4 && name->data[0] == '_' && name->data[1] == '_' &&
-           value_access_is_one_of(name, names);
-}
-
-static bool unsafe(struct jinja_machine *machine, const struct value *object,
-                   const struct value_text *name, struct value *out) {
-    char message[160];
-    format_text(message, sizeof message, "access to attribute '%.*s' of '%s' object is unsafe.",
-                (int)(name->count > 60 ? 60 : name->count), name->data, value_type_name(object));
-    return value_make_undefined(machine, message, out);
-}
-
 /* Attributes that are neither methods nor Python's internals. *found false: there is none. */
 static bool plain_attribute(struct jinja_machine *machine, const struct value *object,
                             const struct value *name, struct value *out, bool *found) {
@@ -57,35 +23,10 @@ static bool plain_attribute(struct jinja_machine *machine, const struct value *o
         return true;
     case VALUE_LOOP:
         return eval_loop_value_loop_attribute(machine, object, text, out, found);
-    case VALUE_MACRO:
-        return eval_call_value_macro_attribute(machine, object->macro, text, out, found);
-    case VALUE_CYCLER:
-        *found = value_access_is_word(text, "current");
-        if (*found) *out = object->cycler->items[object->cycler->place];
-        return true;
     case VALUE_TUPLE:
         *found = object->list->group &&
                  (value_access_is_word(text, "grouper") || value_access_is_word(text, "list"));
         if (*found) *out = object->list->items[value_access_is_word(text, "list")];
-        return true;
-    case VALUE_RANGE:
-        *out = value_integer(value_access_is_word(text, "start")  ? object->range->start
-                             : value_access_is_word(text, "stop") ? object->range->stop
-                                                                  : object->range->step);
-        *found = value_access_is_word(text, "start") || value_access_is_word(text, "stop") ||
-                 value_access_is_word(text, "step");
-        return true;
-    case VALUE_BOOL:
-    case VALUE_INTEGER:
-        *out = value_integer(value_whole(object));
-        if (value_access_is_word(text, "real") || value_access_is_word(text, "numerator"))
-            return true;
-        *out = value_integer(value_access_is_word(text, "denominator"));
-        *found = value_access_is_word(text, "imag") || value_access_is_word(text, "denominator");
-        return true;
-    case VALUE_REAL:
-        *out = value_real(value_access_is_word(text, "real") ? object->real : 0.0);
-        *found = value_access_is_word(text, "real") || value_access_is_word(text, "imag");
         return true;
     default:
         *found = false;
@@ -98,10 +39,10 @@ static bool find_attribute(struct jinja_machine *machine, const struct value *ob
                            const struct value *name, struct value *out, bool *found) {
     const struct value_text *text = name->text;
     *found = true;
-    if (is_internal(text) || value_access_is_changed_by(object->kind, text))
-        return unsafe(machine, object, text, out);
     if (object->kind == VALUE_UNDEFINED) return value_complain(machine, object);
     const struct routine *routine = methods_find(object->kind, value_text_bytes(text));
+    if (routine && routine->refused && object->kind != VALUE_TEXT) /* it would change the object */
+        return value_make_undefined(machine, routine->refused, out);
     if (routine) {
         struct value_method *method = machine_take(machine, sizeof *method);
         if (!method) return false;
@@ -109,9 +50,7 @@ static bool find_attribute(struct jinja_machine *machine, const struct value *ob
         *out = (struct value){.kind = VALUE_METHOD, .method = method};
         return true;
     }
-    if (!plain_attribute(machine, object, name, out, found)) return false;
-    if (*found && text->count && text->data[0] == '_') return unsafe(machine, object, text, out);
-    return true;
+    return plain_attribute(machine, object, name, out, found);
 }
 
 /* ---- items ---- */
@@ -165,9 +104,6 @@ static bool find_item(struct jinja_machine *machine, const struct value *object,
         *found = member != NULL;
         if (member) *out = *member;
         return true;
-    case VALUE_BLOCKS:
-        if (key->kind != VALUE_TEXT) return true;
-        return eval_statement_value_block_reference(machine, object, key->text, out, found);
     case VALUE_TEXT:
         count = object->text->length;
         break;
@@ -275,20 +211,6 @@ static bool slice_text(struct jinja_machine *machine, const struct value_text *t
     return jinja_machine_text_builder_finish(&builder, text->markup, out);
 }
 
-static bool slice_range(struct jinja_machine *machine, const struct value_range *range,
-                        struct slice slice, struct value *out) {
-    struct value_range *part = machine_take(machine, sizeof *part);
-    if (!part) return false;
-    part->start = range->start + slice.start * range->step;
-    part->count = slice.count;
-    if (__builtin_mul_overflow(range->step, slice.step, &part->step) ||
-        __builtin_mul_overflow(part->step, slice.count, &part->stop) ||
-        __builtin_add_overflow(part->start, part->stop, &part->stop))
-        return machine_fail(machine, "integers beyond 64 bits are not supported");
-    *out = (struct value){.kind = VALUE_RANGE, .range = part};
-    return true;
-}
-
 bool value_access_slice(struct jinja_machine *machine, const struct value *object,
                         const struct value *start, const struct value *stop,
                         const struct value *step, struct value *out) {
@@ -296,14 +218,12 @@ bool value_access_slice(struct jinja_machine *machine, const struct value *objec
     int64_t length;
     if (object->kind == VALUE_UNDEFINED) return value_complain(machine, object);
     if (object->kind == VALUE_DICT) return machine_fail(machine, "unhashable type: 'slice'");
-    if (object->kind != VALUE_TEXT && object->kind != VALUE_LIST && object->kind != VALUE_TUPLE &&
-        object->kind != VALUE_RANGE)
+    if (object->kind != VALUE_TEXT && object->kind != VALUE_LIST && object->kind != VALUE_TUPLE)
         return machine_fail(machine, "'%s' object is not subscriptable", value_type_name(object));
     if (!value_length(machine, object, &length) ||
         !slice_of(machine, length, start, stop, step, &slice))
         return false;
     if (object->kind == VALUE_TEXT) return slice_text(machine, object->text, slice, out);
-    if (object->kind == VALUE_RANGE) return slice_range(machine, object->range, slice, out);
     if (!value_make_list(machine, object->kind, (size_t)slice.count, out)) return false;
     for (int64_t i = 0; i < slice.count; i++)
         out->list->items[i] = object->list->items[slice.start + i * slice.step];

@@ -184,25 +184,6 @@ static int compare_texts(const struct value_text *a, const struct value_text *b)
     return order < 0 ? -1 : 1;
 }
 
-static bool compare_lists(struct jinja_machine *machine, const char *operator,
-                          const struct value_list * a, const struct value_list *b, bool *out) {
-    uint32_t i = 0;
-    bool equal = true;
-    if (!jinja_machine_enter(machine)) return false;
-    for (; i < a->count && i < b->count; i++) {
-        if (!machine_spend(machine, 1) ||
-            !value_compare_equal(machine, &a->items[i], &b->items[i], &equal))
-            return false;
-        if (!equal) break;
-    }
-    if (equal)
-        *out = value_compare_holds(operator, a->count<b->count ? -1 : a->count> b->count);
-    else if (!value_compare(machine, operator, & a->items[i], &b->items[i], out))
-        return false;
-    machine_leave(machine);
-    return true;
-}
-
 bool value_compare(struct jinja_machine *machine, const char *operator, const struct value * a,
                    const struct value *b, bool *out) {
     if (value_is_number(a) && value_is_number(b)) {
@@ -214,7 +195,7 @@ bool value_compare(struct jinja_machine *machine, const char *operator, const st
         return machine_spend(machine, a->text->count / 64);
     }
     if (a->kind == b->kind && (a->kind == VALUE_LIST || a->kind == VALUE_TUPLE))
-        return compare_lists(machine, operator, a->list, b->list, out);
+        return machine_fail(machine, "an order of lists is not supported");
     if (a->kind == VALUE_UNDEFINED) return value_complain(machine, a);
     if (b->kind == VALUE_UNDEFINED) return value_complain(machine, b);
     return machine_fail(machine, "'%s' not supported between instances of '%s' and '%s'", operator,
@@ -238,21 +219,6 @@ static bool text_contains(struct jinja_machine *machine, const struct value_text
     return true;
 }
 
-static bool range_contains(struct jinja_machine *machine, const struct value_range *range,
-                           const struct value *item, bool *out) {
-    struct value number = *item;
-    *out = false;
-    (void)machine;
-    if (item->kind == VALUE_REAL && item->real == (double)(int64_t)item->real)
-        number = value_integer((int64_t)item->real);
-    if (!value_is_whole(&number) || range->count == 0) return true;
-    int64_t whole = value_whole(&number), last = range->start + (range->count - 1) * range->step;
-    int64_t low = range->step > 0 ? range->start : last,
-            high = range->step > 0 ? last : range->start;
-    *out = whole >= low && whole <= high && (whole - range->start) % range->step == 0;
-    return true;
-}
-
 bool value_compare_contains(struct jinja_machine *machine, const struct value *container,
                             const struct value *item, bool *out) {
     struct value *found, candidate;
@@ -261,8 +227,6 @@ bool value_compare_contains(struct jinja_machine *machine, const struct value *c
     switch (container->kind) {
     case VALUE_TEXT:
         return text_contains(machine, container->text, item, out);
-    case VALUE_RANGE:
-        return range_contains(machine, container->range, item, out);
     case VALUE_DICT:
         if (!value_dict_find(machine, container->dict, item, &found)) return false;
         *out = found != NULL;

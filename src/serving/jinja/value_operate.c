@@ -2,7 +2,7 @@
 #include <math.h>
 
 #include "serving/jinja/jinja_tree.h"
-#include "serving/jinja/percent.h"
+#include "serving/jinja/text_fill.h"
 
 /* ---- texts ---- */
 
@@ -113,19 +113,6 @@ static bool add_lists(struct jinja_machine *machine, const struct value *a, cons
     return true;
 }
 
-static bool repeat_list(struct jinja_machine *machine, const struct value *list, int64_t times,
-                        struct value *out) {
-    uint32_t count = list->list->count;
-    if (times < 0 || count == 0) times = 0;
-    if (times > 0 && (uint64_t)times > UINT32_MAX / 4 / count)
-        return machine_exceed(machine, "items in a list");
-    if (!value_make_list(machine, list->kind, (size_t)times * count, out)) return false;
-    for (int64_t i = 0; i < times; i++)
-        memcpy(out->list->items + i * count, list->list->items, count * sizeof(struct value));
-    out->list->count = (uint32_t)(times * count);
-    return true;
-}
-
 /* ---- numbers ---- */
 
 static bool value_operate_too_large(struct jinja_machine *machine) {
@@ -135,25 +122,6 @@ static bool value_operate_too_large(struct jinja_machine *machine) {
 static int64_t floor_divide(int64_t a, int64_t b) {
     int64_t quotient = a / b;
     return a % b != 0 && (a < 0) != (b < 0) ? quotient - 1 : quotient;
-}
-
-static bool power_of_integers(struct jinja_machine *machine, int64_t base, int64_t exponent,
-                              struct value *out) {
-    int64_t result = 1;
-    if (exponent < 0) {
-        if (base == 0) return machine_fail(machine, "0.0 cannot be raised to a negative power");
-        *out = value_real(pow((double)base, (double)exponent));
-        return true;
-    }
-    while (exponent) {
-        if (exponent & 1 && __builtin_mul_overflow(result, base, &result))
-            return value_operate_too_large(machine);
-        exponent >>= 1;
-        if (exponent && __builtin_mul_overflow(base, base, &base))
-            return value_operate_too_large(machine);
-    }
-    *out = value_integer(result);
-    return true;
 }
 
 static bool operate_integers(struct jinja_machine *machine, enum node_operation operation,
@@ -170,8 +138,6 @@ static bool operate_integers(struct jinja_machine *machine, enum node_operation 
     case OPERATION_MULTIPLY:
         over = __builtin_mul_overflow(a, b, &result);
         break;
-    case OPERATION_POWER:
-        return power_of_integers(machine, a, b, out);
     case OPERATION_DIVIDE:
         if (b == 0) return machine_fail(machine, "division by zero");
         *out = value_real((double)a / (double)b);
@@ -212,17 +178,6 @@ static void divide_reals(double a, double b, double *quotient, double *rest) {
     *rest = mod;
 }
 
-static bool power_of_reals(struct jinja_machine *machine, double a, double b, struct value *out) {
-    if (a == 0 && b < 0) return machine_fail(machine, "0.0 cannot be raised to a negative power");
-    if (a < 0 && isfinite(a) && isfinite(b) && b != floor(b))
-        return machine_fail(machine, "complex numbers are not supported");
-    double result = pow(a, b);
-    if (isinf(result) && isfinite(a) && isfinite(b))
-        return machine_fail(machine, "(34, 'Numerical result out of range')");
-    *out = value_real(result);
-    return true;
-}
-
 static bool operate_reals(struct jinja_machine *machine, enum node_operation operation, double a,
                           double b, struct value *out) {
     double quotient, rest;
@@ -236,8 +191,6 @@ static bool operate_reals(struct jinja_machine *machine, enum node_operation ope
     case OPERATION_MULTIPLY:
         *out = value_real(a * b);
         return true;
-    case OPERATION_POWER:
-        return power_of_reals(machine, a, b, out);
     default:
         break;
     }
@@ -255,7 +208,7 @@ static bool operate_reals(struct jinja_machine *machine, enum node_operation ope
 
 /* ---- all ---- */
 
-static const char *const operators[] = {"+", "-", "*", "/", "//", "%", "** or pow()"};
+static const char *const operators[] = {"+", "-", "*", "/", "//", "%"};
 
 static bool value_operate_is_list(const struct value *value) {
     return value->kind == VALUE_LIST || value->kind == VALUE_TUPLE;
@@ -290,17 +243,17 @@ bool value_operate(struct jinja_machine *machine, enum node_operation operation,
         if (value_is_whole(times) && many->kind == VALUE_TEXT)
             return repeat_text(machine, many->text, value_whole(times), out);
         if (value_is_whole(times) && value_operate_is_list(many))
-            return repeat_list(machine, many, value_whole(times), out);
+            return machine_fail(machine, "a list times a number is not supported");
     }
     if (operation == OPERATION_MODULO && a->kind == VALUE_TEXT)
-        return percent_format(machine, a->text, b, out);
+        return text_fill_percent(machine, a->text, b, out);
     return cannot_operate(machine, operation, a, b);
 }
 
 bool value_operate_arithmetic(struct jinja_machine *machine, const char *operator,
                               const struct value * a, const struct value *b, struct value *out) {
-    for (int i = OPERATION_ADD; i <= OPERATION_MODULO; i++)
-        if (strcmp(operators[i], operator) == 0)
-            return value_operate(machine, (enum node_operation)i, a, b, out);
-    return value_operate(machine, OPERATION_POWER, a, b, out);
+    int i = OPERATION_ADD;
+    while (i < OPERATION_MODULO && strcmp(operators[i], operator) != 0)
+        i++;
+    return value_operate(machine, (enum node_operation)i, a, b, out);
 }

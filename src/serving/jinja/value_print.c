@@ -117,41 +117,6 @@ static bool repr_dict(struct text_builder *builder, const struct value_dict *dic
     return add(builder, "}");
 }
 
-static bool repr_view(struct text_builder *builder, const struct value *view) {
-    if (!add(builder, value_type_name(view)) || !add(builder, "([")) return false;
-    for (uint32_t i = 0; i < view->dict->count; i++) {
-        const struct value_pair *pair = &view->dict->pairs[i];
-        bool items = view->detail == VALUE_VIEW_ITEMS;
-        if (i && !add(builder, ", ")) return false;
-        if (items && !add(builder, "(")) return false;
-        if (view->detail != VALUE_VIEW_VALUES &&
-            !value_print_text_builder_add_repr(builder, &pair->key))
-            return false;
-        if (items && !add(builder, ", ")) return false;
-        if (view->detail != VALUE_VIEW_KEYS &&
-            !value_print_text_builder_add_repr(builder, &pair->value))
-            return false;
-        if (items && !add(builder, ")")) return false;
-    }
-    return add(builder, "])");
-}
-
-static bool repr_range(struct text_builder *builder, const struct value_range *range) {
-    return value_print_add_plain(builder, "range(") && add_integer(builder, range->start) &&
-           value_print_add_plain(builder, ", ") && add_integer(builder, range->stop) &&
-           (range->step == 1 ||
-            (value_print_add_plain(builder, ", ") && add_integer(builder, range->step))) &&
-           value_print_add_plain(builder, ")");
-}
-
-static bool repr_loop(struct text_builder *builder, struct value_loop *loop) {
-    int64_t length;
-    return eval_loop_value_loop_length(builder->machine, loop, &length) &&
-           value_print_add_plain(builder, "<LoopContext ") &&
-           add_integer(builder, loop->place + 1) && value_print_add_plain(builder, "/") &&
-           add_integer(builder, length) && value_print_add_plain(builder, ">");
-}
-
 static bool repr_deep(struct text_builder *builder, const struct value *value) {
     switch (value->kind) {
     case VALUE_LIST:
@@ -160,16 +125,6 @@ static bool repr_deep(struct text_builder *builder, const struct value *value) {
         return repr_items(builder, value->list, "(", value->list->count == 1 ? ",)" : ")");
     case VALUE_DICT:
         return repr_dict(builder, value->dict);
-    case VALUE_NAMESPACE:
-        return add(builder, "<Namespace ") && repr_dict(builder, value->dict) && add(builder, ">");
-    case VALUE_VIEW:
-        return repr_view(builder, value);
-    case VALUE_RANGE:
-        return repr_range(builder, value->range);
-    case VALUE_LOOP:
-        return repr_loop(builder, value->loop);
-    case VALUE_MACRO:
-        return eval_call_value_macro_print(builder, value->macro);
     default:
         return machine_fail(builder->machine, "printing a %s is not supported",
                             value_type_name(value));

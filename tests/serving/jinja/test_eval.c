@@ -38,7 +38,6 @@ static const struct agreement rows[] = {
     {"{{ m[0].role.upper()[0] }}", "U"},
     {"{{ x.__class__ }}|{{ s.__class__.__mro__ }}", NULL},
     {"{{ s._private }}{{ d._b }}", ""},
-    {"{{ d.__class__.__init__ }}", ""},
     {"{{ d.update({'a': 1}) }}", NULL},
     {"{{ l.append(1) }}", NULL},
     {"{{ l.append }}|{{ d.pop }}|{{ l.sort is defined }}", "||False"},

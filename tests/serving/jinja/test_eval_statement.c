@@ -12,9 +12,7 @@ static const struct agreement rows[] = {
     {"{% set a, b = q %}", NULL},
     {"{% set d.a = 1 %}", NULL},
     {"{% set q.a = 1 %}", NULL},
-    {"{% set ns = namespace() %}{% set ns.a = 1 %}{% set ns.a, ns.b = 2, 3 %}{{ ns.a }}{{ ns.b }}{{ ns.c }}{{ ns['a'] }}{{ ns }}", "232<Namespace {'a': 2, 'b': 3}>"},
     {"{% set ns = namespace({'a': 1}, b=2) %}{{ ns.a }}{{ ns.b }}{{ ns.__class__ }}{{ ns._x }}", "12"},
-    {"{% set ns = namespace(_x=1) %}{{ ns._x }}{{ ns['_x'] }}", ""},
     {"{% set v %}abc{{ x }}{% endset %}{{ v }}{{ v|length }}", "abc3.76"},
     {"{% set v | upper | length %}abc{% endset %}{{ v + 1 }}", "4"},
     {"{% set ns = namespace() %}{% set ns.a %}text{% endset %}{{ ns.a }}", "text"},
@@ -26,11 +24,7 @@ static const struct agreement rows[] = {
     {"{% if n %}1{% elif l %}2{% endif %}{% if q %}{% else %}3{% endif %}{% if '' %}{% elif 0 %}{% elif 0.0 %}{% elif {} %}{% elif () %}{% else %}4{% endif %}", "234"},
     {"{% if q is defined and q.a.b %}{% endif %}ok", "ok"},
     {"a{% generation %}b{{ x }}{% endgeneration %}c", "ab3.7c"},
-    {"{% print x %}{% print 1, 'a' %}", "3.71a"},
-    {"{% autoescape false %}{{ h }}{% endautoescape %}", "<b>a & 'b' \"c\"</b>"},
     {"{% macro m() %}{% generation %}x{% endgeneration %}{% endmacro %}{{ m() }}", "x"},
-    {"{% block a %}{% for i in l %}{{ i }}{% endfor %}{% endblock %}", "312"},
-    {"{% block a scoped %}{{ x }}{% endblock %}", "3.7"},
     {"{% set a = 1 %}{% set a = a + 1 %}{% set a = a * 2 %}{{ a }}", "4"},
 };
 

@@ -195,13 +195,62 @@ static void what_is_no_utf8_is_refused(void **state) {
     assert_non_null(strstr(error.text, "UTF-8"));
 }
 
-static void inheritance_is_refused(void **state) {
+/* What Jinja has and no published chat template uses. */
+static void forms_of_no_chat_template_are_refused_by_name(void **state) {
     struct jinja_rendering got;
-    const char *const sources[] = {"{% include 'a' %}", "{% import 'a' as b %}",
-                                   "{% from 'a' import b %}", "{% extends 'a' %}"};
+    const char *const sources[] = {"{% include 'a' %}",
+                                   "{% import 'a' as b %}",
+                                   "{% from 'a' import b %}",
+                                   "{% extends 'a' %}",
+                                   "{% block a %}{% endblock %}",
+                                   "{% autoescape false %}{% endautoescape %}",
+                                   "{% print 1 %}",
+                                   "{% for a in [1] recursive %}{% endfor %}",
+                                   "{{ self.a }}",
+                                   "{% macro m() %}{{ varargs }}{% endmacro %}",
+                                   "{% macro m() %}{{ kwargs }}{% endmacro %}",
+                                   "{{ dict(**{'a': 1}) }}",
+                                   "{{ 2 ** 3 }}",
+                                   "{{ [1] * 2 }}",
+                                   "{{ [1] < [2] }}",
+                                   "{{ [1][0, 1] }}",
+                                   "{{ 0x1F }}",
+                                   "{{ '\\101' }}",
+                                   "{{ é }}",
+                                   "{{ cycler(1) }}",
+                                   "{{ joiner() }}",
+                                   "{{ lipsum() }}",
+                                   "{{ dict([(1, 2)]) }}",
+                                   "{{ {}.items() }}",
+                                   "{{ range(3) }}",
+                                   "{{ strftime_now('%U') }}",
+                                   "{{ 'a'|center }}",
+                                   "{{ 'a'|truncate }}",
+                                   "{{ 'a'|urlencode }}",
+                                   "{{ 'a'|urlize }}",
+                                   "{{ 'a'|wordcount }}",
+                                   "{{ 'a'|forceescape }}",
+                                   "{{ 'a'|pprint }}",
+                                   "{{ [1]|random }}",
+                                   "{{ d|attr('a') }}",
+                                   "{{ 'a'|int(0, 16) }}",
+                                   "{{ 12.3|round(-1) }}",
+                                   "{{ [{'a': 1}]|sort(attribute='a,b') }}",
+                                   "{{ [1]|batch(0) }}",
+                                   "{{ 'a' is escaped }}",
+                                   "{{ 'a'.center(3) }}",
+                                   "{{ 'a'.zfill(3) }}",
+                                   "{{ 'a'.casefold() }}",
+                                   "{{ 'a'.isascii() }}",
+                                   "{{ 'a'.rsplit() }}",
+                                   "{{ 'a'.replace('', 'b') }}",
+                                   "{{ '{:>3}'.format(1) }}",
+                                   "{{ '%5d' % 1 }}",
+                                   "{{ 9223372036854775807 + 1 }}"};
     for (size_t i = 0; i < sizeof sources / sizeof sources[0]; i++) {
-        assert_int_equal(render(sources[i], &jinja_limits_usual, NULL, 0, &got), STATUS_INVALID);
-        assert_non_null(strstr(error.text, "not supported"));
+        enum status status = render(sources[i], &jinja_limits_usual, NULL, 0, &got);
+        if (status != STATUS_INVALID || !strstr(error.text, "not supported"))
+            fail_msg("%s: %s", sources[i], status == STATUS_OK ? "is rendered" : error.text);
     }
 }
 
@@ -219,7 +268,7 @@ int main(void) {
         cmocka_unit_test_setup(a_program_knows_its_words, arena_ready),
         cmocka_unit_test_setup(messages_name_template_and_line, arena_ready),
         cmocka_unit_test_setup(what_is_no_utf8_is_refused, arena_ready),
-        cmocka_unit_test_setup(inheritance_is_refused, arena_ready),
+        cmocka_unit_test_setup(forms_of_no_chat_template_are_refused_by_name, arena_ready),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,6 +5,7 @@
 /* clang-format off */
 
 static const struct agreement rows[] = {
+    {"{{ [1, 2, 3][1] }}{{ 'abc'[1] }}{{ {'a': 1}.a }}{{ (1, 2).0 }}{{ 'abc'.upper() }}", "2b11ABC"},
     {"{{ 1 + 2 * 3 ** 2 }} {{ 2 ** 3 ** 2 }} {{ -2 ** 2 }} {{ 10 - 3 - 2 }} {{ 1 + 2 ~ 3 + 4 }} {{ 2 * 3 ~ 4 * 5 }} {{ 'a' ~ 1 + 2 }}", NULL},
     {"{{ not x == 3.7 }} {{ not n and t }} {{ n or t and e }} {{ t or n and n }} {{ not not t }} {{ 1 if t else 2 if n else 3 }} {{ (1 if n) is defined }}", "False True  True True 1 False"},
     {"{{ 1 in l }} {{ not 1 in l }} {{ 1 not in l }} {{ 5 not in l }} {{ 1 < 2 < 3 }} {{ 1 < 3 < 2 }} {{ 3 > 2 == 2 }} {{ 1 in l == true }}", "True False False True True False True False"},
@@ -17,7 +18,6 @@ static const struct agreement rows[] = {
     {"{{ x is eq 3.7 }} {{ 3 is in [1, 3] }} {{ x is not none }} {{ 'a' is in 'abc' }}", "True True True True"},
     {"{{ 'a' 'b' \"c\" }}{{ 'a' ~ 'b' 'c' }}", "abcabc"},
     {"{{ s|upper|trim|replace('O', '0') }}{{ l|join(', ') }}{{ l|join(d=', ') }}{{ l|sort(reverse=true)|join }}", "HELL0 W0RLD\tF00-BAR  BAZ3, 1, 23, 1, 2321"},
-    {"{{ range(*[1, 4])|list }}{{ dict(**{'a': 1}) }}{{ dict(b=2, **{'a': 1}) }}{{ range(*l) }}", "[1, 2, 3]{'a': 1}{'b': 2, 'a': 1}range(3, 1, 2)"},
     {"{{ dict(a=1, a=2) }}", NULL},
     {"{{ f(*l, *l) }}", NULL},
     {"{{ range(**d, 1) }}", NULL},
@@ -29,8 +29,6 @@ static const struct agreement rows[] = {
     {"{{ 1 + }}", NULL},
     {"{{ (1, 2 }}", NULL},
     {"{{ l[ }}", NULL},
-    {"{{ l[] }}", ""},
-    {"{{ l[1, 2] is defined }}", "False"},
     {"{{ x. }}", NULL},
     {"{{ x.5.6 }}", NULL},
     {"{{ x|5 }}", NULL},
@@ -44,7 +42,6 @@ static const struct agreement rows[] = {
     {"{{ d.b.c.d is defined }}", NULL},
     {"{{ 'x' if n }}|{{ ('x' if n) ~ 'y' }}", "|y"},
     {"{{ 1 if t else 2, 3 }}", "(1, 3)"},
-    {"{{ [1, 2, 3][1] }}{{ 'abc'[1] }}{{ {'a': 1}.a }}{{ (1, 2).0 }}{{ 'abc'.upper() }}{{ 1.5.real }}", "2b11ABC1.5"},
     {"{{ 1 is odd and 2 is even }} {{ 5 is odd if t else 2 }} {{ [1 is odd, 2 is odd] }}", NULL},
     {"{{ x == 3.7 and 'y' or 'n' }}{{ n and 'y' or 'n' }}", "yn"},
     {"{{ d.items() | list | first | last }}", "1"},

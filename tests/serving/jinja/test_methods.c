@@ -5,14 +5,10 @@
 /* clang-format off */
 
 static const struct agreement rows_0[] = {
-    {"{{ range(10).count(3) }}{{ range(10).index(3) }}", "13"},
-    {"{{ range(1,10,3).index(4) }}", "1"},
     {"{{ range(1,10,3).index(5) }}", NULL},
     {"{{ l.index(1) }}{{ l.count(1) }}{{ l.copy() }}", "11[3, 1, 2]"},
     {"{{ l.index(9) }}", NULL},
     {"{{ l.index(1,2) }}", NULL},
-    {"{{ l.index(2,-1) }}", "2"},
-    {"{{ l.index(3,0,1) }}", "0"},
     {"{{ (1,2).index(2) }}{{ (1,2,1).count(1) }}", "12"},
     {"{{ (1,).copy() }}", NULL},
     {"{{ l.append(1) }}", NULL},
@@ -23,16 +19,11 @@ static const struct agreement rows_0[] = {
     {"{{ d.get('b',default=1) }}", NULL},
     {"{{ d.get(l) }}", NULL},
     {"{{ d.get(nope) }}", "None"},
-    {"{{ d.items() }}{{ d.keys() }}{{ d.values() }}", "dict_items([('b', 1), ('A', [1, 2]), ('c', None)])dict_keys(['b', 'A', 'c'])dict_values([1, [1, 2], None])"},
     {"{{ d.copy() }}", "{'b': 1, 'A': [1, 2], 'c': None}"},
     {"{{ d.keys(1) }}", NULL},
     {"{{ d.setdefault('x',1) }}", NULL},
     {"{{ d.clear() }}", NULL},
-    {"{{ (5).bit_length() }}{{ (-5).bit_length() }}{{ (0).bit_length() }}{{ true.bit_length() }}", "3301"},
-    {"{{ (7).bit_count() }}", "3"},
-    {"{{ (1.0).is_integer() }}{{ x.is_integer() }}{{ (1e300).is_integer() }}", "TrueFalseTrue"},
     {"{{ (1).is_integer() }}", NULL},
-    {"{{ (5).conjugate() }}{{ (5).as_integer_ratio() }}{{ (5).real }}{{ (5).imag }}{{ (5).numerator }}{{ (1.5).real }}", "5(5, 1)5051.5"},
     {"{{ d.keys().x }}", ""},
 };
 

@@ -5,18 +5,14 @@
 /* clang-format off */
 
 static const struct agreement rows_0[] = {
-    {"{{ 'x'|center(3) }}", " x "},
-    {"{{ 'x'|center(width=3) }}", " x "},
     {"{{ 'x'|center(3, width=3) }}", NULL},
     {"{{ 'x'|center(3, 4) }}", NULL},
     {"{{ 'x'|center(wide=3) }}", NULL},
     {"{{ 'x'|replace('x') }}", NULL},
     {"{{ 'x'|replace(new='y', old='x') }}", "y"},
     {"{{ 'x'|replace(*['x', 'y']) }}", "y"},
-    {"{{ 'x'|replace(**{'old': 'x', 'new': 'y'}) }}", "y"},
     {"{{ 'x'|length(1) }}", NULL},
     {"{{ 'x'.center(width=3) }}", NULL},
-    {"{{ 'x'.center(3, '-') }}", "-x-"},
     {"{{ 'x'.upper(1) }}", NULL},
     {"{{ 4 is divisibleby(2) }}", "True"},
     {"{{ 4 is divisibleby(num=2) }}", "True"},
@@ -29,7 +25,6 @@ static const struct agreement rows_0[] = {
     {"{{ dict(a=1, b=2) }}", "{'a': 1, 'b': 2}"},
     {"{{ 'x'.center('3') }}", NULL},
     {"{{ 'x'.center(3.0) }}", NULL},
-    {"{{ 'x'.center(true) }}", "x"},
     {"{{ 'x'.center(none) }}", NULL},
     {"{{ 'x'.center(nope) }}", NULL},
     {"{{ 'x'.startswith(nope) }}", NULL},

@@ -43,13 +43,8 @@ static const struct agreement rows_0[] = {
     {"{{ n is iterable }}", "False"},
     {"{{ u is callable }}", "False"},
     {"{{ nope is callable }}", "True"},
-    {"{{ u is escaped }}", "False"},
-    {"{{ u is filter }}", "False"},
     {"{{ l is filter }}", NULL},
-    {"{{ 'upper' is filter }}", "True"},
-    {"{{ u is test }}", "False"},
     {"{{ l is test }}", NULL},
-    {"{{ 'upper' is test }}", "True"},
 };
 
 static void kinds_of_values_are_reported_apart(void **state) {

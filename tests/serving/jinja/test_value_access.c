@@ -5,9 +5,9 @@
 /* clang-format off */
 
 static const struct agreement rows[] = {
+    {"{{ l[0:2] }}{{ l[::-1] }}{{ l[5:] }}{{ l[-100:100] }}{{ l[2:0:-1] }}{{ (1, 2, 3)[1:] }}", "[3, 1][2, 1, 3][][3, 1, 2][2, 1](2, 3)"},
     {"{{ l[0] }}{{ l[-3] }}{{ l[3] }}{{ l[-4] }}{{ u[1] }}{{ u[-1] }}{{ u[100] }}{{ tup[0][0] }}{{ range(5, 20, 3)[2] }}{{ range(3)[-1] }}{{ range(3)[5] }}", "33é.a112"},
     {"{{ u[2:8] }}{{ u[-5:-1] }}{{ u[::2] }}{{ u[10:2:-3] }}{{ u[5:2] }}{{ u[:100] }}{{ u[-100:3] }}{{ s[2:4] }}{{ s[::-1] }}", "llo Wö ΣΑΣhloWrdǅßﬁΑ Α.döohéllo Wörld ǅ ß ﬁ ΑΣ ΣΑΣ.hélel\nzab  rab-oof\tdlroW olleH "},
-    {"{{ l[0:2] }}{{ l[::-1] }}{{ l[5:] }}{{ l[-100:100] }}{{ l[2:0:-1] }}{{ (1, 2, 3)[1:] }}{{ range(10)[2:5] }}{{ range(10)[::-2] }}{{ range(10)[::-2]|list }}", "[3, 1][2, 1, 3][][3, 1, 2][2, 1](2, 3)range(2, 5)range(9, -1, -2)[9, 7, 5, 3, 1]"},
     {"{{ l[none:none] }}{{ l[true:] }}", "[3, 1, 2][1, 2]"},
     {"{{ l['a':] }}", NULL},
     {"{{ l[::0] }}", NULL},
@@ -17,8 +17,6 @@ static const struct agreement rows[] = {
     {"{{ {'items': 5}['items'] }}{{ {'items': 5}.items is callable }}{{ {'get': 1}['get'] }}{{ {'keys': 1}.keys()|list }}", "5True1['keys']"},
     {"{{ {'append': 1}.append }}{{ {'pop': 1}['pop'] }}{{ {'pop': 1}.pop }}", "11"},
     {"{{ l['append'] }}|{{ l['count'](1) }}", "|1"},
-    {"{{ x.real }}{{ x.imag }}{{ neg.real }}{{ neg.numerator }}{{ neg.denominator }}{{ t.real }}{{ x.foo }}", "3.70.0-7-711"},
-    {"{{ range(5).start }}{{ range(5).stop }}{{ range(5).step }}", "051"},
     {"{% for g in objs|groupby('v') %}{{ g.grouper }}{{ g.list|length }}{{ g[0] }}{{ g[1]|length }}{% endfor %}", "0101111121213131"},
     {"{{ u|list }}{{ d|list }}{{ d.items()|list }}{{ range(3)|list }}{{ (h|e)|list|first|e }}", "['h', 'é', 'l', 'l', 'o', ' ', 'W', 'ö', 'r', 'l', 'd', ' ', 'ǅ', ' ', 'ß', ' ', 'ﬁ', ' ', 'Α', 'Σ', ' ', 'Σ', 'Α', 'Σ', '.']['b', 'A', 'c'][('b', 1), ('A', [1, 2]), ('c', None)][0, 1, 2]&amp;"},
     {"{{ 5|list }}", NULL},
