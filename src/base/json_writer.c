@@ -84,14 +84,17 @@ void json_writer_integer(struct json_writer *writer, int64_t value) {
     json_writer_unsigned(writer, value < 0 ? 0 - (uint64_t)value : (uint64_t)value);
 }
 
-/* A number of any other form. */
-static void print_number(struct json_writer *writer, struct bytes directive, va_list *arguments) {
-    char format[16], text[64], kind = directive.data[directive.count - 1];
+/* A number of any other form, or a text with a width. */
+static void print_formatted(struct json_writer *writer, struct bytes directive,
+                            va_list *arguments) {
+    char format[16], text[1024], kind = directive.data[directive.count - 1];
     check(directive.count < sizeof format);
     memcpy(format, directive.data, directive.count);
     format[directive.count] = 0;
     bool is_long = strpbrk(format, "lz");
-    if (strchr("efg", kind))
+    if (kind == 's')
+        format_text(text, sizeof text, format, va_arg(*arguments, const char *));
+    else if (strchr("efg", kind))
         format_text(text, sizeof text, format, va_arg(*arguments, double));
     else if (is_long)
         format_text(text, sizeof text, format, va_arg(*arguments, long));
@@ -105,6 +108,10 @@ static const char *print_value(struct json_writer *writer, const char *directive
                                va_list *arguments) {
     const char *end = directive + strcspn(directive, "sudxefg") + 1;
     struct bytes text = {directive, (size_t)(end - directive)};
+    if (directive[1] == '%') {
+        json_writer_text(writer, "%");
+        return directive + 2;
+    }
     if (bytes_equal(text, BYTES_LITERAL("%s"))) {
         json_writer_text(writer, va_arg(*arguments, const char *));
     } else if (bytes_equal(text, BYTES_LITERAL("%.*s"))) {
@@ -115,7 +122,7 @@ static const char *print_value(struct json_writer *writer, const char *directive
     } else if (bytes_equal(text, BYTES_LITERAL("%lu"))) {
         json_writer_unsigned(writer, va_arg(*arguments, uint64_t));
     } else {
-        print_number(writer, text, arguments);
+        print_formatted(writer, text, arguments);
     }
     return end;
 }

@@ -35,7 +35,8 @@ void json_writer_unsigned(struct json_writer *writer, uint64_t value);
 void json_writer_integer(struct json_writer *writer, int64_t value);
 
 /* printf for JSON: %s is verbatim text, %.*s is escaped for the inside of a string (for struct
- * bytes: PRINT_BYTES), %u is a uint32_t, %lu a uint64_t, and other numbers are as in printf. */
+ * bytes: PRINT_BYTES), %u is a uint32_t, %lu a uint64_t; %%, other numbers, and texts with a width
+ * (up to 1023 bytes) are as in printf. */
 void json_writer_print(struct json_writer *writer, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 

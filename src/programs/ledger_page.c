@@ -111,12 +111,12 @@ static void ledger_page_write_usage(struct json_writer *writer, const struct led
                                     const char *currency) {
     char amount[MONEY_BYTES];
     money_write(usage->amount, amount);
-    words_format(writer,
-                 "<td>%lld</td><td>%lld</td><td>%lld</td><td>%lld</td><td>%.1f %%</td>"
-                 "<td>%s %s</td></tr>\n",
-                 (long long)usage->requests, (long long)usage->hit_tokens,
-                 (long long)usage->miss_tokens, (long long)usage->output_tokens,
-                 100 * ledger_page_hit_rate(usage), amount, currency);
+    json_writer_print(writer,
+                      "<td>%lld</td><td>%lld</td><td>%lld</td><td>%lld</td><td>%.1f %%</td>"
+                      "<td>%s %s</td></tr>\n",
+                      (long long)usage->requests, (long long)usage->hit_tokens,
+                      (long long)usage->miss_tokens, (long long)usage->output_tokens,
+                      100 * ledger_page_hit_rate(usage), amount, currency);
 }
 
 static void write_accounts(struct json_writer *writer, const struct ledger_found *found) {
@@ -143,11 +143,12 @@ static void ledger_page_write_sums(struct json_writer *writer, const struct ledg
     money_write(totals->cost, cost);
     money_write(totals->usage.amount, income);
     money_write(totals->usage.list_amount, list);
-    words_format(writer,
-                 "<p>Cost %s %s for %.2f node-hours; income %s, %s at list prices; margin %.0f %%. "
-                 "Hits %.1f %% of prompts' tokens.</p>\n",
-                 cost, found->currency, ledger_page_node_hours(totals), income, list,
-                 ledger_page_margin_percent(totals), 100 * ledger_page_hit_rate(&totals->usage));
+    json_writer_print(
+        writer,
+        "<p>Cost %s %s for %.2f node-hours; income %s, %s at list prices; margin %.0f %%. "
+        "Hits %.1f %% of prompts' tokens.</p>\n",
+        cost, found->currency, ledger_page_node_hours(totals), income, list,
+        ledger_page_margin_percent(totals), 100 * ledger_page_hit_rate(&totals->usage));
 }
 
 void ledger_page_write(struct json_writer *writer, const struct ledger_found *found) {

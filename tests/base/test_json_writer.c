@@ -73,11 +73,11 @@ static void values_are_printed_into_the_text(void **state) {
     struct bytes text = BYTES_LITERAL("a\"b%s");
     json_writer_print(&writer, "{\"a\":\"%.*s\",\"b\":%u,\"c\":%lu,\"d\":%ld", PRINT_BYTES(text),
                       UINT32_MAX, UINT64_MAX, INT64_MIN);
-    json_writer_print(&writer, ",%s%016lx,%04x,%.3f,%.9g,%d}", "\"e\":", UINT64_C(0xabc), 10u, 0.5,
-                      0.25, -3);
+    json_writer_print(&writer, ",%s%016lx,%04x,%.3f,%.9g,%d,%-4s|%4s%%}", "\"e\":", UINT64_C(0xabc),
+                      10u, 0.5, 0.25, -3, "l", "r");
     static const char expected[] =
         "{\"a\":\"a\\\"b%s\",\"b\":4294967295,\"c\":18446744073709551615,"
-        "\"d\":-9223372036854775808,\"e\":0000000000000abc,000a,0.500,0.25,-3}";
+        "\"d\":-9223372036854775808,\"e\":0000000000000abc,000a,0.500,0.25,-3,l   |   r%}";
     assert_int_equal(writer.count, sizeof expected - 1);
     assert_memory_equal(out, expected, writer.count);
 }

@@ -8,6 +8,7 @@
 
 #include "base/check.h"
 #include "base/checksum.h"
+#include "base/json_writer.h"
 #include "contract/answer_header.h"
 #include "host/http/content_decoder.h"
 #include "host/http/http_message.h"
@@ -80,22 +81,23 @@ static const char *anthropic_type(uint32_t status) {
 
 void http_reply_error(const struct http_reply *reply, uint32_t status, const char *message) {
     char body[512];
-    int count =
-        reply->speaks_anthropic
-            ? snprintf(body, sizeof body,
-                       "{\"type\":\"error\",\"error\":{\"type\":\"%s\",\"message\":\"%s\"}}",
-                       anthropic_type(status), message)
-            : snprintf(body, sizeof body,
-                       "{\"error\":{\"message\":\"%s\",\"type\":\"%s\",\"param\":null,"
-                       "\"code\":null}}",
-                       message, status >= 500 ? "server_error" : "invalid_request_error");
-    check(count > 0 && (size_t)count < sizeof body);
+    struct json_writer writer = {.out = body, .room = sizeof body};
+    if (reply->speaks_anthropic)
+        json_writer_print(&writer,
+                          "{\"type\":\"error\",\"error\":{\"type\":\"%s\",\"message\":\"%s\"}}",
+                          anthropic_type(status), message);
+    else
+        json_writer_print(
+            &writer,
+            "{\"error\":{\"message\":\"%s\",\"type\":\"%s\",\"param\":null,\"code\":null}}",
+            message, status >= 500 ? "server_error" : "invalid_request_error");
+    check(json_writer_fits(&writer));
     begin(reply, status);
     if (status == 503) say_number(reply, ANSWER_HEADER_RETRY_AFTER, 1);
     if (status == 415 && reply->knows_no_coding) /* and not where it is the media type's */
         http_reply_say(reply, ANSWER_HEADER_ACCEPT_ENCODING, CONTENT_DECODER_NAMES);
     if (status == 405) http_reply_say(reply, ANSWER_HEADER_ALLOW, "GET, HEAD"); /* of a page */
-    end(reply, "application/json", (struct bytes){body, (size_t)count});
+    end(reply, "application/json", (struct bytes){body, writer.count});
 }
 
 void http_reply_asset(const struct http_reply *reply, const struct http_asset *asset,

@@ -85,15 +85,15 @@ static double chart_y_of(const struct axis *axis, double value) {
 
 static void chart_write_text(struct json_writer *writer, double x, double y, const char *class,
                              const char *anchor, const char *text) {
-    words_format(writer, "<text x=\"%.1f\" y=\"%.1f\" class=\"%s\" text-anchor=\"%s\">", x, y,
-                 class, anchor);
+    json_writer_print(writer, "<text x=\"%.1f\" y=\"%.1f\" class=\"%s\" text-anchor=\"%s\">", x, y,
+                      class, anchor);
     words_html(writer, bytes_of(text));
     json_writer_text(writer, "</text>");
 }
 
 static void begin(struct json_writer *writer, const struct chart *chart, double height) {
-    words_format(writer, "<svg class=\"chart\" viewBox=\"0 0 %.0f %.0f\" role=\"img\"><title>",
-                 WIDTH, height);
+    json_writer_print(writer, "<svg class=\"chart\" viewBox=\"0 0 %.0f %.0f\" role=\"img\"><title>",
+                      WIDTH, height);
     words_html(writer, bytes_of(chart->title));
     json_writer_text(writer, "</title>");
     chart_write_text(writer, 4, 15, "title", "start", chart->title);
@@ -108,8 +108,8 @@ static void write_legend(struct json_writer *writer, const struct chart *chart) 
         x -= 7.0 * (double)strlen(name);
         chart_write_text(writer, x, 15, "soft", "start", name);
         x -= 13;
-        words_format(writer, "<rect class=\"c%zu\" x=\"%.1f\" y=\"6\" width=\"9\" height=\"9\"/>",
-                     i, x);
+        json_writer_print(
+            writer, "<rect class=\"c%zu\" x=\"%.1f\" y=\"6\" width=\"9\" height=\"9\"/>", i, x);
         x -= 10;
     }
 }
@@ -134,9 +134,9 @@ static void write_axes(struct json_writer *writer, const struct chart *chart, co
     double tick = y->low;
     while (tick <= y->high * (1 + 1e-9)) {
         double at = chart_y_of(y, tick);
-        words_format(writer,
-                     "<line class=\"grid\" x1=\"%.1f\" x2=\"%.1f\" y1=\"%.1f\" y2=\"%.1f\"/>", LEFT,
-                     WIDTH - RIGHT, at, at);
+        json_writer_print(writer,
+                          "<line class=\"grid\" x1=\"%.1f\" x2=\"%.1f\" y1=\"%.1f\" y2=\"%.1f\"/>",
+                          LEFT, WIDTH - RIGHT, at, at);
         tick_text(tick, text);
         chart_write_text(writer, LEFT - 6, at + 4, "soft", "end", text);
         tick = next_tick(y, tick);
@@ -156,15 +156,15 @@ static void chart_write_line(struct json_writer *writer, const struct chart *cha
                              const struct axis *x, const struct axis *y) {
     const double *values = chart->series[index].values;
     bool down = false;
-    words_format(writer, "<path class=\"line c%zu\" d=\"", index);
+    json_writer_print(writer, "<path class=\"line c%zu\" d=\"", index);
     for (size_t i = 0; i < chart->count; i++) {
         if (!isfinite(values[i])) {
             down = false;
             continue;
         }
         double at_x = chart_x_of(x, chart->x[i]), at_y = chart_y_of(y, values[i]);
-        if (down && chart->steps) words_format(writer, "H%.1f", at_x);
-        words_format(writer, "%s%.1f %.1f", down ? "L" : "M", at_x, at_y);
+        if (down && chart->steps) json_writer_print(writer, "H%.1f", at_x);
+        json_writer_print(writer, "%s%.1f %.1f", down ? "L" : "M", at_x, at_y);
         down = true;
     }
     json_writer_text(writer, "\"/>");
@@ -207,14 +207,15 @@ static void write_bar(struct json_writer *writer, const struct chart *chart, siz
     for (size_t i = 0; i < chart->series_count; i++) {
         double value = chart->series[i].values[bar], width = value * scale;
         if (!(width > 0)) continue;
-        words_format(writer,
-                     "<rect class=\"c%zu\" x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%.0f\">"
-                     "<title>",
-                     i, x, y, width, BAR_HEIGHT);
+        json_writer_print(
+            writer,
+            "<rect class=\"c%zu\" x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%.0f\">"
+            "<title>",
+            i, x, y, width, BAR_HEIGHT);
         words_html(writer, bytes_of(chart->series[i].name));
         char text[WORDS_SHORT_BYTES];
         words_short(value, text);
-        words_format(writer, ": %s</title></rect>", text);
+        json_writer_print(writer, ": %s</title></rect>", text);
         x += width;
     }
 }
@@ -224,9 +225,9 @@ static void write_keys(struct json_writer *writer, const struct chart *chart, do
     for (size_t i = 0; i < chart->series_count; i++) {
         size_t line = i / 4;
         double x = NAMES_WIDTH + 130.0 * (double)(i % 4), row = y + 18.0 * (double)line;
-        words_format(writer,
-                     "<rect class=\"c%zu\" x=\"%.1f\" y=\"%.1f\" width=\"9\" height=\"9\"/>", i, x,
-                     row - 9);
+        json_writer_print(writer,
+                          "<rect class=\"c%zu\" x=\"%.1f\" y=\"%.1f\" width=\"9\" height=\"9\"/>",
+                          i, x, row - 9);
         chart_write_text(writer, x + 14, row, "soft", "start", chart->series[i].name);
     }
 }

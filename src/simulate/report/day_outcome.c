@@ -110,38 +110,39 @@ static void day_outcome_write_published(struct json_writer *writer,
     words_short(figure->published[0], low);
     words_short(figure->published[1], high);
     if (figure->published_count == 0)
-        words_format(writer, " %16s", "-");
+        json_writer_print(writer, " %16s", "-");
     else if (figure->published_count == 1)
-        words_format(writer, " %16.10g", figure->published[0]);
+        json_writer_print(writer, " %16.10g", figure->published[0]);
     else
-        words_format(writer, " %8s .. %4s", low, high);
+        json_writer_print(writer, " %8s .. %4s", low, high);
 }
 
 static void day_outcome_write_figures(struct json_writer *writer,
                                       const struct day_outcome *outcome) {
-    words_format(writer, "%-42s %16s %14s %8s  %-14s %s\n", "figure", "published", "simulated",
-                 "error", "unit", "kind");
+    json_writer_print(writer, "%-42s %16s %14s %8s  %-14s %s\n", "figure", "published", "simulated",
+                      "error", "unit", "kind");
     for (uint32_t i = 0; i < outcome->figure_count; i++) {
         const struct day_figure *figure = &outcome->figures[i];
-        words_format(writer, "%-42s", figure->name);
+        json_writer_print(writer, "%-42s", figure->name);
         day_outcome_write_published(writer, figure);
-        words_format(writer, " %14.7g", figure->simulated);
+        json_writer_print(writer, " %14.7g", figure->simulated);
         if (figure->published_count)
-            words_format(writer, " %+7.2f%%", day_figures_error(figure) * 100);
+            json_writer_print(writer, " %+7.2f%%", day_figures_error(figure) * 100);
         else
-            words_format(writer, " %8s", "");
-        words_format(writer, "  %-14s %s%s\n", figure->unit, day_figures_kind_name(figure->kind),
-                     figure->fitted ? ", its data fitted a parameter" : "");
+            json_writer_print(writer, " %8s", "");
+        json_writer_print(writer, "  %-14s %s%s\n", figure->unit,
+                          day_figures_kind_name(figure->kind),
+                          figure->fitted ? ", its data fitted a parameter" : "");
     }
 }
 
 static void write_windows(struct json_writer *writer, const struct day_outcome *outcome) {
-    words_format(writer, "\n%6s %5s %3s %3s %3s %8s %7s %7s %9s %9s %9s %7s %7s %6s %6s\n", "hour",
-                 "hours", "D", "P", "of", "tok/s/u", "req/GPU", "KV/tok", "step ms", "TTFT p50",
-                 "TTFT p99", "in", "out", "bal", "busy");
+    json_writer_print(writer, "\n%6s %5s %3s %3s %3s %8s %7s %7s %9s %9s %9s %7s %7s %6s %6s\n",
+                      "hour", "hours", "D", "P", "of", "tok/s/u", "req/GPU", "KV/tok", "step ms",
+                      "TTFT p50", "TTFT p99", "in", "out", "bal", "busy");
     for (uint32_t i = 0; i < outcome->window_count; i++) {
         const struct day_window_outcome *window = &outcome->windows[i];
-        words_format(
+        json_writer_print(
             writer,
             "%6.2f %5.2f %3u %3u %3u %8.2f %7.1f %7.0f %9.2f %8.2fs %8.2fs %6.1f%% %6.1f%% %6.3f "
             "%6.3f%s\n",
@@ -153,7 +154,7 @@ static void write_windows(struct json_writer *writer, const struct day_outcome *
             window->output_of_offered * 100, window->decode_balance, window->prefill_busy,
             window->whole ? "  whole fleet" : "");
     }
-    words_format(
+    json_writer_print(
         writer,
         "\nhour: of the day that begins at noon. D, P: decode and prefill units; of: prefill "
         "units in the window. in, out: tokens of those offered. bal: experts of decode, "
@@ -198,7 +199,7 @@ static void write_window_json(struct json_writer *writer, const struct day_windo
     words_member(writer, false, "hits_host", window->host_share);
     words_member(writer, false, "hits_disk", window->disk_share);
     for (int role = 0; role < 2; role++) {
-        words_format(writer, ",\"%s\":{", roles[role]);
+        json_writer_print(writer, ",\"%s\":{", roles[role]);
         for (uint32_t i = 0; i <= STEP_SPENT_COUNT; i++)
             words_member(writer, i == 0, outcome_spent_name(i), window->spent[role][i]);
         json_writer_text(writer, "}");
@@ -211,7 +212,7 @@ static void write_layers_json(struct json_writer *writer, const struct day_outco
     json_writer_text(writer, "\"expert_balance_by_layer\":{");
     words_member(writer, true, "first_layer", model->dense_layers);
     for (int role = 0; role < 2; role++) {
-        words_format(writer, ",\n\"%s\":[", roles[role]);
+        json_writer_print(writer, ",\n\"%s\":[", roles[role]);
         for (uint32_t i = model->dense_layers; i < model->layers; i++) {
             if (i > model->dense_layers) json_writer_text(writer, ",");
             words_number(writer, day_outcome_balance(outcome, role, i));

@@ -200,11 +200,11 @@ void day_page_write(struct json_writer *writer, const struct day_outcome *outcom
     char title[SCENARIO_TEXT_BYTES + 32];
     format_text(title, sizeof title, "fathom sim: %s", outcome->scenario->name);
     outcome_page_head(writer, title);
-    words_format(writer,
-                 "<p>Seed %llu. Each segment of the day is a window of %.6g s in virtual time: one "
-                 "decode unit and its share of the prefill units in full detail.</p>\n",
-                 (unsigned long long)outcome->scenario->options.seed,
-                 outcome->scenario->load.day.measure_s);
+    json_writer_print(
+        writer,
+        "<p>Seed %llu. Each segment of the day is a window of %.6g s in virtual time: one "
+        "decode unit and its share of the prefill units in full detail.</p>\n",
+        (unsigned long long)outcome->scenario->options.seed, outcome->scenario->load.day.measure_s);
     json_writer_text(writer, "<h2>Published and simulated</h2>\n");
     outcome_page_figures(writer, outcome->figures, outcome->figure_count);
     json_writer_text(writer, "<h2>By hour</h2>\n<div class=\"charts\">\n");

@@ -22,43 +22,44 @@ static double limit_s(int64_t ns) {
 void fault_table_text(struct json_writer *writer, const struct outcome *outcome) {
     const struct fault_limits *limits = &outcome->scenario->limits;
     if (!fault_table_any(outcome)) return;
-    words_format(writer, "\n%-12s %6s %9s %7s %21s %21s\n", "faults", "times", "requests", "failed",
-                 "TTFT missed (without)", "TPOT missed (without)");
+    json_writer_print(writer, "\n%-12s %6s %9s %7s %21s %21s\n", "faults", "times", "requests",
+                      "failed", "TTFT missed (without)", "TPOT missed (without)");
     for (uint32_t kind = 0; kind < SIMULATOR_FAULT_KIND_COUNT; kind++) {
         const struct fault_cost *cost = &outcome->costs[kind];
         if (!cost->times) continue;
-        words_format(writer, "%-12s %6llu %9llu %7llu %9.1f %% (%5.1f %%) %9.1f %% (%5.1f %%)\n",
-                     simulator_faults_name((enum simulator_fault_kind)kind),
-                     (unsigned long long)cost->times, (unsigned long long)cost->requests,
-                     (unsigned long long)cost->failed,
-                     fault_table_percent(cost->ttft_missed, cost->requests),
-                     fault_table_percent(cost->ttft_without, cost->requests),
-                     fault_table_percent(cost->tpot_missed, cost->requests),
-                     fault_table_percent(cost->tpot_without, cost->requests));
+        json_writer_print(
+            writer, "%-12s %6llu %9llu %7llu %9.1f %% (%5.1f %%) %9.1f %% (%5.1f %%)\n",
+            simulator_faults_name((enum simulator_fault_kind)kind), (unsigned long long)cost->times,
+            (unsigned long long)cost->requests, (unsigned long long)cost->failed,
+            fault_table_percent(cost->ttft_missed, cost->requests),
+            fault_table_percent(cost->ttft_without, cost->requests),
+            fault_table_percent(cost->tpot_missed, cost->requests),
+            fault_table_percent(cost->tpot_without, cost->requests));
     }
-    words_format(writer,
-                 "missed: beyond %.6g s, and %.6g s a token, of requests in the fleet until %d s "
-                 "behind such a fault. without: the same requests in a run without any fault.\n",
-                 limit_s(limits->ttft_ns), limit_s(limits->tpot_ns),
-                 (int)(FAULT_COSTS_AFTER_NS / 1000000000));
+    json_writer_print(
+        writer,
+        "missed: beyond %.6g s, and %.6g s a token, of requests in the fleet until %d s "
+        "behind such a fault. without: the same requests in a run without any fault.\n",
+        limit_s(limits->ttft_ns), limit_s(limits->tpot_ns),
+        (int)(FAULT_COSTS_AFTER_NS / 1000000000));
 }
 
 /* ---- a page ---- */
 
 static void fault_table_write_cell(struct json_writer *writer, uint64_t value) {
-    words_format(writer, "<td class=\"n\">%llu</td>", (unsigned long long)value);
+    json_writer_print(writer, "<td class=\"n\">%llu</td>", (unsigned long long)value);
 }
 
 static void write_share(struct json_writer *writer, uint64_t with, uint64_t without,
                         uint64_t requests) {
-    words_format(writer, "<td class=\"n\">%.1f %%</td><td class=\"n\">%.1f %%</td>",
-                 fault_table_percent(with, requests), fault_table_percent(without, requests));
+    json_writer_print(writer, "<td class=\"n\">%.1f %%</td><td class=\"n\">%.1f %%</td>",
+                      fault_table_percent(with, requests), fault_table_percent(without, requests));
 }
 
 void fault_table_html(struct json_writer *writer, const struct outcome *outcome) {
     const struct fault_limits *limits = &outcome->scenario->limits;
     if (!fault_table_any(outcome)) return;
-    words_format(
+    json_writer_print(
         writer,
         "<h2>What faults cost</h2>\n<p>Of requests that were in the fleet at some time "
         "from such a fault's beginning to %d s behind its end: those that missed a TTFT of "
@@ -74,8 +75,8 @@ void fault_table_html(struct json_writer *writer, const struct outcome *outcome)
     for (uint32_t kind = 0; kind < SIMULATOR_FAULT_KIND_COUNT; kind++) {
         const struct fault_cost *cost = &outcome->costs[kind];
         if (!cost->times) continue;
-        words_format(writer, "<tr><td>%s</td>",
-                     simulator_faults_name((enum simulator_fault_kind)kind));
+        json_writer_print(writer, "<tr><td>%s</td>",
+                          simulator_faults_name((enum simulator_fault_kind)kind));
         fault_table_write_cell(writer, cost->times);
         fault_table_write_cell(writer, cost->requests);
         fault_table_write_cell(writer, cost->failed);

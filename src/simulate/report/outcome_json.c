@@ -68,7 +68,7 @@ static void outcome_json_write_roles(struct json_writer *writer, const struct ou
     const char *before = "\"roles\":{";
     for (int role = 0; role < UNIT_ROLE_COUNT; role++) {
         if (outcome->report.roles[role].units == 0) continue;
-        words_format(writer, "%s\"%s\":{", before, outcome_role_name((enum unit_role)role));
+        json_writer_print(writer, "%s\"%s\":{", before, outcome_role_name((enum unit_role)role));
         outcome_json_write_role(writer, &outcome->report.roles[role]);
         json_writer_text(writer, "}");
         before = ",\n";
@@ -79,11 +79,11 @@ static void outcome_json_write_roles(struct json_writer *writer, const struct ou
 static void write_spread(struct json_writer *writer, const char *name,
                          const struct time_spread *spread) {
     static const double shares[SPREAD_SHARES] = {0.01, 0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99};
-    words_format(writer, "\"%s\":{", name);
+    json_writer_print(writer, "\"%s\":{", name);
     words_member(writer, true, "count", (double)spread->total);
     words_member(writer, false, "mean", spread_mean(spread) * 1e-6);
     for (int i = 0; i < SPREAD_SHARES; i++) {
-        words_format(writer, ",\"p%.0f\":", 100 * shares[i]);
+        json_writer_print(writer, ",\"p%.0f\":", 100 * shares[i]);
         words_number(writer, spread_quantile(spread, shares[i]) * 1e-6);
     }
     json_writer_text(writer, "}");
@@ -102,7 +102,7 @@ static void outcome_json_write_series(struct json_writer *writer, const struct o
         words_member(writer, false, "open_requests", point->open);
         for (int role = 0; role < UNIT_ROLE_COUNT; role++) {
             if (outcome->report.roles[role].units == 0) continue;
-            words_format(writer, ",\"%s_kv_use\":", outcome_role_name((enum unit_role)role));
+            json_writer_print(writer, ",\"%s_kv_use\":", outcome_role_name((enum unit_role)role));
             words_number(writer, point->pages_share[role]);
         }
         json_writer_text(writer, "}");
@@ -125,7 +125,7 @@ static void outcome_json_write_counts(struct json_writer *writer,
     words_member(writer, false, "storage_written_bytes", report->storage_written_bytes);
     words_member(writer, false, "records", (double)report->records);
     words_member(writer, false, "events", (double)report->events);
-    words_format(writer, ",\"digest\":\"%016llx\"", (unsigned long long)report->digest);
+    json_writer_print(writer, ",\"digest\":\"%016llx\"", (unsigned long long)report->digest);
 }
 
 void outcome_json_write(struct json_writer *writer, const struct outcome *outcome) {

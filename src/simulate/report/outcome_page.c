@@ -48,7 +48,7 @@ void outcome_page_head(struct json_writer *writer, const char *title) {
 
 static void outcome_page_write_cell(struct json_writer *writer, const char *class,
                                     const char *text) {
-    words_format(writer, "<td class=\"%s\">", class);
+    json_writer_print(writer, "<td class=\"%s\">", class);
     words_html(writer, bytes_of(text));
     json_writer_text(writer, "</td>");
 }
@@ -324,7 +324,7 @@ void outcome_page_write(struct json_writer *writer, const struct outcome *outcom
     char title[SCENARIO_TEXT_BYTES + 32];
     format_text(title, sizeof title, "fathom sim: %s", outcome->scenario->name);
     outcome_page_head(writer, title);
-    words_format(
+    json_writer_print(
         writer,
         "<p>Seed %llu. %.6g s measured behind %.6g s of warming up; %llu requests "
         "asked, %llu answered, %llu refused, %llu failed.</p>\n",

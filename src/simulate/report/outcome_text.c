@@ -10,13 +10,14 @@ static double outcome_text_over(double a, double b) {
 
 static void outcome_text_write_counts(struct json_writer *writer, const struct outcome *outcome) {
     const struct simulator_report *report = &outcome->report;
-    words_format(writer, "%s, seed %llu: %.6g s measured, %llu requests asked, %llu answered",
-                 outcome->scenario->name, (unsigned long long)outcome->scenario->options.seed,
-                 report->measured_s, (unsigned long long)report->asked,
-                 (unsigned long long)report->answered);
+    json_writer_print(writer, "%s, seed %llu: %.6g s measured, %llu requests asked, %llu answered",
+                      outcome->scenario->name, (unsigned long long)outcome->scenario->options.seed,
+                      report->measured_s, (unsigned long long)report->asked,
+                      (unsigned long long)report->answered);
     if (report->refused)
-        words_format(writer, ", %llu refused", (unsigned long long)report->refused);
-    if (report->failed) words_format(writer, ", %llu failed", (unsigned long long)report->failed);
+        json_writer_print(writer, ", %llu refused", (unsigned long long)report->refused);
+    if (report->failed)
+        json_writer_print(writer, ", %llu failed", (unsigned long long)report->failed);
     json_writer_text(writer, "\n");
 }
 
@@ -35,55 +36,57 @@ static void outcome_text_write_role(struct json_writer *writer, const struct out
     for (int i = 0; i < 4; i++)
         words_short(i < 3 ? outcome_text_over(rates[i], outcome_nodes(outcome, role)) : rates[i],
                     text[i]);
-    words_format(writer, "%-8s %5llu %6llu %6llu %10s %10s %10s %10s %9.2f %7.1f %8.3f\n",
-                 outcome_role_name(role), (unsigned long long)counts->units,
-                 (unsigned long long)counts->ranks, (unsigned long long)counts->nodes, text[0],
-                 text[1], text[2], text[3],
-                 outcome_text_over(counts->step_ns * 1e-6, (double)counts->steps),
-                 100 * outcome_text_over((double)counts->pages_held, (double)counts->pages_total),
-                 counts->expert_balance);
+    json_writer_print(
+        writer, "%-8s %5llu %6llu %6llu %10s %10s %10s %10s %9.2f %7.1f %8.3f\n",
+        outcome_role_name(role), (unsigned long long)counts->units,
+        (unsigned long long)counts->ranks, (unsigned long long)counts->nodes, text[0], text[1],
+        text[2], text[3], outcome_text_over(counts->step_ns * 1e-6, (double)counts->steps),
+        100 * outcome_text_over((double)counts->pages_held, (double)counts->pages_total),
+        counts->expert_balance);
 }
 
 static void outcome_text_write_roles(struct json_writer *writer, const struct outcome *outcome) {
-    words_format(writer, "\n%-8s %5s %6s %6s %10s %10s %10s %10s %9s %7s %8s\n", "", "units",
-                 "ranks", "nodes", "prompt", "computed", "output", "of a rank", "step ms", "KV %",
-                 "balance");
-    words_format(writer, "%-8s %5s %6s %6s %32s\n", "", "", "", "", "tokens a second and node");
+    json_writer_print(writer, "\n%-8s %5s %6s %6s %10s %10s %10s %10s %9s %7s %8s\n", "", "units",
+                      "ranks", "nodes", "prompt", "computed", "output", "of a rank", "step ms",
+                      "KV %", "balance");
+    json_writer_print(writer, "%-8s %5s %6s %6s %32s\n", "", "", "", "",
+                      "tokens a second and node");
     for (int role = 0; role < UNIT_ROLE_COUNT; role++)
         outcome_text_write_role(writer, outcome, (enum unit_role)role);
 }
 
 static void write_time(struct json_writer *writer, const char *name,
                        const struct time_spread *spread) {
-    words_format(writer, "%-8s %10.2f %10.2f %10.2f %10.2f %10.2f %10llu\n", name,
-                 spread_mean(spread) * 1e-6, spread_quantile(spread, 0.5) * 1e-6,
-                 spread_quantile(spread, 0.9) * 1e-6, spread_quantile(spread, 0.99) * 1e-6,
-                 spread_quantile(spread, 0.999) * 1e-6, (unsigned long long)spread->total);
+    json_writer_print(writer, "%-8s %10.2f %10.2f %10.2f %10.2f %10.2f %10llu\n", name,
+                      spread_mean(spread) * 1e-6, spread_quantile(spread, 0.5) * 1e-6,
+                      spread_quantile(spread, 0.9) * 1e-6, spread_quantile(spread, 0.99) * 1e-6,
+                      spread_quantile(spread, 0.999) * 1e-6, (unsigned long long)spread->total);
 }
 
 static void outcome_text_write_times(struct json_writer *writer, const struct outcome *outcome) {
     const struct simulator_report *report = &outcome->report;
-    words_format(writer, "\n%-8s %10s %10s %10s %10s %10s %10s\n", "ms", "mean", "p50", "p90",
-                 "p99", "p99.9", "requests");
+    json_writer_print(writer, "\n%-8s %10s %10s %10s %10s %10s %10s\n", "ms", "mean", "p50", "p90",
+                      "p99", "p99.9", "requests");
     write_time(writer, "TTFT", &outcome->ttft);
     write_time(writer, "TPOT", &outcome->tpot);
     write_time(writer, "whole", &outcome->e2e);
-    words_format(writer, "speed of users: %.2f tokens/s (mean over tokens)\n",
-                 outcome_text_over(report->user_speed_tokens, report->user_tokens));
+    json_writer_print(writer, "speed of users: %.2f tokens/s (mean over tokens)\n",
+                      outcome_text_over(report->user_speed_tokens, report->user_tokens));
 }
 
 static void outcome_text_write_spent(struct json_writer *writer, const struct outcome *outcome) {
-    words_format(writer, "\n%-8s", "time %");
+    json_writer_print(writer, "\n%-8s", "time %");
     for (uint32_t i = 0; i <= STEP_SPENT_COUNT; i++)
-        words_format(writer, " %13s", outcome_spent_name(i));
+        json_writer_print(writer, " %13s", outcome_spent_name(i));
     json_writer_text(writer, "\n");
     for (int role = 0; role < UNIT_ROLE_COUNT; role++) {
         const struct simulator_role_counts *counts = &outcome->report.roles[role];
         double all = outcome->report.measured_s * (double)counts->ranks;
         if (counts->units == 0) continue;
-        words_format(writer, "%-8s", outcome_role_name((enum unit_role)role));
+        json_writer_print(writer, "%-8s", outcome_role_name((enum unit_role)role));
         for (uint32_t i = 0; i <= STEP_SPENT_COUNT; i++)
-            words_format(writer, " %13.1f", 100 * outcome_text_over(outcome_spent(counts, i), all));
+            json_writer_print(writer, " %13.1f",
+                              100 * outcome_text_over(outcome_spent(counts, i), all));
         json_writer_text(writer, "\n");
     }
 }
@@ -105,29 +108,30 @@ static void outcome_text_write_rest(struct json_writer *writer, const struct out
         preemptions += report->roles[role].preemptions;
         moves += report->roles[role].moves;
     }
-    words_format(writer,
-                 "\nhits     %.2f %% of prompt tokens: device %.2f, host %.2f, storage %.2f\n",
-                 outcome_text_figure_of(figures, count, "cache_hit_percent"),
-                 outcome_text_figure_of(figures, count, "device_hit_percent"),
-                 outcome_text_figure_of(figures, count, "host_hit_percent"),
-                 outcome_text_figure_of(figures, count, "disk_hit_percent"));
-    words_format(writer,
-                 "KV       %.0f tokens read for each output token; %.3g GB transferred, "
-                 "%.3g GB read from storage, %.3g GB written\n",
-                 outcome_text_figure_of(figures, count, "kv_tokens_per_output_token"),
-                 report->transfer_bytes * 1e-9, report->storage_read_bytes * 1e-9,
-                 report->storage_written_bytes * 1e-9);
-    words_format(writer, "events   %u faults, %llu requests lost their pages, %llu experts moved\n",
-                 outcome->scenario->options.fault_count, (unsigned long long)preemptions,
-                 (unsigned long long)moves);
+    json_writer_print(writer,
+                      "\nhits     %.2f %% of prompt tokens: device %.2f, host %.2f, storage %.2f\n",
+                      outcome_text_figure_of(figures, count, "cache_hit_percent"),
+                      outcome_text_figure_of(figures, count, "device_hit_percent"),
+                      outcome_text_figure_of(figures, count, "host_hit_percent"),
+                      outcome_text_figure_of(figures, count, "disk_hit_percent"));
+    json_writer_print(writer,
+                      "KV       %.0f tokens read for each output token; %.3g GB transferred, "
+                      "%.3g GB read from storage, %.3g GB written\n",
+                      outcome_text_figure_of(figures, count, "kv_tokens_per_output_token"),
+                      report->transfer_bytes * 1e-9, report->storage_read_bytes * 1e-9,
+                      report->storage_written_bytes * 1e-9);
+    json_writer_print(writer,
+                      "events   %u faults, %llu requests lost their pages, %llu experts moved\n",
+                      outcome->scenario->options.fault_count, (unsigned long long)preemptions,
+                      (unsigned long long)moves);
     if (prices->node_hour <= 0) return;
-    words_format(writer,
-                 "money    cost %.2f %s an hour, income %.2f (%.2f at list prices), margin "
-                 "%.1f %%\n",
-                 outcome_text_figure_of(figures, count, "cost_per_hour"), prices->currency,
-                 outcome_text_figure_of(figures, count, "income_per_hour"),
-                 outcome_text_figure_of(figures, count, "income_list_per_hour"),
-                 outcome_text_figure_of(figures, count, "margin_percent"));
+    json_writer_print(writer,
+                      "money    cost %.2f %s an hour, income %.2f (%.2f at list prices), margin "
+                      "%.1f %%\n",
+                      outcome_text_figure_of(figures, count, "cost_per_hour"), prices->currency,
+                      outcome_text_figure_of(figures, count, "income_per_hour"),
+                      outcome_text_figure_of(figures, count, "income_list_per_hour"),
+                      outcome_text_figure_of(figures, count, "margin_percent"));
 }
 
 void outcome_text_write(struct json_writer *writer, const struct outcome *outcome) {

@@ -153,13 +153,13 @@ static void write_choice(struct json_writer *writer, const struct plan_found *fo
         values += plan_words_value_of(other, choice) != plan_words_value_of(unit, choice);
     }
     if (values == 1) return;
-    words_format(writer, "    %-18s", names[choice]);
+    json_writer_print(writer, "    %-18s", names[choice]);
     for (uint32_t value = 0; value <= most; value++) {
         const struct size_unit *best = best_with(found, unit, choice, value);
         if (!best) continue;
         double nodes = found->options.load.rate / best->capacity * best->nodes;
-        words_format(writer, "  %u: %.3g%s", value, nodes,
-                     value == plan_words_value_of(unit, choice) ? "*" : "");
+        json_writer_print(writer, "  %u: %.3g%s", value, nodes,
+                          value == plan_words_value_of(unit, choice) ? "*" : "");
     }
     json_writer_text(writer, "\n");
 }
@@ -178,7 +178,7 @@ static void plan_words_write_choices(struct json_writer *writer, const struct pl
                                    .storage = true};
         char name[SIZE_TEXT_BYTES];
         size_fleet_name(&alone, name);
-        words_format(writer, "  %s\n", name);
+        json_writer_print(writer, "  %s\n", name);
         for (int choice = 0; choice < CHOICES; choice++)
             write_choice(writer, found, &best->kinds[k], choice);
     }
@@ -190,31 +190,31 @@ static void plan_words_write_figures(struct json_writer *writer, const struct pl
                                      const struct size_fleet *fleet) {
     bool run = has_run(fleet);
     double nodes = run ? fleet->nodes : fleet->least_nodes;
-    words_format(writer, " %6.0f", nodes);
+    json_writer_print(writer, " %6.0f", nodes);
     if (found->node_hour > 0) {
-        words_format(writer, " %9.0f", nodes * found->node_hour);
+        json_writer_print(writer, " %9.0f", nodes * found->node_hour);
         if (run)
-            words_format(writer, " %9.0f", income_of(found, fleet));
+            json_writer_print(writer, " %9.0f", income_of(found, fleet));
         else
-            words_format(writer, " %9s", "-");
+            json_writer_print(writer, " %9s", "-");
     }
     if (run)
-        words_format(writer, " %6.2f s %6.1f ms %8.0f %6.1f", fleet->trial.ttft_p99_s,
-                     fleet->trial.tpot_p99_s * 1e3, fleet->trial.node_tokens,
-                     fleet->trial.user_speed);
+        json_writer_print(writer, " %6.2f s %6.1f ms %8.0f %6.1f", fleet->trial.ttft_p99_s,
+                          fleet->trial.tpot_p99_s * 1e3, fleet->trial.node_tokens,
+                          fleet->trial.user_speed);
     else
-        words_format(writer, " %8s %9s %8s %6s", "-", "-", "-", "-");
+        json_writer_print(writer, " %8s %9s %8s %6s", "-", "-", "-", "-");
 }
 
 static void write_text_curves(struct json_writer *writer, const struct plan_found *found) {
     json_writer_text(writer, "\noutput tokens/s a node, at tokens/s a user (by the step clock):\n");
-    words_format(writer, "%-14s", "tokens/s");
+    json_writer_print(writer, "%-14s", "tokens/s");
     for (int i = 0; i < SIZE_SPEEDS; i += TEXT_SPEEDS)
-        words_format(writer, " %7.1f", found->search->pareto.speeds[i]);
+        json_writer_print(writer, " %7.1f", found->search->pareto.speeds[i]);
     for (int curve = 0; curve < SIZE_CURVES; curve++) {
-        words_format(writer, "\n%-14s", curve_names[curve]);
+        json_writer_print(writer, "\n%-14s", curve_names[curve]);
         for (int i = 0; i < SIZE_SPEEDS; i += TEXT_SPEEDS)
-            words_format(writer, " %7.0f", found->search->pareto.node_tokens[curve][i]);
+            json_writer_print(writer, " %7.0f", found->search->pareto.node_tokens[curve][i]);
     }
     json_writer_text(writer, "\n");
 }
@@ -222,25 +222,28 @@ static void write_text_curves(struct json_writer *writer, const struct plan_foun
 static void plan_words_write_load(struct json_writer *writer, const struct plan_found *found) {
     const struct size_options *options = &found->options;
     const struct size_load *load = &options->load;
-    words_format(writer, "%s on %s: %s, %.4g requests/s, prompts of %.0f tokens (%.1f %% hits), ",
-                 options->model->name, options->hardware->name, found->load, load->rate,
-                 load->prompt_mean, load->hit_share * 100);
-    words_format(writer, "answers of %.0f; TTFT p99 %.3g s, TPOT p99 %.3g ms", load->answer_mean,
-                 options->ttft_s, options->tpot_s * 1e3);
+    json_writer_print(writer,
+                      "%s on %s: %s, %.4g requests/s, prompts of %.0f tokens (%.1f %% hits), ",
+                      options->model->name, options->hardware->name, found->load, load->rate,
+                      load->prompt_mean, load->hit_share * 100);
+    json_writer_print(writer, "answers of %.0f; TTFT p99 %.3g s, TPOT p99 %.3g ms",
+                      load->answer_mean, options->ttft_s, options->tpot_s * 1e3);
 }
 
 /* Writes which requests the limit of TTFT counts. */
 static void write_counted(struct json_writer *writer, const struct plan_found *found) {
     const struct size_load *load = &found->options.load;
     if (!load->counted_prompt) return;
-    words_format(writer,
-                 "TTFT counts prompts of up to %u tokens, %.1f %% of all: one prompt in a hundred "
-                 "has %.0f tokens to compute or more, ",
-                 load->counted_prompt, load->counted_share * 100, found->long_prompt);
-    words_format(writer,
-                 "which takes %.1f s on an empty rank, behind one step. A limit for all prompts "
-                 "begins there.\n",
-                 found->reach.long_s);
+    json_writer_print(
+        writer,
+        "TTFT counts prompts of up to %u tokens, %.1f %% of all: one prompt in a hundred "
+        "has %.0f tokens to compute or more, ",
+        load->counted_prompt, load->counted_share * 100, found->long_prompt);
+    json_writer_print(
+        writer,
+        "which takes %.1f s on an empty rank, behind one step. A limit for all prompts "
+        "begins there.\n",
+        found->reach.long_s);
 }
 
 void plan_words_text(struct json_writer *writer, const struct plan_found *found) {
@@ -248,25 +251,25 @@ void plan_words_text(struct json_writer *writer, const struct plan_found *found)
     plan_words_write_load(writer, found);
     json_writer_text(writer, "\n");
     write_counted(writer, found);
-    words_format(writer, "%u units weighed, %u runs of the twin%s\n\n", found->candidates,
-                 found->runs,
-                 found->cut ? "; as many records as a plan may cost were spent: a cheaper fleet "
-                              "may hold"
-                            : "");
-    words_format(writer, "%3s %-60s %6s", "", "fleet", "nodes");
+    json_writer_print(
+        writer, "%u units weighed, %u runs of the twin%s\n\n", found->candidates, found->runs,
+        found->cut ? "; as many records as a plan may cost were spent: a cheaper fleet "
+                     "may hold"
+                   : "");
+    json_writer_print(writer, "%3s %-60s %6s", "", "fleet", "nodes");
     if (found->node_hour > 0)
-        words_format(writer, " %5s/hour %9s", found->prices.currency, "income");
-    words_format(writer, " %8s %9s %8s %6s  %s\n", "TTFT p99", "TPOT p99", "t/s node", "user",
-                 "verdict");
+        json_writer_print(writer, " %5s/hour %9s", found->prices.currency, "income");
+    json_writer_print(writer, " %8s %9s %8s %6s  %s\n", "TTFT p99", "TPOT p99", "t/s node", "user",
+                      "verdict");
     for (uint32_t i = 0; i < found->count; i++) {
         const struct size_fleet *fleet = &found->fleets[i];
         size_fleet_name(fleet, name);
-        words_format(writer, "%3u %-60s", i + 1, name);
+        json_writer_print(writer, "%3u %-60s", i + 1, name);
         plan_words_write_figures(writer, found, fleet);
-        words_format(writer, "  %s\n",
-                     fleet->why[0]                  ? fleet->why
-                     : fleet->verdict == SIZE_HOLDS ? "the cheapest"
-                                                    : verdict_names[fleet->verdict]);
+        json_writer_print(writer, "  %s\n",
+                          fleet->why[0]                  ? fleet->why
+                          : fleet->verdict == SIZE_HOLDS ? "the cheapest"
+                                                         : verdict_names[fleet->verdict]);
     }
     plan_words_write_choices(writer, found);
     write_text_curves(writer, found);
@@ -320,8 +323,8 @@ static void plan_words_write_fleet(struct json_writer *writer, const struct plan
         if (k) json_writer_text(writer, ",");
         plan_words_write_unit(writer, &fleet->kinds[k], fleet->counts[k]);
     }
-    words_format(writer, "],\"mtp\":%s,\"storage\":%s", fleet->mtp ? "true" : "false",
-                 fleet->storage ? "true" : "false");
+    json_writer_print(writer, "],\"mtp\":%s,\"storage\":%s", fleet->mtp ? "true" : "false",
+                      fleet->storage ? "true" : "false");
     words_member(writer, false, "nodes", fleet->nodes);
     words_member(writer, false, "nodes_least", fleet->least_nodes);
     if (found->node_hour > 0)
@@ -350,7 +353,7 @@ void plan_words_json(struct json_writer *writer, const struct plan_found *found)
     words_member(writer, false, "units_weighed", found->candidates);
     words_member(writer, false, "runs", found->runs);
     words_member(writer, false, "records", found->records);
-    words_format(writer, ",\"cut\":%s", found->cut ? "true" : "false");
+    json_writer_print(writer, ",\"cut\":%s", found->cut ? "true" : "false");
     words_member(writer, false, "measured_s", found->measured_s);
     json_writer_text(writer, ",\"fleets\":[");
     for (uint32_t i = 0; i < found->count; i++)
@@ -416,7 +419,7 @@ void plan_words_page(struct json_writer *writer, const struct plan_found *found)
     for (uint32_t i = 0; i < found->count; i++) {
         const struct size_fleet *fleet = &found->fleets[i];
         size_fleet_name(fleet, name);
-        words_format(writer, "%3u %-60s", i + 1, name);
+        json_writer_print(writer, "%3u %-60s", i + 1, name);
         plan_words_write_figures(writer, found, fleet);
         json_writer_text(writer, "  ");
         words_html(writer, bytes_of(fleet->why[0] ? fleet->why : verdict_names[fleet->verdict]));

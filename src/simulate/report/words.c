@@ -2,12 +2,9 @@
 #include "simulate/report/words.h"
 
 #include <math.h>
-#include <stdarg.h>
 
 #include "base/format.h"
 #include "base/real.h"
-
-#define FORMAT_BYTES 1024 /* of one piece; longer ones go through json_writer_text */
 
 void words_number(struct json_writer *writer, double value) {
     char digits[REAL_TEXT_BYTES];
@@ -35,15 +32,6 @@ void words_member_text(struct json_writer *writer, bool first, const char *name,
                        struct bytes value) {
     words_write_name(writer, first, name);
     json_writer_string(writer, value);
-}
-
-void words_format(struct json_writer *writer, const char *format, ...) {
-    char text[FORMAT_BYTES];
-    va_list arguments;
-    va_start(arguments, format);
-    size_t count = format_va(text, sizeof text, format, arguments);
-    va_end(arguments);
-    json_writer_bytes(writer, (struct bytes){text, count});
 }
 
 void words_short(double value, char out[WORDS_SHORT_BYTES]) {

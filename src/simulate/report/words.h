@@ -15,10 +15,6 @@ void words_member(struct json_writer *writer, bool first, const char *name, doub
 void words_member_text(struct json_writer *writer, bool first, const char *name,
                        struct bytes value);
 
-/* Writes formatted text. */
-void words_format(struct json_writer *writer, const char *format, ...)
-    __attribute__((format(printf, 2, 3)));
-
 /* Three or four digits and a unit's step: "14.8k", "0.027", "1.94M". */
 #define WORDS_SHORT_BYTES 24
 void words_short(double value, char out[WORDS_SHORT_BYTES]);
