@@ -51,7 +51,7 @@ static struct prefix_entry *find(const struct prefix_affinity *affinity, uint64_
     return NULL;
 }
 
-/* Replaces the least recently used one of its set. */
+/* Returns the key's entry; a new one replaces the least recently used entry of its set. */
 static struct prefix_entry *find_or_add(struct prefix_affinity *affinity, uint64_t key) {
     struct prefix_entry *set = set_of(affinity, key), *oldest = set;
     for (uint32_t i = 0; i < WAYS; i++) {
@@ -67,7 +67,7 @@ static bool has_still(const struct prefix_affinity *affinity, const struct prefi
            affinity->clocks[trace->unit] - trace->stamp < affinity->blocks[trace->unit];
 }
 
-/* Puts the unit's trace first; the others move up to its old position, or out. */
+/* Moves the unit's trace to the front; the others move up to its old position, or out. */
 static bool put_first(const struct prefix_affinity *affinity, struct prefix_entry *entry,
                       struct prefix_trace trace) {
     uint32_t at = 0;
@@ -93,8 +93,8 @@ void prefix_affinity_note(struct prefix_affinity *affinity, uint32_t unit, const
     affinity->clocks[unit] = now + brought;
 }
 
-/* A unit that has a block has those before it, even if so many other units had them since that the
- * table lost its trace: they arrived together and are used no less. */
+/* A unit that has a block has those before it, even if the table lost the trace because many other
+ * units received them since: they arrived together and are used no less. */
 uint32_t prefix_affinity_find(const struct prefix_affinity *affinity, const uint64_t *keys,
                               uint32_t key_count, uint32_t *blocks_out) {
     uint32_t depth = 0;

@@ -35,8 +35,8 @@ static enum status index_open(struct prefix_index *index, struct arena *arena,
     return STATUS_OK;
 }
 
-/* The next node of this tag from *place_io on, which is then set to after its slot. PREFIX_NONE:
- * there is none left. */
+/* The next node with this tag from *place_io on, which is then set to the position after its slot.
+ * PREFIX_NONE if there is none. */
 static uint32_t index_next(const struct prefix_index *index, uint32_t tag, uint32_t *place_io) {
     uint32_t mask = index->slot_count - 1;
     const struct prefix_slot *slot;
@@ -159,7 +159,7 @@ uint32_t prefix_tree_find(const struct prefix_tree *tree, const struct prefix_na
     return prefix_tree_find_key(tree, &name->key);
 }
 
-/* Bisects, because a block is never present without the one before it. */
+/* Bisection: a block is never present without the preceding one. */
 uint32_t prefix_tree_count(const struct prefix_tree *tree, const struct block_key *keys,
                            uint32_t count) {
     uint32_t low = 0, high = count;
@@ -190,7 +190,7 @@ static uint32_t depth_behind(const struct prefix_tree *tree, uint32_t parent) {
     return parent == PREFIX_NONE ? 0 : node_at(tree, parent)->depth + 1;
 }
 
-/* The first node with these tokens remains the one that is found. */
+/* The first node with these tokens stays first. */
 static void link_text(struct prefix_tree *tree, uint32_t added, const struct block_key *text_key) {
     struct prefix_node *node = &tree->nodes[added];
     tree->text_keys[added] = *text_key;

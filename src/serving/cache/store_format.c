@@ -33,7 +33,8 @@ void store_format_folder(const struct kv_format *format, char name_out[STORE_NAM
                 element_names[shape.element], shape.width, shape.slice_count, shape.mtp_count);
 }
 
-/* Parses a number without leading zeros and the character after it; false if there is none. */
+/* Parses a number without leading zeros and the character after it. Returns false if there is
+ * none. */
 static bool parse_number(const char **at, uint32_t *out) {
     uint64_t value = 0;
     const char *start = *at;

@@ -31,12 +31,12 @@ enum status store_index_open(struct store_index *index, struct arena *arena, uin
     return index->blocks && index->table ? STATUS_OK : STATUS_NO_MEMORY;
 }
 
-/* Keys are hashes already: their high bits choose the slot (multiply, not divide). */
+/* Keys are hashes: their high bits select the slot (by multiplication, without a division). */
 static uint32_t home_of(const struct store_index *index, struct store_name name) {
     return (uint32_t)(((name.high >> 32) * index->table_count) >> 32);
 }
 
-/* The name's slot in the table, or the empty slot where it would be added. */
+/* The slot of the name, or the empty slot where it would be added. */
 static uint32_t store_index_place_of(const struct store_index *index, struct store_name name) {
     uint32_t place = home_of(index, name);
     while (index->table[place]) {

@@ -18,7 +18,7 @@ enum transfer_state {
 struct transfer_page {
     uint32_t slot; /* TRANSFER_NONE: free */
     uint32_t block, row_count;
-    uint32_t next; /* of the same ticket */
+    uint32_t next; /* next page of the same grant */
 };
 
 struct transfer {
@@ -30,12 +30,12 @@ struct transfer {
     uint32_t busy; /* in: slices being written; out: slices held */
     uint64_t peer;
     int64_t deadline_ns;
-    int64_t stuck_since_ns; /* INT64_MAX: not seen in this state */
+    int64_t stuck_since_ns; /* INT64_MAX: not seen while ending */
     /* in */
     uint32_t first_page;
     uint32_t layers;        /* leading slices that have arrived in every block */
-    uint64_t missing_count; /* slices that have not arrived yet */
-    uint64_t arrived_count; /* slices that arrived while it was open, including duplicates */
+    uint64_t missing_count; /* slices that have not arrived */
+    uint64_t arrived_count; /* slices that arrived while the grant was open, including duplicates */
     /* in: the sender's count, once `finished`; out: slices held so far */
     uint64_t slice_count;
     bool finished;
@@ -279,8 +279,8 @@ static void end(struct transfer_ledger *ledger, struct transfer *transfer, enum 
     transfer_ledger_settle(ledger, transfer);
 }
 
-/* ACCEPT: the ticket is open and belongs to this peer (from now on). A ticket that ended before it
- * had a peer will notify none, so it counts as unknown. */
+/* Returns ACCEPT if the grant is open, and assigns this peer if it has none. A grant that ended
+ * without a peer notifies no peer, so it counts as unknown. */
 static enum transfer_verdict transfer_ledger_greet(struct transfer *transfer, uint64_t peer) {
     if (!transfer) return TRANSFER_UNKNOWN;
     if (transfer->state != TRANSFER_OPEN)
@@ -403,9 +403,9 @@ bool transfer_ledger_take(struct transfer_ledger *ledger, struct transfer_ended 
     return true;
 }
 
-/* ---- slices that come ---- */
+/* ---- received slices ---- */
 
-/* Ends the ticket once the sender has finished: done, or impossible to complete. */
+/* Ends the grant after the sender has finished: complete, or impossible to complete. */
 static void conclude(struct transfer_ledger *ledger, struct transfer *transfer) {
     if (transfer->state != TRANSFER_OPEN || !transfer->finished) return;
     if (transfer->missing_count == 0) {
@@ -528,7 +528,7 @@ bool transfer_ledger_layers(const struct transfer_ledger *ledger, struct transfe
     return true;
 }
 
-/* ---- slices that go ---- */
+/* ---- sent slices ---- */
 
 static struct transfer *find_sending(struct transfer_ledger *ledger, struct transfer_grant grant) {
     struct transfer *transfer = find(ledger, TRANSFER_OUT, grant);
@@ -617,7 +617,7 @@ void transfer_ledger_audit(const struct transfer_ledger *ledger) {
         recount.open++;
         recount.finishing += transfer->state == TRANSFER_FINISHING;
         recount.busy += transfer->busy;
-        recount.taken[transfer->side]++; /* not yet */
+        recount.taken[transfer->side]++; /* ends that are not taken yet */
         if (transfer->side == TRANSFER_IN) audit_slices(ledger, slot, &recount);
     }
     check(recount.open == ledger->used_count && recount.open == ledger->by_grant.count);

@@ -96,8 +96,8 @@ static bool all_handed_over(const struct transfer_order *order) {
 bool transfer_orders_next(struct transfer_order *order, uint32_t written, uint32_t *block_out,
                           uint32_t *slice_out) {
     if (all_handed_over(order)) return false;
-    if (part_is_done(order)) { /* the next part is what is complete already, or what is being
-                                * made */
+    /* the next part consists of complete blocks, or of those being computed */
+    if (part_is_done(order)) {
         bool stands = order->part_end < order->whole_count;
         order->part_first = order->part_at = order->part_end;
         order->part_end = stands ? order->whole_count : order->block_count;

@@ -20,7 +20,7 @@ static void constrained_answer_begin_form(struct constrained_answer *answer) {
     if (answer->at.number == 0) answer->place = CONSTRAINED_STUCK;
 }
 
-/* Begins the part after thinking, or all if there is no thinking. */
+/* Begins the part after the reasoning, or the whole answer if there is none. */
 static void begin_rest(struct constrained_answer *answer) {
     answer->waits_behind = false;
     answer->place = CONSTRAINED_FREE;
@@ -75,7 +75,7 @@ void constrained_answer_push(struct constrained_answer *answer, uint32_t token) 
     }
 }
 
-/* ---- what may come ---- */
+/* ---- allowed tokens ---- */
 
 static void constrained_answer_set_bit(uint64_t *mask, const struct token_trie *trie,
                                        uint32_t token) {
@@ -100,7 +100,8 @@ static void mask_all_but_stops(const struct constrained_answer *answer,
     }
 }
 
-/* If only the end is allowed, the first end token is, because that one is reported as forced. */
+/* If only the end is allowed, then only by the first end token, because that one is reported as
+ * forced. */
 static void mask_bound(struct constrained_answer *answer, const struct token_trie *trie,
                        uint64_t *mask) {
     matcher_mask(answer->matcher, answer->at, mask);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * A row stores its answer's tokens and advances the automaton only when a mask is needed. So adding
- * a token never waits, whatever uses the constraint's memory. The automaton may be ahead of the
- * engine by tokens that were reported as forced. The engine returns those one by one, or asks for a
- * mask that allows only them.
+ * A row stores its answer's tokens and advances the automaton only when a mask is needed, so adding
+ * a token never waits for another user of the constraint. The automaton may be ahead of the engine
+ * by tokens that were reported as forced. The engine returns those one by one, or asks for a mask
+ * that allows only them.
  */
 #include "serving/constraint/constrained_rows.h"
 
@@ -17,8 +17,8 @@ struct constrained_row {
     struct constrained_loan *loan; /* NULL: none */
     bool follows;                  /* the answer has begun */
     bool is_lost;                  /* no mask will ever be available */
-    uint32_t known;                /* tokens of the answer */
-    uint32_t led;                  /* tokens that `answer` has got, perhaps more than `known` */
+    uint32_t known;                /* tokens of the answer so far */
+    uint32_t led;                  /* tokens pushed to `answer`, possibly more than `known` */
     uint32_t stop_count;
     uint32_t stops[STOPS_MAX];
     struct constrained_answer answer;
@@ -26,7 +26,7 @@ struct constrained_row {
 
 struct constrained_rows {
     struct constrained_lender lender;
-    uint32_t slots, tokens_max;   /* tokens_max: of an answer */
+    uint32_t slots, tokens_max;   /* tokens_max: limit of an answer */
     struct constrained_row *slot; /* [slots] */
     uint32_t *tokens;             /* [slots][tokens_max] */
 };

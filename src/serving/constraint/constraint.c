@@ -3,9 +3,9 @@
 
 #include "serving/grammar/schema/schema.h"
 
-static const char name[] = "constraint"; /* in messages */
+static const char name[] = "constraint"; /* name in messages */
 
-/* `token_out` gets the token of the member `key`, or none. */
+/* Sets `token_out` to the token given by the member `key`, or to TOKEN_NONE. */
 static enum status constraint_find_token(const struct tree *root, const char *key,
                                          const struct tokenizer *tokenizer, uint32_t *token_out,
                                          struct error *error) {
@@ -68,7 +68,8 @@ static enum status constraint_compile_each(struct arena *arena, struct arena *sc
 enum status constraint_compile(struct arena *arena, struct arena *scratch, struct bytes text,
                                const struct tokenizer *tokenizer, const struct constraint **out,
                                struct error *error) {
-    struct arena rest = *scratch; /* after the input, so that all of it is freed */
+    /* allocated after the input, so that everything after it is freed */
+    struct arena rest = *scratch;
     if (scratch->pool) arena_open(&rest, scratch->pool);
     const struct tree *root;
     enum status status = tree_parse(&rest, text, name, &root, error);

@@ -3,10 +3,11 @@
 
 #include <math.h>
 
-#define MIX_FAST 8        /* the mix is a mean over so many times the time of the present load */
-#define MISSED_FASTER 4   /* missed limits decay so much faster than arrivals */
+/* the mix of requests is averaged over this multiple of the averaging time of the load */
+#define MIX_FAST 8
+#define MISSED_FASTER 4   /* missed limits decay this much faster than arrivals */
 #define MISSED_LEAST 20   /* requests required for a meaningful share */
-#define ANSWER_TOKENS 256 /* of an answer, before the first has ended */
+#define ANSWER_TOKENS 256 /* assumed tokens of an answer, before the first has ended */
 
 void fleet_demand_open(struct fleet_demand *demand, const struct fleet_demand_rule *rule) {
     *demand = (struct fleet_demand){.rule = *rule};
@@ -15,7 +16,7 @@ void fleet_demand_open(struct fleet_demand *demand, const struct fleet_demand_ru
     forecast_load_open(&demand->forecast, rule->period_ns);
 }
 
-/* A gateway that has restarted counts from 0: that window is ignored. */
+/* A restarted gateway counts from 0: that window is ignored. */
 static bool has_fallen(const struct record_fleet_load *before,
                        const struct record_fleet_load *load) {
     return load->arrived_requests < before->arrived_requests ||
@@ -77,7 +78,7 @@ void fleet_demand_add(struct fleet_demand *demand, const struct record_fleet_loa
                               fleet_demand_answer_tokens(demand);
         for (uint32_t i = 0; i < SCALE_SIDES; i++)
             demand->fast[i] = kept * demand->fast[i] + (1 - kept) * rates[i];
-        if (demand->answers > 0) /* otherwise their lengths are unknown: nothing to learn */
+        if (demand->answers > 0) /* else their lengths are unknown */
             forecast_load_add(&demand->forecast, rates, now_ns);
         const struct load_noise_window window = {
             .requests = (double)(load->arrived_requests - last->arrived_requests),
@@ -92,7 +93,7 @@ void fleet_demand_add(struct fleet_demand *demand, const struct record_fleet_loa
     demand->last_ns = now_ns;
 }
 
-/* If prompts wait for pages of the other side, the other side is short. */
+/* The side that is short. If prompts wait for pages of the decode side, that side is short. */
 static uint32_t find_short(const struct fleet_demand *demand, const double *rates) {
     double prefill = demand->fast[SCALE_PREFILL] / fmax(rates[SCALE_PREFILL], 1e-9);
     double decode = demand->fast[SCALE_DECODE] / fmax(rates[SCALE_DECODE], 1e-9);
@@ -121,15 +122,16 @@ void fleet_demand_view(const struct fleet_demand *demand, const double rates[SCA
         };
         view->missed[i] = false;
     }
-    /* The work that fits into half a limit is no backlog: so much waits in a fleet that meets the
-     * limit. The excess is to be done in the averaging time of the present load. Within a limit
-     * would be sooner than any unit can start, and would ask for many times the load. */
+    /* Work that fits into half a limit is not a backlog: a fleet that meets the limit has that much
+     * waiting. The excess must be done in the averaging time of the present load. Within a limit
+     * would be sooner than any unit can start, and would demand many times the load. */
     double gone_s = fmax(limit_s, (double)demand->rule.fast_ns * 1e-9);
     double wait_s = queued * tokens[is_short] / fmax(rates[is_short], 1e-9);
     if (wait_s > limit_s / 2) {
         struct scale_demand *other = &view->demand[1 - is_short];
         view->demand[is_short].now += queued * tokens[is_short] / gone_s;
-        other->later = fmax(other->later, rates[1 - is_short]); /* it will also reach that side */
+        /* the load will also reach that side */
+        other->later = fmax(other->later, rates[1 - is_short]);
     }
     if (is_missed(demand, demand->first, demand->late_first)) view->missed[is_short] = true;
     if (is_missed(demand, demand->timed, demand->slow)) view->missed[SCALE_DECODE] = true;

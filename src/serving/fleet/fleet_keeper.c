@@ -6,7 +6,7 @@
 #include "base/check.h"
 #include "base/number.h"
 
-/* Each unit may be acted on at each gateway, and end. */
+/* Space for one action on each unit at each gateway, and for its end. */
 #define OUTBOX_BYTES                                                                               \
     (MANAGED_UNITS_MAX * (LIMIT_FLEET_GATEWAYS * sizeof(struct record_fleet_action) +              \
                           sizeof(struct record_fleet_unit)))
@@ -20,7 +20,7 @@ struct fleet_keeper {
     uint32_t unit_count;
     struct kept_unit units[MANAGED_UNITS_MAX];
     bool launcher_answers;
-    int64_t launcher_ns; /* the time of its last answer */
+    int64_t launcher_ns; /* time of its last response */
     bool gateway_answers[LIMIT_FLEET_GATEWAYS];
     struct record_fleet_load loads[LIMIT_FLEET_GATEWAYS];
 };
@@ -37,8 +37,8 @@ static struct kept_unit *find(struct fleet_keeper *keeper, uint32_t number) {
     return NULL;
 }
 
-/* A unit with both roles, which only an operator's order to a gateway makes, counts as a decode unit.
- * NULL: the table is full. */
+/* Adds a unit. A unit with both roles, which only an operator's order to a gateway creates, counts
+ * as a decode unit. Returns NULL if the table is full. */
 static struct kept_unit *add(struct fleet_keeper *keeper, uint32_t number, uint32_t role,
                              int64_t now_ns) {
     struct kept_unit *unit = find(keeper, number);
@@ -56,8 +56,8 @@ static void fleet_keeper_forget(struct fleet_keeper *keeper, struct kept_unit *u
     *unit = keeper->units[--keeper->unit_count];
 }
 
-/* The unit's state at the gateways: if they differ, that of one that would send it requests, so that
- * it gets an order again. FLEET_SEEN_COUNT: none knows it. */
+/* The unit's state at the gateways. If they differ, the state of a gateway that would send it
+ * requests, so that the order is repeated. FLEET_SEEN_COUNT: no gateway is connected to it. */
 static uint32_t sight_at_gateways(const struct fleet_keeper *keeper, const struct kept_unit *unit) {
     uint32_t sight = FLEET_SEEN_COUNT;
     for (uint32_t i = 0; i < keeper->options.gateway_count; i++) {
@@ -79,7 +79,7 @@ static bool has_role(const struct fleet_keeper *keeper, const struct kept_unit *
     return false;
 }
 
-/* Whether another unit of the role computes the same numbers, so that an answer can continue there. */
+/* True if another unit of the role has the same numerics, so that an answer can continue there. */
 static bool fleet_keeper_has_others(const struct fleet_keeper *keeper, const struct kept_unit *unit,
                                     uint32_t role) {
     for (uint32_t i = 0; i < keeper->unit_count; i++) {
@@ -111,7 +111,7 @@ static void pass(struct fleet_keeper *keeper, const struct record *record, int64
     check(record_valid(record, record->bytes));
     enum status status =
         keeper->machine.receive(keeper->machine.self, record, now_ns + keeper->options.wall_ns);
-    check(status == STATUS_OK); /* its outbox is emptied after each step */
+    check(status == STATUS_OK); /* the outbox is emptied after each step */
 }
 
 static struct record_fleet_unit unit_record(const struct fleet_keeper *keeper,
@@ -140,8 +140,8 @@ static uint32_t sight_of(const struct fleet_keeper *keeper, const struct kept_un
     return sight == FLEET_SEEN_COUNT ? unit->launched : sight;
 }
 
-/* A unit that the launcher does not have is gone, if the launcher answers and the unit has had the time
- * to appear. */
+/* True if the launcher responds but does not list the unit, although the unit has had the time to
+ * appear. */
 static bool fleet_keeper_is_gone(const struct fleet_keeper *keeper, const struct kept_unit *unit) {
     return keeper->launcher_answers && !unit->is_there &&
            keeper->launcher_ns - unit->ordered_ns >= keeper->options.shows_ns;
@@ -241,7 +241,7 @@ static void take_jobs(struct fleet_keeper *keeper, const struct record_fleet_job
     }
 }
 
-/* The requests of a gateway that does not answer count on. */
+/* The requests of a gateway that does not respond still count. */
 static void take_gateway(struct fleet_keeper *keeper, const struct record_fleet_gateway *report,
                          int64_t now_ns) {
     uint32_t gateway = report->gateway;
@@ -264,7 +264,7 @@ static void take_gateway(struct fleet_keeper *keeper, const struct record_fleet_
     }
 }
 
-/* The manager has to know the unit before an order names it. */
+/* The manager must have the unit before an order can name it. */
 static enum status take_order(struct fleet_keeper *keeper, const struct record_fleet_order *order,
                               int64_t now_ns) {
     if (outbox_room(keeper->machine.outbox) < sizeof(struct record_fleet_action))
@@ -305,20 +305,20 @@ static enum status fleet_keeper_receive(void *self, const struct record *record,
 
 static void fleet_keeper_step(void *self, int64_t now_ns) {
     struct fleet_keeper *keeper = self;
-    check(!keeper->outbox.used); /* the host takes all after each step */
+    check(!keeper->outbox.used); /* the host takes all records after each step */
     pass_units(keeper, now_ns);
     pass_load(keeper, now_ns);
     keeper->machine.step(keeper->machine.self, now_ns + keeper->options.wall_ns);
     put_actions(keeper, now_ns);
 }
 
-/* The host decides when it looks, and steps after each look. */
+/* Never: the host polls, and steps after each poll. */
 static int64_t fleet_keeper_next_wake_ns(const void *self) {
     (void)self;
     return MACHINE_NEVER;
 }
 
-/* ---- life ---- */
+/* ---- creation ---- */
 
 size_t fleet_keeper_bytes(void) {
     return sizeof(struct fleet_keeper) + OUTBOX_BYTES + fleet_manager_bytes() + 64;

@@ -12,10 +12,10 @@
 
 #define OUTBOX_BYTES (MANAGED_UNITS_MAX * 2 * sizeof(struct record_fleet_action))
 #define REPORT_AGAIN_NS ((int64_t)5000000000)
-#define FAST_DECISIONS 6 /* the present load is a mean over the time of at least so many choices */
+#define FAST_DECISIONS 6 /* averaging time of the present load, at least this number of decisions */
 #define WAIT_NS_FIRST ((int64_t)1000000000) /* after a failed start; then doubled */
 #define WAIT_DOUBLINGS_MAX 6
-#define CHURN 2 /* cost of a start and a drain, in times of the nodes' cost meanwhile */
+#define CHURN 2 /* cost of a start and a drain, as a multiple of the nodes' cost in that time */
 
 struct fleet_manager {
     struct fleet_manager_options options;
@@ -24,11 +24,11 @@ struct fleet_manager {
     struct fleet_demand demand;
     struct scale_state scale;
     struct scale_view view;     /* of the last choice */
-    struct scale_choice choice; /* the last one */
+    struct scale_choice choice; /* the last choice */
     bool has_chosen;
     uint32_t pinned[SCALE_SIDES];
     int64_t decided_ns, looked_ns;
-    int64_t start_after_ns; /* no start before */
+    int64_t start_after_ns; /* no start before this time */
     uint32_t failures;      /* consecutive failed starts */
     int32_t direction[SCALE_SIDES];
     uint64_t starts_total, failed_total, lost_total, reversals_total;
@@ -42,7 +42,7 @@ static uint32_t fleet_manager_side_of(uint32_t role) {
     return role == UNIT_PREFILL ? SCALE_PREFILL : SCALE_DECODE;
 }
 
-/* ---- what is said ---- */
+/* ---- sending actions ---- */
 
 static void fleet_manager_say(struct fleet_manager *manager, uint32_t index, enum fleet_act act,
                               enum scale_reason reason, int64_t now_ns) {
@@ -51,8 +51,7 @@ static void fleet_manager_say(struct fleet_manager *manager, uint32_t index, enu
     const struct record_fleet_action fixed = {
         .act = act, .number = unit->number, .role = has_role ? unit->role : 0, .reason = reason};
     if (!machine_outbox_put(&manager->outbox, RECORD_FLEET_ACTION, &fixed))
-        return; /* it is sent again
-                                                                             * later */
+        return; /* will be sent again later */
     managed_units_report(&manager->units, index, act, reason, now_ns);
 }
 
@@ -65,8 +64,8 @@ static uint32_t count_starting(const struct fleet_manager *manager) {
     return count;
 }
 
-/* A starting unit serves nothing yet, and may never. One that was called back is visible as
- * serving. */
+/* The number of serving units. A starting unit does not count, because it may never serve. One that
+ * was called back is reported as serving. */
 static uint32_t fleet_manager_count_serving(const struct fleet_manager *manager, uint32_t role) {
     uint32_t count = 0;
     for (uint32_t i = 0; i < MANAGED_UNITS_MAX; i++) {
@@ -93,7 +92,7 @@ static uint32_t nodes_until(const struct fleet_manager *manager, int64_t now_ns,
     return manager->options.nodes - min_u32(promised, manager->options.nodes);
 }
 
-/* The unit of this role and state with the least work; of starting ones, the last. */
+/* The unit of this role and state with the least work; of starting units, the last. */
 static uint32_t find_idlest(const struct fleet_manager *manager, uint32_t role, uint32_t state) {
     uint32_t best = MANAGED_NOBODY;
     for (uint32_t i = 0; i < MANAGED_UNITS_MAX; i++) {
@@ -107,7 +106,7 @@ static uint32_t find_idlest(const struct fleet_manager *manager, uint32_t role, 
     return best;
 }
 
-/* A unit of this role that was called back, or is not visible: losing it costs nothing. */
+/* A unit of this role that was called back, or is not reported: stopping it costs nothing. */
 static uint32_t find_unseen(const struct fleet_manager *manager, uint32_t role) {
     for (uint32_t i = 0; i < MANAGED_UNITS_MAX; i++) {
         const struct managed_unit *unit = &manager->units.units[i];
@@ -118,7 +117,7 @@ static uint32_t find_unseen(const struct fleet_manager *manager, uint32_t role) 
     return MANAGED_NOBODY;
 }
 
-/* The one that has drained for the shortest time has most work left to keep. */
+/* The unit that has drained for the shortest time: it has the most work left. */
 static uint32_t find_drained(const struct fleet_manager *manager, uint32_t side) {
     uint32_t best = MANAGED_NOBODY;
     for (uint32_t i = 0; i < MANAGED_UNITS_MAX; i++) {
@@ -140,7 +139,7 @@ static bool fleet_manager_call_back(struct fleet_manager *manager, uint32_t side
     return true;
 }
 
-/* Converts one of the other side that is not needed there: it drains already, or would. */
+/* Converts a unit of the other role that is not needed there: one that drains, or would have to. */
 static bool fleet_manager_convert(struct fleet_manager *manager, uint32_t side,
                                   enum scale_reason reason, int64_t now_ns) {
     uint32_t other = 1 - side;
@@ -199,7 +198,7 @@ static uint32_t count_side(const struct fleet_manager *manager, uint32_t side) {
     return managed_units_count(&manager->units, fleet_manager_role_of(side));
 }
 
-/* Growth is first, so that units that the other side can spare are still there to be converted. */
+/* Growth is first, so that spare units of the other side can still be converted. */
 static void fleet_manager_follow(struct fleet_manager *manager, int64_t now_ns) {
     const struct scale_choice *choice = &manager->choice;
     for (uint32_t side = 0; side < SCALE_SIDES; side++)
@@ -218,8 +217,8 @@ static void fleet_manager_follow(struct fleet_manager *manager, int64_t now_ns) 
 
 /* ---- the choice ---- */
 
-/* A unit that is given back must be away for long enough to pay for its drain and its return:
- * longer if nodes are cheap now, not at all if they cost nothing. */
+/* The time for which a returned unit must be away to pay for its drain and its restart: longer if
+ * nodes are cheap now, 0 if they are free. */
 static int64_t later_ns(const struct fleet_manager *manager, int64_t now_ns) {
     const struct fleet_manager_options *options = &manager->options;
     const struct node_calendar *calendar = &options->calendar;
@@ -240,7 +239,8 @@ static void note_direction(struct fleet_manager *manager) {
     }
 }
 
-/* The actions of an earlier manager are unknown: it may have grown a moment ago. */
+/* Rests first, because the actions of an earlier manager are unknown: it may have grown just
+ * now. */
 static void rest_first(struct fleet_manager *manager, int64_t now_ns) {
     for (uint32_t side = 0; side < SCALE_SIDES; side++) {
         manager->scale.has_grown[side] = count_side(manager, side) > 0;
@@ -267,7 +267,7 @@ static void fleet_manager_choose(struct fleet_manager *manager, int64_t now_ns) 
     fleet_manager_follow(manager, now_ns);
 }
 
-/* ---- units on their way ---- */
+/* ---- units that start, drain or end ---- */
 
 static void end_one(struct fleet_manager *manager, uint32_t index, enum fleet_act act,
                     enum scale_reason reason, int64_t now_ns) {
@@ -275,27 +275,27 @@ static void end_one(struct fleet_manager *manager, uint32_t index, enum fleet_ac
     fleet_manager_say(manager, index, act, reason, now_ns);
 }
 
-/* The additional rate of the other units that compute prompts. */
+/* The prefill rate of the other units beyond their load. */
 static double spare_rate(const struct fleet_manager *manager) {
     const struct scale_rule_side *side = &manager->options.rule.sides[SCALE_PREFILL];
     double all = fleet_manager_count_serving(manager, UNIT_PREFILL) * side->unit_rate;
     return fmax(all - manager->view.demand[SCALE_PREFILL].now, 0);
 }
 
-/* True if the load of at most two choices ago is known. */
+/* True if the load was reported within the last two decisions. */
 static bool knows_load(const struct fleet_manager *manager, int64_t now_ns) {
     return manager->demand.windows > 0 &&
            now_ns - manager->demand.last_ns <= 2 * manager->options.decide_ns;
 }
 
-/* A draining unit that no gateway sees any more hangs, or is about to end. While no gateway
- * reports, neither is known. */
+/* Checks a draining unit. If no gateway reports it any more, it hangs or is about to end. If no
+ * gateway reports at all, its state is unknown. */
 static void look_draining(struct fleet_manager *manager, uint32_t index, int64_t now_ns) {
     const struct managed_unit *unit = &manager->units.units[index];
     const struct fleet_manager_options *options = &manager->options;
     struct end_drain_view view = {
         .requests = unit->requests,
-        .alone = unit->alone && unit->sight == FLEET_SEEN_DRAINING, /* otherwise it may hang */
+        .alone = unit->alone && unit->sight == FLEET_SEEN_DRAINING, /* else it may hang */
         .answer_tokens = fleet_demand_answer_tokens(&manager->demand),
         .token_ns = (double)options->tpot_limit_ns,
         .prompt_tokens = fleet_demand_prompt_tokens(&manager->demand),
@@ -304,7 +304,7 @@ static void look_draining(struct fleet_manager *manager, uint32_t index, int64_t
         .drain_ns_max = options->drain_ns_max,
     };
     bool is_late = fleet_manager_count_nodes(manager) > nodes_until(manager, now_ns, now_ns);
-    if (unit->sight == FLEET_SEEN_SERVING) return; /* the order was sent again above */
+    if (unit->sight == FLEET_SEEN_SERVING) return; /* the order was repeated above */
     if (unit->sight != FLEET_SEEN_DRAINING && !knows_load(manager, now_ns)) return;
     if (unit->held && !is_late) return;
     enum end_drain end = end_drain(&view);
@@ -314,8 +314,8 @@ static void look_draining(struct fleet_manager *manager, uint32_t index, int64_t
         end_one(manager, index, FLEET_ACT_KILL, (enum scale_reason)unit->reason, now_ns);
 }
 
-/* A start that takes too long has failed; another one may succeed. While no gateway reports, it is
- * unknown which units serve. */
+/* Checks an ordered unit. A start that takes too long has failed; another one may succeed. If no
+ * gateway reports at all, it is unknown which units serve. */
 static void look_ordered(struct fleet_manager *manager, uint32_t index, int64_t now_ns) {
     const struct managed_unit *unit = &manager->units.units[index];
     if (now_ns - unit->since_ns < manager->options.start_ns_max) return;
@@ -324,7 +324,8 @@ static void look_ordered(struct fleet_manager *manager, uint32_t index, int64_t 
     manager->failed_total++;
 }
 
-/* Its launcher may show a dead host, or a process that is stopped, as running for hours. */
+/* Checks a unit that has served: its launcher may list a dead host, or a stopped process, as
+ * running for hours. */
 static void look_served(struct fleet_manager *manager, uint32_t index, int64_t now_ns) {
     struct managed_unit *unit = &manager->units.units[index];
     bool is_received = unit->sight == FLEET_SEEN_SERVING || unit->sight == FLEET_SEEN_DRAINING;
@@ -334,7 +335,7 @@ static void look_served(struct fleet_manager *manager, uint32_t index, int64_t n
     end_one(manager, index, FLEET_ACT_KILL, (enum scale_reason)unit->reason, now_ns);
 }
 
-/* Repeats an action that has no visible effect yet. */
+/* Repeats an action without a visible effect. */
 static void remind(struct fleet_manager *manager, uint32_t index, int64_t now_ns) {
     const struct managed_unit *unit = &manager->units.units[index];
     enum scale_reason reason = (enum scale_reason)unit->reason;

@@ -4,7 +4,7 @@
 #include "base/check.h"
 #include "base/number.h"
 
-#define BACK_SHOWS_NS ((int64_t)10000000000) /* until then an older sight may still arrive */
+#define BACK_SHOWS_NS ((int64_t)10000000000) /* until then an older report may still arrive */
 
 const char *managed_units_state_name(uint32_t state) {
     static const char *const names[MANAGED_STATE_COUNT] = {
@@ -53,7 +53,7 @@ static void managed_units_take_over(struct managed_units *units,
                                                 .seen_role = seen->role,
                                                 .held = seen->held};
     managed_units_enter(&units->units[index], state_seen(seen->sight), now_ns);
-    units->units[index].reported_ns = now_ns; /* maybe by an earlier manager */
+    units->units[index].reported_ns = now_ns; /* possibly sent by an earlier manager */
 }
 
 static enum managed_end managed_units_leave(struct managed_unit *unit) {
@@ -64,7 +64,7 @@ static enum managed_end managed_units_leave(struct managed_unit *unit) {
     return end;
 }
 
-/* A unit that drains without an order has lost its nodes: its launcher asked it to end. */
+/* A unit that drains without an order has lost its nodes: its launcher has asked it to end. */
 enum managed_end managed_units_see(struct managed_units *units,
                                    const struct record_fleet_unit *seen, int64_t now_ns) {
     bool is_gone = seen->sight == FLEET_SEEN_GONE || seen->sight == FLEET_SEEN_REFUSED;

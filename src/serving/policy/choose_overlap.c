@@ -3,11 +3,11 @@
 
 #include "base/check.h"
 
-#define LEARN_STEPS 3   /* the first one is not counted: caches and pages are cold */
-#define AVERAGE_STEPS 6 /* the average follows a change in about so many steps */
+#define LEARN_STEPS 3   /* not counting the first one: caches and pages are cold */
+#define AVERAGE_STEPS 6 /* the average follows a change in about this many steps */
 #define RETRY_STEPS 48
-#define RETRY_WITHIN 1.3 /* of the fastest */
-#define HOPELESS 2       /* times the fastest: not measured again */
+#define RETRY_WITHIN 1.3 /* retry schedules within this factor of the fastest */
+#define HOPELESS 2       /* schedules slower by this factor are not measured again */
 
 const char *choose_overlap_reason_name(enum choose_overlap_reason reason) {
     static const char *const names[CHOOSE_OVERLAP_REASON_COUNT] = {
@@ -29,12 +29,13 @@ static struct choose_overlap_class *class_of(struct choose_overlap *choose,
 }
 
 static bool has_tokens(const struct choose_overlap_step *step, int kind) {
-    if (step->prompts && kind == OVERLAP_DECODE_EARLY) return false; /* the five stages */
+    /* equal to DECODE_FIVE_STAGE */
+    if (step->prompts && kind == OVERLAP_DECODE_EARLY) return false;
     return overlap_of((enum overlap_kind)kind)->micro_batch_count <=
            (step->tokens ? step->tokens : 1);
 }
 
-/* The fastest of those measured. `sequential` is always possible. */
+/* The fastest schedule measured. Sequential is always possible. */
 static int fastest(const struct choose_overlap_class *class,
                    const struct choose_overlap_step *step) {
     int best = OVERLAP_SEQUENTIAL;
@@ -45,7 +46,7 @@ static int fastest(const struct choose_overlap_class *class,
     return best;
 }
 
-/* The schedule to measure next; OVERLAP_KIND_COUNT: none. */
+/* The schedule to measure next; OVERLAP_KIND_COUNT if there is none. */
 static int to_learn(const struct choose_overlap_class *class,
                     const struct choose_overlap_step *step) {
     double hopeless = HOPELESS * class->ns_each[fastest(class, step)];
@@ -57,7 +58,7 @@ static int to_learn(const struct choose_overlap_class *class,
     return OVERLAP_KIND_COUNT;
 }
 
-/* The least measured one of those that are nearly as fast; OVERLAP_KIND_COUNT: none. */
+/* The least measured schedule that is nearly as fast; OVERLAP_KIND_COUNT if there is none. */
 static int to_retry(const struct choose_overlap_class *class,
                     const struct choose_overlap_step *step, int best) {
     int next = OVERLAP_KIND_COUNT;

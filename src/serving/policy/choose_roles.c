@@ -18,11 +18,11 @@ const char *choose_roles_reason_name(enum roles_reason reason) {
 
 struct kind {
     uint32_t units, ranks;
-    uint64_t waiting; /* requests */
+    uint64_t waiting; /* waiting requests */
     double used;      /* sum of shares */
 };
 
-/* The larger of its shares of KV pages and of requests. */
+/* The larger of the unit's shares of KV pages and of requests in use. */
 static double choose_roles_share_of(const struct balance_unit *unit) {
     double requests = (double)unit->requests / unit->requests_max;
     double pages = (double)unit->pages_taken / (double)unit->pages_total;
@@ -41,7 +41,7 @@ static struct kind sum_kind(const struct balance_unit *units, uint32_t unit_coun
     return kind;
 }
 
-/* Requests that wait at units which are connected. */
+/* Waiting requests divided by the number that may wait at connected units. */
 static double prefill_pressure(const struct kind *kind, uint32_t queued, uint32_t ranks) {
     double waiting = (double)kind->waiting + queued;
     return waiting / ((double)ranks * BALANCE_UNITS_WAITING);
@@ -62,8 +62,8 @@ static uint32_t find_pressed(const struct kind *prefill, const struct kind *deco
     return UNIT_BOTH;
 }
 
-/* True if the other kind can do without the unit. In that case prompts in the queue wait for pages,
- * not for units that compute them. */
+/* True if the other kind can spare the unit. Prompts in the queue then wait for pages, not for
+ * units that compute them. */
 static bool can_spare(const struct kind *prefill, const struct kind *decode,
                       const struct balance_unit *unit, uint32_t pressed) {
     if (pressed == UNIT_PREFILL)

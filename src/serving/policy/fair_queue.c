@@ -6,7 +6,7 @@ uint64_t fair_queue_turn(uint64_t now, uint64_t before, size_t bytes) {
 }
 
 uint64_t fair_queue_after(uint64_t now, size_t bytes, uint32_t clients_max) {
-    return now + bytes / clients_max + 1; /* always advances */
+    return now + bytes / clients_max + 1; /* at least 1, so that virtual time advances */
 }
 
 #define WORK_UNITS 65536 /* per token, at a weight of 1 and low priority */

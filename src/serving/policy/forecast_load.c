@@ -6,10 +6,10 @@
 #include "base/check.h"
 
 #define HALF_PARTS (FORECAST_PARTS / 6.0)   /* half-life of a deviation */
-#define TREND_PARTS (FORECAST_PARTS / 48.0) /* a trend is extended for so many parts */
+#define TREND_PARTS (FORECAST_PARTS / 48.0) /* a trend is extended over this many parts */
 #define NEWEST_WEIGHT 0.5                   /* weight of the last period in a part's mean */
 #define DEVIATION_MAX 8.0                   /* limit of recent / curve */
-#define CURVE_LEAST 1e-9                    /* a smaller value is no curve to compare with */
+#define CURVE_LEAST 1e-9 /* smaller values of the curve are not used for comparison */
 
 void forecast_load_open(struct forecast_load *forecast, int64_t period_ns) {
     check(period_ns >= FORECAST_PARTS);
@@ -27,8 +27,8 @@ static uint32_t forecast_load_part_at(const struct forecast_load *forecast, int6
     return part < FORECAST_PARTS ? part : FORECAST_PARTS - 1;
 }
 
-/* Merges a part into the mean of earlier periods when half a period has passed since, if at least
- * half of it was seen. Until then new load is compared only with the periods before. */
+/* Merges a part into the mean of earlier periods half a period after it, if at least half of it was
+ * observed. Until then new load is compared only with earlier periods. */
 static void forecast_load_settle(struct forecast_load *forecast, struct forecast_part *part) {
     if (part->present_ns >= 0.5 * part_ns(forecast)) {
         double weight = part->periods ? NEWEST_WEIGHT : 1;
@@ -41,7 +41,7 @@ static void forecast_load_settle(struct forecast_load *forecast, struct forecast
     part->present_ns = 0;
 }
 
-/* When a part begins: merges those at least half a period before it. */
+/* Merges parts that ended at least half a period before this one begins. */
 static void settle_behind(struct forecast_load *forecast, uint32_t part) {
     for (uint32_t behind = FORECAST_PARTS / 2; behind <= FORECAST_PARTS; behind++) {
         uint32_t index = (part + 2 * FORECAST_PARTS - behind) % FORECAST_PARTS;
@@ -88,7 +88,7 @@ void forecast_load_teach(struct forecast_load *forecast, int64_t at_ns,
     part->periods++;
 }
 
-/* False: nothing is known of that time. */
+/* Returns false if nothing is known for that time. */
 static bool curve_at(const struct forecast_load *forecast, uint32_t stream, int64_t at_ns,
                      double *rate_out) {
     double middle = part_ns(forecast) / 2;
@@ -119,7 +119,7 @@ double forecast_load_by(const struct forecast_load *forecast, enum forecast_way 
     bool is_known = curve_at(forecast, stream, at_ns, &curve);
     if (is_known && (way == FORECAST_AS_EVER || !forecast->has_any)) return curve;
     if (!is_known || way == FORECAST_AS_NOW) return continued(forecast, stream, ahead_ns);
-    /* recent lags by about a part, so it is compared with the curve of that time */
+    /* `recent` lags by about a part, so compare it with the curve of that time */
     int64_t then_ns = forecast->last_ns - (int64_t)part_ns(forecast);
     if (!curve_at(forecast, stream, then_ns, &present) || present < CURVE_LEAST)
         return fmax(curve, continued(forecast, stream, ahead_ns));

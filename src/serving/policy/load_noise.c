@@ -5,13 +5,17 @@
 
 #define FORGOTTEN_PERIODS (1.0 / 6)
 #define DISTANCE_MAX 0.25
-#define DEVIATION 1.25 /* of a normal distribution, over its mean deviation: sqrt(pi / 2) */
+/* standard deviation of a normal distribution over its mean deviation: sqrt(pi / 2) */
+#define DEVIATION 1.25
 #define JUMP_DEVIATIONS 3
 #define MARGIN_DEVIATIONS 2.33
 #define COUNTING                                                                                   \
-    2 /* variance of a sum of so many requests' tokens: 1 / count, and lengths vary as much */
+/* factor on 1 / count, the relative variance of a count of requests, because lengths vary as
+     * much */
+2
 
-static void load_noise_learn(double *mean, double value, double base, double kept) {
+    static void
+    load_noise_learn(double *mean, double value, double base, double kept) {
     double distance = base > 0 ? fmin(fabs(value / base - 1), DISTANCE_MAX) : 0;
     *mean = kept * *mean + (1 - kept) * distance;
 }
@@ -20,7 +24,7 @@ static double kept_over(const struct load_noise *noise, int64_t passed_ns) {
     return exp(-(double)passed_ns / (FORGOTTEN_PERIODS * (double)noise->rule.period_ns));
 }
 
-/* Stores forecasts of the future, several in the time of a start. */
+/* Stores forecasts of future times, several within the time of a start. */
 static void hope(struct load_noise *noise, const struct forecast_load *forecast, int64_t now_ns) {
     int64_t between_ns = noise->rule.ahead_ns / LOAD_NOISE_HOPES;
     uint32_t place = noise->hope_count % LOAD_NOISE_HOPES;

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The rate is a least-squares line through the loads so far, in which each load counts a tenth less
- * with every later one. If all loads have one size the line has no slope; the latency is then 0,
- * and the rate the mean.
+ * The rate is a least-squares line through the past loads. The weight of a load falls by a tenth
+ * with each later one. If all loads have one size, the latency is 0 and the rate is the mean.
  */
 #include "serving/policy/load_or_compute.h"
 
@@ -34,7 +33,7 @@ double load_or_compute_rate_ns(const struct load_rate *rate, uint64_t bytes) {
     return bytes ? rate->latency_ns + rate->byte_ns * (double)bytes : 0;
 }
 
-/* Time to compute the prompt from `first` on, in steps of whole chunks; and of the first step
+/* Time to compute the prompt from `first` on, in steps of whole chunks, and time of the first step
  * alone. */
 static double compute_ns(const struct load_ask *ask, uint32_t first, double *first_step_out) {
     double sum = 0;

@@ -5,7 +5,7 @@
 
 #define PER_DOUBLING 4
 
-/* 0..3 each alone, then four buckets per doubling. */
+/* The bucket of a length: one each for 0..3, then four per doubling. */
 static uint32_t predict_length_bucket_of(uint32_t tokens) {
     if (tokens < PER_DOUBLING) return tokens;
     uint32_t doubling = 31 - (uint32_t)__builtin_clz(tokens);

@@ -5,7 +5,7 @@
 
 #define MINUTE_NS ((int64_t)60000000000)
 
-/* The time for so much at that rate, rounded up. */
+/* The time for `count` at that rate, rounded up. */
 static int64_t time_of(uint64_t per_minute, uint64_t count) {
     double ns = (double)count / (double)per_minute * (double)MINUTE_NS;
     if (ns >= (double)RATE_LIMIT_DEBT_NS_MAX) return RATE_LIMIT_DEBT_NS_MAX;
@@ -47,6 +47,6 @@ uint64_t rate_limit_left(const struct rate_limit *limit, uint64_t per_minute, in
     if (!per_minute || left_ns <= 0) return 0;
     uint64_t left = (uint64_t)((double)left_ns / (double)MINUTE_NS * (double)per_minute);
     while (left > 0 && rate_limit_wait_ns(limit, per_minute, left, now_ns) > 0)
-        left--; /* rounding */
+        left--; /* correct the rounding */
     return left;
 }

@@ -6,7 +6,7 @@
 #include "base/check.h"
 #include "base/number.h"
 
-#define NEARLY 1e-9 /* of a unit: tolerance for rounding errors in a whole number */
+#define NEARLY 1e-9 /* tolerance in units, for rounding errors */
 
 const char *scale_fleet_reason_name(enum scale_reason reason) {
     static const char *const names[SCALE_REASON_COUNT] = {
@@ -48,7 +48,7 @@ static bool grew_within(const struct scale_state *state, uint32_t index, int64_t
     return state->has_grown[index] && now_ns - state->grew_ns[index] < time_ns;
 }
 
-/* The reason for more units than there are. */
+/* The reason for more units than present. */
 static enum scale_reason why_more(const struct scale_rule *rule, const struct scale_view *view,
                                   uint32_t index) {
     const struct scale_rule_side *side = &rule->sides[index];
@@ -57,7 +57,7 @@ static enum scale_reason why_more(const struct scale_rule *rule, const struct sc
     return now > view->units[index] ? SCALE_LOAD : SCALE_FORECAST;
 }
 
-/* At least the needed units: how many are kept. */
+/* The number of units to keep, at least the needed ones. */
 static uint32_t scale_fleet_keep(const struct scale_state *state, const struct scale_rule *rule,
                                  const struct scale_view *view, uint32_t index, uint32_t needed,
                                  int64_t now_ns, enum scale_reason *reason_out) {
@@ -104,15 +104,15 @@ static uint32_t choose_side(const struct scale_state *state, const struct scale_
         *reason_out = SCALE_LIMIT;
         return *needed_out = scale_fleet_within(side, max_u32(near, units + side->group));
     }
-    if (view->missed[index]) *needed_out = needed = units; /* the ordered units are on their way */
+    if (view->missed[index]) *needed_out = needed = units; /* ordered units will help */
     return scale_fleet_keep(state, rule, view, index, needed, now_ns, reason_out);
 }
 
 enum scale_cut { SCALE_CUT_UNNEEDED, SCALE_CUT_GROWTH, SCALE_CUT_RUNNING };
 
-/* If there are too few nodes: takes from the side with most to spare, first units that are not
- * needed, then orders, then running units. So running units stay if both sides want more than there
- * is, and noise moves nothing between them. */
+/* Chooses where to save if nodes are short: from the side with the most spare capacity, first
+ * unneeded units, then orders, then running units. So running units stay if both sides want more,
+ * and noise moves nothing between them. */
 static uint32_t find_spare(const struct scale_rule *rule, const struct scale_view *view,
                            const struct scale_choice *choice, const uint32_t *needed) {
     uint32_t best = SCALE_SIDES;

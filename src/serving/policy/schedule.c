@@ -34,8 +34,8 @@ static bool schedule_comes_after(const void *items, const void *a, const void *b
 
 static const struct heap_order last_first = {sizeof(uint32_t), schedule_comes_after, NULL};
 
-/* Heap sort: in place, no recursion, same result everywhere. If the items are in order already, as
- * usual from one step of answers to the next, only verifies that. */
+/* Heap sort: in place, no recursion, the same result everywhere. If the items are already sorted,
+ * as usual between steps of answers, it only verifies that. */
 void schedule_order(const struct schedule_item *items, uint32_t count, uint32_t *order) {
     uint32_t ordered = 1;
     for (uint32_t i = 0; i < count; i++)
@@ -45,9 +45,9 @@ void schedule_order(const struct schedule_item *items, uint32_t count, uint32_t 
     if (ordered < count) heap_choose(&last_first, items, order, count, count);
 }
 
-struct spending { /* what is left of the step while it is filled */
+struct spending { /* resources left in the step while it is filled */
     uint32_t tokens;
-    uint32_t promised; /* tokens promised to decode rows that are still to be chosen */
+    uint32_t promised; /* tokens reserved for decode rows that are not chosen yet */
     uint32_t prompt_tokens;
     uint32_t pages;
     uint32_t rows_running;
@@ -56,11 +56,11 @@ struct spending { /* what is left of the step while it is filled */
     bool waits; /* an earlier request could not start */
 };
 
-/* The longest row that `most` tokens allow. */
+/* The length of the longest row with at most `most` tokens. */
 static uint32_t schedule_row_tokens(const struct schedule_item *item, uint32_t most) {
     uint32_t wanted = item->row_end - item->computed_tokens;
     if (wanted <= most) return wanted;
-    if (item->generated) return most; /* one by one or together: bit-identical */
+    if (item->generated) return most; /* any split gives identical bits */
     uint32_t end = (item->computed_tokens + most) / KV_BLOCK_TOKENS * KV_BLOCK_TOKENS;
     return end > item->computed_tokens ? end - item->computed_tokens : 0;
 }
@@ -132,13 +132,13 @@ static struct schedule_choice choose_waiting(const struct schedule_item *item,
     return choice;
 }
 
-/* The least tokens of a decode row. */
+/* The minimum of tokens of a decode row. */
 static uint32_t decode_tokens_min(const struct schedule_item *item) {
     return item->phase == SCHEDULE_DECODE ? 1 + item->draft_tokens : 0;
 }
 
-/* Takes one token, and as many of the forced ones after it as leave the other decode rows theirs
- * and a block for prompts. */
+/* Chooses one token, and forced tokens after it as far as other decode rows and a block for prompts
+ * keep their tokens. */
 static struct schedule_choice choose_decode(const struct schedule_item *item,
                                             struct spending *left) {
     uint32_t wanted = item->row_end - item->computed_tokens + item->draft_tokens;
@@ -193,7 +193,8 @@ uint32_t schedule_step(const struct schedule_item *items, uint32_t item_count,
         choice.item = order[i];
         choices_out[choice.token_count ? running++ : --idle] = choice;
     }
-    for (uint32_t a = running, b = item_count; a + 1 < b; a++) { /* the idle ones, in order again */
+    /* restore the order of the idle items */
+    for (uint32_t a = running, b = item_count; a + 1 < b; a++) {
         struct schedule_choice moved = choices_out[a];
         choices_out[a] = choices_out[--b];
         choices_out[b] = moved;

@@ -27,7 +27,8 @@ static uint32_t least_ahead(const struct share_time *share) {
 
 void share_time_spend(struct share_time *share, uint64_t client, int64_t ns) {
     uint64_t begun = share_time_turn(share, client);
-    uint64_t end = begun + (ns > 0 ? (uint64_t)ns : 0) + 1; /* always advances */
+    /* at least 1, so that the turn advances */
+    uint64_t end = begun + (ns > 0 ? (uint64_t)ns : 0) + 1;
     if (begun > share->now) share->now = begun;
     forget_passed(share);
     uint32_t place = share_time_place_of(share, client);

@@ -4,13 +4,13 @@
 #include "base/check.h"
 
 #define MARGIN 0.02
-#define LEARN_STEPS 8      /* of each way, before they are compared */
-#define TIME_STEPS 16      /* one step moves an average by a 16th, after so many */
+#define LEARN_STEPS 8      /* steps with and without drafts before they are compared */
+#define TIME_STEPS 16      /* one step moves an average by a 16th, after this many steps */
 #define TRIED_STEPS 4      /* a try moves an average by a 4th, because tries are rare */
 #define RIGHT_ANSWERS 64.0 /* one answer moves the share of right drafts by a 64th */
-#define RIGHT_PRIOR 0.5    /* the share before the first answer, with the weight of so many: */
+#define RIGHT_PRIOR 0.5 /* share before the first answer, with the weight of RIGHT_PRIOR_ANSWERS */
 #define RIGHT_PRIOR_ANSWERS 16.0
-#define HICCUP 1.5 /* a step counts for at most so many times the average */
+#define HICCUP 1.5 /* a step counts for at most this multiple of the average */
 
 _Static_assert(LIMIT_STEP_ROWS < 1 << SPECULATE_BUCKETS, "every number of answers has its bucket");
 
@@ -27,7 +27,8 @@ static uint32_t patience_of(const struct speculate_times *times) {
     return times->patience ? times->patience : SPECULATE_TRY_STEPS;
 }
 
-/* If both times are known they decide. Otherwise the less measured way is next, drafts first. */
+/* If both times are known they decide. Otherwise the less measured alternative is next, drafts
+ * first. */
 static struct speculate_choice choose_measured(const struct speculate *speculate,
                                                const struct speculate_times *times) {
     if (times->steps[0] < LEARN_STEPS || times->steps[1] < LEARN_STEPS)
@@ -64,8 +65,7 @@ static void observe_time(struct speculate_times *times, bool drafts, bool tried,
     double *average = &times->ns[drafts];
     uint32_t *steps = &times->steps[drafts];
     if (*steps < LEARN_STEPS && ns * HICCUP < *average)
-        *steps = 0; /* the earlier ones were
-                                                                     * outliers */
+        *steps = 0; /* the earlier steps were outliers */
     if (*steps && ns > *average * HICCUP) ns = *average * HICCUP;
     if (*steps < TIME_STEPS) ++*steps;
     *average += (ns - *average) / (tried && *steps > TRIED_STEPS ? TRIED_STEPS : *steps);
@@ -82,12 +82,12 @@ void speculate_observe(struct speculate *speculate, uint32_t row_count, uint32_t
     if (ns <= 0) return;
     observe_time(times, drafts, known && drafts != before, (double)ns);
     if (!known) return;
-    if (pays(speculate, times) != before) { /* undecided */
+    if (pays(speculate, times) != before) { /* not decided */
         times->same_steps = 0;
         times->patience = SPECULATE_TRY_STEPS;
     } else if (drafts == before) {
         times->same_steps++;
-    } else { /* the other way was tried, and is still slower */
+    } else { /* the alternative was tried and is still slower */
         times->same_steps = 0;
         times->patience = 2 * patience_of(times);
         if (times->patience > SPECULATE_TRY_STEPS_MAX) times->patience = SPECULATE_TRY_STEPS_MAX;

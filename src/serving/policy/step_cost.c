@@ -3,14 +3,13 @@
 
 #include <stdbool.h>
 
-/* Units in which the parts of a usual step are numbers near 1, so that an error is distributed
- * fairly.
- */
+/* Units that scale the parts of a usual step to numbers near 1, so that an error is distributed
+ * evenly. */
 #define ROWS_UNIT 16.0
 #define TOKENS_UNIT 64.0
 #define ATTENDED_UNIT (64.0 * 1024)
 #define CONTEXT_UNIT 1024.0
-#define RATE_STEPS 10 /* one step explains a tenth of its error, after so many */
+#define RATE_STEPS 10 /* one step explains a tenth of its error, after this many steps */
 #define TRUSTED_AFTER 8
 
 static void step_cost_features_of(const struct step_work *work,
@@ -74,7 +73,8 @@ double step_cost_context_ns(const struct step_cost *cost) {
 
 uint32_t step_cost_afford(const struct step_cost *cost, uint32_t first_position,
                           uint32_t tokens_max, double ns) {
-    uint32_t low = 0, high = tokens_max; /* low is affordable; nothing beyond high is */
+    /* invariant: `low` is affordable, more than `high` is not */
+    uint32_t low = 0, high = tokens_max;
     while (low < high) {
         uint32_t middle = low + (high - low + 1) / 2;
         if (step_cost_run_ns(cost, first_position, middle) <= ns)

@@ -42,15 +42,15 @@ static bool had_time(const struct supervise_rank *rank, const struct supervise_s
     return had_cpu && no_tile_ns >= timeout.wall_ns;
 }
 
-/* Resets all signs to now. */
+/* Resets all signs to now, so that no rank is blamed for the time before. */
 static void forgive(struct supervise_watch *watch, int64_t now_ns) {
     for (uint32_t i = 0; i < watch->rank_count; i++)
         watch->ranks[i].tiles_ns = watch->ranks[i].ran_ns = now_ns;
     watch->moved_ns = now_ns;
 }
 
-/* False: all wait and nothing moves between them. Rank 0 only waits while a step is in progress.
- * When a rank has died, the others have waited for it until now. */
+/* False if all ranks wait and nothing moves between them. Rank 0 waits only while a step is in
+ * progress. When a rank has died, the others have waited for it until now. */
 static bool is_moving(const struct supervise_watch *watch, const struct supervise_signs *signs) {
     for (uint32_t i = 0; i < watch->rank_count; i++) {
         if (signs[i].gone != watch->ranks[i].gone) return true;
@@ -87,13 +87,13 @@ struct supervise_finding supervise_look(struct supervise_watch *watch,
     if (frozen.verdict) return frozen;
     if (stuck.verdict) return stuck;
     int64_t still_ns = now_ns - watch->moved_ns;
-    if (still_ns >= timeout.wall_ns && all_run) /* otherwise one is stopped, and the others wait for
-                                                 * it */
+    /* else a rank is stopped and the others wait for it */
+    if (still_ns >= timeout.wall_ns && all_run)
         return (struct supervise_finding){SUPERVISE_DEADLOCK, 0, still_ns};
     return frozen;
 }
 
-/* False: it waits for none, or for one of its own host. */
+/* True if the rank waits for a rank of another host. */
 static bool waits_elsewhere(const struct supervise_signs *signs, const uint32_t *hosts,
                             uint32_t count, uint32_t rank, uint32_t *peer_out) {
     *peer_out = signs[rank].peer - 1;

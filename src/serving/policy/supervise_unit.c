@@ -6,10 +6,10 @@
 #include <string.h>
 
 #define LOOKS_A_TIMEOUT 8
-#define LAST_WORDS_NS ((int64_t)50000000) /* of a job that fails before it is ready */
-#define END_NS_MAX ((int64_t)5000000000)  /* for killed ranks to exit */
+#define LAST_WORDS_NS ((int64_t)50000000) /* delay for a job that fails before it is ready */
+#define END_NS_MAX ((int64_t)5000000000)  /* time for killed ranks to exit */
 #define CHANGE_NS_MAX                                                                              \
-    ((int64_t)10000000000) /* until a unit continues after a rank died or returned, or ends */
+    ((int64_t)10000000000) /* time for a unit to continue or end after a rank died or returned */
 #define REFUSAL_MAX 2      /* the highest exit status of a process that gives a reason */
 
 static void supervise_unit_enter(struct supervise_unit *unit, enum supervise_state state,
@@ -54,13 +54,13 @@ static void supervise_unit_kill_all(struct supervise_unit *unit, int64_t now_ns)
     supervise_unit_enter(unit, SUPERVISE_ENDS, now_ns);
 }
 
-/* The orders already report the fault. */
+/* Enters the failed state. The orders already report the fault. */
 static void supervise_unit_fail(struct supervise_unit *unit, int64_t now_ns) {
     if (!unit->failed_ns) unit->failed_ns = now_ns;
     supervise_unit_kill_all(unit, now_ns);
 }
 
-/* True if it gave the reason. */
+/* True if the process gave a reason before it exited. */
 static bool is_refusal(struct supervise_how how) {
     return !how.by_signal && how.number <= REFUSAL_MAX;
 }
@@ -128,12 +128,11 @@ void supervise_unit_checked(struct supervise_unit *unit, bool is_right, int64_t 
         supervise_unit_launch(unit, now_ns);
     } else if (unit->state == SUPERVISE_CHECKS || unit->state == SUPERVISE_RUNS) {
         unit->is_refused = true;
-        supervise_unit_kill_all(
-            unit, now_ns); /* over at the next tick: this may have been called from its start */
+        supervise_unit_kill_all(unit, now_ns); /* ends at the next tick: start may be the caller */
     }
 }
 
-/* ---- what happens ---- */
+/* ---- events ---- */
 
 /* The rank's host. */
 static struct supervise_host *host_of(struct supervise_unit *unit, uint32_t rank) {
@@ -152,14 +151,14 @@ bool supervise_unit_sign(struct supervise_unit *unit, uint32_t number, uint32_t 
     return true;
 }
 
-/* Reports the end of a unit that was ready, by the rank that ended it. */
+/* Reports the end of a unit that was ready, by the rank that caused it. */
 static void say_loss(struct supervise_unit *unit, int64_t now_ns) {
     bool died = unit->watch.rank_count > 1 && unit->how.by_signal;
     order_kind(unit, died ? SUPERVISE_SAY_DIED : SUPERVISE_SAY_ENDED);
     supervise_unit_fail(unit, now_ns);
 }
 
-/* True for a rank that died: it explains more than those that ended because they lost it, and may
+/* True for a rank that died: it explains more than ranks that exited because they lost it, and may
  * be reported later. */
 static bool says_more(const struct supervise_unit *unit, struct supervise_how how) {
     if (!unit->has_ended) return true;
@@ -167,8 +166,8 @@ static bool says_more(const struct supervise_unit *unit, struct supervise_how ho
     return how.by_signal || (unit->how.number == 0 && how.number != 0);
 }
 
-/* The others may continue without it: rank 0 reports that, or exits. After that the rank is
- * restarted: at once, or after increasing delays if it ends soon. */
+/* Handles the loss of a rank other than 0. The others may continue: rank 0 reports that, or exits.
+ * After that the rank is restarted, at once, or after increasing delays if it ends soon. */
 static void supervise_unit_lose(struct supervise_unit *unit, uint32_t rank,
                                 struct supervise_how how, bool lived, int64_t now_ns) {
     struct supervise_member *member = &unit->members[rank];
@@ -204,7 +203,8 @@ void supervise_unit_ended(struct supervise_unit *unit, uint32_t number, uint32_t
     unit->signs[rank].gone = true;
     unit->signs[rank].returns = false;
     if (unit->watch.rank_count > 1) order_rank(unit, SUPERVISE_REPORT_GONE, rank);
-    if (unit->state != SUPERVISE_RUNS && unit->state != SUPERVISE_FAILS) return; /* it was killed */
+    /* already killed */
+    if (unit->state != SUPERVISE_RUNS && unit->state != SUPERVISE_FAILS) return;
     if (says_more(unit, how)) {
         unit->how = how;
         unit->ended_rank = rank;
@@ -218,7 +218,7 @@ void supervise_unit_ended(struct supervise_unit *unit, uint32_t number, uint32_t
         supervise_unit_enter(unit, SUPERVISE_FAILS, now_ns);
 }
 
-/* Resets its signs, for its new kind. */
+/* Resets the signs of a rank when the expected kind changes. */
 static void supervise_unit_expect(struct supervise_unit *unit, uint32_t rank, bool gone,
                                   bool returns) {
     unit->watch.ranks[rank] = (struct supervise_rank){.seen = false};
@@ -253,7 +253,7 @@ static void look_whether_ready(struct supervise_unit *unit, int64_t now_ns) {
     unit->failed_ns = 0;
 }
 
-/* All continue together. */
+/* Counts a returned rank as serving: all ranks continue together. */
 static void supervise_unit_count_in(struct supervise_unit *unit, uint32_t rank, int64_t now_ns) {
     struct supervise_member *member = &unit->members[rank];
     member->state = SUPERVISE_MEMBER_LIVES;
@@ -283,7 +283,7 @@ static void look_after_member(struct supervise_unit *unit, uint32_t rank, int64_
 }
 
 /* Restarts no rank before the unit has reported that it continues with the living ones. The next
- * tick handles those that are too many for this one. */
+ * tick handles the ranks that exceed the limit of orders. */
 static void look_after_members(struct supervise_unit *unit, struct supervise_epochs epochs,
                                int64_t now_ns) {
     if (epochs.said != epochs.reported) {
@@ -291,15 +291,15 @@ static void look_after_members(struct supervise_unit *unit, struct supervise_epo
         if (now_ns - unit->change_ns > CHANGE_NS_MAX) say_loss(unit, now_ns);
         return;
     }
-    if (unit->change_ns) unit->has_ended = false; /* the next end has its own cause */
+    if (unit->change_ns) unit->has_ended = false; /* the next end has another cause */
     unit->change_ns = 0;
     for (uint32_t rank = 1; rank < unit->watch.rank_count; rank++)
         if (unit->order_count < SUPERVISE_ORDERS_MAX / 2) look_after_member(unit, rank, now_ns);
 }
 
-/* A lost agent is reported before its ranks, because their signs are missing then. A rank that is
- * stuck is killed, and the others continue. If rank 0 is stuck, or all wait for each other, the
- * unit ends. */
+/* Finds stuck ranks. A lost agent is reported before its ranks, because their signs are then
+ * missing. A stuck rank is killed, and the others continue. If rank 0 is stuck, or all wait for
+ * each other, the unit ends. */
 static void look_for_stuck(struct supervise_unit *unit, bool received, int64_t now_ns) {
     bool is_time = now_ns - unit->watch.looked_ns >= unit->timeout.wall_ns / LOOKS_A_TIMEOUT;
     if (unit->state != SUPERVISE_RUNS || !unit->ready || !unit->timeout.wall_ns) return;
@@ -317,7 +317,8 @@ static void look_for_stuck(struct supervise_unit *unit, bool received, int64_t n
     order_rank(unit, SUPERVISE_KILL_RANK, finding.rank);
 }
 
-/* If rank 0 fails the others exit, which takes a while; if another rank fails they wait. */
+/* The delay after a failure. If rank 0 fails the others exit, which takes a while; if another rank
+ * fails they wait. */
 static int64_t moment_ns(const struct supervise_unit *unit) {
     bool is_end = !unit->how.by_signal && unit->how.number == 0;
     bool waits = !unit->ready && (is_end || unit->ended_rank == 0);
@@ -359,7 +360,7 @@ void supervise_unit_tick(struct supervise_unit *unit, struct supervise_epochs ep
     case SUPERVISE_PAUSES:
         if (now_ns - unit->state_ns >= unit->wait_ns) supervise_unit_start(unit, now_ns);
         break;
-    default: /* waits for another event, or for none */
+    default: /* waits for an event, or for none */
         break;
     }
 }

@@ -8,8 +8,8 @@ static uint32_t account_length(uint32_t from, uint32_t end) {
     return end > from ? end - from : 0;
 }
 
-/* Counts the positions of [from, end) of tokens that were submitted as the answer's start: their
- * rows were computed elsewhere, except the last one's, which was only chosen. */
+/* Counts the positions of [from, end) among the submitted tokens of the answer: another unit
+ * computed their rows, except the last one's, which was only chosen. */
 static uint32_t count_resumed(const struct unit_request *request, uint32_t from, uint32_t end) {
     uint32_t first = request->prompt_count, behind = first + request->resumed_count;
     return request->resumed_count ? account_length(max_u32(from, first), min_u32(end, behind - 1))
@@ -24,7 +24,7 @@ void account_obtained(struct unit_request *request, enum account_source source, 
     uint32_t first = account_length(fresh, prompt_end);
     check(from <= peak); /* no token is skipped */
     request->computed_peak = max_u32(peak, end);
-    if (first == 0 && again == 0) return; /* an answer's next token: writes nothing */
+    if (first == 0 && again == 0) return; /* next token of an answer: nothing to write */
     struct unit_work *work = request_work(request);
     switch (source) {
     case ACCOUNT_DEVICE:
@@ -51,7 +51,7 @@ void account_obtained(struct unit_request *request, enum account_source source, 
 
 void account_found(struct unit_request *request, uint32_t token_count) {
     uint32_t found = min_u32(token_count, request->prompt_count);
-    if (request->output_count > request->resumed_count) return; /* it was reported */
+    if (request->output_count > request->resumed_count) return; /* already reported */
     request_work(request)->prompt_hit_tokens = max_u32(request->work.prompt_hit_tokens, found);
 }
 
@@ -76,7 +76,7 @@ void account_drafted(struct unit_request *request, uint32_t made, uint32_t right
 
 void account_report(const struct unit_request *request, struct unit_work *work_out) {
     const struct unit_work *work = &request->work;
-    uint32_t hit_tokens = work->queue_ns < 0 ? 0 : work->prompt_hit_tokens; /* 0: it never ran */
+    uint32_t hit_tokens = work->queue_ns < 0 ? 0 : work->prompt_hit_tokens; /* 0: no step ran */
     *work_out = *work;
     work_out->prompt_hit_tokens = hit_tokens;
     work_out->prompt_miss_tokens = request->prompt_count - hit_tokens;

@@ -20,7 +20,7 @@ void binding_leave(struct unit *unit, const struct unit_request *request) {
         unit->unasked_count--;
     else
         unit->over_slots[unit->over_count++] = binding_slot_of(unit, request);
-    check(unit->over_count <= unit->options.requests_max); /* another plan asked for each of them */
+    check(unit->over_count <= unit->options.requests_max); /* an earlier plan sent each of them */
 }
 
 uint32_t binding_held_waiting(const struct unit *unit) {
@@ -76,7 +76,7 @@ void binding_put(struct unit *unit, struct step_plan *plan, const struct binding
 
 /* ---- results ---- */
 
-/* Its prompt has had its turn. It gets another one, as if it arrived now. */
+/* The prompt has had its turn. The request gets a new turn, as if it arrived now. */
 void binding_late(struct unit *unit, struct unit_request *request, int64_t now_ns) {
     double work_ns = step_cost_run_ns(&unit->cost, 0, request_known(request));
     int64_t turn =
@@ -90,7 +90,7 @@ bool binding_is_taken(const struct unit *unit, const struct step_result *result)
     return result->constraint_count == unit->step_constraints;
 }
 
-/* The rank may have none of the constraints that it was asked for. */
+/* The rank may not have received the constraints of a plan. */
 static void binding_ask_again(struct unit *unit) {
     for (uint32_t slot = 0; slot < unit->slot_end; slot++) {
         struct unit_request *request = &unit->requests[slot];
@@ -100,8 +100,8 @@ static void binding_ask_again(struct unit *unit) {
     }
 }
 
-/* From now on it waits for its turn. While its constraint was compiled nothing could be
- * computed. */
+/* From now on the request waits for its turn. Nothing could be computed while its constraint was
+ * compiled. */
 static void make_ready(struct unit *unit, struct unit_request *request, int64_t now_ns) {
     if (!binding_holds(request)) return;
     unit->unready_count--;

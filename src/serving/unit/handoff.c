@@ -7,25 +7,28 @@
 #include "serving/unit/kv_offload.h"
 #include "serving/unit/unit_request.h"
 
-#define GIVE_UPS_MAX 8 /* at once */
+#define GIVE_UPS_MAX 8 /* limit of one call */
 
 struct handoff {
     uint32_t task; /* enum submit_task */
     uint32_t first_block;
     struct kv_route route;
-    struct page_id *sent; /* [prompt's blocks] named, each leased until the transfer ends */
+    /* [blocks of the prompt] named blocks, each leased until the transfer ends */
+    struct page_id *sent;
     uint32_t sent_count;
-    uint32_t whole_count;       /* of sent: the others are still being made */
-    struct page_id *duplicates; /* [prompt's blocks] also leased, see handoff_made */
+    uint32_t whole_count; /* complete blocks of `sent`; the others are still being computed */
+    /* [blocks of the prompt] duplicates that are also leased, see handoff_made */
+    struct page_id *duplicates;
     uint32_t duplicate_count;
     bool open;            /* EXPECT or PUSH was sent, and no KV_DONE has arrived */
-    bool arrived, failed; /* it has ended so */
-    bool continued;       /* the first tokens have arrived, at: */
+    bool arrived, failed; /* result of the ended transfer */
+    bool continued;       /* the first tokens have arrived at continued_ns */
     int64_t continued_ns;
-    int64_t give_up_ns; /* while `open`: when to decide whether to wait longer; MACHINE_NEVER: no */
-    bool doubted;       /* it will probably take longer than the alternative (kv_path) */
-    bool given_up;      /* it was waited for long enough, and cancelled */
-    bool leaving;       /* ends with `reason` when the transfer does */
+    /* while `open`: time of the next decision whether to wait; MACHINE_NEVER: none */
+    int64_t give_up_ns;
+    bool doubted;  /* the transfer is predicted to take longer than the alternative (kv_path) */
+    bool given_up; /* cancelled after a wait that was long enough */
+    bool leaving;  /* ends with `reason` when the transfer ends */
     enum finish_reason reason;
 };
 
@@ -69,7 +72,7 @@ bool handoff_is_over(const struct unit_request *request) {
     return !handoff || (handoff->task == SUBMIT_RESERVE && !handoff->open);
 }
 
-/* ---- the side that decodes ---- */
+/* ---- the decode unit ---- */
 
 /* Puts KV_EXPECT first: blocks that arrive before it are refused. */
 static void put_expect(struct unit *unit, struct unit_request *request) {
@@ -97,7 +100,7 @@ bool handoff_reserve(struct unit *unit, struct unit_request *request) {
     return true;
 }
 
-/* Blocks and first tokens have arrived, or the blocks never will. */
+/* Continues after blocks and first tokens have arrived, or the transfer has failed. */
 static void handoff_go_on(struct unit *unit, struct unit_request *request, int64_t now_ns) {
     struct handoff *handoff = request->handoff;
     if (!handoff->continued || handoff->open) return;
@@ -113,7 +116,7 @@ static void handoff_go_on(struct unit *unit, struct unit_request *request, int64
     account_begins(request, now_ns);
 }
 
-/* Only its blocks are missing: decides how long they are waited for. */
+/* Decides how long a request waits that lacks only its blocks. */
 static bool wait_on(struct unit *unit, struct unit_request *request, int64_t now_ns) {
     struct handoff *handoff = request->handoff;
     struct kv_path_ask ask = {.under_way = true,
@@ -142,7 +145,7 @@ void handoff_continue(struct unit *unit, struct unit_request *request,
                       const struct record_continue *record, int64_t now_ns) {
     struct handoff *handoff = request->handoff;
     if (!handoff || handoff->task != SUBMIT_RESERVE || handoff->leaving || handoff->continued)
-        return; /* a repeat, or it is ending */
+        return; /* a repeat, or the request is ending */
     const uint32_t *tokens = continue_tokens(record);
     bool fits = record->token_count < request->new_tokens_max;
     for (uint32_t i = 0; fits && i < record->token_count; i++)
@@ -161,15 +164,15 @@ void handoff_continue(struct unit *unit, struct unit_request *request,
     handoff_go_on(unit, request, now_ns);
 }
 
-/* ---- the side that computes the prompt ---- */
+/* ---- the prefill unit ---- */
 
 static bool may_push(const struct unit_request *request) {
     return request->pushes && !request->handoff->failed;
 }
 
-/* Names blocks before `end` that were not named yet. The step that was planned last is making those
- * from `whole` on. Leases blocks that the other unit has as well: no block may stay cached without
- * its predecessors. */
+/* Names blocks before `end` that are not named yet. The last planned step computes those from
+ * `whole` on. Also leases blocks that the other unit has: no block may stay cached without its
+ * predecessors. */
 static void put_push(struct unit *unit, struct unit_request *request, uint32_t whole, uint32_t end,
                      bool last) {
     struct handoff *handoff = request->handoff;
@@ -195,15 +198,15 @@ static void put_push(struct unit *unit, struct unit_request *request, uint32_t w
     handoff->open = true;
 }
 
-/* The row may wait in the step for a load or its mask in vain; then it runs again and writes once
- * more. */
+/* True if the row may wait in the step for a load or mask that fails; it then runs and writes
+ * again. */
 static bool may_be_lost(const struct unit_request *request, uint32_t reach) {
     return kv_offload_is_loading(request) ||
            (request->constraint_bytes && reach >= request->prompt_count);
 }
 
-/* Complete blocks of the prompt after so many leading tokens. The last block, which may be partial,
- * is complete with the prompt's end. */
+/* Complete blocks of the prompt after `tokens` leading tokens. The last block, which may be
+ * partial, is complete at the end of the prompt. */
 static uint32_t blocks_until(const struct unit_request *request, uint32_t tokens) {
     return tokens < request->prompt_count ? tokens / KV_BLOCK_TOKENS : prompt_blocks(request);
 }
@@ -212,7 +215,8 @@ void handoff_push(struct unit *unit, struct unit_request *request) {
     uint32_t reach = request->computed_count + request->row_tokens;
     uint32_t end = blocks_until(request, reach);
     if (!may_push(request) || may_be_lost(request, reach)) return;
-    if (request->handoff->whole_count < request->handoff->sent_count) return; /* it runs again */
+    /* the row will run again */
+    if (request->handoff->whole_count < request->handoff->sent_count) return;
     if (end > request->handoff->sent_count && end > request->handoff->first_block)
         put_push(unit, request, request->computed_count / KV_BLOCK_TOKENS, end, false);
 }
@@ -287,19 +291,20 @@ void handoff_give_up(struct unit *unit, int64_t now_ns) {
     }
 }
 
-/* Blocks have arrived from the other unit, all or the first ones: adds them to the cache. */
+/* Adds the blocks that arrived from the other unit, all or the first ones, to the cache. */
 static void take_blocks(struct unit *unit, struct unit_request *request,
                         const struct record_kv_done *record) {
     uint64_t tokens = ((uint64_t)request->shared_count + record->blocks) * KV_BLOCK_TOKENS;
     if (record->arrived || tokens > request->prompt_count) tokens = request->prompt_count;
-    if (tokens < request->prompt_count && !unit->options.prefix_cache) return; /* no use */
+    /* useless without a cache */
+    if (tokens < request->prompt_count && !unit->options.prefix_cache) return;
     account_obtained(request, ACCOUNT_TRANSFERRED, request->computed_count, (uint32_t)tokens);
     request->computed_count = (uint32_t)tokens;
     request->handoff->arrived = tokens == request->prompt_count;
     pages_share(unit, request);
 }
 
-/* A transfer that was cut off provides no measurement of the link. */
+/* A cancelled transfer is no measurement of the link. */
 static void observe(struct unit *unit, const struct unit_request *request, bool arrived,
                     int64_t now_ns) {
     const struct handoff *handoff = request->handoff;
@@ -318,7 +323,7 @@ void handoff_done(struct unit *unit, struct unit_request *request,
     page_table_release(&unit->pages, handoff->sent, handoff->sent_count);
     page_table_release(&unit->pages, handoff->duplicates, handoff->duplicate_count);
     handoff->sent_count = handoff->whole_count = handoff->duplicate_count = 0;
-    unit->plan_wanted = unit->load_changed = true; /* its pages may let a waiting request start */
+    unit->plan_wanted = unit->load_changed = true; /* free pages may let a waiting request start */
     if (handoff->leaving) {
         unit_request_end(unit, request, handoff->reason);
         return;
@@ -331,9 +336,8 @@ void handoff_done(struct unit *unit, struct unit_request *request,
     handoff_go_on(unit, request, now_ns);
 }
 
-/* True if a request of an abandoned unit may end now: not in a step, nor while a load writes to its
- * pages.
- */
+/* True if a request of an abandoned unit may end now: it is in no step, and no load writes to its
+ * pages. */
 static bool handoff_may_end(const struct unit_request *request) {
     return request->state != UNIT_REQUEST_FREE && !request->in_step &&
            !kv_offload_is_loading(request);

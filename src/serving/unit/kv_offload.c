@@ -7,29 +7,30 @@
 #include "serving/unit/account.h"
 #include "serving/unit/unit_request.h"
 
-#define LOADS_MAX 4                  /* requests that one plan considers to load */
-#define ASKS_MAX 4                   /* requests with ask_due that one plan serves */
-#define COMPUTED_MAX 63              /* consecutive choices; then one load, to measure it again */
-#define KEEPS_OF_A_ROW 2             /* for its tokens, and for drafts that were right */
-#define FOUND_WAIT_NS_MAX 1000000000 /* another process sends its KV_FOUND sooner, if at all */
+#define LOADS_MAX 4      /* requests that one plan considers for loading */
+#define ASKS_MAX 4       /* requests with ask_due that one plan handles */
+#define COMPUTED_MAX 63  /* consecutive choices to compute; then one load, to measure it again */
+#define KEEPS_OF_A_ROW 2 /* one for its tokens, one for accepted drafts */
+/* another process sends its KV_FOUND within this time, if at all */
+#define FOUND_WAIT_NS_MAX 1000000000
 
-enum { DISK, HOST }; /* index of struct tiers' rates */
+enum { DISK, HOST }; /* index of `rates` in struct kv_offload */
 
-struct request_kv_offload { /* the blocks of one request in the storage, and its load */
-    uint32_t key_count;   /* of the request's keys: the whole blocks before the last known token */
-    uint32_t finds;       /* KV_FINDs without their KV_FOUND: the last answer counts */
-    int64_t answer_by_ns; /* deadline for KV_FOUND; 0: not waited for yet */
-    uint32_t found, host; /* leading blocks in the storage, and in its memory */
-    uint32_t tried_hit;   /* blocks that pages had at the last choice: chosen again if fewer have */
+struct request_kv_offload { /* the stored blocks of one request, and its load */
+    uint32_t key_count;     /* keys of the whole blocks before the last known token */
+    uint32_t finds;         /* KV_FINDs without a KV_FOUND: the last reply counts */
+    int64_t answer_by_ns;   /* deadline for KV_FOUND; 0: not waiting yet */
+    uint32_t found, host;   /* leading blocks in the storage, and in its memory */
+    uint32_t tried_hit;   /* blocks in pages at the last choice; chosen again if there are fewer */
     bool being_written;   /* another unit computed the prompt and may still be storing it */
-    bool ask_due;         /* kv_offload_ask must be called with a plan, not before ask_again_ns */
+    bool ask_due;         /* the next plan must call kv_offload_ask, not before ask_again_ns */
     int64_t ask_again_ns; /* 0: with the next plan */
     bool loading;         /* a KV_LOAD is in progress; the fields below are about it */
-    uint32_t load_blocks; /* to be loaded */
-    uint32_t ahead;       /* blocks of other requests that were being loaded when it began */
-    bool first_start;     /* the request had not started before: the blocks were stored before */
-    bool in_step;         /* a row waits for the load; computed_count includes its blocks already */
-    struct record_kv_load *load; /* in the outbox; valid only while the plan is made */
+    uint32_t load_blocks; /* blocks to load */
+    uint32_t ahead;       /* blocks of other requests that were being loaded at its start */
+    bool first_start;     /* first start of the request: the blocks were stored before */
+    bool in_step;         /* a row waits for the load; computed_count already includes its blocks */
+    struct record_kv_load *load; /* record in the outbox; valid only while the plan is made */
 };
 
 static uint32_t kv_offload_blocks_max(const struct unit_options *options) {
@@ -52,7 +53,7 @@ size_t kv_offload_plan_bytes_max(const struct unit_options *options) {
                                : 0;
 }
 
-/* Each of a KV_KEEP's two tails may need 8 bytes more, for alignment. */
+/* Each of a KV_PUT's two tails may need 8 more bytes for alignment. */
 size_t kv_offload_step_bytes_max(const struct unit_options *options) {
     size_t keeps = KEEPS_OF_A_ROW * options->step_rows_max;
     size_t blocks = options->step_tokens_max / KV_BLOCK_TOKENS + keeps;
@@ -69,16 +70,17 @@ size_t kv_offload_request_bytes_max(const struct unit_options *options) {
            kv_offload_blocks_max(options) * sizeof(struct block_key) + 32;
 }
 
-/* ---- asking what is stored ---- */
+/* ---- queries of stored blocks ---- */
 
-/* The request's tier, made when first needed; NULL: nothing can be loaded from the storage. */
+/* The request's state, allocated when first needed. NULL: nothing can be loaded from the
+ * storage. */
 static struct request_kv_offload *open_kv_offload(struct unit *unit, struct unit_request *request) {
     if (!unit->options.kv_storage || !unit->options.prefix_cache) return NULL;
     if (request->kv_offload || state_request_scores(request)) return request->kv_offload;
     uint64_t blocks = admit_pages(request_need(request));
     struct request_kv_offload *kv_offload = arena_take_zeroed(&request->arena, sizeof *kv_offload);
     struct block_key *keys = arena_take(&request->arena, blocks * sizeof *keys);
-    if (!kv_offload || !keys) return NULL; /* out of memory: it is computed */
+    if (!kv_offload || !keys) return NULL; /* out of memory: compute the blocks */
     request->keys = keys;
     return request->kv_offload = kv_offload;
 }
@@ -97,7 +99,7 @@ void kv_offload_ask(struct unit *unit, struct unit_request *request) {
     struct record_kv_find *find = unit_put(
         unit, RECORD_KV_FIND,
         &(struct record_kv_find){.request = request->id, .key_count = kv_offload->key_count});
-    find->fresh = request->resumed_count > 0; /* another unit ran it a moment ago */
+    find->fresh = request->resumed_count > 0; /* another unit ran the request just now */
     memcpy(kv_find_keys(find), request->keys, kv_offload->key_count * sizeof *request->keys);
     kv_offload->finds++;
 }
@@ -125,8 +127,8 @@ double kv_offload_fetch_tokens(const struct unit *unit, bool memory, uint32_t fi
     return token_count * load_ns / compute_ns;
 }
 
-/* Another unit has computed the prompt. If whole blocks of it are neither in pages nor stored yet,
- * a plan asks again, as long as serving/policy/kv_path allows. */
+/* Another unit has computed the prompt. If whole blocks of it are neither in pages nor stored, a
+ * plan asks again, as long as serving/policy/kv_path allows. */
 static void ask_again_for_rest(struct unit *unit, struct unit_request *request, int64_t now_ns) {
     struct request_kv_offload *kv_offload = request->kv_offload;
     uint32_t whole = request->prompt_count / KV_BLOCK_TOKENS;
@@ -149,8 +151,8 @@ void kv_offload_found(struct unit *unit, struct unit_request *request,
         record->blocks < kv_offload->key_count ? record->blocks : kv_offload->key_count;
     if (!request->started) account_found(request, found * KV_BLOCK_TOKENS);
     if (request->state != UNIT_REQUEST_WAITING) return;
-    unit->plan_wanted = true;        /* it waited for this */
-    if (kv_offload->ask_due) return; /* the answer is about its former state */
+    unit->plan_wanted = true;        /* the plan waited for this */
+    if (kv_offload->ask_due) return; /* the reply is outdated */
     kv_offload->found = found;
     kv_offload->host = record->host_blocks;
     if (kv_offload->being_written && unit->options.kv_choice != KV_CHOICE_COMPUTE)
@@ -170,7 +172,7 @@ int64_t kv_offload_answer_by_ns(struct unit *unit, struct unit_request *request,
 
 /* ---- loading ---- */
 
-/* The tier that determines the rate of so many blocks: the one with most of them. */
+/* The storage level that determines the rate: the one with most of the blocks. */
 static int kv_offload_of(uint32_t blocks, uint32_t host_blocks) {
     return 2 * host_blocks > blocks ? HOST : DISK;
 }
@@ -193,14 +195,14 @@ struct load_ask kv_offload_load_ask(const struct unit *unit, const struct unit_r
     };
 }
 
-/* How many blocks after those of `hit` (in pages) are to be loaded. */
+/* The number of blocks to load after those of `hit`, which are in pages. */
 static uint32_t choose_blocks(struct unit *unit, const struct unit_request *request,
                               const struct pages_hit *hit) {
     const struct request_kv_offload *kv_offload = request->kv_offload;
     uint32_t count =
         kv_offload->found > hit->block_count ? kv_offload->found - hit->block_count : 0;
     bool other_forms =
-        hit->block_count > 0 && /* pages_look_up has found it by its text */
+        hit->block_count > 0 && /* found by pages_look_up by its text */
         !block_key_equal(&unit->tree.nodes[hit->node].key, &request->keys[hit->block_count - 1]);
     if (count == 0 || other_forms || unit->options.kv_choice == KV_CHOICE_COMPUTE) return 0;
     if (unit->options.kv_choice == KV_CHOICE_LOAD) return count;
@@ -238,8 +240,8 @@ static void kv_offload_put_load(struct unit *unit, struct unit_request *request,
     unit->kv_offload.loading_blocks += count;
 }
 
-/* Parks the request with all its pages and loads `count` blocks after those of `hit`. False: there
- * are no pages now, and so none for the requests after it either. */
+/* Parks the request with all its pages and loads `count` blocks after those of `hit`. Returns false
+ * if there are too few pages, also for later requests. */
 static bool kv_offload_begin_load(struct unit *unit, struct unit_request *request,
                                   const struct pages_hit *hit, uint32_t count) {
     bool first_start = !request->started;
@@ -249,7 +251,7 @@ static bool kv_offload_begin_load(struct unit *unit, struct unit_request *reques
     return true;
 }
 
-/* Asks for waiting requests with ask_due; true if any was asked for. */
+/* Asks for waiting requests with ask_due. Returns true if it sent any query. */
 static bool kv_offload_ask_again(struct unit *unit, uint32_t count) {
     uint32_t asked = 0;
     for (uint32_t i = 0; i < count && asked < ASKS_MAX; i++) {
@@ -264,8 +266,7 @@ static bool kv_offload_ask_again(struct unit *unit, uint32_t count) {
     return asked > 0;
 }
 
-/* PARKED -> PREFILL: the request's row may run during the load, and wait in the engine for each
- * layer. */
+/* PARKED -> PREFILL: the row may run during the load, and the engine waits for each layer. */
 static void join_step(struct unit *unit, struct unit_request *request) {
     request->kv_offload->in_step = true;
     request->kv_offload->load->in_step = 1;
@@ -313,7 +314,7 @@ bool kv_offload_load(struct unit *unit, uint32_t count, struct unit_request **in
         if (item->phase != SCHEDULE_WAITING || !kv_offload || kv_offload->found == 0) continue;
         looked_up++;
         struct pages_hit hit = pages_look_up(unit, request);
-        if (hit.block_count >= kv_offload->tried_hit) continue; /* its choice was made */
+        if (hit.block_count >= kv_offload->tried_hit) continue; /* already decided */
         uint32_t blocks = choose_blocks(unit, request, &hit);
         if (blocks && !kv_offload_begin_load(unit, request, &hit, blocks)) break;
         kv_offload->tried_hit = hit.block_count;
@@ -335,7 +336,7 @@ bool kv_offload_is_asked(const struct unit_request *request) {
            (request->kv_offload && request->kv_offload->finds > 0);
 }
 
-/* The load is over: loaded blocks count as computed, and are shared. */
+/* Handles the end of a load: loaded blocks count as computed, and are shared. */
 static void kv_offload_take_end(struct unit *unit, struct unit_request *request,
                                 const struct load_end *end) {
     struct request_kv_offload *kv_offload = request->kv_offload;
@@ -352,8 +353,7 @@ static void kv_offload_take_end(struct unit *unit, struct unit_request *request,
     uint32_t first = request->computed_count, behind = first + tokens;
     if (kv_offload->first_start && end->blocks < kv_offload->load_blocks)
         account_missed(request, behind);
-    /* The load's end does not report which of them were loaded from memory; assumes the last
-     * ones. */
+    /* The report does not say which blocks were in memory; assume the last ones. */
     account_obtained(request, ACCOUNT_DISK, first, behind - host_tokens);
     account_obtained(request, ACCOUNT_HOST, behind - host_tokens, behind);
     if (request->work.queue_ns < 0) request_work(request)->load_ns += end->ns;
@@ -391,11 +391,11 @@ bool kv_offload_step_done(struct unit *unit, struct unit_request *request,
     kv_offload->in_step = false;
     request->computed_count -= kv_offload->load_blocks * KV_BLOCK_TOKENS;
     kv_offload_take_end(unit, request, &row->load_end);
-    if (counts) request->fresh = false; /* its row has run */
+    if (counts) request->fresh = false; /* the row has run */
     return counts;
 }
 
-/* ---- giving blocks to the storage ---- */
+/* ---- storing blocks ---- */
 
 /* A lease on a block implies leases on those before it, which are the request's first pages. */
 static void lease_chain(struct unit *unit, const struct unit_request *request) {
@@ -404,7 +404,7 @@ static void lease_chain(struct unit *unit, const struct unit_request *request) {
     unit->kv_offload.keep_leases += request->shared_count;
 }
 
-/* Releases a block and all before it; the request may be gone. */
+/* Releases a block and all before it. The request may have ended. */
 static void release_chain(struct unit *unit, uint32_t node) {
     while (node != PREFIX_NONE) {
         struct page_id page = {node};
@@ -431,7 +431,7 @@ void kv_offload_put(struct unit *unit, const struct unit_request *request, uint3
     }
     lease_chain(unit, request);
     unit->kv_offload.keeping_count++;
-    unit->totals.kept_blocks += count; /* minus those that KV_KEPT reports as dropped */
+    unit->totals.kept_blocks += count; /* minus those that KV_STORED reports as dropped */
 }
 
 void kv_offload_stored(struct unit *unit, const struct record_kv_stored *record) {
@@ -441,7 +441,7 @@ void kv_offload_stored(struct unit *unit, const struct record_kv_stored *record)
     unit->totals.dropped_blocks += record->dropped;
     unit->kv_offload.read_only = !record->writable;
     release_chain(unit, record->last_page);
-    unit->plan_wanted = unit->load_changed = true; /* its pages may let a waiting request start */
+    unit->plan_wanted = unit->load_changed = true; /* free pages may let a waiting request start */
 }
 
 uint32_t kv_offload_storage_state(const struct unit *unit) {

@@ -4,7 +4,7 @@
 #include "serving/policy/balance/balance_prefill.h"
 #include "serving/unit/binding.h"
 
-/* Lists prompts, and tokens to be computed again, in turn. */
+/* Lists prompts, and tokens to compute again, in turn. */
 static uint32_t view_prompts(const struct unit *unit, uint32_t *answers_out) {
     uint32_t count = 0;
     *answers_out = unit->counts[UNIT_REQUEST_DECODE];
@@ -39,7 +39,8 @@ static uint32_t level_row_tokens(const struct schedule_item *item, uint32_t most
     return end > first ? end - first : 0;
 }
 
-/* Tokens of the listed prompts that add at most `ns` to a step, and the time that they add. */
+/* The number of tokens of the listed prompts that add at most `ns` to a step, and the time that
+ * they add. */
 static uint32_t fill(const struct unit *unit, uint32_t count, uint32_t answers,
                      const struct step_cost *cost, double ns, double *added_out) {
     uint32_t room = unit->options.step_tokens_max - answers, taken = 0;
@@ -53,19 +54,19 @@ static uint32_t fill(const struct unit *unit, uint32_t count, uint32_t answers,
             level_row_tokens(item, step_cost_afford(cost, item->computed_tokens, most, ns - added));
         taken += tokens;
         added += step_cost_run_ns(cost, item->computed_tokens, tokens);
-        if (tokens < most) break; /* as many tokens in total are then spent in this way */
+        if (tokens < most) break; /* the budget of tokens is used up */
     }
     *added_out = added;
     return taken;
 }
 
-/* The tokens that the first prompt in turn gets in any case. */
+/* The tokens that the first prompt in turn always gets. */
 static uint32_t chunk_min(const struct unit *unit, const struct step_cost *cost) {
     const struct prefill_costs costs = {.attended = step_cost_attended_ns(cost),
                                         .read = step_cost_context_ns(cost)};
     uint32_t most = (unit->options.step_tokens_max - unit->options.step_rows_max) /
                     KV_BLOCK_TOKENS * KV_BLOCK_TOKENS;
-    if (2 * costs.read >= costs.attended * most) return most; /* or nothing is known */
+    if (2 * costs.read >= costs.attended * most) return most; /* or nothing is measured */
     uint32_t least = balance_prefill_costs_chunk_min(&costs);
     return least < most ? least : most;
 }

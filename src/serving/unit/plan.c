@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The order of work matters. Growth is first, because running answers have the first claim on
- * pages. Then drafts, for which their next tokens would need pages anyway. Then the cache is
- * searched for the first few waiting requests, and the policy decides. At last the starting
- * requests lease their hits, all of them before any claims a page, so that no eviction takes
- * another's hits.
+ * The order of work matters. Growth is first, because running answers have priority for pages.
+ * Drafts are next: their following tokens would need pages anyway. Then the cache is searched for
+ * the first few waiting requests, and the policy decides. Finally the starting requests lease their
+ * hits, all of them before any claims a page, so that no eviction removes another's hits.
  */
 #include "serving/unit/plan.h"
 
@@ -24,7 +23,8 @@
 
 size_t plan_bytes_max(const struct unit_options *options) {
     uint32_t pages = (uint32_t)divide_up(options->context_tokens_max, KV_BLOCK_TOKENS);
-    if (pages > options->page_count) pages = options->page_count; /* shared ones count each time */
+    /* shared pages count once per request */
+    if (pages > options->page_count) pages = options->page_count;
     uint32_t context = options->context_tokens_max;
     uint32_t history = context < LIMIT_HISTORY_TOKENS ? context : LIMIT_HISTORY_TOKENS;
     uint32_t rows = options->step_rows_max;
@@ -42,14 +42,14 @@ size_t plan_bytes_max(const struct unit_options *options) {
 
 /* ---- the view ---- */
 
-/* Whether the token there is computed as GENERATED: after the prompt all are; within it, those that
- * were found by their text alone. */
+/* True if the token is computed as GENERATED: all tokens after the prompt, and prompt tokens that
+ * were found only by their text. */
 static bool is_generated(const struct unit_request *request, uint32_t position) {
     return position >= request->prompt_count ||
            position % KV_BLOCK_TOKENS >= request->block_prompt[position / KV_BLOCK_TOKENS];
 }
 
-/* The latest end of a row from `position` on: its tokens have one mode, and are known. */
+/* The latest end of a row from `position` on: its tokens must have one mode and be known. */
 static uint32_t row_end(const struct unit_request *request, uint32_t position) {
     uint32_t known = request_known(request), end = position;
     bool generated = is_generated(request, position);
@@ -61,7 +61,7 @@ static uint32_t row_end(const struct unit_request *request, uint32_t position) {
     return end < known ? end : known;
 }
 
-/* The request's next row is a fresh one, so it sends the constraint and the answer so far. */
+/* True if the request's next row is fresh: it sends the constraint and the answer so far. */
 static bool brings_constraint(const struct unit_request *request) {
     return request->constraint_bytes && (request->fresh || request->state == UNIT_REQUEST_WAITING);
 }
@@ -73,8 +73,8 @@ bool plan_brings_constraints(const struct unit *unit) {
     return false;
 }
 
-/* An answer's next token, like nearly all rows of a decode unit. Sets all fields: zeroing the item
- * first would build it elsewhere and copy it. */
+/* An answer's next token, the usual row of a decode unit. Sets all fields: zeroing the item first
+ * would build it elsewhere and copy it. */
 static void view_answer(const struct unit_request *request, uint32_t slot,
                         struct schedule_item *out) {
     uint32_t known = request_known(request);
@@ -119,8 +119,8 @@ static void view_request(const struct unit_request *request, uint32_t slot,
     };
 }
 
-/* In the last plan's order, so that sorting has little to do: the order changes only with requests
- * that enter and leave. */
+/* In the order of the last plan, so that sorting has little to do: the order changes only with
+ * requests that enter and leave. */
 static uint32_t view_requests(struct unit *unit, int64_t now_ns) {
     uint32_t count = 0, asking = 0, end = unit->options.requests_max;
     unit->kv_offload.answer_by_ns = MACHINE_NEVER;
@@ -145,7 +145,7 @@ static uint32_t view_requests(struct unit *unit, int64_t now_ns) {
             view_request(request, slot, &unit->scratch.items[count++]);
             continue;
         }
-        unit->scratch.order[end - ++asking] = slot; /* after all that are in view */
+        unit->scratch.order[end - ++asking] = slot; /* after all items of the view */
         if (answer_by_ns < unit->kv_offload.answer_by_ns)
             unit->kv_offload.answer_by_ns = answer_by_ns;
     }
@@ -179,7 +179,7 @@ static void look_up_waiting(struct unit *unit, uint32_t count) {
     }
 }
 
-/* ---- pages for answers that grow ---- */
+/* ---- pages for growing answers ---- */
 
 static void interrupt(struct unit *unit, struct schedule_item *item, int64_t now_ns) {
     struct unit_request *request = &unit->requests[item->slot];
@@ -192,7 +192,7 @@ static void interrupt(struct unit *unit, struct schedule_item *item, int64_t now
     unit->totals.preemptions++;
 }
 
-/* True if a request was interrupted. */
+/* Returns true if a request was interrupted. */
 static bool grow_answers(struct unit *unit, uint32_t count, int64_t now_ns) {
     bool interrupted = false;
     for (uint32_t i = 0; i < count; i++) {
@@ -211,15 +211,15 @@ static bool grow_answers(struct unit *unit, uint32_t count, int64_t now_ns) {
 
 /* ---- drafts ---- */
 
-/* Stop tokens that may not be chosen at this position of the answer. */
+/* The number of stop tokens that may not be chosen at this position of the answer. */
 static uint32_t mask_count(const struct unit_request *request, uint32_t output_position) {
     bool masks = request->adjusts && output_position < request->sampling.min_tokens;
     return masks ? request->stop_token_count : 0;
 }
 
-/* True if the answer may grow by two tokens: there is room for both, the same tokens may be chosen
- * at both positions, a draft is possible at the first one, and the engine knows the sequence except
- * for its last token. */
+/* True if the answer may grow by two tokens: there is space for both, the same tokens are allowed
+ * at both positions, a draft is possible at the first one, and the engine has the sequence except
+ * its last token. */
 static bool may_draft(const struct unit_request *request) {
     uint32_t next = request->output_count;
     bool one = request->computed_count + 1 == request_known(request);
@@ -228,7 +228,7 @@ static bool may_draft(const struct unit_request *request) {
            mask_count(request, next) == mask_count(request, next + 1);
 }
 
-/* A draft takes a free or cached page if it needs one, but interrupts no request for it. */
+/* Chooses drafts. A draft may take a free or cached page, but interrupts no request for it. */
 static void choose_drafts(struct unit *unit, uint32_t count) {
     uint32_t row_count = 0, able_count = 0;
     if (unit->options.speculate == SPECULATE_NEVER) return;
@@ -277,18 +277,18 @@ static bool row_samples(const struct unit_request *request, uint32_t token_count
     return request->computed_count + token_count == request_known(request);
 }
 
-struct extras { /* counts, of rows so far or of all */
+struct extras { /* counts of the rows so far, or of all */
     uint32_t history, biases;
     uint32_t constraints, constraint_tokens, constraint_bytes;
 };
 
-/* The first page that the request's next row sends: the engine knows those before it. */
+/* The first page in the request's next row: the engine has the earlier ones. */
 static uint32_t first_reported(const struct unit_request *request, uint32_t page_count) {
     return request->fresh ? 0 : min_u32(request->reported_count, page_count);
 }
 
-/* Adds the data of a row in addition to its tokens and its sampling: past tokens, biases and masked
- * stop tokens if it samples; its constraint if it is fresh. */
+/* Adds the data of a row besides its tokens and its sampling: past tokens, biases and masked stop
+ * tokens if it samples; its constraint if it is fresh. */
 static void plan_add_extras(struct extras *sum, const struct unit_request *request,
                             uint32_t token_count) {
     if (request->adjusts && row_samples(request, token_count)) {
@@ -343,8 +343,8 @@ static void put_constraint(const struct unit *unit, struct step_plan *plan, uint
     used->constraint_bytes += request->constraint_bytes;
 }
 
-/* The prompt's tokens without a score, as far as the row reaches: it may repeat work from before an
- * interruption. */
+/* Requests scores for the prompt's tokens without one, as far as the row reaches. The row may
+ * repeat work from before an interruption. */
 static void plan_put_scores(struct step_row *row, const struct unit_request *request) {
     uint32_t end = row->first_position + row->token_count;
     bool ends = end >= request->prompt_count;
@@ -355,7 +355,7 @@ static void plan_put_scores(struct step_row *row, const struct unit_request *req
     row->scored_count = scored_end - request->scored_count;
 }
 
-/* The destination of a plan's next row. */
+/* Where a plan's next row is written. */
 struct row_place {
     struct step_row *row;
     uint32_t *tokens;
@@ -371,7 +371,7 @@ static void put_row_tokens(const struct row_place *place, struct unit_request *r
            count * sizeof *request->tokens);
 }
 
-/* Writes one row after those already written. */
+/* Writes one row after the previous ones. */
 static void put_row(struct unit *unit, struct step_plan *plan, uint32_t index,
                     const struct schedule_choice *choice, struct row_place *place) {
     const struct schedule_item *item = &unit->scratch.items[choice->item];
@@ -521,8 +521,8 @@ static void put_plan(struct unit *unit, uint32_t row_count, const struct plan_su
     unit->last_step_tokens = sum->tokens + sum->drafts;
 }
 
-/* The time that prompts may add to the next step: none until the next portion of the first one in
- * turn is earned (schedule_earn); unlimited if no answer would wait. */
+/* The time that prompts may add to the next step: 0 until the next portion of the first prompt in
+ * turn is earned (schedule_earn), unlimited if no answer would wait. */
 static double earn_prompt_ns(struct unit *unit, uint32_t count, int64_t now_ns) {
     struct step_work answers = {0};
     bool drafts = false;
@@ -569,7 +569,7 @@ static void spend_prompt_ns(struct unit *unit, uint32_t row_count) {
     if (unit->prompt_saved_ns < 0) unit->prompt_saved_ns = 0;
 }
 
-/* The first choices, which have a row. */
+/* Makes the choices. The first ones have a row; returns their number. */
 static uint32_t choose_rows(struct unit *unit, uint32_t count, int64_t now_ns) {
     choose_drafts(unit, count);
     look_up_waiting(unit, count);
@@ -589,7 +589,7 @@ static uint32_t choose_rows(struct unit *unit, uint32_t count, int64_t now_ns) {
                          unit->scratch.choices);
 }
 
-/* The request `loading` has a row, and the step may wait for the blocks loaded before that row. */
+/* True if the request `loading` has a row, and the step may wait for the blocks before that row. */
 static bool may_stay(const struct unit *unit, const struct unit_request *loading,
                      uint32_t row_count) {
     uint32_t row = 0;
@@ -609,16 +609,16 @@ void plan_step(struct unit *unit, int64_t now_ns) {
         count = view_requests(unit, now_ns);
     double saved_ns = unit->prompt_saved_ns;
     uint32_t row_count = choose_rows(unit, count, now_ns);
-    if (loading && !may_stay(unit, loading, row_count)) { /* once more, without it */
+    if (loading && !may_stay(unit, loading, row_count)) { /* plan again without it */
         kv_offload_leave_step(unit, loading);
         loading = NULL;
         unit->prompt_saved_ns = saved_ns;
         count = view_requests(unit, now_ns);
         row_count = choose_rows(unit, count, now_ns);
     }
-    /* A running request has a row or waits for one that has. A waiting one starts if nothing runs,
-     * unless parked requests, those that wait for masks, or blocks that are being copied hold the
-     * pages. */
+    /* A running request has a row or waits for one that has. A waiting request starts if nothing
+     * runs, unless parked requests, those that wait for masks, or blocks that are being copied hold
+     * the pages. */
     check(row_count > 0 || count == 0 || unit->held_running > 0 ||
           unit_parked_count(unit) + unit->kv_offload.keeping_count > 0);
     if (row_count == 0 && unit->held_count + unit->unasked_count == 0) return;

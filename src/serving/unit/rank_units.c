@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Units put their records into the common outbox. After every call of a unit, its new records are
- * inspected and given its rank. A unit never has to wait for room: it is called only if there is
- * room for all that one unit can put.
+ * inspected and marked with its rank. A unit never waits for the outbox: it is called only if the
+ * outbox has space for everything that one unit can put.
  */
 #include "serving/unit/rank_units.h"
 
@@ -19,13 +19,14 @@
 
 #include <string.h>
 
-#define REQUEST_TOKENS 64 /* of a prompt: the weight of a request's future steps */
-#define REQUEST_PAGES 4   /* of a step's answers: the weight of a row in addition to its context */
+#define REQUEST_TOKENS 64 /* tokens of a prompt that weigh as much as a request's future steps */
+#define REQUEST_PAGES 4   /* pages that weigh as much as a row, in addition to its context */
 #define PATIENCE_NS 1000000000
-#define LOOKS_OF_RANK 16 /* in the line, for one step: twice as many as a gateway lets wait */
-#define LOOKS_MAX 512    /* in total: each one looks at all ranks */
-#define MEMORY_BLOCKS_MAX (1u << 20) /* of all ranks' storages in the estimate: 90 MB */
-#define IN_LINE LIMIT_RANKS          /* instead of a rank: it has none yet */
+/* positions in the line checked per step and rank: twice the number that a gateway lets wait */
+#define LOOKS_OF_RANK 16
+#define LOOKS_MAX 512                /* in total: each check visits all ranks */
+#define MEMORY_BLOCKS_MAX (1u << 20) /* blocks of all ranks' storages in the estimate: 90 MB */
+#define IN_LINE LIMIT_RANKS          /* in place of a rank: the request has none yet */
 
 _Static_assert(LOAD_PREFILL_REASONS == PREFILL_REASON_COUNT &&
                    LOAD_DECODE_REASONS == DECODE_REASON_COUNT,
@@ -35,11 +36,12 @@ struct rank_unit {
     struct unit *unit;
     struct machine machine;
     struct recent_blocks memory; /* estimated contents of its storage's memory */
-    struct step_work work;       /* of the step in flight, when it is done */
-    struct step_plan *plan;      /* in the outbox, while a step is made */
+    struct step_work work;       /* work of the step in flight, when it is done */
+    struct step_plan *plan;      /* in the outbox, while a step is planned */
     bool planned;
-    bool masked; /* takes no new request */
-    int64_t pid; /* of its new process, until the requests of the last one have ended; 0: none */
+    bool masked; /* accepts no new request */
+    /* process id of its new process, until the requests of the old one have ended; 0: none */
+    int64_t pid;
 };
 
 struct rank_units {
@@ -50,30 +52,31 @@ struct rank_units {
     struct prefill_hit *hits;
     struct decode_rank *decodes;
     struct unit_offer *offers; /* set by view_offers */
-    uint64_t *offer_rounds;    /* `offers` has the rank's offer as of this round */
-    uint32_t *requests;        /* held by a rank */
-    /* The ranks' load reports: only ranks that have changed since are asked again. */
-    struct record_unit_load *loads_reported; /* of each; the sums include them */
+    uint64_t *offer_rounds;    /* offers[rank] is of this round */
+    uint32_t *requests;        /* requests in each rank */
+    /* The load reports of ranks; only ranks with a change are asked again. */
+    struct record_unit_load *loads_reported; /* report of each rank, included in the sums */
     struct unit_rank_load *rank_loads;
     struct record_unit_load load_sums;
     uint32_t *changed; /* [changed_count] ranks */
-    bool *has_changed; /* is among them */
+    bool *has_changed; /* true for ranks in `changed` */
     uint32_t changed_count;
-    int64_t room_turn; /* no rank has room for this turn or a later one; INT64_MAX: one has room for
-                        * all. Set by view_room */
-    uint64_t offer_round;        /* incremented when all offers have changed; from 1 on */
-    struct prompt_blocks blocks; /* scratch, of the SUBMIT that is being handled */
-    uint32_t near_count;         /* of blocks: rank_count or 0 */
+    /* no rank has space for this turn or a later one; INT64_MAX: a rank has space for all. Set by
+     * view_room */
+    int64_t room_turn;
+    uint64_t offer_round;        /* incremented when all offers have changed; starts at 1 */
+    struct prompt_blocks blocks; /* scratch for the current SUBMIT */
+    uint32_t near_count;         /* rank_count, or 0: capacity of blocks.near */
     struct waiting_line line;
     struct predict_length lengths;
-    struct unit_capacity capacity; /* of a rank: its limits; of all: what they hold */
+    struct unit_capacity capacity; /* limits of a rank; requests of all ranks */
     uint64_t prefill_choices[PREFILL_REASON_COUNT], decode_choices[DECODE_REASON_COUNT];
-    int64_t patience_ns, retry_ns; /* when the first patience in the line ends */
-    bool line_wanted;              /* something has changed since the line was last served */
+    int64_t patience_ns, retry_ns; /* time at which the first patience in the line ends */
+    bool line_wanted;              /* something has changed since the line was last processed */
     enum balance_method method;
-    struct step_cost cost;    /* of a step of all ranks: learnt from the most expensive one */
+    struct step_cost cost;    /* cost of a step of all ranks, learnt from the most expensive one */
     double *full_ns;          /* [rank_count] scratch */
-    int64_t step_ns;          /* of this step, the longest that a rank has reported */
+    int64_t step_ns;          /* duration of this step, the longest that a rank has reported */
     bool step_failed, awaits; /* awaits: no rank has a row in this step */
     bool on_arrival, levels;
     uint64_t choices;
@@ -82,19 +85,19 @@ struct rank_units {
     struct map rank_of; /* request id -> rank, or IN_LINE */
     struct outbox outbox;
     struct pool prompts;
-    struct unit_shared shared; /* the first two, and scratch of the unit that is called */
-    size_t unit_bytes;         /* of the outbox: the most that one unit can put at once */
+    struct unit_shared shared; /* outbox and prompts, and scratch of the unit that is called */
+    size_t unit_bytes;         /* space in the outbox for the largest output of one unit */
     uint32_t role;             /* enum unit_role */
     bool hello_sent, load_changed;
     uint32_t returning;            /* ranks with a pid */
-    struct record_experts experts; /* at first; zeros: nothing to report */
+    struct record_experts experts; /* initial state; zeros: nothing to report */
 };
 
 static struct map_key rank_units_key_of(struct request_id id) {
     return (struct map_key){id.high, id.low, id.attempt};
 }
 
-/* ---- what units say ---- */
+/* ---- records from units ---- */
 
 static void *put_kind(struct rank_units *units, enum record_kind kind, const void *fixed) {
     void *record = machine_outbox_put(&units->outbox, kind, fixed);
@@ -147,7 +150,7 @@ static void note_memory(struct recent_blocks *memory, const struct record *recor
     }
 }
 
-/* A rank takes a record, or steps: its offer and load change. */
+/* Notes that a rank received a record or stepped: its offer and load change. */
 static void rank_units_note_change(struct rank_units *units, uint32_t rank) {
     units->offer_rounds[rank] = 0;
     if (units->has_changed[rank]) return;
@@ -155,7 +158,7 @@ static void rank_units_note_change(struct rank_units *units, uint32_t rank) {
     units->changed[units->changed_count++] = rank;
 }
 
-/* Gives a record of a unit its rank. */
+/* Marks a record of a unit with its rank. */
 static void rank_units_take_record(struct rank_units *units, uint32_t rank, struct record *record) {
     switch ((enum record_kind)record->kind) {
     case RECORD_RUN_STEP:
@@ -182,7 +185,7 @@ static void rank_units_take_record(struct rank_units *units, uint32_t rank, stru
     }
 }
 
-/* After a call of a unit, before which the outbox held `used` bytes. */
+/* Processes the records of a unit after a call, before which the outbox had `used` bytes. */
 static void take_records(struct rank_units *units, uint32_t rank, uint32_t used) {
     while (used < units->outbox.used) {
         struct record *record = (struct record *)(void *)(units->outbox.memory + used);
@@ -266,7 +269,7 @@ static bool rank_units_has_room(const struct rank_units *units) {
     return outbox_room(&units->outbox) >= units->unit_bytes + own_bytes(units->rank_count);
 }
 
-/* Before a choice: asks the ranks that have changed since. */
+/* Updates the offers of ranks that have changed. Called before a choice. */
 static void view_offers(struct rank_units *units) {
     for (uint32_t rank = 0; rank < units->rank_count; rank++) {
         if (units->offer_rounds[rank] == units->offer_round) continue;
@@ -280,13 +283,13 @@ static bool rank_units_takes(const struct rank_units *units, uint32_t rank) {
            !units->ranks[rank].masked;
 }
 
-/* True if the rank's next step has room for a request of some turn. */
+/* True if the rank's next step has space for a request of any turn. */
 static bool has_row(const struct rank_units *units, uint32_t rank) {
     return units->offers[rank].rows < units->capacity.rows_max;
 }
 
-/* Before the line is served, and when a rank has changed meanwhile: the room that its requests look
- * for. */
+/* Updates the turn for which ranks have space, before the line is processed, and when a rank has
+ * changed meanwhile. */
 static void view_room(struct rank_units *units) {
     view_offers(units);
     units->room_turn = INT64_MIN;
@@ -296,12 +299,12 @@ static void view_room(struct rank_units *units) {
             units->room_turn = units->offers[rank].full_turn;
 }
 
-/* True if a rank has room for a prompt of that turn. All offers are current. */
+/* True if a rank has space for a prompt of that turn. All offers must be current. */
 static bool any_room(const struct rank_units *units, int64_t turn) {
     return units->on_arrival || turn < units->room_turn || units->room_turn == INT64_MAX;
 }
 
-/* Builds the view for a prompt of that turn; true if any has room. */
+/* Builds the view for a prompt of that turn. Returns true if any rank has space. */
 static bool view_prefills(struct rank_units *units, int64_t turn) {
     bool any = false;
     for (uint32_t rank = 0; rank < units->rank_count; rank++) {
@@ -314,20 +317,20 @@ static bool view_prefills(struct rank_units *units, int64_t turn) {
             .takes = rank_units_takes(units, rank) && room,
             .pages_free = offer->pages_available,
             .bound_cost =
-                masked ? 1e300 /* no request is to wait for it */
+                masked ? 1e300 /* no request shall wait for it */
                        : (double)offer->tokens_ahead + REQUEST_TOKENS * (double)offer->requests};
         any |= units->prefills[rank].takes;
     }
     return any;
 }
 
-/* Called once, when a prompt arrives. */
+/* Computes the keys of a prompt's blocks. Called once, when the prompt arrives. */
 static void view_blocks(struct rank_units *units, const struct record_submit *submit) {
     struct prompt_blocks *blocks = &units->blocks;
     blocks->key_count = 0;
-    if (units->rank_count == 1) return; /* it gets the prompt in any case */
-    blocks->key_count = unit_keys(units->ranks[0].unit, submit, blocks->keys); /* the same for
-                                                                                * all */
+    if (units->rank_count == 1) return; /* the only rank gets the prompt in any case */
+    /* equal for all ranks */
+    blocks->key_count = unit_keys(units->ranks[0].unit, submit, blocks->keys);
     blocks->near_count = units->near_count;
     for (uint32_t rank = 0; rank < blocks->near_count; rank++) {
         const struct rank_unit *of = &units->ranks[rank];
@@ -338,11 +341,11 @@ static void view_blocks(struct rank_units *units, const struct record_submit *su
     }
 }
 
-/* The hit of a prompt at a rank: from its storage's memory, then from the disk that all share, as
- * far as that is faster than computing. */
+/* The hit of a prompt at a rank: from its storage's memory, then from the shared disk, as far as
+ * that is faster than computing. */
 static struct prefill_hit rank_units_hit_of(const struct unit *unit, uint32_t cached, uint32_t near,
                                             uint32_t most) {
-    const uint32_t ends[] = {most, near}; /* of the disk, of the memory */
+    const uint32_t ends[] = {most, near}; /* end on disk, end in memory */
     struct prefill_hit hit = {.cached_tokens = cached};
     for (int memory = 1; memory >= 0; memory--) {
         uint32_t first = hit.cached_tokens, end = ends[memory];
@@ -355,8 +358,8 @@ static struct prefill_hit rank_units_hit_of(const struct unit *unit, uint32_t ca
     return hit;
 }
 
-/* The blocks of the prompt that the ranks have in their pages and in their storage's memory. Blocks
- * that another rank has in either are on the shared disk as well. */
+/* Finds the blocks of the prompt in the ranks' pages and in their storages' memory. Blocks of any
+ * other rank are also on the shared disk. */
 static void view_hits(struct rank_units *units, const struct prompt_blocks *blocks) {
     uint32_t most = 0;
     for (uint32_t rank = 0; rank < units->rank_count; rank++) {
@@ -374,9 +377,9 @@ static void view_hits(struct rank_units *units, const struct prompt_blocks *bloc
     }
 }
 
-/* The rank that would finish the prompt first: work that waits there is ahead of it, and the blocks
- * in the rank's cache need not be computed. In tokens, because times are unknown before the first
- * step. */
+/* The rank that would finish the prompt first: waiting work is ahead of it, and the blocks in the
+ * rank's cache need not be computed. Costs are in tokens, because times are unknown before the
+ * first step. */
 static struct prefill_choice choose_by_work(struct rank_units *units,
                                             const struct record_submit *submit,
                                             const struct prompt_blocks *blocks, int64_t turn,
@@ -393,11 +396,11 @@ static struct prefill_choice choose_by_work(struct rank_units *units,
     struct prefill_choice choice =
         balance_prefill(&costs, &need, units->prefills, units->hits, units->rank_count);
     if (!units->on_arrival || choice.reason != PREFILL_WAITS_PAGES) return choice;
-    need.page_count = 0; /* then it waits for pages there */
+    need.page_count = 0; /* the prompt waits for pages there */
     return balance_prefill(&costs, &need, units->prefills, units->hits, units->rank_count);
 }
 
-/* `answers`: for a prompt that is computed elsewhere, which needs pages and no computation. */
+/* `answers`: the prompt is computed elsewhere, so the request needs pages but no computation. */
 static uint32_t choose_simply(struct rank_units *units, bool answers) {
     for (uint32_t rank = 0; rank < units->rank_count; rank++) {
         const struct unit_offer *offer = &units->offers[rank];
@@ -408,7 +411,7 @@ static uint32_t choose_simply(struct rank_units *units, bool answers) {
     return balance_simply(units->method, units->loads, units->rank_count, units->choices++);
 }
 
-/* The rank that makes an answer from here on; not the rank `but`. */
+/* The rank that continues an answer; not the rank `but`. */
 static struct decode_choice choose_to_decode(struct rank_units *units,
                                              const struct decode_need *need, uint32_t but) {
     static const struct decode_costs costs = {.request_ns = REQUEST_PAGES, .page_ns = 1};
@@ -427,7 +430,7 @@ static struct decode_choice choose_to_decode(struct rank_units *units,
     return balance_decode(&costs, need, units->decodes, units->rank_count);
 }
 
-/* The rank that will make the answer to a prompt that is computed elsewhere. */
+/* The rank that will generate the answer to a prompt that is computed elsewhere. */
 static uint32_t choose_to_reserve(struct rank_units *units, const struct record_submit *submit) {
     uint32_t grows = predict_length_left(&units->lengths, 1, submit->new_tokens_max);
     struct decode_need need = {
@@ -452,11 +455,11 @@ static void pass_on(struct rank_units *units, uint32_t rank, const struct record
     struct machine *machine = &units->ranks[rank].machine;
     uint32_t used = units->outbox.used;
     enum status status = machine->receive(machine->self, record, now_ns);
-    check(status == STATUS_OK); /* there was room */
+    check(status == STATUS_OK); /* the outbox had space */
     take_records(units, rank, used);
 }
 
-/* `blocks`: of the SUBMIT, from view_blocks; NULL: not looked at. */
+/* `blocks`: of the SUBMIT, from view_blocks; NULL: not computed. */
 static void pass_submit(struct rank_units *units, uint32_t rank, const struct record_submit *submit,
                         const struct prompt_blocks *blocks, int64_t now_ns) {
     struct unit *unit = units->ranks[rank].unit;
@@ -465,7 +468,7 @@ static void pass_submit(struct rank_units *units, uint32_t rank, const struct re
     unit_lend_keys(unit, NULL, 0);
 }
 
-/* ---- those that belong to no rank yet ---- */
+/* ---- requests without a rank ---- */
 
 static void put_end(struct rank_units *units, const struct record_submit *submit,
                     enum finish_reason reason) {
@@ -485,7 +488,7 @@ static void leave_line(struct rank_units *units, uint32_t place, enum finish_rea
     units->load_changed = true;
 }
 
-/* Admission on arrival. The limits are those of a rank, the slots those of all ranks that take
+/* Admission on arrival: limits are those of a rank, slots those of all ranks that accept
  * requests. */
 static enum admit rank_units_verify(const struct rank_units *units,
                                     const struct record_submit *submit) {
@@ -502,7 +505,7 @@ static enum admit rank_units_verify(const struct rank_units *units,
     return admit_arrival(admit_need_of(submit), &capacity);
 }
 
-/* The unit counts from the request's arrival. */
+/* The unit's times start with the request's arrival. */
 static void rank_units_bind(struct rank_units *units, uint32_t place, uint32_t rank) {
     struct waiting_request *request = waiting_line_at(&units->line, place);
     map_remove(&units->rank_of, rank_units_key_of(request->submit->request));
@@ -517,10 +520,8 @@ static uint32_t looks_max(const struct rank_units *units) {
     return looks < LOOKS_MAX ? looks : LOOKS_MAX;
 }
 
-/* Moves requests in turn from the line to ranks with room in their next step. A request that
- * waits for a rank that caches its prompt, or for pages, lets others pass as long as its
- * patience lasts.
- */
+/* Moves requests in turn from the line to ranks with space in their next step. A request that waits
+ * for the rank that caches its prompt, or for pages, lets others pass until its patience ends. */
 static void walk_line(struct rank_units *units, int64_t now_ns) {
     uint32_t place = 0;
     units->line_wanted = false;
@@ -586,7 +587,7 @@ static void take_submit(struct rank_units *units, const struct record_submit *su
     }
 }
 
-/* A record about one request that is held; the request may still be in the line. */
+/* Handles a record about one request, which may still be in the line. */
 static void take_about(struct rank_units *units, const struct record *record, int64_t now_ns) {
     struct request_id id = record_request(record);
     uint32_t rank = map_find(&units->rank_of, rank_units_key_of(id));
@@ -629,8 +630,7 @@ static void take_result(struct rank_units *units, const struct step_result *resu
 static void rank_units_take_role(struct rank_units *units, const struct record_role *record) {
     units->role = record->role;
     if (units->rank_count > 1)
-        put(units, &record->record); /* the placement of experts may
-                                                             * differ */
+        put(units, &record->record); /* the placement of experts may differ */
     if (units->hello_sent) rank_units_put_hello(units);
 }
 
@@ -640,7 +640,7 @@ static void expect_back(struct rank_units *units, struct rank_unit *rank, int64_
     rank->pid = pid;
 }
 
-/* A rank takes no requests any more, or takes them again. The engine handles its experts. */
+/* Stops or resumes the requests of a rank. The engine handles its experts. */
 static void mask(struct rank_units *units, const struct record_drain *record) {
     if (record->rank >= units->rank_count) return;
     struct rank_unit *rank = &units->ranks[record->rank];
@@ -655,12 +655,12 @@ static void mask(struct rank_units *units, const struct record_drain *record) {
     put(units, &record->record);
 }
 
-/* The unit is abandoned, and its requests have ended. */
+/* True if the unit is abandoned and its requests have ended. */
 static bool rank_units_is_over(const struct unit *unit) {
     return unit->abandoned && unit_held_count(unit) == 0 && unit->pages.held_count == 0;
 }
 
-/* The unit takes requests again, with empty pages. */
+/* Restarts a unit with empty pages. */
 static void restart(struct unit *unit, int64_t pid) {
     pages_forget(unit);
     unit->abandoned = unit->draining = false;
@@ -668,8 +668,8 @@ static void restart(struct unit *unit, int64_t pid) {
     unit->load_changed = true;
 }
 
-/* Ranks that have returned take requests once the requests of the previous run have ended. Sends
- * their processes to the gateways. */
+/* Ranks that have returned accept requests once the requests of the previous process have ended.
+ * Reports their processes to the gateways. */
 static void rank_units_take_back(struct rank_units *units) {
     bool any = false;
     for (uint32_t i = 0; i < units->rank_count && units->returning; i++) {
@@ -723,10 +723,9 @@ static enum status units_receive(void *self, const struct record *record, int64_
             mask(units, (const struct record_drain *)record);
             break;
         }
-        /* Requests in the line still go to a rank. */
+        /* Requests in the line are still assigned to ranks. */
         units->capacity.draining = !((const struct record_drain *)record)->back;
-        units->load_changed = true; /* all gateways are notified, not only the one that sent the
-                                     * order */
+        units->load_changed = true; /* notify all gateways, not only the sender of the order */
         break;
     default:
         check(!"a kind that units take");
@@ -736,8 +735,7 @@ static enum status units_receive(void *self, const struct record *record, int64_
     return STATUS_OK;
 }
 
-/* Adds to each plan what all ranks must know about each other's: whether any has drafts, and one
- * schedule. */
+/* Adds to each plan what depends on all plans: whether any has drafts, and the common schedule. */
 static void agree(struct step_plan *plan, bool drafts, bool awaits, uint32_t overlap) {
     plan->others_draft = drafts;
     plan->awaits = awaits;
@@ -747,7 +745,7 @@ static void agree(struct step_plan *plan, bool drafts, bool awaits, uint32_t ove
     plan->overlap = overlap;
 }
 
-/* Adds plans without rows for the ranks that have none, and makes all agree. */
+/* Adds plans without rows for ranks that have none, and makes all plans agree. */
 static void complete_step(struct rank_units *units) {
     bool drafts = false;
     uint32_t overlap = OVERLAP_SEQUENTIAL, rows = 0;
@@ -770,7 +768,7 @@ static void complete_step(struct rank_units *units) {
     units->step_failed = false;
 }
 
-/* A rank that would take longer than the average rank with prompts takes fewer prompt tokens. */
+/* Reduces the prompt tokens of ranks that would take longer than the average rank. */
 static void level_steps(struct rank_units *units) {
     double least_ns = 0;
     for (uint32_t rank = 0; rank < units->rank_count; rank++) {
@@ -784,9 +782,9 @@ static void level_steps(struct rank_units *units) {
         level_bound(units->ranks[rank].unit, &units->cost, level_ns);
 }
 
-/* Before a rank's unit would interrupt a request for pages, the cheapest one to move leaves for a
- * rank that has room for it and for all growth it can expect; a rank without that room would move
- * it again. If there is none, the unit chooses which one to interrupt. */
+/* Before a rank's unit would interrupt a request for pages, moves the cheapest request to a rank
+ * with enough pages for it and for all growth it expects; otherwise that rank would move it again.
+ * If there is no such rank, the unit chooses a request to interrupt. */
 static void relieve(struct rank_units *units, uint32_t rank, int64_t now_ns) {
     struct unit *unit = units->ranks[rank].unit;
     struct unit_leaver leaver;
@@ -810,7 +808,7 @@ static void relieve(struct rank_units *units, uint32_t rank, int64_t now_ns) {
     }
 }
 
-/* A plan for each rank, if any has work. */
+/* Plans a step for each rank, if any has work. */
 static void plan_ranks(struct rank_units *units, int64_t now_ns) {
     bool any = false;
     uint32_t busy = 0; /* ranks that may have rows in the step */
@@ -869,7 +867,7 @@ static size_t rank_units_outbox_bytes(const struct rank_units *units) {
     return round_up(units->rank_count * one + own_bytes(units->rank_count), 16);
 }
 
-/* How many blocks of each rank's storage the estimate covers. */
+/* The number of blocks of each rank's storage in the estimate. */
 static uint32_t rank_units_memory_blocks(const struct unit_options *options, uint32_t ranks) {
     uint32_t most = MEMORY_BLOCKS_MAX / ranks;
     if (!options->kv_storage || ranks == 1) return 0;
@@ -915,7 +913,7 @@ static void set_rules(struct rank_units *units, const struct unit_options *optio
     units->near_count = rank_units_memory_blocks(options, ranks) ? ranks : 0;
 }
 
-/* All but the units and the outbox. */
+/* Allocates all except the units and the outbox. */
 static bool rank_units_take_tables(struct rank_units *units, struct arena *arena,
                                    const struct unit_options *options, uint32_t ranks) {
     units->ranks = arena_take_zeroed(arena, ranks * sizeof *units->ranks);

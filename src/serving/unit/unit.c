@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The states of a request in the unit: SUBMIT -> waiting -> (pages allocated) prefill -> decode ->
- * end. It may return from prefill and decode to waiting when pages run out (serving/unit/plan.c),
- * and it may be parked while its KV blocks are transferred (serving/unit/handoff.c). While a step
- * is in flight its requests are not changed: a cancellation is noted and takes effect when the step
- * is done, because the engine still writes to the request's pages. serving/unit/pages.c manages its
- * pages. It always leaves through serving/unit/unit_request.c.
+ * A request's states in the unit: SUBMIT -> waiting -> (pages allocated) prefill -> decode -> end.
+ * It may return from prefill and decode to waiting when pages run out (serving/unit/plan.c), and it
+ * may be parked while its KV blocks are transferred (serving/unit/handoff.c). While a step is in
+ * flight its requests are not changed: a cancellation is recorded and takes effect when the step is
+ * done, because the engine still writes to the request's pages. serving/unit/pages.c manages the
+ * pages. A request always leaves through serving/unit/unit_request.c.
  */
 #include "serving/unit/unit.h"
 
@@ -22,7 +22,7 @@
 
 /* ---- creation ---- */
 
-/* Scores of a step's tokens, in records with a limited number of tokens of one row. */
+/* Bytes of the scores of a step's tokens, in records with a limited number of tokens of one row. */
 static size_t scores_bytes_max(const struct unit_options *options) {
     size_t records = options->step_tokens_max / SCORES_TOKENS_MAX + options->step_rows_max;
     return records * record_bytes(RECORD_SCORES, NULL) +
@@ -37,7 +37,7 @@ static size_t hello_bytes(void) {
     return record_bytes(RECORD_UNIT_HELLO, &(struct record_unit_hello){.rank_count = 1});
 }
 
-/* Scores, tokens and an end for each row, and a load report. */
+/* Bytes of scores, tokens and an end for each row, and of a load report. */
 size_t unit_reaction_bytes(const struct unit_options *options) {
     struct record_tokens tokens = {
         .token_count = STEP_ROW_TOKENS, .logprobs_each = TOKEN_LOGPROBS_MAX, .work_count = 1};
@@ -54,7 +54,7 @@ static size_t outbox_bytes_min(const struct unit_options *options) {
     return round_up(step > reaction ? step : reaction, 16);
 }
 
-/* A step without constraints leaves their room to other records. */
+/* True if the outbox has space for the next plan. A step without constraints needs less. */
 static bool has_step_room(const struct unit *unit) {
     size_t bytes = outbox_bytes_min(&unit->options);
     if (unit_can_put(unit, bytes)) return true;
@@ -157,7 +157,7 @@ static enum status unit_take_tables(struct unit *unit, struct arena *arena) {
     return status ? status : page_table_open(&unit->pages, arena, o->page_count, &unit->tree);
 }
 
-/* Allocates what ranks of one unit would share. */
+/* Allocates what several ranks would share. */
 static bool unit_take_own(struct unit *unit, struct arena *arena) {
     unit->outbox = &unit->own;
     unit->prompts = &unit->own_prompts;
@@ -246,7 +246,7 @@ static struct unit_capacity capacity_of(const struct unit *unit) {
     };
 }
 
-/* Takes the request's sampling; false when memory is out. */
+/* Copies the request's sampling. Returns false if memory is out. */
 static bool take_sampling(struct unit_request *request, const struct record_submit *submit) {
     size_t bias_bytes = submit->bias_count * sizeof *request->biases;
     request->sampling = submit->sampling;
@@ -266,7 +266,7 @@ static bool take_sampling(struct unit_request *request, const struct record_subm
                         submit->prompt_count, submit->resumed_count, submit->new_tokens_max);
 }
 
-/* Takes the answer's constraint; false when memory is out. */
+/* Copies the answer's constraint. Returns false if memory is out. */
 static bool take_constraint(struct unit_request *request, const char *text, uint32_t bytes) {
     request->constraint = bytes ? arena_take(&request->arena, bytes) : NULL;
     if (bytes && !request->constraint) return false;
@@ -275,7 +275,7 @@ static bool take_constraint(struct unit_request *request, const char *text, uint
     return true;
 }
 
-/* Allocates the request's sequence; false when there is too little memory. */
+/* Allocates the request's sequence. Returns false if memory is out. */
 static bool take_sequence(struct unit_request *request, struct admit_need need) {
     uint64_t page_count = admit_pages(need);
     request->tokens = arena_take(
@@ -285,7 +285,7 @@ static bool take_sequence(struct unit_request *request, struct admit_need need) 
     return request->tokens && request->pages && request->block_prompt;
 }
 
-/* Copies the submission into a free slot; false when the prompts' memory is out. */
+/* Copies the submission into a free slot. Returns false if the prompts' memory is out. */
 static bool request_begin(struct unit *unit, const struct record_submit *submit, int64_t now_ns) {
     struct unit_request *request = unit_request_free(unit);
     struct admit_need need = admit_need_of(submit);
@@ -318,20 +318,21 @@ static bool request_begin(struct unit *unit, const struct record_submit *submit,
     return true;
 }
 
-/* The pages by which a request that runs, or will, has yet to grow. */
+/* The pages by which a request, running or not, is expected to grow. */
 static uint32_t pages_expected(const struct unit_request *request,
                                const struct predict_length *lengths) {
     uint32_t left = request->tokens_here_max - request->output_count;
     return predict_length_left(lengths, request->output_count, left) / KV_BLOCK_TOKENS;
 }
 
-/* ---- a request goes on at another rank ---- */
+/* ---- moving a request to another rank ---- */
 
-/* Pages that the answers need for their next tokens and that are not available. None needs more
- * than one: it has those of all earlier tokens, and a step adds fewer than a page holds. */
+/* Missing pages for the answers' next tokens. An answer needs at most one: it has the pages of all
+ * earlier tokens, and a step adds fewer tokens than a page holds. */
 static uint32_t pages_short(const struct unit *unit) {
     uint64_t wanted = 0, available = unit->pages.free_count + unit->pages.cached_count;
-    if (available >= unit_running_count(unit)) return 0; /* the usual case, without reading them */
+    /* the usual case, without reading the requests */
+    if (available >= unit_running_count(unit)) return 0;
     for (uint32_t slot = 0; slot < unit->slot_end; slot++) {
         const struct unit_request *request = &unit->requests[slot];
         uint32_t pages = (uint32_t)divide_up(request_known(request), KV_BLOCK_TOKENS);
@@ -365,7 +366,7 @@ bool unit_relieve(const struct unit *unit, const struct predict_length *lengths,
     return true;
 }
 
-/* Copies all of the request except its pages; false when memory is out. */
+/* Copies all of the request except its pages. Returns false if memory is out. */
 static bool copy_request(struct unit_request *copy, const struct unit_request *request) {
     struct admit_need need = request_need(request);
     struct arena arena = copy->arena;
@@ -418,7 +419,7 @@ bool unit_move(struct unit *from, struct request_id id, struct unit *to, int64_t
     return true;
 }
 
-/* The most that a record about one request may put at once. */
+/* The largest output of a record about one request. */
 static size_t answer_bytes(const struct unit_options *options) {
     return record_bytes(RECORD_FINISHED, NULL) + handoff_bytes_max(options) +
            kv_offload_submit_bytes_max(options);
@@ -439,7 +440,8 @@ static enum status unit_receive_submit(struct unit *unit, const struct record_su
         struct unit_request *request = unit_request_of(unit, submit->request);
         if (handoff_reserve(unit, request)) return STATUS_OK;
         unit_request_end(unit, request, FINISH_REFUSED_QUEUE);
-        unit->load_changed = load_changed; /* it entered and left: the report is unchanged */
+        /* the request entered and left: the report is unchanged */
+        unit->load_changed = load_changed;
     } else {
         kv_offload_ask(unit, unit_request_of(unit, submit->request));
     }
@@ -449,12 +451,12 @@ static enum status unit_receive_submit(struct unit *unit, const struct record_su
 static enum status receive_cancel(struct unit *unit, const struct record_cancel *cancel) {
     if (!unit_can_put(unit, answer_bytes(&unit->options))) return STATUS_FULL;
     struct unit_request *request = unit_request_of(unit, cancel->request);
-    if (!request) return STATUS_OK; /* it has ended meanwhile */
+    if (!request) return STATUS_OK; /* already ended */
     if (request->in_step || kv_offload_is_loading(request))
         request->cancelled = true;
     else
         handoff_leave(unit, request, FINISH_CANCELLED);
-    unit->plan_wanted = true; /* its pages may let a waiting request start */
+    unit->plan_wanted = true; /* free pages may let a waiting request start */
     return STATUS_OK;
 }
 
@@ -470,7 +472,7 @@ static enum status receive_kv_done(struct unit *unit, const struct record_kv_don
                                    int64_t now_ns) {
     if (!unit_can_put(unit, answer_bytes(&unit->options))) return STATUS_FULL;
     struct unit_request *request = unit_request_of(unit, record->request);
-    check(request); /* it stays as long as its transfer does */
+    check(request); /* it stays until its transfer ends */
     handoff_done(unit, request, record, now_ns);
     return STATUS_OK;
 }
@@ -486,13 +488,13 @@ static enum status receive_kv_loaded(struct unit *unit, const struct record_kv_l
                                      int64_t now_ns) {
     if (!unit_can_put(unit, answer_bytes(&unit->options))) return STATUS_FULL;
     struct unit_request *request = unit_request_of(unit, record->request);
-    check(request); /* it stays as long as its pages are written to */
+    check(request); /* it stays while its pages are written to */
     kv_offload_loaded(unit, request, record, now_ns);
     if (request->cancelled && !request->in_step) handoff_leave(unit, request, FINISH_CANCELLED);
     return STATUS_OK;
 }
 
-/* ---- a step comes back ---- */
+/* ---- the result of a step ---- */
 
 static bool is_stop_token(const struct unit_request *request, uint32_t token) {
     for (uint32_t i = 0; i < request->stop_token_count; i++)
@@ -500,12 +502,12 @@ static bool is_stop_token(const struct unit_request *request, uint32_t token) {
     return false;
 }
 
-/* The row's tokens with KV rows made by it: drafts that were right. */
+/* The number of the row's tokens that have KV rows: accepted drafts. */
 static uint32_t drafts_right(const struct step_result_row *row) {
     return row->token_count ? row->token_count - 1 - row->forced_count : 0;
 }
 
-/* How many of the chosen and forced tokens belong to the answer, or to the part that is made here:
+/* The number of chosen and forced tokens that belong to the answer, or to the part generated here:
  * it may end before the last of them. */
 static uint32_t count_wanted(const struct unit_request *request,
                              const struct step_result_row *row) {
@@ -516,8 +518,8 @@ static uint32_t count_wanted(const struct unit_request *request,
     return most;
 }
 
-/* The record without its tokens. It is written in place, field by field: such a record for each row
- * is most of the cost of results, and copying one just made would wait for its stores. */
+/* Begins the record without its tokens. It is written in place, field by field: such a record for
+ * each row is most of the cost of results, and copying a new one would wait for its stores. */
 static struct record_tokens *begin_tokens(struct unit *unit, struct unit_request *request,
                                           uint32_t count, uint32_t each) {
     struct record_tokens counts = {
@@ -525,7 +527,7 @@ static struct record_tokens *begin_tokens(struct unit *unit, struct unit_request
     bool plain = count == 1 && each == 0 && request->work_reported;
     size_t bytes = plain ? unit->token_bytes : record_bytes(RECORD_TOKENS, &counts);
     struct record_tokens *tokens = machine_outbox_put_head(unit->outbox, RECORD_TOKENS, bytes);
-    check(tokens); /* room was checked before */
+    check(tokens); /* the outbox had space */
     tokens->request = request->id;
     tokens->first_output_position = request->output_count;
     tokens->token_count = count;
@@ -577,7 +579,7 @@ static void unit_put_scores(struct unit *unit, struct unit_request *request,
     }
 }
 
-/* The tokens up to `end` have been computed. */
+/* Counts the tokens up to `end` as computed. */
 static void tokens_count(struct unit *unit, struct unit_request *request, uint32_t end) {
     uint32_t computed = request->work.computed_tokens, again = request->work.recomputed_tokens;
     account_obtained(request, ACCOUNT_COMPUTED, request->computed_count, end);
@@ -595,8 +597,9 @@ static void tokens_computed(struct unit *unit, struct unit_request *request, uin
     kv_offload_put(unit, request, known_blocks);
 }
 
-/* The row chose nothing. Its computation for a late mask counts: whole blocks stay, and the rest is
- * computed again. If a rank died before it had the constraint, that is sent again. */
+/* Handles a row that chose nothing. Its computation counts if only the mask was late: whole blocks
+ * stay, and the rest is computed again. If a rank died before it received the constraint, that is
+ * sent again. */
 static void row_lost(struct unit *unit, struct unit_request *request,
                      const struct step_result *result, const struct step_result_row *row) {
     uint32_t end = request->computed_count + request->row_tokens;
@@ -652,14 +655,14 @@ static void row_done(struct unit *unit, struct unit_request *request,
         tokens_computed(unit, request, right);
 }
 
-/* False for one of several ranks, which sends no reports of its own. */
+/* False for one of several ranks, which sends no reports. */
 static bool unit_speaks(const struct unit *unit) {
     return unit->outbox == &unit->own;
 }
 
 void unit_load(const struct unit *unit, struct record_unit_load *load,
                struct unit_rank_load *rank) {
-    uint32_t held = binding_held_waiting(unit); /* for its rank, not for its turn */
+    uint32_t held = binding_held_waiting(unit); /* waiting for the rank, not for a turn */
     *load = (struct record_unit_load){
         .requests_waiting = unit->counts[UNIT_REQUEST_WAITING] - held,
         .requests_running = unit_running_count(unit) + held,
@@ -736,7 +739,7 @@ static enum status receive_step_done(struct unit *unit, const struct step_result
         check(request->in_step);
         request->in_step = false;
         if (result->failed) {
-            if (kv_offload_is_loading(request)) { /* its pages are being written to */
+            if (kv_offload_is_loading(request)) { /* a load is writing to its pages */
                 (void)kv_offload_step_done(unit, request, NULL);
                 continue;
             }
@@ -843,8 +846,8 @@ static enum status unit_receive(void *self, const struct record *record, int64_t
     }
 }
 
-/* Either there is work now, or a record must arrive first, unless a transfer or the storage's
- * answer takes too long. */
+/* If there is no work now, only a record can change that, unless a transfer or the storage's reply
+ * takes too long. */
 static int64_t unit_next_wake_ns(const void *self) {
     const struct unit *unit = self;
     if (has_work(unit)) return 0;
@@ -865,7 +868,7 @@ uint32_t unit_request_count(const struct unit *unit) {
     return unit_held_count(unit);
 }
 
-/* Tokens of the next step that a request takes while others wait, if it waits or computes. */
+/* The number of tokens of the next step that a request takes while others wait. */
 static uint32_t step_share(const struct unit *unit, const struct unit_request *request) {
     uint32_t left = request_known(request) - request->computed_count;
     uint32_t share = unit->options.step_tokens_max / 4 * 3;
@@ -874,13 +877,12 @@ static uint32_t step_share(const struct unit *unit, const struct unit_request *r
     return left < share ? left : share;
 }
 
-/* The turn of the request that takes the last of so many tokens, in the order of turns; together
- * they take all. */
+/* The turn of the request that takes the last of `tokens` tokens, in the order of turns. */
 static int64_t turn_of_last(const struct unit *unit, uint64_t tokens) {
-    int64_t turn = INT64_MIN; /* all up to here are counted */
+    int64_t turn = INT64_MIN; /* all turns up to here are counted */
     for (uint64_t taken = 0; taken < tokens;) {
         int64_t next = INT64_MAX;
-        uint64_t takes = 0; /* those with the turn `next` */
+        uint64_t takes = 0; /* tokens of requests with the turn `next` */
         for (uint32_t slot = 0; slot < unit->slot_end; slot++) {
             const struct unit_request *request = &unit->requests[slot];
             uint32_t share = step_share(unit, request);

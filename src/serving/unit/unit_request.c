@@ -8,7 +8,7 @@
 #include "serving/unit/binding.h"
 #include "serving/unit/kv_offload.h"
 
-/* States that a load report does not distinguish. */
+/* Maps states that a load report does not distinguish to one of them. */
 static enum unit_request_state unit_request_reported(enum unit_request_state state) {
     if (state == UNIT_REQUEST_LEAVING) return UNIT_REQUEST_PARKED;
     return state == UNIT_REQUEST_DECODE ? UNIT_REQUEST_PREFILL : state;
@@ -37,7 +37,8 @@ static struct map_key unit_request_key_of(struct request_id id) {
 
 /* ---- memory ---- */
 
-#define CONSTRAINT_BYTES_EACH 4096 /* of the prompts' memory; longer ones share it */
+/* per request, from the prompts' memory; longer constraints share it */
+#define CONSTRAINT_BYTES_EACH 4096
 
 /* Default: for each request the longest prompt and answer, with biases, the history for penalties
  * and a usual constraint, and for one the longest constraint; at most 1 GiB (touched when used). */
@@ -82,7 +83,7 @@ struct unit_request *unit_request_of(struct unit *unit, struct request_id id) {
     return slot == MAP_NONE ? NULL : &unit->requests[slot];
 }
 
-/* Slots that were never needed stay untouched. */
+/* Takes slots in order, so that slots that were never needed stay untouched. */
 struct unit_request *unit_request_free(struct unit *unit) {
     uint32_t slot = unit->free_slots[unit->counts[UNIT_REQUEST_FREE] - 1];
     check(slot <= unit->slot_end);

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #define BYTES_MAX ((size_t)256 << 20) /* touched when used */
-#define CONSTRAINT_BYTES_EACH 4096    /* longer ones share it */
+#define CONSTRAINT_BYTES_EACH 4096    /* longer constraints share it */
 
 /* Memory for each request's longest SUBMIT, with a usual constraint, and its blocks, up to a limit;
  * and for the longest constraint of one request. */
@@ -50,7 +50,7 @@ enum status waiting_line_open(struct waiting_line *line, struct arena *arena,
     return STATUS_OK;
 }
 
-/* Copies SUBMIT and blocks, the keys first, into one piece of memory. */
+/* Copies SUBMIT and blocks, the keys first, into one allocation. */
 static bool copy_in(struct waiting_request *request, const struct record_submit *submit,
                     const struct prompt_blocks *blocks) {
     size_t submit_end = round_up(submit->record.bytes, sizeof(uint32_t));

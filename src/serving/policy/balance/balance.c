@@ -16,7 +16,7 @@ const char *balance_method_name(enum balance_method method) {
     return names[method];
 }
 
-/* The first rank that takes requests, from `from` on, cyclically. */
+/* The first rank from `from` on, cyclically, that accepts requests. */
 static uint32_t next_taking(const struct balance_rank *ranks, uint32_t rank_count, uint32_t from) {
     for (uint32_t i = 0; i < rank_count; i++)
         if (ranks[(from + i) % rank_count].takes) return (from + i) % rank_count;

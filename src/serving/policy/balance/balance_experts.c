@@ -45,9 +45,7 @@ enum status balance_experts_check(const struct balance_shape *shape, struct erro
     if (!shape->nodes || !shape->groups)
         return error_set(error, STATUS_INVALID, "%u nodes, %u groups: expected at least 1",
                          shape->nodes, shape->groups);
-    if (!balance_experts_divides(shape))
-        return STATUS_OK; /* then neither nodes nor groups
-                                                            * matter */
+    if (!balance_experts_divides(shape)) return STATUS_OK; /* nodes and groups are irrelevant */
     if (shape->ranks % shape->nodes)
         return error_set(error, STATUS_INVALID,
                          "%u ranks do not divide over %u nodes: every node has as many",
@@ -111,7 +109,7 @@ static void balance_experts_find_bound(struct work *work) {
     if (work->bound < mean) work->bound = mean;
 }
 
-/* Counts for all slots at once, with no more replicas than ranks if that suffices. */
+/* Chooses counts for all slots at once, with at most one replica per rank if that suffices. */
 static void balance_experts_count_all(struct work *work, struct balance_state *state) {
     const struct balance_shape *shape = work->shape;
     list_all(work);
@@ -142,7 +140,7 @@ static void place_groups(struct work *work) {
     balance_pack_fill(group, all, work->items);
 }
 
-/* Each node gets the experts of its groups. */
+/* Distributes the experts of each node's groups within the node. */
 static void place_in_nodes(struct work *work, struct balance_state *state) {
     const struct balance_shape *shape = work->shape;
     uint32_t group_experts = shape->experts / shape->groups;
@@ -173,7 +171,7 @@ static uint64_t near_enough(uint64_t bound) {
     return bound + bound / NEAR_ENOUGH;
 }
 
-/* `near_ranks`: exchanges within so many ranks are preferred. */
+/* `near_ranks`: ranks of a node; exchanges within one are preferred. */
 static void balance_experts_refine(const struct work *work, struct balance_state *state,
                                    struct balance_span span, uint32_t near_ranks, uint64_t bound) {
     struct balance_search search = {span, near_ranks, near_enough(bound), 8 * span.rank_count + 64};
@@ -188,7 +186,7 @@ static void refine_all(const struct work *work, struct balance_state *state) {
                            near ? shape->ranks / shape->nodes : shape->ranks, work->bound);
 }
 
-/* Nodes are independent. None needs to be better than the fullest can become. */
+/* Searches within nodes, independently. No node needs to be better than the fullest can become. */
 static void search_strictly(struct work *work) {
     uint32_t node_ranks = work->shape->ranks / work->shape->nodes;
     place_greedily(work, &work->state);
@@ -198,9 +196,8 @@ static void search_strictly(struct work *work) {
                                node_ranks, max_u64(fullest, work->bound));
 }
 
-/* With two slots per rank, the counts decide. Starts from those of the greedy, with the same
- * pairing.
- */
+/* Searches the counts, which decide with two slots per rank. Starts from the greedy's counts and
+ * pairing. */
 static void search_pairs(struct work *work, struct balance_state *state) {
     const struct balance_shape *shape = work->shape;
     struct balance_span all = {0, shape->ranks};

@@ -18,8 +18,7 @@ struct keep {
     uint16_t *renamed;      /* [slots] */
     uint16_t *overlaps;     /* [ranks][ranks] common experts of a fresh rank and an old one */
     uint16_t *first, *used; /* [experts] index of its first replica, count of placed ones */
-    uint32_t *name, *user;  /* [ranks] a fresh rank's old name; the fresh rank that has an old
-                             * name */
+    uint32_t *name, *user;  /* [ranks] old name of a fresh rank; fresh rank with an old name */
     struct balance_state state;
     char *rest; /* memory for balance_experts */
 };
@@ -78,7 +77,7 @@ static bool is_placed(const struct keep *keep, uint32_t item) {
     return item - keep->first[e] < keep->used[e];
 }
 
-/* Pairs the replicas not placed yet, the heaviest with the lightest. False if a pair exceeds the
+/* Pairs the remaining replicas, the heaviest with the lightest. Returns false if a pair exceeds the
  * target. Writes the pairs to `out` unless it is NULL. */
 static bool pair_rest(const struct keep *keep, uint64_t target, uint16_t *out) {
     const struct balance_state *state = &keep->state;
@@ -124,13 +123,13 @@ static void keep_pairs(struct keep *keep, uint64_t target) {
     memcpy(keep->fresh, state->experts, state->slot_count * sizeof *keep->fresh);
 }
 
-/* Runs of slots that may exchange names: ranks, or whole nodes. */
+/* Ranges of slots that may exchange names: ranks, or whole nodes. */
 struct name_runs {
-    uint32_t first_slot, count, slots; /* of each */
+    uint32_t first_slot, count, slots; /* slots of each range */
 };
 
-/* The common slots of a fresh run and an old one. Duplicates count as often as both have them. Uses
- * keep->state's counts as scratch. */
+/* The number of common slots of a fresh range and an old one. Duplicates count as often as both
+ * have them. Uses keep->state's counts as scratch. */
 static uint32_t overlap(struct keep *keep, const uint16_t *fresh, const uint16_t *old,
                         uint32_t slots) {
     uint16_t *counts = keep->state.counts;
@@ -147,7 +146,7 @@ static uint32_t overlap(struct keep *keep, const uint16_t *fresh, const uint16_t
     return common;
 }
 
-/* Assigns names to the runs with the most in common first. */
+/* Assigns names, to the ranges with the most in common first. */
 static void choose_names(struct keep *keep, const struct name_runs *runs) {
     uint32_t count = runs->count;
     for (uint32_t i = 0; i < count; i++)
@@ -161,7 +160,7 @@ static void choose_names(struct keep *keep, const struct name_runs *runs) {
                 }
 }
 
-/* Permutes the runs of keep->fresh so that most of their experts are already in place. */
+/* Permutes the ranges of keep->fresh so that most of their experts are already in place. */
 static void rename_runs(struct keep *keep, struct name_runs runs) {
     uint32_t count = runs.count, slots = runs.slots;
     uint16_t *fresh = keep->fresh + runs.first_slot;
@@ -176,7 +175,7 @@ static void rename_runs(struct keep *keep, struct name_runs runs) {
     memcpy(fresh, keep->renamed, (size_t)count * slots * sizeof *fresh);
 }
 
-/* First nodes, then the ranks of each. */
+/* Renames nodes first, then the ranks of each. */
 static void rename_nodes(struct keep *keep) {
     const struct balance_shape *shape = keep->shape;
     uint32_t node_slots = shape->slots / shape->nodes;
@@ -186,7 +185,7 @@ static void rename_nodes(struct keep *keep) {
                     (struct name_runs){node * node_slots, shape->ranks / shape->nodes, keep->room});
 }
 
-/* Takes the best placement, permuted so that as many experts as possible are already in place. */
+/* Uses the best placement, permuted so that as many experts as possible are already in place. */
 static void reuse(struct keep *keep, bool strict, uint64_t target) {
     bool pairs = keep->room == 2 && !strict; /* a pair may belong to groups of two nodes */
     if (pairs) keep_pairs(keep, target);
@@ -217,7 +216,7 @@ static bool keeps_to_nodes(const struct keep *keep) {
     return true;
 }
 
-/* Searches from the old placement. True if it reaches the target. */
+/* Searches from the old placement. Returns true if it reaches the target. */
 static bool repair(struct keep *keep, bool strict, uint64_t target) {
     const struct balance_shape *shape = keep->shape;
     uint32_t node_ranks = shape->ranks / shape->nodes;

@@ -17,7 +17,7 @@ void balance_pack_fill(struct balance_state *state, struct balance_span span,
     uint32_t open = span.rank_count;
     for (uint32_t i = 0; i < span.rank_count; i++) {
         heap[i] = ~(uint64_t)i;
-        state->list[i] = 0; /* items there */
+        state->list[i] = 0; /* number of items there */
         state->rank_loads[span.first_rank + i] = 0;
     }
     for (uint32_t left = span.rank_count * state->room; left > 0; left--) {
@@ -34,8 +34,7 @@ void balance_pack_fill(struct balance_state *state, struct balance_span span,
 
 static void swap_slots(struct balance_state *state, uint32_t a, uint32_t b) {
     uint32_t expert = state->experts[a];
-    uint64_t difference = state->slot_shares[a] - state->slot_shares[b]; /* wraps around, and
-                                                                          * back */
+    uint64_t difference = state->slot_shares[a] - state->slot_shares[b]; /* wraps around and back */
     state->rank_loads[a / state->room] -= difference;
     state->rank_loads[b / state->room] += difference;
     set_slot(state, a, state->experts[b]);
@@ -59,7 +58,8 @@ static bool is_duplicate(const struct balance_state *state, uint32_t slot) {
     return false;
 }
 
-/* Exchanges it for the item that leaves both ranks least loaded, with no rank above `limit`. */
+/* Exchanges a duplicate for the item that leaves both ranks least loaded, with no rank above
+ * `limit`. */
 static void part_duplicate(struct balance_state *state, struct balance_span span, uint32_t slot,
                            uint64_t limit) {
     uint32_t first = span.first_rank * state->room, best = slot;
@@ -94,7 +94,7 @@ static void look_for_swap(const struct balance_state *state, uint32_t busy, uint
     uint64_t high = state->rank_loads[busy], low = state->rank_loads[other];
     uint32_t from = busy * state->room, to = other * state->room;
     if (high <= low + 1 || (high + low + 1) / 2 >= best->load) return;
-    /* differences of shares from this up to `width` above it leave both ranks below best->load */
+    /* swaps with share differences in [least, least + width] leave both ranks below best->load */
     uint64_t least = high - best->load + 1, width = 2 * best->load - high - low - 1;
     for (uint32_t i = from; i < from + state->room; i++) {
         uint64_t base = state->slot_shares[i] - least;
@@ -109,7 +109,7 @@ static void look_for_swap(const struct balance_state *state, uint32_t busy, uint
     }
 }
 
-/* Tries the least loaded rank of the span first, and the others only if that is not good enough. */
+/* Tries the least loaded rank of the span first, and the others only if that does not suffice. */
 static void look_in_span(const struct balance_state *state, struct balance_span span, uint32_t busy,
                          uint64_t good, struct slot_swap *best) {
     uint32_t idle = span.first_rank, end = span.first_rank + span.rank_count;

@@ -9,7 +9,7 @@
 
 #define BINS 64      /* values of t: b * T / 2 / BINS, b = 0..BINS - 1 */
 #define CHANGE 8     /* larger changes of a bin's surplus count as this */
-#define LACK_MAX 511 /* of a bin: 64 of them fit into 16 bits */
+#define LACK_MAX 511 /* limit of a bin's lack: 64 of them fit into 16 bits */
 #define ROUNDS_MAX 12
 #define NEAR_ENOUGH 128 /* stop when the largest load exceeds the target by less than 1/128 */
 #define MOVES_MAX 64    /* in one round: enough to move every replica */
@@ -26,9 +26,9 @@ struct pairs {
     int16_t surplus[BINS];   /* light items minus heavy ones */
     /* lacks[b][CHANGE + v]: sum of the lacks of the bins before b if v were added to each */
     int16_t lacks[BINS + 1][2 * CHANGE];
-    struct effect now[LIMIT_EXPERTS], more[LIMIT_EXPERTS]; /* with its present count, and with one
-                                                            * more */
-    uint16_t split[LIMIT_EXPERTS];                         /* experts with several replicas */
+    /* effect with its present count, and with one more */
+    struct effect now[LIMIT_EXPERTS], more[LIMIT_EXPERTS];
+    uint16_t split[LIMIT_EXPERTS]; /* experts with several replicas */
     uint32_t split_count;
     uint16_t best_counts[LIMIT_EXPERTS];
     uint64_t best;
@@ -103,8 +103,8 @@ static void set_limit(struct pairs *pairs, uint64_t limit) {
     pairs->inverse = ((uint64_t)2 * BINS << 32) / ((limit >> 20) + 1);
     memset(pairs->surplus, 0, sizeof pairs->surplus);
     int16_t events[BINS + 1] = {0};
-    for (uint32_t i = 0; i < state->expert_count; i++) { /* sequential, so that branches are
-                                                          * predictable */
+    /* sequential access, so that branches are predictable */
+    for (uint32_t i = 0; i < state->expert_count; i++) {
         uint32_t e = pairs->order[i];
         pairs->now[e] = effect_of(pairs, state->shares[e]);
         pairs->more[e] = effect_of(pairs, balance_pairs_share_of(pairs, e, state->counts[e] + 1u));
@@ -157,8 +157,8 @@ static uint32_t best_loss(const struct pairs *pairs, uint32_t *lack_out) {
     return best;
 }
 
-/* Moves one replica from one expert to another. False if that does not reduce the lack; nothing has
- * changed then. `gain_first`: chooses the receiving expert first. */
+/* Moves one replica from one expert to another. Returns false, without changes, if that does not
+ * reduce the lack. `gain_first`: chooses the receiving expert first. */
 static bool balance_pairs_move(struct pairs *pairs, bool gain_first, uint32_t lack) {
     const uint16_t *counts = pairs->state->counts;
     int change = gain_first ? 1 : -1;
@@ -180,7 +180,7 @@ static uint32_t lack_now(const struct pairs *pairs) {
     return (uint32_t)pairs->lacks[BINS][CHANGE];
 }
 
-/* The largest load that the present counts allow. Remembers the counts if it is the least so
+/* The largest load that the present counts allow. Stores the counts if it is the smallest so
  * far. */
 static uint64_t balance_pairs_measure(struct pairs *pairs) {
     const struct balance_state *state = pairs->state;
@@ -205,7 +205,7 @@ static void restore(struct pairs *pairs) {
     }
 }
 
-/* Moves replicas until nothing lacks, or no move helps. Returns the resulting largest load. */
+/* Moves replicas until there is no lack, or no move helps. Returns the resulting largest load. */
 static uint64_t balance_pairs_descend(struct pairs *pairs) {
     bool gain_first = true;
     list_split(pairs);
@@ -218,7 +218,7 @@ static uint64_t balance_pairs_descend(struct pairs *pairs) {
     return balance_pairs_measure(pairs);
 }
 
-/* Bisects between the least load known to be possible and one that seems impossible. */
+/* Bisects between the smallest load known to be possible and one that seems impossible. */
 static void search(struct pairs *pairs, uint64_t low) {
     for (uint32_t round = 0; round < ROUNDS_MAX && pairs->best > low + low / NEAR_ENOUGH; round++) {
         set_limit(pairs, low + (pairs->best - low) / 2);

@@ -71,7 +71,7 @@ static double wait_ns(const struct balance_units_need *need, const struct balanc
     return units[unit].step_left_ns + BALANCE_UNITS_BEFORE * units[unit].prompts_ns - saved;
 }
 
-/* Among units that only compute prompts. */
+/* The unit with the shortest wait, among those that only compute prompts. */
 static uint32_t find_soonest(const struct balance_units_need *need,
                              const struct balance_unit *units, uint32_t unit_count, bool others) {
     uint32_t best = BALANCE_NO_RANK;

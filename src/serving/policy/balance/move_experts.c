@@ -5,7 +5,7 @@
 
 #include "base/check.h"
 
-/* The node of a rank; one for all if nodes have no ranks. */
+/* The node of a rank; 0 for all if there is one node. */
 static uint32_t move_experts_node_of(uint32_t rank, uint32_t node_ranks) {
     return node_ranks ? rank / node_ranks : 0;
 }

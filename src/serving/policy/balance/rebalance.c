@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The balancer does not support masked ranks or empty slots. So it gets only the remaining ranks,
- * with a completed old map: an expert that would be lost takes a slot of the one with the most
+ * with a completed old map: an expert without a slot takes one of the expert with the most
  * replicas, and an empty slot gets the expert with the largest share.
  */
 #include "serving/policy/balance/rebalance.h"
@@ -11,7 +11,7 @@
 #include "base/check.h"
 #include "serving/policy/balance/balance_keep.h"
 
-#define TOLERANCE 0.02 /* of the best map's largest load, for fewer moves */
+#define TOLERANCE 0.02 /* tolerance relative to the best map's largest load, for fewer moves */
 
 struct rebalance_layer {
     const struct rebalance_shape *shape;
@@ -19,7 +19,7 @@ struct rebalance_layer {
     const uint64_t *loads;
     struct balance_shape left;    /* the balancer's input */
     uint16_t *old, *best, *tried; /* [left.slots] */
-    uint16_t *replicas;           /* [experts] in `old` */
+    uint16_t *replicas;           /* [experts] replicas in `old` */
     void *memory;
 };
 
@@ -52,8 +52,7 @@ static uint32_t count_left(const struct rebalance_shape *shape, const bool *mask
     return left;
 }
 
-/* Nodes of the remaining ranks; 1 if these are not evenly distributed.
- */
+/* The number of nodes of the remaining ranks; 1 if these are not evenly distributed. */
 static uint32_t rebalance_count_nodes(const struct rebalance_shape *shape, const bool *masked) {
     uint32_t each = shape->node_ranks ? shape->node_ranks : shape->ranks, nodes = 0, of_first = 0;
     for (uint32_t first = 0; first < shape->ranks; first += each) {
@@ -75,8 +74,8 @@ uint32_t rebalance_redundancy(const struct rebalance_shape *shape, uint32_t mask
     check(masked_count < shape->ranks);
     uint32_t left = shape->ranks - masked_count;
     uint32_t each = (shape->experts + left - 1) / left; /* slots of a rank */
-    uint32_t least = (each - 1) * shape->ranks + 1;     /* from this many slots on each rank gets
-                                                         * `each` */
+    /* with this many slots or more, each rank gets `each` */
+    uint32_t least = (each - 1) * shape->ranks + 1;
     return least > shape->experts ? least - shape->experts : 0;
 }
 
@@ -97,7 +96,7 @@ static void open_layer(struct rebalance_layer *layer, const struct rebalance_sha
     layer->memory = at + round_up_8(shape->experts * sizeof *layer->replicas);
 }
 
-/* The slot with the most dispensable expert. */
+/* The slot of the most dispensable expert. */
 static uint32_t spare_slot(const struct rebalance_layer *layer) {
     uint32_t best = 0;
     for (uint32_t slot = 1; slot < layer->left.slots; slot++)
@@ -147,7 +146,7 @@ static void rebalance_make_whole(struct rebalance_layer *layer, const bool *mask
     }
 }
 
-/* The largest rank load of the map itself, with masked ranks and empty slots. */
+/* The largest rank load of the map, with masked ranks and empty slots. */
 static double largest_load(const struct rebalance_layer *layer, const uint32_t *from) {
     const struct rebalance_shape *shape = layer->shape;
     uint32_t slots = shape->ranks * shape->slots_per_rank;
@@ -175,7 +174,8 @@ static double rebalance_copies_of(const struct rebalance_layer *layer, const uin
     struct balance_traffic traffic;
     if (shape.nodes == 1 || shape.groups == 1) return 0;
     double away = 1 - 1.0 / shape.nodes;
-    if (!layer->prices->passes) shape.nodes = shape.ranks; /* each rank gets its own row */
+    /* each rank gets its own copy of the row */
+    if (!layer->prices->passes) shape.nodes = shape.ranks;
     balance_traffic(&shape, &layer->shape->choice, layer->loads, slots, &traffic);
     return traffic.copies * away;
 }
@@ -187,8 +187,8 @@ static bool rebalance_holds(const uint16_t *slots, uint32_t count, uint16_t expe
 }
 
 /* The cost of the moves from the old map to `to`: the mean time on a rank's link for its new
- * experts, divided by the tokens that the new map is expected to serve. move_experts also takes the
- * nearest source. */
+ * experts, divided by the tokens that the new map is expected to serve. move_experts uses the
+ * nearest source, too. */
 static double moves_ns(const struct rebalance_layer *layer, const uint16_t *to) {
     const struct rebalance_prices *prices = layer->prices;
     uint32_t room = layer->shape->slots_per_rank,
@@ -204,7 +204,7 @@ static double moves_ns(const struct rebalance_layer *layer, const uint16_t *to) 
     return sum / layer->left.ranks / prices->tokens;
 }
 
-/* The cost of a map without its moves. `busiest`: the largest rank load over the mean one. */
+/* The cost of a map without its moves. `busiest`: the largest rank load divided by the mean. */
 static struct rebalance_cost rebalance_cost_of(const struct rebalance_layer *layer, double busiest,
                                                double copies) {
     const struct rebalance_prices *prices = layer->prices;
@@ -218,7 +218,8 @@ double rebalance_cost_sum(const struct rebalance_cost *cost) {
     return cost->experts + cost->nodes + cost->moves;
 }
 
-/* Whether the layer has that way: those with nodes only if groups can stay on them. */
+/* True if the placement is possible for the layer: those with nodes only if groups can stay on
+ * them. */
 static bool has_way(const struct rebalance_layer *layer, enum rebalance_way way) {
     bool nodes = balance_experts_divides(&layer->left) && !layer->prices->makes_answers;
     if (way == REBALANCE_GLOBAL) return !nodes || layer->prices->pair_ns > 0;
