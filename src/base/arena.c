@@ -29,7 +29,7 @@ static void pool_mark(struct pool *pool, uint32_t first, uint32_t count, uint8_t
     if (!taken && first < pool->lowest_free) pool->lowest_free = first;
 }
 
-/* First free run of `count` chunks, or UINT32_MAX. */
+/* The first free run of `count` chunks, or UINT32_MAX. */
 static uint32_t pool_find(const struct pool *pool, uint32_t count) {
     const uint8_t *from = pool->taken + pool->lowest_free, *end = pool->taken + pool->chunk_count;
     for (;;) {
@@ -49,7 +49,8 @@ void arena_over(struct arena *arena, void *memory, size_t bytes) {
     *arena = (struct arena){.start = memory, .at = memory, .end = (char *)memory + bytes};
 }
 
-/* A quarter of what it has already, if there is so much, so that its runs suffice. */
+/* Borrows at least `bytes`, or a quarter of what the arena has, if available, so that the table of
+ * runs suffices. */
 static bool arena_borrow(struct arena *arena, size_t bytes) {
     struct pool *pool = arena->pool;
     size_t wanted = bytes / POOL_CHUNK_BYTES + (bytes % POOL_CHUNK_BYTES != 0);
@@ -72,7 +73,7 @@ static bool arena_borrow(struct arena *arena, size_t bytes) {
 void *arena_take(struct arena *arena, size_t bytes) {
     size_t padding = (size_t)(-(uintptr_t)arena->at & 15u);
     size_t left = (size_t)(arena->end - arena->at);
-    if (bytes == 0) bytes = 1; /* NULL only ever means that memory is out */
+    if (bytes == 0) bytes = 1; /* NULL only means that memory is out */
     if (bytes > left || padding > left - bytes) {
         if (!arena_borrow(arena, bytes)) return NULL;
         padding = (size_t)(-(uintptr_t)arena->at & 15u);

@@ -4,7 +4,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* write() and abort() only: this may run in any state, on any thread. */
+/* Uses only write() and abort(), so that it may run in any state, on any thread. */
 _Noreturn void check_failed(const char *condition, const char *file, int line) {
     char digits[16];
     int at = (int)sizeof digits;

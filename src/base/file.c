@@ -14,7 +14,7 @@ static enum status refuse(const char *path, const char *what, struct error *erro
     return error_set(error, status, "%.300s: cannot %s: %s", path, what, strerror(errno));
 }
 
-/* Bytes read into `memory`, or -1 with errno. */
+/* Reads up to `count` bytes into `memory`. Returns their number, or -1 with errno. */
 static ssize_t file_read_all(int descriptor, char *memory, size_t count) {
     size_t done = 0;
     while (done < count) {
@@ -34,7 +34,8 @@ static const char *file_kind_of(mode_t mode) {
                             : "a device";
 }
 
-/* A socket cannot be opened at all, so its kind is looked up by name. */
+/* Rejects a file that is not regular. A socket cannot be opened, so its kind is determined by
+ * name. */
 static enum status refuse_kind(const char *path, mode_t mode, struct error *error) {
     return error_set(error, STATUS_INVALID, "%.300s: expected a regular file, found %s", path,
                      file_kind_of(mode));
@@ -80,7 +81,7 @@ static enum status file_take_each(int descriptor, const char *path, size_t bytes
     return STATUS_OK;
 }
 
-/* A descriptor of a pipe without a name, which somebody has opened for us; -1: it is none. */
+/* A descriptor of an anonymous pipe that the parent process has opened; -1: the path is not one. */
 static int open_pipe(const char *path) {
     struct stat about;
     struct statfs where;
@@ -90,7 +91,7 @@ static int open_pipe(const char *path) {
     return open(path, O_RDONLY | O_CLOEXEC);
 }
 
-/* Its bytes are known when it ends, or has more than it may. */
+/* Reads a pipe until it ends or exceeds its limit. */
 static enum status take_pipe(int descriptor, const char *path, size_t bytes_max, struct bytes *out,
                              struct error *error) {
     enum status status = file_take_each(descriptor, path, bytes_max + 1, out, error);

@@ -23,9 +23,9 @@ size_t format_text(char *out, size_t out_bytes, const char *format, ...) {
     return written;
 }
 
-/* ---- texts that others wrote ---- */
+/* ---- untrusted text ---- */
 
-/* A character's code point, and its bytes; 0 bytes: there is none. */
+/* Decodes a character and its number of bytes; 0 bytes: invalid. */
 static uint32_t format_read_character(const uint8_t *text, uint32_t *bytes_out) {
     static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
     uint32_t bytes = text[0] < 0x80 ? 1 : text[0] >= 0xF0 ? 4 : text[0] >= 0xE0 ? 3 : 2;
@@ -41,7 +41,8 @@ static uint32_t format_read_character(const uint8_t *text, uint32_t *bytes_out) 
     return code;
 }
 
-/* Controls, what has no width, what turns the direction of text, and tags. */
+/* False for control characters, characters without width, marks that change the direction, and
+ * tags. */
 static bool is_shown(uint32_t code) {
     static const struct {
         uint32_t first, last;
@@ -53,7 +54,7 @@ static bool is_shown(uint32_t code) {
     return true;
 }
 
-struct shown { /* what has been written of a text, whole pieces alone */
+struct shown { /* output so far, in whole pieces */
     char *out;
     size_t room, count;
     bool cut;
@@ -98,7 +99,7 @@ size_t format_cell(char *out, size_t out_bytes, const char *text) {
     check(out_bytes > 2);
     if (quoted) format_show(&shown, "\"", 1);
     if (is_formula) format_show(&shown, "'", 1);
-    shown.room -= quoted; /* for the quote that ends it */
+    shown.room -= quoted; /* for the closing quote */
     show_all(&shown, text, quoted);
     if (quoted) out[shown.count++] = '"';
     out[shown.count] = 0;

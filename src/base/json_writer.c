@@ -22,7 +22,7 @@ static bool must_escape(unsigned char byte) {
     return byte < 0x20 || byte == '"' || byte == '\\' || byte == 0x7F;
 }
 
-/* The escape of one byte into out[6]; returns its length. */
+/* Writes the escape of one byte to out[6]; returns its length. */
 static size_t escape_byte(unsigned char byte, char *out) {
     static const char digits[] = "0123456789abcdef";
     char short_form = byte == '"' || byte == '\\' ? (char)byte
@@ -44,7 +44,7 @@ static size_t escape_byte(unsigned char byte, char *out) {
 
 void json_writer_escaped(struct json_writer *writer, struct bytes text) {
     if (text.count == 0) return;
-    size_t plain = 0; /* start of the run that needs no escape */
+    size_t plain = 0; /* start of a run without escapes */
     for (size_t i = 0; i < text.count; i++) {
         unsigned char byte = (unsigned char)text.data[i];
         if (!must_escape(byte)) continue;
@@ -84,7 +84,7 @@ void json_writer_integer(struct json_writer *writer, int64_t value) {
     json_writer_unsigned(writer, value < 0 ? 0 - (uint64_t)value : (uint64_t)value);
 }
 
-/* A number of any other form, or a text with a width. */
+/* Prints a number with any other directive, or a text with a width. */
 static void print_formatted(struct json_writer *writer, struct bytes directive,
                             va_list *arguments) {
     char format[16], text[1024], kind = directive.data[directive.count - 1];

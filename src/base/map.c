@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Linear probing, at most half full; removal shifts later entries back, so there are no tombstones
- * and lookups never slow down with age.
+ * Linear probing, at most half full. Removal shifts later entries back, so there are no tombstones
+ * and lookups do not slow down.
  */
 #include "base/map.h"
 

@@ -4,7 +4,7 @@
 #include "base/check.h"
 
 size_t nearest_edits(struct bytes a, struct bytes b) {
-    size_t row[NEAREST_NAME_BYTES_MAX + 1]; /* edits from a's first i bytes to b's first j */
+    size_t row[NEAREST_NAME_BYTES_MAX + 1]; /* edits between a's first i bytes and b's first j */
     check(b.count <= NEAREST_NAME_BYTES_MAX);
     for (size_t j = 0; j <= b.count; j++)
         row[j] = j;
@@ -22,7 +22,7 @@ size_t nearest_edits(struct bytes a, struct bytes b) {
 }
 
 struct nearest nearest_begin(struct bytes word) {
-    /* with more edits it is another word, not a slip */
+    /* with more edits it is a different word */
     return (struct nearest){.word = word, .limit = word.count / 3 + 2};
 }
 

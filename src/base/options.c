@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Reading a command line against a table, and printing the table as its help. A line is read in two
- * passes: the first finds --help and --config, the second sets values, so that a flag wins over the
- * file wherever it stands on the line.
+ * Parses a command line by a table, and prints the table as help. A line is parsed in two passes:
+ * the first finds --help and --config, the second sets values, so that a flag overrides the file
+ * regardless of its position.
  */
 #include "base/options.h"
 
@@ -17,14 +17,14 @@
 #include "base/format.h"
 #include "base/nearest.h"
 
-#define HELP_COLUMNS 100 /* of a line of --help */
-#define HELP_INDENT 30   /* where an option's text begins */
+#define HELP_COLUMNS 100 /* width of --help */
+#define HELP_INDENT 30   /* column of an option's text */
 
 bool options_is_experiment(const struct option *option) {
     return option->group == OPTION_GROUP_EXPERIMENTS && option->type != OPTION_EXPERIMENT;
 }
 
-/* The text before the option's name in a message. */
+/* The prefix of the option's name in a message. */
 static const char *prefix_of(const struct option *option) {
     return options_is_experiment(option) ? "--experiment " : "--";
 }
@@ -56,7 +56,7 @@ static enum status unknown_option(const struct option_table *table, struct bytes
                      name.data, table->command);
 }
 
-/* The table's row of that name, as a flag or a key of the configuration file. */
+/* The table's row of that name, given as a flag or a key of the configuration file. */
 static enum status look_up(const struct option_table *table, struct bytes name,
                            const struct option **option_out, struct error *error) {
     const struct option *option = options_find_option(table, name);
@@ -161,7 +161,7 @@ static enum status options_add_text(const struct option *option, const char *val
     return STATUS_OK;
 }
 
-/* Texts that live on with the process. */
+/* Texts that are never freed. */
 struct kept_value {
     struct kept_value *next;
     char text[];
@@ -173,7 +173,7 @@ static enum status options_lack_memory(const struct option *option, struct error
                      option->name);
 }
 
-/* Behind what the list has already. */
+/* Appends an item to a list. */
 static enum status options_add_item(const struct option *option, const char *value,
                                     const char **out, struct error *error) {
     size_t count = strlen(*out), bytes = count + strlen(value) + 2;
@@ -225,7 +225,7 @@ static enum status unknown_experiment(const struct option_table *table, struct b
                      (int)(name.count < 80 ? name.count : 80), name.data, names);
 }
 
-/* Which rows of a table have been set by what is read. */
+/* The rows of a table that were set by one source. */
 struct given_rows {
     bool is_given[OPTION_ROWS_MAX];
 };
@@ -235,7 +235,8 @@ static bool options_is_list(const struct option *option) {
            option->type == OPTION_EXPERIMENT;
 }
 
-/* The row is set now. STATUS_INVALID: it has been already, and only one of its values would count. */
+/* Marks the row as set. Returns STATUS_INVALID if it was already set, because only one value would
+ * count. */
 static enum status give_row(const struct option_table *table, const struct option *option,
                             struct given_rows *given, bool *again_out, struct error *error) {
     size_t row = (size_t)(option - table->options);
@@ -247,7 +248,7 @@ static enum status give_row(const struct option_table *table, const struct optio
                      prefix_of(option), option->name);
 }
 
-/* An experiment's value ends at a comma, so it is copied. What an option keeps is never freed. */
+/* Copies an experiment's value, which ends at a comma. The copy is never freed. */
 static enum status set_copy(const struct option *option, struct bytes value, void *values,
                             struct error *error) {
     struct kept_value *copy = calloc(1, sizeof *copy + value.count + 1);
@@ -281,7 +282,7 @@ static enum status set_experiment(const struct option_table *table, struct bytes
     return status ? status : set_copy(option, value, values, error);
 }
 
-/* Settings of experiments, with commas between. */
+/* Sets experiments from settings separated by commas. */
 static enum status set_experiments(const struct option_table *table, const char *settings,
                                    struct given_rows *given, void *values, struct error *error) {
     enum status status = STATUS_OK;
@@ -294,7 +295,7 @@ static enum status set_experiments(const struct option_table *table, const char 
     return status;
 }
 
-/* A row that look_up found. */
+/* Sets the value of a row from look_up. */
 static enum status options_set_option(const struct option_table *table, const struct option *option,
                                       const char *value, struct given_rows *given, void *values,
                                       struct error *error) {
@@ -316,7 +317,8 @@ enum status options_set(const struct option_table *table, const char *name, cons
     return status ? status : options_set_option(table, option, value, &given, values, error);
 }
 
-/* Sets a row's value before file and flags are read. A fallback outside its own rules is a bug. */
+/* Sets a row's default before file and flags are read. A default that violates the row's own rules
+ * is a bug. */
 static void set_fallback(const struct option *option, void *values) {
     void *out = (char *)values + option->offset;
     if (option->type == OPTION_EXPERIMENT) return;
@@ -347,14 +349,13 @@ const char *options_value(const struct option *option) {
     return option->type == OPTION_CHOICE ? option->choices : names[option->type];
 }
 
-/* One flag of the command line, with its value. */
+/* A flag of the command line with its value. */
 struct flag {
     const struct option *option;
     const char *value;
 };
 
-/* Reads the flag at argv[*at] and moves *at behind it (and its value, if that is a word of its
- * own). */
+/* Parses the flag at argv[*at] and advances *at past it (and past its value in a separate word). */
 static enum status options_read_flag(const struct option_table *table, int argc, char **argv,
                                      int *at, struct flag *flag_out, struct error *error) {
     const char *name = argv[*at] + 2;
@@ -378,12 +379,12 @@ static enum status options_read_flag(const struct option_table *table, int argc,
     return STATUS_OK;
 }
 
-/* Is argv[at] a flag? A lone "-" (standard input) and what follows "--" are not. */
+/* True if the word is a flag. A lone "-" (standard input) is not, nor are words after "--". */
 static bool is_flag(const char *word) {
     return word[0] == '-' && word[1] != '\0';
 }
 
-/* First pass: finds --help and the value of --config; complains about nothing. */
+/* First pass: finds --help; reports no errors. */
 static bool find_help(int argc, char **argv) {
     for (int at = 1; at < argc && strcmp(argv[at], "--"); at++)
         if (!strcmp(argv[at], "--help") || !strcmp(argv[at], "-h")) return true;
@@ -398,7 +399,7 @@ static const char *find_config(const struct option_table *table, int argc, char 
         if (strncmp(argv[at], "--", 2))
             at++;
         else if (options_read_flag(table, argc, argv, &at, &flag, NULL) != STATUS_OK)
-            return NULL; /* the second pass says what is wrong */
+            return NULL; /* the second pass reports the error */
         else if (!strcmp(flag.option->name, "config"))
             path = flag.value;
     }
@@ -468,15 +469,15 @@ enum status options_parse(const struct option_table *table, int argc, char **arg
 
 /* ---- help ---- */
 
-/* Prints a text in lines of at most HELP_COLUMNS, broken at spaces. Each begins at column
- * `indent`; the caller has printed what is before the first. */
+/* Prints a text in lines of at most HELP_COLUMNS, broken at spaces, starting at column `indent`.
+ * The caller has printed what precedes it on the first line. */
 static void print_wrapped(const char *text, int indent, FILE *file) {
     for (size_t room = (size_t)(HELP_COLUMNS - indent);;) {
         size_t line = strcspn(text, "\n"), bytes = line;
         if (line > room)
             for (bytes = room; bytes > 0 && text[bytes] != ' ';)
                 bytes--;
-        if (bytes == 0) bytes = line; /* a word that fills more than a line, or an empty line */
+        if (bytes == 0) bytes = line; /* a word longer than a line, or an empty line */
         fprintf(file, "%.*s\n", (int)bytes, text);
         if (text[bytes] == '\0') return;
         text += bytes + 1;
@@ -484,7 +485,7 @@ static void print_wrapped(const char *text, int indent, FILE *file) {
     }
 }
 
-/* A spelling with lines of its own, broken between choices where it is wider than one. */
+/* Prints a spelling on lines of its own, broken between choices if it is too long. */
 static void print_wide(const char *spelling, FILE *file) {
     const size_t room = HELP_COLUMNS - 2;
     while (strlen(spelling) > room) {
@@ -498,7 +499,7 @@ static void print_wide(const char *spelling, FILE *file) {
     fprintf(file, "  %s\n%*s", spelling, HELP_INDENT, "");
 }
 
-/* How the option is written, and where its text begins: on the same line if there is room. */
+/* Prints the spelling of an option up to the start of its text: on the same line if that fits. */
 static void print_spelling(const struct option *option, FILE *file) {
     char text[160];
     const char *value = options_value(option), *joint = *value ? " " : "";
@@ -574,7 +575,7 @@ void options_print(const struct option_table *table, void *file) {
         print_group(table, group, file);
 }
 
-/* ---- handing on ---- */
+/* ---- lookup and formatting ---- */
 
 const struct option *options_find(const struct option_table *table, const char *name) {
     return options_find_option(table, bytes_of(name));
@@ -611,9 +612,9 @@ size_t options_format(const struct option *option, const void *values, char *out
     return 0;
 }
 
-/* ---- what does nothing ---- */
+/* ---- options without effect ---- */
 
-/* To something else than its fallback. */
+/* True if the value differs from the default. */
 static bool options_is_set(const struct option *option, const void *values) {
     union {
         bool flag;
@@ -647,7 +648,7 @@ static bool options_is_set(const struct option *option, const void *values) {
     }
 }
 
-/* The next name of `needs` that the table has, and what it has to be. NULL: there is none. */
+/* The next name of `needs` in the table, and the value that it must have. NULL if there is none. */
 static const struct option *next_needed(const struct option_table *table, const char **needs,
                                         bool *is_set_out) {
     const struct option *option = NULL;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * PCRE2 asks for memory through callbacks; here they hand out an arena and never take back. The one
- * exception is machine code, which PCRE2 maps itself: hence pattern_close.
+ * PCRE2 allocates memory through callbacks, which use an arena and never free. The only exception
+ * is machine code, which PCRE2 maps itself and pattern_close frees.
  */
 #include "base/pattern.h"
 
@@ -9,17 +9,18 @@
 
 #include "base/check.h"
 
-/* Only the interpreter, used where machine code is not allowed, keeps its backtracking here. */
+/* Only the interpreter, used where machine code is forbidden, needs this memory for
+ * backtracking. */
 #define SCRATCH_ARENA_BYTES ((size_t)256 << 10)
 #define HEAP_LIMIT_KIB 64
 
 struct pattern {
     pcre2_code *code;
-    bool compiled; /* to machine code; where the kernel forbids that, matching is slower */
+    bool compiled; /* compiled to machine code; without it, matching is slower */
 };
 
 struct pattern_scratch {
-    struct arena arena; /* what PCRE2 takes while matching */
+    struct arena arena; /* memory of PCRE2 during a match */
     pcre2_match_data *match;
     pcre2_match_context *context;
 };
@@ -95,7 +96,7 @@ enum pattern_result pattern_find(const struct pattern *pattern, struct pattern_s
     if (result == PCRE2_ERROR_NOMATCH) return PATTERN_ABSENT;
     if (result < 0) return PATTERN_GAVE_UP;
     const PCRE2_SIZE *place = pcre2_get_ovector_pointer(scratch->match);
-    if (place[0] > place[1]) return PATTERN_GAVE_UP; /* \K in a lookahead can do this */
+    if (place[0] > place[1]) return PATTERN_GAVE_UP; /* possible with \K in a lookahead */
     *start_out = place[0];
     *end_out = place[1];
     return PATTERN_FOUND;

@@ -8,7 +8,7 @@
 #define DIGITS_MAX 17
 #define READ_BYTES_MAX 1000
 
-/* Takes "d.ddde+xx" apart. */
+/* Splits "d.ddde+xx" into digits and exponent. */
 static int digits_of(const char *text, char digits[DIGITS_MAX + 1], int *exponent) {
     int count = 0;
     for (; *text != 'e'; text++)
@@ -24,8 +24,8 @@ static double value_of_digits(const char *digits, int count, int exponent) {
     return strtod(text, NULL);
 }
 
-/* At a power of two the neighbour below is nearer than the one above, so that the next larger
- * number of as many digits may read back where the nearest does not. */
+/* Increments the last digit. At a power of two the neighbour below is nearer than the one above, so
+ * the next larger number with as many digits may read back although the nearest does not. */
 static bool raise_last(char *digits, int count) {
     for (int i = count - 1; i >= 0; i--) {
         if (digits[i] != '9') {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * SHA-256 twice: the plain C code (sha256_plain_*) follows FIPS 180-4, sections 4.1.2, 5 and 6.2,
- * step by step; where OpenSSL is linked, the public functions call that instead. Its low-level
- * calls are used although version 3 marks them deprecated: their replacement (EVP) allocates and
- * locks, and a hash must live in the caller's struct.
+ * step by step. If OpenSSL is linked, the public functions use it instead, by its low-level calls.
+ * Version 3 deprecates them, but their replacement (EVP) allocates and locks, and a hash must be in
+ * the caller's struct.
  */
 #define OPENSSL_SUPPRESS_DEPRECATED
 #include "base/sha256.h"
@@ -15,10 +15,10 @@
 
 #define BLOCK_BYTES 64
 
-/* The plain C code's state in the caller's struct sha256, which is declared as 64-bit words: hence
- * may_alias. */
+/* The state of the plain C code in the caller's struct sha256, which is declared as 64-bit words:
+ * hence may_alias. */
 struct __attribute__((may_alias)) plain {
-    uint32_t h[8];              /* the hash value of the whole blocks so far */
+    uint32_t h[8];              /* hash value of the complete blocks so far */
     uint8_t block[BLOCK_BYTES]; /* the first bytes % BLOCK_BYTES of the next one */
     uint64_t bytes;             /* hashed so far */
 };

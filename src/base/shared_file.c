@@ -29,7 +29,7 @@ int shared_file_make(size_t bytes, struct shared_file *where_out) {
     return file;
 }
 
-/* Looks at what is there before it opens it: a process of this number may be another's. */
+/* Checks the file before it opens it: the process id may have been reused. */
 int shared_file_open(const struct shared_file *where, size_t bytes) {
     char path[NAME_BYTES], wanted[NAME_BYTES], found[NAME_BYTES] = "";
     struct stat about;

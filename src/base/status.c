@@ -10,8 +10,7 @@ size_t status_error_write(struct error *error, const char *format, ...) {
     va_start(arguments, format);
     size_t written = format_va(error->text, sizeof error->text, format, arguments);
     va_end(arguments);
-    /* Names and quoted pieces of outside text may hold anything; a message is one line all the
-     * same. */
+    /* Names and quotations of outside text may contain any byte; a message must stay one line. */
     for (char *at = error->text; *at; at++)
         if ((unsigned char)*at < 32 || *at == 127) *at = '?';
     return written;

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
- * A reader of JSON of our own, since libraries of C round numbers or refuse them: a number here keeps
- * its text wherever 64 bits do not give that back. Everything lies in the caller's arena, and nothing
- * is ever freed one by one: the arena is dropped whole.
+ * A JSON parser and writer that preserves numbers, which other C libraries round or reject: a
+ * number keeps its text if 64 bits cannot restore it. Everything is allocated in the caller's arena
+ * and freed with it.
  *
- * An object keeps its members in the text's order. One of more than a few has an index: a table of
- * hashes seeded with the object's own address, so that a client cannot choose keys that collide.
+ * An object keeps its members in the order of the text. One with more than a few members has an
+ * index: a hash table seeded with the object's address, so that a client cannot choose keys that
+ * collide.
  */
 #include "base/tree.h"
 
@@ -17,8 +18,8 @@
 #include "base/real.h"
 
 #define DEPTH_MAX 2048
-#define ROOM_FIRST 4    /* of a list, doubled when it is full */
-#define UNINDEXED_MAX 8 /* members that are looked through one by one */
+#define ROOM_FIRST 4    /* initial capacity of a list, doubled when it is full */
+#define UNINDEXED_MAX 8 /* members that are searched linearly */
 
 struct tree_entry {
     struct bytes key;
@@ -27,28 +28,28 @@ struct tree_entry {
 
 struct tree {
     uint8_t kind;  /* enum tree_kind */
-    bool is_spelt; /* a number that is kept as its text */
-    uint8_t room;  /* of a list: 0, or ROOM_FIRST << (room - 1) */
+    bool is_spelt; /* a number stored as its text */
+    uint8_t room;  /* capacity of a list: 0, or ROOM_FIRST << (room - 1) */
     uint32_t count;
     union {
-        struct bytes text; /* of a string, or of a number that is_spelt */
+        struct bytes text; /* text of a string, or of a number that is_spelt */
         int64_t integer;
         double real;
         const struct tree **items; /* [count] */
         struct {
             struct tree_entry *members; /* [count] */
-            uint32_t *slots;            /* [2 * room] 1 + a member's place, 0: none; or NULL */
+            uint32_t *slots;            /* [2 * room] 1 + index of a member, 0: empty; or NULL */
         };
     };
 };
 
-/* ---- lists that grow ---- */
+/* ---- growing lists ---- */
 
 static size_t room_of(const struct tree *list) {
     return list->room ? (size_t)ROOM_FIRST << (list->room - 1) : 0;
 }
 
-/* Room for one more; *items: the list's. */
+/* Makes room for one more item; *items is the list's array. */
 static bool tree_make_room(struct arena *arena, struct tree *list, size_t item_bytes, void *items) {
     void *old, *larger;
     if (list->count < room_of(list)) return true;
@@ -68,10 +69,10 @@ static bool tree_add_item(struct arena *arena, struct tree *array, const struct 
     return true;
 }
 
-/* ---- members by their keys ---- */
+/* ---- index of members ---- */
 
-/* The slot of the key, or the empty one where it belongs. Keys are a client's: the object's address is a
- * seed that no client knows. */
+/* The slot of the key, or the empty slot where it would be inserted. Clients choose the keys; the
+ * object's address is a seed that they cannot know. */
 static uint32_t *tree_slot_of(const struct tree *object, struct bytes key) {
     size_t mask = 2 * room_of(object) - 1;
     for (size_t at = hash_bytes((uintptr_t)object, key.data, key.count);; at++) {
@@ -90,7 +91,7 @@ static struct tree_entry *find_member(const struct tree *object, struct bytes ke
     return NULL;
 }
 
-/* The last of members that are alike is found. */
+/* Adds a member. If keys repeat, the last member is found. */
 static bool tree_add_member(struct arena *arena, struct tree *object, struct bytes key,
                             const struct tree *value) {
     uint8_t room = object->room;
@@ -107,16 +108,16 @@ static bool tree_add_member(struct arena *arena, struct tree *object, struct byt
     return object->slots != NULL;
 }
 
-/* ---- reading ---- */
+/* ---- parsing ---- */
 
 struct reading {
     struct arena *arena;
     const char *start, *at, *end;
-    bool may_repeat; /* a key may come again in its object */
+    bool may_repeat; /* a key may repeat in its object */
     unsigned depth;
-    enum status status; /* of what went wrong */
+    enum status status; /* result of the parser */
     const char *why;
-    struct bytes key; /* that came again */
+    struct bytes key; /* repeated key */
 };
 
 static bool refuse(struct reading *reading, const char *why) {
@@ -136,7 +137,7 @@ static struct tree *tree_make(struct arena *arena, enum tree_kind kind) {
     return value;
 }
 
-/* 0 behind the end, which no JSON outside of strings has. */
+/* The next byte; 0 after the end, which is not valid outside of strings. */
 static char next_byte(const struct reading *reading) {
     return reading->at < reading->end ? *reading->at : '\0';
 }
@@ -176,7 +177,7 @@ static bool skip_number(struct reading *reading, bool *is_whole_out) {
     return tree_skip_digits(reading) || refuse(reading, "a number's exponent has no digits");
 }
 
-/* Digits behind an optional minus, up to `most`. */
+/* Parses digits after an optional minus, up to `most`. */
 static bool magnitude_of(struct bytes text, uint64_t most, uint64_t *out) {
     uint64_t value = 0;
     for (size_t i = text.data[0] == '-'; i < text.count; i++) {
@@ -210,7 +211,7 @@ static bool tree_read_number(struct reading *reading, const struct tree **out) {
 
 /* ---- strings ---- */
 
-/* Bytes of the character of UTF-8 at `at`; 0: none, or one that Unicode does not have. */
+/* The length of the UTF-8 character at `at`; 0 if it is invalid. */
 static size_t character_bytes(const char *at, size_t left) {
     const unsigned char *byte = (const unsigned char *)at;
     size_t count = byte[0] < 0x80   ? 1
@@ -228,7 +229,7 @@ static size_t character_bytes(const char *at, size_t left) {
     return count;
 }
 
-/* Four hexadecimal digits. */
+/* Parses four hexadecimal digits. */
 static bool tree_read_unit(struct reading *reading, uint32_t *out) {
     uint32_t unit = 0;
     for (int i = 0; i < 4; i++) {
@@ -245,7 +246,7 @@ static bool tree_read_unit(struct reading *reading, uint32_t *out) {
     return true;
 }
 
-/* A character behind "\u", of one escape or of two. */
+/* Parses a character after "\u", from one escape or two. */
 static bool tree_read_character(struct reading *reading, char **to) {
     uint32_t unit, low;
     if (!tree_read_unit(reading, &unit)) return false;
@@ -287,7 +288,7 @@ static bool tree_read_escape(struct reading *reading, char **to) {
     return true;
 }
 
-/* Behind the bytes that mean themselves. */
+/* The end of the bytes that need no decoding. */
 static const char *plain_end(const char *at, const char *end) {
     while (at < end && *at != '"' && *at != '\\' && (unsigned char)*at >= 0x20 &&
            (unsigned char)*at < 0x80)
@@ -295,7 +296,7 @@ static const char *plain_end(const char *at, const char *end) {
     return at;
 }
 
-/* Behind the quote that ends a string; NULL: none. */
+/* The position after the closing quote of a string; NULL if there is none. */
 static const char *tree_string_end(const char *at, const char *end) {
     for (; at < end; at++) {
         if (*at == '"') return at + 1;
@@ -304,7 +305,7 @@ static const char *tree_string_end(const char *at, const char *end) {
     return NULL;
 }
 
-/* At a quote. The text is terminated. */
+/* Parses a string from its quote. The text is terminated. */
 static bool read_string(struct reading *reading, struct bytes *out) {
     const char *end = tree_string_end(++reading->at, reading->end);
     if (!end) {
@@ -375,7 +376,7 @@ static bool tree_read_member(struct reading *reading, struct tree *object) {
     if (skip_blanks(reading) != '"') return refuse(reading, "expected a key in quotes");
     const char *first = reading->at;
     if (!read_string(reading, &key)) return false;
-    bool has_zero = memchr(key.data, 0, key.count); /* who looks for a key has a string of C */
+    bool has_zero = memchr(key.data, 0, key.count); /* lookups use C strings */
     if (has_zero || (!reading->may_repeat && find_member(object, key))) {
         reading->at = first;
         reading->key = key;
@@ -421,7 +422,7 @@ static bool tree_read_value(struct reading *reading, const struct tree **out) {
     return done;
 }
 
-/* Line and column count characters from 1. */
+/* Reports an error. Line and column count characters from 1. */
 static enum status tree_report(const struct reading *reading, const char *name,
                                struct error *error) {
     unsigned line = 1, column = 1;
@@ -471,7 +472,7 @@ enum status tree_parse_repeated(struct arena *arena, struct bytes text, const ch
     return tree_parse_each(arena, text, true, name, root_out, error);
 }
 
-/* ---- looking ---- */
+/* ---- access ---- */
 
 static bool is_kind(const struct tree *value, enum tree_kind kind) {
     return value && value->kind == kind;

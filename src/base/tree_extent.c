@@ -48,7 +48,7 @@ static size_t blanks_end(struct bytes text, size_t at) {
     return at;
 }
 
-/* Behind a number or a word; *integer_out: it is, or could be, an integer. */
+/* The end of a number or a word; *integer_out: it is, or could be, an integer. */
 static size_t scalar_end(struct bytes text, size_t at, bool *integer_out) {
     size_t start = at;
     bool digits = true;
@@ -63,7 +63,8 @@ static size_t scalar_end(struct bytes text, size_t at, bool *integer_out) {
     return at > start ? at : at + 1;
 }
 
-/* The part that begins at *at; moves *at behind it, a key's colon included. TREE_PART_COUNT: no part. */
+/* The part that begins at *at; advances *at past it, including a key's colon. TREE_PART_COUNT: no
+ * part. */
 static enum tree_part next_part(struct bytes text, size_t *at, size_t *depth) {
     bool integer = false;
     char c = text.data[*at];

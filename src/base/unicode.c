@@ -86,8 +86,8 @@ bool unicode_is_ignorable(uint32_t character) {
            category == UNICODE_SK || category == UNICODE_CF;
 }
 
-/* The other case by a table's rows; the character itself: there is none. `back`: from what the rows
- * lead to. */
+/* The other case of a character by a table's rows, or the character itself. `back`: in the reverse
+ * direction. */
 static uint32_t unicode_look_up(uint32_t character, const struct unicode_case *rows, size_t count,
                                 bool back) {
     for (size_t i = 0; i < count; i++) {
@@ -119,12 +119,13 @@ static unsigned map_upper(uint32_t character, uint32_t out[3]) {
     return 1;
 }
 
-/* Title case is upper case, and lower behind its first letter, but for these. */
+/* Title case is upper case for the first letter and lower case for the rest, except for these. */
 static unsigned map_title(uint32_t character, uint32_t out[3]) {
     bool digraph =
         (character >= 0x1C4 && character <= 0x1CC) || (character >= 0x1F1 && character <= 0x1F3);
     bool georgian = character >= 0x10D0 && character <= 0x10FF;
-    bool iota = character >= 0x1F80 && character <= 0x1FFC; /* it stands below in title case */
+    /* written below the letter in title case */
+    bool iota = character >= 0x1F80 && character <= 0x1FFC;
     out[0] = character;
     if (georgian) return 1;
     if (digraph) {
@@ -143,7 +144,7 @@ static unsigned map_title(uint32_t character, uint32_t out[3]) {
 
 unsigned unicode_map(uint32_t character, enum unicode_mapping mapping, uint32_t out[3]) {
     out[0] = character;
-    if (character >= 0x3000 && character < 0xA640) return 1; /* the bulk of East Asian text */
+    if (character >= 0x3000 && character < 0xA640) return 1; /* most of East Asian text */
     if (mapping == UNICODE_TO_UPPER) return map_upper(character, out);
     if (mapping == UNICODE_TO_TITLE) return map_title(character, out);
     out[0] = map_lower(character);

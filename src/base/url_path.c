@@ -8,7 +8,7 @@ static int url_path_digit_of(char c) {
     return -1;
 }
 
-/* The byte that the three characters at `at` say; -1: none. */
+/* The byte encoded by the three characters at `at`; -1 if there is none. */
 static int encoded_byte(struct bytes text, size_t at) {
     if (text.count - at < 3) return -1;
     int high = url_path_digit_of(text.data[at + 1]), low = url_path_digit_of(text.data[at + 2]);

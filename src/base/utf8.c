@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/utf8.h"
 
-/* Table 3-7 of the Unicode standard: what the second byte may be depends on the first. */
+/* Table 3-7 of the Unicode standard: the allowed second bytes depend on the first byte. */
 static bool lead_of(uint8_t lead, size_t *bytes, uint8_t *low, uint8_t *high) {
     *low = 0x80;
     *high = 0xBF;
@@ -78,7 +78,7 @@ size_t utf8_valid_prefix(struct bytes text) {
     return at;
 }
 
-/* Appends as much as fits; *count counts on. */
+/* Appends as much as fits; *count also counts the rest. */
 static void utf8_append(char *out, size_t capacity, size_t *count, const char *from, size_t bytes) {
     if (*count < capacity) {
         size_t room = capacity - *count;
@@ -116,8 +116,8 @@ void utf8_write_repaired(struct json_writer *writer, struct bytes text) {
 
 static const struct bytes replacement = {UTF8_REPLACEMENT, UTF8_REPLACEMENT_BYTES};
 
-/* Adds bytes of `piece` to the pending ones until they are a character or cannot become one;
- * returns how many it took. The byte that spoils a character starts the next one. */
+/* Adds bytes of `piece` to the pending ones until they form a character or cannot form one; returns
+ * the number consumed. A byte that makes a character invalid starts the next one. */
 static size_t complete_pending(struct utf8_joiner *joiner, struct bytes piece, utf8_sink *sink,
                                void *context) {
     for (size_t i = 0; i < piece.count; i++) {

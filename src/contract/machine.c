@@ -6,7 +6,7 @@
 #include "base/bytes.h"
 #include "contract/record_unit.h"
 
-/* Room for a record at the outbox's end, zeroed. */
+/* Appends zeroed space for a record to the outbox; NULL if it is full. */
 static void *put_zeros(struct outbox *outbox, size_t bytes) {
     if (bytes > outbox_room(outbox)) return NULL;
     void *record = memset(outbox->memory + outbox->used, 0, bytes);
@@ -35,7 +35,7 @@ void *machine_outbox_put_head(struct outbox *outbox, enum record_kind kind, size
     return record;
 }
 
-/* Zeros stand before each tail and at the end, where tails leave bytes between them. */
+/* Writes zeros where padding precedes a tail or the end. */
 void *machine_outbox_put_bare(struct outbox *outbox, enum record_kind kind, const void *fixed) {
     size_t bytes = record_bytes(kind, fixed);
     struct record *record = machine_outbox_put_head(outbox, kind, bytes);

@@ -13,30 +13,31 @@ static const struct overlap_row sequential[] = {
 
 static const struct overlap_row prefill_dual_batch[] = {
     {STAGE_COMBINE, 0, 0},     {STAGE_ATTENTION_0, 0, 1}, {STAGE_ATTENTION_1, 0, 1},
-    {STAGE_DISPATCH, 0, 1},    {STAGE_COMBINE, 1, 0}, /* was hidden by lane 0's attention */
+    {STAGE_DISPATCH, 0, 1},    {STAGE_COMBINE, 1, 0}, /* micro-batch 0's attention hid it */
     {STAGE_ATTENTION_0, 1, 1}, {STAGE_ATTENTION_1, 1, 1}, {STAGE_DISPATCH, 1, 1},
-    {STAGE_SHARED, 0, 1},      {STAGE_MLP, 0, 1}, /* its dispatch: by lane 1's attention */
-    {STAGE_SHARED, 1, 1},      {STAGE_MLP, 1, 1}, /* its dispatch: by lane 0's MLP */
+    {STAGE_SHARED, 0, 1},      {STAGE_MLP, 0, 1}, /* micro-batch 1's attention hid its dispatch */
+    {STAGE_SHARED, 1, 1},      {STAGE_MLP, 1, 1}, /* micro-batch 0's MLP hid its dispatch */
 };
 
 static const struct overlap_row decode_five_stage[] = {
     {STAGE_ATTENTION_0, 0, 1}, {STAGE_MLP, 1, 0},
     {STAGE_ATTENTION_1, 0, 1}, {STAGE_DISPATCH, 0, 1},
-    {STAGE_COMBINE, 1, 0}, /* was hidden by lane 0's ATTENTION_1 */
+    {STAGE_COMBINE, 1, 0}, /* micro-batch 0's ATTENTION_1 hid it */
     {STAGE_SHARED, 0, 1},      {STAGE_ATTENTION_0, 1, 1},
-    {STAGE_MLP, 0, 1}, /* its dispatch: by SHARED and lane 1's ATTENTION_0 */
+    {STAGE_MLP, 0, 1}, /* SHARED and micro-batch 1's ATTENTION_0 hid its dispatch */
     {STAGE_ATTENTION_1, 1, 1}, {STAGE_DISPATCH, 1, 1},
     {STAGE_COMBINE, 0, 1},     {STAGE_SHARED, 1, 1},
 };
 
-/* DeepSeek-V3's sizes on H800, 53 answers a lane at 5,000 positions: a dispatch takes 97 us, SHARED
- * and ATTENTION_0 hide 79; a combine takes 169, ATTENTION_1 hides 231, 146 of them core attention.
- * An eighth of that fills the one and spares the other. Where results come back by groups, a dispatch
- * is a third of what travels and no longer a fifth, so it takes three eighths. */
+/* DeepSeek-V3's sizes on H800, 53 answers per micro-batch at 5,000 positions: a dispatch takes 97
+ * us, SHARED and ATTENTION_0 hide 79 us. A combine takes 169 us, ATTENTION_1 hides 231 us, with 146
+ * us of core attention. An eighth of the core attention in ATTENTION_0 fills the first gap and
+ * leaves enough for the second. If results return by groups, a dispatch is a third of the traffic
+ * instead of a fifth, so three eighths are needed. */
 #define EARLY_SIXTEENTHS 2
 #define EARLY_SIXTEENTHS_BY_GROUPS 6
 
-/* Stages that give the link work go first; results are summed when their micro-batch has no other stage
+/* Stages that start transfers go first. Results are summed when the micro-batch has no other stage
  * left before the next layer. */
 #define SENDS_FIRST                                                                                \
     {                                                                                              \
@@ -86,7 +87,8 @@ const char *overlap_name(enum overlap_kind kind) {
     return names[kind];
 }
 
-/* A prompt may be split among any of the lanes, and lanes do not stay in order: transfers come when they come. */
+/* True if the micro-batch can run. A prompt may be split among any of the micro-batches, and these
+ * do not stay in order, because transfers end in any order. */
 static bool can_run(const struct overlap_place *places, uint32_t micro_batch) {
     const struct overlap_place *place = &places[micro_batch];
     if (place->waits) return false;
@@ -99,7 +101,7 @@ static bool can_run(const struct overlap_place *places, uint32_t micro_batch) {
     return true;
 }
 
-/* Whether a goes before b, which comes first of the two. */
+/* True if `a` goes before `b`, which has the lower index. */
 static bool is_more_urgent(const struct overlap_dynamic_order *dynamic_order,
                            const struct overlap_place *a, const struct overlap_place *b) {
     if (dynamic_order->stages[a->stage] != dynamic_order->stages[b->stage])

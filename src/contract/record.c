@@ -33,7 +33,7 @@ static uint64_t record_field(const void *fixed, uint16_t offset) {
     return *(const uint32_t *)(const void *)((const char *)fixed + offset);
 }
 
-/* Elements of a tail. Neither a sum nor a product of two fields leaves 64 bits. */
+/* The number of elements of a tail. A sum or product of two fields fits 64 bits. */
 static uint64_t elements(const struct record_tail_form *tail, const void *fixed) {
     switch (tail->count) {
     case COUNT_FIELD:
@@ -79,7 +79,7 @@ uint32_t record_tail_count(enum record_kind kind) {
 
 static const struct record_tail_form *tail_of(const void *record, uint32_t index) {
     const struct record_form *form = record_form_of(((const struct record *)record)->kind);
-    check(index < RECORD_TAILS_MAX && form->tails[index].element_bytes); /* it has such a tail */
+    check(index < RECORD_TAILS_MAX && form->tails[index].element_bytes); /* the tail must exist */
     return &form->tails[index];
 }
 
@@ -119,10 +119,10 @@ const char *record_name(uint16_t kind) {
     return record_form_of(kind)->name;
 }
 
-/* True if a record of `bytes` holds its tails, and zeros where it holds nothing, so that equal
- * records are equal bytes. */
+/* True if a record of `bytes` contains its tails, with zeros as padding, so that equal records are
+ * equal bytes. */
 static bool tails_fit(const struct record_form *form, const char *record, uint64_t bytes) {
-    uint64_t at = form->bytes; /* where the part that is known to fit ends */
+    uint64_t at = form->bytes; /* end of the part that is known to fit */
     for (const struct record_tail_form *tail = form->tails; tail->element_bytes; tail++) {
         uint64_t start = round_up(at, 8);
         if (start > bytes || !record_zeros(record + at, start - at) ||

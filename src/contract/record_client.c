@@ -13,7 +13,7 @@ static bool record_client_is_name_character(char c) {
     return c == '-' || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
 }
 
-/* Bytes of the header at the start of the text, its end included; 0: there is none. */
+/* Bytes of the header at the start of the text, including its line end; 0 if there is none. */
 static uint32_t measure_header(const char *text, uint32_t count) {
     uint32_t at = 0;
     while (at < count && record_client_is_name_character(text[at]))

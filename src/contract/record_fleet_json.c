@@ -114,7 +114,7 @@ static bool read_instance(const struct tree *of, uint64_t *instance_out) {
     return true;
 }
 
-/* The number of a string by its name; `count`: it has none. */
+/* The index of a string by its name; `count` if it has none. */
 static uint32_t read_name(const struct tree *of, const char *(*name_of)(uint32_t), uint32_t count) {
     struct bytes text;
     uint32_t found = 0;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The table of records: one row for each kind. Its name, its fixed struct, who says it to whom, what
- * its fields may hold, and its tails.
+ * The table of records, one row for each kind: name, fixed struct, senders and receivers, check of
+ * its fields, and tails.
  */
 #include "contract/record_client.h"
 #include "contract/record_fleet.h"
@@ -9,7 +9,7 @@
 #include "contract/record_unit.h"
 #include "contract/step_plan.h"
 
-/* A tail: the type of its elements, and the fields of the struct `of` that count them. */
+/* A tail: the type of its elements, and the fields of the struct `of` with their number. */
 #define BYTES(of, field)                                                                           \
     { 1, COUNT_FIELD, offsetof(struct of, field), 0 }
 #define EACH(of, field, type)                                                                      \

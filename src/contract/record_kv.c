@@ -11,7 +11,7 @@ bool record_kv_address_valid(const char address[KV_ADDRESS_BYTES]) {
     return end && record_zeros(end, (size_t)(address + KV_ADDRESS_BYTES - end));
 }
 
-/* Checks the fields that all KV records begin with. */
+/* Checks the fields at the start of all KV records. */
 static bool head_valid(const void *record) {
     return record_request_valid(record) && record_kv_rank(record) < LIMIT_RANKS;
 }
@@ -21,7 +21,7 @@ static bool about_no_request(const void *record) {
     return record_zeros(&kv->request, sizeof kv->request);
 }
 
-/* The pages are those of blocks first_block and on, up to token_count tokens. */
+/* True if the pages are those of blocks from first_block on, up to token_count tokens. */
 static bool blocks_valid(uint32_t first_block, uint32_t token_count, uint32_t page_count) {
     return divide_up(token_count, KV_BLOCK_TOKENS) == (uint64_t)first_block + page_count;
 }

@@ -34,17 +34,17 @@ static size_t gap_bytes(const struct record_past_form *form) {
     return bytes;
 }
 
-/* One translation, either way: what has been read of the one form and written of the other. */
+/* A conversion between two versions: bytes read from one form and written to the other. */
 struct passage {
     const struct record_past_form *form;
     bool to_past;
     const char *from;
     char *to;
-    size_t read, count; /* of `from` */
+    size_t read, count; /* bytes of `from` */
     size_t written, room;
 };
 
-/* False: there is not so much to be read, or no room. */
+/* Copies bytes. Returns false if there are too few, or no space. */
 static bool record_past_copy(struct passage *p, size_t bytes) {
     if (bytes > p->count - p->read || bytes > p->room - p->written) return false;
     memcpy(p->to + p->written, p->from + p->read, bytes);
@@ -53,7 +53,7 @@ static bool record_past_copy(struct passage *p, size_t bytes) {
     return true;
 }
 
-/* Skips bytes that the past version's form does not have. */
+/* Skips bytes that the past version does not have. */
 static bool record_past_skip(struct passage *p, size_t bytes) {
     size_t left = p->to_past ? p->count - p->read : p->room - p->written;
     if (bytes > left) return false;
@@ -66,7 +66,7 @@ static bool record_past_skip(struct passage *p, size_t bytes) {
     return true;
 }
 
-/* Both go on at the next multiple of 8, with zeros before it. */
+/* Advances both sides to the next multiple of 8, with zeros as padding. */
 static bool align(struct passage *p) {
     size_t read = round_up(p->read, 8), written = round_up(p->written, 8);
     if (read > p->count || written > p->room) return false;
@@ -77,7 +77,7 @@ static bool align(struct passage *p) {
 }
 
 static bool pass_fixed(struct passage *p, uint16_t kind) {
-    size_t at = 0; /* in the present form */
+    size_t at = 0; /* offset in the present form */
     for (uint32_t i = 0; i < RECORD_PAST_GAPS && p->form->gaps[i].bytes; i++) {
         struct record_gap gap = p->form->gaps[i];
         if (!record_past_copy(p, gap.offset - at) || !record_past_skip(p, gap.bytes)) return false;
@@ -106,7 +106,7 @@ static bool record_past_pass(struct passage *p, uint16_t kind) {
     const void *present = p->to_past ? p->from : p->to;
     for (uint32_t i = 0; i < tails; i++)
         if (!pass_tail(p, present, i)) return false;
-    if (p->to_past) p->read = p->count; /* tails that were not there */
+    if (p->to_past) p->read = p->count; /* skip the added tails */
     return align(p) && p->read == p->count;
 }
 

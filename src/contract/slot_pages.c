@@ -16,7 +16,7 @@ bool slot_pages_open(struct slot_pages *slots, struct arena *arena, uint32_t slo
     return slots->counts && slots->pages;
 }
 
-/* All that the plan's rows bring once they are whole; false if one cannot be. */
+/* Counts the pages of all rows of the whole plan. Returns false if a row cannot be completed. */
 static bool slot_pages_count_pages(const struct slot_pages *slots, const struct step_plan *plan,
                                    uint32_t *count_out) {
     uint64_t count = 0;
@@ -70,6 +70,6 @@ void slot_pages_expand(struct slot_pages *slots, const struct step_plan *plan,
             memcpy(step_plan_pages(whole_out) + used, pages, row->page_count * sizeof *pages);
         used += row->page_count;
     }
-    if (used % 2) step_plan_pages(whole_out)[used].index = 0; /* up to a multiple of 8 bytes */
+    if (used % 2) step_plan_pages(whole_out)[used].index = 0; /* padding to a multiple of 8 bytes */
     memcpy(step_plan_history(whole_out), step_plan_history(plan), bytes_behind_pages(plan));
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "contract/step_plan.h"
 
-/* True if [index, index + count) lies within [0, total). */
+/* True if [index, index + count) is within [0, total). */
 static bool step_plan_inside(uint32_t index, uint32_t count, uint32_t total) {
     return index <= total && count <= total - index;
 }
@@ -28,7 +28,7 @@ static bool row_scores_valid(const struct step_row *row) {
             (row->sampling.flags & SAMPLING_LOGPROBS));
 }
 
-/* A row may name only tokens, pages and positions that the plan holds. */
+/* A row may refer only to tokens, pages and positions of the plan. */
 static bool row_valid(const struct step_plan *plan, const struct step_row *row) {
     uint64_t end = (uint64_t)row->first_position + row->token_count + row->draft_count;
     return row->form < MLA_MODE_COUNT && row->token_count > 0 && end <= LIMIT_CONTEXT &&
@@ -54,7 +54,8 @@ static bool constraint_valid(const struct step_plan *plan, const struct step_con
            step_plan_inside(it->stop_index, it->stop_count, plan->constraint_token_count);
 }
 
-/* First those of slots without rows; then each fresh constrained row has one, in their order. */
+/* Constraints of slots without rows must be first; then one for each fresh constrained row, in
+ * order. */
 static bool constraints_valid(const struct step_plan *plan) {
     const struct step_constraint *each = step_plan_constraints(plan);
     uint32_t count = 0;

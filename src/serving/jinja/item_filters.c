@@ -366,7 +366,7 @@ static bool items_or_none(struct jinja_machine *machine, const struct value *val
     return true;
 }
 
-/* What map and select do to each item: the routine that an argument names, with those behind it. */
+/* The operation of map and select on each item: the named routine and its further arguments. */
 struct step {
     const struct call *call;
     struct item_path path;

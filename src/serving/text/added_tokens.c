@@ -5,7 +5,7 @@
 
 #define NO_ID UINT32_MAX
 
-/* 0 if there is none. */
+/* The child of a node for a byte; 0 if there is none. */
 static uint32_t child_of(const struct added_trie *trie, uint32_t node, uint8_t byte) {
     uint32_t child = trie->nodes[node].child;
     while (child && trie->nodes[child].byte != byte)

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "serving/text/byte_level.h"
 
-/* -1: not in the table. */
+/* The byte that a character spells; -1 if it is not in the table. */
 static int byte_of(uint32_t character) {
     if (character >= 256) {
-        uint32_t index = character - 256; /* among the bytes that do not stand for themselves */
+        uint32_t index = character - 256; /* index among the bytes that do not spell themselves */
         if (index < 33) return (int)index;
         if (index < 67) return (int)(index - 33 + 127);
         return index == 67 ? 173 : -1;
@@ -20,7 +20,7 @@ bool byte_level_decode(struct bytes text, char *out, size_t *count_out) {
         uint32_t character = lead;
         if (lead >= 0x80) {
             if (lead > 0xDF || i == text.count)
-                return false; /* three bytes or more: beyond U+0143 */
+                return false; /* three bytes or more: larger than U+0143 */
             character = (lead & 0x1Fu) << 6 | ((uint8_t)text.data[i++] & 0x3Fu);
         }
         int byte = byte_of(character);

@@ -13,7 +13,7 @@ static const struct {
     {"type", CALL_MEMBER_TYPE},
 };
 
-/* One more byte of a key: false as soon as it is the start of none that is known. */
+/* Adds a byte to a key. Returns false as soon as no known key starts with it. */
 static bool take_key_byte(struct call_object *object, char byte) {
     if (object->key_count == CALL_KEY_BYTES_MAX) return false;
     object->key[object->key_count++] = byte;
@@ -37,7 +37,7 @@ static bool end_key(struct call_object *object) {
     return false;
 }
 
-/* One more byte at the level of the members: part of a key, or in front of one, or of a value. */
+/* Processes a byte at the level of the members: before a key, in a key, or before a value. */
 static bool take_between(struct call_object *object, enum json_state before, char byte) {
     bool in_string = before == JSON_STRING || before == JSON_ESCAPE || before == JSON_HEX;
     if (!in_string) {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Words that no template has stand in the probes; where they come out, and how, is the answer.
+ * The probes contain words that no template has. Whether and how they appear in the rendering
+ * answers the question.
  */
 #include "serving/text/chat_probe.h"
 
@@ -10,8 +11,8 @@ struct probing {
     struct arena *scratch;
 };
 
-/* Renders a conversation; data NULL: the template refuses it. Earlier results stay valid until the
- * scratch is cleared. */
+/* Renders a conversation. `data` is NULL if the template rejects it. Earlier results stay valid
+ * until the scratch is cleared. */
 static struct bytes rendered(struct probing *probe, const char *request,
                              const struct chat_facts *facts, enum chat_thinking thinking) {
     static const struct bytes nothing = {NULL, 0};
@@ -62,21 +63,21 @@ static bool chat_probe_has(struct bytes text, const char *word) {
     "{\"messages\":[" USER_SPEAKS "," ASSISTANT_CALLS                                              \
     "," TOOL_SAYS(result) "," ASSISTANT_SPEAKS "," USER_SPEAKS "],\"tools\":" TOOLS "}"
 
-/* True if it is Python's text of null, and not a word of the template. */
+/* True if the text is Python's text of null, and not a word of the template. */
 static bool shows_null(const struct probing *probe, struct bytes text) {
     return chat_probe_has(text, "None") &&
            !jinja_mentions(probe->source->with_tools, BYTES_LITERAL("None"));
 }
 
-/* The call came out, its arguments as JSON or in a form of the template's own: neither a text of
- * JSON inside JSON nor what Python prints for an object. (Kimi's shows its id and no name.) */
+/* True if the rendering has the call, with its arguments as JSON or in the template's own format:
+ * neither JSON text inside JSON nor Python's text of an object. (Kimi's has an id and no name.) */
 static bool shows_call(const struct probing *probe, struct bytes text) {
     return chat_probe_has(text, "fathom_value") && !chat_probe_has(text, "\\\"fathom_key") &&
            !chat_probe_has(text, "'fathom_key'") && !shows_null(probe, text);
 }
 
-/* Arguments stay texts where the template takes them so: these are the model's own words. A template
- * that shows no calls is asked what it bears. */
+/* Detects the form of calls. Arguments stay texts if the template supports that, to keep the
+ * model's exact text. For a template that shows no calls, the supported forms are tested. */
 static void probe_calls(struct probing *probe, struct chat_facts *facts) {
     static const struct {
         bool shows, objects;
@@ -104,7 +105,7 @@ static void probe_calls(struct probing *probe, struct chat_facts *facts) {
 #define TWO_PARTS                                                                                  \
     "[{\"type\":\"text\",\"text\":\"fathom_one\"},{\"type\":\"text\",\"text\":\"fathom_two\"}]"
 
-/* Each speaker's probes: the content is a text, and two parts. */
+/* The probes of each role: the content as a text, and as two parts. */
 static const char *const part_probes[CHAT_SPEAKER_COUNT][2] = {
 #define SYSTEM(content)                                                                            \
     "{\"messages\":[{\"role\":\"system\",\"content\":" content "}," USER_SPEAKS "]}"
@@ -148,7 +149,7 @@ static void probe_parts(struct probing *probe, enum chat_speaker speaker,
     "{\"id\":\"" id "\",\"type\":\"function\",\"function\":{\"name\":\"fathom_tool\","             \
     "\"arguments\":\"{\\\"fathom_place\\\": \\\"" value "\\\"}\"}}"
 
-/* True if the template writes the words under these facts. `first` may be NULL. */
+/* True if the template writes the words with these facts. `first` may be NULL. */
 static bool chat_probe_takes(struct probing *probe, const char *request,
                              const struct chat_facts *facts, const char *first,
                              const char *second) {
@@ -157,7 +158,8 @@ static bool chat_probe_takes(struct probing *probe, const char *request,
     return (!first || chat_probe_has(text, first)) && chat_probe_has(text, second);
 }
 
-/* A turn is changed where the template refuses it, or leaves a word out, and takes it changed. */
+/* A conversion of turns is enabled if the template rejects the original, or drops a word of it, and
+ * supports the converted form. */
 static void probe_turn(struct probing *probe, const char *request, struct chat_facts *facts,
                        bool *changes) {
     for (int tried = 0; tried < 2; tried++) {
@@ -167,8 +169,8 @@ static void probe_turn(struct probing *probe, const char *request, struct chat_f
     *changes = false;
 }
 
-/* A later system message may take the place of the first (R1): then that is what the template says
- * of both. One that is left out is not taken. */
+/* True if the template supports system messages with these facts. A later one may replace the first
+ * (R1): the template then supports both. A dropped message is not supported. */
 static bool takes_systems(struct probing *probe, const struct chat_facts *facts) {
     static const char *const requests[] = {
         MESSAGES(SAYS("system", "fathom_one") "," SAYS("system", "fathom_two") "," USER_SPEAKS),
@@ -210,7 +212,7 @@ static void probe_turns(struct probing *probe, struct chat_facts *facts) {
     for (turns->systems = CHAT_SYSTEMS_ANYWHERE; turns->systems <= CHAT_SYSTEMS_NOWHERE;
          turns->systems++)
         if (takes_systems(probe, facts)) return;
-    turns->systems = CHAT_SYSTEMS_ANYWHERE; /* none of these ways helps */
+    turns->systems = CHAT_SYSTEMS_ANYWHERE; /* no conversion helps */
 }
 
 /* ---- thinking, tools ---- */

@@ -5,9 +5,9 @@
 
 /* ---- special tokens ---- */
 
-/* A JSON file and its root. */
+/* A JSON file with its root. */
 struct source_file {
-    const struct tree *root; /* NULL: there is none */
+    const struct tree *root; /* NULL: no file */
     const char *name;
 };
 
@@ -29,8 +29,8 @@ static enum status chat_source_read_token(const struct source_file *file, const 
                      file->name, key, tree_name(value));
 }
 
-/* The first two decide where prompts begin and answers end. The others are variables only: one that
- * is no text is none. */
+/* The first two determine the start of prompts and the end of answers. The others are only
+ * variables: one that is not a text is ignored. */
 static const char *const token_keys[CHAT_SOURCE_TOKENS_MAX] = {
     "bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token"};
 
@@ -45,7 +45,7 @@ static enum status chat_source_find_token(struct arena *arena, const struct sour
     return out->data ? STATUS_OK : error_set(error, STATUS_NO_MEMORY, "%s: no memory", map->name);
 }
 
-/* An empty token is no variable, as in `transformers`. */
+/* An empty token is not a variable, as in `transformers`. */
 static enum status chat_source_read_tokens(struct arena *arena, const struct source_file *config,
                                            const struct source_file *map, struct chat_source *out,
                                            struct error *error) {
@@ -64,7 +64,7 @@ static enum status chat_source_read_tokens(struct arena *arena, const struct sou
     return STATUS_OK;
 }
 
-/* add_bos_token and the like. */
+/* Reads add_bos_token or add_eos_token. */
 static enum status read_switch(const struct source_file *config, const char *key,
                                enum chat_switch *out, struct error *error) {
     const struct tree *value = tree_member(config->root, key);

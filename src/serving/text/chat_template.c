@@ -4,7 +4,7 @@
 #include "base/check.h"
 #include "base/limits.h"
 
-/* A server renders between other requests' tokens. */
+/* Limits: a server renders between tokens of other requests. */
 static const struct jinja_limits chat_limits = {
     .steps = LIMIT_TEMPLATE_STEPS,
     .memory_bytes = (size_t)256 << 20,
@@ -39,7 +39,7 @@ bool chat_template_uses(const struct chat_template *chat_template, const char *n
            (jinja_uses(source->usual, name) || jinja_uses(source->with_tools, name));
 }
 
-/* ---- how the answer starts ---- */
+/* ---- the start of the answer ---- */
 
 static const struct bytes opening = {"<think>", 7}, closing = {"</think>", 8};
 
@@ -59,14 +59,14 @@ static bool chat_template_ends_with(struct bytes text, struct bytes word) {
            !memcmp(text.data + text.count - word.count, word.data, word.count);
 }
 
-/* Where the last `word` begins; the text's end and one more if there is none. */
+/* The position of the last `word`; one more than the length of the text if there is none. */
 static size_t last_place(struct bytes text, struct bytes word) {
     for (size_t at = text.count; at >= word.count; at--)
         if (!memcmp(text.data + at - word.count, word.data, word.count)) return at - word.count;
     return text.count + 1;
 }
 
-/* Whether this prompt asks the model not to think. */
+/* True if this prompt disables reasoning. */
 static bool is_switched_off(const struct chat_template *chat_template, const struct chat_ask *ask) {
     static const char *const names[] = {"thinking", "enable_thinking"};
     bool thinks = ask->thinking == CHAT_THINKING_DEFAULT ? chat_template->thinks_by_default
@@ -76,7 +76,7 @@ static bool is_switched_off(const struct chat_template *chat_template, const str
     return chat_template->thought == CHAT_THOUGHT_SWITCHED && !thinks;
 }
 
-/* The model has thoughts in tags, by what its template mentions. */
+/* True if the template mentions tags of reasoning. */
 static bool mentions_thoughts(const struct chat_template *chat_template) {
     const struct jinja_program *const programs[] = {chat_template->source.usual,
                                                     chat_template->source.with_tools};
@@ -93,7 +93,8 @@ static bool is_behind_tool(const struct chat_ask *ask) {
            bytes_equal(role, BYTES_LITERAL("tool"));
 }
 
-/* A tag at the rendering's end counts if the template wrote it. */
+/* The mode of the answer. A tag at the end of the rendering counts only if the template wrote
+ * it. */
 static enum token_stream_mode chat_template_stream_of(const struct chat_template *chat_template,
                                                       const struct chat_ask *ask,
                                                       const struct chat_rendering *rendering) {
@@ -108,8 +109,8 @@ static enum token_stream_mode chat_template_stream_of(const struct chat_template
     return ended ? TOKEN_STREAM_IN_CONTENT : TOKEN_STREAM_MAY_THINK;
 }
 
-/* The mode of an answer that continues a message: its last reasoning may be open, by the answer's
- * or the template's tag. */
+/* The mode of an answer that continues a message. Its last reasoning may be open, by a tag of the
+ * answer or of the template. */
 static enum token_stream_mode stream_of_rest(const struct chat_template *chat_template,
                                              const struct chat_ask *ask, struct bytes text) {
     enum token_stream_mode content =
@@ -131,10 +132,10 @@ static enum token_stream_mode stream_of_rest(const struct chat_template *chat_te
                                                                          : content;
 }
 
-/* ---- continuing ---- */
+/* ---- continued answers ---- */
 
-/* Cuts the rendering where the last answer ends. A template that keeps the mark's blank keeps the
- * answer's own; one that does not would have taken those away, too. */
+/* Cuts the rendering at the end of the last answer. If the template keeps the mark's blank, it
+ * keeps the answer's blanks; otherwise it would have trimmed them, too. */
 static enum status chat_template_cut(struct chat_rendering *rendering, struct error *error) {
     static const struct bytes mark = {CHAT_CUT_MARK, sizeof CHAT_CUT_MARK - 1};
     struct bytes text = rendering->text;
@@ -149,7 +150,7 @@ static enum status chat_template_cut(struct chat_rendering *rendering, struct er
     return STATUS_OK;
 }
 
-/* The spans of the text, cut where it is. */
+/* The spans of the text after it was cut at both ends. */
 static const struct text_span *cut_spans(const struct text_span *spans, size_t *count, size_t end,
                                          struct arena *arena) {
     struct text_span *kept = arena_take(arena, (*count + 1) * sizeof *kept);

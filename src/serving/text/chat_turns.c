@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-/* Texts that become one. */
+/* Texts that are joined. */
 struct joined_text {
     char *data;
     size_t count, room;
@@ -13,9 +13,9 @@ struct folding {
     const struct chat_turns *turns;
     struct arena *arena;
     struct tree *messages;
-    const struct tree *last; /* what is to be added next; NULL: nothing yet */
-    struct tree *grown;      /* the last one, if others have become a part of it; else NULL */
-    struct joined_text text; /* the grown one's content */
+    const struct tree *last; /* message to be added next; NULL: none yet */
+    struct tree *grown;      /* the last message, if others were joined to it; else NULL */
+    struct joined_text text; /* content of `grown` */
     bool failed;
 };
 
@@ -50,8 +50,8 @@ static bool chat_turns_append(struct arena *arena, struct joined_text *text, str
     return true;
 }
 
-/* Appends a string or text parts, one after the other; after existing text an empty line comes
- * first. */
+/* Appends a string or text parts, one after the other, after an empty line if there is text
+ * already. */
 static bool append_content(struct arena *arena, struct joined_text *text,
                            const struct tree *content) {
     struct bytes part, blank = text->count ? BYTES_LITERAL("\n\n") : BYTES_LITERAL("");
@@ -69,14 +69,14 @@ static bool append_content(struct arena *arena, struct joined_text *text,
 
 /* ---- members ---- */
 
-/* Where the object has none of that key. */
+/* Sets a member unless the object has one of that key. */
 static bool chat_turns_set(struct arena *arena, struct tree *object, struct bytes key,
                            const struct tree *value) {
-    const char *name = arena_copy(arena, key).data; /* terminated, as a key must be */
+    const char *name = arena_copy(arena, key).data; /* keys must be terminated */
     return name && (tree_member(object, name) || tree_set(arena, object, name, value));
 }
 
-/* The source's members that are not null and that `made` lacks. */
+/* Copies members of the source that are not null and that `made` lacks. */
 static bool copy_members(struct arena *arena, struct tree *made, const struct tree *source) {
     struct tree_cursor cursor = {0};
     struct bytes key;
@@ -86,8 +86,8 @@ static bool copy_members(struct arena *arena, struct tree *made, const struct tr
     return true;
 }
 
-/* The assistant's message with one of its calls; what else it says comes with the first. NULL: no
- * memory. */
+/* An assistant's message with one of its calls; its other content is in the first. Returns NULL if
+ * memory is out. */
 static struct tree *call_of(struct arena *arena, const struct tree *message, size_t index) {
     struct tree *made = tree_make_object(arena), *list = tree_make_array(arena);
     const struct tree *call = tree_at(tree_member(message, "tool_calls"), index);
@@ -102,7 +102,7 @@ static struct tree *call_of(struct arena *arena, const struct tree *message, siz
 
 /* ---- turns ---- */
 
-/* Whether the next message becomes a part of the last one. */
+/* True if the next message is joined to the last one. */
 static bool joins(const struct folding *fold, const struct tree *next) {
     const struct chat_turns *turns = fold->turns;
     const struct tree *last = fold->last;
@@ -116,7 +116,7 @@ static bool joins(const struct folding *fold, const struct tree *next) {
            chat_turns_speaks(next, "assistant") && !calls(last);
 }
 
-/* True if the message counts as a user's in these turns, because the template does not allow a
+/* True if the message counts as a user's in these turns, because the template does not support a
  * system message there. */
 static bool is_users(const struct folding *fold, const struct tree *message) {
     switch (fold->turns->systems) {
@@ -137,7 +137,7 @@ static const struct tree *users_own(struct arena *arena, const struct tree *mess
     return done ? made : NULL;
 }
 
-/* The last message with what it says as text alone; its content is set when it ends. */
+/* Prepares the last message for joining: its content as one text, which is set at the end. */
 static bool begin_growing(struct folding *fold) {
     struct arena *arena = fold->arena;
     fold->text.count = 0;
@@ -148,8 +148,8 @@ static bool begin_growing(struct folding *fold) {
            append_content(arena, &fold->text, tree_member(fold->last, "content"));
 }
 
-/* The next message becomes a part of the last one: the texts of both, an empty line between; all
- * else is the last one's, and where it has nothing (or null) the next one's. */
+/* Joins the next message to the last one: the texts of both with an empty line between them. Other
+ * members are those of the last one; the next one's if absent or null. */
 static bool chat_turns_join(struct folding *fold, const struct tree *next) {
     if (!fold->grown && !begin_growing(fold)) return false;
     if (!append_content(fold->arena, &fold->text, tree_member(next, "content")) ||
@@ -189,15 +189,15 @@ static size_t count_results(const struct tree *messages, size_t from) {
 
 #define NO_RESULT UINT32_MAX
 
-/* The results after a turn of calls, by call. */
+/* The results after a turn with calls, by call. */
 struct call_results {
     const struct tree *messages, *calls;
-    size_t from;      /* the first result */
-    uint32_t *firsts; /* [calls + 1] of each call, and of none; NO_RESULT: it has none */
-    uint32_t *nexts;  /* [results] the next one of the same call */
+    size_t from;      /* index of the first result */
+    uint32_t *firsts; /* [calls + 1] first result of each call, and of none; NO_RESULT: none */
+    uint32_t *nexts;  /* [results] next result of the same call */
 };
 
-/* The number of each call under its id. NULL: no memory. */
+/* Maps ids to indices of calls. Returns NULL if memory is out. */
 static struct tree *number_calls(struct arena *arena, const struct tree *calls) {
     struct tree *numbers = tree_make_object(arena);
     bool done = numbers != NULL;
@@ -208,8 +208,8 @@ static struct tree *number_calls(struct arena *arena, const struct tree *calls) 
     return done ? numbers : NULL;
 }
 
-/* The call of a result: the one at its own place if that has its id, as where ids are no more than
- * a name, else the first of that id; by its place where one of the two has none. */
+/* The call of a result: the call at the same index if the ids are equal (ids may be only names),
+ * else the first call with that id. If one of the two has no id, the call at the same index. */
 static size_t find_call(struct arena *arena, const struct call_results *results,
                         const struct tree *numbers, size_t index) {
     const struct tree *result = tree_at(results->messages, results->from + index);
@@ -245,8 +245,8 @@ static void add_results(struct folding *fold, const struct call_results *results
         add(fold, tree_at(results->messages, results->from + r));
 }
 
-/* Each call with its results behind it; results of none of them come last. Returns how many results
- * there were. */
+/* Adds each call followed by its results; results without a call are last. Returns the number of
+ * results. */
 static size_t chat_turns_add_calls(struct folding *fold, const struct tree *messages, size_t at) {
     const struct tree *message = tree_at(messages, at);
     struct call_results results = {messages, tree_member(message, "tool_calls"), .from = at + 1};

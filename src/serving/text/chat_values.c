@@ -4,15 +4,16 @@
 #include "base/limits.h"
 #include "base/tree_extent.h"
 
-/* Each step of building returns false when it cannot go on, for the reason in `status`. */
+/* The state of a conversion. Each step returns false if it cannot continue; `status` has the
+ * reason. */
 struct build {
     const struct chat_facts *facts;
     struct arena *arena;
-    struct tree_extent left; /* parts that arguments may have, in the calls to come */
+    struct tree_extent left; /* remaining parts for arguments of later calls */
     enum status status;
 };
 
-/* Members of an object that is made. */
+/* Members of a new object. */
 struct members {
     struct value_pair *pairs;
     size_t count;
@@ -30,7 +31,7 @@ static bool open_members(struct build *build, const struct tree *object, size_t 
     return out->pairs != NULL;
 }
 
-/* The member's place, for its value; NULL: no memory. */
+/* The slot for a member's value; NULL if memory is out. */
 static struct value *chat_values_add_member(struct build *build, struct members *members,
                                             struct bytes key) {
     struct value_pair *pair = &members->pairs[members->count];
@@ -62,7 +63,7 @@ static bool chat_values_is_key(struct bytes key, const char *name) {
 
 /* ---- calls ---- */
 
-/* NULL in *out: the text is no object. */
+/* Parses the text of arguments. *out is NULL if it is not an object. */
 static bool chat_values_parse_arguments(struct build *build, struct bytes text,
                                         const struct tree **out) {
     struct tree_extent extent;
@@ -78,8 +79,8 @@ static bool chat_values_parse_arguments(struct build *build, struct bytes text,
     return status != STATUS_NO_MEMORY;
 }
 
-/* A value that is not an object becomes one, under the name that Anthropic's API uses: a malformed
- * call of a model, or one that was cut, must not end the conversation. */
+/* Wraps a text that is not an object in one, under the name that Anthropic's API uses: a malformed
+ * or truncated call of a model must not end the conversation. */
 static const struct tree *wrapped(struct build *build, struct bytes text) {
     struct tree *object = tree_make_object(build->arena);
     const struct tree *said = tree_make_string(build->arena, text);
@@ -158,8 +159,8 @@ static struct bytes part_text(const struct tree *part) {
     return text;
 }
 
-/* The parts' texts without anything between, as most templates that take parts write them, and
- * `tail` behind. data NULL: no memory. */
+/* Joins the texts of parts without separators, as most templates with parts do, and appends `tail`.
+ * `data` is NULL if memory is out. */
 static struct bytes joined(struct build *build, const struct tree *parts, struct bytes tail) {
     struct bytes text = {NULL, tail.count};
     for (size_t i = 0; i < tree_count(parts); i++)
@@ -303,7 +304,7 @@ static bool chat_values_add_list(struct build *build, struct variables *variable
     return true;
 }
 
-/* Variables that a client sets have priority. */
+/* Adds the client's variables, which have priority. */
 static bool chat_values_add_given(struct build *build, struct variables *variables,
                                   const struct tree *given) {
     struct tree_cursor cursor = {NULL};

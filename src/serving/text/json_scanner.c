@@ -100,7 +100,7 @@ static bool next_of_literal(struct json_scanner *scanner, char byte) {
     return word[++scanner->left] != '\0' || end_value(scanner);
 }
 
-/* A byte that no number goes on with ends it, and is one more byte of what holds the number. */
+/* A byte that cannot continue a number ends it, and belongs to the container. */
 static bool next_of_number(struct json_scanner *scanner, char byte) {
     bool digit = json_scanner_is_digit(byte), e = byte == 'e' || byte == 'E';
     switch (scanner->state) {

@@ -38,7 +38,7 @@ static enum status read_merge(const struct tree *entry, uint32_t rank, char *wor
                               struct merges *out, struct error *error) {
     struct bytes left = {"", 0}, right = {"", 0};
     size_t left_bytes, right_bytes;
-    /* An entry that is not spelled at byte level can never occur while merging bytes. */
+    /* An entry that is not spelled at byte level cannot occur when bytes are merged. */
     if (!sides_of(entry, &left, &right) || !byte_level_decode(left, work, &left_bytes) ||
         !byte_level_decode(right, work + left_bytes, &right_bytes))
         return STATUS_OK;
@@ -56,7 +56,7 @@ static enum status read_merge(const struct tree *entry, uint32_t rank, char *wor
     return STATUS_OK;
 }
 
-/* Checks the form of all merges; bytes of the longest one. */
+/* Validates all merges; computes the bytes of the longest one. */
 static enum status merges_measure(const struct tree *list, const char *name, size_t *longest,
                                   struct error *error) {
     for (size_t i = 0; i < tree_count(list); i++) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "serving/text/prompt_frame.h"
 
-#define PROCESSORS_DEPTH_MAX 4 /* Sequences in Sequences */
+#define PROCESSORS_DEPTH_MAX 4 /* limit of nested Sequences */
 
 static bool frame_has_type(const struct tree *value, const char *type) {
     struct bytes text = {"", 0};
@@ -44,7 +44,8 @@ bool prompt_frame_end(struct prompt_frame *frame, uint32_t token, bool on) {
 
 /* ---- post-processors ---- */
 
-/* Adds the ids of a special token of the template: behind all before the text, or behind it. */
+/* Adds the ids of a special token of the template: before the text after earlier ones, or after the
+ * text. */
 static enum status add_special(const struct tree *template, const struct tree *piece, bool behind,
                                const char *name, struct prompt_frame *frame, struct error *error) {
     struct bytes label;
@@ -86,7 +87,7 @@ static enum status read_template(const struct tree *template, const char *name,
     return behind ? STATUS_OK : frame_refuse(name, "\"single\" to have the Sequence A once", error);
 }
 
-/* The template of a later processor goes around that of the ones before. */
+/* Wraps the frame in that of a later processor. */
 static enum status frame_wrap(struct prompt_frame *frame, const struct prompt_frame *outer,
                               const char *name, struct error *error) {
     bool fits = true;

@@ -3,13 +3,13 @@
 
 #include "base/format.h"
 
-/* ByteLevel's own pattern (use_regex), that of GPT-2. */
+/* The pattern of ByteLevel (use_regex), which is GPT-2's. */
 #define GPT2_PATTERN                                                                               \
     "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+"
 
 struct splitter_reader {
     struct arena *arena;
-    const char *name; /* of the file */
+    const char *name; /* name of the file */
     struct splitter *out;
     struct error *error;
 };
@@ -44,7 +44,7 @@ static enum status read_split(struct splitter_reader *reader, const struct tree 
     if (tree_get_string(tree_member(form, "Regex"), &pattern))
         return add_pass(reader, pattern, false);
     if (tree_get_string(tree_member(form, "String"), &pattern)) {
-        /* An empty string matches nowhere in the library, but everywhere as a pattern. */
+        /* An empty string never matches in the library, but everywhere as a pattern. */
         return pattern.count ? add_pass(reader, pattern, true) : STATUS_OK;
     }
     return error_set(reader->error, STATUS_INVALID,
@@ -126,10 +126,10 @@ static size_t character_end(struct bytes text, size_t at) {
     return at;
 }
 
-/* Where a pass stands in a piece. */
+/* The progress of a pass in a piece. */
 struct progress {
-    size_t done; /* text before this is cut; the end of the last match, if there was one */
-    size_t from; /* where to look for the next match */
+    size_t done; /* text before this is split; end of the last match, if any */
+    size_t from; /* start of the search for the next match */
     bool had_match;
 };
 
@@ -147,7 +147,7 @@ static enum pattern_result next_match(const struct cutting *cutting, uint32_t pa
     return pattern_find(pattern, cutting->scratch, piece, character_end(piece, *end), start, end);
 }
 
-/* Depth is bounded by the number of passes. */
+/* The recursion depth is bounded by the number of passes. */
 static bool splitter_cut(const struct cutting *cutting, uint32_t pass, struct bytes piece) {
     if (piece.count == 0) return true;
     if (pass == cutting->splitter->pass_count) return cutting->sink(cutting->context, piece);

@@ -6,25 +6,25 @@
 #define OPENING_TAG "<think>"
 #define CLOSING_TAG "</think>"
 
-/* The byte at which the think stage looks for a tag. No UTF-8 has the latter two. */
-#define TAG_SPELLED '<'  /* the tokenizer has no tokens for tags: their characters are tags */
-#define TAG_TOKEN '\xFE' /* stands for the '<' of a tag that is a token */
+/* The byte at which the think stage looks for a tag. The latter two do not occur in UTF-8. */
+#define TAG_SPELLED '<'  /* the tokenizer has no tokens for tags: the characters are tags */
+#define TAG_TOKEN '\xFE' /* replaces the '<' of a tag that is a token */
 #define TAG_NONE '\xFF'
 
-/* Where in the answer the think stage stands. */
+/* The position of the think stage in the answer. */
 enum stream_place {
     PLACE_START,          /* no content yet */
     PLACE_REASONING_HEAD, /* newlines are dropped */
-    PLACE_REASONING,      /* newlines are held back: they may be the last ones */
+    PLACE_REASONING,      /* newlines are held back: they may be trailing ones */
     PLACE_CONTENT_HEAD,   /* newlines are dropped */
     PLACE_CONTENT,
     PLACE_COUNT
 };
 
-/* For which token an answer that will be bound waits. */
+/* The token that an answer with a constraint waits for. */
 enum bound_waits {
-    BOUND_NEVER, /* it is free, or is bound already */
-    BOUND_OPENS, /* the first one decides whether `behind` counts */
+    BOUND_NEVER, /* none: there is no constraint, or it already applies */
+    BOUND_OPENS, /* the first token, which determines whether `behind` counts */
     BOUND_BEHIND,
     BOUND_AT
 };
@@ -61,9 +61,9 @@ enum status token_stream_stop_strings_add(struct stop_strings *stops, struct byt
     return STATUS_OK;
 }
 
-/* Moves every automaton on by one byte. Returns the length of the longest stop string that ends
- * here, which stopped_by then names; *hold_out is the longest start of one that the text now ends
- * with. */
+/* Advances every automaton by one byte. Returns the length of the longest stop string that ends
+ * here, with its index in stopped_by. *hold_out is the length of the longest prefix of a stop
+ * string that ends here. */
 static uint32_t stops_advance(struct token_stream *stream, char byte, uint32_t *hold_out) {
     uint32_t ended = 0, hold = 0;
     for (uint32_t i = 0; i < stream->stops->count; i++) {
@@ -101,7 +101,7 @@ static const char *token_stream_tag_of(const struct token_stream *stream) {
     return stream->tag_closes ? CLOSING_TAG : OPENING_TAG;
 }
 
-/* The byte goes on with a tag. */
+/* Returns true if the byte continues a tag. */
 static bool follow_tag(struct token_stream *stream, char byte) {
     uint32_t at = stream->tag_progress;
     if (at == 1) stream->tag_closes = byte == '/';
@@ -114,7 +114,7 @@ static bool tag_is_whole(const struct token_stream *stream) {
     return stream->tag_progress > 1 && token_stream_tag_of(stream)[stream->tag_progress] == '\0';
 }
 
-/* The held text is text after all. */
+/* Outputs the held text, which is not a tag. */
 static void put_held_tag(struct output *output) {
     static const char newlines[TOKEN_STREAM_NEWLINES_MAX + 1] = "\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n";
     struct token_stream *stream = output->stream;
@@ -124,15 +124,15 @@ static void put_held_tag(struct output *output) {
     stream->tag_progress = 0;
 }
 
-/* A whole tag takes the place of its text. */
+/* Consumes a complete tag and enters the next place. */
 static void go_behind_tag(struct token_stream *stream, enum stream_place next) {
     stream->tag_progress = 0;
     stream->newline_count = 0;
     stream->place = (uint8_t)next;
 }
 
-/* Each of the following takes what it can from the start of `text`, at least one byte or a change
- * of place, and returns how many bytes it took. */
+/* Each of the following functions consumes bytes from the start of `text`, at least one unless the
+ * place changes, and returns their number. */
 
 static size_t take_start(struct output *output, struct bytes text) {
     struct token_stream *stream = output->stream;
@@ -155,7 +155,7 @@ static size_t token_stream_take_head(struct output *output, struct bytes text,
     return count;
 }
 
-/* Up to a byte at which a tag may begin, or to an earlier `other`. */
+/* The number of bytes before a byte at which a tag may begin, or before an earlier `other`. */
 static size_t count_plain(const struct token_stream *stream, struct bytes text, char other) {
     size_t count = 1;
     while (count < text.count && text.data[count] != stream->tag_mark && text.data[count] != other)
@@ -170,7 +170,7 @@ static size_t take_reasoning(struct output *output, struct bytes text) {
         if (tag_is_whole(stream) && stream->tag_closes)
             go_behind_tag(stream, stream->has_content ? PLACE_CONTENT : PLACE_CONTENT_HEAD);
         else if (tag_is_whole(stream))
-            put_held_tag(output); /* thoughts do not open twice */
+            put_held_tag(output); /* reasoning is already open */
         return 1;
     }
     if (stream->tag_progress > 0) {
@@ -190,7 +190,7 @@ static size_t take_reasoning(struct output *output, struct bytes text) {
     return count;
 }
 
-/* A tag has come in the content. */
+/* Handles a tag in the content. */
 static void meet_tag(struct output *output) {
     struct token_stream *stream = output->stream;
     bool quoted = stream->tag_closes ? stream->in_quote : !stream->opens_anywhere;
@@ -201,7 +201,7 @@ static void meet_tag(struct output *output) {
         go_behind_tag(stream, stream->tag_closes ? PLACE_CONTENT : PLACE_REASONING_HEAD);
 }
 
-/* A call's arguments are whatever they are. */
+/* Passes the arguments of a call unchanged. */
 static size_t token_stream_take_content(struct output *output, struct bytes text) {
     struct token_stream *stream = output->stream;
     bool in_call = stream->calls.set && tool_parser_in_call(&stream->calls);
@@ -247,7 +247,7 @@ static void think(struct output *output, struct bytes text) {
     }
 }
 
-/* The answer ends: what the stages from here on hold back is text. */
+/* Outputs what the think stage and later stages hold back, at the end of the answer. */
 static void think_to_the_end(struct output *output) {
     struct token_stream *stream = output->stream;
     if (stream->place == PLACE_START) stream->place = PLACE_CONTENT;
@@ -257,8 +257,8 @@ static void think_to_the_end(struct output *output) {
 
 /* ---- the stop stage ---- */
 
-/* Passes on all of the held text but its last `keep` bytes. These are the start of a stop string,
- * so the cut never falls inside a character. */
+/* Passes on the held text except its last `keep` bytes. These are the start of a stop string, so
+ * the split never falls inside a character. */
 static void token_stream_release(struct output *output, uint32_t keep) {
     struct token_stream *stream = output->stream;
     uint32_t count = stream->held_bytes - keep;
@@ -267,7 +267,7 @@ static void token_stream_release(struct output *output, uint32_t keep) {
     stream->held_bytes = keep;
 }
 
-/* Ends the answer: the text that is held ends with a stop string of `bytes` bytes. */
+/* Ends the answer: the held text ends with a stop string of `bytes` bytes. */
 static void stop_here(struct output *output, uint32_t bytes) {
     struct token_stream *stream = output->stream;
     token_stream_release(output, bytes);
@@ -276,7 +276,7 @@ static void stop_here(struct output *output, uint32_t bytes) {
     think_to_the_end(output);
 }
 
-/* Whole characters come in, and tags. */
+/* Receives whole characters and tags. */
 static void token_stream_watch(void *context, struct bytes text) {
     struct output *output = context;
     struct token_stream *stream = output->stream;
@@ -284,7 +284,7 @@ static void token_stream_watch(void *context, struct bytes text) {
         think(output, text);
         return;
     }
-    uint32_t hold = stream->held_bytes; /* between calls nothing more is held */
+    uint32_t hold = stream->held_bytes; /* all that is held between calls */
     for (size_t at = 0; at < text.count && !stream->stopped;) {
         size_t bytes = 1;
         bool tag = text.data[at] == TAG_TOKEN;
@@ -302,10 +302,10 @@ static void token_stream_watch(void *context, struct bytes text) {
     token_stream_release(output, hold);
 }
 
-/* ---- where the answer is bound ---- */
+/* ---- the start of the constraint ---- */
 
-/* All that was held back is text: no stop string that begins in it can end. In what follows a tag
- * is text of the form's. */
+/* Outputs all held text: no stop string that begins in it can end. In the constrained part a tag is
+ * text. */
 static void bind_here(struct output *output) {
     token_stream_release(output, 0);
     output->stream->tag_mark = TAG_NONE;
@@ -313,7 +313,7 @@ static void bind_here(struct output *output) {
     output->stream->bound_waits = BOUND_NEVER;
 }
 
-/* Nothing is awaited any more but `at`, if that. */
+/* From now on the answer waits only for `at`, if that is given. */
 static void wait_for_at(struct output *output) {
     if (output->stream->bound.at == TOKEN_STREAM_NO_TOKEN)
         bind_here(output);
@@ -338,7 +338,7 @@ static void follow_behind(struct output *output, uint32_t token) {
         wait_for_at(output);
 }
 
-/* ---- the doors ---- */
+/* ---- public functions ---- */
 
 void token_stream_open(struct token_stream *stream, const struct tokenizer *tokenizer,
                        const struct stop_strings *stops, enum token_stream_mode mode,
@@ -364,20 +364,20 @@ void token_stream_open(struct token_stream *stream, const struct tokenizer *toke
 void token_stream_bind(struct token_stream *stream, const struct token_stream_bound *bound) {
     struct output output = {.stream = stream};
     stream->bound = *bound;
-    check(stream->held_bytes == 0); /* nothing has come yet that could be put out */
+    check(stream->held_bytes == 0); /* no text was pushed yet */
     if (bound->behind == TOKEN_STREAM_NO_TOKEN)
         wait_for_at(&output);
     else
         stream->bound_waits = bound->opens == TOKEN_STREAM_NO_TOKEN ? BOUND_BEHIND : BOUND_OPENS;
 }
 
-/* A special token makes no text, but for the marks of the calls' format. */
+/* True if a special token has no text: it is not in a mark of the format of calls. */
 static bool is_hidden(const struct token_stream *stream, uint32_t token, struct bytes text) {
     return tokenizer_token_is_special(stream->tokenizer, token) &&
            !(stream->calls.set && tool_format_has_mark(stream->calls.set->format, text));
 }
 
-/* A special token that makes no text ends the answer where a stop string is its text. */
+/* Ends the answer if a stop string equals the text of a special token without text. */
 static void push_hidden(struct output *output, struct bytes text) {
     struct token_stream *stream = output->stream;
     for (uint32_t i = 0; stream->stops && i < stream->stops->count; i++) {
@@ -395,7 +395,7 @@ static bool in_reasoning(const struct token_stream *stream) {
     return stream->place == PLACE_REASONING_HEAD || stream->place == PLACE_REASONING;
 }
 
-/* The text of a tag that is a token, with its mark; empty: it is none. */
+/* The text of a token that is a tag, with its mark; empty if the token is not a tag. */
 static struct bytes tag_of_token(const struct token_stream *stream, uint32_t token) {
     static const char opening[] = "\xFEthink>", closing[] = "\xFE/think>";
     if (stream->tag_mark != TAG_TOKEN) return (struct bytes){"", 0};

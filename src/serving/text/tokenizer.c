@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Encoding is three nested cuts, each feeding the next without storing its pieces: added tokens cut
- * the text into segments, the splitter cuts a segment into words, merging turns a word into tokens.
- * Words repeat, so a scratch remembers the tokens of short ones in a direct-mapped cache; it
- * changes the speed, never the result.
+ * Encoding is three nested splits, each feeding the next without storing its pieces: added tokens
+ * split the text into segments, the splitter splits a segment into words, merging turns a word into
+ * tokens. Words repeat, so a scratch caches the tokens of short ones in a direct-mapped cache,
+ * which changes only the speed.
  */
 #include "serving/text/tokenizer.h"
 
 #include "base/check.h"
 #include "base/hash.h"
+#include "base/utf8.h"
 #include "serving/text/added_tokens.h"
 #include "serving/text/merges.h"
 #include "serving/text/splitter.h"
-#include "base/utf8.h"
 
 #define CACHE_ENTRIES 32768
 #define CACHE_WORD_BYTES 30
@@ -23,9 +23,9 @@ struct tokenizer {
     struct added_tokens added;
     struct splitter splitter;
     struct prompt_frame frame;
-    bool ignore_merges;         /* a word that is a token as a whole is not merged */
-    uint64_t identity;          /* of the file: what a scratch remembers is for this one alone */
-    uint32_t longest_with[256]; /* bytes of the longest token that has this byte in it */
+    bool ignore_merges;         /* a word that is a token is not merged */
+    uint64_t identity;          /* identifies the file: cache entries of other files are invalid */
+    uint32_t longest_with[256]; /* bytes of the longest token that contains this byte */
 };
 
 struct cache_entry {
@@ -41,7 +41,7 @@ struct tokenizer_scratch {
     size_t text_bytes_max;
     struct pattern_scratch *pattern;
     struct merges_scratch merges;
-    char *repaired; /* [text_bytes_max] text with its invalid parts replaced */
+    char *repaired; /* [text_bytes_max] text with invalid parts replaced */
     uint64_t identity;
     struct cache_entry *cache; /* [CACHE_ENTRIES] */
 };
@@ -67,8 +67,8 @@ static enum status tokenizer_unsupported(const struct tree *value, const char *w
                      (int)(type.count < 64 ? type.count : 64), type.data, expected);
 }
 
-/* The parts around the model must be those of plain byte-level BPE. Truncation and padding are left
- * to the callers, as transformers does. */
+/* Checks that the parts around the model are those of plain byte-level BPE. Truncation and padding
+ * are left to the callers, as in transformers. */
 static enum status check_parts(const struct tree *root, const char *name, struct error *error) {
     const struct tree *normalizer = tree_member(root, "normalizer");
     bool empty =
@@ -113,7 +113,7 @@ static void note_length(struct tokenizer *tokenizer, struct bytes token) {
     }
 }
 
-/* An added token may stand for a text that is not what it is decoded to. */
+/* Includes texts of added tokens, which may differ from their decoded bytes. */
 static void note_lengths(struct tokenizer *tokenizer, const struct tree *added) {
     struct bytes content;
     for (uint32_t id = 0; id < tokenizer->vocabulary.count; id++)
@@ -162,8 +162,8 @@ void tokenizer_close(struct tokenizer *tokenizer) {
     splitter_close(&tokenizer->splitter);
 }
 
-/* Tables for LIMIT_VOCAB ids and the patterns do not depend on the file's length; the rest is at
- * most a few words for each six bytes of JSON. Most of it is never touched. */
+/* Tables for LIMIT_VOCAB ids and the patterns do not depend on the file's length. The rest is at
+ * most a few words per six bytes of JSON. Most of it is never touched. */
 size_t tokenizer_arena_bytes(size_t json_bytes) {
     return ((size_t)16 << 20) + 10 * json_bytes;
 }
@@ -231,18 +231,19 @@ const struct plain_text plain_text_everywhere = {&(const struct text_span){0, UI
 struct encoding {
     const struct tokenizer *tokenizer;
     struct tokenizer_scratch *scratch;
-    const char *text; /* all of it: plain spans are offsets from here */
+    const char *text; /* the whole text: plain spans are offsets from here */
     struct plain_text plain;
     uint32_t *ids;
     size_t capacity, count;
-    const char *end; /* of the text; NULL: all ids are counted, also beyond the capacity */
-    bool stopped; /* the ids are sure to be more than the capacity; `count` is at least so many */
+    const char *end; /* end of the text; NULL: count all ids, also beyond the capacity */
+    bool stopped;    /* more ids than the capacity are certain; `count` is a lower bound */
 };
 
-/* Each byte counts as its part of the longest token that it can be in: the parts of a token's bytes
- * are at most one. */
+/* Each byte counts as 1 / (length of the longest token that contains it), so the bytes of a token
+ * count as at most one. */
 size_t tokenizer_count_min(const struct tokenizer *tokenizer, struct bytes text) {
-    size_t seen[4][256] = {{0}}, i = 0; /* four counts: the same byte again need not wait */
+    /* four counters, so that repeated bytes do not wait for each other */
+    size_t seen[4][256] = {{0}}, i = 0;
     for (; i + 4 <= text.count; i += 4)
         for (size_t k = 0; k < 4; k++)
             seen[k][(uint8_t)text.data[i + k]]++;
@@ -253,7 +254,7 @@ size_t tokenizer_count_min(const struct tokenizer *tokenizer, struct bytes text)
         size_t count = seen[0][byte] + seen[1][byte] + seen[2][byte] + seen[3][byte];
         if (count) parts += (double)count / tokenizer->longest_with[byte];
     }
-    parts *= 1 - 1e-9; /* never above, whatever was rounded */
+    parts *= 1 - 1e-9; /* compensate rounding: never above the exact value */
     size_t whole = (size_t)parts;
     return (double)whole < parts ? whole + 1 : whole;
 }
@@ -268,8 +269,8 @@ static struct cache_entry *cache_place(struct tokenizer_scratch *scratch, struct
     return &scratch->cache[hash_bytes(0, word.data, word.count) % CACHE_ENTRIES];
 }
 
-/* False: what begins at `piece` cannot fit any more. Counting a long piece's bytes takes far less
- * time than merging them. */
+/* Returns false if the text from `piece` on cannot fit. Counting the bytes of a long piece takes
+ * far less time than merging them. */
 static bool may_fit(struct encoding *encoding, struct bytes piece) {
     if (!encoding->end) return true;
     size_t least = piece.count > CACHE_WORD_BYTES ? tokenizer_count_min(encoding->tokenizer, piece)
@@ -317,7 +318,7 @@ static bool encode_segment(struct encoding *encoding, struct bytes text) {
                           put_word, encoding);
 }
 
-/* The first plain span that ends behind `at`. */
+/* The first plain span that ends after `at`. */
 static size_t span_behind(const struct plain_text *plain, size_t at) {
     size_t low = 0, high = plain->count;
     while (low < high) {
@@ -330,8 +331,8 @@ static size_t span_behind(const struct plain_text *plain, size_t at) {
     return low;
 }
 
-/* The first added token at or after `from`. Each part of the text that is not plain is searched as
- * if it were all: bytes of a plain one neither complete a token nor hide a shorter one. */
+/* The first added token at or after `from`. Each part of the text that is not plain is searched
+ * separately: bytes of a plain part neither complete a token nor hide a shorter one. */
 static bool tokenizer_find_added_each(const struct encoding *encoding, enum added_group group,
                                       struct bytes text, size_t from, struct added_match *out) {
     const struct plain_text *plain = &encoding->plain;
@@ -349,7 +350,7 @@ static bool tokenizer_find_added_each(const struct encoding *encoding, enum adde
     return false;
 }
 
-/* Cuts the text at the added tokens of one group after the other. */
+/* Splits the text at the added tokens of one group after the other. */
 static bool encode_around(struct encoding *encoding, struct bytes text, int group) {
     if (group == ADDED_GROUP_COUNT) return encode_segment(encoding, text);
     struct added_match match = {0};

@@ -7,7 +7,7 @@
 
 /* ---- formats ---- */
 
-/* Marks that may be special tokens, or have one in them. */
+/* Marks that may be special tokens, or contain one. */
 static const char *const marks[TOOL_FORMAT_COUNT][MARKS_MAX] = {
     [TOOL_FORMAT_DEEPSEEK_V3] = {"<｜tool▁calls▁begin｜>", "<｜tool▁call▁begin｜>",
                                  "<｜tool▁sep｜>", "<｜tool▁call▁end｜>", "<｜tool▁calls▁end｜>"},
@@ -57,9 +57,9 @@ bool tool_format_has_mark(enum tool_format format, struct bytes token_text) {
 
 /* ---- the tools of a request ---- */
 
-#define SCHEMA_DEPTH_MAX 8 /* choices within choices; a deeper one is no string */
+#define SCHEMA_DEPTH_MAX 8 /* limit of nested choices; deeper ones do not count as strings */
 
-/* True if a type's name is "string", or a list with it and "null". */
+/* True if a type is "string", or a list of it and "null". */
 static bool names_string(const struct tree *type, bool *found) {
     struct bytes name;
     if (!tree_get_string(type, &name)) return false;
@@ -67,7 +67,7 @@ static bool names_string(const struct tree *type, bool *found) {
     return bytes_equal(name, BYTES_LITERAL("string")) || bytes_equal(name, BYTES_LITERAL("null"));
 }
 
-/* Whatever the schema allows is a string or null; *found: a string is allowed. */
+/* True if the schema allows only strings and null; *found: it allows strings. */
 static bool allows_strings_only(const struct tree *schema, uint32_t depth, bool *found) {
     const struct tree *type = tree_member(schema, "type"), *choices = tree_member(schema, "anyOf");
     if (!choices) choices = tree_member(schema, "oneOf");
@@ -87,7 +87,7 @@ bool tool_format_is_string(const struct tree *schema) {
     return allows_strings_only(schema, SCHEMA_DEPTH_MAX, &found) && found;
 }
 
-/* Copies the names of the parameters that are strings. False: the arena is too small. */
+/* Copies the names of string parameters. Returns false if the arena is too small. */
 static bool open_strings(struct arena *arena, const struct tree *properties, struct tool *tool) {
     struct bytes key;
     const struct tree *schema;

@@ -31,7 +31,7 @@ static void find_dsml(struct tool_cursor *cursor, struct tool_head *head) {
     head->in_section = true;
 }
 
-/* "functions.NAME:INDEX"; another id is the name itself. */
+/* "functions.NAME:INDEX"; any other id is the name itself. */
 static struct bytes name_in_id(struct bytes id) {
     static const struct bytes prefix = {"functions.", sizeof "functions." - 1};
     size_t digits = 0;
@@ -75,13 +75,13 @@ static void grow(struct bytes *slice, const char *byte) {
     slice->count++;
 }
 
-/* The inside of a JSON string, without its quotes; empty if the text is none. */
+/* The inside of a JSON string, without quotes; empty if the text is not a string. */
 static struct bytes unquoted(struct bytes text) {
     if (text.count < 2 || text.data[0] != '"') return (struct bytes){"", 0};
     return (struct bytes){text.data + 1, text.count - 2};
 }
 
-/* Finds an object up to its name and, if no mark has announced a call, up to its arguments. */
+/* Parses an object up to its name and, if no mark has announced a call, up to its arguments. */
 static void find_object(struct tool_cursor *cursor, bool until_arguments, struct tool_head *head) {
     bool named = false;
     head->next = TOOL_STATE_OBJECT;

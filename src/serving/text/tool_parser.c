@@ -10,22 +10,24 @@ struct tool_pass {
     token_stream_sink *sink;
     void *context;
     bool finishes;               /* the content ends */
-    bool ends;                   /* the text does not go on, as far as the step can see */
+    bool ends;                   /* the text is complete, as far as the step can see */
     bool waits;                  /* a step needs more text */
-    enum token_stream_part part; /* of what follows */
-    struct bytes run;            /* text that is put out as it stands, gathered */
+    enum token_stream_part part; /* part of the following text */
+    struct bytes run;            /* collected text to output unchanged */
 };
 
 #define MARKS_MAX 4
 
-/* The marks that end a format's calls and separate their parts; NULL: there is none. */
+/* The marks that end calls of a format and separate their parts; NULL: none. */
 struct tool_marks {
-    const char *section_ends[MARKS_MAX]; /* of a run of calls; with place.in_section alone */
-    const char *call_end;                /* RAW, PAIRS */
-    const char *fence;                   /* RAW: may stand before call_end */
-    const char *others[MARKS_MAX];       /* RAW: each ends a call, and is looked at anew */
+    /* end of a sequence of calls; only with place.in_section */
+    const char *section_ends[MARKS_MAX];
+    const char *call_end;          /* RAW, PAIRS */
+    const char *fence;             /* RAW: may precede call_end */
+    const char *others[MARKS_MAX]; /* RAW: each ends a call, and is parsed again */
     const char *key_start, *key_end, *value_start, *value_end; /* PAIRS */
-    bool lines; /* PAIRS: a newline behind value_start and one before value_end are marks */
+    /* PAIRS: a newline after value_start and one before value_end belong to the marks */
+    bool lines;
 };
 
 static const struct tool_marks marks_of[TOOL_FORMAT_COUNT] = {
@@ -66,14 +68,14 @@ static const struct tool_marks *marks(const struct tool_pass *pass) {
     return &marks_of[pass->parser->set->format];
 }
 
-/* ---- what is put out ---- */
+/* ---- output ---- */
 
 static void tool_parser_flush(struct tool_pass *pass) {
     if (pass->run.count > 0) pass->sink(pass->context, pass->part, pass->run);
     pass->run.count = 0;
 }
 
-/* Held text. */
+/* Outputs held text. */
 static void put(struct tool_pass *pass, enum token_stream_part part, struct bytes text) {
     bool goes_on =
         pass->run.count > 0 && part == pass->part && pass->run.data + pass->run.count == text.data;
@@ -85,7 +87,7 @@ static void put(struct tool_pass *pass, enum token_stream_part part, struct byte
     pass->run.count += text.count;
 }
 
-/* Arguments that the model did not write. */
+/* Outputs generated arguments. */
 static void put_made(struct tool_pass *pass, const char *text) {
     tool_parser_flush(pass);
     pass->sink(pass->context, TOKEN_STREAM_ARGUMENTS, bytes_of(text));
@@ -131,7 +133,7 @@ static void end_call(struct tool_pass *pass) {
     tool_parser_go_to(pass, TOOL_STATE_CONTENT);
 }
 
-/* The following text is not part of the call. */
+/* Ends a broken call: the following text is content. */
 static void break_call(struct tool_pass *pass) {
     pass->parser->place = (struct tool_place){.starts = false};
     tool_parser_go_to(pass, TOOL_STATE_CONTENT);
@@ -139,8 +141,8 @@ static void break_call(struct tool_pass *pass) {
 
 /* ---- the steps ---- */
 
-/* Each step looks at the start of `text`, which is not empty, and returns how many bytes it took. If
- * it took none, it waits or has changed the state. */
+/* Each step examines the start of `text`, which is not empty, and returns the number of bytes
+ * consumed. If it is 0, the step waits or has changed the state. */
 
 static struct tool_cursor cursor_over(const struct tool_pass *pass, struct bytes text) {
     return (struct tool_cursor){.text = text, .ends = pass->ends};
@@ -152,7 +154,8 @@ static bool takes_one_of(struct tool_cursor *cursor, const char *const list[MARK
     return false;
 }
 
-/* Bytes up to the next that may begin something else than plain text, at least one. */
+/* The number of bytes, at least one, up to the next that may begin something other than plain
+ * text. */
 static size_t plain_run(struct bytes text) {
     size_t count = 1;
     while (count < text.count && !strchr("\n<[{,;] \t\r`", text.data[count]))
@@ -185,7 +188,7 @@ static size_t tool_parser_take_content(struct tool_pass *pass, struct bytes text
     return count;
 }
 
-/* Takes the end of a call with raw arguments, and the whitespace before it. */
+/* Consumes the end of a call with raw arguments, and the whitespace before it. */
 static bool takes_raw_end(const struct tool_pass *pass, struct tool_cursor *cursor) {
     const struct tool_marks *all = marks(pass);
     tool_cursor_space(cursor);
@@ -216,8 +219,8 @@ static size_t take_raw(struct tool_pass *pass, struct bytes text) {
     return count;
 }
 
-/* Text between members is taken only together with the next value, or with the object's end: until
- * then it may break the call. */
+/* Text between members is consumed only together with the next value, or with the object's end:
+ * until then it may break the call. */
 static size_t take_object(struct tool_pass *pass, struct bytes text) {
     struct tool_parser *parser = pass->parser;
     struct call_object object = parser->object;
@@ -289,7 +292,7 @@ static bool takes_value_end(const struct tool_pass *pass, struct tool_cursor *cu
     return false;
 }
 
-/* Reads on in a value until it is JSON, or cannot be. */
+/* Parses a value further until it is JSON, or cannot be. */
 static void decide(struct tool_pass *pass, struct bytes text) {
     struct json_scanner scanner = {.tolerant = false};
     struct tool_cursor cursor = cursor_over(pass, text);
@@ -354,9 +357,9 @@ static size_t tool_parser_take(struct tool_pass *pass, struct bytes text) {
     return tool_parser_take_content(pass, text);
 }
 
-/* ---- the doors ---- */
+/* ---- public functions ---- */
 
-/* Takes what it can from the held text. `full`: no more text can be held behind what is. */
+/* Consumes held text as far as possible. `full`: no more text can be held. */
 static void take_held(struct tool_pass *pass, bool full) {
     struct tool_parser *parser = pass->parser;
     uint32_t at = 0;

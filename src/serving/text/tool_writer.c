@@ -5,7 +5,7 @@
 #include "base/format.h"
 #include "serving/text/tool_cursor.h"
 
-/* A form under way. Once memory runs out nothing more is built. */
+/* A form being built. After memory runs out, nothing more is added. */
 struct call_writer {
     struct arena *arena;
     const struct tool_wish *wish;
@@ -48,7 +48,7 @@ static void add_mark(struct call_writer *writer, struct tree *list, const char *
     add(writer, list, new_text(writer, key, bytes_of(mark)));
 }
 
-/* A tag of V3.2's; its ends may be NULL. */
+/* A tag of V3.2; its ends may be NULL. */
 static void add_tag(struct call_writer *writer, struct tree *list, const char *opening,
                     const char *rest) {
     if (opening) tool_writer_add_text(writer, list, opening);
@@ -56,7 +56,7 @@ static void add_tag(struct call_writer *writer, struct tree *list, const char *o
     if (rest) tool_writer_add_text(writer, list, rest);
 }
 
-/* `form` from `least` to `most` times; most 0: any number. */
+/* Adds `form`, repeated `least` to `most` times; most 0: unlimited. */
 static void add_repeated(struct call_writer *writer, struct tree *list, const struct tree *form,
                          uint32_t least, uint32_t most) {
     struct tree *repeat = new_form(writer, "repeat", form);
@@ -82,7 +82,7 @@ static struct tree *new_object_schema(struct call_writer *writer) {
     return new_form(writer, "type", tree_make_string(writer->arena, BYTES_LITERAL("object")));
 }
 
-/* Whatever else the schema would take, arguments are an object. */
+/* Restricts the schema to objects, as arguments must be. */
 static const struct tree *only_objects(struct call_writer *writer, const struct tree *schema) {
     struct tree_cursor cursor = {0};
     struct bytes key, type;
@@ -112,7 +112,7 @@ static bool tool_writer_is_held(const struct call_writer *writer, const struct t
     return writer->wish->holds_all || tool_writer_is_strict(tool);
 }
 
-/* A tool without parameters takes none. */
+/* A tool without parameters accepts no arguments. */
 static void add_json(struct call_writer *writer, struct tree *list, const struct tree *tool) {
     const struct tree *parameters = tool_writer_parameters_of(tool), *schema;
     struct tree *any = new_object_schema(writer);
@@ -130,7 +130,7 @@ static bool writes_pairs(enum tool_format format) {
     return format == TOOL_FORMAT_DEEPSEEK_V32 || format == TOOL_FORMAT_GLM;
 }
 
-/* All members have one of these names. */
+/* True if all members have one of these names. */
 static bool has_only(const struct tree *object, const char *const *names) {
     struct tree_cursor cursor = {0};
     struct bytes key;
@@ -174,8 +174,8 @@ bool tool_writer_holds(enum tool_format format, const struct tree *tool) {
     return required == tree_count(tree_member(parameters, "required"));
 }
 
-/* Any text in which the end of a value, "</" and then `third`, does not stand; if that is no text
- * but has a token in it, any at all. */
+/* Adds any text without the end of a value, which is "</" and `third`. If that end contains a
+ * token, adds any text. */
 static void tool_writer_add_plain(struct call_writer *writer, struct tree *list, const char *mark,
                                   const char *third) {
     char pattern[96];
@@ -184,7 +184,7 @@ static void tool_writer_add_plain(struct call_writer *writer, struct tree *list,
     add(writer, list, new_text(writer, "regex", bytes_of(any)));
 }
 
-/* A string as it is: one of the strings that its schema lists, or any. */
+/* Adds an unescaped string: one that its schema lists, or any. */
 static void add_string(struct call_writer *writer, struct tree *list, const struct tree *schema) {
     const struct tree *values = tree_member(schema, "enum");
     struct tree *choice = tree_make_array(writer->arena);
@@ -199,7 +199,7 @@ static void add_string(struct call_writer *writer, struct tree *list, const stru
         tool_writer_add_plain(writer, list, "｜DSML｜", "｜");
 }
 
-/* Adds the values of a tool's parameters; references lead to the definitions next to them. */
+/* Adds the values of a tool's parameters; references point to the adjacent definitions. */
 static void tool_writer_add_value(struct call_writer *writer, struct tree *list,
                                   const struct tree *parameters, const struct tree *schema) {
     static const char *const names[] = {"$defs", "definitions"};
@@ -253,7 +253,7 @@ static void tool_writer_add_pairs(struct call_writer *writer, struct tree *list,
     struct tree_cursor cursor = {0};
     struct bytes name;
     while (tree_next_member(tree_member(parameters, "properties"), &cursor, &name, &schema)) {
-        if (!tool_cursor_is_name(name)) continue; /* no pair can have it */
+        if (!tool_cursor_is_name(name)) continue; /* not possible in a pair */
         const struct tree *pair = new_pair(writer, tool, name, schema);
         if (tool_writer_is_held(writer, tool) && is_required(parameters, name))
             add(writer, list, pair);
@@ -264,7 +264,7 @@ static void tool_writer_add_pairs(struct call_writer *writer, struct tree *list,
 
 /* ---- names ---- */
 
-/* A name, what stands between, and arguments that go with the name. */
+/* A name, a separator, and arguments that fit the name. */
 static const struct tree *named_call(struct call_writer *writer, const struct tree *tool,
                                      const struct tree *between) {
     struct tree *parts = tree_make_array(writer->arena);
@@ -291,7 +291,8 @@ static void add_named_calls(struct call_writer *writer, struct tree *list,
 
 /* ---- calls ---- */
 
-/* One call, or more: with `between` in between, or (NULL) with or without a newline behind each. */
+/* Adds one call, or more, separated by `between`, or (NULL) each optionally followed by a
+ * newline. */
 static void tool_writer_add_calls(struct call_writer *writer, struct tree *list, struct tree *call,
                                   const char *between) {
     if (writer->wish->single) {
@@ -326,7 +327,7 @@ static void write_deepseek(struct call_writer *writer, bool fenced, struct tree 
     add_mark(writer, list, "<｜tool▁calls▁end｜>");
 }
 
-/* The tag around all calls: V3.2's or V4's. */
+/* Adds the tag around all calls of V3.2 or V4. */
 static void add_section(struct call_writer *writer, struct tree *list, const char *opening) {
     struct tree *names = tree_make_array(writer->arena);
     add(writer, names, tree_make_string(writer->arena, BYTES_LITERAL("function_calls>")));
@@ -394,7 +395,7 @@ static void write_llama(struct call_writer *writer, struct tree *list) {
     tool_writer_add_calls(writer, list, call, "; ");
 }
 
-/* An id that the model may give its call. */
+/* Adds an optional id for a call. */
 static void add_call_id(struct call_writer *writer, struct tree *list) {
     struct tree *id = tree_make_array(writer->arena);
     add_mark(writer, id, "[CALL_ID]");

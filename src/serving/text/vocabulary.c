@@ -27,7 +27,7 @@ static enum status check_id(int64_t id, struct bytes token, const char *name, st
                      LIMIT_VOCAB - 1);
 }
 
-/* The memory needed, from one pass over vocab and added_tokens. */
+/* The memory needed, computed by one pass over vocab and added_tokens. */
 struct extent {
     size_t ids, bytes, tokens;
 };
@@ -88,8 +88,8 @@ static enum status vocabulary_reserve(struct arena *arena, struct extent extent,
     return STATUS_OK;
 }
 
-/* Gives `id` its bytes: those it spells, or its own text if it spells none. True if it spells some.
- */
+/* Stores the bytes of `id`: those that it spells, or its text if it spells none. Returns true if it
+ * spells some. */
 static bool spell(struct vocabulary *vocabulary, uint32_t id, struct bytes token, size_t *used) {
     size_t count = 0;
     char *text = vocabulary->text + *used;
@@ -112,10 +112,10 @@ static enum status add(struct vocabulary *vocabulary, const struct tree *vocab,
     bool special = false;
     if (!tree_get_integer(tree_member(entry, "id"), &id) ||
         !tree_get_string(tree_member(entry, "content"), &content))
-        return STATUS_INVALID; /* measure() has refused it already */
+        return STATUS_INVALID; /* already rejected by measure() */
     (void)tree_get_bool(tree_member(entry, "special"), &special);
     int shown = (int)(content.count < 64 ? content.count : 64);
-    /* tree_member takes a terminated key; a content with U+0000 inside is simply not found. */
+    /* tree_member takes a terminated key; a content with U+0000 is not found. */
     bool known = tree_get_integer(tree_member(vocab, content.data), &model_id) &&
                  strlen(content.data) == content.count;
     if (known ? model_id != id : vocabulary->flags[id] != 0)

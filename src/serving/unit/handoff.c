@@ -296,7 +296,7 @@ static void take_blocks(struct unit *unit, struct unit_request *request,
                         const struct record_kv_done *record) {
     uint64_t tokens = ((uint64_t)request->shared_count + record->blocks) * KV_BLOCK_TOKENS;
     if (record->arrived || tokens > request->prompt_count) tokens = request->prompt_count;
-    /* useless without a cache */
+    /* Without a cache, a part of the blocks is useless. */
     if (tokens < request->prompt_count && !unit->options.prefix_cache) return;
     account_obtained(request, ACCOUNT_TRANSFERRED, request->computed_count, (uint32_t)tokens);
     request->computed_count = (uint32_t)tokens;

@@ -331,8 +331,7 @@ static uint32_t pages_expected(const struct unit_request *request,
  * earlier tokens, and a step adds fewer tokens than a page holds. */
 static uint32_t pages_short(const struct unit *unit) {
     uint64_t wanted = 0, available = unit->pages.free_count + unit->pages.cached_count;
-    /* the usual case, without reading the requests */
-    if (available >= unit_running_count(unit)) return 0;
+    if (available >= unit_running_count(unit)) return 0; /* the usual case: no request is read */
     for (uint32_t slot = 0; slot < unit->slot_end; slot++) {
         const struct unit_request *request = &unit->requests[slot];
         uint32_t pages = (uint32_t)divide_up(request_known(request), KV_BLOCK_TOKENS);
@@ -440,8 +439,7 @@ static enum status unit_receive_submit(struct unit *unit, const struct record_su
         struct unit_request *request = unit_request_of(unit, submit->request);
         if (handoff_reserve(unit, request)) return STATUS_OK;
         unit_request_end(unit, request, FINISH_REFUSED_QUEUE);
-        /* the request entered and left: the report is unchanged */
-        unit->load_changed = load_changed;
+        unit->load_changed = load_changed; /* it entered and left: the report is unchanged */
     } else {
         kv_offload_ask(unit, unit_request_of(unit, submit->request));
     }
