@@ -16,7 +16,7 @@
 #include "host/process/configuration/default_model.h"
 #include "host/process/model_prompt.h"
 #include "programs/programs.h"
-#include "serving/jinja/jinja.h"
+#include "serving/jinja/evaluate/jinja.h"
 
 #define REQUEST_BYTES_MAX ((size_t)1 << 28)
 #define PATH_BYTES 4096

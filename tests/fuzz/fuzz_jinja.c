@@ -11,7 +11,7 @@
 #include "base/check.h"
 #include "base/utf8.h"
 #include "parts.h"
-#include "serving/jinja/jinja.h"
+#include "serving/jinja/evaluate/jinja.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -9,7 +9,7 @@
 #ifndef SERVING_TEXT_CHAT_SOURCE_H
 #define SERVING_TEXT_CHAT_SOURCE_H
 
-#include "serving/jinja/jinja.h"
+#include "serving/jinja/evaluate/jinja.h"
 #include "serving/text/tool_format.h"
 
 #define CHAT_SOURCE_TOKENS_MAX 7

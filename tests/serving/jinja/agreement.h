@@ -14,7 +14,7 @@
 
 #include <cmocka.h>
 
-#include "serving/jinja/jinja.h"
+#include "serving/jinja/evaluate/jinja.h"
 
 #define AGREEMENT_TIME 1709647629 /* 2024-03-05 14:07:09 */
 #define AGREEMENT_VARIABLES_MAX 32

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Upper and lower case of texts, and what all characters of a text have in common, as Python's str
+ * has them. What a character becomes has the character's origin.
+ */
+#ifndef SERVING_JINJA_VALUES_LETTERS_H
+#define SERVING_JINJA_VALUES_LETTERS_H
+
+#include "serving/jinja/values/jinja_machine.h"
+
+enum letters_change {
+    LETTERS_UPPER,
+    LETTERS_LOWER,
+    LETTERS_CAPITALIZE, /* the first character in title case, the others lower */
+    LETTERS_TITLE       /* so each word's */
+};
+
+/* Adds the part [start, end) changed, as if it were the whole text. */
+bool letters_add(struct text_builder *builder, const struct value_text *text, size_t start,
+                 size_t end, enum letters_change change) MUST_USE;
+
+/* The whole text changed; markup stays so. */
+bool letters_change(struct jinja_machine *machine, const struct value_text *text,
+                    enum letters_change change, struct value *out) MUST_USE;
+
+/* Whether there are characters and all are so (unicode.h): str.isalpha and its like. */
+bool letters_are(const struct value_text *text, bool (*is)(uint32_t character));
+
+/* Whether there are letters of that case, and none of another: str.isupper, str.islower. */
+bool letters_are_of_case(const struct value_text *text, bool upper);
+
+#endif

@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Markup, as Python's markupsafe has it: a text that is taken for HTML, so that what joins it is
+ * escaped first. An escaped character keeps the origin of the character.
+ */
+#ifndef SERVING_JINJA_VALUES_MARKUP_H
+#define SERVING_JINJA_VALUES_MARKUP_H
+
+#include "serving/jinja/values/jinja_machine.h"
+
+/* Adds a text with & < > ' " escaped, whether it is markup or not. */
+bool markup_add_escaped(struct text_builder *builder, const struct value_text *text) MUST_USE;
+
+/* Adds markup_value_escape(value). */
+bool markup_add(struct text_builder *builder, const struct value *value) MUST_USE;
+
+/* A text for a place in `whole`: escaped when that is markup and the text is not. */
+bool markup_fit(struct jinja_machine *machine, const struct value_text *whole,
+                const struct value_text *text, const struct value_text **out) MUST_USE;
+
+#endif

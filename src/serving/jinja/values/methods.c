@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The methods of values other than texts, and which kind has which. What would change a list or a
+ * dict is named here to be refused as the sandbox refuses it.
+ */
+#include "base/check.h"
+#include "serving/jinja/values/routine.h"
+#include "serving/jinja/values/text_methods.h"
+
+#define UNSAFE(type, method)                                                                       \
+    {                                                                                              \
+        .name = method,                                                                            \
+        .refused = "access to attribute '" method "' of '" type "' object is unsafe."              \
+    }
+
+/* ---- lists, tuples ---- */
+
+static bool list_index(struct jinja_machine *machine, const struct call *call, struct value *out) {
+    const struct value_list *list = call->subject.list;
+    for (int64_t i = 0; i < list->count; i++) {
+        bool equal;
+        if (!machine_spend(machine, 1) ||
+            !value_compare_equal(machine, &list->items[i], &call->arguments[0], &equal))
+            return false;
+        *out = value_integer(i);
+        if (equal) return true;
+    }
+    return machine_fail(machine, "ValueError: the item is not in the %s",
+                        value_type_name(&call->subject));
+}
+
+static bool list_count(struct jinja_machine *machine, const struct call *call, struct value *out) {
+    const struct value_list *list = call->subject.list;
+    int64_t found = 0;
+    for (uint32_t i = 0; i < list->count; i++) {
+        bool equal;
+        if (!machine_spend(machine, 1) ||
+            !value_compare_equal(machine, &list->items[i], &call->arguments[0], &equal))
+            return false;
+        found += equal;
+    }
+    *out = value_integer(found);
+    return true;
+}
+
+static bool list_copy(struct jinja_machine *machine, const struct call *call, struct value *out) {
+    *out = (struct value){.kind = VALUE_LIST};
+    return value_access_items(machine, &call->subject, false, &out->list);
+}
+
+/* ---- dicts ---- */
+
+static bool dict_get(struct jinja_machine *machine, const struct call *call, struct value *out) {
+    struct value *found = NULL;
+    if (!value_dict_find(machine, call->subject.dict, &call->arguments[0], &found)) return false;
+    *out = found ? *found : routine_given(call, 1) ? call->arguments[1] : value_none();
+    return true;
+}
+
+/* keys, values, items */
+static bool dict_view(struct jinja_machine *machine, const struct call *call, struct value *out) {
+    (void)machine;
+    char name = call->routine->name[0];
+    *out = (struct value){.kind = VALUE_VIEW,
+                          .detail = name == 'k'   ? VALUE_VIEW_KEYS
+                                    : name == 'v' ? VALUE_VIEW_VALUES
+                                                  : VALUE_VIEW_ITEMS,
+                          .dict = call->subject.dict};
+    return true;
+}
+
+static bool dict_copy(struct jinja_machine *machine, const struct call *call, struct value *out) {
+    const struct value_dict *dict = call->subject.dict;
+    if (!value_make_dict(machine, out)) return false;
+    for (uint32_t i = 0; i < dict->count; i++)
+        if (!machine_spend(machine, 1) ||
+            !value_dict_set(machine, out->dict, dict->pairs[i].key, dict->pairs[i].value))
+            return false;
+    return true;
+}
+
+static const struct routine list_rows[] = {
+    {.name = "index", .run = list_index, .parameters = {"value"}, .required = 1, .nameless = true},
+    {.name = "count", .run = list_count, .parameters = {"value"}, .required = 1, .nameless = true},
+    {.name = "copy", .run = list_copy},
+    UNSAFE("list", "append"),
+    UNSAFE("list", "clear"),
+    UNSAFE("list", "extend"),
+    UNSAFE("list", "insert"),
+    UNSAFE("list", "pop"),
+    UNSAFE("list", "remove"),
+    UNSAFE("list", "reverse"),
+    UNSAFE("list", "sort"),
+};
+
+#define TUPLE_ROWS 2 /* the first ones of a list's */
+
+static const struct routine dict_rows[] = {
+    {.name = "get",
+     .run = dict_get,
+     .parameters = {"key", "default"},
+     .required = 1,
+     .nameless = true},
+    {.name = "items", .run = dict_view},
+    {.name = "keys", .run = dict_view},
+    {.name = "values", .run = dict_view},
+    {.name = "copy", .run = dict_copy},
+    {.name = "fromkeys", .refused = "dict.fromkeys() is not supported"},
+    UNSAFE("dict", "clear"),
+    UNSAFE("dict", "pop"),
+    UNSAFE("dict", "popitem"),
+    UNSAFE("dict", "setdefault"),
+    UNSAFE("dict", "update"),
+};
+
+const struct routine *methods_find(enum value_kind kind, struct bytes name) {
+    switch (kind) {
+    case VALUE_TEXT:
+        return text_methods_find(name);
+    case VALUE_LIST:
+        return routine_find(list_rows, ARRAY_COUNT(list_rows), name);
+    case VALUE_TUPLE:
+        return routine_find(list_rows, TUPLE_ROWS, name);
+    case VALUE_DICT:
+        return routine_find(dict_rows, ARRAY_COUNT(dict_rows), name);
+    default:
+        return NULL;
+    }
+}

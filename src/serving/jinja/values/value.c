@@ -1,0 +1,515 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "serving/jinja/values/value.h"
+
+#include <math.h>
+
+#include "base/format.h"
+#include "base/utf8.h"
+#include "serving/jinja/values/jinja_machine.h"
+
+/* ---- built outside of a rendering ---- */
+
+static void fill_text(struct value_text *out, struct bytes text, enum value_origin origin) {
+    *out = (struct value_text){
+        .data = text.count ? text.data : "",
+        .count = (uint32_t)text.count,
+        .length = (uint32_t)utf8_count((struct bytes){text.data, text.count}),
+        .origin = (uint8_t)origin,
+    };
+}
+
+bool value_of_text(struct arena *arena, struct bytes text, enum value_origin origin,
+                   struct value *out) {
+    if (text.count > UINT32_MAX / 4) return false;
+    struct value_text *made = arena_take(arena, sizeof *made);
+    if (!made) return false;
+    fill_text(made, text, origin);
+    *out = (struct value){.kind = VALUE_TEXT, .text = made};
+    return true;
+}
+
+static bool value_list_of(struct arena *arena, size_t count, struct value *out) {
+    if (count > UINT32_MAX / sizeof(struct value)) return false;
+    struct value_list *list = arena_take(arena, sizeof *list + count * sizeof(struct value));
+    if (!list) return false;
+    *list = (struct value_list){.items = (struct value *)(list + 1), .count = (uint32_t)count};
+    *out = (struct value){.kind = VALUE_LIST, .list = list};
+    return true;
+}
+
+static bool dict_of(struct arena *arena, size_t count, struct value *out) {
+    if (count > UINT32_MAX / sizeof(struct value_pair)) return false;
+    struct value_dict *dict = arena_take(arena, sizeof *dict + count * sizeof(struct value_pair));
+    if (!dict) return false;
+    *dict = (struct value_dict){.pairs = (struct value_pair *)(dict + 1),
+                                .count = (uint32_t)count,
+                                .capacity = (uint32_t)count};
+    *out = (struct value){.kind = VALUE_DICT, .dict = dict};
+    return true;
+}
+
+bool value_of_items(struct arena *arena, const struct value *items, size_t count,
+                    struct value *out) {
+    if (!value_list_of(arena, count, out)) return false;
+    if (count) memcpy(out->list->items, items, count * sizeof *items);
+    return true;
+}
+
+bool value_of_pairs(struct arena *arena, const struct value_pair *pairs, size_t count,
+                    struct value *out) {
+    if (!dict_of(arena, count, out)) return false;
+    if (count) memcpy(out->dict->pairs, pairs, count * sizeof *pairs);
+    return true;
+}
+
+/* A tree's values lie in one piece of memory, so that a long conversation is one take. */
+static bool tree_bytes(const struct tree *tree, unsigned depth, size_t *bytes) {
+    struct tree_cursor cursor = {NULL};
+    struct bytes key;
+    const struct tree *member;
+    if (depth > VALUE_DEPTH_MAX) return false;
+    switch (tree_kind(tree)) {
+    case TREE_STRING:
+        *bytes += sizeof(struct value_text);
+        return true;
+    case TREE_ARRAY:
+        *bytes += sizeof(struct value_list) + tree_count(tree) * sizeof(struct value);
+        for (size_t i = 0; i < tree_count(tree); i++)
+            if (!tree_bytes(tree_at(tree, i), depth + 1, bytes)) return false;
+        return true;
+    case TREE_OBJECT:
+        *bytes += sizeof(struct value_dict);
+        while (tree_next_member(tree, &cursor, &key, &member)) {
+            *bytes += sizeof(struct value_pair) + sizeof(struct value_text);
+            if (!tree_bytes(member, depth + 1, bytes)) return false;
+        }
+        return true;
+    default:
+        return true;
+    }
+}
+
+static void *value_cut(char **memory, size_t bytes) {
+    void *part = *memory;
+    *memory += bytes;
+    return part;
+}
+
+static struct value text_in(char **memory, struct bytes text) {
+    struct value value = {.kind = VALUE_TEXT, .text = value_cut(memory, sizeof(struct value_text))};
+    fill_text(value.text, text, VALUE_DATA);
+    return value;
+}
+
+static struct value value_in(char **memory, const struct tree *tree);
+
+static struct value value_number_of(const struct tree *tree) {
+    struct value value = {.kind = VALUE_INTEGER};
+    struct bytes spelling = {NULL, 0};
+    if (!tree_get_integer(tree, &value.integer)) {
+        value = value_real(0);
+        if (tree_get_spelling(tree, &spelling))
+            value.real = *spelling.data == '-' ? -INFINITY : INFINITY;
+        (void)tree_get_number(tree, &value.real);
+    }
+    if (tree_get_spelling(tree, &spelling) && spelling.count <= UINT32_MAX) {
+        value.spelling = spelling.data;
+        value.detail = (uint32_t)spelling.count;
+    }
+    return value;
+}
+
+static struct value object_in(char **memory, const struct tree *tree) {
+    struct tree_cursor cursor = {NULL};
+    struct bytes key;
+    const struct tree *member;
+    uint32_t count = 0;
+    while (tree_next_member(tree, &cursor, &key, &member))
+        count++;
+    struct value value = {.kind = VALUE_DICT, .dict = value_cut(memory, sizeof(struct value_dict))};
+    struct value_pair *pairs = value_cut(memory, count * sizeof *pairs);
+    *value.dict = (struct value_dict){.pairs = pairs, .count = count, .capacity = count};
+    cursor = (struct tree_cursor){NULL};
+    for (uint32_t i = 0; i < count && tree_next_member(tree, &cursor, &key, &member); i++) {
+        pairs[i].key = text_in(memory, key);
+        pairs[i].value = value_in(memory, member);
+    }
+    return value;
+}
+
+static struct value array_in(char **memory, const struct tree *tree) {
+    uint32_t count = (uint32_t)tree_count(tree);
+    struct value value = {.kind = VALUE_LIST, .list = value_cut(memory, sizeof(struct value_list))};
+    struct value *items = value_cut(memory, count * sizeof *items);
+    *value.list = (struct value_list){.items = items, .count = count};
+    for (uint32_t i = 0; i < count; i++)
+        items[i] = value_in(memory, tree_at(tree, i));
+    return value;
+}
+
+static struct value value_in(char **memory, const struct tree *tree) {
+    struct value value = {.kind = VALUE_NONE};
+    struct bytes text = {"", 0};
+    switch (tree_kind(tree)) {
+    case TREE_OBJECT:
+        return object_in(memory, tree);
+    case TREE_ARRAY:
+        return array_in(memory, tree);
+    case TREE_STRING:
+        (void)tree_get_string(tree, &text);
+        return text_in(memory, text);
+    case TREE_INTEGER:
+    case TREE_REAL:
+        return value_number_of(tree);
+    case TREE_TRUE:
+        return value_bool(true);
+    case TREE_FALSE:
+        return value_bool(false);
+    case TREE_NULL:
+        break;
+    }
+    return value;
+}
+
+bool value_of_tree(struct arena *arena, const struct tree *tree, struct value *out) {
+    size_t bytes = 0;
+    if (!tree_bytes(tree, 0, &bytes)) return false;
+    char *memory = arena_take(arena, bytes);
+    if (!memory) return false;
+    *out = value_in(&memory, tree);
+    return true;
+}
+
+/* ---- built in a rendering ---- */
+
+bool value_make_text(struct jinja_machine *machine, const char *data, size_t count,
+                     enum value_origin origin, struct value *out) {
+    struct text_builder builder;
+    text_builder_open(&builder, machine);
+    return text_builder_add(&builder, data, count, origin) &&
+           text_builder_finish(&builder, false, out);
+}
+
+bool value_make_literal(struct jinja_machine *machine, const char *text, struct value *out) {
+    return value_make_text(machine, text, strlen(text), VALUE_TRUSTED, out);
+}
+
+bool value_make_part(struct jinja_machine *machine, const struct value_text *text, size_t start,
+                     size_t count, struct value *out) {
+    struct value_text *part = machine_take(machine, sizeof *part);
+    if (!part || !machine_spend(machine, count / 64)) return false;
+    *part = (struct value_text){
+        .data = text->data + start,
+        .marks = text->marks && count ? text->marks + start : NULL,
+        .count = (uint32_t)count,
+        .origin = count ? text->origin : VALUE_TRUSTED,
+        .markup = text->markup,
+    };
+    part->length = text->count == text->length
+                       ? part->count
+                       : (uint32_t)utf8_count((struct bytes){part->data, count});
+    *out = (struct value){.kind = VALUE_TEXT, .text = part};
+    return true;
+}
+
+bool value_make_list(struct jinja_machine *machine, enum value_kind kind, size_t capacity,
+                     struct value *out) {
+    if (!machine_spend(machine, capacity)) return false;
+    if (capacity > UINT32_MAX / sizeof(struct value))
+        return machine_exceed(machine, "items in a list");
+    struct value_list *list = machine_take(machine, sizeof *list + capacity * sizeof(struct value));
+    if (!list) return false;
+    *list = (struct value_list){.items = (struct value *)(list + 1)};
+    *out = (struct value){.kind = kind, .list = list};
+    return true;
+}
+
+bool value_list_push(struct jinja_machine *machine, struct value_list *list, uint32_t *capacity,
+                     struct value item) {
+    if (list->count >= *capacity) {
+        uint32_t wanted = *capacity < 4 ? 8 : *capacity;
+        if (wanted > UINT32_MAX / sizeof item / 2) return machine_exceed(machine, "items");
+        wanted = *capacity < 4 ? 8 : 2 * wanted;
+        struct value *items = machine_take(machine, wanted * sizeof *items);
+        if (!items || !machine_spend(machine, wanted)) return false;
+        if (list->count) memcpy(items, list->items, list->count * sizeof *items);
+        list->items = items;
+        *capacity = wanted;
+    }
+    list->items[list->count++] = item;
+    return true;
+}
+
+bool value_make_undefined(struct jinja_machine *machine, const char *message, struct value *out) {
+    size_t count = strlen(message);
+    struct value_undefined *undefined = machine_take(machine, sizeof *undefined + count + 1);
+    if (!undefined) return false;
+    char *copy = (char *)(undefined + 1);
+    memcpy(copy, message, count + 1);
+    *undefined = (struct value_undefined){.message = copy};
+    *out = (struct value){.kind = VALUE_UNDEFINED, .undefined = undefined};
+    return true;
+}
+
+bool value_make_undefined_part(struct jinja_machine *machine, const struct value *object,
+                               const struct value *name, struct value *out) {
+    struct value_undefined *undefined = machine_take(machine, sizeof *undefined);
+    if (!undefined) return false;
+    *undefined = (struct value_undefined){.object = *object, .name = *name};
+    *out = (struct value){.kind = VALUE_UNDEFINED, .undefined = undefined};
+    return true;
+}
+
+bool value_make_generator(struct jinja_machine *machine, const struct value_generator *generator,
+                          struct value *out) {
+    struct value_generator *made = machine_take(machine, sizeof *made);
+    if (!made) return false;
+    *made = *generator;
+    *out = (struct value){.kind = VALUE_GENERATOR, .generator = made};
+    return true;
+}
+
+/* ---- dicts ---- */
+
+#define LINEAR_MAX 8 /* pairs that are searched one by one */
+
+bool value_make_dict(struct jinja_machine *machine, struct value *out) {
+    struct value_dict *dict = machine_take(machine, sizeof *dict);
+    if (!dict) return false;
+    *dict = (struct value_dict){.pairs = NULL};
+    *out = (struct value){.kind = VALUE_DICT, .dict = dict};
+    return true;
+}
+
+/* The next slot of an index. It counts as work, because a client may have chosen colliding keys. */
+static bool next_place(struct jinja_machine *machine, const struct value_dict *dict, uint32_t *at) {
+    *at = (*at + 1) & (dict->index_count - 1);
+    return machine_spend(machine, 1);
+}
+
+/* Enters the pair that lies at `place` into the dict's index. */
+static bool index_pair(struct jinja_machine *machine, struct value_dict *dict, uint32_t place) {
+    uint64_t hash;
+    if (!value_compare_hash(machine, &dict->pairs[place].key, &hash)) return false;
+    uint32_t at = (uint32_t)hash & (dict->index_count - 1);
+    while (dict->index[at])
+        if (!next_place(machine, dict, &at)) return false;
+    dict->index[at] = place + 1;
+    return true;
+}
+
+static bool dict_index(struct jinja_machine *machine, struct value_dict *dict) {
+    uint32_t count = 16;
+    while (count < 2 * dict->capacity || count < 2 * dict->count)
+        count *= 2;
+    uint32_t *index = machine_take(machine, count * sizeof *index);
+    if (!index || !machine_spend(machine, count / 8 + dict->count)) return false;
+    memset(index, 0, count * sizeof *index);
+    dict->index = index;
+    dict->index_count = count;
+    for (uint32_t i = dict->count;
+         i-- > 0;) /* of keys of a tree that are alike, the last is found */
+        if (!index_pair(machine, dict, i)) return false;
+    return true;
+}
+
+static bool key_equal(struct jinja_machine *machine, const struct value *a, const struct value *b,
+                      bool *out) {
+    if (a->kind == VALUE_TEXT && b->kind == VALUE_TEXT) {
+        *out = value_text_equal(a->text, b->text);
+        return true;
+    }
+    return value_compare_equal(machine, a, b, out);
+}
+
+bool value_dict_find(struct jinja_machine *machine, const struct value_dict *dict,
+                     const struct value *key, struct value **found) {
+    uint64_t hash;
+    bool equal;
+    *found = NULL;
+    if (dict->count <= LINEAR_MAX) {
+        if (key->kind != VALUE_TEXT && !value_compare_hash(machine, key, &hash)) return false;
+        for (uint32_t i = dict->count; i-- > 0;) {
+            if (!key_equal(machine, &dict->pairs[i].key, key, &equal)) return false;
+            if (!equal) continue;
+            *found = &dict->pairs[i].value;
+            return true;
+        }
+        return true;
+    }
+    if (!value_compare_hash(machine, key, &hash)) return false;
+    if (!dict->index && !dict_index(machine, (struct value_dict *)dict)) return false;
+    uint32_t at = (uint32_t)hash & (dict->index_count - 1);
+    while (dict->index[at]) {
+        struct value_pair *pair = &dict->pairs[dict->index[at] - 1];
+        if (!key_equal(machine, &pair->key, key, &equal)) return false;
+        if (equal) {
+            *found = &pair->value;
+            return true;
+        }
+        if (!next_place(machine, dict, &at)) return false;
+    }
+    return true;
+}
+
+bool value_dict_set(struct jinja_machine *machine, struct value_dict *dict, struct value key,
+                    struct value value) {
+    struct value *found;
+    if (!value_dict_find(machine, dict, &key, &found)) return false;
+    if (found) {
+        *found = value;
+        return true;
+    }
+    if (dict->count >= dict->capacity) {
+        if (dict->count > UINT32_MAX / sizeof *dict->pairs / 4)
+            return machine_exceed(machine, "items in a dict");
+        uint32_t capacity = dict->count ? 2 * dict->count : 4;
+        struct value_pair *pairs = machine_take(machine, capacity * sizeof *pairs);
+        if (!pairs || !machine_spend(machine, capacity)) return false;
+        if (dict->count) memcpy(pairs, dict->pairs, dict->count * sizeof *pairs);
+        dict->pairs = pairs;
+        dict->capacity = capacity;
+        dict->index = NULL;
+    }
+    dict->pairs[dict->count++] = (struct value_pair){key, value};
+    return !dict->index || index_pair(machine, dict, dict->count - 1);
+}
+
+/* ---- what a value is ---- */
+
+const char *value_type_name(const struct value *value) {
+    static const char *const names[VALUE_KIND_COUNT] = {
+        [VALUE_MISSING] = "Undefined",
+        [VALUE_UNDEFINED] = "Undefined",
+        [VALUE_NONE] = "NoneType",
+        [VALUE_BOOL] = "bool",
+        [VALUE_INTEGER] = "int",
+        [VALUE_REAL] = "float",
+        [VALUE_TEXT] = "str",
+        [VALUE_LIST] = "list",
+        [VALUE_TUPLE] = "tuple",
+        [VALUE_DICT] = "dict",
+        [VALUE_RANGE] = "range",
+        [VALUE_VIEW] = "dict_keys",
+        [VALUE_NAMESPACE] = "Namespace",
+        [VALUE_GENERATOR] = "generator",
+        [VALUE_FUNCTION] = "function",
+        [VALUE_METHOD] = "builtin_function_or_method",
+        [VALUE_MACRO] = "Macro",
+        [VALUE_LOOP] = "LoopContext",
+    };
+    if (value->kind == VALUE_TEXT && value->text->markup) return "Markup";
+    if (value->kind == VALUE_VIEW && value->detail == VALUE_VIEW_VALUES) return "dict_values";
+    if (value->kind == VALUE_VIEW && value->detail == VALUE_VIEW_ITEMS) return "dict_items";
+    if (value->kind == VALUE_TUPLE && value->list->group) return "_GroupTuple";
+    return names[value->kind];
+}
+
+bool value_truth(const struct value *value) {
+    switch (value->kind) {
+    case VALUE_MISSING:
+    case VALUE_UNDEFINED:
+    case VALUE_NONE:
+        return false;
+    case VALUE_BOOL:
+        return value->truth;
+    case VALUE_INTEGER:
+        return value->integer != 0;
+    case VALUE_REAL:
+        return value->real != 0;
+    case VALUE_TEXT:
+        return value->text->count != 0;
+    case VALUE_LIST:
+    case VALUE_TUPLE:
+        return value->list->count != 0;
+    case VALUE_DICT:
+    case VALUE_VIEW:
+        return value->dict->count != 0;
+    case VALUE_RANGE:
+        return value->range->count != 0;
+    default:
+        return true;
+    }
+}
+
+bool value_length(struct jinja_machine *machine, const struct value *value, int64_t *out) {
+    switch (value->kind) {
+    case VALUE_MISSING:
+    case VALUE_UNDEFINED:
+        *out = 0;
+        return true;
+    case VALUE_TEXT:
+        *out = value->text->length;
+        return true;
+    case VALUE_LIST:
+    case VALUE_TUPLE:
+        *out = value->list->count;
+        return true;
+    case VALUE_DICT:
+    case VALUE_VIEW:
+        *out = value->dict->count;
+        return true;
+    case VALUE_RANGE:
+        *out = value->range->count;
+        return true;
+    case VALUE_LOOP:
+        return value_loop_length(machine, value->loop, out);
+    default:
+        return machine_fail(machine, "object of type '%s' has no len()", value_type_name(value));
+    }
+}
+
+/* How messages call an object, as Jinja's object_type_repr. */
+static void value_describe(const struct value *object, char *out, size_t out_bytes) {
+    if (object->kind == VALUE_NONE)
+        format_text(out, out_bytes, "None");
+    else
+        format_text(out, out_bytes, "%s object", value_type_name(object));
+}
+
+void value_note_complaint(struct jinja_machine *machine, const struct value *value) {
+    const struct value_undefined *undefined = value->undefined;
+    char object[64];
+    struct text_builder name;
+    if (value->kind != VALUE_UNDEFINED || !undefined) {
+        jinja_machine_note_failure(machine, "the value is undefined");
+        return;
+    }
+    if (undefined->message) {
+        jinja_machine_note_failure(machine, "%s", undefined->message);
+        return;
+    }
+    text_builder_open(&name, machine);
+    if (!value_print_add_repr(&name, &undefined->name)) return;
+    int count = (int)(name.count > 200 ? 200 : name.count);
+    value_describe(&undefined->object, object, sizeof object);
+    if (undefined->object.kind == VALUE_MISSING)
+        jinja_machine_note_failure(machine, "%.*s is undefined", count, name.data);
+    else if (undefined->name.kind == VALUE_TEXT)
+        jinja_machine_note_failure(machine, "'%s' has no attribute %.*s", object, count, name.data);
+    else
+        jinja_machine_note_failure(machine, "%s has no element %.*s", object, count, name.data);
+}
+
+bool value_is_callable(const struct value *value) {
+    return value->kind == VALUE_FUNCTION || value->kind == VALUE_METHOD ||
+           value->kind == VALUE_MACRO || value->kind == VALUE_UNDEFINED;
+}
+
+bool value_is_iterable(const struct value *value) {
+    switch (value->kind) {
+    case VALUE_MISSING:
+    case VALUE_UNDEFINED:
+    case VALUE_TEXT:
+    case VALUE_LIST:
+    case VALUE_TUPLE:
+    case VALUE_DICT:
+    case VALUE_VIEW:
+    case VALUE_RANGE:
+    case VALUE_GENERATOR:
+    case VALUE_LOOP:
+        return true;
+    default:
+        return false;
+    }
+}

@@ -1,0 +1,253 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <math.h>
+
+#include "base/hash.h"
+#include "serving/jinja/values/jinja_machine.h"
+
+/* ---- hashes: equal values have equal ones ---- */
+
+uint64_t value_compare_text_hash(const char *data, size_t count) {
+    uint64_t hash = hash_bytes(0, data, count);
+    return hash ? hash : 1;
+}
+
+static uint64_t integer_hash(int64_t integer) {
+    return value_compare_text_hash((const char *)&integer, sizeof integer);
+}
+
+static uint64_t real_hash(double real) {
+    if (real >= -9.2e18 && real <= 9.2e18 && (double)(int64_t)real == real)
+        return integer_hash((int64_t)real);
+    return value_compare_text_hash((const char *)&real, sizeof real);
+}
+
+static bool list_hash(struct jinja_machine *machine, const struct value_list *list, uint64_t *out) {
+    uint64_t hash = 7, item;
+    if (!jinja_machine_enter(machine) || !machine_spend(machine, list->count)) return false;
+    for (uint32_t i = 0; i < list->count; i++) {
+        if (!value_compare_hash(machine, &list->items[i], &item)) return false;
+        hash = hash_word(hash, item);
+    }
+    machine_leave(machine);
+    *out = hash;
+    return true;
+}
+
+bool value_compare_hash(struct jinja_machine *machine, const struct value *value, uint64_t *out) {
+    switch (value->kind) {
+    case VALUE_TEXT:
+        if (value->text->hash) {
+            *out = value->text->hash;
+            return true;
+        }
+        *out = value_compare_text_hash(value->text->data, value->text->count);
+        value->text->hash = *out;
+        return machine_spend(machine, value->text->count / 64);
+    case VALUE_BOOL:
+    case VALUE_INTEGER:
+        *out = integer_hash(value_whole(value));
+        return true;
+    case VALUE_REAL:
+        *out = real_hash(value->real);
+        return true;
+    case VALUE_NONE:
+        *out = 11;
+        return true;
+    case VALUE_MISSING:
+    case VALUE_UNDEFINED:
+        *out = 13;
+        return true;
+    case VALUE_TUPLE:
+        return list_hash(machine, value->list, out);
+    case VALUE_LIST:
+    case VALUE_DICT:
+    case VALUE_VIEW:
+        return machine_fail(machine, "unhashable type: '%s'", value_type_name(value));
+    case VALUE_RANGE:
+        *out = integer_hash(value->range->count) ^ integer_hash(value->range->start);
+        return true;
+    default:
+        *out = integer_hash((int64_t)(uintptr_t)value->list);
+        return true;
+    }
+}
+
+/* ---- equality ---- */
+
+static bool lists_equal(struct jinja_machine *machine, const struct value_list *a,
+                        const struct value_list *b, bool *out) {
+    *out = false;
+    if (a->count != b->count) return true;
+    *out = true;
+    if (a == b) return true;
+    if (!jinja_machine_enter(machine) || !machine_spend(machine, a->count)) return false;
+    for (uint32_t i = 0; i < a->count && *out; i++)
+        if (!value_compare_equal(machine, &a->items[i], &b->items[i], out)) return false;
+    machine_leave(machine);
+    return true;
+}
+
+static bool dicts_equal(struct jinja_machine *machine, const struct value_dict *a,
+                        const struct value_dict *b, bool *out) {
+    struct value *other;
+    *out = false;
+    if (a->count != b->count) return true;
+    *out = true;
+    if (a == b) return true;
+    if (!jinja_machine_enter(machine) || !machine_spend(machine, a->count)) return false;
+    for (uint32_t i = 0; i < a->count && *out; i++) {
+        if (!value_dict_find(machine, b, &a->pairs[i].key, &other)) return false;
+        *out = other != NULL;
+        if (other && !value_compare_equal(machine, &a->pairs[i].value, other, out)) return false;
+    }
+    machine_leave(machine);
+    return true;
+}
+
+static bool ranges_equal(const struct value_range *a, const struct value_range *b) {
+    return a->count == b->count && (a->count == 0 || a->start == b->start) &&
+           (a->count < 2 || a->step == b->step);
+}
+
+/* An integer and a real, without rounding. */
+static int compare_mixed(int64_t a, double b) {
+    if (b >= 9223372036854775808.0) return -1;
+    if (b < -9223372036854775808.0) return 1;
+    int64_t whole = (int64_t)b;
+    if (a != whole) return a < whole ? -1 : 1;
+    double rest = b - (double)whole;
+    return rest > 0 ? -1 : rest < 0;
+}
+
+/* -1, 0, 1; 2: a NaN is there. */
+static int compare_numbers(const struct value *a, const struct value *b) {
+    if (value_is_whole(a) && value_is_whole(b)) {
+        int64_t x = value_whole(a), y = value_whole(b);
+        return x < y ? -1 : x > y;
+    }
+    if ((a->kind == VALUE_REAL && isnan(a->real)) || (b->kind == VALUE_REAL && isnan(b->real)))
+        return 2;
+    if (a->kind != VALUE_REAL) return compare_mixed(value_whole(a), b->real);
+    if (b->kind != VALUE_REAL) return -compare_mixed(value_whole(b), a->real);
+    return a->real < b->real ? -1 : a->real > b->real;
+}
+
+bool value_compare_equal(struct jinja_machine *machine, const struct value *a,
+                         const struct value *b, bool *out) {
+    if (value_is_number(a) && value_is_number(b)) {
+        *out = compare_numbers(a, b) == 0;
+        return true;
+    }
+    *out = false;
+    if (a->kind != b->kind) return true;
+    switch (a->kind) {
+    case VALUE_MISSING:
+    case VALUE_UNDEFINED:
+    case VALUE_NONE:
+        *out = true;
+        return true;
+    case VALUE_TEXT:
+        *out = value_text_equal(a->text, b->text);
+        return a->text->count != b->text->count || machine_spend(machine, a->text->count / 64);
+    case VALUE_LIST:
+    case VALUE_TUPLE:
+        return lists_equal(machine, a->list, b->list, out);
+    case VALUE_DICT:
+        return dicts_equal(machine, a->dict, b->dict, out);
+    case VALUE_RANGE:
+        *out = ranges_equal(a->range, b->range);
+        return true;
+    case VALUE_METHOD:
+        *out = a->method->routine == b->method->routine &&
+               a->method->subject.kind == b->method->subject.kind &&
+               a->method->subject.list == b->method->subject.list;
+        return true;
+    default:
+        *out = a->list == b->list && a->detail == b->detail;
+        return true;
+    }
+}
+
+/* ---- order ---- */
+
+static bool value_compare_holds(const char *operator, int order) {
+    if (order == 2) return false;
+    bool loose = operator[1] == '=';
+    return operator[0] == '<' ? order < 0 || (loose && order == 0)
+                              : order> 0 ||(loose &&order == 0);
+}
+
+static int compare_texts(const struct value_text *a, const struct value_text *b) {
+    uint32_t count = a->count < b->count ? a->count : b->count;
+    int order = count ? memcmp(a->data, b->data, count) : 0;
+    if (order == 0) return a->count < b->count ? -1 : a->count > b->count;
+    return order < 0 ? -1 : 1;
+}
+
+bool value_compare(struct jinja_machine *machine, const char *operator, const struct value * a,
+                   const struct value *b, bool *out) {
+    if (value_is_number(a) && value_is_number(b)) {
+        *out = value_compare_holds(operator, compare_numbers(a, b));
+        return true;
+    }
+    if (a->kind == VALUE_TEXT && b->kind == VALUE_TEXT) {
+        *out = value_compare_holds(operator, compare_texts(a->text, b->text));
+        return machine_spend(machine, a->text->count / 64);
+    }
+    if (a->kind == b->kind && (a->kind == VALUE_LIST || a->kind == VALUE_TUPLE))
+        return machine_fail(machine, "an order of lists is not supported");
+    if (a->kind == VALUE_UNDEFINED) return value_complain(machine, a);
+    if (b->kind == VALUE_UNDEFINED) return value_complain(machine, b);
+    return machine_fail(machine, "'%s' not supported between instances of '%s' and '%s'", operator,
+                        value_type_name(a), value_type_name(b));
+}
+
+bool value_compare_less(struct jinja_machine *machine, const struct value *a, const struct value *b,
+                        bool *out) {
+    return value_compare(machine, "<", a, b, out);
+}
+
+/* ---- in ---- */
+
+static bool text_contains(struct jinja_machine *machine, const struct value_text *text,
+                          const struct value *item, bool *out) {
+    if (item->kind != VALUE_TEXT)
+        return machine_fail(machine, "'in <string>' requires string as left operand, not %s",
+                            value_type_name(item));
+    if (!machine_spend(machine, text->count / 16)) return false;
+    *out = bytes_contain(value_text_bytes(text), value_text_bytes(item->text));
+    return true;
+}
+
+bool value_compare_contains(struct jinja_machine *machine, const struct value *container,
+                            const struct value *item, bool *out) {
+    struct value *found, candidate;
+    struct iteration iteration;
+    bool more;
+    switch (container->kind) {
+    case VALUE_TEXT:
+        return text_contains(machine, container->text, item, out);
+    case VALUE_DICT:
+        if (!value_dict_find(machine, container->dict, item, &found)) return false;
+        *out = found != NULL;
+        return true;
+    case VALUE_VIEW:
+        if (container->detail != VALUE_VIEW_KEYS) break;
+        if (!value_dict_find(machine, container->dict, item, &found)) return false;
+        *out = found != NULL;
+        return true;
+    default:
+        break;
+    }
+    if (!value_is_iterable(container))
+        return machine_fail(machine, "argument of type '%s' is not iterable",
+                            value_type_name(container));
+    if (!value_access_iteration_open(machine, container, &iteration)) return false;
+    *out = false;
+    while (!*out) {
+        if (!value_access_iteration_next(machine, &iteration, &candidate, &more)) return false;
+        if (!more) break;
+        if (!value_compare_equal(machine, &candidate, item, out)) return false;
+    }
+    return true;
+}

@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The variable `loop`: its attributes, for which it looks one item ahead.
+ */
+#include "serving/jinja/values/jinja_machine.h"
+
+/* The next item into `after`, if none is there; MISSING at the end. */
+static bool value_loop_peek(struct jinja_machine *machine, struct value_loop *loop) {
+    bool more;
+    if (loop->after.kind != VALUE_MISSING) return true;
+    if (!value_access_iteration_next(machine, &loop->iteration, &loop->after, &more)) return false;
+    if (!more) loop->after = (struct value){.kind = VALUE_MISSING};
+    return true;
+}
+
+bool value_loop_advance(struct jinja_machine *machine, struct value_loop *loop, bool *more) {
+    if (!value_loop_peek(machine, loop)) return false;
+    *more = loop->after.kind != VALUE_MISSING;
+    if (!*more) return true;
+    loop->before = loop->current;
+    loop->current = loop->after;
+    loop->after = (struct value){.kind = VALUE_MISSING};
+    loop->place++;
+    return true;
+}
+
+bool value_loop_length(struct jinja_machine *machine, struct value_loop *loop, int64_t *out) {
+    struct value_list *rest;
+    if (loop->length < 0 && loop->subject.kind != VALUE_GENERATOR &&
+        !value_length(machine, &loop->subject, &loop->length))
+        return false;
+    if (loop->length < 0) {
+        if (!value_access_items(machine, &loop->iteration.subject, false, &rest)) return false;
+        loop->iteration = (struct iteration){.subject = {.kind = VALUE_LIST, .list = rest}};
+        loop->length = (int64_t)rest->count + loop->place + 1 + (loop->after.kind != VALUE_MISSING);
+    }
+    *out = loop->length;
+    return true;
+}
+
+static bool run_cycle(struct jinja_machine *machine, const struct call *call, struct value *out) {
+    if (call->rest_count == 0) return machine_fail(machine, "no items for cycling given");
+    *out = call->rest[call->subject.loop->place % call->rest_count];
+    return true;
+}
+
+static bool run_changed(struct jinja_machine *machine, const struct call *call, struct value *out) {
+    struct value_loop *loop = call->subject.loop;
+    struct value now;
+    bool equal = false;
+    if (!value_make_list(machine, VALUE_TUPLE, call->rest_count, &now)) return false;
+    if (call->rest_count)
+        memcpy(now.list->items, call->rest, call->rest_count * sizeof *call->rest);
+    now.list->count = call->rest_count;
+    if (loop->changed.kind != VALUE_MISSING &&
+        !value_compare_equal(machine, &loop->changed, &now, &equal))
+        return false;
+    loop->changed = now;
+    *out = value_bool(!equal);
+    return true;
+}
+
+static const struct routine loop_cycle = {.name = "cycle", .run = run_cycle, .rest = true};
+static const struct routine loop_changed = {.name = "changed", .run = run_changed, .rest = true};
+
+static bool bound_method(struct jinja_machine *machine, const struct routine *routine,
+                         const struct value *loop, struct value *out) {
+    struct value_method *method = machine_take(machine, sizeof *method);
+    if (!method) return false;
+    *method = (struct value_method){routine, *loop};
+    *out = (struct value){.kind = VALUE_METHOD, .method = method};
+    return true;
+}
+
+static bool neighbour(struct jinja_machine *machine, const struct value *item, const char *missing,
+                      struct value *out) {
+    *out = *item;
+    return item->kind != VALUE_MISSING || value_make_undefined(machine, missing, out);
+}
+
+bool value_loop_attribute(struct jinja_machine *machine, const struct value *value,
+                          const struct value_text *name, struct value *out, bool *found) {
+    static const char *const names[] = {"index",    "index0",    "first",   "last",   "length",
+                                        "revindex", "revindex0", "depth",   "depth0", "previtem",
+                                        "nextitem", "cycle",     "changed", NULL};
+    struct value_loop *loop = value->loop;
+    struct bytes text = value_text_bytes(name);
+    int which = 0;
+    int64_t length = 0;
+    while (names[which] && !bytes_equal(text, bytes_of(names[which])))
+        which++;
+    *found = names[which] != NULL;
+    if (which >= 4 && which <= 6 && !value_loop_length(machine, loop, &length)) return false;
+    if ((which == 3 || which == 10) && !value_loop_peek(machine, loop)) return false;
+    switch (which) {
+    case 0:
+        *out = value_integer(loop->place + 1);
+        break;
+    case 1:
+        *out = value_integer(loop->place);
+        break;
+    case 2:
+        *out = value_bool(loop->place == 0);
+        break;
+    case 3:
+        *out = value_bool(loop->after.kind == VALUE_MISSING);
+        break;
+    case 4:
+        *out = value_integer(length);
+        break;
+    case 5:
+        *out = value_integer(length - loop->place);
+        break;
+    case 6:
+        *out = value_integer(length - loop->place - 1);
+        break;
+    case 7:
+        *out = value_integer(1);
+        break;
+    case 8:
+        *out = value_integer(0);
+        break;
+    case 9:
+        return neighbour(machine, &loop->before, "there is no previous item", out);
+    case 10:
+        return neighbour(machine, &loop->after, "there is no next item", out);
+    case 11:
+        return bound_method(machine, &loop_cycle, value, out);
+    case 12:
+        return bound_method(machine, &loop_changed, value, out);
+    default:
+        break;
+    }
+    return true;
+}

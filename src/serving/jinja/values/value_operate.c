@@ -1,0 +1,258 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <math.h>
+
+#include "serving/jinja/values/jinja_machine.h"
+#include "serving/jinja/values/text_fill.h"
+
+/* ---- texts ---- */
+
+/* Memory that has room behind the text that lies in it, so that text which grows by a piece at a
+ * time is not copied each time. */
+struct text_room {
+    char *data;
+    uint8_t *marks; /* NULL: one origin so far */
+    size_t count, capacity;
+};
+
+#define ROOM_BYTES_MIN 128 /* shorter texts are copied */
+
+static bool room_open(struct jinja_machine *machine, const struct value_text *a, size_t count,
+                      struct text_room **out) {
+    struct text_room *room = machine_take(machine, sizeof *room);
+    size_t capacity = count < ROOM_BYTES_MIN ? count : 2 * count;
+    char *data = room ? machine_take(machine, capacity) : NULL;
+    if (!data || !machine_spend(machine, capacity / 64)) return false;
+    *room = (struct text_room){.data = data, .count = a->count, .capacity = capacity};
+    memcpy(data, a->data, a->count);
+    if (a->marks) {
+        room->marks = machine_take(machine, capacity);
+        if (!room->marks) return false;
+        memcpy(room->marks, a->marks, a->count);
+    }
+    *out = room;
+    return true;
+}
+
+static bool room_append(struct jinja_machine *machine, struct text_room *room, uint8_t origin,
+                        const struct value_text *b) {
+    if (!room->marks && (b->marks || (b->origin != origin && room->count))) {
+        room->marks = machine_take(machine, room->capacity);
+        if (!room->marks) return false;
+        memset(room->marks, origin, room->count);
+    }
+    memcpy(room->data + room->count, b->data, b->count);
+    if (room->marks && b->marks)
+        memcpy(room->marks + room->count, b->marks, b->count);
+    else if (room->marks)
+        memset(room->marks + room->count, b->origin, b->count);
+    room->count += b->count;
+    return machine_spend(machine, b->count / 64);
+}
+
+static bool value_operate_join(struct jinja_machine *machine, const struct value *left,
+                               const struct value *right, struct value *out) {
+    const struct value_text *a = left->text, *b = right->text;
+    size_t count = (size_t)a->count + b->count;
+    if (count > UINT32_MAX / 4) return machine_exceed(machine, "bytes in a text");
+    if (b->count == 0 || a->count == 0) {
+        *out = b->count == 0 ? *left : *right;
+        if (a->markup == b->markup || out->text->markup) return true;
+    }
+    struct text_room *room = a->room;
+    struct value_text *text = machine_take(machine, sizeof *text);
+    if (!text) return false;
+    bool fits = room && room->data == a->data && room->count == a->count &&
+                room->capacity - room->count >= b->count;
+    if (!fits && !room_open(machine, a, count, &room)) return false;
+    if (!room_append(machine, room, a->origin, b)) return false;
+    *text = (struct value_text){
+        .data = room->data,
+        .marks = room->marks,
+        .room = count < ROOM_BYTES_MIN ? NULL : room,
+        .count = (uint32_t)count,
+        .length = a->length + b->length,
+        .origin = a->count ? a->origin : b->origin,
+        .markup = a->markup || b->markup,
+    };
+    *out = (struct value){.kind = VALUE_TEXT, .text = text};
+    return true;
+}
+
+static bool add_texts(struct jinja_machine *machine, const struct value *a, const struct value *b,
+                      struct value *out) {
+    struct value escaped;
+    if (a->text->markup == b->text->markup) return value_operate_join(machine, a, b, out);
+    if (a->text->markup)
+        return markup_value_escape(machine, b, &escaped) &&
+               value_operate_join(machine, a, &escaped, out);
+    return markup_value_escape(machine, a, &escaped) &&
+           value_operate_join(machine, &escaped, b, out);
+}
+
+static bool repeat_text(struct jinja_machine *machine, const struct value_text *text, int64_t times,
+                        struct value *out) {
+    struct text_builder builder;
+    text_builder_open(&builder, machine);
+    if (times > 0 && text->count && (uint64_t)times > UINT32_MAX / 4 / text->count)
+        return machine_exceed(machine, "bytes in a text");
+    for (int64_t i = 0; i < times && text->count; i++)
+        if (!machine_spend(machine, 1) || !text_builder_add_text(&builder, text)) return false;
+    return text_builder_finish(&builder, text->markup, out);
+}
+
+/* ---- lists ---- */
+
+static bool add_lists(struct jinja_machine *machine, const struct value *a, const struct value *b,
+                      struct value *out) {
+    const struct value_list *x = a->list, *y = b->list;
+    if (!value_make_list(machine, a->kind, (size_t)x->count + y->count, out)) return false;
+    if (x->count) memcpy(out->list->items, x->items, x->count * sizeof *x->items);
+    if (y->count) memcpy(out->list->items + x->count, y->items, y->count * sizeof *y->items);
+    out->list->count = x->count + y->count;
+    return true;
+}
+
+/* ---- numbers ---- */
+
+static bool value_operate_too_large(struct jinja_machine *machine) {
+    return machine_fail(machine, "integers beyond 64 bits are not supported");
+}
+
+static int64_t floor_divide(int64_t a, int64_t b) {
+    int64_t quotient = a / b;
+    return a % b != 0 && (a < 0) != (b < 0) ? quotient - 1 : quotient;
+}
+
+static bool operate_integers(struct jinja_machine *machine, enum node_operation operation,
+                             int64_t a, int64_t b, struct value *out) {
+    int64_t result = 0;
+    bool over = false;
+    switch (operation) {
+    case OPERATION_ADD:
+        over = __builtin_add_overflow(a, b, &result);
+        break;
+    case OPERATION_SUBTRACT:
+        over = __builtin_sub_overflow(a, b, &result);
+        break;
+    case OPERATION_MULTIPLY:
+        over = __builtin_mul_overflow(a, b, &result);
+        break;
+    case OPERATION_DIVIDE:
+        if (b == 0) return machine_fail(machine, "division by zero");
+        *out = value_real((double)a / (double)b);
+        return true;
+    default:
+        if (b == 0)
+            return machine_fail(machine, "integer %s by zero",
+                                operation == OPERATION_FLOOR ? "division or modulo" : "modulo");
+        if (b == -1) {
+            over = operation == OPERATION_FLOOR && a == INT64_MIN;
+            result = operation == OPERATION_FLOOR && !over ? -a : 0;
+        } else {
+            int64_t quotient = floor_divide(a, b);
+            result = operation == OPERATION_FLOOR ? quotient : a - quotient * b;
+        }
+    }
+    *out = value_integer(result);
+    return !over || value_operate_too_large(machine);
+}
+
+/* Python's % and // of reals. */
+static void divide_reals(double a, double b, double *quotient, double *rest) {
+    double mod = fmod(a, b), div = (a - mod) / b;
+    if (mod != 0) {
+        if ((b < 0) != (mod < 0)) {
+            mod += b;
+            div -= 1;
+        }
+    } else {
+        mod = copysign(0.0, b);
+    }
+    if (div != 0) {
+        *quotient = floor(div);
+        if (div - *quotient > 0.5) *quotient += 1;
+    } else {
+        *quotient = copysign(0.0, a / b);
+    }
+    *rest = mod;
+}
+
+static bool operate_reals(struct jinja_machine *machine, enum node_operation operation, double a,
+                          double b, struct value *out) {
+    double quotient, rest;
+    switch (operation) {
+    case OPERATION_ADD:
+        *out = value_real(a + b);
+        return true;
+    case OPERATION_SUBTRACT:
+        *out = value_real(a - b);
+        return true;
+    case OPERATION_MULTIPLY:
+        *out = value_real(a * b);
+        return true;
+    default:
+        break;
+    }
+    if (b == 0)
+        return machine_fail(machine, "%s",
+                            operation == OPERATION_DIVIDE  ? "float division by zero"
+                            : operation == OPERATION_FLOOR ? "float floor division by zero"
+                                                           : "float modulo");
+    divide_reals(a, b, &quotient, &rest);
+    *out = value_real(operation == OPERATION_DIVIDE  ? a / b
+                      : operation == OPERATION_FLOOR ? quotient
+                                                     : rest);
+    return true;
+}
+
+/* ---- all ---- */
+
+static const char *const operators[] = {"+", "-", "*", "/", "//", "%"};
+
+static bool value_operate_is_list(const struct value *value) {
+    return value->kind == VALUE_LIST || value->kind == VALUE_TUPLE;
+}
+
+static bool cannot_operate(struct jinja_machine *machine, enum node_operation operation,
+                           const struct value *a, const struct value *b) {
+    if (a->kind == VALUE_UNDEFINED) return value_complain(machine, a);
+    if (b->kind == VALUE_UNDEFINED) return value_complain(machine, b);
+    if (operation == OPERATION_ADD && a->kind == VALUE_TEXT)
+        return machine_fail(machine, "can only concatenate str (not \"%s\") to str",
+                            value_type_name(b));
+    if (operation == OPERATION_ADD && value_operate_is_list(a))
+        return machine_fail(machine, "can only concatenate %s (not \"%s\") to %s",
+                            value_type_name(a), value_type_name(b), value_type_name(a));
+    return machine_fail(machine, "unsupported operand type(s) for %s: '%s' and '%s'",
+                        operators[operation], value_type_name(a), value_type_name(b));
+}
+
+bool value_operate(struct jinja_machine *machine, enum node_operation operation,
+                   const struct value *a, const struct value *b, struct value *out) {
+    if (value_is_whole(a) && value_is_whole(b))
+        return operate_integers(machine, operation, value_whole(a), value_whole(b), out);
+    if (value_is_number(a) && value_is_number(b))
+        return operate_reals(machine, operation, value_number(a), value_number(b), out);
+    if (operation == OPERATION_ADD) {
+        if (a->kind == VALUE_TEXT && b->kind == VALUE_TEXT) return add_texts(machine, a, b, out);
+        if (a->kind == b->kind && value_operate_is_list(a)) return add_lists(machine, a, b, out);
+    }
+    if (operation == OPERATION_MULTIPLY) {
+        const struct value *times = value_is_whole(b) ? b : a, *many = times == b ? a : b;
+        if (value_is_whole(times) && many->kind == VALUE_TEXT)
+            return repeat_text(machine, many->text, value_whole(times), out);
+        if (value_is_whole(times) && value_operate_is_list(many))
+            return machine_fail(machine, "a list times a number is not supported");
+    }
+    if (operation == OPERATION_MODULO && a->kind == VALUE_TEXT)
+        return text_fill_percent(machine, a->text, b, out);
+    return cannot_operate(machine, operation, a, b);
+}
+
+bool value_operate_arithmetic(struct jinja_machine *machine, const char *operator,
+                              const struct value * a, const struct value *b, struct value *out) {
+    int i = OPERATION_ADD;
+    while (i < OPERATION_MODULO && strcmp(operators[i], operator) != 0)
+        i++;
+    return value_operate(machine, (enum node_operation)i, a, b, out);
+}

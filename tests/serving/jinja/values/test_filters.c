@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Protects the filters of numbers and of any value. */
+#include "../agreement.h"
+
+/* clang-format off */
+
+static const struct agreement rows_0[] = {
+    {"{{ u|d }}", "héllo Wörld ǅ ß ﬁ ΑΣ ΣΑΣ."},
+    {"{{ s|d }}", " Hello World\tfoo-bar  baz\n"},
+    {"{{ n|d }}", "None"},
+    {"{{ u|d|list }}", "['h', 'é', 'l', 'l', 'o', ' ', 'W', 'ö', 'r', 'l', 'd', ' ', 'ǅ', ' ', 'ß', ' ', 'ﬁ', ' ', 'Α', 'Σ', ' ', 'Σ', 'Α', 'Σ', '.']"},
+    {"{{ s|d|list }}", "[' ', 'H', 'e', 'l', 'l', 'o', ' ', 'W', 'o', 'r', 'l', 'd', '\\t', 'f', 'o', 'o', '-', 'b', 'a', 'r', ' ', ' ', 'b', 'a', 'z', '\\n']"},
+    {"{{ n|d|list }}", NULL},
+    {"{{ l|d|list }}", "[3, 1, 2]"},
+    {"{{ u|default }}", "héllo Wörld ǅ ß ﬁ ΑΣ ΣΑΣ."},
+    {"{{ s|default }}", " Hello World\tfoo-bar  baz\n"},
+    {"{{ n|default }}", "None"},
+    {"{{ u|default|list }}", "['h', 'é', 'l', 'l', 'o', ' ', 'W', 'ö', 'r', 'l', 'd', ' ', 'ǅ', ' ', 'ß', ' ', 'ﬁ', ' ', 'Α', 'Σ', ' ', 'Σ', 'Α', 'Σ', '.']"},
+    {"{{ s|default|list }}", "[' ', 'H', 'e', 'l', 'l', 'o', ' ', 'W', 'o', 'r', 'l', 'd', '\\t', 'f', 'o', 'o', '-', 'b', 'a', 'r', ' ', ' ', 'b', 'a', 'z', '\\n']"},
+    {"{{ n|default|list }}", NULL},
+    {"{{ l|default|list }}", "[3, 1, 2]"},
+    {"{{ u|default('q') }}", "héllo Wörld ǅ ß ﬁ ΑΣ ΣΑΣ."},
+    {"{{ s|default('q') }}", " Hello World\tfoo-bar  baz\n"},
+    {"{{ n|default('q') }}", "None"},
+    {"{{ u|default('q',true) }}", "héllo Wörld ǅ ß ﬁ ΑΣ ΣΑΣ."},
+    {"{{ s|default('q',true) }}", " Hello World\tfoo-bar  baz\n"},
+    {"{{ n|default('q',true) }}", "q"},
+    {"{{ u|default(boolean=true) }}", "héllo Wörld ǅ ß ﬁ ΑΣ ΣΑΣ."},
+    {"{{ s|default(boolean=true) }}", " Hello World\tfoo-bar  baz\n"},
+    {"{{ n|default(boolean=true) }}", ""},
+    {"{{ u|default(default_value=3) }}", "héllo Wörld ǅ ß ﬁ ΑΣ ΣΑΣ."},
+    {"{{ s|default(default_value=3) }}", " Hello World\tfoo-bar  baz\n"},
+    {"{{ n|default(default_value=3) }}", "None"},
+    {"{{ u|d(none,true) }}", "héllo Wörld ǅ ß ﬁ ΑΣ ΣΑΣ."},
+    {"{{ s|d(none,true) }}", " Hello World\tfoo-bar  baz\n"},
+    {"{{ n|d(none,true) }}", "None"},
+};
+
+static void values_have_defaults(void **state) {
+    AGREES(rows_0);
+}
+
+static const struct agreement rows_1[] = {
+    {"{{ u|abs }}", NULL},
+    {"{{ x|abs }}", "3.7"},
+    {"{{ t|abs }}", "1"},
+    {"{{ neg|abs }}", "7"},
+    {"{{ u|abs|list }}", NULL},
+};
+
+static void numbers_are_changed(void **state) {
+    AGREES(rows_1);
+}
+
+static const struct agreement rows_2[] = {
+    {"{{ u|attr }}", NULL},
+    {"{{ u|attr|list }}", NULL},
+    {"{{ objs|attr(1) }}", NULL},
+};
+
+static void attributes_are_not_items(void **state) {
+    AGREES(rows_2);
+}
+
+static const struct agreement rows_3[] = {
+    {"{{ u|tojson }}", "\"héllo Wörld ǅ ß ﬁ ΑΣ ΣΑΣ.\""},
+    {"{{ s|tojson }}", "\" Hello World\\tfoo-bar  baz\\n\""},
+    {"{{ n|tojson }}", "null"},
+    {"{{ l|tojson }}", "[3, 1, 2]"},
+    {"{{ nope|tojson }}", NULL},
+    {"{{ u|tojson|list }}", "['\"', 'h', 'é', 'l', 'l', 'o', ' ', 'W', 'ö', 'r', 'l', 'd', ' ', 'ǅ', ' ', 'ß', ' ', 'ﬁ', ' ', 'Α', 'Σ', ' ', 'Σ', 'Α', 'Σ', '.', '\"']"},
+    {"{{ s|tojson|list }}", "['\"', ' ', 'H', 'e', 'l', 'l', 'o', ' ', 'W', 'o', 'r', 'l', 'd', '\\\\', 't', 'f', 'o', 'o', '-', 'b', 'a', 'r', ' ', ' ', 'b', 'a', 'z', '\\\\', 'n', '\"']"},
+    {"{{ n|tojson|list }}", "['n', 'u', 'l', 'l']"},
+    {"{{ l|tojson|list }}", "['[', '3', ',', ' ', '1', ',', ' ', '2', ']']"},
+    {"{{ nope|tojson|list }}", NULL},
+    {"{{ objs|tojson(indent=2) }}", "[\n  {\n    \"n\": \"b\",\n    \"v\": 2,\n    \"k\": {\n      \"z\": [\n        1\n      ]\n    }\n  },\n  {\n    \"n\": \"A\",\n    \"v\": 1,\n    \"k\": {\n      \"z\": [\n        2\n      ]\n    }\n  },\n  {\n    \"n\": \"a\",\n    \"v\": 3,\n    \"k\": {\n      \"z\": [\n        0\n      ]\n    }\n  },\n  {\n    \"v\": 0\n  }\n]"},
+    {"{{ nums|tojson(indent=2) }}", "[\n  3,\n  1.5,\n  true,\n  -2,\n  0\n]"},
+    {"{{ words|tojson(indent=2) }}", "[\n  \"b\",\n  \"A\",\n  \"c\",\n  \"B\",\n  \"a\",\n  \"Á\"\n]"},
+    {"{{ mix|tojson(indent=2) }}", "[\n  1,\n  \"a\",\n  null\n]"},
+    {"{{ nope|tojson(indent=2) }}", NULL},
+    {"{{ objs|tojson(indent=0) }}", "[\n{\n\"n\": \"b\",\n\"v\": 2,\n\"k\": {\n\"z\": [\n1\n]\n}\n},\n{\n\"n\": \"A\",\n\"v\": 1,\n\"k\": {\n\"z\": [\n2\n]\n}\n},\n{\n\"n\": \"a\",\n\"v\": 3,\n\"k\": {\n\"z\": [\n0\n]\n}\n},\n{\n\"v\": 0\n}\n]"},
+    {"{{ nums|tojson(indent=0) }}", "[\n3,\n1.5,\ntrue,\n-2,\n0\n]"},
+    {"{{ words|tojson(indent=0) }}", "[\n\"b\",\n\"A\",\n\"c\",\n\"B\",\n\"a\",\n\"Á\"\n]"},
+    {"{{ mix|tojson(indent=0) }}", "[\n1,\n\"a\",\nnull\n]"},
+    {"{{ nope|tojson(indent=0) }}", NULL},
+    {"{{ objs|tojson(indent='--') }}", "[\n--{\n----\"n\": \"b\",\n----\"v\": 2,\n----\"k\": {\n------\"z\": [\n--------1\n------]\n----}\n--},\n--{\n----\"n\": \"A\",\n----\"v\": 1,\n----\"k\": {\n------\"z\": [\n--------2\n------]\n----}\n--},\n--{\n----\"n\": \"a\",\n----\"v\": 3,\n----\"k\": {\n------\"z\": [\n--------0\n------]\n----}\n--},\n--{\n----\"v\": 0\n--}\n]"},
+    {"{{ nums|tojson(indent='--') }}", "[\n--3,\n--1.5,\n--true,\n---2,\n--0\n]"},
+    {"{{ words|tojson(indent='--') }}", "[\n--\"b\",\n--\"A\",\n--\"c\",\n--\"B\",\n--\"a\",\n--\"Á\"\n]"},
+    {"{{ mix|tojson(indent='--') }}", "[\n--1,\n--\"a\",\n--null\n]"},
+    {"{{ nope|tojson(indent='--') }}", NULL},
+    {"{{ objs|tojson(true) }}", "[{\"n\": \"b\", \"v\": 2, \"k\": {\"z\": [1]}}, {\"n\": \"A\", \"v\": 1, \"k\": {\"z\": [2]}}, {\"n\": \"a\", \"v\": 3, \"k\": {\"z\": [0]}}, {\"v\": 0}]"},
+    {"{{ nums|tojson(true) }}", "[3, 1.5, true, -2, 0]"},
+    {"{{ words|tojson(true) }}", "[\"b\", \"A\", \"c\", \"B\", \"a\", \"\\u00c1\"]"},
+    {"{{ mix|tojson(true) }}", "[1, \"a\", null]"},
+    {"{{ nope|tojson(true) }}", NULL},
+    {"{{ objs|tojson(ensure_ascii=true) }}", "[{\"n\": \"b\", \"v\": 2, \"k\": {\"z\": [1]}}, {\"n\": \"A\", \"v\": 1, \"k\": {\"z\": [2]}}, {\"n\": \"a\", \"v\": 3, \"k\": {\"z\": [0]}}, {\"v\": 0}]"},
+    {"{{ nums|tojson(ensure_ascii=true) }}", "[3, 1.5, true, -2, 0]"},
+    {"{{ words|tojson(ensure_ascii=true) }}", "[\"b\", \"A\", \"c\", \"B\", \"a\", \"\\u00c1\"]"},
+    {"{{ mix|tojson(ensure_ascii=true) }}", "[1, \"a\", null]"},
+    {"{{ nope|tojson(ensure_ascii=true) }}", NULL},
+    {"{{ objs|tojson(sort_keys=true) }}", "[{\"k\": {\"z\": [1]}, \"n\": \"b\", \"v\": 2}, {\"k\": {\"z\": [2]}, \"n\": \"A\", \"v\": 1}, {\"k\": {\"z\": [0]}, \"n\": \"a\", \"v\": 3}, {\"v\": 0}]"},
+    {"{{ nums|tojson(sort_keys=true) }}", "[3, 1.5, true, -2, 0]"},
+    {"{{ words|tojson(sort_keys=true) }}", "[\"b\", \"A\", \"c\", \"B\", \"a\", \"Á\"]"},
+    {"{{ mix|tojson(sort_keys=true) }}", "[1, \"a\", null]"},
+    {"{{ nope|tojson(sort_keys=true) }}", NULL},
+    {"{{ nums|tojson(none,4) }}", "[\n    3,\n    1.5,\n    true,\n    -2,\n    0\n]"},
+    {"{{ words|tojson(none,4) }}", "[\n    \"b\",\n    \"A\",\n    \"c\",\n    \"B\",\n    \"a\",\n    \"Á\"\n]"},
+    {"{{ mix|tojson(none,4) }}", "[\n    1,\n    \"a\",\n    null\n]"},
+    {"{{ l|tojson(none,4) }}", "[\n    3,\n    1,\n    2\n]"},
+    {"{{ nope|tojson(none,4) }}", NULL},
+    {"{{ objs|tojson(indent=-1) }}", "[\n{\n\"n\": \"b\",\n\"v\": 2,\n\"k\": {\n\"z\": [\n1\n]\n}\n},\n{\n\"n\": \"A\",\n\"v\": 1,\n\"k\": {\n\"z\": [\n2\n]\n}\n},\n{\n\"n\": \"a\",\n\"v\": 3,\n\"k\": {\n\"z\": [\n0\n]\n}\n},\n{\n\"v\": 0\n}\n]"},
+    {"{{ nums|tojson(indent=-1) }}", "[\n3,\n1.5,\ntrue,\n-2,\n0\n]"},
+    {"{{ words|tojson(indent=-1) }}", "[\n\"b\",\n\"A\",\n\"c\",\n\"B\",\n\"a\",\n\"Á\"\n]"},
+    {"{{ mix|tojson(indent=-1) }}", "[\n1,\n\"a\",\nnull\n]"},
+    {"{{ nope|tojson(indent=-1) }}", NULL},
+    {"{{ objs|tojson(indent=true) }}", "[\n {\n  \"n\": \"b\",\n  \"v\": 2,\n  \"k\": {\n   \"z\": [\n    1\n   ]\n  }\n },\n {\n  \"n\": \"A\",\n  \"v\": 1,\n  \"k\": {\n   \"z\": [\n    2\n   ]\n  }\n },\n {\n  \"n\": \"a\",\n  \"v\": 3,\n  \"k\": {\n   \"z\": [\n    0\n   ]\n  }\n },\n {\n  \"v\": 0\n }\n]"},
+    {"{{ nums|tojson(indent=true) }}", "[\n 3,\n 1.5,\n true,\n -2,\n 0\n]"},
+    {"{{ words|tojson(indent=true) }}", "[\n \"b\",\n \"A\",\n \"c\",\n \"B\",\n \"a\",\n \"Á\"\n]"},
+    {"{{ mix|tojson(indent=true) }}", "[\n 1,\n \"a\",\n null\n]"},
+    {"{{ nope|tojson(indent=true) }}", NULL},
+    {"{{ objs|tojson(separators=',') }}", NULL},
+};
+
+static void json_is_written_as_transformers_writes_it(void **state) {
+    AGREES(rows_3);
+}
+
+static const struct agreement rows_4[] = {
+    {"{{ 1|nofilter }}", NULL},
+    {"{{ 1|abs(2) }}", NULL},
+    {"{{ 1|default(1,2,3) }}", NULL},
+    {"{{ 1|default(value=2) }}", NULL},
+    {"{{ 1|default(default_value=1, boolean=false) }}", "1"},
+    {"{{ 1|default(1, default_value=2) }}", NULL},
+};
+
+static void unknown_filters_are_refused(void **state) {
+    AGREES(rows_4);
+}
+
+static void filters_for_web_pages_are_refused_by_name(void **state) {
+    (void)state;
+    static const char *const names[] = {"urlize",   "striptags",      "wordwrap",
+                                        "xmlattr",  "filesizeformat", "pprint"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        struct jinja_rendering out;
+        struct error error;
+        char source[64], needle[64];
+        snprintf(source, sizeof source, "{{ 'a'|%s }}", names[i]);
+        snprintf(needle, sizeof needle, "the filter %s is not supported", names[i]);
+        assert_int_equal(agreement_render(source, &out, &error), STATUS_INVALID);
+        if (!strstr(error.text, needle)) fail_msg("%s: %s", names[i], error.text);
+    }
+}
+
+/* clang-format on */
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(values_have_defaults),
+        cmocka_unit_test(numbers_are_changed),
+        cmocka_unit_test(attributes_are_not_items),
+        cmocka_unit_test(json_is_written_as_transformers_writes_it),
+        cmocka_unit_test(unknown_filters_are_refused),
+        cmocka_unit_test(filters_for_web_pages_are_refused_by_name),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Protects the functions that every template has. */
+#include "../agreement.h"
+
+/* clang-format off */
+
+static const struct agreement rows_0[] = {
+    {"{{ range(4)|abs }}", NULL},
+    {"{{ range(4)|abs|list }}", NULL},
+    {"{{ range(4)|count }}", "4"},
+    {"{{ range(4)|count|list }}", NULL},
+    {"{{ range(4)|d|list }}", "[0, 1, 2, 3]"},
+    {"{{ range(4)|default|list }}", "[0, 1, 2, 3]"},
+    {"{{ range(4)|dictsort }}", NULL},
+    {"{{ range(4)|dictsort|list }}", NULL},
+    {"{{ range(4)|first }}", "0"},
+    {"{{ range(4)|first|list }}", NULL},
+    {"{{ range(4)|float }}", "0.0"},
+    {"{{ range(4)|float|list }}", NULL},
+    {"{{ range(4)|int }}", "0"},
+    {"{{ range(4)|int|list }}", NULL},
+    {"{{ range(4)|join }}", "0123"},
+    {"{{ range(4)|join|list }}", "['0', '1', '2', '3']"},
+    {"{{ range(4)|last }}", "3"},
+    {"{{ range(4)|last|list }}", NULL},
+    {"{{ range(4)|length }}", "4"},
+    {"{{ range(4)|length|list }}", NULL},
+    {"{{ range(4)|list }}", "[0, 1, 2, 3]"},
+    {"{{ range(4)|list|list }}", "[0, 1, 2, 3]"},
+    {"{{ range(4)|max }}", "3"},
+    {"{{ range(4)|max|list }}", NULL},
+    {"{{ range(4)|min }}", "0"},
+    {"{{ range(4)|min|list }}", NULL},
+    {"{{ range(4)|reverse|list }}", "[3, 2, 1, 0]"},
+    {"{{ range(4)|round }}", NULL},
+    {"{{ range(4)|round|list }}", NULL},
+    {"{{ range(4)|sort }}", "[0, 1, 2, 3]"},
+    {"{{ range(4)|sort|list }}", "[0, 1, 2, 3]"},
+    {"{{ range(4)|sum }}", "6"},
+    {"{{ range(4)|sum|list }}", NULL},
+    {"{{ range(4)|tojson }}", NULL},
+    {"{{ range(4)|tojson|list }}", NULL},
+    {"{{ range(4)|unique|list }}", "[0, 1, 2, 3]"},
+    {"{{ range(4)|urlencode }}", NULL},
+    {"{{ range(4)|urlencode|list }}", NULL},
+    {"{{ range(4)|wordcount|list }}", NULL},
+    {"{{ range(4)|map|list }}", NULL},
+    {"{{ range(4)|select|list }}", "[1, 2, 3]"},
+    {"{{ range(4)|reject|list }}", "[0]"},
+    {"{{ range(4)|indent }}", NULL},
+    {"{{ range(4)|indent|list }}", NULL},
+    {"{{ range(4)|groupby }}", NULL},
+    {"{{ range(4)|groupby|list }}", NULL},
+};
+
+static void functions_agree_with_jinja(void **state) {
+    AGREES(rows_0);
+}
+
+static const struct agreement rows_1[] = {
+    {"{{ strftime_now('%d %B %Y %H:%M:%S') }}", "05 March 2024 14:07:09"},
+};
+
+static void time_is_reported_in_utc(void **state) {
+    AGREES(rows_1);
+}
+
+/* clang-format on */
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(functions_agree_with_jinja),
+        cmocka_unit_test(time_is_reported_in_utc),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

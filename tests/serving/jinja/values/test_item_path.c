@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Protects attributes that lead into items, and sorting by them. */
+#include "../agreement.h"
+
+/* clang-format off */
+
+static const struct agreement rows_0[] = {
+    {"{{ objs|groupby(attribute='v')|map(attribute='grouper')|list }}", "[0, 1, 2, 3]"},
+    {"{{ nums|groupby(attribute='v')|map(attribute='grouper')|list }}", NULL},
+    {"{{ e|groupby(attribute='v')|map(attribute='grouper')|list }}", "[]"},
+    {"{{ {'a b':1}|groupby(attribute='v')|map(attribute='grouper')|list }}", "[Undefined]"},
+    {"{{ objs|map(attribute='n')|list }}", "['b', 'A', 'a', Undefined]"},
+    {"{{ nums|map(attribute='n')|list }}", "[Undefined, Undefined, Undefined, Undefined, Undefined]"},
+    {"{{ words|map(attribute='n')|list }}", "[Undefined, Undefined, Undefined, Undefined, Undefined, Undefined]"},
+    {"{{ 12|map(attribute='n')|list }}", NULL},
+    {"{{ objs|map(attribute='n',default='D')|list }}", "['b', 'A', 'a', 'D']"},
+    {"{{ nums|map(attribute='n',default='D')|list }}", "['D', 'D', 'D', 'D', 'D']"},
+    {"{{ words|map(attribute='n',default='D')|list }}", "['D', 'D', 'D', 'D', 'D', 'D']"},
+    {"{{ 12|map(attribute='n',default='D')|list }}", NULL},
+    {"{{ objs|map(attribute='k.z.0')|list }}", NULL},
+    {"{{ e|map(attribute='k.z.0')|list }}", "[]"},
+    {"{{ objs|map(attribute='k.z.0',default=9)|list }}", "[1, 2, 0, 9]"},
+    {"{{ nums|map(attribute='k.z.0',default=9)|list }}", "[9, 9, 9, 9, 9]"},
+    {"{{ words|map(attribute='k.z.0',default=9)|list }}", "[9, 9, 9, 9, 9, 9]"},
+    {"{{ 12|map(attribute='k.z.0',default=9)|list }}", NULL},
+    {"{{ objs|map(attribute=0)|list }}", "[Undefined, Undefined, Undefined, Undefined]"},
+    {"{{ nums|map(attribute=0)|list }}", "[Undefined, Undefined, Undefined, Undefined, Undefined]"},
+    {"{{ words|map(attribute=0)|list }}", "['b', 'A', 'c', 'B', 'a', 'Á']"},
+    {"{{ 12|map(attribute=0)|list }}", NULL},
+    {"{{ objs|map(attribute='n',foo=1)|list }}", NULL},
+    {"{{ e|map(attribute='n',foo=1)|list }}", "[]"},
+    {"{{ objs|rejectattr('v','==',2)|map(attribute='v')|list }}", "[1, 3, 0]"},
+    {"{{ nums|rejectattr('v','==',2)|map(attribute='v')|list }}", "[Undefined, Undefined, Undefined, Undefined, Undefined]"},
+    {"{{ words|rejectattr('v','==',2)|map(attribute='v')|list }}", "[Undefined, Undefined, Undefined, Undefined, Undefined, Undefined]"},
+    {"{{ 12|rejectattr('v','==',2)|map(attribute='v')|list }}", NULL},
+};
+
+static void attributes_lead_into_items(void **state) {
+    AGREES(rows_0);
+}
+
+static const struct agreement rows_1[] = {
+    {"{{ u|dictsort }}", NULL},
+    {"{{ d|dictsort }}", "[('A', [1, 2]), ('b', 1), ('c', None)]"},
+    {"{{ {'a':'x y','b':'/?é','c':3}|dictsort }}", "[('a', 'x y'), ('b', '/?é'), ('c', 3)]"},
+    {"{{ {'B':1,'a':2,'A':3}|dictsort }}", "[('a', 2), ('A', 3), ('B', 1)]"},
+    {"{{ {'id':'x<y>','n':none,'c':'\"'}|dictsort }}", "[('c', '\"'), ('id', 'x<y>'), ('n', None)]"},
+    {"{{ u|dictsort|list }}", NULL},
+    {"{{ d|dictsort|list }}", "[('A', [1, 2]), ('b', 1), ('c', None)]"},
+    {"{{ u|sort }}", "[' ', ' ', ' ', ' ', ' ', ' ', '.', 'd', 'h', 'l', 'l', 'l', 'o', 'r', 'W', 'ß', 'é', 'ö', 'ǅ', 'Α', 'Α', 'Σ', 'Σ', 'Σ', 'ﬁ']"},
+    {"{{ s|sort }}", "['\\t', '\\n', ' ', ' ', ' ', ' ', '-', 'a', 'a', 'b', 'b', 'd', 'e', 'f', 'H', 'l', 'l', 'l', 'o', 'o', 'o', 'o', 'r', 'r', 'W', 'z']"},
+    {"{{ n|sort }}", NULL},
+    {"{{ l|sort }}", "[1, 2, 3]"},
+    {"{{ d|sort }}", "['A', 'b', 'c']"},
+    {"{{ u|sort|list }}", "[' ', ' ', ' ', ' ', ' ', ' ', '.', 'd', 'h', 'l', 'l', 'l', 'o', 'r', 'W', 'ß', 'é', 'ö', 'ǅ', 'Α', 'Α', 'Σ', 'Σ', 'Σ', 'ﬁ']"},
+    {"{{ s|sort|list }}", "['\\t', '\\n', ' ', ' ', ' ', ' ', '-', 'a', 'a', 'b', 'b', 'd', 'e', 'f', 'H', 'l', 'l', 'l', 'o', 'o', 'o', 'o', 'r', 'r', 'W', 'z']"},
+    {"{{ n|sort|list }}", NULL},
+    {"{{ l|sort|list }}", "[1, 2, 3]"},
+    {"{{ d|sort|list }}", "['A', 'b', 'c']"},
+    {"{{ objs|sort(true) }}", NULL},
+    {"{{ nums|sort(true) }}", "[3, 1.5, True, 0, -2]"},
+    {"{{ words|sort(true) }}", "['Á', 'c', 'b', 'B', 'A', 'a']"},
+    {"{{ l|sort(true) }}", "[3, 2, 1]"},
+    {"{{ d|sort(true) }}", "['c', 'b', 'A']"},
+    {"{{ objs|sort(reverse=true) }}", NULL},
+    {"{{ nums|sort(reverse=true) }}", "[3, 1.5, True, 0, -2]"},
+    {"{{ words|sort(reverse=true) }}", "['Á', 'c', 'b', 'B', 'A', 'a']"},
+    {"{{ l|sort(reverse=true) }}", "[3, 2, 1]"},
+    {"{{ d|sort(reverse=true) }}", "['c', 'b', 'A']"},
+    {"{{ objs|sort(false,true) }}", NULL},
+    {"{{ nums|sort(false,true) }}", "[-2, 0, True, 1.5, 3]"},
+    {"{{ words|sort(false,true) }}", "['A', 'B', 'a', 'b', 'c', 'Á']"},
+    {"{{ l|sort(false,true) }}", "[1, 2, 3]"},
+    {"{{ d|sort(false,true) }}", "['A', 'b', 'c']"},
+    {"{{ objs|sort(attribute='v') }}", "[{'v': 0}, {'n': 'A', 'v': 1, 'k': {'z': [2]}}, {'n': 'b', 'v': 2, 'k': {'z': [1]}}, {'n': 'a', 'v': 3, 'k': {'z': [0]}}]"},
+    {"{{ nums|sort(attribute='v') }}", "[3, 1.5, True, -2, 0]"},
+    {"{{ words|sort(attribute='v') }}", "['b', 'A', 'c', 'B', 'a', 'Á']"},
+    {"{{ mix|sort(attribute='v') }}", "[1, 'a', None]"},
+    {"{{ n|sort(attribute='v') }}", NULL},
+    {"{{ objs|sort(attribute='n') }}", NULL},
+    {"{{ nums|sort(attribute='n') }}", "[3, 1.5, True, -2, 0]"},
+    {"{{ words|sort(attribute='n') }}", "['b', 'A', 'c', 'B', 'a', 'Á']"},
+    {"{{ mix|sort(attribute='n') }}", "[1, 'a', None]"},
+    {"{{ l|sort(attribute='n') }}", "[3, 1, 2]"},
+    {"{{ objs|sort(attribute='n,v') }}", NULL},
+    {"{{ objs|sort(attribute='k.z') }}", NULL},
+    {"{{ e|sort(attribute='k.z') }}", "[]"},
+    {"{{ objs|sort(case_sensitive=true,attribute='n') }}", NULL},
+    {"{{ nums|sort(case_sensitive=true,attribute='n') }}", "[3, 1.5, True, -2, 0]"},
+    {"{{ words|sort(case_sensitive=true,attribute='n') }}", "['b', 'A', 'c', 'B', 'a', 'Á']"},
+    {"{{ mix|sort(case_sensitive=true,attribute='n') }}", "[1, 'a', None]"},
+    {"{{ l|sort(case_sensitive=true,attribute='n') }}", "[3, 1, 2]"},
+    {"{{ objs|sort(attribute=0) }}", "[{'n': 'b', 'v': 2, 'k': {'z': [1]}}, {'n': 'A', 'v': 1, 'k': {'z': [2]}}, {'n': 'a', 'v': 3, 'k': {'z': [0]}}, {'v': 0}]"},
+    {"{{ nums|sort(attribute=0) }}", "[3, 1.5, True, -2, 0]"},
+    {"{{ words|sort(attribute=0) }}", "['A', 'a', 'b', 'B', 'c', 'Á']"},
+    {"{{ mix|sort(attribute=0) }}", NULL},
+    {"{{ l|sort(attribute=0) }}", "[3, 1, 2]"},
+    {"{{ objs|sort(attribute='0') }}", "[{'n': 'b', 'v': 2, 'k': {'z': [1]}}, {'n': 'A', 'v': 1, 'k': {'z': [2]}}, {'n': 'a', 'v': 3, 'k': {'z': [0]}}, {'v': 0}]"},
+    {"{{ nums|sort(attribute='0') }}", "[3, 1.5, True, -2, 0]"},
+    {"{{ words|sort(attribute='0') }}", "['A', 'a', 'b', 'B', 'c', 'Á']"},
+    {"{{ mix|sort(attribute='0') }}", NULL},
+    {"{{ l|sort(attribute='0') }}", "[3, 1, 2]"},
+    {"{{ objs|dictsort(true) }}", NULL},
+    {"{{ d|dictsort(true) }}", "[('A', [1, 2]), ('b', 1), ('c', None)]"},
+    {"{{ {'a':'x y','b':'/?é','c':3}|dictsort(true) }}", "[('a', 'x y'), ('b', '/?é'), ('c', 3)]"},
+    {"{{ {'B':1,'a':2,'A':3}|dictsort(true) }}", "[('A', 3), ('B', 1), ('a', 2)]"},
+    {"{{ {'id':'x<y>','n':none,'c':'\"'}|dictsort(true) }}", "[('c', '\"'), ('id', 'x<y>'), ('n', None)]"},
+    {"{{ objs|dictsort(false,'value') }}", NULL},
+    {"{{ {1:2,'b':3}|dictsort(false,'value') }}", "[(1, 2), ('b', 3)]"},
+    {"{{ {'B':1,'a':2,'A':3}|dictsort(false,'value') }}", "[('B', 1), ('a', 2), ('A', 3)]"},
+    {"{{ {'a b':1}|dictsort(false,'value') }}", "[('a b', 1)]"},
+    {"{{ objs|dictsort(by='value',reverse=true) }}", NULL},
+    {"{{ {1:2,'b':3}|dictsort(by='value',reverse=true) }}", "[('b', 3), (1, 2)]"},
+    {"{{ {'B':1,'a':2,'A':3}|dictsort(by='value',reverse=true) }}", "[('A', 3), ('a', 2), ('B', 1)]"},
+    {"{{ {'a b':1}|dictsort(by='value',reverse=true) }}", "[('a b', 1)]"},
+    {"{{ objs|dictsort(by='x') }}", NULL},
+    {"{{ objs|dictsort(reverse=true) }}", NULL},
+    {"{{ d|dictsort(reverse=true) }}", "[('c', None), ('b', 1), ('A', [1, 2])]"},
+    {"{{ {'a':'x y','b':'/?é','c':3}|dictsort(reverse=true) }}", "[('c', 3), ('b', '/?é'), ('a', 'x y')]"},
+    {"{{ {'B':1,'a':2,'A':3}|dictsort(reverse=true) }}", "[('B', 1), ('a', 2), ('A', 3)]"},
+    {"{{ {'id':'x<y>','n':none,'c':'\"'}|dictsort(reverse=true) }}", "[('n', None), ('id', 'x<y>'), ('c', '\"')]"},
+    {"{{ [[1,'b'],[1,'a'],[0,'c']]|sort(attribute=0) }}", "[[0, 'c'], [1, 'b'], [1, 'a']]"},
+    {"{{ [[1,'b'],[1,'a'],[0,'c']]|sort(reverse=true,attribute='0') }}", "[[1, 'b'], [1, 'a'], [0, 'c']]"},
+    {"{{ ['b','B','a','A']|sort }}", "['a', 'A', 'b', 'B']"},
+    {"{{ ['b','B','a','A']|sort(true) }}", "['b', 'B', 'a', 'A']"},
+    {"{{ [1,'a']|sort }}", NULL},
+    {"{{ [nope,nope]|sort }}", "[Undefined, Undefined]"},
+};
+
+static void what_is_equal_keeps_its_order(void **state) {
+    AGREES(rows_1);
+}
+
+/* clang-format on */
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(attributes_lead_into_items),
+        cmocka_unit_test(what_is_equal_keeps_its_order),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Protects the methods of lists, dicts, numbers and cyclers. */
+#include "../agreement.h"
+
+/* clang-format off */
+
+static const struct agreement rows_0[] = {
+    {"{{ range(1,10,3).index(5) }}", NULL},
+    {"{{ l.index(1) }}{{ l.count(1) }}{{ l.copy() }}", "11[3, 1, 2]"},
+    {"{{ l.index(9) }}", NULL},
+    {"{{ l.index(1,2) }}", NULL},
+    {"{{ (1,2).index(2) }}{{ (1,2,1).count(1) }}", "12"},
+    {"{{ (1,).copy() }}", NULL},
+    {"{{ l.append(1) }}", NULL},
+    {"{{ l.sort() }}", NULL},
+    {"{{ d.pop('b') }}", NULL},
+    {"{{ d.get('b') }}{{ d.get('zz') }}{{ d.get('zz',5) }}{{ d.get('c') }}", "1None5None"},
+    {"{{ d.get() }}", NULL},
+    {"{{ d.get('b',default=1) }}", NULL},
+    {"{{ d.get(l) }}", NULL},
+    {"{{ d.get(nope) }}", "None"},
+    {"{{ d.copy() }}", "{'b': 1, 'A': [1, 2], 'c': None}"},
+    {"{{ d.keys(1) }}", NULL},
+    {"{{ d.setdefault('x',1) }}", NULL},
+    {"{{ d.clear() }}", NULL},
+    {"{{ (1).is_integer() }}", NULL},
+    {"{{ d.keys().x }}", ""},
+};
+
+static void methods_agree_with_python(void **state) {
+    AGREES(rows_0);
+}
+
+static const struct agreement rows_1[] = {
+    {"{{ l.append(1) }}", NULL},
+    {"{{ l.pop is defined }}{{ d.pop is defined }}{{ d.update is defined }}", "FalseFalseFalse"},
+    {"{{ d.clear() }}", NULL},
+    {"{{ d.update({}) }}", NULL},
+    {"{{ l.__len__() }}", NULL},
+    {"{{ {'pop': 1}.pop }}", ""},
+    {"{{ {'pop': 1}['pop'] }}", "1"},
+    {"{{ {'items': 1}['items'] }}", "1"},
+};
+
+static void what_changes_a_value_is_unsafe(void **state) {
+    AGREES(rows_1);
+}
+
+/* clang-format on */
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(methods_agree_with_python),
+        cmocka_unit_test(what_changes_a_value_is_unsafe),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

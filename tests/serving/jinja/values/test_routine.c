@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Protects the binding of arguments to the parameters of filters, tests, methods and functions. */
+#include "../agreement.h"
+
+/* clang-format off */
+
+static const struct agreement rows_0[] = {
+    {"{{ 'x'|center(3, width=3) }}", NULL},
+    {"{{ 'x'|center(3, 4) }}", NULL},
+    {"{{ 'x'|center(wide=3) }}", NULL},
+    {"{{ 'x'|replace('x') }}", NULL},
+    {"{{ 'x'|replace(new='y', old='x') }}", "y"},
+    {"{{ 'x'|replace(*['x', 'y']) }}", "y"},
+    {"{{ 'x'|length(1) }}", NULL},
+    {"{{ 'x'.center(width=3) }}", NULL},
+    {"{{ 'x'.upper(1) }}", NULL},
+    {"{{ 4 is divisibleby(2) }}", "True"},
+    {"{{ 4 is divisibleby(num=2) }}", "True"},
+    {"{{ 4 is divisibleby }}", NULL},
+    {"{{ 4 is eq(b=4) }}", NULL},
+    {"{{ range(stop=3) }}", NULL},
+    {"{{ range(1, 2, 3, 4) }}", NULL},
+    {"{{ d.get() }}", NULL},
+    {"{{ d.get('b', 1, 2) }}", NULL},
+    {"{{ dict(a=1, b=2) }}", "{'a': 1, 'b': 2}"},
+    {"{{ 'x'.center('3') }}", NULL},
+    {"{{ 'x'.center(3.0) }}", NULL},
+    {"{{ 'x'.center(none) }}", NULL},
+    {"{{ 'x'.center(nope) }}", NULL},
+    {"{{ 'x'.startswith(nope) }}", NULL},
+};
+
+static void arguments_are_bound_as_python_binds_them(void **state) {
+    AGREES(rows_0);
+}
+
+/* clang-format on */
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(arguments_are_bound_as_python_binds_them),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Protects text % values and text.format(values), and which of their forms are refused. */
+#include "../agreement.h"
+
+/* clang-format off */
+
+static const struct agreement percents[] = {
+    {"{{ '%s is %d%%' % ('é', 5.9) }}", "é is 5%"},
+    {"{{ '%s' % l }}|{{ '%s' % n }}|{{ '%d' % t }}|{{ '%s' % nope }}", "[3, 1, 2]|None|1|"},
+    {"{{ '<%s>'|format(h) }}", "<<b>a & 'b' \"c\"</b>>"},
+    {"{{ 'a' % l }}{{ 'a' % d }}", "aa"},
+    {"{{ 'a' % 1 }}", NULL},
+    {"{{ '%s %s' % 1 }}", NULL},
+    {"{{ '%s' % (1, 2) }}", NULL},
+    {"{{ '%d' % 'a' }}", NULL},
+    {"{{ '%' % 1 }}", NULL},
+    {"{{ '%5.2f' % 1 }}", NULL},
+    {"{{ '%(a)s' % {'a': 1} }}", NULL},
+    {"{{ 'a'|format(b=1) }}", NULL},
+};
+
+static const struct agreement braces[] = {
+    {"{{ '{}-{}'.format(1, 'b') }}", "1-b"},
+    {"{{ '{1}{0}{{}}'.format('a', [1]) }}", "[1]a{}"},
+    {"{{ '{x} {y}'.format(x='é', y=none) }}", "é None"},
+    {"{{ '{}{}'.format(1) }}", NULL},
+    {"{{ '{1}'.format(1) }}", NULL},
+    {"{{ '{x}'.format(1) }}", NULL},
+    {"{{ '{'.format(1) }}", NULL},
+    {"{{ '}'.format(1) }}", NULL},
+    {"{{ '{:>5}'.format(1) }}", NULL},
+    {"{{ '{!r}'.format(1) }}", NULL},
+    {"{{ '{x.y}'.format(x=d) }}", NULL},
+};
+
+static void percent_fills_with_texts_and_decimals(void **state) {
+    AGREES(percents);
+}
+
+static void braces_fill_by_place_and_by_name(void **state) {
+    AGREES(braces);
+}
+
+static void what_is_filled_in_keeps_its_origin(void **state) {
+    agreement_origins("{{ 'a%sb%%' % s|trim }}", "a«Hello World\tfoo-bar  baz»b%");
+    agreement_origins("{{ 'a{}b'.format(words[0]) }}", "a«b»b");
+}
+
+/* clang-format on */
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(percent_fills_with_texts_and_decimals),
+        cmocka_unit_test(braces_fill_by_place_and_by_name),
+        cmocka_unit_test(what_is_filled_in_keeps_its_origin),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

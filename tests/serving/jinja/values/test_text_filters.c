@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Protects the filters of texts. */
+#include "../agreement.h"
+
+/* clang-format off */
+
+static const struct agreement rows_0[] = {
+    {"{{ u|capitalize }}", "Héllo wörld ǆ ß ﬁ ας σας."},
+    {"{{ s|capitalize }}", " hello world\tfoo-bar  baz\n"},
+    {"{{ u|capitalize|list }}", "['H', 'é', 'l', 'l', 'o', ' ', 'w', 'ö', 'r', 'l', 'd', ' ', 'ǆ', ' ', 'ß', ' ', 'ﬁ', ' ', 'α', 'ς', ' ', 'σ', 'α', 'ς', '.']"},
+    {"{{ s|capitalize|list }}", "[' ', 'h', 'e', 'l', 'l', 'o', ' ', 'w', 'o', 'r', 'l', 'd', '\\t', 'f', 'o', 'o', '-', 'b', 'a', 'r', ' ', ' ', 'b', 'a', 'z', '\\n']"},
+    {"{{ u|lower }}", "héllo wörld ǆ ß ﬁ ας σας."},
+    {"{{ s|lower }}", " hello world\tfoo-bar  baz\n"},
+    {"{{ u|lower|list }}", "['h', 'é', 'l', 'l', 'o', ' ', 'w', 'ö', 'r', 'l', 'd', ' ', 'ǆ', ' ', 'ß', ' ', 'ﬁ', ' ', 'α', 'ς', ' ', 'σ', 'α', 'ς', '.']"},
+    {"{{ s|lower|list }}", "[' ', 'h', 'e', 'l', 'l', 'o', ' ', 'w', 'o', 'r', 'l', 'd', '\\t', 'f', 'o', 'o', '-', 'b', 'a', 'r', ' ', ' ', 'b', 'a', 'z', '\\n']"},
+    {"{{ u|string }}", "héllo Wörld ǅ ß ﬁ ΑΣ ΣΑΣ."},
+    {"{{ s|string }}", " Hello World\tfoo-bar  baz\n"},
+    {"{{ u|string|list }}", "['h', 'é', 'l', 'l', 'o', ' ', 'W', 'ö', 'r', 'l', 'd', ' ', 'ǅ', ' ', 'ß', ' ', 'ﬁ', ' ', 'Α', 'Σ', ' ', 'Σ', 'Α', 'Σ', '.']"},
+    {"{{ s|string|list }}", "[' ', 'H', 'e', 'l', 'l', 'o', ' ', 'W', 'o', 'r', 'l', 'd', '\\t', 'f', 'o', 'o', '-', 'b', 'a', 'r', ' ', ' ', 'b', 'a', 'z', '\\n']"},
+    {"{{ u|title }}", "Héllo Wörld Ǆ SS FI Ασ Σας."},
+    {"{{ s|title }}", " Hello World\tFoo-Bar  Baz\n"},
+    {"{{ 'x'*20|title }}", NULL},
+    {"{{ u|title|list }}", "['H', 'é', 'l', 'l', 'o', ' ', 'W', 'ö', 'r', 'l', 'd', ' ', 'Ǆ', ' ', 'S', 'S', ' ', 'F', 'I', ' ', 'Α', 'σ', ' ', 'Σ', 'α', 'ς', '.']"},
+    {"{{ s|title|list }}", "[' ', 'H', 'e', 'l', 'l', 'o', ' ', 'W', 'o', 'r', 'l', 'd', '\\t', 'F', 'o', 'o', '-', 'B', 'a', 'r', ' ', ' ', 'B', 'a', 'z', '\\n']"},
+    {"{{ u|trim }}", "héllo Wörld ǅ ß ﬁ ΑΣ ΣΑΣ."},
+    {"{{ s|trim }}", "Hello World\tfoo-bar  baz"},
+    {"{{ u|trim|list }}", "['h', 'é', 'l', 'l', 'o', ' ', 'W', 'ö', 'r', 'l', 'd', ' ', 'ǅ', ' ', 'ß', ' ', 'ﬁ', ' ', 'Α', 'Σ', ' ', 'Σ', 'Α', 'Σ', '.']"},
+    {"{{ s|trim|list }}", "['H', 'e', 'l', 'l', 'o', ' ', 'W', 'o', 'r', 'l', 'd', '\\t', 'f', 'o', 'o', '-', 'b', 'a', 'r', ' ', ' ', 'b', 'a', 'z']"},
+    {"{{ u|upper }}", "HÉLLO WÖRLD Ǆ SS FI ΑΣ ΣΑΣ."},
+    {"{{ s|upper }}", " HELLO WORLD\tFOO-BAR  BAZ\n"},
+    {"{{ u|upper|list }}", "['H', 'É', 'L', 'L', 'O', ' ', 'W', 'Ö', 'R', 'L', 'D', ' ', 'Ǆ', ' ', 'S', 'S', ' ', 'F', 'I', ' ', 'Α', 'Σ', ' ', 'Σ', 'Α', 'Σ', '.']"},
+    {"{{ s|upper|list }}", "[' ', 'H', 'E', 'L', 'L', 'O', ' ', 'W', 'O', 'R', 'L', 'D', '\\t', 'F', 'O', 'O', '-', 'B', 'A', 'R', ' ', ' ', 'B', 'A', 'Z', '\\n']"},
+    {"{{ u|wordcount|list }}", NULL},
+    {"{{ u|replace }}", NULL},
+    {"{{ u|replace|list }}", NULL},
+    {"{{ u|trim('x') }}", "héllo Wörld ǅ ß ﬁ ΑΣ ΣΑΣ."},
+    {"{{ s|trim('x') }}", " Hello World\tfoo-bar  baz\n"},
+    {"{{ 'x'*20|trim('x') }}", NULL},
+    {"{{ u|trim(' H') }}", "héllo Wörld ǅ ß ﬁ ΑΣ ΣΑΣ."},
+    {"{{ s|trim(' H') }}", "ello World\tfoo-bar  baz\n"},
+    {"{{ 'x'*20|trim(' H') }}", NULL},
+    {"{{ u|trim(none) }}", "héllo Wörld ǅ ß ﬁ ΑΣ ΣΑΣ."},
+    {"{{ s|trim(none) }}", "Hello World\tfoo-bar  baz"},
+    {"{{ 'x'*20|trim(none) }}", NULL},
+    {"{{ u|trim(chars='\\n') }}", "héllo Wörld ǅ ß ﬁ ΑΣ ΣΑΣ."},
+    {"{{ s|trim(chars='\\n') }}", " Hello World\tfoo-bar  baz"},
+    {"{{ 'x'*20|trim(chars='\\n') }}", NULL},
+    {"{{ 'x'*20|center(30) }}", NULL},
+    {"{{ 'x'*20|center(width=31) }}", NULL},
+    {"{{ u|replace('l','L') }}", "héLLo WörLd ǅ ß ﬁ ΑΣ ΣΑΣ."},
+    {"{{ s|replace('l','L') }}", " HeLLo WorLd\tfoo-bar  baz\n"},
+    {"{{ 'x'*20|replace('l','L') }}", NULL},
+    {"{{ u|replace('l','L',1) }}", "héLlo Wörld ǅ ß ﬁ ΑΣ ΣΑΣ."},
+    {"{{ s|replace('l','L',1) }}", " HeLlo World\tfoo-bar  baz\n"},
+    {"{{ 'x'*20|replace('l','L',1) }}", NULL},
+    {"{{ u|replace('l','L',count=2) }}", "héLLo Wörld ǅ ß ﬁ ΑΣ ΣΑΣ."},
+    {"{{ s|replace('l','L',count=2) }}", " HeLLo World\tfoo-bar  baz\n"},
+    {"{{ 'x'*20|replace('l','L',count=2) }}", NULL},
+    {"{{ u|replace(old='l',new='<') }}", "hé<<o Wör<d ǅ ß ﬁ ΑΣ ΣΑΣ."},
+    {"{{ s|replace(old='l',new='<') }}", " He<<o Wor<d\tfoo-bar  baz\n"},
+    {"{{ 'x'*20|replace(old='l',new='<') }}", NULL},
+    {"{{ 'x'*20|replace('','-') }}", NULL},
+    {"{{ u|replace(1,2) }}", "héllo Wörld ǅ ß ﬁ ΑΣ ΣΑΣ."},
+    {"{{ s|replace(1,2) }}", " Hello World\tfoo-bar  baz\n"},
+    {"{{ 'x'*20|replace(1,2) }}", NULL},
+    {"{{ u|replace('l','L',none) }}", "héLLo WörLd ǅ ß ﬁ ΑΣ ΣΑΣ."},
+    {"{{ s|replace('l','L',none) }}", " HeLLo WorLd\tfoo-bar  baz\n"},
+    {"{{ 'x'*20|replace('l','L',none) }}", NULL},
+    {"{{ u|replace('l',none) }}", "héNoneNoneo WörNoned ǅ ß ﬁ ΑΣ ΣΑΣ."},
+    {"{{ s|replace('l',none) }}", " HeNoneNoneo WorNoned\tfoo-bar  baz\n"},
+    {"{{ 'x'*20|replace('l',none) }}", NULL},
+    {"{{ u|replace(none,'x') }}", "héllo Wörld ǅ ß ﬁ ΑΣ ΣΑΣ."},
+    {"{{ s|replace(none,'x') }}", " Hello World\tfoo-bar  baz\n"},
+    {"{{ 'x'*20|replace(none,'x') }}", NULL},
+    {"{{ u|upper|title }}", "Héllo Wörld Ǆ Ss Fi Ασ Σας."},
+    {"{{ s|upper|title }}", " Hello World\tFoo-Bar  Baz\n"},
+    {"{{ 'x'*20|upper|title }}", NULL},
+    {"{{ u|safe|title|e }}", "Héllo Wörld Ǆ SS FI Ασ Σας."},
+    {"{{ s|safe|title|e }}", " Hello World\tFoo-Bar  Baz\n"},
+    {"{{ 'x'*20|safe|title|e }}", NULL},
+    {"{{ u|safe|upper|e }}", "HÉLLO WÖRLD Ǆ SS FI ΑΣ ΣΑΣ."},
+    {"{{ s|safe|upper|e }}", " HELLO WORLD\tFOO-BAR  BAZ\n"},
+    {"{{ 'x'*20|safe|upper|e }}", NULL},
+    {"{{ u|safe|trim|e }}", "héllo Wörld ǅ ß ﬁ ΑΣ ΣΑΣ."},
+    {"{{ s|safe|trim|e }}", "Hello World\tfoo-bar  baz"},
+    {"{{ 'x'*20|safe|trim|e }}", NULL},
+    {"{{ u|safe|replace('a','<')|e }}", "héllo Wörld ǅ ß ﬁ ΑΣ ΣΑΣ."},
+    {"{{ s|safe|replace('a','<')|e }}", " Hello World\tfoo-b&lt;r  b&lt;z\n"},
+    {"{{ 'x'*20|safe|replace('a','<')|e }}", NULL},
+    {"{{ u|safe|capitalize|e }}", "Héllo wörld ǆ ß ﬁ ας σας."},
+    {"{{ s|safe|capitalize|e }}", " hello world\tfoo-bar  baz\n"},
+    {"{{ 'x'*20|safe|capitalize|e }}", NULL},
+    {"{{ u|safe|string|e }}", "héllo Wörld ǅ ß ﬁ ΑΣ ΣΑΣ."},
+    {"{{ s|safe|string|e }}", " Hello World\tfoo-bar  baz\n"},
+    {"{{ 'x'*20|safe|string|e }}", NULL},
+    {"{{ 'x'*20|safe|center(50)|e }}", NULL},
+    {"{{ objs|string|length }}", "121"},
+    {"{{ nums|string|length }}", "21"},
+};
+
+static void texts_of_anything_are_changed(void **state) {
+    AGREES(rows_0);
+}
+
+static const struct agreement rows_1[] = {
+    {"{{ n|truncate }}", NULL},
+    {"{{ n|truncate|list }}", NULL},
+    {"{{ u|indent }}", "héllo Wörld ǅ ß ﬁ ΑΣ ΣΑΣ."},
+    {"{{ s|indent }}", " Hello World\tfoo-bar  baz\n"},
+    {"{{ n|indent }}", NULL},
+    {"{{ u|indent|list }}", "['h', 'é', 'l', 'l', 'o', ' ', 'W', 'ö', 'r', 'l', 'd', ' ', 'ǅ', ' ', 'ß', ' ', 'ﬁ', ' ', 'Α', 'Σ', ' ', 'Σ', 'Α', 'Σ', '.']"},
+    {"{{ s|indent|list }}", "[' ', 'H', 'e', 'l', 'l', 'o', ' ', 'W', 'o', 'r', 'l', 'd', '\\t', 'f', 'o', 'o', '-', 'b', 'a', 'r', ' ', ' ', 'b', 'a', 'z', '\\n']"},
+    {"{{ n|indent|list }}", NULL},
+    {"{{ u|indent(2) }}", "héllo Wörld ǅ ß ﬁ ΑΣ ΣΑΣ."},
+    {"{{ s|indent(2) }}", " Hello World\tfoo-bar  baz\n"},
+    {"{{ n|indent(2) }}", NULL},
+    {"{{ u|indent(2,true) }}", "  héllo Wörld ǅ ß ﬁ ΑΣ ΣΑΣ."},
+    {"{{ s|indent(2,true) }}", "   Hello World\tfoo-bar  baz\n"},
+    {"{{ n|indent(2,true) }}", NULL},
+    {"{{ u|indent(2,true,true) }}", "  héllo Wörld ǅ ß ﬁ ΑΣ ΣΑΣ."},
+    {"{{ s|indent(2,true,true) }}", "   Hello World\tfoo-bar  baz\n  "},
+    {"{{ n|indent(2,true,true) }}", NULL},
+    {"{{ u|indent('> ') }}", "héllo Wörld ǅ ß ﬁ ΑΣ ΣΑΣ."},
+    {"{{ s|indent('> ') }}", " Hello World\tfoo-bar  baz\n"},
+    {"{{ n|indent('> ') }}", NULL},
+    {"{{ u|indent('>',first=true) }}", ">héllo Wörld ǅ ß ﬁ ΑΣ ΣΑΣ."},
+    {"{{ s|indent('>',first=true) }}", "> Hello World\tfoo-bar  baz\n"},
+    {"{{ n|indent('>',first=true) }}", NULL},
+    {"{{ u|indent(width=1,blank=true) }}", "héllo Wörld ǅ ß ﬁ ΑΣ ΣΑΣ."},
+    {"{{ s|indent(width=1,blank=true) }}", " Hello World\tfoo-bar  baz\n "},
+    {"{{ n|indent(width=1,blank=true) }}", NULL},
+    {"{{ u|indent(2.0) }}", NULL},
+    {"{{ u|indent(true) }}", "héllo Wörld ǅ ß ﬁ ΑΣ ΣΑΣ."},
+    {"{{ s|indent(true) }}", " Hello World\tfoo-bar  baz\n"},
+    {"{{ n|indent(true) }}", NULL},
+    {"{{ u|indent(-1) }}", "héllo Wörld ǅ ß ﬁ ΑΣ ΣΑΣ."},
+    {"{{ s|indent(-1) }}", " Hello World\tfoo-bar  baz\n"},
+    {"{{ n|indent(-1) }}", NULL},
+    {"{{ u|indent(none) }}", NULL},
+    {"{{ n|truncate(5) }}", NULL},
+    {"{{ n|truncate(5,true) }}", NULL},
+    {"{{ n|truncate(5,true,'') }}", NULL},
+    {"{{ u|truncate(5,false,'','0') }}", NULL},
+    {"{{ n|truncate(5,leeway=0) }}", NULL},
+    {"{{ n|truncate(5,true,'…',0) }}", NULL},
+    {"{{ u|truncate(2) }}", NULL},
+    {"{{ n|truncate(10,false,'~',2) }}", NULL},
+    {"{{ u|truncate(leeway=-1) }}", NULL},
+    {"{{ n|truncate(5,leeway=none) }}", NULL},
+    {"{{ u|safe|indent|e }}", "héllo Wörld ǅ ß ﬁ ΑΣ ΣΑΣ."},
+    {"{{ s|safe|indent|e }}", " Hello World\tfoo-bar  baz\n"},
+    {"{{ 'x'*20|safe|indent|e }}", NULL},
+    {"{{ 'x'*20|safe|truncate(5,end='<')|e }}", NULL},
+};
+
+static void lines_are_indented_and_cut(void **state) {
+    AGREES(rows_1);
+}
+
+static const struct agreement rows_2[] = {
+    {"{{ l|urlencode }}", NULL},
+    {"{{ l|urlencode|list }}", NULL},
+    {"{{ 'x'*20|safe|urlencode|e }}", NULL},
+};
+
+static void other_languages_get_their_quotes(void **state) {
+    AGREES(rows_2);
+}
+
+static void links_are_refused_by_name(void **state) {
+    struct jinja_rendering got;
+    struct error error;
+    assert_int_equal(agreement_render("{{ 'x'|urlize }}", &got, &error), STATUS_INVALID);
+    assert_non_null(strstr(error.text, "urlize"));
+}
+
+/* clang-format on */
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(texts_of_anything_are_changed),
+        cmocka_unit_test(lines_are_indented_and_cut),
+        cmocka_unit_test(other_languages_get_their_quotes),
+        cmocka_unit_test(links_are_refused_by_name),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Protects arithmetic, and text and lists that are joined. */
+#include "../agreement.h"
+
+/* clang-format off */
+
+static const struct agreement rows[] = {
+    {"{{ 5 / 0 }}", NULL},
+    {"{{ 5 // 0 }}", NULL},
+    {"{{ 5 % 0 }}", NULL},
+    {"{{ 5.0 / 0 }}", NULL},
+    {"{{ 5.0 // 0 }}", NULL},
+    {"{{ 5.0 % 0 }}", NULL},
+    {"{{ 0 ** -1 }}", NULL},
+    {"{{ 10.0 ** 400 }}", NULL},
+    {"{{ 'a' + 1 }}", NULL},
+    {"{{ 1 + 'a' }}", NULL},
+    {"{{ [1] + (2,) }}", NULL},
+    {"{{ [1] + 'a' }}", NULL},
+    {"{{ n + n }}", NULL},
+    {"{{ 'a' - 'b' }}", NULL},
+    {"{{ 'a' * 1.5 }}", NULL},
+    {"{{ d + d }}", NULL},
+    {"{{ l - l }}", NULL},
+    {"{{ 'a' / 2 }}", NULL},
+    {"{{ 'a' ** 2 }}", NULL},
+    {"{{ d * 2 }}", NULL},
+    {"{{ q * 2 }}", NULL},
+    {"{{ 2 ** q }}", NULL},
+    {"{{ '' + s }}{{ s + '' }}{{ ('' + (h|e))|e }}", " Hello World\tfoo-bar  baz\n Hello World\tfoo-bar  baz\n&lt;b&gt;a &amp; &#39;b&#39; &#34;c&#34;&lt;/b&gt;"},
+};
+
+/* clang-format on */
+
+static void values_add_up_as_in_python(void **state) {
+    AGREES(rows);
+}
+
+static void joined_text_remembers_where_it_came_from(void **state) {
+    agreement_origins("{{ 'a' + u[:2] + 'b' }}{{ (u[:2] + 'b') * 2 }}{{ 'x' ~ u[:2] ~ 1 }}",
+                      "a«hé»b«hé»b«hé»bx«hé»1");
+    agreement_origins("{% set ns = namespace(a=u[:2]) %}{% for i in range(60) %}"
+                      "{% set ns.a = ns.a + '-=' %}{% endfor %}{{ ns.a[:4] }}{{ ns.a[-2:] }}",
+                      "«hé»-=-=");
+    agreement_origins("{% set ns = namespace(a='<|') %}{% for i in range(60) %}"
+                      "{% set ns.a = ns.a ~ u[0] %}{% endfor %}{{ ns.a[:3] }}{{ ns.a[-1] }}",
+                      "<|«hh»");
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(values_add_up_as_in_python),
+        cmocka_unit_test(joined_text_remembers_where_it_came_from),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
