@@ -22,7 +22,7 @@
 
 #define INPUT_BYTES_MAX ((size_t)1 << 30)
 
-/* Its command line was written by another process, which has said it. */
+/* True if another process wrote the command line; that process has already warned. */
 static bool is_started_by_fathom(const struct option_table *table, const void *values) {
     const struct option *health = options_find(table, "board");
     char text[16];
@@ -45,7 +45,7 @@ void command_say_idle(const struct option_table *table, const void *values) {
     }
 }
 
-/* Errors may quote outside text: control characters must not reach the terminal. */
+/* Prints an error, which may quote outside text: control characters must not reach the terminal. */
 static void command_complain(const struct option_table *table, const char *text, bool has_help) {
     char visible[FORMAT_SAFE_BYTES(sizeof((struct error *)NULL)->text)];
     format_visible(visible, sizeof visible, text);
@@ -168,7 +168,7 @@ enum status command_write(const char *option, const char *path, command_writer *
     bool whole = file && fwrite(writer.out, 1, writer.count, file) == writer.count;
     if (path && file && fclose(file)) whole = false;
     free(writer.out);
-    if (whole || !path) return STATUS_OK; /* command_end looks at stdout */
+    if (whole || !path) return STATUS_OK; /* command_end checks stdout */
     return error_set(error, STATUS_IO, "%s: cannot write %.300s: %s", option, path,
                      own_file_why(errno));
 }

@@ -10,19 +10,19 @@
 #include "base/tree.h"
 #include "serving/policy/balance/balance_experts.h"
 
-/* A JSON array of rows, each an array of as many numbers. */
+/* A JSON array of rows, each an array with the same number of numbers. */
 struct eplb_table {
-    const char *name; /* of the text, for messages */
+    const char *name; /* name of the text in messages */
     const struct tree *rows;
-    uint32_t row_count, column_count;   /* as read_shape found them */
+    uint32_t row_count, column_count;   /* set by read_shape */
     const char *row_noun, *column_noun; /* for messages: "layer", "expert" */
 };
 
-/* Parses the text; the tree lies in *memory_out, which the caller frees. */
+/* Parses the text; the tree is in *memory_out, which the caller frees. */
 static enum status parse_tree(struct bytes text, const char *name, void **memory_out,
                               const struct tree **root_out, struct error *error) {
-    size_t bytes = text.count * 64 + 65536; /* 128 for "1,": a number and its places in an array
-                                             * that has grown, none of which is freed */
+    /* 128 for "1,": a number and its slots in a grown array, none of which is freed */
+    size_t bytes = text.count * 64 + 65536;
     void *memory = malloc(bytes);
     struct arena arena;
     if (!memory) return error_set(error, STATUS_NO_MEMORY, "%s: no memory to read it", name);
@@ -35,8 +35,8 @@ static enum status parse_tree(struct bytes text, const char *name, void **memory
     return status;
 }
 
-/* Sets the table's counts, 1..rows_max and 1..columns_max. INVALID unless every row is an array as
- * long as the first; the values are not looked at. */
+/* Sets the table's counts, 1..rows_max and 1..columns_max. Returns INVALID unless every row is an
+ * array as long as the first; values are not checked. */
 static enum status eplb_load_read_shape(struct eplb_table *table, uint32_t rows_max,
                                         uint32_t columns_max, struct error *error) {
     size_t rows = tree_count(table->rows), columns = tree_count(tree_at(table->rows, 0));
@@ -87,7 +87,8 @@ static enum status read_loads(const struct eplb_table *table, uint32_t layer, ui
     for (uint32_t e = 0; e < table->column_count; e++) {
         double value = 0;
         tree_get_number(tree_at(row, e), &value);
-        loads[e] = (uint64_t)ldexp(value, 53 - exponent); /* LIMIT_EXPERTS sum below 2^64 */
+        /* the sum of LIMIT_EXPERTS values is below 2^64 */
+        loads[e] = (uint64_t)ldexp(value, 53 - exponent);
     }
     return STATUS_OK;
 }

@@ -8,14 +8,14 @@
 #include "base/check.h"
 #include "base/json_writer.h"
 
-#define PIECE_BYTES 512 /* of a string, escaped at a time */
+#define PIECE_BYTES 512 /* input bytes escaped at a time */
 
 static void print_escaped(struct bytes text) {
     char out[6 * PIECE_BYTES];
     while (text.count) {
         size_t count = text.count < PIECE_BYTES ? text.count : PIECE_BYTES;
         while (count < text.count && count > 1 && ((unsigned char)text.data[count] & 0xC0) == 0x80)
-            count--; /* pieces hold whole characters */
+            count--; /* split only between characters */
         struct json_writer writer = {.out = out, .room = sizeof out};
         json_writer_escaped(&writer, (struct bytes){text.data, count});
         fwrite(out, 1, writer.count, stdout);
@@ -43,7 +43,8 @@ static bool json_print_begin(struct json_print *print, const char *name) {
 void json_print_open(struct json_print *print, const char *name, char bracket) {
     check(print->depth < JSON_PRINT_DEPTH_MAX);
     if (!json_print_begin(print, name)) return;
-    if (!name && print->depth) putchar('\n'); /* each element that has values of its own */
+    /* each element with values of its own starts a line */
+    if (!name && print->depth) putchar('\n');
     putchar(bracket);
     print->ends[print->depth++] = bracket == '{' ? '}' : ']';
     print->more = false;

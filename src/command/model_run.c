@@ -14,7 +14,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define REPORT_NS ((int64_t)10000000000) /* how often the log says how far it is */
+#define REPORT_NS ((int64_t)10000000000) /* interval of progress lines in the log */
 
 enum status model_run_directory(const char *given, const char **directory_out,
                                 struct error *error) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Who was started by a person launches the ranks and stays behind as their launcher: it hands
- * signals on, kills what is left of a job that a rank's death has ended, and says so.
+ * A process started by a user launches the ranks and stays as their launcher: it forwards signals,
+ * kills the rest of a job after a rank has died, and reports that.
  */
 #include "command/rank_job.h"
 
@@ -29,10 +29,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define LAUNCHER_FILES 48 /* of any process that serves */
+#define LAUNCHER_FILES 48 /* files of any serving process */
 #define LAUNCHER_FILES_EACH 3
-#define LAST_WORDS_MS 50 /* of the others, when a rank has died */
-#define FAREWELL_MS 2000 /* of the others, when rank 0 has failed and let them go */
+#define LAST_WORDS_MS 50 /* time for the other ranks to report after a rank has died */
+#define FAREWELL_MS 2000 /* time for the other ranks to exit after rank 0 has failed */
 #define WEIGHTS_PRIVATE "private"
 #define PLACEMENT_BYTES_MAX ((size_t)64 << 20)
 
@@ -44,7 +44,7 @@ static int rank_job_failed(const struct option_table *table, const char *format,
     return command_failed(table, status, &error);
 }
 
-/* Where the job's ranks keep their weights, unless the command line says another place. */
+/* Directory of the job's weights, unless the command line gives another one. */
 static struct private_room room;
 
 /* ---- the command line ---- */
@@ -59,7 +59,7 @@ static void rank_job_add_words(struct words *words, const char *const *more) {
         words->list[words->count++] = *more;
 }
 
-/* The words and their texts in one piece, with a NULL behind. */
+/* Copies the words and their texts to one allocation, with a NULL at the end. */
 static const char **pack_words(const struct words *words) {
     size_t bytes = (words->count + 1) * sizeof(char *);
     for (size_t i = 0; i < words->count; i++)
@@ -90,9 +90,9 @@ const char **rank_job_command(const char *const *arguments) {
 struct launcher {
     const struct option_table *table;
     struct rank_launch *launch;
-    bool asked; /* to end, by a signal */
+    bool asked; /* a signal has asked it to end */
     bool failed;
-    uint32_t rank; /* the first that failed, and how: */
+    uint32_t rank; /* first rank that failed */
     int status;
 };
 
@@ -115,7 +115,7 @@ static void rank_job_hand_on(struct launcher *launcher, int file) {
     rank_launch_signal_all(launcher->launch, SIGTERM);
 }
 
-/* Until no rank is left. */
+/* Waits until no rank is left. */
 static void look_after(struct launcher *launcher, int signals) {
     struct pollfd files[2] = {{rank_launch_file(launcher->launch), POLLIN, 0},
                               {signals, POLLIN, 0}};
@@ -180,7 +180,7 @@ static int run_ranks(const struct option_table *table, const struct rank_job_val
     return status ? command_failed(table, status, &error) : end_code(&launcher);
 }
 
-/* Ranks share what they can, where there is a place for it. */
+/* Creates a directory in memory for the data that ranks share, if possible. */
 static void open_room(const struct option_table *table, const struct rank_job_values *values) {
     struct error error;
     if (values->weights_dir || private_room_open(NULL, &room, &error) == STATUS_OK) return;
@@ -189,7 +189,7 @@ static void open_room(const struct option_table *table, const struct rank_job_va
             error.text);
 }
 
-/* Who launches ranks holds each by a pidfd and a socket, and may have a board for each. */
+/* A launcher has a pidfd and a socket per rank, and possibly a shared health table. */
 enum status rank_job_check_files(uint64_t ranks, struct error *error) {
     uint64_t needed = LAUNCHER_FILES + LAUNCHER_FILES_EACH * ranks;
     uint64_t limit = file_limit_raise(needed);
@@ -209,11 +209,11 @@ bool rank_job_misused(const struct option_table *table, const struct rank_job_va
     return true;
 }
 
-/* ---- signs of life ---- */
+/* ---- watch ---- */
 
-static int64_t watch_ns; /* the timeout; 0: no rank is watched */
+static int64_t watch_ns; /* timeout; 0: ranks are not watched */
 static int watch_exit_code;
-static bool watches_start; /* and no more */
+static bool watches_start; /* watch only the start */
 
 void rank_job_watch(double seconds, int exit_code, bool only_start) {
     watch_ns = (int64_t)(seconds * 1e9);
@@ -234,7 +234,7 @@ static enum status begin_counted(const struct rank_job_values *values, struct er
                      (uint32_t)values->ranks, job_count());
 }
 
-/* Rank 0's place comes to all; false: a rank has died. */
+/* Sends rank 0's location to all ranks. Returns false if a rank has died. */
 static bool share_place(struct rank_watch_place *place) {
     struct job_tree_parts parts = {.data = NULL};
     struct bytes part;
@@ -276,7 +276,7 @@ bool rank_job_is_rank(const struct rank_job_values *values) {
     return values->ranks > 1 && (values->rendezvous || job_exists());
 }
 
-/* On this rank's host: others may have their own. */
+/* The directory on this rank's host, which may differ between hosts. */
 static const char *weights_directory(const struct rank_job_values *values) {
     bool in_files = values->weights_dir && strcmp(values->weights_dir, WEIGHTS_PRIVATE) != 0;
     return in_files ? values->weights_dir : NULL;
@@ -313,10 +313,10 @@ static bool begin(const struct option_table *table, const struct rank_job_values
     }
     if (kind == JOB_ALIKE) return false;
     if (job_rank() == 0) {
-        atexit(rank_group_end); /* however rank 0 ends, the others may go */
+        atexit(rank_group_end); /* releases the other ranks, however rank 0 ends */
         return false;
     }
-    signal(SIGUSR2, SIG_IGN); /* rank 0 says when it is over */
+    signal(SIGUSR2, SIG_IGN); /* rank 0 decides when to end */
     rank_group_work(weights_directory(values));
     *exit_code_out = EXIT_CODE_OK;
     return true;
@@ -348,7 +348,7 @@ bool rank_job_begin_alike(const struct option_table *table, const struct rank_jo
 }
 
 #ifdef FATHOM_SERVING
-static struct eplb_placement placement; /* rank 0's, for the life of the process */
+static struct eplb_placement placement; /* of rank 0; never freed */
 
 static enum status read_placement(const char *path, struct model_options *options,
                                   struct error *error) {
@@ -370,7 +370,7 @@ static enum status read_placement(const char *path, struct model_options *option
 }
 #endif
 
-static struct trace *trace; /* rank 0's, for the life of the process */
+static struct trace *trace; /* of rank 0; never freed */
 
 enum status rank_job_options(const struct rank_job_values *values, struct model_options *options,
                              struct error *error) {

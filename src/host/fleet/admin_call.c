@@ -23,7 +23,7 @@ static void admin_call_on_head(void *context, uint32_t connection, uint32_t http
     call->http_status = http_status;
 }
 
-/* Data beyond the limit is dropped, and the answer counts as too large. */
+/* Drops data beyond the limit; the response then counts as too large. */
 static void admin_call_on_data(void *context, uint32_t connection, struct bytes data) {
     struct admin_call *call = context;
     size_t wanted = call->bytes + data.count + 1;
@@ -80,7 +80,8 @@ enum status admin_call_ask(struct admin_call *call, const char *path, const char
     call->ended = false;
     enum status status = http_client_send(call->client, 0, path, sent);
     if (status) return error_set(error, status, "%.200s: no memory for a question", name);
-    if (!call->ended) http_client_run(call->client); /* the connection may have been refused */
+    /* the connection may already have been refused */
+    if (!call->ended) http_client_run(call->client);
     if (call->end == HTTP_END_NO_CONNECTION)
         return error_set(error, STATUS_GONE, "%.200s: no gateway listens there", name);
     if (call->end != HTTP_END_WHOLE)

@@ -16,7 +16,7 @@
 #define HOURS 24.0
 #define KEY_BYTES 96
 
-/* A place in the file: its name in messages, and the first error. */
+/* The parser's state: the name of the file in messages, and the first error. */
 struct fleet_reader {
     struct arena *arena;
     const char *path;
@@ -31,7 +31,7 @@ static void fleet_file_complain(struct fleet_reader *reader, const char *key,
                                reader->path, key, expected);
 }
 
-/* Every member is one of `names`, which end with NULL. */
+/* Checks that every member is one of `names`, which ends with NULL. */
 static void check_keys(struct fleet_reader *reader, const char *place, const struct tree *object,
                        const char *const *names) {
     struct tree_cursor cursor = {NULL};
@@ -81,7 +81,7 @@ static int64_t read_seconds(struct fleet_reader *reader, const struct tree *obje
     return (int64_t)(fleet_file_read_number(reader, object, key, fallback, 0.001, 1e7) * NS);
 }
 
-/* It becomes a word of a command line, or a part of a path. */
+/* True if the text can be a word of a command line, or a part of a path. */
 static bool fleet_file_is_plain(struct bytes text) {
     for (size_t i = 0; i < text.count; i++)
         if ((unsigned char)text.data[i] < ' ' || text.data[i] == 0x7F) return false;
@@ -151,7 +151,7 @@ static struct scale_rule_side read_side(struct fleet_reader *reader, const struc
     return side;
 }
 
-/* A number of one digit or two. */
+/* Parses a number of one or two digits. */
 static bool fleet_file_take_digits(struct bytes *text, uint32_t *number_out) {
     size_t digits = 0;
     for (*number_out = 0; digits < 2 && digits < text->count; digits++) {
@@ -163,7 +163,7 @@ static bool fleet_file_take_digits(struct bytes *text, uint32_t *number_out) {
     return digits > 0;
 }
 
-/* "08:00" as a share of the day. */
+/* Parses "08:00" as a time of the day. */
 static int64_t read_hour(struct fleet_reader *reader, const struct tree *object, const char *key,
                          int64_t period_ns) {
     struct bytes text;
@@ -234,7 +234,7 @@ static void read_manager(struct fleet_reader *reader, const struct tree *root,
     read_calendar(reader, root, &manager->calendar);
 }
 
-/* Refuses a key that only another launcher uses. */
+/* Rejects a key that only another launcher uses. */
 static void check_launcher(struct fleet_reader *reader, const struct tree *root,
                            const struct fleet_file *file) {
     static const struct {
@@ -254,8 +254,8 @@ static void check_launcher(struct fleet_reader *reader, const struct tree *root,
     }
 }
 
-/* A word that is no host name is left out with a line in the log: the remote shell would take it as
- * an option, and the fleet still runs on the other hosts. */
+/* Skips words that are not host names, with a line in the log: the remote shell could interpret
+ * them as options. The fleet runs on the other hosts. */
 static void fleet_file_check_hosts(struct fleet_reader *reader, struct fleet_file *file) {
     struct fleet_words *hosts = &file->hosts;
     uint32_t kept = 0;
@@ -277,7 +277,7 @@ static void fleet_file_check_hosts(struct fleet_reader *reader, struct fleet_fil
     hosts->words[kept] = NULL;
 }
 
-/* The launcher finds its jobs by what it sets itself. */
+/* Rejects options that the launcher sets itself to find its jobs. */
 static void check_slurm(struct fleet_reader *reader, const struct fleet_file *file) {
     static const char *const own[] = {"--job-name", "--nodes", "--output",     "--open-mode",
                                       "--array",    "--wrap",  "--no-requeue", "--requeue",

@@ -63,7 +63,7 @@ enum status fleet_folder_lock(const char *folder, struct error *error) {
     char path[FLEET_PATH_BYTES];
     struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
     fleet_folder_path_of(path, folder, "lock");
-    int file = own_file_open(path, O_RDWR | O_CREAT, 0644); /* open while the process lives */
+    int file = own_file_open(path, O_RDWR | O_CREAT, 0644); /* stays open while the process lives */
     if (file < 0) return fleet_folder_complain(error, path);
     if (fcntl(file, F_SETLK, &lock) == 0) return STATUS_OK;
     pid_t holder = fcntl(file, F_GETLK, &lock) == 0 ? lock.l_pid : 0;
@@ -125,7 +125,7 @@ bool fleet_folder_read_history(const char *line, double *at_s_out, double rates_
     return true;
 }
 
-/* ---- words of the book and of orders, each taken from the text's beginning ---- */
+/* ---- words of the book and of orders, each parsed from the start of the text ---- */
 
 static bool take_word(const char **text, const char *word) {
     size_t bytes = strlen(word);
@@ -151,7 +151,7 @@ static bool fleet_folder_take_role(const char **text, uint32_t *role_out) {
     return is_prefill || take_word(text, "decode");
 }
 
-/* How many units of a role are wanted. */
+/* Parses a role and its number of units. */
 static bool take_wanted(const char **text, uint32_t *role_out, uint32_t *count_out) {
     return fleet_folder_take_role(text, role_out) && take_word(text, " ") &&
            fleet_folder_take_number(text, count_out);
@@ -237,7 +237,8 @@ enum status fleet_folder_order(const char *folder, const struct record_fleet_ord
     return fleet_folder_write(folder, name, bytes_of(text), error);
 }
 
-/* The oldest file that is whole, behind `after`; one that is being written has a name with a dot. */
+/* The next complete file after `after`. A file that is still being written has a name with a
+ * dot. */
 static bool fleet_folder_find_next(const char *folder, const char *after, char name_out[256]) {
     char path[FLEET_PATH_BYTES], next[256] = "";
     fleet_folder_path_of(path, folder, "orders");
@@ -268,7 +269,8 @@ static bool read_order(const char *text, struct record_fleet_order *order) {
     return known && ends(text) && record_valid(order, sizeof *order);
 }
 
-/* A folder, say. What cannot be renamed either is passed over at each look, and said once a minute. */
+/* Renames a file that cannot be removed, such as a folder. If that fails, the file is skipped each
+ * time and logged once a minute. */
 static void set_aside(const char *path) {
     static int64_t said_ns; /* 0: never */
     char aside[FLEET_PATH_BYTES + 16];

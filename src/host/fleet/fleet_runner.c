@@ -17,7 +17,8 @@
 
 #define REPORTED_BYTES ((size_t)256 << 10)
 #define LOOK_NS_MAX ((int64_t)1000000000)
-#define LOOK_EARLY_NS ((int64_t)50000000) /* rather that much too soon than a whole look too late */
+/* this much too early is better than a whole interval too late */
+#define LOOK_EARLY_NS ((int64_t)50000000)
 #define HISTORY_BYTES_MAX ((size_t)64 << 20)
 
 struct fleet_runner {
@@ -26,16 +27,16 @@ struct fleet_runner {
     struct unit_launcher launcher;
     struct gateway_watch *watch;
     struct fleet_keeper *keeper;
-    struct machine machine; /* the keeper's */
+    struct machine machine; /* machine of the keeper */
     void *memory;
-    struct fleet_book book; /* as last written */
-    int64_t launcher_ns;    /* when the launcher was last asked; 0: never */
+    struct fleet_book book; /* last version written */
+    int64_t launcher_ns;    /* time of the last query of the launcher; 0: never */
     bool launcher_answers;
-    struct error launcher_error;    /* why it does not answer */
-    char trouble[512], said[512];   /* of this look, and the last one in the log */
-    int64_t history_ns;             /* the last line's time */
+    struct error launcher_error;    /* reason why it does not respond */
+    char trouble[512], said[512];   /* trouble of this round, and the last one logged */
+    int64_t history_ns;             /* time of the last line */
     char *reported;                 /* [REPORTED_BYTES] */
-    struct record_fleet_jobs *jobs; /* the answer that is being read, [MANAGED_UNITS_MAX] jobs */
+    struct record_fleet_jobs *jobs; /* current response, [MANAGED_UNITS_MAX] jobs */
 };
 
 static int64_t wall_now_ns(void) {
@@ -68,7 +69,7 @@ static void fleet_runner_write_book(struct fleet_runner *runner) {
 
 static void fleet_runner_perform_all(struct fleet_runner *runner);
 
-/* ---- looking ---- */
+/* ---- polling ---- */
 
 static void fleet_runner_pass(struct fleet_runner *runner, const struct record *record) {
     check(record_valid(record, record->bytes));
@@ -93,8 +94,8 @@ static void note_trouble(struct fleet_runner *runner, const char *text) {
     if (!runner->trouble[0]) snprintf(runner->trouble, sizeof runner->trouble, "%s", text);
 }
 
-/* A look may be a connection to each host, or a request to a controller that others use, too: so one is
- * taken for each choice of the manager, while gateways are asked more often. */
+/* Polls the launcher at the manager's interval, less often than gateways: it may connect to each
+ * host, or ask a controller that others use. */
 static void fleet_runner_look_at_launcher(struct fleet_runner *runner) {
     struct unit_launcher *launcher = &runner->launcher;
     int64_t now_ns = clock_now_ns();
@@ -243,7 +244,7 @@ static void say_gone(const struct record_fleet_unit *unit) {
             record_unit_role_name(unit->role));
 }
 
-/* Writes the units that are about to start to the book first, so that the next manager looks for them. */
+/* Writes units to the book before they start, so that the next manager looks for them. */
 static void fleet_runner_perform_all(struct fleet_runner *runner) {
     struct outbox *outbox = runner->machine.outbox;
     fleet_runner_write_book(runner);
@@ -301,7 +302,7 @@ static void publish(struct fleet_runner *runner, int64_t wall_ns) {
     write_history(runner, wall_ns);
 }
 
-/* ---- life ---- */
+/* ---- rounds ---- */
 
 void fleet_runner_look(struct fleet_runner *runner) {
     runner->trouble[0] = 0;
@@ -327,7 +328,7 @@ void fleet_runner_run(struct fleet_runner *runner, const volatile int *ends) {
     log_say(LOG_INFO, "fleet", "its manager ends, what runs goes on units=%u", runner->book.count);
 }
 
-/* Reads the loads of the days before. */
+/* Reads the loads of earlier days. */
 static void fleet_runner_learn(struct fleet_runner *runner) {
     char path[FLEET_PATH_BYTES], line[256];
     double at_s, rates[SCALE_SIDES];

@@ -28,7 +28,7 @@ static const char *fleet_status_job_of(const struct fleet_moment *reported, uint
     return "";
 }
 
-/* "start 2 decode". */
+/* Writes an action, such as "start 2 decode". */
 static void write_action(char text[64], const struct fleet_next *next) {
     snprintf(text, 64, "%s %d %s", next->change > 0 ? "start" : "drain", abs(next->change),
              side_names[next->side]);

@@ -18,9 +18,10 @@
 struct gateway_watch {
     const struct fleet_file *file;
     char mark[FLEET_MARK_DIGITS + 1];
-    struct admin_call *calls[LIMIT_FLEET_GATEWAYS]; /* NULL: its host could not be looked up yet */
-    struct record_fleet_gateway *report;            /* with LIMIT_FLEET_UNITS units */
-    void *memory;                                   /* [TREE_BYTES] */
+    /* NULL: the host name could not be resolved yet */
+    struct admin_call *calls[LIMIT_FLEET_GATEWAYS];
+    struct record_fleet_gateway *report; /* with LIMIT_FLEET_UNITS units */
+    void *memory;                        /* [TREE_BYTES] */
 };
 
 enum status gateway_watch_open(const struct fleet_file *file, const char *mark,
@@ -60,7 +61,7 @@ static enum status gateway_watch_ask(struct gateway_watch *watch, uint32_t gatew
 
 /* ---- reports ---- */
 
-/* The fleet's number of a unit is in its instance, behind the fleet's mark. */
+/* The fleet's number of a unit, from its instance after the fleet's mark. */
 static uint32_t number_of(const struct gateway_watch *watch, uint64_t instance) {
     char digits[24];
     snprintf(digits, sizeof digits, "%016" PRIx64, instance);

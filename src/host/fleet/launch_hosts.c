@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Units as processes of several hosts, through a remote shell. A unit starts on the host that has the
- * fewest of the fleet's and did not fail of late; each in a session of its own, so that it outlives the
- * shell. Who is there is what `ps` says of this user's processes on each host. A host that does not answer keeps what it had for
- * as long as gateways may still hear its units; then they count as gone, and are taken over when the host
- * comes back with them.
+ * Launches units as processes on several hosts, through a remote shell. A unit starts on the host
+ * that has the fewest of the fleet's units and had no failure recently, in a session of its own, so
+ * that it outlives the shell. Running units are found with `ps` among this user's processes on each
+ * host. If a host does not respond, its units are kept as long as gateways may still be connected
+ * to them. Then they count as gone, and are adopted when the host responds again.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,8 +18,8 @@
 #define TIMEOUT_MS 10000
 #define ANSWER_BYTES ((size_t)4 << 20)
 #define SCRIPT_BYTES 16384
-#define AWAY_NS ((int64_t)60000000000)  /* until a host's units count as gone */
-#define SHUN_NS ((int64_t)120000000000) /* after a start on it failed */
+#define AWAY_NS ((int64_t)60000000000)  /* time after which a host's units count as gone */
+#define SHUN_NS ((int64_t)120000000000) /* time without new units after a failed start */
 #define HOST_UNITS_MAX 64
 
 struct launch_host {
@@ -27,8 +27,8 @@ struct launch_host {
     uint32_t unit_count;
     struct launch_seen units[HOST_UNITS_MAX];
     long pids[HOST_UNITS_MAX];
-    int64_t answered_ns; /* 0: never */
-    int64_t failed_ns;   /* a start on it; 0: never */
+    int64_t answered_ns; /* time of the last response; 0: never */
+    int64_t failed_ns;   /* time of a failed start; 0: never */
 };
 
 struct launch_hosts {
@@ -38,7 +38,7 @@ struct launch_hosts {
     char *answer;              /* [ANSWER_BYTES] */
 };
 
-/* One script for a host's shell. */
+/* Runs a script in a host's shell. */
 static enum status run_on(struct launch_hosts *hosts, const struct launch_host *host,
                           const char *script, struct error *error) {
     struct command_line line = {.count = 0};
@@ -53,9 +53,9 @@ static enum status run_on(struct launch_hosts *hosts, const struct launch_host *
                   : STATUS_OK;
 }
 
-/* ---- looking ---- */
+/* ---- polling ---- */
 
-/* The word behind `name` in a command line; empty: there is none. */
+/* The word after `name` in a command line; empty if there is none. */
 static void word_behind(const char *text, const char *name, char word[64]) {
     const char *at = strstr(text, name);
     word[0] = 0;
@@ -72,7 +72,7 @@ static void read_process(const struct launch_hosts *hosts, struct launch_host *h
     word_behind(words, " --instance ", instance);
     word_behind(words, " --role ", role);
     uint32_t number = launcher_number(hosts->mark, instance);
-    bool is_shell = strstr(words, "setsid") != NULL; /* that starts it */
+    bool is_shell = strstr(words, "setsid") != NULL; /* the shell that starts the unit */
     if (!number || pid <= 1 || is_shell || host->unit_count == HOST_UNITS_MAX) return;
     struct launch_seen *unit = &host->units[host->unit_count];
     *unit = (struct launch_seen){.number = number,
@@ -108,7 +108,7 @@ static enum status hosts_look(void *self,
         for (uint32_t unit = 0; unit < host->unit_count; unit++)
             seen(context, &host->units[unit]);
     }
-    return answered ? STATUS_OK : status; /* without any it is this machine's network */
+    return answered ? STATUS_OK : status; /* without any response, this machine's network is down */
 }
 
 /* ---- starting ---- */
@@ -126,7 +126,8 @@ static struct launch_host *choose_host(struct launch_hosts *hosts) {
     return best;
 }
 
-/* The program is looked for before the shell's answer can only be a success. */
+/* The script checks that the program exists, because afterwards the shell always reports
+ * success. */
 static enum status launch_hosts_write_script(const struct launch_order *order,
                                              char script[SCRIPT_BYTES], struct error *error) {
     char log_path[1024] = "", program[4096] = "";
@@ -159,7 +160,7 @@ static enum status hosts_start(void *self, const struct launch_order *order, str
     if (status)
         host->failed_ns = clock_now_ns();
     else
-        host->unit_count += host->unit_count < HOST_UNITS_MAX; /* until the next look */
+        host->unit_count += host->unit_count < HOST_UNITS_MAX; /* until the next poll */
     return status;
 }
 
@@ -171,7 +172,7 @@ static void hosts_stop(void *self, uint32_t number, bool at_once) {
     char script[64];
     for (uint32_t i = 0; i < hosts->options.host_count; i++) {
         struct launch_host *host = &hosts->hosts[i];
-        if (launch_hosts_look_at(hosts, host, &error)) continue; /* it is asked again */
+        if (launch_hosts_look_at(hosts, host, &error)) continue; /* will be polled again */
         for (uint32_t unit = 0; unit < host->unit_count; unit++) {
             if (host->units[unit].number != number) continue;
             snprintf(script, sizeof script, "kill -%s %ld", at_once ? "KILL" : "TERM",

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Units as processes of this machine, each in a session of its own. The running ones are found in
- * /proc: a process of this user with the words "--instance" and an instance of the fleet in its
- * command line. Ranks that a unit starts for itself have that as one word, and are not counted.
+ * Launches units as processes of this machine, each in a session of its own. Running units are
+ * found in /proc: processes of this user with the words "--instance" and an instance of the fleet
+ * in their command line. Ranks that a unit starts have that as one word, and are not counted.
  */
 #include <ctype.h>
 #include <dirent.h>
@@ -26,7 +26,7 @@ struct launch_local {
 
 /* ---- starting ---- */
 
-/* In the child: says its errno into the pipe and ends, or becomes the unit. */
+/* In the child: becomes the unit, or writes its errno to the pipe and exits. */
 static void launch_local_become(const struct launch_order *order, int report) {
     sigset_t none;
     int output = own_file_open(order->log_path, O_WRONLY | O_CREAT | O_APPEND, 0644);
@@ -57,9 +57,9 @@ static enum status local_start(void *self, const struct launch_order *order, str
     return error_set(error, STATUS_IO, "%.200s: %s", order->words[0], strerror(why));
 }
 
-/* ---- looking ---- */
+/* ---- polling ---- */
 
-/* The words of a process, each with its terminator; 0: there are none, or it has gone. */
+/* Reads the terminated words of a process; 0 if there are none, or the process has exited. */
 static size_t launch_local_read_words(long pid, char *words) {
     char path[64];
     snprintf(path, sizeof path, "/proc/%ld/cmdline", pid);
@@ -72,7 +72,7 @@ static size_t launch_local_read_words(long pid, char *words) {
     return (size_t)bytes;
 }
 
-/* The word behind the last one that says `name`; NULL: there is none. */
+/* The word after the last occurrence of `name`; NULL if there is none. */
 static const char *launch_local_value_of(const char *words, size_t bytes, const char *name) {
     const char *found = NULL;
     for (const char *word = words; word < words + bytes; word += strlen(word) + 1)
@@ -81,8 +81,8 @@ static const char *launch_local_value_of(const char *words, size_t bytes, const 
     return found;
 }
 
-/* Another user may name its processes as it likes. The folder's owner is root's for a program with
- * capabilities, so that does not say it. */
+/* True if the process belongs to this user: processes of others may have any command line. The
+ * owner of the /proc directory is root for a program with capabilities, so it is not used. */
 static bool is_own_process(long pid) {
     char path[64], line[128];
     unsigned user = 0;
@@ -95,7 +95,7 @@ static bool is_own_process(long pid) {
     return is_known && user == getuid();
 }
 
-/* 0: it is no unit of the fleet. */
+/* The number of the unit; 0 if the process is not a unit of the fleet. */
 static uint32_t launch_local_look_at(const struct launch_local *local, long pid,
                                      enum unit_role *role_out) {
     static char words[COMMAND_BYTES_MAX];
@@ -106,7 +106,7 @@ static uint32_t launch_local_look_at(const struct launch_local *local, long pid,
     return instance && role ? launcher_number(local->mark, instance) : 0;
 }
 
-/* Calls `visit` for each; false from it ends the walk. */
+/* Calls `visit` for each unit until it returns false. */
 static enum status launch_local_walk(const struct launch_local *local,
                                      void (*visit)(void *context, long pid, uint32_t number,
                                                    enum unit_role role),
@@ -170,7 +170,7 @@ enum status launch_local_open(const char *mark, struct unit_launcher *launcher_o
     struct launch_local *local = calloc(1, sizeof *local);
     if (!local) return error_set(error, STATUS_NO_MEMORY, "no memory for a launcher");
     snprintf(local->mark, sizeof local->mark, "%s", mark);
-    signal(SIGCHLD, SIG_IGN); /* ended units are not waited for */
+    signal(SIGCHLD, SIG_IGN); /* exited units need no wait */
     *launcher_out = (struct unit_launcher){.self = local,
                                            .name = "local",
                                            .shows_ns = SHOWS_NS,

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Units as Slurm's jobs, one each: sbatch starts, squeue tells, scancel ends. A job's name has the fleet's
- * mark, the unit's number and its role. The batch script becomes the unit, so that signals to the batch
- * process are the unit's: a drain is SIGTERM, which Slurm sends, too, when it takes the nodes away. While
- * Slurm's controller does not answer, nothing is known, and nothing changes. Nodes on which a unit just
- * failed, and soon after its start, are left out of the next ones: Slurm by itself would try them again.
+ * Launches units as Slurm jobs, one each: sbatch starts, squeue lists, scancel ends them. The name
+ * of a job contains the fleet's mark, the unit's number and its role. The batch script becomes the
+ * unit, so that it receives the signals to the batch process: SIGTERM means drain, and Slurm also
+ * sends it before it takes nodes away. While Slurm's controller does not respond, nothing is known
+ * and nothing changes. Nodes with a unit that failed soon after its start are excluded for a while,
+ * because Slurm would choose them again.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,22 +20,23 @@
 #define ANSWER_BYTES ((size_t)1 << 20)
 #define SCRIPT_BYTES 16384
 #define NAME_BYTES 64
-#define SHUN_S 120 /* after a unit failed on it, within so long of its start */
+/* exclusion time after a failure, which must occur within the same time of the start */
+#define SHUN_S 120
 #define AVOIDED_BYTES 1024
 #define EXCLUDED_BYTES 8192
-#define ENDED_MAX 64 /* remembered units that were ended at once */
+#define ENDED_MAX 64 /* remembered units that were killed */
 #define FIELDS 7
 
 struct launch_slurm {
     char mark[FLEET_MARK_DIGITS + 1];
-    const char *const *options;  /* of sbatch; NULL at the end */
+    const char *const *options;  /* options of sbatch; NULL at the end */
     char *answer;                /* [ANSWER_BYTES] */
-    char avoided[AVOIDED_BYTES]; /* nodes, of the last look: "n3,n[5-6]" */
-    uint32_t ended[ENDED_MAX];   /* numbers; their jobs have not failed by themselves */
-    uint32_t ended_count;        /* in all */
+    char avoided[AVOIDED_BYTES]; /* excluded nodes, from the last poll: "n3,n[5-6]" */
+    uint32_t ended[ENDED_MAX];   /* numbers of killed units; their jobs have not failed */
+    uint32_t ended_count;        /* total number */
 };
 
-/* Comes to the first job of that name, whatever its role is by now. */
+/* Finds the first job of that number, whatever its role is now. */
 static void launch_slurm_name_of(const struct launch_slurm *slurm, uint32_t number,
                                  enum unit_role role, char name[NAME_BYTES]) {
     snprintf(name, NAME_BYTES, "fathom-%s-%u-%s", slurm->mark, number, record_unit_role_name(role));
@@ -56,8 +58,8 @@ static enum status launch_slurm_write_script(const struct launch_order *order,
                 : error_set(error, STATUS_TOO_LARGE, "a unit's command line is too long");
 }
 
-/* Adds sbatch's options but for nodes that are left out, which come into `excluded_out`, with those of
- * the launcher behind them: of several --exclude sbatch takes the last. False: they are too many. */
+/* Adds sbatch's options except excluded nodes, which are written to `excluded_out`, followed by
+ * those of the launcher: sbatch uses the last --exclude. Returns false if there are too many. */
 static bool add_options(const struct launch_slurm *slurm, const char *avoided,
                         struct command_line *line, char excluded_out[EXCLUDED_BYTES]) {
     const char *own = "";
@@ -98,7 +100,7 @@ static enum status launch_slurm_submit(const struct launch_slurm *slurm,
     return run_command(&line, TIMEOUT_MS, answer, sizeof answer, error);
 }
 
-/* A node that failed is better than none. */
+/* If no other node is available, a node that failed is used. */
 static enum status slurm_start(void *self, const struct launch_order *order, struct error *error) {
     const struct launch_slurm *slurm = self;
     char script[SCRIPT_BYTES];
@@ -109,7 +111,7 @@ static enum status slurm_start(void *self, const struct launch_order *order, str
                                        : status;
 }
 
-/* ---- looking ---- */
+/* ---- polling ---- */
 
 static bool launch_slurm_is_one_of(const char *word, const char *const *words) {
     while (*words && strcmp(word, *words))
@@ -123,7 +125,8 @@ static bool was_ended(const struct launch_slurm *slurm, uint32_t number) {
     return false;
 }
 
-/* One that ran for long was no bad start; where its node has gone, Slurm knows that. */
+/* Excludes the nodes of a unit that failed soon after its start. Slurm itself excludes lost
+ * nodes. */
 static void shun(struct launch_slurm *slurm, uint32_t number, char *const fields[FIELDS]) {
     static const char *const failures[] = {"BOOT_FAIL", "FAILED", "OUT_OF_MEMORY", NULL};
     int64_t begun_s = strtoll(fields[5], NULL, 10), ended_s = strtoll(fields[6], NULL, 10);
@@ -135,8 +138,8 @@ static void shun(struct launch_slurm *slurm, uint32_t number, char *const fields
     snprintf(slurm->avoided + bytes, AVOIDED_BYTES - bytes, "%s%s", bytes ? "," : "", fields[3]);
 }
 
-/* "17|fathom-a1b2c3-4-decode|RUNNING|n3|None|1764000000|N/A"; false: it is no unit of the fleet, or has
- * ended. */
+/* Parses "17|fathom-a1b2c3-4-decode|RUNNING|n3|None|1764000000|N/A". Returns false if it is not a
+ * unit of the fleet, or has ended. */
 static bool read_job(struct launch_slurm *slurm, char *line, struct launch_seen *seen_out) {
     static const char *const over[] = {"BOOT_FAIL", "CANCELLED", "COMPLETED", "COMPLETING",
                                        "DEADLINE",  "FAILED",    "NODE_FAIL", "OUT_OF_MEMORY",
@@ -165,7 +168,7 @@ static bool read_job(struct launch_slurm *slurm, char *line, struct launch_seen 
     return true;
 }
 
-/* Those that have ended lately, too. */
+/* Lists jobs, including recently ended ones. */
 static enum status slurm_look(void *self,
                               void (*seen)(void *context, const struct launch_seen *unit),
                               void *context, struct error *error) {
@@ -202,7 +205,7 @@ static void launch_slurm_cancel(const char *name, const char *how, const char *v
                 error.text);
 }
 
-/* The role in a job's name is the one that it was started with. */
+/* The role in a job's name is the one at its start. */
 static void slurm_stop(void *self, uint32_t number, bool at_once) {
     struct launch_slurm *slurm = self;
     if (!was_ended(slurm, number)) slurm->ended[slurm->ended_count++ % ENDED_MAX] = number;
@@ -231,7 +234,7 @@ enum status launch_slurm_open(const char *mark, const char *const *options,
     snprintf(slurm->mark, sizeof slurm->mark, "%s", mark);
     slurm->options = options;
     setenv("SLURM_TIME_FORMAT", "%s",
-           1); /* squeue's times in seconds, whatever the site's form is */
+           1); /* squeue prints times in seconds, regardless of the site's format */
     *launcher_out = (struct unit_launcher){.self = slurm,
                                            .name = "slurm",
                                            .shows_ns = SHOWS_NS,

@@ -13,7 +13,7 @@
 #include "base/clock.h"
 
 #define COMPLAINT_BYTES 2048
-#define LOOK_MS 10 /* between two looks whether it has ended, once it has closed its streams */
+#define LOOK_MS 10 /* interval of checks for the exit after the streams are closed */
 
 bool run_command_line_add(struct command_line *line, const char *word) {
     if (line->count == RUN_COMMAND_WORDS) return false;
@@ -39,7 +39,7 @@ bool run_command_quote(char *text, size_t room, const char *word) {
 }
 
 struct stream {
-    int file; /* -1: it has ended */
+    int file; /* -1: closed */
     char *text;
     size_t bytes, room;
 };
@@ -58,7 +58,7 @@ static void run_command_take(struct stream *stream) {
     stream->file = -1;
 }
 
-/* In the child. */
+/* In the child: becomes the command. */
 static void run_command_become(const struct command_line *line, const int out[2],
                                const int complaint[2]) {
     int input = open("/dev/null", O_RDONLY);
@@ -74,7 +74,7 @@ static void run_command_become(const struct command_line *line, const int out[2]
     _exit(127);
 }
 
-/* False: the time was over. */
+/* Reads both streams. Returns false on timeout. */
 static bool run_command_listen_to(struct stream *out, struct stream *complaint, int64_t until_ns) {
     while (out->file >= 0 || complaint->file >= 0) {
         struct pollfd files[2] = {{out->file, POLLIN, 0}, {complaint->file, POLLIN, 0}};

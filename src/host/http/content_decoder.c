@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Both formats may come in several parts, one behind the other (gzip's members, zstd's frames); a
- * deflated text has one. Behind the last part nothing else may stand.
+ * Both formats may have several parts, one after the other (gzip members, zstd frames); deflate has
+ * one. Nothing may follow the last part.
  */
 #include "host/http/content_decoder.h"
 
@@ -11,14 +11,14 @@
 #include "base/check.h"
 
 #define WINDOW_BITS 15                 /* deflate's largest */
-#define WITH_GZIP_HEAD 16              /* as inflateInit2 takes it */
+#define WITH_GZIP_HEAD 16              /* flag of inflateInit2 */
 #define ZSTD_WINDOW_LOG_MAX 23         /* 8 MiB */
 #define FLAT_BYTES ((size_t)48 << 10)  /* zlib.h: about 44 KiB, its window included */
-#define ZSTD_BYTES ((size_t)256 << 10) /* tables, and a block of 128 KiB that comes in pieces */
+#define ZSTD_BYTES ((size_t)256 << 10) /* tables, and a partial block of 128 KiB */
 
 struct content_decoder {
     enum content_coding coding;
-    bool whole; /* between parts */
+    bool whole; /* between parts: the input so far is complete */
     z_stream flat;
     ZSTD_DCtx *frames;
 };
@@ -57,8 +57,7 @@ static bool take_flat(struct content_decoder *decoder, struct bytes *text, char 
     z_stream *flat = &decoder->flat;
     int result = Z_OK;
     *count_out = 0;
-    while (*count_out < room &&
-           result != Z_BUF_ERROR) { /* it may have bytes left of earlier text */
+    while (*count_out < room && result != Z_BUF_ERROR) { /* output of earlier input may be left */
         if (decoder->whole && !text->count) break;
         if (decoder->whole) { /* another part begins */
             if (decoder->coding != CODING_GZIP || inflateReset(flat) != Z_OK) return false;

@@ -39,7 +39,7 @@ static bool host_allowlist_is_name(struct bytes text) {
 }
 
 struct authority {
-    struct bytes name, port; /* port: empty for the scheme's default */
+    struct bytes name, port; /* port: empty for the default of the scheme */
 };
 
 /* "NAME" or "NAME:PORT". */
@@ -58,7 +58,7 @@ static bool read_authority(struct bytes text, struct authority *authority_out) {
     return host_allowlist_is_name(name);
 }
 
-/* 127.0.0.0/8, as four decimal numbers: "127.0.0.1.a.example" is a name. */
+/* True for 127.0.0.0/8, as four decimal numbers: "127.0.0.1.a.example" is a name. */
 static bool is_loopback_number(struct bytes name) {
     size_t at = 0;
     for (int part = 0; part < 4; part++) {
@@ -77,7 +77,7 @@ static bool is_local_name(struct bytes name) {
            host_allowlist_same(name, BYTES_LITERAL("[::1]")) || is_loopback_number(name);
 }
 
-/* The next item of a comma-separated list, without spaces around it; false: there is none. */
+/* The next item of a comma-separated list, without surrounding spaces; false if there is none. */
 static bool take_item(const char **list, struct bytes *item_out) {
     const char *at = *list;
     if (!at || !*at) return false;

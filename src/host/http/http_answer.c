@@ -17,7 +17,7 @@ static bool http_answer_same(struct bytes text, const char *word) {
     return text.count == strlen(word) && !strncasecmp(text.data, word, text.count);
 }
 
-/* The next line without its end; *text moves behind it. */
+/* The next line without its end; *text advances past it. */
 static struct bytes http_answer_take_line(struct bytes *text) {
     const char *end = memchr(text->data, '\n', text->count);
     struct bytes line = {text->data, end ? (size_t)(end - text->data) : text->count};
@@ -75,7 +75,7 @@ bool http_answer_read_head(struct bytes text, struct http_answer_head *head_out)
         struct bytes value = {colon + 1, line.count - name.count - 1};
         if (!http_answer_read_header(name, http_answer_trimmed(value), &head)) return false;
     }
-    if (head.chunked) head.has_length = false; /* RFC 9112, 6.3: chunks win */
+    if (head.chunked) head.has_length = false; /* RFC 9112, 6.3: chunks take precedence */
     if (head.status == 204 || head.status == 304 || head.status < 200) {
         head.chunked = false;
         head.has_length = true;

@@ -22,11 +22,11 @@
 struct client_connection {
     struct http_client *client;
     struct bufferevent *socket; /* NULL: not connected */
-    char *request;              /* head and body, while it is under way; NULL: idle */
+    char *request;              /* head and body of the current request; NULL: idle */
     size_t request_bytes;
-    const struct addrinfo *address; /* tried now */
-    bool connecting, reused;        /* reused: this request came over a kept connection */
-    bool answered;                  /* a byte of the answer has come */
+    const struct addrinfo *address; /* address being tried */
+    bool connecting, reused;        /* reused: this request uses a kept connection */
+    bool answered;                  /* a byte of the response was received */
     bool in_body;
     bool leaving;
     struct http_answer_head head;
@@ -39,7 +39,7 @@ struct http_client {
     struct event_base *base;
     struct event *wake;
     struct addrinfo *addresses;
-    const struct addrinfo *working;        /* the address that took the last connection */
+    const struct addrinfo *working;        /* address of the last successful connection */
     struct client_connection *connections; /* [connections_max] */
     char name[NAME_BYTES_MAX + 16], prefix[NAME_BYTES_MAX];
 };
@@ -56,7 +56,7 @@ static void http_client_disconnect(struct client_connection *connection) {
     connection->connecting = false;
 }
 
-/* The request is over; the caller may begin the next one before this returns. */
+/* Ends the request. The caller may begin the next one before this returns. */
 static void http_client_finish(struct client_connection *connection, enum http_end end) {
     struct http_client *client = connection->client;
     if (end != HTTP_END_WHOLE || !connection->head.keep_alive) http_client_disconnect(connection);
@@ -65,8 +65,8 @@ static void http_client_finish(struct client_connection *connection, enum http_e
     client->options.end(client->options.context, http_client_index_of(connection), end);
 }
 
-/* Gives what has come of the body to the caller; true when it is complete. Broken chunks set
- * *broken_out. */
+/* Passes the received part of the body to the caller. Returns true if the body is complete.
+ * *broken_out: invalid chunks. */
 static bool take_body(struct client_connection *connection, struct evbuffer *input,
                       bool *broken_out) {
     const struct http_client_options *options = &connection->client->options;
@@ -91,7 +91,8 @@ static bool take_body(struct client_connection *connection, struct evbuffer *inp
                                     : connection->head.has_length && connection->body_left == 0;
 }
 
-/* False: not HTTP. A head that is not whole yet leaves in_body false. */
+/* Parses the head. Returns false if it is not HTTP. If the head is incomplete, in_body stays
+ * false. */
 static bool http_client_take_head(struct client_connection *connection, struct evbuffer *input) {
     const struct http_client_options *options = &connection->client->options;
     while (!connection->in_body) {
@@ -102,7 +103,8 @@ static bool http_client_take_head(struct client_connection *connection, struct e
         if (bytes == 0) return there < HEAD_BYTES_MAX;
         if (!http_answer_read_head((struct bytes){data, bytes}, &connection->head)) return false;
         evbuffer_drain(input, bytes);
-        connection->in_body = connection->head.status >= 200; /* else "100 Continue" and the like */
+        /* else "100 Continue" or another interim response */
+        connection->in_body = connection->head.status >= 200;
     }
     connection->body_left = connection->head.body_bytes;
     connection->chunks = (struct http_chunks){0};
@@ -165,7 +167,7 @@ static void on_event(struct bufferevent *socket, short what, void *context) {
                                                               : HTTP_END_BROKEN);
 }
 
-/* Connects and sends the request; false: not even a socket was to be had. */
+/* Connects and sends the request. Returns false if no socket could be created. */
 static bool http_client_connect_to(struct client_connection *connection,
                                    const struct addrinfo *address) {
     struct http_client *client = connection->client;
@@ -223,7 +225,8 @@ static enum status bad_url(const char *url, const char *why, struct error *error
     return error_set(error, STATUS_INVALID, "'%.200s' %s; expected http://HOST[:PORT]", url, why);
 }
 
-/* http://HOST[:PORT][/prefix]; a prefix that ends in /v1 loses it, since paths bring it along. */
+/* Parses http://HOST[:PORT][/prefix]. A final /v1 is removed from the prefix, because paths contain
+ * it. */
 static enum status read_url(const char *url, struct http_client *client, char host[NAME_BYTES_MAX],
                             char port[8], struct error *error) {
     if (strncmp(url, "https://", 8) == 0)

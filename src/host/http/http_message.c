@@ -36,9 +36,9 @@ static struct bytes http_message_trimmed(struct bytes text) {
     return text;
 }
 
-/* The text before `end`, with *text moved behind it; everything if there is no `end`. */
+/* The text before `end`; *text advances past `end`. Everything if there is no `end`. */
 static struct bytes cut_before(struct bytes *text, char end) {
-    if (!text->count) return *text; /* a header that did not come has no bytes to go behind */
+    if (!text->count) return *text; /* an absent header has a null pointer */
     const char *at = memchr(text->data, end, text->count);
     struct bytes piece = {text->data, at ? (size_t)(at - text->data) : text->count};
     size_t taken = at ? piece.count + 1 : piece.count;
@@ -46,7 +46,7 @@ static struct bytes cut_before(struct bytes *text, char end) {
     return piece;
 }
 
-/* The next line, without its CRLF; false if it is not ended by exactly that. */
+/* The next line without its CRLF; false if it does not end with CRLF. */
 static bool http_message_take_line(struct bytes *text, struct bytes *line_out) {
     struct bytes line = cut_before(text, '\n');
     if (line.count == 0 || line.data[line.count - 1] != '\r') return false;
@@ -56,7 +56,7 @@ static bool http_message_take_line(struct bytes *text, struct bytes *line_out) {
     return true;
 }
 
-/* Is the path one that only Anthropic's clients ask for, or below it? */
+/* True if the path, or a parent of it, is used only by Anthropic's clients. */
 static bool is_anthropics(struct bytes path) {
     static const char *const parts[] = {"/anthropic", "/v1/messages", "/messages"};
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
@@ -87,7 +87,7 @@ static struct http_refusal read_request_line(struct bytes line, struct http_head
     for (int verb = 0; verb < HTTP_VERB_OTHER; verb++)
         if (bytes_equal(method, bytes_of(names[verb]))) head->verb = (enum http_verb)verb;
 
-    /* A proxy's absolute form names the host, whatever the header says. */
+    /* A proxy's absolute form names the host and takes precedence over the header. */
     if (target.count > 7 && !strncasecmp(target.data, "http://", 7)) {
         struct bytes rest = {target.data + 7, target.count - 7};
         head->host = cut_before(&rest, '/');
@@ -121,7 +121,7 @@ struct header_counts {
     uint32_t hosts, lengths, codings;
 };
 
-/* A header that may stand in a request once. */
+/* Stores a header that may occur only once in a request. */
 static struct http_refusal read_only_one(struct bytes value, struct bytes *kept,
                                          const char *complaint) {
     if (kept->data) return (struct http_refusal){400, complaint};
@@ -129,7 +129,7 @@ static struct http_refusal read_only_one(struct bytes value, struct bytes *kept,
     return accepted;
 }
 
-/* One more Content-Encoding, each a list: what is encoded once can be decoded. */
+/* Adds a Content-Encoding, which is a list: one coding can be decoded. */
 static void read_codings(struct bytes value, struct http_head *head) {
     static const struct {
         const char *name;
@@ -250,7 +250,7 @@ bool http_message_is_json(struct bytes content_type) {
                                  "application/json");
 }
 
-/* Places in a chunked body; the names say what is expected next. */
+/* States in a chunked body, named after the expected input. */
 enum {
     CHUNK_SIZE,
     CHUNK_EXTENSION,
@@ -282,7 +282,7 @@ static bool take_size_character(struct http_chunks *chunks, char c) {
     return c == '\r' || c == ';' || c == ' ' || c == '\t';
 }
 
-/* One byte outside of the data; false: the body is broken. */
+/* Processes one byte outside of the data. Returns false if the body is invalid. */
 static bool http_message_take_character(struct http_chunks *chunks, char c) {
     switch (chunks->place) {
     case CHUNK_SIZE:

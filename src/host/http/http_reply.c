@@ -13,7 +13,7 @@
 #include "host/http/content_decoder.h"
 #include "host/http/http_message.h"
 
-/* ---- parts of all ---- */
+/* ---- common parts ---- */
 
 static void http_reply_say(const struct http_reply *reply, enum answer_header header,
                            const char *value) {
@@ -24,7 +24,7 @@ static void say_number(const struct http_reply *reply, enum answer_header header
     evbuffer_add_printf(reply->out, "%s: %" PRIu32 "\r\n", answer_header_name(header), value);
 }
 
-/* To pages of other sites: whether this one may read the answer, and which headers. */
+/* Tells pages of other origins whether they may read the response, and which headers. */
 static void say_to_pages(const struct http_reply *reply) {
     if (!reply->lets_pages_in) return;
     evbuffer_add_printf(reply->out, "Vary: Origin\r\n");
@@ -64,7 +64,7 @@ static void end(const struct http_reply *reply, const char *content_type, struct
     if (!reply->without_body) evbuffer_add(reply->out, body.data, body.count);
 }
 
-/* ---- what the server itself says ---- */
+/* ---- responses of the server itself ---- */
 
 static const char *anthropic_type(uint32_t status) {
     switch (status) {
@@ -94,9 +94,10 @@ void http_reply_error(const struct http_reply *reply, uint32_t status, const cha
     check(json_writer_fits(&writer));
     begin(reply, status);
     if (status == 503) say_number(reply, ANSWER_HEADER_RETRY_AFTER, 1);
-    if (status == 415 && reply->knows_no_coding) /* and not where it is the media type's */
+    if (status == 415 && reply->knows_no_coding) /* not if the media type is the reason */
         http_reply_say(reply, ANSWER_HEADER_ACCEPT_ENCODING, CONTENT_DECODER_NAMES);
-    if (status == 405) http_reply_say(reply, ANSWER_HEADER_ALLOW, "GET, HEAD"); /* of a page */
+    /* methods of a page */
+    if (status == 405) http_reply_say(reply, ANSWER_HEADER_ALLOW, "GET, HEAD");
     end(reply, "application/json", (struct bytes){body, writer.count});
 }
 
@@ -128,7 +129,7 @@ void http_reply_options(const struct http_reply *reply) {
                                     "Access-Control-Max-Age: 86400\r\n\r\n");
 }
 
-/* ---- what the gateway says ---- */
+/* ---- responses of the gateway ---- */
 
 static const char *type_name(enum content_type type) {
     static const char *const names[CONTENT_TYPE_COUNT] = {

@@ -52,7 +52,7 @@ struct record_client_request *http_request_make(const struct http_request *reque
     return record;
 }
 
-/* The key: the text behind the authorization scheme. */
+/* The key: the text after the authorization scheme. */
 static struct bytes http_request_key_of(const struct http_head *head) {
     struct bytes key = has_bare_key(head) ? head->api_key : head->authorization;
     size_t from = key.count;

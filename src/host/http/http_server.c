@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
- * A connection is in one place at a time:
+ * A connection is in one state at a time:
  *
  *   HEAD -> BODY -> WAITING -> STREAMING -> FLUSHING -> HEAD ...      (one request after the other)
  *     any of the first two, refused -> LINGERING -> closed
  *
- * FLUSHING lasts until the answer has left our memory, so a client cannot pile up answers. LINGERING
- * discards what a refused client still sends: a close at once would reset the connection and lose the
- * refusal.
+ * FLUSHING lasts until the response has left the process's memory, so a client cannot pile up
+ * responses. LINGERING discards what a refused client still sends: an immediate close would reset
+ * the connection and lose the refusal.
  */
 #include "host/http/http_server.h"
 
@@ -41,16 +41,17 @@
 
 #define LISTEN_BACKLOG 4096 /* the kernel's default of 128 made 5,000 connects take 15 s */
 #define INPUT_WINDOW ((size_t)64 << 10) /* bytes read ahead */
-#define LINGER_STRETCH 10 /* linger_ms_max is for silence; all in all it takes at most so many */
+#define LINGER_STRETCH 10 /* linger_ms_max limits silence; the total is limited to this multiple */
 #define LINGER_BYTES_MAX ((uint64_t)1 << 30)
 #define SUBJECT "http"
-#define IDLE_GRACE_MS 1000  /* a client that trusts Keep-Alive is not a moment late */
-#define ACCEPTS_AT_ONCE 64  /* then requests that have come have their turn */
-#define ACCEPT_PAUSE_MS 100 /* when places or file descriptors have run out */
+#define IDLE_GRACE_MS 1000  /* tolerance for clients that rely on Keep-Alive */
+#define ACCEPTS_AT_ONCE 64  /* accepts before received requests are processed */
+#define ACCEPT_PAUSE_MS 100 /* pause when connections or file descriptors have run out */
 #define SLOT_BITS 20
-#define LISTENER_BITS 1 /* above the slot's, in a connection's id */
+#define LISTENER_BITS 1 /* position above the slot in a connection id */
 #define NS_PER_MS ((int64_t)1000000)
-#define OUTPUT_STRETCH 16 /* output_bytes_max for a moment; so many times as much at no time */
+/* output_bytes_max may be exceeded for a while, but never by this factor */
+#define OUTPUT_STRETCH 16
 
 enum server_place {
     PLACE_HEAD,
@@ -65,29 +66,29 @@ struct server_connection {
     struct http_server *server;
     struct bufferevent *stream;
     struct event *deadline;
-    int64_t due_ns;    /* the deadline, in the server's own time */
-    int64_t behind_ns; /* since then its output has been too long; 0: it is not */
-    int64_t stall_ns;  /* the server's lost time when the reader's patience was last renewed */
+    int64_t due_ns;    /* deadline, by the server's own clock */
+    int64_t behind_ns; /* time since which its output is too long; 0: it is not */
+    int64_t stall_ns;  /* the server's lost time when the stall timeout was last renewed */
     enum server_place place;
     uint32_t slot;
-    uint8_t peer[16];         /* as CLIENT_REQUEST says */
+    uint8_t peer[16];         /* as in CLIENT_REQUEST */
     struct request_name name; /* of the current request */
-    uint64_t exchange;        /* names the current request to the gateway; 0: it knows of none */
+    uint64_t exchange;        /* id of the current request at the gateway; 0: none */
     size_t searched;          /* bytes of the head already searched for its end */
-    bool head_started;        /* the deadline is the head's, not the idle one */
+    bool head_started;        /* the deadline is that of the head, not of an idle connection */
     char *head_text;          /* `head` points into it */
     struct http_head head;
-    struct bytes allow_origin; /* that may read the answer, of the server's list */
+    struct bytes allow_origin; /* origin from the server's list that may read the response */
     struct request_body body;
-    size_t held_bytes; /* that it takes of the bodies' memory */
+    size_t held_bytes; /* reserved memory for bodies */
     bool waits_to_decode;
-    int64_t body_end_ns; /* when it must have come */
+    int64_t body_end_ns; /* deadline of the whole body */
     enum admission admission;
-    bool body_left; /* unread, since it is not wanted */
+    bool body_left; /* not read, because it is not wanted */
     bool keep_alive;
     bool chunked_answer;
     uint64_t lingered_bytes;
-    struct timeval linger_end; /* when it ends even if bytes keep coming */
+    struct timeval linger_end; /* end of lingering even if bytes keep arriving */
 };
 
 struct http_server {
@@ -100,15 +101,15 @@ struct http_server {
     struct file_shortage shortage;
     struct host_allowlist sites;
     struct server_connection **slots; /* [connections_max] */
-    struct evict_client *clients; /* [connections_max], what connection_eviction judges them by */
-    uint32_t *free_slots;         /* [free_count] */
+    struct evict_client *clients;     /* [connections_max] input of connection_eviction */
+    uint32_t *free_slots;             /* [free_count] */
     uint32_t free_count;
     uint64_t exchange_serial;
-    uint64_t newcomer; /* the owner of the connection that came last */
+    uint64_t newcomer; /* owner of the newest connection */
     uint32_t open_exchanges, accepted_count;
-    int64_t decode_ns;    /* no body is decoded before */
-    size_t bodies_bytes;  /* held for unfinished bodies */
-    size_t answers_bytes; /* of answers that have not left */
+    int64_t decode_ns;    /* no body is decoded before this time */
+    size_t bodies_bytes;  /* reserved for unfinished bodies */
+    size_t answers_bytes; /* responses that have not been sent */
     bool draining;
 };
 
@@ -116,7 +117,7 @@ static void http_server_advance(struct server_connection *connection);
 static bool is_ours_to_do(const struct server_connection *connection);
 static void cut_off(struct server_connection *connection);
 
-/* ---- life of a connection ---- */
+/* ---- connections ---- */
 
 static int64_t own_ns(struct http_server *server) {
     return own_time_ns(&server->time, clock_now_ns());
@@ -128,7 +129,7 @@ static void set_deadline(struct server_connection *connection, uint32_t ms) {
     event_add(connection->deadline, &time);
 }
 
-/* False: the loop stood still meanwhile, and the deadline is put off by as much. */
+/* Returns false if the loop was blocked meanwhile; the deadline is then moved by that time. */
 static bool deadline_is_over(struct server_connection *connection) {
     int64_t left_ns = connection->due_ns - own_ns(connection->server);
     if (left_ns <= NS_PER_MS) return true;
@@ -140,7 +141,7 @@ static struct evict_client *client_of(const struct server_connection *connection
     return &connection->server->clients[connection->slot];
 }
 
-/* While the gateway has its request it is worked on. */
+/* Enters a state. The connection counts as active while the gateway has its request. */
 static void http_server_enter(struct server_connection *connection, enum server_place place) {
     struct evict_client *client = client_of(connection);
     connection->place = place;
@@ -155,7 +156,7 @@ static void linger(struct server_connection *connection) {
     struct http_server *server = connection->server;
     uint32_t ms = server->options.linger_ms_max;
     http_server_enter(connection, PLACE_LINGERING);
-    /* A full buffer would stop the reading. */
+    /* A full buffer would stop reading. */
     struct evbuffer *in = bufferevent_get_input(connection->stream);
     evbuffer_drain(in, evbuffer_get_length(in));
     event_base_gettimeofday_cached(server->base, &connection->linger_end);
@@ -163,7 +164,7 @@ static void linger(struct server_connection *connection) {
     set_deadline(connection, ms);
 }
 
-/* A client that is slow to send its request is waited for, one that sends forever is not. */
+/* Continues lingering: silence is limited, and so is the total time. */
 static void linger_on(struct server_connection *connection) {
     struct timeval now;
     event_base_gettimeofday_cached(connection->server->base, &now);
@@ -187,7 +188,7 @@ static bool is_answering(const struct server_connection *connection) {
            connection->place == PLACE_FLUSHING;
 }
 
-/* Bytes of an answer that leave pay for its reader's time, as a body's do for its sender's. */
+/* Bytes sent renew the reader's deadline, as received bytes of a body renew its sender's. */
 static void on_output(struct evbuffer *out, const struct evbuffer_cb_info *moved, void *context) {
     struct server_connection *connection = context;
     struct evict_client *client = client_of(connection);
@@ -231,7 +232,7 @@ static void start_next_request(struct server_connection *connection) {
     set_deadline(connection, connection->server->options.idle_ms_max + IDLE_GRACE_MS);
 }
 
-/* The answers of clients that do not read are dropped for the answers of others. */
+/* Drops the responses of clients that do not read, in favour of other responses. */
 static void bound_answers(struct http_server *server, uint32_t newest) {
     while (server->answers_bytes > server->options.answers_bytes_max) {
         uint32_t idlest = connection_eviction_answer(
@@ -241,7 +242,7 @@ static void bound_answers(struct http_server *server, uint32_t newest) {
     }
 }
 
-/* The answer stands in the output buffer, whole. */
+/* Called when the complete response is in the output buffer. */
 static void flush_answer(struct server_connection *connection) {
     struct http_server *server = connection->server;
     size_t bytes = evbuffer_get_length(bufferevent_get_output(connection->stream));
@@ -250,7 +251,7 @@ static void flush_answer(struct server_connection *connection) {
     client_of(connection)->answer_bytes = bytes;
     server->answers_bytes += bytes;
     bound_answers(server, connection->slot);
-    /* An empty buffer makes no write event; this one comes from the loop, never from in here. */
+    /* An empty buffer causes no write event; this one is deferred to the loop. */
     bufferevent_trigger(connection->stream, EV_WRITE, BEV_TRIG_DEFER_CALLBACKS);
 }
 
@@ -286,7 +287,8 @@ static void http_server_write_error(struct server_connection *connection, uint32
     http_reply_error(&reply, status, message);
 }
 
-/* An operator sees refused hosts and origins, and overload; clients' own mistakes are for debugging. */
+/* Logs refused hosts and origins, and overload, for the operator; mistakes of clients only at debug
+ * level. */
 static void http_server_say_refused(const struct server_connection *connection, uint32_t status,
                                     const char *message) {
     bool is_notable = status == 403 || status == 421 || status == 503;
@@ -295,7 +297,7 @@ static void http_server_say_refused(const struct server_connection *connection, 
             connection->name.text, message);
 }
 
-/* Answers a request that will not be read to its end. */
+/* Answers a request that will not be read completely. */
 static void refuse(struct server_connection *connection, uint32_t status, const char *message) {
     connection->keep_alive = false;
     http_server_say_refused(connection, status, message);
@@ -304,7 +306,7 @@ static void refuse(struct server_connection *connection, uint32_t status, const 
     linger(connection);
 }
 
-/* ---- answering what the server itself knows ---- */
+/* ---- requests that the server answers itself ---- */
 
 static const struct http_asset *find_asset(const struct http_server *server, struct bytes path) {
     for (size_t i = 0; i < server->options.asset_count; i++)
@@ -313,7 +315,7 @@ static const struct http_asset *find_asset(const struct http_server *server, str
     return NULL;
 }
 
-/* True if the gateway need not know of the request. */
+/* Returns true if the gateway is not needed for the request. */
 static bool answer_alone(struct server_connection *connection) {
     const struct http_head *head = &connection->head;
     const struct http_asset *asset = find_asset(connection->server, head->path);
@@ -330,7 +332,7 @@ static bool answer_alone(struct server_connection *connection) {
     return true;
 }
 
-/* ---- handing a request on ---- */
+/* ---- passing requests to the gateway ---- */
 
 static uint64_t name_exchange(struct server_connection *connection) {
     struct http_server *server = connection->server;
@@ -352,7 +354,7 @@ http_server_make_request(struct server_connection *connection) {
     return http_request_make(&request);
 }
 
-/* The gateway does not know of the request. */
+/* Refuses a request that the gateway has not received. */
 static void http_server_refuse_busy(struct server_connection *connection) {
     const char *message = "the server is busy; try again in a moment";
     connection->exchange = 0;
@@ -373,7 +375,7 @@ static void deliver_request(struct server_connection *connection) {
     free(request);
 }
 
-/* The request is whole, or as whole as it is wanted. */
+/* Processes a request that is complete, or complete except for an unwanted body. */
 static void handle_request(struct server_connection *connection) {
     const struct http_head *head = &connection->head;
     event_del(connection->deadline);
@@ -383,13 +385,14 @@ static void handle_request(struct server_connection *connection) {
     bool is_head = head->verb == HTTP_VERB_HEAD;
     uint32_t minor_version = head->minor_version;
     forget_request(connection);
-    connection->head.verb = is_head ? HTTP_VERB_HEAD : HTTP_VERB_OTHER; /* reply_of needs both */
+    /* http_server_reply_of needs both */
+    connection->head.verb = is_head ? HTTP_VERB_HEAD : HTTP_VERB_OTHER;
     connection->head.minor_version = minor_version;
 }
 
 /* ---- reading ---- */
 
-/* True if the server is late, not the client: input is unread, or all output has been taken. */
+/* True if the server is late, not the client: input is unread, or all output has been sent. */
 static bool is_ours_to_do(const struct server_connection *connection) {
     int socket = bufferevent_getfd(connection->stream), bytes = 0;
     bool is_sending = connection->place == PLACE_HEAD || connection->place == PLACE_BODY;
@@ -401,7 +404,7 @@ static bool is_ours_to_do(const struct server_connection *connection) {
     return is_ours;
 }
 
-/* A body of the client with more than half of all makes way for another client's. */
+/* Refuses a body in favour of another client's, if its client has more than half of all. */
 static bool refuse_of_crowd(struct server_connection *newcomer) {
     struct http_server *server = newcomer->server;
     uint32_t slot = connection_eviction_of_crowd(server->clients, server->options.connections_max,
@@ -411,7 +414,7 @@ static bool refuse_of_crowd(struct server_connection *newcomer) {
     return true;
 }
 
-/* Makes room in the memory of all bodies. Bodies without progress are evicted first. */
+/* Frees memory for bodies. Bodies without progress are evicted first. */
 static bool http_server_find_room(struct server_connection *connection, size_t more) {
     struct http_server *server = connection->server;
     size_t so_far = connection->held_bytes + more, announced = connection->head.body_bytes;
@@ -430,7 +433,7 @@ static bool http_server_find_room(struct server_connection *connection, size_t m
     return true;
 }
 
-/* Takes so much of the memory for bodies; false: there is none. */
+/* Reserves memory for a body. Returns false if there is none. */
 static bool http_server_hold(void *context, size_t more) {
     struct server_connection *connection = context;
     if (!http_server_find_room(connection, more)) return false;
@@ -469,7 +472,7 @@ static enum admission ask_admission(struct server_connection *connection) {
     return admission;
 }
 
-/* How long the body may still take to send a byte, or to come whole; 0: it has taken too long. */
+/* The time left for the body to send a byte, or to be complete; 0: expired. */
 static uint32_t body_ms_left(const struct server_connection *connection) {
     int64_t pace_ns = connection->server->options.pace_ms_max * NS_PER_MS;
     int64_t end_ns = client_of(connection)->idle_since_ns + pace_ns, now_ns = clock_now_ns();
@@ -477,7 +480,7 @@ static uint32_t body_ms_left(const struct server_connection *connection) {
     return end_ns > now_ns ? (uint32_t)((end_ns - now_ns + NS_PER_MS - 1) / NS_PER_MS) : 0;
 }
 
-/* The head has been read: is a body wanted, and is there one? */
+/* Called after the head: decides whether a body is read. */
 static void begin_body(struct server_connection *connection) {
     const struct http_head *head = &connection->head;
     bool has_body = head->chunked || head->body_bytes;
@@ -493,7 +496,7 @@ static void begin_body(struct server_connection *connection) {
     client_of(connection)->owner =
         http_request_client(head, connection->peer, connection->admission == ADMISSION_KNOWN);
     connection->body_left = has_body && connection->admission == ADMISSION_NO_BODY;
-    if (connection->body_left) connection->keep_alive = false; /* what comes is no request */
+    if (connection->body_left) connection->keep_alive = false; /* later bytes are not a request */
     http_server_enter(connection, PLACE_BODY);
     connection->body_end_ns = clock_now_ns() + connection->server->options.body_ms_max * NS_PER_MS;
     set_deadline(connection, body_ms_left(connection));
@@ -503,7 +506,7 @@ static void begin_body(struct server_connection *connection) {
                             "HTTP/1.1 100 Continue\r\n\r\n");
 }
 
-/* Each of the readers returns true if it got on, false if it waits for bytes or gave up. */
+/* Each reader returns true if it made progress, false if it waits for bytes or gave up. */
 static bool read_head(struct server_connection *connection) {
     struct http_server *server = connection->server;
     struct evbuffer *in = bufferevent_get_input(connection->stream);
@@ -543,7 +546,7 @@ static bool read_head(struct server_connection *connection) {
     return true;
 }
 
-/* After a slow piece, decoding pauses for as long; a body that waits for that is not late. */
+/* After a slow piece, decoding pauses for the same time. A body that waits for that is not late. */
 static bool decodes_later(struct server_connection *connection) {
     int64_t wait_ns = connection->server->decode_ns - clock_now_ns();
     bool waited = connection->waits_to_decode;
@@ -611,7 +614,7 @@ static void http_server_on_readable(struct bufferevent *stream, void *context) {
     http_server_advance(connection);
 }
 
-/* The output buffer has run empty. */
+/* Called when the output buffer is empty. */
 static void on_written(struct bufferevent *stream, void *context) {
     struct server_connection *connection = context;
     if (evbuffer_get_length(bufferevent_get_output(stream))) return;
@@ -638,7 +641,7 @@ static void http_server_on_ended(struct bufferevent *stream, short what, void *c
     }
     if (closed_its_side && connection->place == PLACE_FLUSHING &&
         evbuffer_get_length(bufferevent_get_output(stream))) {
-        connection->keep_alive = false; /* it may still be reading */
+        connection->keep_alive = false; /* the gateway may still be reading */
         return;
     }
     if (what & BEV_EVENT_TIMEOUT)
@@ -668,7 +671,7 @@ static void on_deadline(evutil_socket_t socket, short what, void *context) {
         close_connection(connection);
 }
 
-/* ---- who has to make way ---- */
+/* ---- eviction ---- */
 
 static bool evict_idlest(struct http_server *server) {
     uint32_t idlest;
@@ -714,7 +717,7 @@ static bool evict_of_crowd(struct http_server *server) {
     return true;
 }
 
-/* One place is kept free for who comes next. */
+/* Keeps one slot free for the next connection. */
 static void keep_a_place(struct http_server *server) {
     if (server->free_count || evict_idlest(server) || evict_of_crowd(server)) return;
     log_say(LOG_WARNING, SUBJECT, "all places are taken by requests, new connections wait");
@@ -780,7 +783,7 @@ static void on_accept_pause_over(evutil_socket_t socket, short what, void *conte
     if (server->free_count) evconnlistener_enable(server->listener);
 }
 
-/* ---- what the gateway says ---- */
+/* ---- records from the gateway ---- */
 
 enum http_listener http_server_listener(struct connection_id id) {
     return (enum http_listener)(id.value >> SLOT_BITS & ((1u << LISTENER_BITS) - 1));
@@ -807,13 +810,13 @@ static void begin_stream(struct server_connection *connection,
     connection->behind_ns = 0;
     connection->chunked_answer = connection->head.minor_version >= 1;
     if (!connection->chunked_answer)
-        connection->keep_alive = false; /* its end is the answer's end */
+        connection->keep_alive = false; /* the response ends with the connection */
     struct http_reply reply = http_server_reply_of(connection);
     http_reply_stream(&reply, begin, connection->chunked_answer);
 }
 
-/* Much may come at once: a reader is slow when what waited for it already stays long for a while in
- * which we ran. */
+/* True if a reader is slow. Much data may arrive at once, so a reader is slow only if its backlog
+ * stays long for a while in which the loop ran. */
 static bool reads_too_slowly(struct server_connection *connection, size_t output_bytes) {
     const struct http_server_options *options = &connection->server->options;
     int64_t now_ns = own_ns(connection->server);
@@ -868,7 +871,7 @@ void http_server_perform(struct http_server *server, const struct record *record
     }
 }
 
-/* ---- what the loop asks of requests that wait for the gateway ---- */
+/* ---- queries of the loop about waiting requests ---- */
 
 uint64_t http_server_client(struct http_server *server, struct connection_id id) {
     struct server_connection *connection = find_exchange(server, id);
@@ -890,7 +893,7 @@ bool http_server_refuse_waiting(struct http_server *server, struct connection_id
     return connection;
 }
 
-/* ---- life of the server ---- */
+/* ---- opening and closing ---- */
 
 void http_server_defaults(struct http_server_options *options) {
     *options = (struct http_server_options){

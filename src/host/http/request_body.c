@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 #define FIRST_BYTES 4096
-#define DECODED_BYTES ((size_t)16 << 10) /* at a time */
+#define DECODED_BYTES ((size_t)16 << 10) /* decoded at a time */
 
 static bool grow(struct request_body *body, size_t bytes) {
     if (bytes <= body->capacity) return true;
@@ -29,7 +29,7 @@ static uint32_t request_body_keep(struct request_body *body, struct bytes piece)
     return 0;
 }
 
-/* No more comes out of the piece than a body may have. */
+/* Decodes a piece, at most to the limit of a body. */
 static uint32_t keep_decoded(struct request_body *body, struct bytes piece) {
     char out[DECODED_BYTES];
     size_t count;
@@ -61,7 +61,7 @@ static struct http_refusal refuse_with(uint32_t status) {
                                 : "too many large requests at once; try again in a moment"};
 }
 
-/* The body's bytes among the next ones; how many are taken for it. */
+/* The bytes of the body among the next ones; returns how many were consumed. */
 static size_t find_piece(struct request_body *body, struct bytes text, struct bytes *piece_out) {
     if (body->chunked) return http_message_chunks_take(&body->chunks, text, piece_out);
     size_t left = body->announced - body->came;

@@ -7,7 +7,7 @@
 #include "base/check.h"
 #include "host/ledger/account_store.h"
 
-/* The next name of a list; false: there is none. */
+/* The next name of a list; false if there is none. */
 static bool account_notify_next_name(const char **rest, struct bytes *name_out) {
     if (!*rest || !**rest) return false;
     size_t count = strcspn(*rest, ",");
@@ -46,7 +46,7 @@ void account_notify_own_add(struct account_own *own, int64_t account, uint64_t r
     own->used[account].tokens += tokens;
 }
 
-#define ID_MAX ((int64_t)1 << 24) /* of an account; what is known of each lies by its id */
+#define ID_MAX ((int64_t)1 << 24) /* limit of an account id, which is the index of its counts */
 
 struct report {
     struct database *database;
@@ -54,7 +54,7 @@ struct report {
     const char *models;
     uint8_t secret[SHA256_BYTES];
     struct record_accounts *record;
-    int64_t ids[LIMIT_ACCOUNTS]; /* of the accounts of the record */
+    int64_t ids[LIMIT_ACCOUNTS]; /* ids of the record's accounts */
 };
 
 static struct account_limits limits_of(const struct report *report, struct sqlite3_stmt *row,
@@ -71,7 +71,7 @@ static uint64_t beyond(int64_t all, uint64_t own) {
     return (uint64_t)all > own ? (uint64_t)all - own : 0;
 }
 
-/* False: no Fathom has written this row. */
+/* Returns false if the row was not written by Fathom. */
 static bool account_notify_is_sound(struct sqlite3_stmt *row, const struct account *account) {
     int64_t id = database_integer(row, 0);
     return id > 0 && id <= ID_MAX && strlen(database_text(row, 1)) <= LIMIT_ACCOUNT_NAME &&
@@ -133,7 +133,7 @@ static bool account_notify_find_id(const struct report *report, int64_t id, uint
     return false;
 }
 
-/* Reads into keys[key_count]; returns how many there are. */
+/* Reads keys into keys[key_count]; returns their number. */
 static enum status report_keys(struct report *report, struct account_key *keys, uint32_t *count_out,
                                struct error *error) {
     static const char sql[] = "SELECT account, sha256, requests_max, requests_per_minute,"
@@ -146,7 +146,7 @@ static enum status report_keys(struct report *report, struct account_key *keys, 
         struct bytes digest = database_blob(row, 1);
         if (number == report->record->key_count || digest.count != SHA256_BYTES) continue;
         if (!account_notify_find_id(report, database_integer(row, 0), &account))
-            continue; /* it is revoked */
+            continue; /* its account is revoked */
         struct account_key *key = &keys[number++];
         memcpy(key->sha256, digest.data, SHA256_BYTES);
         key->account = account;
@@ -157,7 +157,7 @@ static enum status report_keys(struct report *report, struct account_key *keys, 
     return status;
 }
 
-/* A record with room for the most; then with as many as there are. */
+/* Reads into a record of maximum size, and then shrinks it. */
 static enum status account_notify_read_all(struct report *report,
                                            struct record_accounts **record_out,
                                            struct error *error) {

@@ -16,7 +16,7 @@ const struct account_terms account_terms_unset = {-1, -1, -1, -1, -1, -1, -1, -1
 
 /* ---- one change ---- */
 
-/* Begins a change; finish() ends it. */
+/* Ends a change. */
 static enum status account_store_finish(struct database *database, enum status status,
                                         struct error *error) {
     if (!status) return database_commit(database, error);
@@ -24,7 +24,7 @@ static enum status account_store_finish(struct database *database, enum status s
     return status;
 }
 
-/* The id of an account; NOT_FOUND. */
+/* Finds the id of an account, or returns NOT_FOUND. */
 static enum status find(struct database *database, const char *name, int64_t *id_out,
                         bool *is_revoked_out, struct error *error) {
     enum status status = STATUS_OK;
@@ -52,7 +52,7 @@ static enum status account_store_find_live(struct database *database, const char
     return status;
 }
 
-/* The first digits of a key's SHA-256 as bounds of a BLOB. */
+/* Converts the first digits of a key's SHA-256 to bounds of a BLOB. */
 static bool read_digits(const char *text, uint8_t low[SHA256_BYTES], uint8_t high[SHA256_BYTES]) {
     size_t count = strlen(text);
     if (count < KEY_DIGITS_MIN || count > 2 * SHA256_BYTES) return false;
@@ -89,7 +89,7 @@ static enum status account_store_find_key(struct database *database, int64_t acc
                      found ? "several" : "none", key);
 }
 
-/* A limit of what a gateway holds: it would refuse the whole of it. */
+/* Checks the limits of a gateway, which would reject the whole record. */
 static enum status check_room(struct database *database, struct error *error) {
     int64_t accounts = 0, keys = 0;
     enum status status = database_number(
@@ -238,7 +238,7 @@ enum status account_store_revoke(struct database *database, const char *name, co
     return account_store_finish(database, status, error);
 }
 
-/* The balance with that amount; refused where it would be more, of either sign, than can be counted. */
+/* Adds an amount to the balance. Refused if the balance would exceed its range. */
 static enum status add_to_balance(struct database *database, int64_t account, int64_t amount,
                                   int64_t *balance_out, struct error *error) {
     enum status status = STATUS_OK;
@@ -335,9 +335,9 @@ enum status account_store_secret(struct database *database, uint8_t secret_out[S
     return account_store_finish(database, status, error);
 }
 
-/* ---- taking over the file of --accounts ---- */
+/* ---- importing the file of --accounts ---- */
 
-/* Accounts that are there have blocks under the secret that is there. */
+/* Existing accounts have blocks under the existing secret. */
 static enum status import_secret(struct database *database, const uint8_t secret[SHA256_BYTES],
                                  const char *path, struct error *error) {
     uint8_t own[SHA256_BYTES];
@@ -368,7 +368,7 @@ enum status account_store_import(struct database *database, const char *path, in
     return account_store_finish(database, status, error);
 }
 
-/* ---- looking ---- */
+/* ---- views ---- */
 
 static enum status look_at_keys(struct database *database, int64_t account,
                                 const struct account_listener *listener, struct error *error) {

@@ -21,19 +21,19 @@
 #define TREE_BYTES_PER_BYTE 64 /* yaml_tree.h */
 #define DIGEST_WORD "sha256:"
 
-/* ---- what it means ---- */
+/* ---- parsing ---- */
 
 struct accounts_reading {
     struct bytes text;
-    struct arena *arena; /* for texts that end with a zero byte */
+    struct arena *arena; /* for terminated texts */
     const char *path;
     struct database *database;
     int64_t now;
-    int64_t last_account, last_key; /* ids of before */
+    int64_t last_account, last_key; /* largest ids before */
     struct error *error;
 };
 
-/* The line on which the word stands for the last time, from 1. */
+/* The line of the last occurrence of the word, from 1. */
 static uint32_t accounts_file_line_of(const struct accounts_reading *reading, const char *word) {
     uint32_t line = 1, found = 1;
     size_t count = strlen(word);
@@ -76,7 +76,7 @@ static int accounts_file_digit_of(char letter) {
     return -1;
 }
 
-/* Exactly so many bytes in hexadecimal digits. */
+/* Parses exactly `count` bytes in hexadecimal digits. */
 static bool accounts_file_read_hex(const char *text, uint8_t *out, size_t count) {
     if (strlen(text) != 2 * count) return false;
     for (size_t i = 0; i < count; i++) {
@@ -88,7 +88,7 @@ static bool accounts_file_read_hex(const char *text, uint8_t *out, size_t count)
     return true;
 }
 
-/* Whether the query finds a row. */
+/* Returns true if the query finds a row. */
 static bool finds(const struct accounts_reading *reading, struct sqlite3_stmt *query,
                   enum status *status_out) {
     bool found = database_next(reading->database, query, status_out, reading->error);
@@ -140,7 +140,7 @@ static enum status check_name(const struct accounts_reading *reading, const char
                      accounts_file_line_of(reading, name), why.text);
 }
 
-/* A member's string, ended by a zero byte; "" if it is absent. */
+/* A member's string, terminated; "" if it is absent. */
 static enum status accounts_file_read_text(const struct accounts_reading *reading,
                                            const struct tree *account, const char *name,
                                            const char **text_out) {
@@ -346,8 +346,8 @@ static void write_hex(const uint8_t bytes[SHA256_BYTES], char *out) {
         snprintf(out + 2 * i, 3, "%02x", bytes[i]);
 }
 
-/* Whole or not at all: it is written under another name first. Who comes second uses the first's.
- */
+/* Creates the secret atomically: it is written under another name first. If two processes do so,
+ * both use the first one. */
 static enum status make_secret(const char *path, struct error *error) {
     char draft[PATH_MAX], text[2 * SHA256_BYTES + 1];
     uint8_t secret[SHA256_BYTES];

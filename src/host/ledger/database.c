@@ -15,16 +15,16 @@
 #include "host/process/own_file.h"
 
 #define APPLICATION_ID 0x4674684c /* "FthL" */
-#define TURN_US 200               /* who waits for his turn looks this often */
+#define TURN_US 200               /* interval in us between attempts to lock */
 #define TURNS_MAX 50000           /* 10 s */
 #define STATEMENTS_MAX 96
-#define LOG_PAGES 1000 /* of 4 KiB: a longer log is brought into the file */
+#define LOG_PAGES 1000 /* pages of 4 KiB after which the WAL is checkpointed */
 
 struct database {
     sqlite3 *connection;
     char *path;
-    enum status last; /* of what failed last */
-    int log_pages;    /* after the last commit */
+    enum status last; /* status of the last failure */
+    int log_pages;    /* pages after the last commit */
     uint32_t statement_count;
     struct {
         const char *sql;
@@ -37,7 +37,7 @@ struct database {
  * units and requests are 64 bits with a sign. */
 static const char *const schemas[DATABASE_SCHEMA] = {
     "CREATE TABLE settings (name TEXT PRIMARY KEY, value) WITHOUT ROWID;"
-    /* "account NAME" or "group NAME"; one that stands not here is of generation 0 */
+    /* "account NAME" or "group NAME"; generation 0 if absent */
     "CREATE TABLE tenants (name TEXT PRIMARY KEY, generation INTEGER NOT NULL) WITHOUT ROWID;"
     "CREATE TABLE accounts (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE,"
     " tenant TEXT NOT NULL DEFAULT '', created INTEGER NOT NULL, revoked INTEGER,"
@@ -104,8 +104,8 @@ static const char *const schemas[DATABASE_SCHEMA] = {
 
 /* ---- sums ---- */
 
-/* SQLite's own sum() fails for good where an interim sum leaves 64 bits, and `+` goes on in floating
- * point. exact_sum() adds in 128 bits, and what no 64 bits hold it gives as the end of their range. */
+/* SQLite's sum() fails if an interim sum exceeds 64 bits, and `+` then continues in floating point.
+ * exact_sum() adds in 128 bits and saturates to 64 bits. */
 __extension__ typedef __int128 wide;
 
 static void database_add_exactly(sqlite3_context *context, int count, sqlite3_value **values) {
@@ -128,7 +128,7 @@ static int add_functions(sqlite3 *connection) {
                                       database_add_exactly, report_exactly, NULL);
 }
 
-/* ---- what can fail ---- */
+/* ---- errors ---- */
 
 static enum status database_explain(const struct database *database, int code,
                                     struct error *error) {
@@ -138,7 +138,7 @@ static enum status database_explain(const struct database *database, int code,
         return error_set(error, STATUS_FULL, "%.300s: there is no room on its disk; make some",
                          path);
     case SQLITE_READONLY:
-    case SQLITE_CANTOPEN: /* the files next to it */
+    case SQLITE_CANTOPEN: /* the files of the WAL */
     case SQLITE_PERM:
     case SQLITE_AUTH:
         return error_set(error, STATUS_IO,
@@ -180,7 +180,7 @@ static enum status database_failed(struct database *database, int code, struct e
     return database->last;
 }
 
-/* SQLite's own waits grow to 100 ms, which is longer than anybody here writes. */
+/* SQLite's own waits grow to 100 ms, longer than any transaction here. */
 static int wait_for_turn(void *context, int turns) {
     (void)context;
     if (turns >= TURNS_MAX) return 0;
@@ -328,7 +328,7 @@ enum status database_make(struct database *database, const char *sql, struct err
 enum status database_check_place(const struct database *database, struct error *error) {
     int moved = 0;
     int code = sqlite3_file_control(database->connection, "main", SQLITE_FCNTL_HAS_MOVED, &moved);
-    if (code != SQLITE_OK || !moved) return STATUS_OK; /* one in memory has no place */
+    if (code != SQLITE_OK || !moved) return STATUS_OK; /* a database in memory has no path */
     return error_set(
         error, STATUS_GONE,
         "%.300s: was removed, replaced or moved, and what is written would be lost; bring "
@@ -371,7 +371,7 @@ static enum status check_schema(struct database *database, int64_t *version_out,
     if (!status)
         status = database_number(database, "SELECT count(*) FROM sqlite_schema", &tables, error);
     if (status) return status;
-    if (tables == 0 && application == 0 && *version_out == 0) return STATUS_OK; /* a new one */
+    if (tables == 0 && application == 0 && *version_out == 0) return STATUS_OK; /* a new database */
     if (application != APPLICATION_ID)
         return error_set(error, STATUS_INVALID,
                          "%.300s: is a database of something else; name one that Fathom has made, "
@@ -385,7 +385,7 @@ static enum status check_schema(struct database *database, int64_t *version_out,
     return STATUS_OK;
 }
 
-/* Whole or not at all; who comes second finds it done. */
+/* Upgrades the schema in one transaction. A second process finds it done. */
 static enum status bring_up(struct database *database, struct error *error) {
     int64_t version = 0;
     char words[96];
@@ -403,7 +403,7 @@ static enum status bring_up(struct database *database, struct error *error) {
     return status;
 }
 
-/* The files that SQLite keeps next to a database are as much of it as itself. */
+/* Checks the files that SQLite keeps next to a database, which are part of it. */
 static enum status check_companions(int folder, const char *name, const char *path,
                                     struct error *error) {
     static const char *const suffixes[] = {"-wal", "-shm", "-journal"};
@@ -419,7 +419,7 @@ static enum status check_companions(int folder, const char *name, const char *pa
     return STATUS_OK;
 }
 
-/* With our own mode: SQLite gives its other files the mode of this one. */
+/* Opens the file with mode 0600, which SQLite uses for its other files, too. */
 static enum status database_open_file(int folder, const char *name, const char *path,
                                       enum database_missing missing, struct error *error) {
     int flags = O_RDWR | (missing == DATABASE_MAKE ? O_CREAT : 0);
@@ -436,7 +436,7 @@ static enum status database_open_file(int folder, const char *name, const char *
     return check_companions(folder, name, path, error);
 }
 
-/* The operator's name for it may be a link; where that leads, others may not write. */
+/* Resolves a link in the operator's path. Others must not be able to write to the target. */
 static enum status find_file(const char *path, enum database_missing missing, struct error *error) {
     char whole[PATH_MAX];
     if (!realpath(path, whole) && snprintf(whole, sizeof whole, "%s", path) >= PATH_MAX)

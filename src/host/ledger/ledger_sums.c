@@ -23,7 +23,7 @@ static const char tables[] =
 
 /* ---- reading ---- */
 
-/* Accepts 1970 to 9955: a gateway writes no other year, and none can be printed as a date. */
+/* Accepts 1970 to 9955: gateways write no other years, and others cannot be printed as dates. */
 static enum status check_hour(const struct database *from, int64_t hour, struct error *error) {
     if (hour >= 0 && hour <= HOUR_LAST) return STATUS_OK;
     return error_set(error, STATUS_CORRUPT,

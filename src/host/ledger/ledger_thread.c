@@ -11,7 +11,7 @@
 #include "host/ledger/group_commit.h"
 #include "host/process/log/log.h"
 
-#define LOOK_NS ((int64_t)200000000) /* at the database */
+#define LOOK_NS ((int64_t)200000000) /* interval of checks of the database */
 
 struct ledger {
     struct database *database;
@@ -19,13 +19,13 @@ struct ledger {
     const char *models;
     struct account_own own;
     struct usage_store store;
-    struct record_accounts *accounts; /* as last sent */
-    int64_t version;                  /* of the database, when they were read */
-    int64_t look_ns;                  /* the next look */
-    bool is_unread;                   /* the last look failed */
+    struct record_accounts *accounts; /* last record sent */
+    int64_t version;                  /* version of the database at that time */
+    int64_t look_ns;                  /* time of the next check */
+    bool is_unread;                   /* the last check failed */
     struct group_commit commits;
     uint64_t committed;
-    struct record **waiting; /* [waiting_count], copies in their order */
+    struct record **waiting; /* [waiting_count] copies in order */
     uint32_t waiting_count, waiting_room;
 };
 
@@ -42,7 +42,7 @@ static struct model_prices prices_now(const struct ledger *ledger) {
                : none;
 }
 
-/* Reads the accounts' state, with the prices of now. */
+/* Reads the accounts with the current prices. */
 static enum status ledger_thread_read_accounts(struct ledger *ledger,
                                                struct record_accounts **accounts_out,
                                                struct error *error) {
@@ -56,7 +56,7 @@ static enum status ledger_thread_read_accounts(struct ledger *ledger,
     return STATUS_OK;
 }
 
-/* A commit alone is no change: the gateway knows it already. */
+/* True if the records differ only in what the gateway has itself written. */
 static bool says_the_same(const struct record_accounts *a, const struct record_accounts *b) {
     size_t from = offsetof(struct record_accounts, prices);
     return a->record.bytes == b->record.bytes && a->account_count == b->account_count &&
@@ -72,7 +72,8 @@ static bool is_changed(struct ledger *ledger) {
     return !database_version(ledger->database, &version, &error) && version != ledger->version;
 }
 
-/* A database that cannot be read now changes nothing, and is looked at again. */
+/* Checks for changes. If the database cannot be read now, nothing changes, and it is checked
+ * again. */
 static void ledger_thread_look(struct ledger *ledger, struct worker *worker) {
     struct record_accounts *accounts = NULL;
     struct error error;
@@ -94,7 +95,7 @@ static void ledger_thread_look(struct ledger *ledger, struct worker *worker) {
     if (!same) worker_answer(worker, &accounts->record);
 }
 
-/* ---- entries ---- */
+/* ---- usage records ---- */
 
 static void ledger_thread_take(struct ledger *ledger, const struct record *record) {
     if (ledger->waiting_count == ledger->waiting_room) {
@@ -120,7 +121,7 @@ static void ledger_thread_forget(struct ledger *ledger, uint32_t count) {
             ledger->waiting_count * sizeof *ledger->waiting);
 }
 
-/* One transaction. False: it failed. */
+/* Writes one transaction. Returns false if it failed. */
 static bool write_some(struct ledger *ledger) {
     struct error error;
     uint32_t written = 0, count = min_u32(ledger->waiting_count, GROUP_COMMIT_MAX);
@@ -141,7 +142,7 @@ static void ledger_thread_write_all(struct ledger *ledger, struct worker *worker
     uint64_t before = ledger->committed;
     ledger->commits.begun_ns = clock_now_ns();
     while (ledger->waiting_count > 0 && write_some(ledger)) {
-        if (ledger->committed == before) continue; /* tallies alone */
+        if (ledger->committed == before) continue; /* only unit totals */
         struct record_committed committed = {record_head(RECORD_COMMITTED, sizeof committed),
                                              ledger->committed};
         worker_answer(worker, &committed.record);
@@ -150,7 +151,7 @@ static void ledger_thread_write_all(struct ledger *ledger, struct worker *worker
     database_tidy(ledger->database);
 }
 
-/* Sleeps here rather than in the worker, which every record would wake. */
+/* Waits for further records here instead of in the worker, which every record would wake. */
 static void await_company(const struct ledger *ledger) {
     int64_t left_ns = group_commit_due_ns(&ledger->commits) - clock_now_ns();
     if (ledger->waiting_count > 0 && left_ns > 0 && left_ns <= GROUP_COMMIT_APART_NS)
@@ -162,7 +163,7 @@ void ledger_thread_work(void *context, struct worker *worker, const struct recor
     if (record) ledger_thread_take(ledger, record);
     await_company(ledger);
     int64_t now = clock_now_ns();
-    /* The record at hand is counted among those that wait. */
+    /* The current record is included in the waiting bytes. */
     bool more_come = worker_waiting_bytes(worker) > (record ? record->bytes : 0);
     if (group_commit_now(&ledger->commits, ledger->waiting_count, more_come, now))
         ledger_thread_write_all(ledger, worker);
@@ -173,7 +174,7 @@ void ledger_thread_work(void *context, struct worker *worker, const struct recor
     worker_call_again(worker, LOOK_NS);
 }
 
-/* ---- life ---- */
+/* ---- opening and closing ---- */
 
 static enum status begin(struct ledger *ledger, struct error *error) {
     ledger->store = (struct usage_store){

@@ -7,25 +7,24 @@
 #include "host/ledger/database.h"
 
 struct verify {
-    struct database *file; /* the one that is looked at */
-    struct database *all;  /* in memory: the tallies of all files */
+    struct database *file; /* current file */
+    struct database *all;  /* in memory: the unit totals of all files */
     void (*breach)(void *context, const char *line);
     void *context;
     struct ledger_verdict verdict;
     struct error *error;
 };
 
-/* Each query finds breaches: rows of a text that names the thing, what was expected and what was
- * found. */
+/* A query for violations: rows with the thing, the expected value and the actual value. */
 struct rule {
-    const char *sql, *format; /* of file, thing, expected, found */
+    const char *sql, *format; /* format for file, thing, expected, found */
 };
 
 #define CHARGED "FROM entries WHERE is_charged = 1"
 #define NAME_OF(account)                                                                           \
     "coalesce((SELECT name FROM accounts WHERE id = " account "), 'no account')"
 
-/* The picos of an entry, in whole nanos and the rest, so that no product leaves 64 bits. */
+/* The picos of a record, split into whole nanos and the rest, so that products fit 64 bits. */
 #define PICOS_OF(of)                                                                               \
     "e.hit * (p.hit " of ") + e.miss * (p.miss " of ") + e.output * (p.output " of ")"
 #define DUE_OF_ENTRY "(" PICOS_OF("/ 1000") " + (" PICOS_OF("% 1000") " + 500) / 1000)"
@@ -59,8 +58,8 @@ static const struct rule rules[] = {
      "%s: request %s: %lld prompt tokens were charged, and units reported %lld"},
     {"SELECT printf('%016x%016x', high, low), output, made " CHARGED " AND made < output",
      "%s: request %s: %lld tokens were charged, and units made %lld"},
-    /* Where a prompt alone is asked about, units make one token for each answer, and none is charged. A
-     * client that left may have been given none, either. */
+    /* If only a prompt's scores are requested, units generate one token for each answer, which is
+     * not charged. A client that left may not have received it. */
     {"SELECT printf('%016x%016x', high, low), output, made " CHARGED " AND output = 0"
      " AND made > choices AND http_status != 499",
      "%s: request %s: %lld tokens were charged, though units made %lld"},
@@ -137,7 +136,7 @@ static enum status check_pages(struct verify *verify) {
 
 /* ---- units ---- */
 
-/* `until`: a gateway that has not said its end may have lived on behind what it wrote last. */
+/* `until`: a gateway without a recorded end may have continued after its last write. */
 #define GATHERED                                                                                   \
     "CREATE TABLE tallies (instance INTEGER, gateway INTEGER, is_lost INTEGER,"                    \
     " counted_made INTEGER, counted_computed INTEGER, entered_made INTEGER,"                       \
@@ -194,8 +193,8 @@ static void examine(struct verify *verify, const struct unit_sums *sums, const c
 }
 
 /* A unit is verified when all its gateways have reported the same state of it, with no request
- * running. If a gateway died or ended before that report, its entries are unknown: then the others'
- * entries must only not be too many. */
+ * running. If a gateway died or ended before that report, its records are unknown, and the others'
+ * records must only not exceed the unit's counts. */
 static enum status verify_units(struct verify *verify) {
     static const char sql[] =
         "SELECT printf('%016x', instance), max(counted_made), exact_sum(entered_made),"
@@ -223,13 +222,14 @@ static enum status verify_units(struct verify *verify) {
     return status;
 }
 
-/* ---- all of it ---- */
+/* ---- all checks ---- */
 
 static enum status verify_file(struct verify *verify, const char *path) {
     enum status status = database_open(path, DATABASE_REFUSE, &verify->file, verify->error);
     if (status) return status;
     status = check_pages(verify);
-    if (!status) status = database_make(verify->file, "BEGIN", verify->error); /* one state of it */
+    /* one consistent snapshot */
+    if (!status) status = database_make(verify->file, "BEGIN", verify->error);
     for (size_t i = 0; i < ARRAY_COUNT(rules) && !status; i++)
         status = ledger_verify_apply(verify, &rules[i]);
     if (!status) status = count_rows(verify, verify->error);

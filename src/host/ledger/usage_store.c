@@ -33,7 +33,7 @@ struct model_prices usage_store_ledger_prices_reported(const struct ledger_price
     return reported;
 }
 
-/* ---- a gateway's life ---- */
+/* ---- gateways ---- */
 
 static enum status usage_store_check_currency(struct usage_store *store, struct error *error) {
     const char *wanted = store->prices->currency;
@@ -76,7 +76,7 @@ enum status usage_store_end(struct usage_store *store, int64_t now, struct error
 
 /* ---- sums ---- */
 
-/* The sum of that hour, account and key, added if it is missing. Half of the places stay free. */
+/* The sum of that hour, account and key, added if it is missing. Half of the slots stay free. */
 static struct usage_sum *find_sum(struct usage_store *store, const struct usage_sum *of) {
     uint64_t hash =
         hash_word(hash_word((uint64_t)of->hour, (uint64_t)of->account), (uint64_t)of->key);
@@ -140,9 +140,9 @@ static void forget_sums(struct usage_store *store) {
     store->sum_count = 0;
 }
 
-/* ---- entries ---- */
+/* ---- usage records ---- */
 
-/* *id_out: the row of that price, made where there is none. */
+/* *id_out: the row of that price, inserted if missing. */
 static enum status find_price(struct usage_store *store, const struct ledger_price *price,
                               int64_t *id_out, struct error *error) {
     const struct token_price *now = &price->now, *list = &price->list;
@@ -173,7 +173,7 @@ static enum status find_price(struct usage_store *store, const struct ledger_pri
     return STATUS_OK;
 }
 
-/* The ids of its account and key; 0: it has none. */
+/* The ids of the account and key; 0: none. */
 static enum status find_payer(struct usage_store *store, const struct record_usage *usage,
                               struct usage_sum *out, struct error *error) {
     enum status status = STATUS_OK;
@@ -281,7 +281,7 @@ static enum status add_node_time(struct usage_store *store, const struct record_
     return status;
 }
 
-/* Time until now is a unit's if somebody saw it of late, this gateway or another one. */
+/* Adds the time until now to a unit if any gateway saw it recently. */
 static enum status see_unit(struct usage_store *store, const struct record_unit_totals *totals,
                             int64_t now, struct error *error) {
     struct database *database = store->database;
@@ -311,7 +311,7 @@ static enum status write_totals(struct usage_store *store, const struct record_u
         store->database, error,
         "INSERT INTO tallies VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE"
         " SET time = excluded.time, role = excluded.role, ranks = excluded.ranks,"
-        " is_lost = max(is_lost, excluded.is_lost)," /* what was lost once stays so */
+        " is_lost = max(is_lost, excluded.is_lost)," /* a loss is permanent */
         " counted_made = excluded.counted_made, counted_computed = excluded.counted_computed,"
         " entered_made = excluded.entered_made, entered_computed = excluded.entered_computed,"
         " open_made = excluded.open_made, open_computed = excluded.open_computed",
@@ -347,7 +347,7 @@ enum status usage_store_write(struct usage_store *store, struct record *const *r
     if (!status) status = database_commit(store->database, error);
     if (status) {
         database_roll_back(store->database);
-        memset(store->prices_used, 0, sizeof store->prices_used); /* new rows have gone as well */
+        memset(store->prices_used, 0, sizeof store->prices_used); /* new rows were rolled back */
     } else {
         report_own(store);
         *written_out = written;

@@ -8,7 +8,7 @@
 
 struct record_link {
     struct record_link *next;
-    struct record record; /* and its tails */
+    struct record record; /* followed by its tails */
 };
 
 static void record_queue_append(struct record_queue *queue, struct record_link *link) {

@@ -41,7 +41,7 @@ uint32_t request_set_owner(const struct request_set *set, struct request_id id) 
     return at == MAP_NONE ? REQUEST_SET_NOBODY : set->held[at].owner;
 }
 
-/* The last one takes its place. */
+/* Removes an entry; the last one moves to its position. */
 static void remove_at(struct request_set *set, uint32_t at) {
     struct request_held *last = &set->held[--set->count];
     map_remove(&set->places, request_set_key_of(set->held[at].id));
@@ -62,7 +62,7 @@ uint32_t request_set_remove(struct request_set *set, struct request_id id) {
 uint32_t request_set_take(struct request_set *set, uint32_t owner,
                           void (*take)(void *context, struct request_id id), void *context) {
     uint32_t taken = 0;
-    for (uint32_t i = set->count; i-- > 0;) { /* who takes the place of i has been looked at */
+    for (uint32_t i = set->count; i-- > 0;) { /* entries that move to i were already visited */
         struct request_held held = set->held[i];
         if (held.owner != owner) continue;
         remove_at(set, i);

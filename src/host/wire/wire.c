@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0
- * How ZeroMQ is used, and why so:
+ * The use of ZeroMQ, with reasons:
  *
- *   - A ROUTER does not say when a peer has gone. A socket monitor does, without naming it; so each
- *     such event, and a timer, makes us send every peer an empty message: ROUTER_MANDATORY refuses
- *     it if the peer is gone (EHOSTUNREACH). The empty messages are the signs of life, too.
- *   - A DEALER connects again by itself, and would then speak on as if nothing had been. Each
- *     connection therefore gets a socket of its own; its first message is the greeting.
- *   - ZMQ_FD is edge-triggered: after any call the socket may be readable without it. Each
- *     sender reads ZMQ_EVENTS afterwards, and a timer looks now and then.
- *   - Disconnecting a peer of a ROUTER is not in the stable API. A dropped peer is asked to leave
- *     (STATE_DROPPED); its messages are ignored from then on.
- *   - Unbinding a socket ends all connections that were accepted there. So it stays bound, and
- *     wire_door bounds the connections that have not greeted: the monitor says which files they are,
- *     and a message which file it came from.
- *   - A side that listens answers in the version of records that it was greeted in, the present one or
- *     the one before. A side that connects greets in the present one; an older process that listens
- *     answers in its own and ends that connection, and is greeted in its own the next time.
- *   - A ZAP handler at inproc://zeromq.zap.01, of this context alone, lets keys in.
+ *   - A ROUTER does not report the loss of a peer. A socket monitor does, without naming it. So after
+ *     each such event, and on a timer, every peer is sent an empty message: ROUTER_MANDATORY refuses
+ *     it if the peer is gone (EHOSTUNREACH). The empty messages also serve as heartbeats.
+ *   - A DEALER reconnects by itself and would then continue as before. Each connection therefore
+ *     gets a socket of its own; its first message is the greeting.
+ *   - ZMQ_FD is edge-triggered: after any call the socket may be readable without it. Each sender
+ *     reads ZMQ_EVENTS afterwards, and a timer checks periodically.
+ *   - Disconnecting a peer of a ROUTER is not in the stable API. A dropped peer is asked to
+ *     disconnect (STATE_DROPPED); its messages are ignored from then on.
+ *   - Unbinding a socket closes all connections that were accepted there. So it stays bound, and
+ *     wire_door limits the connections without a greeting: the monitor reports their descriptors,
+ *     and each message has the descriptor of its connection.
+ *   - A listening side replies in the record version of the greeting, the present one or the
+ *     previous one. A connecting side greets in the present version. An older listening process
+ *     replies in its own version and closes that connection; the next greeting uses that version.
+ *   - A ZAP handler at inproc://zeromq.zap.01, of this context alone, accepts keys.
  */
 #include "host/wire/wire.h"
 
@@ -39,11 +39,11 @@
 
 #define TICK_MS 250
 #define REOPEN_MS 100
-#define REFUSED_MS 5000 /* a gateway that refuses us is asked so seldom */
+#define REFUSED_MS 5000 /* retry interval after a refusal by a gateway */
 #define SILENT_NS_MAX ((int64_t)10000000000)
 #define MESSAGES_MAX 8192 /* queued to or from one peer */
-#define TURN_MESSAGES 512 /* taken before others have their turn */
-#define ID_BYTES 5        /* of a name that a ROUTER gives: zero, and four bytes */
+#define TURN_MESSAGES 512 /* messages read before other events are handled */
+#define ID_BYTES 5        /* bytes of an id assigned by a ROUTER: zero, and four bytes */
 #define SUBJECT "wire"
 #define MONITOR "inproc://monitor"
 #define ZAP "inproc://zeromq.zap.01"
@@ -55,10 +55,10 @@ struct greeting {
     char magic[8];
     uint32_t greeting_version;
     uint32_t record_version;
-    char version[24]; /* of the program, for messages */
+    char version[24]; /* version of the program, for messages */
 };
 
-/* Instead of a greeting, or at any time: leave, and why. */
+/* Sent instead of a greeting, or at any time: asks the peer to disconnect, with the reason. */
 #define FAREWELL_MAGIC "FATHOMBY"
 struct farewell {
     char magic[8];
@@ -70,9 +70,9 @@ enum wire_state { STATE_NONE, STATE_UP, STATE_DROPPED };
 struct wire_peer {
     enum wire_state state;
     uint32_t number;
-    uint32_t version;     /* of records between us */
-    uint8_t id[ID_BYTES]; /* of a side that listens */
-    int file;             /* of its connection, on a side that listens; -1: it is closed */
+    uint32_t version;     /* version of records for this peer */
+    uint8_t id[ID_BYTES]; /* on a listening side */
+    int file;             /* descriptor of its connection, on a listening side; -1: closed */
     int64_t last_seen_ns;
 };
 
@@ -81,21 +81,21 @@ struct wire {
     struct event_base *base;
     void *zmq;
     void *socket, *monitor, *zap;
-    struct event *socket_event, *monitor_event, *zap_event; /* of their ZMQ_FDs */
+    struct event *socket_event, *monitor_event, *zap_event; /* events of their ZMQ_FDs */
     struct event *tick, *reopen;
-    struct wire_door *door;  /* of a side that listens */
-    struct wire_peer *peers; /* [peer_count]; one that connects has one */
+    struct wire_door *door;  /* on a listening side */
+    struct wire_peer *peers; /* [peer_count]; a connecting side has one */
     uint32_t peer_count;
     uint32_t last_number;
-    uint32_t monitors;  /* so far: a name once used may still be bound */
-    uint32_t greets_in; /* of a side that connects: the version that its next greeting says */
-    bool reported;      /* why it does not connect; until it does */
-    bool has_ended;     /* a connection has, and peers were not checked since */
-    bool ending;        /* the socket is done with, and will be closed */
+    uint32_t monitors;  /* number so far: a used name may still be bound */
+    uint32_t greets_in; /* on a connecting side: version of its next greeting */
+    bool reported;      /* the reason for not connecting was logged */
+    bool has_ended;     /* a connection has closed, and peers were not checked since */
+    bool ending;        /* the socket will be closed */
     bool full_reported;
     char address[256];
     void *buffer; /* [WIRE_MESSAGE_BYTES_MAX] a message, aligned */
-    /* [WIRE_MESSAGE_BYTES_MAX] one that came, and one that goes, in the other version's form */
+    /* [WIRE_MESSAGE_BYTES_MAX] a received message, and one to send, in the other version */
     void *came, *goes;
 };
 
@@ -115,7 +115,7 @@ static struct wire_peer *wire_find_id(struct wire *wire, const uint8_t id[ID_BYT
     return NULL;
 }
 
-/* NULL: there are as many as there may be. */
+/* Adds a peer. Returns NULL if the limit is reached. */
 static struct wire_peer *wire_add_peer(struct wire *wire, const uint8_t id[ID_BYTES]) {
     uint32_t at = 0;
     while (at < wire->peer_count && wire->peers[at].state != STATE_NONE)
@@ -134,13 +134,13 @@ static void wire_lose(struct wire *wire, struct wire_peer *peer) {
     uint32_t number = peer->number;
     peer->state = STATE_NONE;
     if (before != STATE_UP) return;
-    wire->greets_in = RECORD_VERSION; /* who comes next may be another one */
+    wire->greets_in = RECORD_VERSION; /* the next process may have another version */
     wire->options.lost(wire->options.context, number);
 }
 
 /* ---- sending ---- */
 
-/* Sending may leave something to be read that ZMQ_FD does not tell. */
+/* Sending may leave readable messages that ZMQ_FD does not report. */
 static void look_again(struct wire *wire) {
     int events = 0;
     size_t bytes = sizeof events;
@@ -169,7 +169,8 @@ enum status wire_send(struct wire *wire, uint32_t number, const struct record *r
     if (!peer) return STATUS_GONE;
     if (peer->version == RECORD_VERSION) return send_bytes(wire, peer, record, record->bytes);
     size_t bytes = record_past_to_past(&record_past, record, wire->goes, WIRE_MESSAGE_BYTES_MAX);
-    return bytes ? send_bytes(wire, peer, wire->goes, bytes) : STATUS_OK; /* nothing for it */
+    /* the peer's version has no such record */
+    return bytes ? send_bytes(wire, peer, wire->goes, bytes) : STATUS_OK;
 }
 
 static enum status send_greeting(struct wire *wire, const struct wire_peer *peer,
@@ -183,10 +184,10 @@ static enum status send_greeting(struct wire *wire, const struct wire_peer *peer
 
 static void read_events(struct wire *wire);
 
-/* It is a stranger again: it has a little time to leave by itself. */
+/* Treats the peer as a connection without a greeting: it has a short time to disconnect. */
 static void show_door(struct wire *wire, struct wire_peer *peer) {
     if (!wire->door) return;
-    read_events(wire); /* its file may be closed, and another's by now */
+    read_events(wire); /* the descriptor may be closed and reused */
     event_active(wire->monitor_event, EV_READ, 0);
     if (peer->file >= 0) wire_door_enter(wire->door, peer->file);
 }
@@ -211,13 +212,14 @@ void wire_drop(struct wire *wire, uint32_t number, const char *why) {
     if (peer) wire_drop_each(wire, peer, why);
 }
 
-/* ---- taking ---- */
+/* ---- receiving ---- */
 
 static bool has_magic(const void *data, size_t bytes, const char magic[8]) {
     return bytes >= 8 && memcmp(data, magic, 8) == 0;
 }
 
-/* NULL: it is one of ours, with records of that version. */
+/* Checks a greeting. Returns NULL if the peer is a Fathom process with records of that version;
+ * else the fault. */
 static const char *greeting_fault(const void *data, size_t bytes, uint32_t *version_out,
                                   char text[static 200]) {
     const struct greeting *greeting = data;
@@ -241,10 +243,10 @@ static const char *greeting_fault(const void *data, size_t bytes, uint32_t *vers
     return text;
 }
 
-/* `file`: of the connection that it came from. */
+/* `file`: descriptor of the connection. */
 static void wire_take_first(struct wire *wire, const uint8_t id[ID_BYTES], size_t bytes, int file) {
     char text[200];
-    if (bytes == 0) return; /* a sign of life of one that was dropped, and forgotten */
+    if (bytes == 0) return; /* a heartbeat of a peer that was dropped and forgotten */
     uint32_t version = RECORD_VERSION;
     const char *fault = greeting_fault(wire->buffer, bytes, &version, text);
     struct wire_peer *peer = wire_add_peer(wire, id);
@@ -258,12 +260,12 @@ static void wire_take_first(struct wire *wire, const uint8_t id[ID_BYTES], size_
     if (!fault) peer->version = version;
     enum status status = send_greeting(wire, peer, peer->version);
     if (fault) {
-        peer->state = STATE_DROPPED; /* it was never announced */
+        peer->state = STATE_DROPPED; /* never announced */
         wire_drop_each(wire, peer, fault);
     } else if (status) {
         peer->state = STATE_NONE;
     } else {
-        read_events(wire); /* it may have been accepted this very moment */
+        read_events(wire); /* it may have been accepted just now */
         event_active(wire->monitor_event, EV_READ, 0);
         wire_door_know(wire->door, file);
         peer->file = file;
@@ -288,7 +290,7 @@ static void wire_take_record(struct wire *wire, struct wire_peer *peer, size_t b
         wire->options.take(wire->options.context, peer->number, record);
 }
 
-/* One message of a side that listens: a name, and one part. False: there is none. */
+/* Receives one message on a listening side: an id, and one part. Returns false if there is none. */
 static bool take_routed(struct wire *wire) {
     uint8_t id[ID_BYTES] = {1};
     zmq_msg_t name;
@@ -309,7 +311,7 @@ static bool take_routed(struct wire *wire) {
         bytes = (size_t)count;
         parts++;
     }
-    if (id[0] != 0) return true; /* it named itself, which ours do not */
+    if (id[0] != 0) return true; /* the peer chose its id, which Fathom never does */
     if (!peer)
         wire_take_first(wire, id, parts == 1 ? bytes : 1, file);
     else if (peer->state == STATE_UP)
@@ -319,7 +321,7 @@ static bool take_routed(struct wire *wire) {
 
 static void open_again(struct wire *wire, long ms);
 
-/* Why nothing comes of it, once. */
+/* Logs once why the wire does not connect. */
 static void wire_report(struct wire *wire, const char *why) {
     if (!wire->reported)
         log_say(LOG_WARNING, SUBJECT, "no connection yet, it is tried again address=%s why=%s",
@@ -333,7 +335,8 @@ static void wire_leave(struct wire *wire, const char *why, long ms) {
     open_again(wire, ms);
 }
 
-/* One message of a side that connects. False: there is none, or no socket any more. */
+/* Receives one message on a connecting side. Returns false if there is none, or the socket is
+ * closed. */
 static bool take_single(struct wire *wire) {
     struct wire_peer *peer = &wire->peers[0];
     char text[200];
@@ -365,7 +368,7 @@ static bool take_single(struct wire *wire) {
         wire_leave(wire, fault, REFUSED_MS);
         return false;
     }
-    if (version != wire->greets_in) { /* it does not know ours */
+    if (version != wire->greets_in) { /* the listener does not support this version */
         wire->greets_in = version;
         wire_leave(wire, NULL, REOPEN_MS);
         return false;
@@ -381,7 +384,7 @@ static bool take_single(struct wire *wire) {
 
 static void wire_take_messages(struct wire *wire) {
     for (int i = 0; wire->socket && !wire->ending; i++) {
-        if (!wire->options.may_take(wire->options.context)) return; /* wire_resume goes on */
+        if (!wire->options.may_take(wire->options.context)) return; /* wire_resume continues */
         if (i == TURN_MESSAGES) {
             event_active(wire->socket_event, EV_READ, 0);
             return;
@@ -399,7 +402,7 @@ void wire_resume(struct wire *wire) {
     if (wire->socket) look_again(wire);
 }
 
-/* ---- signs of life ---- */
+/* ---- heartbeats ---- */
 
 static void look_after_peers(struct wire *wire) {
     int64_t now_ns = clock_now_ns();
@@ -407,7 +410,7 @@ static void look_after_peers(struct wire *wire) {
     for (uint32_t i = 0; i < wire->peer_count; i++) {
         struct wire_peer *peer = &wire->peers[i];
         if (peer->state == STATE_NONE) continue;
-        if (!takes) peer->last_seen_ns = now_ns; /* it is us who do not listen */
+        if (!takes) peer->last_seen_ns = now_ns; /* this side does not read */
         if (send_bytes(wire, peer, "", 0) == STATUS_GONE)
             wire_lose(wire, peer);
         else if (peer->state == STATE_UP && now_ns - peer->last_seen_ns > SILENT_NS_MAX)
@@ -434,7 +437,7 @@ static void wire_on_tick(evutil_socket_t file, short what, void *context) {
     wire_take_messages(wire);
 }
 
-/* True, with its event: one was there. */
+/* Reads the next event. Returns false if there is none. */
 static bool next_event(void *monitor, uint16_t *event_out, uint32_t *value_out) {
     uint8_t first[16], address[1024];
     if (zmq_recv(monitor, first, sizeof first, ZMQ_DONTWAIT) < 6) return false;
@@ -449,7 +452,7 @@ static void report_mismatch(struct wire *wire) {
         "keys do not match, only one side has them, or one of the two got no time to greet";
     if (!wire->options.listens)
         wire_report(wire, why);
-    else if (!wire_door_is_crowded(wire->door)) /* else a line has said so */
+    else if (!wire_door_is_crowded(wire->door)) /* else a line was logged already */
         log_say(LOG_WARNING, SUBJECT, "a peer was refused address=%s why=%s", wire->address, why);
 }
 
@@ -459,7 +462,7 @@ static void forget_file(struct wire *wire, int file) {
         if (wire->peers[i].file == file) wire->peers[i].file = -1;
 }
 
-/* Reads the socket's events: the door needs them before a greeting is read. */
+/* Reads the socket's events: wire_door needs them before a greeting is read. */
 static void read_events(struct wire *wire) {
     uint16_t event;
     uint32_t value;
@@ -484,10 +487,10 @@ static void on_monitor(evutil_socket_t file, short what, void *context) {
     if (!wire->has_ended || wire->ending) return;
     wire->has_ended = false;
     if (wire->options.listens) {
-        look_after_peers(wire); /* the tick finds it if its end has not gone round yet */
+        look_after_peers(wire); /* the tick detects the loss if the socket does not report it yet */
         tick_in(wire, 20);
     } else {
-        wire_take_messages(wire); /* what it said last, a farewell perhaps */
+        wire_take_messages(wire); /* last messages, possibly a farewell */
         if (!wire->ending) wire_leave(wire, NULL, REOPEN_MS);
     }
 }
@@ -556,7 +559,7 @@ static struct event *wire_watch(struct wire *wire, void *socket, event_callback_
     struct event *event = event_new(wire->base, file, EV_READ | EV_PERSIST, call, wire);
     if (event) {
         event_add(event, NULL);
-        event_active(event, EV_READ, 0); /* it may be readable already */
+        event_active(event, EV_READ, 0); /* it may already be readable */
     }
     return event;
 }
@@ -626,7 +629,7 @@ static enum status open_sockets(struct wire *wire, struct error *error) {
     wire->monitor_event = wire_watch(wire, wire->monitor, on_monitor);
     if (!wire->socket_event || !wire->monitor_event)
         return error_set(error, STATUS_NO_MEMORY, "no memory for %.200s", wire->address);
-    if (!wire->options.listens) /* goes out as soon as there is a connection */
+    if (!wire->options.listens) /* sent as soon as there is a connection */
         return send_greeting(wire, &wire->peers[0], wire->greets_in)
                    ? wire_failed(wire, "greet", error)
                    : STATUS_OK;
@@ -635,7 +638,7 @@ static enum status open_sockets(struct wire *wire, struct error *error) {
 
 static void open_again(struct wire *wire, long ms) {
     event_add(wire->reopen, &(struct timeval){.tv_sec = ms / 1000, .tv_usec = ms % 1000 * 1000});
-    wire->ending = true; /* its socket is closed then: we may be inside its events */
+    wire->ending = true; /* closed later: this may run within its events */
     event_del(wire->socket_event);
     event_del(wire->monitor_event);
 }
@@ -651,7 +654,7 @@ static void on_reopen(evutil_socket_t file, short what, void *context) {
     event_add(wire->reopen, &(struct timeval){.tv_sec = 1});
 }
 
-/* ---- life ---- */
+/* ---- opening and closing ---- */
 
 static enum status open_zap(struct wire *wire, struct error *error) {
     if (!wire->options.keys || !wire->options.listens) return STATUS_OK;
@@ -684,7 +687,8 @@ enum status wire_open(const struct wire_options *options, struct event_base *bas
     wire->peer_count = options->listens ? 0 : 1;
     wire->greets_in = RECORD_VERSION;
     wire->buffer = malloc(WIRE_MESSAGE_BYTES_MAX);
-    wire->came = calloc(1, WIRE_MESSAGE_BYTES_MAX); /* untouched among those of one version */
+    /* stays untouched if all peers have one version */
+    wire->came = calloc(1, WIRE_MESSAGE_BYTES_MAX);
     wire->goes = calloc(1, WIRE_MESSAGE_BYTES_MAX);
     wire->zmq = zmq_ctx_new();
     wire->tick = evtimer_new(base, wire_on_tick, wire);

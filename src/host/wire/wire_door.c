@@ -15,29 +15,29 @@
 #include "host/process/file_limit.h"
 #include "host/process/log/log.h"
 
-#define STRANGE_NS_MAX ((int64_t)10000000000) /* from being accepted until the greeting */
-#define CROWDED_NS ((int64_t)60000000000)     /* one line says so, however long it lasts */
-#define REFUSED_AT_ONCE 128                   /* more than libzmq lets wait */
+#define STRANGE_NS_MAX ((int64_t)10000000000) /* from the accept to the greeting */
+#define CROWDED_NS ((int64_t)60000000000)     /* one log line per period */
+#define REFUSED_AT_ONCE 128                   /* more than the listen backlog of libzmq */
 #define NO_FILE (-1)
 
 struct door_peer {
-    int file; /* NO_FILE: the place is free */
+    int file; /* NO_FILE: the slot is free */
     struct sockaddr_storage peer;
     socklen_t peer_bytes;
 };
 
 struct wire_door {
     const char *address;
-    int listener, spare; /* spare: stands for the file that refuses somebody */
+    int listener, spare; /* spare: reserved descriptor for refusing a connection */
     struct file_shortage shortage;
-    int64_t crowded_ns; /* when there were too many strangers last; 0: never */
+    int64_t crowded_ns; /* time of the last excess; 0: never */
     uint32_t strangers_max, address_max;
     struct door_peer strangers[LIMIT_WIRE_STRANGERS];
     struct evict_client
-        clients[LIMIT_WIRE_STRANGERS]; /* the same, as connection_eviction looks at them */
+        clients[LIMIT_WIRE_STRANGERS]; /* the same connections for connection_eviction */
 };
 
-/* ---- places ---- */
+/* ---- slots ---- */
 
 static void door_free_place(struct wire_door *door, uint32_t place) {
     door->strangers[place].file = NO_FILE;
@@ -64,7 +64,7 @@ static uint64_t door_network_of(const struct sockaddr_storage *peer) {
     return connection_eviction_network((const uint8_t *)&four->sin_addr, sizeof four->sin_addr);
 }
 
-/* The file may be closed by now, or another one. */
+/* Shuts a connection down. The descriptor may be closed by now, or reused. */
 static void door_shut(const struct door_peer *stranger) {
     struct door_peer now;
     if (door_read_peer(stranger->file, &now) && now.peer_bytes == stranger->peer_bytes &&
@@ -87,7 +87,7 @@ static void door_say_crowded(struct wire_door *door) {
                 door->address, door->strangers_max, door->address_max);
 }
 
-/* ---- life ---- */
+/* ---- opening and closing ---- */
 
 enum status wire_door_open(const char *address, struct wire_door **door_out, struct error *error) {
     uint64_t files = file_limit_raise(0);
@@ -121,7 +121,7 @@ void wire_door_listens(struct wire_door *door, int file) {
     if (flags >= 0 && fcntl(file, F_SETFL, flags | O_NONBLOCK) == 0) door->listener = file;
 }
 
-/* ---- strangers ---- */
+/* ---- connections without a greeting ---- */
 
 static uint32_t door_find_room(struct wire_door *door, int64_t now_ns) {
     uint32_t place = door_find_file(door, NO_FILE);
@@ -169,11 +169,11 @@ static void door_keep_spare(struct wire_door *door) {
     if (door->spare == NO_FILE) door->spare = open("/dev/null", O_RDONLY | O_CLOEXEC);
 }
 
-/* Another thread may take the file that the spare one gave up: libzmq's, for one who waits; then the
- * next failure finds that one among the strangers. */
+/* Refuses a pending connection. Another thread, such as libzmq's, may take the freed descriptor for
+ * it; the next failure then finds that connection among those without a greeting. */
 void wire_door_fail(struct wire_door *door, int failure) {
     file_limit_shortage_report(&door->shortage, door->address, failure);
-    door->crowded_ns = clock_now_ns(); /* that line says enough */
+    door->crowded_ns = clock_now_ns(); /* the log line of the shortage suffices */
     if (door->listener == NO_FILE) return;
     uint32_t idlest = connection_eviction_idlest(door->clients, door->strangers_max, INT64_MAX - 1);
     if (idlest != EVICT_NONE) door_shut_place(door, idlest);

@@ -64,7 +64,7 @@ static bool wire_keys_is_key(struct bytes line) {
     return zmq_z85_decode(raw, text) != NULL;
 }
 
-/* The file's keys, at most so many, into `keys`. */
+/* Reads the file's keys, at most `most`, into `keys`. */
 static enum status read_keys(const char *path, char (*keys)[WIRE_KEY_TEXT], uint32_t most,
                              uint32_t *count_out, struct error *error) {
     struct bytes text;

@@ -15,11 +15,11 @@ struct worker {
     worker_function *function;
     void *context;
     pthread_t thread;
-    pthread_mutex_t lock; /* guards what follows */
+    pthread_mutex_t lock; /* protects the following fields */
     pthread_cond_t wake;
     struct record_queue given, answers;
-    bool ending, called; /* called: without a record, from outside */
-    int64_t again_ns;    /* the function wants to be called so soon in any case; 0: it does not */
+    bool ending, called; /* called: requested from outside, without a record */
+    int64_t again_ns;    /* time of the next call without a record; 0: none */
     int file;            /* eventfd */
 };
 
@@ -32,7 +32,7 @@ static struct timespec time_in(int64_t ns) {
     return until;
 }
 
-/* Until there is a record, the end, or the time at which the function wants to be called. */
+/* Waits for a record, the end, or the time of the next call. */
 static void worker_wait(struct worker *worker) {
     struct timespec until = time_in(worker->again_ns);
     int late = 0;
@@ -47,7 +47,7 @@ static void *worker_work(void *argument) {
     for (;;) {
         worker_wait(worker);
         if (worker->ending) break;
-        /* The first record stays where it is while others are put behind it. */
+        /* The first record stays in place while others are queued after it. */
         const struct record *record = record_queue_first(&worker->given);
         worker->again_ns = 0;
         worker->called = false;
@@ -98,7 +98,7 @@ void worker_call(struct worker *worker) {
 }
 
 void worker_call_again(struct worker *worker, int64_t in_ns) {
-    worker->again_ns = in_ns; /* its own thread alone looks at it */
+    worker->again_ns = in_ns; /* used only by its own thread */
 }
 
 size_t worker_waiting_bytes(struct worker *worker) {
