@@ -50,8 +50,7 @@
 #define SLOT_BITS 20
 #define LISTENER_BITS 1 /* position above the slot in a connection id */
 #define NS_PER_MS ((int64_t)1000000)
-/* output_bytes_max may be exceeded for a while, but never by this factor */
-#define OUTPUT_STRETCH 16
+#define OUTPUT_STRETCH 16 /* limit of unsent bytes, as a multiple of output_bytes_max */
 
 enum server_place {
     PLACE_HEAD,
@@ -287,8 +286,7 @@ static void http_server_write_error(struct server_connection *connection, uint32
     http_reply_error(&reply, status, message);
 }
 
-/* Logs refused hosts and origins, and overload, for the operator; mistakes of clients only at debug
- * level. */
+/* Logs refused hosts and origins, and overload. Mistakes of clients are logged at debug level. */
 static void http_server_say_refused(const struct server_connection *connection, uint32_t status,
                                     const char *message) {
     bool is_notable = status == 403 || status == 421 || status == 503;
@@ -385,8 +383,7 @@ static void handle_request(struct server_connection *connection) {
     bool is_head = head->verb == HTTP_VERB_HEAD;
     uint32_t minor_version = head->minor_version;
     forget_request(connection);
-    /* http_server_reply_of needs both */
-    connection->head.verb = is_head ? HTTP_VERB_HEAD : HTTP_VERB_OTHER;
+    connection->head.verb = is_head ? HTTP_VERB_HEAD : HTTP_VERB_OTHER; /* reply_of needs both */
     connection->head.minor_version = minor_version;
 }
 

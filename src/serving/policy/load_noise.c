@@ -9,13 +9,10 @@
 #define DEVIATION 1.25
 #define JUMP_DEVIATIONS 3
 #define MARGIN_DEVIATIONS 2.33
-#define COUNTING                                                                                   \
-/* factor on 1 / count, the relative variance of a count of requests, because lengths vary as
-     * much */
-2
+/* Factor on 1 / count, the relative variance of a count of requests, because lengths vary as much. */
+#define COUNTING 2
 
-    static void
-    load_noise_learn(double *mean, double value, double base, double kept) {
+static void load_noise_learn(double *mean, double value, double base, double kept) {
     double distance = base > 0 ? fmin(fabs(value / base - 1), DISTANCE_MAX) : 0;
     *mean = kept * *mean + (1 - kept) * distance;
 }
