@@ -17,7 +17,7 @@ import tempfile
 from concurrent.futures import ThreadPoolExecutor
 
 BOUND = 0.02  # of a path's instructions
-TOLD = 0.002  # a function's change that is worth a line, as a share of its path's instructions
+NOTABLE = 0.002  # a function's change that is worth a line, as a share of its path's instructions
 KEPT = 0.002  # functions of at least this share are kept in the baseline
 
 SCHEMA = {"type": "object", "additionalProperties": False, "required": ["name", "size", "tags"],
@@ -117,7 +117,7 @@ def changes(path, before, now):
                    for name in {*now, *before["functions"]}}
     for name, difference in sorted(differences.items(), key=lambda each: -abs(each[1])):
         known = before["functions"].get(name)
-        if abs(difference) < TOLD * was:
+        if abs(difference) < NOTABLE * was:
             break
         lines.append("  %+6.1f %%  %s: %s instead of %s" % (
             100 * difference / was, name, format(now.get(name, 0), ","),

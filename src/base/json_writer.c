@@ -127,13 +127,17 @@ static const char *print_value(struct json_writer *writer, const char *directive
     return end;
 }
 
+void json_writer_print_va(struct json_writer *writer, const char *format, va_list *arguments) {
+    for (const char *directive; (directive = strchr(format, '%'));) {
+        json_writer_bytes(writer, (struct bytes){format, (size_t)(directive - format)});
+        format = print_value(writer, directive, arguments);
+    }
+    json_writer_text(writer, format);
+}
+
 void json_writer_print(struct json_writer *writer, const char *format, ...) {
     va_list arguments;
     va_start(arguments, format);
-    for (const char *directive; (directive = strchr(format, '%'));) {
-        json_writer_bytes(writer, (struct bytes){format, (size_t)(directive - format)});
-        format = print_value(writer, directive, &arguments);
-    }
+    json_writer_print_va(writer, format, &arguments);
     va_end(arguments);
-    json_writer_text(writer, format);
 }

@@ -8,6 +8,8 @@
 
 #include <stdint.h>
 
+#include <stdarg.h>
+
 #include "base/bytes.h"
 
 struct json_writer {
@@ -39,6 +41,8 @@ void json_writer_integer(struct json_writer *writer, int64_t value);
  * (up to 1023 bytes) are as in printf. */
 void json_writer_print(struct json_writer *writer, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
+
+void json_writer_print_va(struct json_writer *writer, const char *format, va_list *arguments);
 
 #define PRINT_BYTES(text) (int)(text).count, (text).data
 

@@ -31,7 +31,6 @@
 #define TRANSFER_ROUNDS 3
 
 #define CALIBRATE_ROUNDS_MAX 99
-#define US_DIGITS 8 /* of a step's time in the file */
 
 struct calibrate_step {
     struct calibrate_shape shape;
@@ -281,20 +280,11 @@ static enum status time_steps(struct rank_group *group, const char *schedule,
 static void print_step(struct json_print *print, const struct calibrate_step *step,
                        uint32_t ranks) {
     const struct calibrate_share share = calibrate_shapes_share(&step->shape);
-    const uint64_t columns[] = {ranks,
-                                step->shape.one_busy ? 1 : ranks,
-                                share.prompt_tokens,
-                                share.attended,
-                                share.cached,
-                                share.answer_rows,
-                                share.answer_tokens,
-                                share.context};
     json_print_open(print, NULL, '[');
-    for (size_t i = 0; i < ARRAY_COUNT(columns); i++)
-        json_print_count(print, NULL, columns[i]);
-    json_print_number(print, NULL, step->us.median, US_DIGITS);
-    json_print_number(print, NULL, step->us.low, US_DIGITS);
-    json_print_number(print, NULL, step->us.high, US_DIGITS);
+    json_print_values(print, "%u,%u,%lu,%lu,%lu,%lu,%lu,%lu,%.1f,%.1f,%.1f", ranks,
+                      step->shape.one_busy ? 1 : ranks, share.prompt_tokens, share.attended,
+                      share.cached, share.answer_rows, share.answer_tokens, share.context,
+                      step->us.median, step->us.low, step->us.high);
     json_print_close(print);
 }
 
@@ -302,14 +292,13 @@ static void print_rows(struct model *model, const char *kernels, const struct ca
                        uint32_t count, uint32_t ranks) {
     struct json_print print = {.off = false};
     json_print_open(&print, NULL, '{');
-    json_print_text(&print, "kernels", kernels);
-    json_print_text(&print, "numerics", model_numerics_id(model));
-    json_print_count(&print, "weight_bytes", model_weight_bytes(model));
-    json_print_count(&print, "page_count", model_page_count(model));
-    json_print_count(&print, "page_bytes", model_page_bytes(model));
-    json_print_count(&print, "layers", model_shape(model)->layers);
-    json_print_count(&print, "width", model_kv_pages(model)->width);
-    json_print_count(&print, "vocab", model_shape(model)->vocab);
+    json_print_values(&print,
+                      "\"kernels\":\"%s\",\"numerics\":\"%s\",\"weight_bytes\":%lu,"
+                      "\"page_count\":%u,\"page_bytes\":%lu,\"layers\":%u,\"width\":%u,"
+                      "\"vocab\":%u",
+                      kernels, model_numerics_id(model), model_weight_bytes(model),
+                      model_page_count(model), model_page_bytes(model), model_shape(model)->layers,
+                      model_kv_pages(model)->width, model_shape(model)->vocab);
     json_print_open(&print, "rows", '[');
     for (uint32_t i = 0; i < count; i++)
         print_step(&print, &steps[i], ranks);

@@ -278,11 +278,10 @@ static void bench_layer_print_figure(struct layer_bench *bench, const char *memb
 static void print_heading(struct layer_bench *bench, const struct layer_case *layer) {
     struct harness *out = &bench->out;
     const char *phase = layer->prompt ? "prompt" : "decode";
-    harness_text(out, "phase", phase);
-    harness_number(out, "tokens", layer->tokens);
-    harness_number(out, "context", layer->context);
-    harness_number(out, "experts", layer->experts);
-    harness_number(out, "expert_rows", layer->expert_rows);
+    json_print_values(
+        &out->print,
+        "\"phase\":\"%s\",\"tokens\":%u,\"context\":%u,\"experts\":%u,\"expert_rows\":%u", phase,
+        layer->tokens, layer->context, layer->experts, layer->expert_rows);
     harness_say(out, "\n%s: %u tokens, %u positions before them, %u + %u experts, %u rows each\n",
                 phase, layer->tokens, layer->context, layer->experts, layer->shape->shared_experts,
                 layer->expert_rows);
@@ -443,13 +442,12 @@ static enum status bench_layer_prepare(struct layer_bench *bench, struct error *
 static void bench_layer_print_head(struct layer_bench *bench) {
     const struct layer_values *values = &bench->values;
     struct harness *out = &bench->out;
-    harness_text(out, "engine", values->device);
-    harness_text(out, "kernels", layer_run_engine(bench->run));
-    harness_number(out, "threads", bench->limits.threads);
-    harness_number(out, "load_average", load_average());
-    harness_text(out, "shape", values->shape);
-    harness_text(out, "weights", values->weights);
-    harness_text(out, "activations", values->activations);
+    json_print_values(&out->print,
+                      "\"engine\":\"%s\",\"kernels\":\"%s\",\"threads\":%u,"
+                      "\"load_average\":%.2f,\"shape\":\"%s\",\"weights\":\"%s\","
+                      "\"activations\":\"%s\"",
+                      values->device, layer_run_engine(bench->run), bench->limits.threads,
+                      load_average(), values->shape, values->weights, values->activations);
     harness_say(out,
                 "%s, kernels %s, %u threads, load average %.2f; shape %s, %s weights, %s "
                 "activations\n",

@@ -270,19 +270,13 @@ static double decode_of_flops(const struct model_bench *bench, uint32_t index) {
 static void print_head(struct model_bench *bench) {
     struct harness *out = &bench->out;
     const struct model *model = solo_model(bench->solo);
-    const struct {
-        const char *name;
-        double value;
-    } numbers[] = {{"threads", bench->limits.threads},
-                   {"load_seconds", bench->load_seconds},
-                   {"weight_bytes", (double)model_weight_bytes(model)},
-                   {"kv_bytes", (double)bench_model_kv_bytes(bench)},
-                   {"load_peak_rss_bytes", (double)bench->load_rss_bytes},
-                   {"peak_rss_bytes", (double)bench->peak_rss_bytes}};
-    harness_text(out, "kernels", bench->kernels->name);
-    harness_text(out, "numerics", model_numerics_id(model));
-    for (size_t i = 0; i < ARRAY_COUNT(numbers); i++)
-        harness_number(out, numbers[i].name, numbers[i].value);
+    json_print_values(&out->print,
+                      "\"kernels\":\"%s\",\"numerics\":\"%s\",\"threads\":%u,"
+                      "\"load_seconds\":%.4g,\"weight_bytes\":%lu,\"kv_bytes\":%lu,"
+                      "\"load_peak_rss_bytes\":%lu,\"peak_rss_bytes\":%lu",
+                      bench->kernels->name, model_numerics_id(model), bench->limits.threads,
+                      bench->load_seconds, model_weight_bytes(model), bench_model_kv_bytes(bench),
+                      bench->load_rss_bytes, bench->peak_rss_bytes);
     harness_say(out, "kernels %s, numerics %s, %u threads\n", bench->kernels->name,
                 model_numerics_id(model), bench->limits.threads);
     harness_limits(out, "limits", &bench->limits, false);

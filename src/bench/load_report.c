@@ -84,18 +84,15 @@ static void print_totals(struct harness *out, const struct load_report *report,
     const double outputs = rate((double)report->output_tokens, outcome);
     harness_text(out, "url", options->url);
     harness_text(out, "model", outcome->model);
-    harness_text(out, "endpoint", options->chat ? "chat" : "completions");
-    harness_number(out, "requests", (double)report->count);
-    harness_number(out, "failed", (double)report->failed);
-    harness_number(out, "left", (double)report->left);
-    harness_number(out, "seconds", outcome->seconds);
-    harness_number(out, "running_max", outcome->running_max);
-    harness_number(out, "prompt_tokens", (double)report->prompt_tokens);
-    harness_number(out, "cached_tokens", (double)report->cached_tokens);
-    harness_number(out, "output_tokens", (double)report->output_tokens);
-    harness_number(out, "requests_per_second", requests);
-    harness_number(out, "prompt_tokens_per_second", prompts);
-    harness_number(out, "output_tokens_per_second", outputs);
+    json_print_values(
+        &out->print,
+        "\"endpoint\":\"%s\",\"requests\":%lu,\"failed\":%lu,\"left\":%lu,\"seconds\":%.6g,"
+        "\"running_max\":%u,\"prompt_tokens\":%lu,\"cached_tokens\":%lu,\"output_tokens\":%lu,"
+        "\"requests_per_second\":%.6g,\"prompt_tokens_per_second\":%.6g,"
+        "\"output_tokens_per_second\":%.6g",
+        options->chat ? "chat" : "completions", report->count, report->failed, report->left,
+        outcome->seconds, outcome->running_max, report->prompt_tokens, report->cached_tokens,
+        report->output_tokens, requests, prompts, outputs);
     harness_say(out, "%s, model %s, %s\n", options->url, outcome->model,
                 options->chat ? "chat completions" : "completions");
     harness_say(out, "%zu requests in %.2f s, at most %u at a time, %zu failed\n", report->count,
@@ -115,16 +112,14 @@ static void print_each(struct harness *out, const struct load_outcome *outcome,
         const struct load_result *result = &outcome->results[i];
         const struct load_request *request = &requests[i];
         harness_open(out, NULL, '{');
-        harness_number(out, "arrival", result->arrival);
-        harness_number(out, "sent", result->sent);
-        harness_number(out, "first", result->first);
-        harness_number(out, "last", result->last);
-        harness_number(out, "end", result->end);
-        harness_number(out, "prompt_tokens", result->prompt_tokens);
-        harness_number(out, "output_tokens", result->output_tokens);
-        harness_number(out, "cached_tokens", result->cached_tokens);
-        harness_text(out, "outcome", load_failure_name(result->failure));
-        harness_number(out, "block_tokens", request->block_tokens);
+        json_print_values(
+            &out->print,
+            "\"arrival\":%.6f,\"sent\":%.6f,\"first\":%.6f,\"last\":%.6f,\"end\":%.6f,"
+            "\"prompt_tokens\":%u,\"output_tokens\":%u,\"cached_tokens\":%u,"
+            "\"outcome\":\"%s\",\"block_tokens\":%u",
+            result->arrival, result->sent, result->first, result->last, result->end,
+            result->prompt_tokens, result->output_tokens, result->cached_tokens,
+            load_failure_name(result->failure), request->block_tokens);
         harness_open(out, "blocks", '[');
         for (uint32_t j = 0; j < request->block_count; j++)
             json_print_count(&out->print, NULL, request->blocks[j]);

@@ -92,3 +92,15 @@ void json_print_number(struct json_print *print, const char *name, double value,
 void json_print_decimal(struct json_print *print, const char *name, const char *text) {
     if (json_print_begin(print, name)) fputs(text, stdout);
 }
+
+void json_print_values(struct json_print *print, const char *format, ...) {
+    char out[JSON_PRINT_BYTES];
+    struct json_writer writer = {.out = out, .room = sizeof out};
+    va_list arguments;
+    if (!json_print_begin(print, NULL)) return;
+    va_start(arguments, format);
+    json_writer_print_va(&writer, format, &arguments);
+    va_end(arguments);
+    check(json_writer_fits(&writer));
+    fwrite(out, 1, writer.count, stdout);
+}

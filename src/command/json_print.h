@@ -9,6 +9,7 @@
 #include "base/bytes.h"
 
 #define JSON_PRINT_DEPTH_MAX 16
+#define JSON_PRINT_BYTES 4096
 
 struct json_print {                  /* zeroed at the start */
     bool off;                        /* print nothing: the results are text */
@@ -29,6 +30,11 @@ void json_print_integer(struct json_print *print, const char *name, int64_t valu
 void json_print_count(struct json_print *print, const char *name, uint64_t value);
 /* Prints `digits` significant digits, or null if the value is not finite. */
 void json_print_number(struct json_print *print, const char *name, double value, int digits);
+/* Prints members, or elements, with their names and the commas between them, in
+ * json_writer_print's format; at most JSON_PRINT_BYTES. */
+void json_print_values(struct json_print *print, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
 /* Prints a number that the caller has formatted. */
 void json_print_decimal(struct json_print *print, const char *name, const char *text);
 

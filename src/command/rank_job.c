@@ -425,28 +425,17 @@ void rank_job_print_json(const struct rank_job_values *values, struct rank_group
     json_print_open(print, "ranks", '[');
     for (uint32_t rank = 0; rank < rank_group_count(group); rank++) {
         const struct model_rank *model = &reports[rank].model;
-        const struct {
-            const char *name;
-            uint64_t value;
-        } counts[] = {
-            {"slots", model->slots},
-            {"weight_bytes", model->weight_bytes},
-            {"mapped_bytes", model->mapped_bytes},
-            {"read_bytes", model->read_bytes},
-            {"tokens", model->tokens},
-            {"tokens_dispatched", model->tokens_dispatched},
-            {"pairs", model->pairs},
-            {"slots_used", model->slots_used},
-            {"bytes_sent", model->bytes_sent},
-            {"bytes_between_nodes", model->bytes_between_nodes},
-            {"experts_moved", model->experts_moved},
-            {"bytes_moved", model->bytes_moved},
-        };
         json_print_open(print, NULL, '{');
-        json_print_count(print, "rank", rank);
-        json_print_integer(print, "pid", reports[rank].pid);
-        for (size_t i = 0; i < ARRAY_COUNT(counts); i++)
-            json_print_count(print, counts[i].name, counts[i].value);
+        json_print_values(
+            print,
+            "\"rank\":%u,\"pid\":%ld,\"slots\":%u,\"weight_bytes\":%lu,\"mapped_bytes\":%lu,"
+            "\"read_bytes\":%lu,\"tokens\":%lu,\"tokens_dispatched\":%lu,\"pairs\":%lu,"
+            "\"slots_used\":%u,\"bytes_sent\":%lu,\"bytes_between_nodes\":%lu,"
+            "\"experts_moved\":%lu,\"bytes_moved\":%lu",
+            rank, reports[rank].pid, model->slots, model->weight_bytes, model->mapped_bytes,
+            model->read_bytes, model->tokens, model->tokens_dispatched, model->pairs,
+            model->slots_used, model->bytes_sent, model->bytes_between_nodes, model->experts_moved,
+            model->bytes_moved);
         json_print_close(print);
     }
     json_print_close(print);

@@ -139,7 +139,7 @@ static int read_terms(struct account_command *command) {
     return EXIT_CODE_OK;
 }
 
-/* ---- what is done ---- */
+/* ---- subjects ---- */
 
 static void print_key(const struct account_command *command, const char *key) {
     struct json_print print = {.off = !command->values.json};
@@ -236,9 +236,9 @@ static void account_program_print_limits(int64_t requests, int64_t requests_per_
 static void print_json_limits(struct json_print *print, int64_t requests,
                               int64_t requests_per_minute, int64_t tokens_per_minute,
                               const char *models) {
-    json_print_integer(print, "requests_max", requests);
-    json_print_integer(print, "requests_per_minute", requests_per_minute);
-    json_print_integer(print, "tokens_per_minute", tokens_per_minute);
+    json_print_values(print,
+                      "\"requests_max\":%ld,\"requests_per_minute\":%ld,\"tokens_per_minute\":%ld",
+                      requests, requests_per_minute, tokens_per_minute);
     outside_text_json(print, "models", models);
 }
 
@@ -260,17 +260,16 @@ static void print_account_json(struct account_printer *printer,
     outside_text_json(print, "group", account->group);
     json_print_bool(print, "revoked", account->revoked);
     json_print_bool(print, "operator", account->is_operator);
-    json_print_text(print, "billing", account->is_prepaid ? "prepaid" : "postpaid");
-    json_print_text(print, "priority", priority_name(account->priority));
-    json_print_integer(print, "weight", account->weight);
+    json_print_values(print, "\"billing\":\"%s\",\"priority\":\"%s\",\"weight\":%ld",
+                      account->is_prepaid ? "prepaid" : "postpaid",
+                      priority_name(account->priority), account->weight);
     print_json_limits(print, account->requests_max, account->requests_per_minute,
                       account->tokens_per_minute, account->models);
-    json_print_decimal(print, "balance", balance);
-    json_print_text(print, "currency", printer->currency);
-    json_print_integer(print, "requests", account->requests);
-    json_print_integer(print, "tokens", account->tokens);
-    json_print_integer(print, "created", account->created);
-    json_print_integer(print, "live_keys", account->keys);
+    json_print_values(print,
+                      "\"balance\":%s,\"currency\":\"%s\",\"requests\":%ld,\"tokens\":%ld,"
+                      "\"created\":%ld,\"live_keys\":%ld",
+                      balance, printer->currency, account->requests, account->tokens,
+                      account->created, account->keys);
     if (printer->has_keys) json_print_open(print, "keys", '[');
 }
 
@@ -306,11 +305,9 @@ static void print_key_json(struct json_print *print, const struct account_key_vi
     money_write(key->spent, spent);
     if (key->budget != ACCOUNT_BUDGET_ANY) money_write(key->budget, budget);
     json_print_open(print, NULL, '{');
-    json_print_text(print, "sha256", key->sha256);
-    json_print_bool(print, "revoked", key->revoked);
-    json_print_decimal(print, "spent", spent);
-    json_print_decimal(print, "budget", budget);
-    json_print_integer(print, "created", key->created);
+    json_print_values(print,
+                      "\"sha256\":\"%s\",\"revoked\":%s,\"spent\":%s,\"budget\":%s,\"created\":%ld",
+                      key->sha256, key->revoked ? "true" : "false", spent, budget, key->created);
     print_json_limits(print, key->requests_max, key->requests_per_minute, key->tokens_per_minute,
                       key->models);
     json_print_close(print);
@@ -358,7 +355,7 @@ static enum status account_program_look(struct account_command *command) {
 static const struct account_subject {
     const char *name;
     enum status (*run)(struct account_command *command);
-    size_t words; /* behind its name */
+    size_t words; /* after its name */
     enum database_missing missing;
 } subjects[] = {
     {"create", account_program_create, 1, DATABASE_MAKE},

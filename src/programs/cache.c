@@ -50,20 +50,14 @@ static void begin_folders(struct printed *printed) {
 }
 
 static void print_counts(struct json_print *print, const struct kv_check *check, bool deep) {
-    const struct {
-        const char *name;
-        uint64_t value;
-    } counts[] = {{"block_bytes", check->block_bytes},
-                  {"segments", check->segments},
-                  {"bytes", check->bytes},
-                  {"blocks", check->blocks},
-                  {"retired", check->retired},
-                  {"writers", check->writers},
-                  {"sound", check->sound}, /* and what follows: of a deep look */
-                  {"damaged", check->damaged},
-                  {"unfinished", check->unfinished}};
-    for (size_t i = 0; i < ARRAY_COUNT(counts) - (deep ? 0 : 3); i++)
-        json_print_count(print, counts[i].name, counts[i].value);
+    json_print_values(print,
+                      "\"block_bytes\":%lu,\"segments\":%lu,\"bytes\":%lu,\"blocks\":%lu,"
+                      "\"retired\":%lu,\"writers\":%lu",
+                      check->block_bytes, check->segments, check->bytes, check->blocks,
+                      check->retired, check->writers);
+    if (deep)
+        json_print_values(print, "\"sound\":%lu,\"damaged\":%lu,\"unfinished\":%lu", check->sound,
+                          check->damaged, check->unfinished);
 }
 
 static void print_folder(void *context, const struct kv_check *check) {
@@ -94,9 +88,8 @@ static int cache_look(const char *directory, bool deep, bool json) {
     bool empty = !printed.folders;
     begin_folders(&printed);
     json_print_close(&printed.print);
-    json_print_count(&printed.print, "blocks", total.blocks);
-    json_print_count(&printed.print, "bytes", total.bytes);
-    json_print_count(&printed.print, "damaged", total.damaged);
+    json_print_values(&printed.print, "\"blocks\":%lu,\"bytes\":%lu,\"damaged\":%lu", total.blocks,
+                      total.bytes, total.damaged);
     json_print_close(&printed.print);
     if (printed.print.off && empty)
         printf("no blocks\n");

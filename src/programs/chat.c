@@ -209,7 +209,7 @@ static enum status compute_answer(struct chat *chat, struct error *error) {
     return status;
 }
 
-/* A question that is too much is forgotten, so that the conversation goes on. */
+/* Drops a question that does not fit, so that the conversation goes on. */
 static enum status chat_answer(struct chat *chat, struct bytes question, struct error *error) {
     enum status status = chat_add_message(chat, "user", question, error);
     bool asked = !status;
@@ -305,7 +305,8 @@ static void forget_interrupts(void) {
     interrupted = 0;
 }
 
-/* On a terminal a read gives one line, so that none waits in stdin's buffer. False: Ctrl-C came. */
+/* On a terminal a read returns one line, so no line waits in stdin's buffer. Returns false after
+ * Ctrl-C. */
 static bool wait_for_line(void) {
     struct pollfd ends[2] = {{.fd = STDIN_FILENO, .events = POLLIN},
                              {.fd = interrupt_pipe[0], .events = POLLIN}};

@@ -69,7 +69,7 @@ struct eplb_layer {
     uint32_t moves; /* from the placement given */
     struct balance_outcome outcome;
     struct balance_traffic traffic;
-    struct balance_outcome strict; /* what locality would give; only where groups divide */
+    struct balance_outcome strict; /* with strict locality; only if groups divide */
     struct balance_traffic strict_traffic;
 };
 

@@ -149,7 +149,7 @@ static enum status print_nodes(struct error *error) {
     return STATUS_OK;
 }
 
-/* A day under each rule; the first one is what the others are compared with. */
+/* A day under each rule. The others are compared with the first one. */
 static enum status print_rules(enum scaled_load load, uint64_t seed, struct error *error) {
     static const enum scaled_rule rules[] = {SCALED_CLAIRVOYANT, SCALED_MANAGER, SCALED_REACTIVE,
                                              SCALED_DYNAMO, SCALED_STATIC};
@@ -189,7 +189,7 @@ enum status fleet_plan_simulator(struct error *error) {
     return status;
 }
 
-/* ---- what no rule can do without ---- */
+/* ---- a bound for all rules ---- */
 
 #define BOUND_SEEDS 3 /* of further simulated days: 11.. */
 #define BOUND_MISSED 0.01

@@ -63,7 +63,7 @@ static void fleet_program_on_signal(int number) {
 
 /* ---- run ---- */
 
-/* This program, by a name that other hosts may know it by, too. */
+/* The path of this program, valid on other hosts, too. */
 static enum status name_program(struct fleet_file *file, struct error *error) {
     static char path[4096];
     if (file->program.count) return STATUS_OK;
@@ -124,7 +124,7 @@ static bool fleet_program_read_number(const char *text, uint32_t *number_out) {
     return text[0] >= '0' && text[0] <= '9' && !*end && number < UINT32_MAX;
 }
 
-/* False: the words are none, and that was said. */
+/* Returns false after printing what is wrong with the words. */
 static bool read_wish(const char *verb, const char *what, struct record_fleet_order *order,
                       int *exit_code_out) {
     const char *count = what ? strchr(what, '=') : NULL;
@@ -157,7 +157,7 @@ static enum status give_order(const struct fleet_file *file, struct record_fleet
 
 /* ---- the command ---- */
 
-/* How many words come between the verb and the file; -1: there is no such verb. */
+/* The number of words between the verb and the file; -1: no such verb. */
 static int fleet_program_words_of(const char *verb) {
     static const struct {
         const char *verb;

@@ -15,8 +15,8 @@
 #include "host/ledger/accounts_file.h"
 #include "host/process/log/log.h"
 
-#define UNIT_SILENCE_NS ((int64_t)2000000000) /* units far away say something more often */
-#define LONG_TEXT_BYTES_MAX ((size_t)8 << 20) /* what the tokenizer thread takes at once */
+#define UNIT_SILENCE_NS ((int64_t)2000000000) /* remote units send something more often */
+#define LONG_TEXT_BYTES_MAX ((size_t)8 << 20) /* of a text for the tokenizer thread */
 #define REQUESTS_AHEAD 64                     /* that are being read or tokenized */
 #define CONNECTIONS_MAX ((1 << 20) - 1)
 #define TOTALS_NS ((int64_t)2000000000) /* interval of the units' counters to the ledger */
@@ -41,7 +41,7 @@ static void tokenize(void *context, struct worker *worker, const struct record *
     enum status status = tokenizer_encode_within(side->text.tokenizer, side->scratch, text, plain,
                                                  tokenized_tokens(answer), most, &count);
     if (status == STATUS_FULL) too_many = count;
-    if (status) count = 0; /* says that it cannot be done */
+    if (status) count = 0; /* an answer that reports the failure */
     answer->token_count = (uint32_t)count;
     answer->too_many = (uint32_t)too_many;
     record_set_head(answer, RECORD_TOKENIZED);
@@ -74,7 +74,7 @@ static enum status gateway_side_no_memory(struct error *error, const char *what)
     return error_set(error, STATUS_NO_MEMORY, "no memory for %s", what);
 }
 
-/* Where it is not given, the port behind that of clients. */
+/* Without the option, the port after the clients'. */
 static enum status choose_admin_port(const struct gateway_side_values *values, uint32_t *port_out,
                                      struct error *error) {
     const char *given = values->admin_port;
@@ -161,7 +161,7 @@ static enum status open_text(struct gateway_side *side, const char *directory,
     return constraint_validator_open(side->text.tokenizer, &side->verify, error);
 }
 
-/* The next one; what is too few for a table is none. */
+/* The next power of two, at least 4; 0 for 0. */
 static uint32_t power_of_two(uint64_t count) {
     uint32_t power = 4;
     while (power < count)

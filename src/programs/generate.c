@@ -177,7 +177,7 @@ static void close_form(struct generation *generation) {
 }
 #endif
 
-/* A single answer is printed as it comes; several one after the other, at the end. */
+/* Prints a token: of a single answer at once, of several answers one after the other at the end. */
 static void print_token(struct generation *generation, uint32_t index, uint32_t token) {
     bool json = !generation->print.off;
     json_print_count(&generation->print, NULL, token);

@@ -7,10 +7,10 @@
 #include "base/json_writer.h"
 #include "base/limits.h"
 #include "base/tree.h"
+#include "base/utf8.h"
 #include "host/process/model_text.h"
 #include "programs/generate_text.h"
 #include "serving/constraint/constrained_answer.h"
-#include "base/utf8.h"
 
 #define GRAMMAR_BYTES ((size_t)256 << 20)
 #define ANSWER_BYTES ((size_t)8 << 20) /* a matcher */
@@ -40,7 +40,7 @@ static enum status take_given(const struct generate_form_values *values, struct 
     return status;
 }
 
-/* A schema stands in the constraint as it is, so it is looked at first: it may not be JSON. */
+/* Checks the schema, which is copied into the constraint and may not be JSON. */
 static enum status check_given(struct generate_form *form,
                                const struct generate_form_values *values, struct bytes given,
                                struct error *error) {

@@ -7,8 +7,8 @@
 #include <unistd.h>
 
 #include "base/check.h"
-#include "host/process/model_prompt.h"
 #include "base/utf8.h"
+#include "host/process/model_prompt.h"
 
 #define ADDED_BY_TEMPLATE_BYTES ((size_t)1 << 20)
 

@@ -13,7 +13,7 @@ const struct option_table inspect_gpu_options = {
     .description = "Prints the GPUs of this machine, their limits, and the versions of CUDA.",
 };
 
-/* Data comes twice a memory clock. */
+/* Memory transfers data twice in each clock. */
 static void print_gpu(uint32_t index, const struct gpu *gpu) {
     double gb_per_s = 2.0 * gpu->memory_clock_khz * 1e3 * gpu->memory_bus_bits / 8 * 1e-9;
     printf("gpu %-14u %s\n", index, gpu->name);

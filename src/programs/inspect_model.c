@@ -62,7 +62,7 @@ struct inspect_figures {
 
 /* ---- counting ---- */
 
-/* Bytes of a tensor and its scale: as stored, or as the shape says where no file tells. */
+/* Bytes of a tensor and its scale: as stored, or computed from the shape if no file has them. */
 static uint64_t stored_bytes(const struct inspect_figures *figures,
                              const struct layout_tensor *wanted) {
     const struct tensor *tensor = checkpoint_tensor(figures->checkpoint, wanted->name);
@@ -120,7 +120,7 @@ static uint64_t active_parameters(const struct inspect_figures *figures) {
                                      (shape->experts - shape->experts_per_token);
 }
 
-/* Experts a layer keeps on the fullest rank. */
+/* Experts of a layer on the fullest rank. */
 static uint32_t rank_experts(const struct inspect_figures *figures, uint32_t ep) {
     const uint32_t experts = figures->shape->experts;
     return experts ? (uint32_t)divide_up(experts + figures->redundant, ep) : 0;
@@ -248,41 +248,22 @@ static void print_ranks(const struct inspect_figures *figures) {
 
 /* ---- JSON ---- */
 
-struct inspect_field {
-    const char *name;
-    uint64_t value;
-};
-
-static void print_fields(struct json_print *print, const struct inspect_field *fields,
-                         size_t count) {
-    for (size_t i = 0; i < count; i++)
-        json_print_count(print, fields[i].name, fields[i].value);
-}
-
 static void print_json_shape(struct json_print *print, const struct inspect_figures *figures) {
     const struct shape *shape = figures->shape;
-    const struct inspect_field fields[] = {{"layers", shape->layers},
-                                           {"moe_layers", figures->moe_layers},
-                                           {"mtp_layers", mtp_layers(figures)},
-                                           {"hidden", shape->hidden},
-                                           {"vocab", shape->vocab},
-                                           {"heads", shape->heads},
-                                           {"q_rank", shape->q_rank},
-                                           {"kv_rank", shape->kv_rank},
-                                           {"nope_dim", shape->nope_dim},
-                                           {"rope_dim", shape->rope_dim},
-                                           {"value_dim", shape->value_dim},
-                                           {"dense_width", shape->dense_width},
-                                           {"expert_width", shape->expert_width},
-                                           {"experts", shape->experts},
-                                           {"shared_experts", shape->shared_experts},
-                                           {"experts_per_token", shape->experts_per_token},
-                                           {"groups", shape->groups},
-                                           {"groups_kept", shape->groups_kept},
-                                           {"context_max", shape->context_max}};
     json_print_text(print, "architecture", shape_architecture_name(shape->architecture));
     json_print_bool(print, "fp8", shape->fp8);
-    print_fields(print, fields, ARRAY_COUNT(fields));
+    json_print_values(
+        print,
+        "\"layers\":%u,\"moe_layers\":%u,\"mtp_layers\":%u,\"hidden\":%u,\"vocab\":%u,"
+        "\"heads\":%u,\"q_rank\":%u,\"kv_rank\":%u,\"nope_dim\":%u,\"rope_dim\":%u,"
+        "\"value_dim\":%u,\"dense_width\":%u,\"expert_width\":%u,\"experts\":%u,"
+        "\"shared_experts\":%u,\"experts_per_token\":%u,\"groups\":%u,\"groups_kept\":%u,"
+        "\"context_max\":%u",
+        shape->layers, figures->moe_layers, mtp_layers(figures), shape->hidden, shape->vocab,
+        shape->heads, shape->q_rank, shape->kv_rank, shape->nope_dim, shape->rope_dim,
+        shape->value_dim, shape->dense_width, shape->expert_width, shape->experts,
+        shape->shared_experts, shape->experts_per_token, shape->groups, shape->groups_kept,
+        shape->context_max);
     json_print_text(print, "scoring", shape->scoring == ROUTER_SIGMOID ? "sigmoid" : "softmax");
     json_print_text(print, "method", method_name(shape->method));
     json_print_bool(print, "yarn", shape->yarn);
@@ -293,15 +274,12 @@ static void print_json_rank(struct json_print *print, const struct inspect_figur
     const uint64_t experts = rank_expert_bytes(figures, ep, false);
     const uint64_t rest = figures->bytes - figures->expert_bytes;
     const uint64_t mtp_rest = figures->mtp_bytes - figures->mtp_expert_bytes;
-    const struct inspect_field fields[] = {
-        {"ep", ep},
-        {"experts_per_layer", rank_experts(figures, ep)},
-        {"expert_bytes", experts},
-        {"other_bytes", rest},
-        {"bytes", experts + rest},
-        {"mtp_bytes", rank_expert_bytes(figures, ep, true) + mtp_rest}};
     json_print_open(print, NULL, '{');
-    print_fields(print, fields, ARRAY_COUNT(fields));
+    json_print_values(print,
+                      "\"ep\":%u,\"experts_per_layer\":%u,\"expert_bytes\":%lu,"
+                      "\"other_bytes\":%lu,\"bytes\":%lu,\"mtp_bytes\":%lu",
+                      ep, rank_experts(figures, ep), experts, rest, experts + rest,
+                      rank_expert_bytes(figures, ep, true) + mtp_rest);
     json_print_close(print);
 }
 
@@ -322,10 +300,11 @@ static void inspect_model_print_json(const struct inspect_figures *figures) {
     json_print_count(print, "mtp_parameters", figures->mtp_parameters);
     json_print_count(print, "mtp_bytes", figures->mtp_bytes);
     json_print_open(print, "kv_bytes_per_token", '{');
-    json_print_count(print, "bf16", inspect_model_kv_bytes(figures, layers, ACTIVATIONS_BF16));
-    json_print_count(print, "f32", inspect_model_kv_bytes(figures, layers, ACTIVATIONS_F32));
-    json_print_count(print, "bf16_mtp", inspect_model_kv_bytes(figures, all, ACTIVATIONS_BF16));
-    json_print_count(print, "f32_mtp", inspect_model_kv_bytes(figures, all, ACTIVATIONS_F32));
+    json_print_values(print, "\"bf16\":%lu,\"f32\":%lu,\"bf16_mtp\":%lu,\"f32_mtp\":%lu",
+                      inspect_model_kv_bytes(figures, layers, ACTIVATIONS_BF16),
+                      inspect_model_kv_bytes(figures, layers, ACTIVATIONS_F32),
+                      inspect_model_kv_bytes(figures, all, ACTIVATIONS_BF16),
+                      inspect_model_kv_bytes(figures, all, ACTIVATIONS_F32));
     json_print_close(print);
     json_print_open(print, "ranks", '[');
     for (uint32_t i = 0; i < figures->ep_count; i++)

@@ -50,7 +50,7 @@ const struct option_table ledger_options[1] = {{
     .positional_max = OPTION_POSITIONAL_MAX,
 }};
 
-/* ---- what is asked ---- */
+/* ---- options ---- */
 
 /* "2026-11-23" or "2026-11-23T07" as hours of 1970; false: it is neither. */
 static bool ledger_read_time(const char *text, const char *format, int64_t *hour_out) {
@@ -77,7 +77,7 @@ static int ledger_read_range(const struct ledger_values *values, struct ledger_r
     return EXIT_CODE_OK;
 }
 
-/* ---- what is found ---- */
+/* ---- sums ---- */
 
 /* One more element; memory that runs out ends the process. */
 static void *ledger_grown(void *array, size_t count, size_t size) {
@@ -156,12 +156,11 @@ static void print_usage_json(struct json_print *print, const struct ledger_usage
     char amount[MONEY_BYTES], list[MONEY_BYTES];
     money_write(usage->amount, amount);
     money_write(usage->list_amount, list);
-    json_print_integer(print, "requests", usage->requests);
-    json_print_integer(print, "hit_tokens", usage->hit_tokens);
-    json_print_integer(print, "miss_tokens", usage->miss_tokens);
-    json_print_integer(print, "output_tokens", usage->output_tokens);
-    json_print_decimal(print, "amount", amount);
-    json_print_decimal(print, "list_amount", list);
+    json_print_values(print,
+                      "\"requests\":%ld,\"hit_tokens\":%ld,\"miss_tokens\":%ld,"
+                      "\"output_tokens\":%ld,\"amount\":%s,\"list_amount\":%s",
+                      usage->requests, usage->hit_tokens, usage->miss_tokens, usage->output_tokens,
+                      amount, list);
 }
 
 static void print_hour_json(struct json_print *print, const struct ledger_hour *hour) {
@@ -171,10 +170,9 @@ static void print_hour_json(struct json_print *print, const struct ledger_hour *
     json_print_open(print, NULL, '{');
     json_print_text(print, "hour", name);
     print_usage_json(print, &hour->usage);
-    json_print_number(print, "nodes", hour->nodes[0] + hour->nodes[1] + hour->nodes[2], 6);
-    json_print_number(print, "prefill_nodes", hour->nodes[1], 6);
-    json_print_number(print, "decode_nodes", hour->nodes[2], 6);
-    json_print_decimal(print, "cost", cost);
+    json_print_values(
+        print, "\"nodes\":%.6g,\"prefill_nodes\":%.6g,\"decode_nodes\":%.6g,\"cost\":%s",
+        hour->nodes[0] + hour->nodes[1] + hour->nodes[2], hour->nodes[1], hour->nodes[2], cost);
     json_print_close(print);
 }
 
@@ -187,13 +185,12 @@ static void print_total_json(struct json_print *print, const struct ledger_total
     money_write(totals->cost, cost);
     json_print_open(print, "total", '{');
     print_usage_json(print, usage);
-    json_print_number(print, "node_hours", node_hours, 9);
-    json_print_decimal(print, "cost", cost);
-    json_print_number(print, "margin_percent", ledger_page_margin_percent(totals), 6);
-    json_print_number(print, "hit_rate", ledger_page_hit_rate(usage), 6);
-    json_print_number(print, "prompt_tokens_per_node_hour", prompt_tokens * share, 9);
-    json_print_number(print, "output_tokens_per_node_hour", (double)usage->output_tokens * share,
-                      9);
+    json_print_values(print,
+                      "\"node_hours\":%.9g,\"cost\":%s,\"margin_percent\":%.6g,\"hit_rate\":%.6g,"
+                      "\"prompt_tokens_per_node_hour\":%.9g,\"output_tokens_per_node_hour\":%.9g",
+                      node_hours, cost, ledger_page_margin_percent(totals),
+                      ledger_page_hit_rate(usage), prompt_tokens * share,
+                      (double)usage->output_tokens * share);
     json_print_close(print);
 }
 
@@ -304,20 +301,13 @@ static int ledger_verify_each(const struct ledger_values *values,
     enum status status =
         ledger_verify(paths->paths, paths->count, print_breach, NULL, &verdict, &error);
     if (status) return command_failed(ledger_options, status, &error);
-    const struct {
-        const char *name;
-        int64_t value;
-    } counts[] = {{"files", verdict.files},
-                  {"entries", verdict.entries},
-                  {"accounts", verdict.accounts},
-                  {"hours", verdict.hours},
-                  {"units_judged", verdict.units_judged},
-                  {"units_open", verdict.units_open},
-                  {"breaches", verdict.breaches}};
     struct json_print print = {.off = !values->json};
     json_print_open(&print, NULL, '{');
-    for (size_t i = 0; i < ARRAY_COUNT(counts); i++)
-        json_print_integer(&print, counts[i].name, counts[i].value);
+    json_print_values(&print,
+                      "\"files\":%ld,\"entries\":%ld,\"accounts\":%ld,\"hours\":%ld,"
+                      "\"units_judged\":%ld,\"units_open\":%ld,\"breaches\":%ld",
+                      verdict.files, verdict.entries, verdict.accounts, verdict.hours,
+                      verdict.units_judged, verdict.units_open, verdict.breaches);
     json_print_close(&print);
     if (print.off)
         printf("%lld entries against their prices, prompts, %lld hours and %lld accounts; %lld "

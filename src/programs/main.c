@@ -89,9 +89,9 @@ static void put_help_last(int argc, char **argv) {
     argv[argc - 1] = help;
 }
 
-/* One of 0 to 2 that was closed would be the number of the next file or socket, which then gets what
- * is meant for stdout or stderr. A closed stdout cannot be written: results that are lost are an
- * error. */
+/* Opens closed ones of the files 0 to 2. Otherwise the next file or socket would get that number
+ * and with it the output meant for stdout or stderr. A closed stdout is opened for reading only,
+ * so that lost results are an error. */
 static void open_standard_streams(void) {
     static const int modes[] = {O_RDONLY, O_RDONLY, O_WRONLY};
     for (int number = 0; number < (int)ARRAY_COUNT(modes); number++)

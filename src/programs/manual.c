@@ -170,7 +170,7 @@ static enum status manual_write_pages(const char *directory, struct error *error
 
 /* ---- completion ---- */
 
-/* "serve", "bench model": what selects a table of options; in words of the command line. */
+/* The words that select a table of options, as "bench model". */
 static void print_bash_table(const struct option_table *table) {
     printf("    '%s')\n        options='", table->command);
     for (size_t i = 0; i < table->option_count; i++) {

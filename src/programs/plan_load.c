@@ -13,7 +13,7 @@ static double plan_load_row_tokens(const struct load_trace_row *row) {
     return (double)row->prompt_tokens + row->output_tokens;
 }
 
-/* The begin of the measured time in which most tokens come; windows begin with a request. */
+/* The start of the measured time with the most tokens. Windows begin with a request. */
 static double busiest(const struct load_trace *trace, double seconds) {
     double sum = 0, most = -1, found = 0;
     size_t end = 0;
@@ -54,7 +54,7 @@ enum status plan_load_window(struct load_trace *trace, struct plan_window *windo
     return STATUS_OK;
 }
 
-/* ---- what it is on the whole ---- */
+/* ---- the steady load ---- */
 
 struct blocks_seen { /* blocks: a table of open addressing, 0 empty */
     uint64_t *slots;

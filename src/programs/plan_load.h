@@ -22,11 +22,12 @@ struct plan_window {         /* of a trace */
 enum status plan_load_window(struct load_trace *trace, struct plan_window *window_out,
                              struct error *error) MUST_USE;
 
-struct plan_prompts { /* tokens of prompts: all, and what is left to compute of them at best */
+struct plan_prompts { /* tokens of prompts: all, and the fewest that must be computed */
     struct time_spread lengths, computed;
 };
 
-/* The window's measured requests as a steady load, without what TTFT counts. STATUS_NO_MEMORY. */
+/* The window's measured requests as a steady load, without requests that TTFT excludes. May
+ * return STATUS_NO_MEMORY. */
 enum status plan_load_moments(const struct plan_window *window, struct size_load *load_out,
                               struct plan_prompts *prompts_out, struct error *error) MUST_USE;
 

@@ -22,10 +22,10 @@
 
 #define TREES_BYTES ((size_t)64 << 20)
 #define CLOCKS_BYTES ((size_t)64 << 20)
-#define RECORDS_MAX 15e6 /* of all runs of the twin; the one that goes beyond it is the last */
+#define RECORDS_MAX 15e6 /* of all simulated runs; the run that exceeds it is the last */
 #define BAD_FEW 20       /* a run ends when more were late, and more than BAD_SHARE */
 #define BAD_SHARE 0.05
-#define COUNTED_STEP 256 /* tokens: what a limit for prompts is rounded down to */
+#define COUNTED_STEP 256 /* tokens: the granularity of a limit of prompts' lengths */
 #define EXPERT_SKEW 0.6  /* twin/scenarios/ep144.yaml has its source */
 #define EXPERT_DRIFT 0.1 /* of the same file */
 #define CONTEXT_TOKENS 131072
@@ -104,7 +104,7 @@ struct planning {
     bool enough; /* the rest of it would tell nothing new */
 };
 
-/* ---- what is asked ---- */
+/* ---- options ---- */
 
 static enum status read_files(struct planning *plan, struct error *error) {
     const struct plan_values *values = plan->values;
@@ -161,7 +161,7 @@ static enum status read_means(struct planning *plan, struct error *error) {
     plan->replays = values->trace && values->rate == 0;
     if (status || plan->replays) return status;
     load->rate = values->rate;
-    load->dry_share = 0; /* a steady mix says how much is stored, not what is alike */
+    load->dry_share = 0; /* a steady mix has amounts stored, and no common blocks */
     status = solve_lengths(options, true, &lengths, error);
     if (!status) plan_load_draw(&lengths, options->seed, &plan->prompts);
     return status;
@@ -184,7 +184,7 @@ static enum status plan_program_read_load(struct planning *plan, struct error *e
     if (status || load->long_prompt[1] <= reach->tokens) return status;
     uint32_t counted = reach->tokens / COUNTED_STEP * COUNTED_STEP;
     double share = spread_below(&plan->prompts.lengths, counted);
-    if (share == 0) return STATUS_OK; /* nothing can: the units say why */
+    if (share == 0) return STATUS_OK; /* no fleet can; the units have the reasons */
     load->counted_prompt = counted;
     load->counted_share = share;
     for (int storage = 0; storage < 2; storage++)
@@ -192,7 +192,7 @@ static enum status plan_program_read_load(struct planning *plan, struct error *e
     return STATUS_OK;
 }
 
-/* ---- a run of the twin ---- */
+/* ---- a simulated run ---- */
 
 static bool plan_program_is_measured(const struct planning *plan, int64_t ns) {
     return ns >= plan->begin_ns && ns <= plan->end_ns;
@@ -429,7 +429,7 @@ static enum status plan_program_make_plan(struct planning *plan, struct error *e
     return run_fleets(plan, error);
 }
 
-/* ---- what it came to ---- */
+/* ---- results ---- */
 
 static void plan_program_text(struct json_writer *writer, const void *found) {
     plan_words_text(writer, found);

@@ -9,7 +9,7 @@
 
 struct priced_tokens;
 
-/* `name`: a path, or that of prices that the binary carries. The prices are the caller's (free). */
+/* `name`: a path, or the name of embedded prices. The caller frees the prices. */
 enum status priced_tokens_read(const char *name, struct priced_tokens **priced_out,
                                struct error *error) MUST_USE;
 

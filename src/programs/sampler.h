@@ -64,8 +64,8 @@ enum status sampler_apply(struct sampler *sampler, const struct sampler_values *
 /* A new answer to this prompt. */
 void sampler_begin(struct sampler *sampler, const uint32_t *prompt, uint32_t prompt_count);
 
-/* The answer's next token, which is remembered; of those in `mask` (sample.h), or of all if NULL. What
- * the mask lets through comes even if biases or min-tokens forbid it all. */
+/* Chooses and remembers the answer's next token, among those in `mask` (sample.h), or all if
+ * NULL. A token of the mask is chosen even if biases or min-tokens forbid all of them. */
 uint32_t sampler_choose(struct sampler *sampler, const float *logits /* [vocab] */,
                         const uint64_t *mask);
 

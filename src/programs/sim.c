@@ -20,7 +20,7 @@
 #include "simulate/report/outcome_page.h"
 #include "simulate/report/outcome_text.h"
 
-#define TREES_BYTES ((size_t)256 << 20) /* of which a scenario touches little */
+#define TREES_BYTES ((size_t)256 << 20) /* a scenario uses little of it */
 
 struct sim_values {
     const char *seed, *report, *against;
@@ -114,7 +114,7 @@ static enum status open_scenario(struct sim_job *job, const char *name, struct e
         status =
             sim_files_trace(&files, job->scenario.load.trace, &job->trace_memory, &trace, error);
     if (status || job->scenario.load.kind == SCENARIO_LOAD_DAY) return status;
-    /* The trace's rows live on in their memory; what points at them does, too. */
+    /* The trace's rows stay in their memory, since the scenario points to them. */
     struct load_trace *kept = arena_take(&arena, sizeof *kept);
     if (!kept) return error_set(error, STATUS_NO_MEMORY, "no memory for %.100s", name);
     if (traced) *kept = trace;
@@ -129,7 +129,7 @@ static enum status open_scenario(struct sim_job *job, const char *name, struct e
 
 /* ---- the run ---- */
 
-/* With faults, and then without them: what they cost. */
+/* Runs with faults and then without, to find their cost. */
 static bool compares(const struct sim_job *job) {
     return job->scenario.options.fault_count && !job->against;
 }
@@ -169,7 +169,7 @@ static enum status run_day(struct sim_job *job, struct error *error) {
                        error);
 }
 
-/* ---- what it came to ---- */
+/* ---- results ---- */
 
 static void sim_write_text(struct json_writer *writer, const void *subject) {
     const struct sim_job *job = subject;

@@ -13,7 +13,7 @@
 #define RUN_BYTES_MAX ((size_t)256 << 20)
 #define TREE_BYTES_EACH 64 /* of memory for a byte of JSON, at most */
 
-struct against_seen { /* seconds; of the real run's clients, or of the twin's */
+struct against_seen { /* seconds; of the real run's clients, or of the simulator's */
     double *first, *token;
     size_t first_count, token_count, failed;
     uint64_t prompt_tokens, hit_tokens, answer_tokens;
@@ -165,7 +165,7 @@ void sim_against_close(struct sim_against *against) {
     free(against);
 }
 
-/* ---- the twin's run ---- */
+/* ---- the simulated run ---- */
 
 static bool sim_against_next_request(void *self, struct simulator_request *request_out) {
     struct sim_against *against = self;

@@ -11,16 +11,17 @@
 
 struct sim_against;
 
-/* STATUS_INVALID names what the file lacks. */
+/* STATUS_INVALID: the error names the missing member. */
 enum status sim_against_open(const char *path, struct sim_against **against_out,
                              struct error *error) MUST_USE;
 void sim_against_close(struct sim_against *against);
 
-/* The twin's load is the run's; it ends when all are answered; what is seen goes to `against`. */
+/* Makes the run's requests the simulator's load. The simulation ends when all are answered; its
+ * results go to `against`. */
 void sim_against_listen(struct sim_against *against, struct simulator_options *options);
 
-/* After the run, of which `report` counts the steps: a table, or one JSON object with the twin's
- * figures, named as the run's. */
+/* After the run: a table, or one JSON object with the simulator's figures under the run's names.
+ * `report` has the count of steps. */
 enum status sim_against_print(const struct sim_against *against,
                               const struct simulator_report *report, bool json,
                               struct error *error) MUST_USE;

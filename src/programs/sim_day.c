@@ -19,11 +19,12 @@ struct day_job {
     struct day_outcome *outcome;
     struct outcome *window; /* of the last one that ran */
     struct simulator_options window_options;
-    struct lazy_memory memory; /* of windows: the next one has it again, if it lies in it
-                                * alike. What a window leaves there means nothing to them */
+    struct lazy_memory memory; /* memory of windows, used again by the next one. Its old content
+                                * has no meaning */
     struct lazy_memory clock_memory;
     struct step_clock *clock; /* of a decode unit */
-    double stretch;           /* twin's decode steps over the clock's; of the window before */
+    double stretch;           /* simulated decode steps divided by the clock's, of the window
+                               * before */
     double short_s;           /* day_short_seconds, likewise */
     bool verbose;
 };
@@ -46,8 +47,8 @@ static enum overlap_kind decode_overlap(const struct scenario *scenario) {
     return overlap < 0 ? OVERLAP_DECODE_FIVE_STAGE : (enum overlap_kind)overlap;
 }
 
-/* Memory that was touched before costs no page faults. Windows differ in how many prefill units they
- * have, and these lie behind all else. */
+/* Memory that is used again costs no page faults. Windows differ in the number of prefill units,
+ * which are at the end of it. */
 static bool sim_day_take_memory(struct day_job *job, size_t bytes) {
     if (job->memory.start && job->memory.bytes >= bytes) return true;
     lazy_memory_free(&job->memory);
@@ -124,7 +125,7 @@ static enum status live_window(struct day_job *job, const struct day_segment *se
     return status;
 }
 
-#define LEARN_S 1 /* some twenty decode steps; as long before, behind the settling */
+#define LEARN_S 1 /* some twenty decode steps; settling takes as long before */
 
 /* How a window begins follows from the one before. The first has none: it runs twice, once for a
  * short time. */
@@ -140,7 +141,7 @@ static enum status learn_start(struct day_job *job, const struct day_segment *se
     return status;
 }
 
-/* Segments that are alike share a window: the same units, and loads within this share. */
+/* Segments with the same units and with loads within this share have one window. */
 #define ALIKE 0.03
 
 static bool sim_day_is_alike(const struct day_segment *segment, const struct day_segment *other) {
@@ -150,8 +151,8 @@ static bool sim_day_is_alike(const struct day_segment *segment, const struct day
            other->output_rate <= segment->output_rate * (1 + ALIKE);
 }
 
-/* The window's load is the mean of those that it stands for: the segment with the least load that
- * has none yet, and those that are alike. */
+/* The window's load is the mean over the segments that it represents: the segment with the least
+ * load that has no window yet, and those like it. */
 static struct day_segment shared_segment(const struct day_segment *segments, uint32_t count,
                                          const bool *done, uint32_t least) {
     struct day_segment shared = segments[least];

@@ -15,12 +15,13 @@ struct sim_faults {
     struct fault_ends with, without;
 };
 
-/* Before the run, and behind outcome_listen: the outcome's ends are kept. Zeros before. */
+/* Call it before the run and after outcome_listen. Keeps the ends of the outcome. */
 enum status sim_faults_listen(struct sim_faults *faults, struct outcome *outcome,
                               struct error *error) MUST_USE;
 
-/* Behind it: runs without faults, in memory of its own, and fills the outcome's costs. `trace`: of
- * the scenario's load, or NULL. STATUS_CORRUPT: that run broke what must hold. */
+/* Call it after the run. Runs again without faults, in memory of its own, and fills the
+ * outcome's costs. `trace`: of the scenario's load, or NULL. STATUS_CORRUPT: that run broke an
+ * invariant. */
 enum status sim_faults_compare(struct sim_faults *faults, const struct scenario *scenario,
                                const struct load_trace *trace, struct outcome *outcome,
                                struct error *error) MUST_USE;

@@ -20,14 +20,14 @@ struct sim_files {
 enum status sim_files_read(const char *scenario, struct arena *arena, struct sim_files *files_out,
                            const struct tree **tree_out, struct error *error) MUST_USE;
 
-/* Finds what the scenario's names stand for. `files` lives as long as it. */
+/* Finds the files that the scenario's names mean. `files` lives as long as it. */
 struct scenario_library sim_files_library(struct sim_files *files);
 
 /* The trace at that path; its memory is *memory_out, which the caller frees. */
 enum status sim_files_trace(const struct sim_files *files, const char *name, void **memory_out,
                             struct load_trace *trace_out, struct error *error) MUST_USE;
 
-/* Prints the names of what the binary carries. */
+/* Prints the names of the embedded files. */
 void sim_files_list(void);
 
 #endif

@@ -159,9 +159,8 @@ static struct stage_sum total_of(const struct trace_report *report) {
 }
 
 static void print_sum(struct json_print *print, const struct stage_sum *sum) {
-    json_print_number(print, "work_us", sum->work_us, US_DIGITS);
-    json_print_number(print, "exposed_us", sum->exposed_us, US_DIGITS);
-    json_print_number(print, "transfer_us", sum->transfer_us, US_DIGITS);
+    json_print_values(print, "\"work_us\":%.3f,\"exposed_us\":%.3f,\"transfer_us\":%.3f",
+                      sum->work_us, sum->exposed_us, sum->transfer_us);
 }
 
 static void trace_report_print_json(const struct trace_report *report) {

@@ -196,8 +196,8 @@ static bool is_instance(const char *text) {
            strspn(text, "0123456789abcdef") == UNIT_INSTANCE_DIGITS;
 }
 
-/* An interface's name becomes its address: one command line may then do for many machines. False: it has
- * none, and that was said. */
+/* Replaces an interface's name by its address, so that one command line can serve many machines.
+ * Returns false after printing that it has none. */
 static bool find_kv_address(struct unit_values *values, int *exit_code_out) {
     static char found[64];
     const char *text = values->kv_listen;

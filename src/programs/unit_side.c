@@ -150,7 +150,7 @@ static uint32_t unit_side_memory_blocks(const struct unit_side_values *values, u
     return blocks < UINT32_MAX ? (uint32_t)blocks : UINT32_MAX;
 }
 
-/* Every rank's blocks, and so their parts, are alike. */
+/* All ranks have blocks of the same size, and so the same number of parts. */
 static uint32_t load_parts(const struct unit_side *side) {
     const struct kv_store *store = side->kv_ranks ? kv_ranks_store(side->kv_ranks) : NULL;
     bool overlaps = strcmp(side->values->kv_overlap, "on") == 0;
@@ -211,8 +211,8 @@ static enum status unit_side_open_units(struct unit_side *side, struct error *er
     arena_over(&arena, side->memory.start, bytes);
     enum status status = rank_units_create(&arena, &unit, ranks, &side->units, error);
     if (status) return status;
-    /* Before that, the little that each table begins with took a large page each: seconds at 144
-     * ranks, in which rank 0 gives no sign of life. */
+    /* Widened only now: otherwise the start of each table takes a large page, which takes
+     * seconds at 144 ranks, without a sign of life of rank 0. */
     if (ranks > 1) lazy_memory_widen(&side->memory);
     return recorded_machine_unit(side->record, &unit, ranks, side->directory, &side->recorder,
                                  error);

@@ -164,7 +164,7 @@ struct unit_side {
     struct recorder *recorder; /* NULL: nothing is recorded */
     enum unit_role role;
     struct loop *loop;
-    struct kv_ranks *kv_ranks; /* NULL: no KV blocks come or go, nor are any stored */
+    struct kv_ranks *kv_ranks; /* NULL: no KV blocks are transferred or stored */
     struct grammar_mask_worker *grammar_mask_worker; /* rank 0's */
     struct step_thread thread;
     int64_t *pids;
@@ -172,7 +172,7 @@ struct unit_side {
     const char *directory; /* the checkpoint's */
 };
 
-/* True: the values exclude each other, and that was said; the program is over. */
+/* Returns true after printing that the values exclude each other. */
 bool unit_side_misused(const struct option_table *table, const struct unit_side_values *values,
                        int *exit_code_out);
 
@@ -204,7 +204,7 @@ enum status unit_side_open(struct unit_side *side, const struct model_run_values
                            const struct recorded_values *record, enum unit_role role,
                            const struct kv_ranks_options *kv, struct loop *loop,
                            struct error *error) MUST_USE;
-/* Before the loop closes: no KV block comes, goes or is stored any more. */
+/* Call it before the loop closes: ends transfers and the KV storage. */
 void unit_side_leave(struct unit_side *side);
 /* Also of one that was not opened, or failed to. */
 void unit_side_close(struct unit_side *side, const struct option_table *table);

@@ -62,7 +62,7 @@ static void unit_supervisor_keep(struct arguments *arguments, size_t bytes) {
 #define ADD(arguments, ...)                                                                        \
     unit_supervisor_keep(arguments, (size_t)snprintf(next(arguments), ARGUMENT_BYTES, __VA_ARGS__))
 
-/* Options that a unit gets from its crew, not from its parent's values. */
+/* Options of a unit that the supervisor sets, instead of passing its own values on. */
 static bool unit_supervisor_is_own(const char *name) {
     static const char *const names[] = {"connect",   "board",        "config",       "threads",
                                         "trace",     "weights-unit", "ranks",        "role",
@@ -184,8 +184,8 @@ static enum status read_hosts(struct unit_supervisor *unit_supervisor, struct er
     return status;
 }
 
-/* Without --unbuffered srun holds back what is no whole line until there is 1 KiB of it. What it starts
- * starts ranks in its turn, which may use all CPUs that the allocation has there. */
+/* Without --unbuffered srun delays incomplete lines until there is 1 KiB. The agent that it
+ * starts starts ranks, which may use all CPUs of the allocation. */
 #define SLURM_SHELL "srun --unbuffered --overlap --cpu-bind=none -N1 -n1 -w"
 
 /* "ssh -o BatchMode=yes", in words. */
@@ -230,7 +230,8 @@ static enum status make_keys(struct unit_supervisor *unit_supervisor, struct err
     return wire_keys_open(path, allowed, NULL, &unit_supervisor->keys, error);
 }
 
-/* Sets where units connect: as the options say, in the crew's folder, or at this host's address. */
+/* Sets the address that units connect to: the option's, a socket in the supervisor's folder, or
+ * this host's address. */
 static enum status set_address(struct unit_supervisor *unit_supervisor, struct error *error) {
     const struct unit_supervisor_values *values = unit_supervisor->options.unit_supervisor;
     const char *interface = values->interface ? values->interface : "";

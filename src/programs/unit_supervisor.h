@@ -20,7 +20,8 @@ struct unit_supervisor_values {
     const char *hosts, *hostfile, *remote_shell, *interface;
 };
 
-/* Rows for an option table of `owner`, which has a struct unit_supervisor_values `crew`. */
+/* Rows for an option table of `owner`, which has a struct unit_supervisor_values
+ * `unit_supervisor`. */
 #define UNIT_SUPERVISOR_OPTIONS(owner)                                                             \
     OPTION_ROW(                                                                                    \
         "hosts", OPTION_LIST, NULL,                                                                \
@@ -64,15 +65,15 @@ struct unit_supervisor_options {
     const struct supervised_unit *units; /* [unit_count] */
     uint32_t unit_count;
     const struct log_values *log;
-    const char *model;     /* a directory; NULL: the one that comes with the program */
+    const char *model;     /* a directory; NULL: the embedded model */
     uint64_t kv_bytes;     /* of each unit's KV pages */
     uint64_t threads;      /* of each rank; 0: an even share of the CPUs */
     int64_t finish_ns_max; /* that its units take to end; 0: they have nothing left to finish */
-    const char *address;   /* NULL: `wire` in the crew's folder */
+    const char *address;   /* NULL: `wire` in the supervisor's folder */
 };
 
-/* Whether ranks that run on this machine have their device. Of other hosts each rank says so itself, and
- * this one needs none. */
+/* Checks that this machine has the device if ranks run here. Ranks on other hosts check it
+ * themselves. */
 enum status unit_supervisor_check_device(const struct unit_supervisor_values *values,
                                          const char *device, struct error *error) MUST_USE;
 
@@ -80,9 +81,10 @@ enum status unit_supervisor_check_device(const struct unit_supervisor_values *va
 enum status unit_supervisor_open(const struct unit_supervisor_options *options, struct loop *loop,
                                  struct unit_supervisor **unit_supervisor_out,
                                  struct error *error) MUST_USE;
-/* Where its units connect, and with which keys; they live as long as the crew. */
+/* The address and keys for the units' connections. They live as long as the supervisor. */
 void unit_supervisor_wire(const struct unit_supervisor *unit_supervisor, struct wire_options *wire);
-/* Which of its units runs that process, by the supervisor's number; 0: none. `context`: a crew. */
+/* The number of the unit that runs this process, in the supervisor's order; 0: none. `context`:
+ * a unit_supervisor. */
 uint32_t unit_supervisor_job_of(void *context, int64_t pid);
 /* Starts the units; they are looked after as long as the loop runs. */
 void unit_supervisor_start(struct unit_supervisor *unit_supervisor);

@@ -11,7 +11,7 @@
 struct wire_values {
     const char *address, *key, *peers;
     bool plain;
-    struct wire_keys keys; /* what was read */
+    struct wire_keys keys; /* the parsed keys */
 };
 
 /* Rows for an option table of `owner`, which has a struct wire_values `wire`. */

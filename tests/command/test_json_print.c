@@ -41,14 +41,16 @@ static void print_all(struct json_print *print) {
     json_print_number(print, "third", 1.0 / 3, 3);
     json_print_number(print, "infinite", INFINITY, 3);
     json_print_decimal(print, "money", "1.50");
+    json_print_values(print, "\"a\":%u,\"b\":%.3g", 7u, 0.5);
     json_print_close(print);
 }
 
 static void values_have_commas_between_and_brackets_around_them(void **state) {
     char *text = printed(print_all, false);
-    assert_string_equal(text, "{\"text\":\"a \\\"b\\\"\\n\",\"none\":null,"
-                              "\"list\":[18446744073709551615,-5],\"empty\":{},\"yes\":true,"
-                              "\"third\":0.333,\"infinite\":null,\"money\":1.50}\n");
+    assert_string_equal(text,
+                        "{\"text\":\"a \\\"b\\\"\\n\",\"none\":null,"
+                        "\"list\":[18446744073709551615,-5],\"empty\":{},\"yes\":true,"
+                        "\"third\":0.333,\"infinite\":null,\"money\":1.50,\"a\":7,\"b\":0.5}\n");
     free(text);
 }
 
