@@ -97,7 +97,6 @@ struct generation {
     struct generate_form *form; /* NULL: answers are free */
 };
 
-#ifdef FATHOM_SERVING
 static enum status generate_read_prompt(struct generation *generation, const char *directory,
                                         const char *prompt, const uint32_t **tokens_out,
                                         uint32_t *count_out, struct error *error) {
@@ -108,80 +107,12 @@ static enum status generate_read_prompt(struct generation *generation, const cha
                                 !strcmp(generation->values.content_specials, "on"), tokens_out,
                                 count_out, error);
 }
-static void generate_push_text(struct generation *generation, uint32_t token) {
-    generate_text_push(generation->text, token);
-}
-static void finish_text(struct generation *generation) {
-    generate_text_finish(generation->text);
-}
-static void close_text(struct generation *generation) {
-    generate_text_close(generation->text);
-}
-static enum status open_form(struct generation *generation, const char *directory,
-                             struct error *error) {
-    return generate_form_open(&generation->values.form, directory, generation->text,
-                              &generation->form, error);
-}
-static enum status generate_begin_form(struct generation *generation, struct error *error) {
-    return generate_form_begin(generation->form, generation->shape->vocab, generation->answer_count,
-                               generation->ends.tokens, generation->ends.count, error);
-}
-static enum status find_ends(struct generation *generation, const char *directory,
-                             struct error *error) {
-    return generate_text_ends(generation->text, directory, generation->shape, &generation->ends,
-                              error);
-}
-static bool next_mask(struct generation *generation, uint32_t answer, const uint64_t **mask_out) {
-    return generate_form_mask(generation->form, answer, mask_out);
-}
-static void push_form(struct generation *generation, uint32_t answer, uint32_t token) {
-    generate_form_push(generation->form, answer, token);
-}
-static void close_form(struct generation *generation) {
-    generate_form_close(generation->form);
-}
-#else
-static enum status generate_read_prompt(struct generation *generation, const char *directory,
-                                        const char *prompt, const uint32_t **tokens_out,
-                                        uint32_t *count_out, struct error *error) {
-    return error_set(error, STATUS_UNSUPPORTED,
-                     "this build has no tokenizer; give the prompt as --tokens");
-}
-static void generate_push_text(struct generation *generation, uint32_t token) {
-}
-static void finish_text(struct generation *generation) {
-}
-static void close_text(struct generation *generation) {
-}
-static enum status open_form(struct generation *generation, const char *directory,
-                             struct error *error) {
-    return error_set(error, STATUS_UNSUPPORTED,
-                     "this build has no grammars; --schema, --regex and --grammar need serving");
-}
-static enum status generate_begin_form(struct generation *generation, struct error *error) {
-    return STATUS_OK;
-}
-static enum status find_ends(struct generation *generation, const char *directory,
-                             struct error *error) {
-    const struct shape *shape = generation->shape;
-    generation->ends.count = shape->eos_token_count;
-    memcpy(generation->ends.tokens, shape->eos_tokens, sizeof generation->ends.tokens);
-    return STATUS_OK;
-}
-static bool next_mask(struct generation *generation, uint32_t answer, const uint64_t **mask_out) {
-    return true;
-}
-static void push_form(struct generation *generation, uint32_t answer, uint32_t token) {
-}
-static void close_form(struct generation *generation) {
-}
-#endif
 
 /* Prints a token: of a single answer at once, of several answers one after the other at the end. */
 static void print_token(struct generation *generation, uint32_t index, uint32_t token) {
     bool json = !generation->print.off;
     json_print_count(&generation->print, NULL, token);
-    if (!json && generation->text) generate_push_text(generation, token);
+    if (!json && generation->text) generate_text_push(generation->text, token);
     if (!json && !generation->text) printf("%s%u", index ? "," : "", token);
     fflush(stdout);
 }
@@ -210,12 +141,12 @@ static void generate_add_token(struct generation *generation, struct generate_an
                                const float *logits) {
     uint32_t index = (uint32_t)(answer - generation->answers);
     const uint64_t *mask = NULL;
-    if (generation->form && !next_mask(generation, index, &mask)) {
+    if (generation->form && !generate_form_mask(generation->form, index, &mask)) {
         answer->ended = true;
         return;
     }
     uint32_t token = sampler_choose(&answer->sampler, logits, mask);
-    if (generation->form) push_form(generation, index, token);
+    if (generation->form) generate_form_push(generation->form, index, token);
     uint32_t top = (uint32_t)generation->values.logprobs;
     if (answer->logprobs)
         sample_logprobs(logits, generation->shape->vocab, token, top,
@@ -387,12 +318,18 @@ static enum status run(struct generation *generation, const char *prompt, struct
     if (status == STATUS_OK)
         status = open_answers(generation, prompt, model.directory, &longest, error);
     if (status == STATUS_OK && generate_form_count(&generation->values.form))
-        status = open_form(generation, model.directory, error);
+        status = generate_form_open(&generation->values.form, model.directory, generation->text,
+                                    &generation->form, error);
     if (status == STATUS_OK) status = generate_open_model(generation, &model, longest, error);
-    if (status == STATUS_OK) status = find_ends(generation, model.directory, error);
+    if (status == STATUS_OK)
+        status = generate_text_ends(generation->text, model.directory, generation->shape,
+                                    &generation->ends, error);
     if (status == STATUS_OK && !generation->ends.count && !generation->values.ignore_eos)
         fprintf(stderr, "fathom generate: %s " MODEL_RUN_ENDLESS "\n", model.directory);
-    if (status == STATUS_OK && generation->form) status = generate_begin_form(generation, error);
+    if (status == STATUS_OK && generation->form)
+        status = generate_form_begin(generation->form, generation->shape->vocab,
+                                     generation->answer_count, generation->ends.tokens,
+                                     generation->ends.count, error);
     for (uint32_t i = 0; status == STATUS_OK && i < generation->answer_count; i++)
         status = begin_answer(generation, &generation->answers[i], error);
     if (status != STATUS_OK) return status;
@@ -408,7 +345,7 @@ static enum status run(struct generation *generation, const char *prompt, struct
     rank_job_print_json(&generation->values.job, solo_group(generation->solo), print);
     json_print_close(print);
     if (print->off && generation->text)
-        finish_text(generation);
+        generate_text_finish(generation->text);
     else if (print->off)
         printf("\n");
     if (status != STATUS_OK) return status;
@@ -417,8 +354,8 @@ static enum status run(struct generation *generation, const char *prompt, struct
 
 static void close_generation(struct generation *generation) {
     solo_close(generation->solo);
-    close_form(generation);
-    close_text(generation);
+    generate_form_close(generation->form);
+    generate_text_close(generation->text);
     for (uint32_t i = 0; generation->answers && i < generation->answer_count; i++) {
         free(generation->answers[i].tokens);
         free(generation->answers[i].logprobs);
