@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Protects `generate` in builds without serving: prompts in words and grammars are refused by what
+ * would help, and the shape says which tokens end an answer.
+ */
+#include "programs/generate_form.h"
+#include "programs/generate_text.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static void words_and_grammars_are_refused(void **state) {
+    struct generate_text *text = NULL;
+    struct generate_form *form = NULL;
+    const struct generate_form_values values = {.regex = "a"};
+    struct error error;
+    assert_int_equal(generate_text_open("x", NULL, &text, &error), STATUS_UNSUPPORTED);
+    assert_non_null(strstr(error.text, "--tokens"));
+    assert_int_equal(generate_form_open(&values, "x", NULL, &form, &error), STATUS_UNSUPPORTED);
+    assert_non_null(strstr(error.text, "--regex"));
+    assert_null(text);
+    assert_null(form);
+}
+
+static void the_shape_ends_an_answer(void **state) {
+    static struct shape shape = {.eos_token_count = 2, .eos_tokens = {7, 9}};
+    struct answer_ends ends;
+    struct error error;
+    assert_int_equal(generate_text_ends(NULL, "x", &shape, &ends, &error), STATUS_OK);
+    assert_int_equal(ends.count, 2);
+    assert_int_equal(ends.tokens[1], 9);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(words_and_grammars_are_refused),
+        cmocka_unit_test(the_shape_ends_an_answer),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
