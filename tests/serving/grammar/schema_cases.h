@@ -76,6 +76,19 @@ static inline void check_judged(const char *schema, const char *value, bool expe
 #define accepts(schema, value) check_value((schema), (value), true)
 #define rejects(schema, value) check_value((schema), (value), false)
 
+/* Of a schema: JSON lists of values that fulfil it, and of values that do not. */
+static inline void holds(const char *schema, const char *accepted, const char *rejected) {
+    struct schema_case one = {0};
+    if (case_compile(&one, schema)) fail_msg("%s: %s", schema, one.error.text);
+    for (int expected = 0; expected < 2; expected++) {
+        const struct tree *values = case_tree(&one, expected ? accepted : rejected);
+        for (size_t i = 0; i < tree_count(values); i++)
+            if (shape_check(one.program, tree_at(values, i)) != expected)
+                fail_msg("%s %s value %zu of %s", schema, expected ? "rejects" : "accepts", i,
+                         expected ? accepted : rejected);
+    }
+}
+
 /* `message` is the message's beginning. */
 static inline void refuses(const char *schema, enum status expected, const char *message) {
     struct schema_case one = {0};

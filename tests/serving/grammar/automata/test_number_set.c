@@ -176,7 +176,6 @@ static void it_spells_one_number_in_its_ways(void **state) {
 
 /* Each text of random digits, against what strtod makes of it. */
 static void it_spells_what_a_double_holds(void **state) {
-    (void)state;
     static const char *const tails[] = {"",     ".",     ".5",     "e",    "e5",    "E+99",
                                         "e100", "e-999", ".0e307", "e308", "e+0307"};
     const struct automaton *all = NULL, *whole = NULL;

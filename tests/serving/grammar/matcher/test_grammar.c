@@ -7,7 +7,6 @@
 
 static void equal_leaves_are_one(void **state) {
     struct matcher_case one;
-    (void)state;
     case_open(&one, "{\"type\":\"object\",\"properties\":{\"a\":{\"type\":\"string\"},\"b\":"
                     "{\"type\":[\"string\",\"null\"]}},\"additionalProperties\":false}");
     assert_int_equal(one.grammar->leaf_count, 2); /* all strings, and the keys */

@@ -4,7 +4,6 @@
 #include "matcher_cases.h"
 
 static void blanks_are_bounded(void **state) {
-    (void)state;
     lets_through("true", "\n{ \"a\" : 1 ,\n\n    \"b\"\r\n:\t[ ] }");
     stops_before_last("true", " ");
     stops_before_last("true", "[   ");
@@ -21,7 +20,6 @@ static void arrays_end_within_their_bounds(void **state) {
         "\"items\":false,\"minItems\":2}";
     const char *contains = "{\"type\":\"array\",\"items\":{\"type\":\"integer\"},\"maxItems\":3,"
                            "\"contains\":{\"minimum\":10},\"minContains\":2}";
-    (void)state;
     lets_through(pair, "[\"a\",null]");
     stops_before_last(pair, "[\"a\"]");
     stops_before_last(pair, "[\"a\",null,");
@@ -38,7 +36,6 @@ static void items_that_must_differ_do(void **state) {
     const char *few =
         "{\"type\":\"array\",\"items\":{\"type\":\"integer\",\"minimum\":0,\"maximum\":11},"
         "\"uniqueItems\":true}";
-    (void)state;
     lets_through(listed, "[\"ab\",\"a\"]");
     stops_before_last(listed, "[\"a\",\"a\"");
     stops_before_last(listed, "[\"a\",\"ab\",");
@@ -57,7 +54,6 @@ static void readings_go_side_by_side(void **state) {
     const char *either = "{\"anyOf\":[{\"properties\":{\"a\":{\"const\":1}},\"required\":[\"b\"],"
                          "\"type\":\"object\"},{\"properties\":{\"a\":{\"const\":12}},"
                          "\"required\":[\"c\"],\"type\":\"object\"}]}";
-    (void)state;
     lets_through(either, "{\"a\":1,\"b\":0}");
     lets_through(either, "{\"a\":12,\"c\":0}");
     stops(either, "{\"a\":12,\"b\":0}");

@@ -6,7 +6,6 @@
 static void what_was_forgotten_is_found_again(void **state) {
     struct matcher_case one;
     uint64_t mask[16];
-    (void)state;
     case_open(&one, "{\"type\":\"string\",\"pattern\":\"^[ab]{0,3000}$\"}");
     struct grammar_position begin = matcher_begin(one.matcher), at = begin;
     for (uint32_t i = 0; i < 2990; i++) {
@@ -22,7 +21,6 @@ static void what_was_forgotten_is_found_again(void **state) {
 
 static void a_number_ends_where_something_else_may_come(void **state) {
     struct matcher_case one;
-    (void)state;
     case_open(&one, "{\"type\":\"array\",\"items\":{\"type\":\"integer\",\"maximum\":12}}");
     struct grammar_position at = matcher_begin(one.matcher);
     at = matcher_push(one.matcher, at, BYTES_LITERAL("["));

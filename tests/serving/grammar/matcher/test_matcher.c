@@ -6,7 +6,6 @@
 
 static void equal_texts_stand_in_equal_places(void **state) {
     struct matcher_case one;
-    (void)state;
     case_open(&one, "{\"type\":\"object\"}");
     struct grammar_position begin = matcher_begin(one.matcher);
     struct grammar_position a = matcher_push(one.matcher, begin, BYTES_LITERAL("{\"a\":\"x"));
@@ -16,7 +15,6 @@ static void equal_texts_stand_in_equal_places(void **state) {
 
 static void settling_keeps_the_place(void **state) {
     struct matcher_case one;
-    (void)state;
     case_open(&one, "{\"type\":\"array\",\"items\":{\"type\":\"string\"},\"uniqueItems\":true}");
     struct grammar_position at =
         matcher_push(one.matcher, matcher_begin(one.matcher), BYTES_LITERAL("[\"a\""));
@@ -33,7 +31,6 @@ static void settling_keeps_the_place(void **state) {
 
 static void a_text_that_is_done_must_end(void **state) {
     struct matcher_case one;
-    (void)state;
     case_open(&one, "{\"type\":\"integer\"}");
     struct grammar_position begin = matcher_begin(one.matcher);
     struct grammar_position number = matcher_push(one.matcher, begin, BYTES_LITERAL("12"));

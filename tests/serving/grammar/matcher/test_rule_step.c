@@ -365,7 +365,6 @@ static bool compare_grammar(uint64_t seed) {
 
 static void random_grammars_let_through_what_their_texts_are(void **state) {
     uint32_t compared = 0;
-    (void)state;
     for (uint64_t seed = 0; seed < RANDOM_GRAMMARS; seed++)
         compared += compare_grammar(seed);
     assert_true(compared > RANDOM_GRAMMARS / 4);

@@ -11,7 +11,6 @@ static void equal_frames_have_one_number(void **state) {
     struct arena arena;
     struct stack_table table;
     uint64_t tail[2] = {1, 2};
-    (void)state;
     arena_over(&arena, memory, sizeof memory);
     assert_false(stack_table_open(&table, &arena, 64));
     struct stack_frame frame = {.kind = STACK_OBJECT, .tail_words = 2, .subject = 3};
@@ -24,7 +23,6 @@ static void equal_frames_have_one_number(void **state) {
 static void the_youngest_are_taken_back_and_a_full_table_says_so(void **state) {
     struct arena arena;
     struct stack_table table;
-    (void)state;
     arena_over(&arena, memory, sizeof memory);
     assert_false(stack_table_open(&table, &arena, 16));
     struct stack_frame frame = {.kind = STACK_STRING};

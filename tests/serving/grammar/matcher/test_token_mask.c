@@ -69,7 +69,6 @@ static void walk_at_random(const char *schema, uint64_t seed) {
 }
 
 static void masks_hold_what_can_be_pushed_and_no_place_is_a_dead_end(void **state) {
-    (void)state;
     for (size_t i = 0; i < ARRAY_COUNT(schemas); i++)
         for (uint64_t seed = 0; seed < 12; seed++)
             walk_at_random(schemas[i], seed);

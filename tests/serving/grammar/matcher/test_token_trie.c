@@ -6,7 +6,6 @@
 static void each_token_is_found_at_the_end_of_its_bytes(void **state) {
     struct arena arena, scratch;
     static char memory[2 << 20];
-    (void)state;
     arena_over(&arena, memory, 1 << 20);
     arena_over(&scratch, memory + (1 << 20), 1 << 20);
     const struct token_trie *trie = case_trie(&arena, &scratch);
@@ -26,7 +25,6 @@ static void each_token_is_found_at_the_end_of_its_bytes(void **state) {
 static void it_knows_how_many_characters_a_token_needs(void **state) {
     struct arena arena, scratch;
     static char memory[2 << 20];
-    (void)state;
     arena_over(&arena, memory, 1 << 20);
     arena_over(&scratch, memory + (1 << 20), 1 << 20);
     const struct token_trie *trie = case_trie(&arena, &scratch);

@@ -6,7 +6,6 @@
 static void a_schema_alone_is_a_json_text(void **state) {
     const char *form = "{\"schema\":{\"type\":\"object\",\"properties\":{\"a\":{\"type\":"
                        "\"integer\"},\"b\":{}},\"additionalProperties\":false},\"in_order\":true}";
-    (void)state;
     takes(form, "\n{\"a\":1,\"b\":[]}");
     takes(form, "{\"b\":2}");
     breaks(form, "{\"b\":2,\"a\":1}");
@@ -16,7 +15,6 @@ static void a_schema_alone_is_a_json_text(void **state) {
 }
 
 static void regexes_choices_and_texts_match_as_a_whole(void **state) {
-    (void)state;
     takes("{\"regex\":\"^a+|b$\"}", "aa");
     takes("{\"regex\":\"^a+|b$\"}", "b");
     goes_on("{\"regex\":\"[0-9]{3}-[0-9]\"}", "123-");
@@ -33,7 +31,6 @@ static void an_added_token_comes_as_that_token_alone(void **state) {
     const char *form = "{\"sequence\":[{\"token\":\"<call>\"},{\"text\":\"f\"},{\"token\":"
                        "\"</call>\"}]}";
     struct form_case one;
-    (void)state;
     takes(form, "<call>f</call>");
     breaks(form, "<");
     breaks(form, "</call>");
@@ -47,7 +44,6 @@ static void an_added_token_comes_as_that_token_alone(void **state) {
 static void a_token_that_must_come_is_forced(void **state) {
     struct form_case one;
     uint32_t token = 0;
-    (void)state;
     form_run(&one, "{\"sequence\":[{\"regex\":\"a*b\"},{\"token\":\"</call>\"},{\"repeat\":"
                    "{\"token\":\"<call>\"}}]}");
     assert_false(matcher_forced_token(one.matcher, form_push(&one, "a"), &token));
@@ -65,7 +61,6 @@ static void values_stand_in_sequences_without_blanks(void **state) {
                        "{\"text\":\"5!\"}]}";
     const char *call = "{\"sequence\":[{\"token\":\"<call>\"},{\"schema\":{\"type\":\"object\"}},"
                        "{\"token\":\"</call>\"}]}";
-    (void)state;
     takes(form, "x=15!");
     takes(form, "x=-1.25e+75!");
     goes_on(form, "x=155");
@@ -88,7 +83,6 @@ static void values_of_several_schemas_stand_side_by_side(void **state) {
         "\"type\":\"array\",\"prefixItems\":[{\"const\":\"q\"}],\"items\":false},\"c\":{}},"
         "\"dependentRequired\":{\"b\":[\"c\"]},\"additionalProperties\":false}}]}]},\"least\":1,"
         "\"most\":2}";
-    (void)state;
     takes(tools, "f{\"a\":1}");
     takes(tools, "f{\"a\":1,\"u\":[\"x\",\"y\"]}g{\"b\":[\"q\"],\"c\":0}");
     takes(tools, "g{\"c\":1}g{}");
@@ -104,7 +98,6 @@ static void repetitions_keep_their_bounds(void **state) {
     const char *many = "{\"repeat\":{\"sequence\":[{\"schema\":{\"type\":\"boolean\"}},{\"text\":"
                        "\",\"}]},\"least\":1000,\"most\":10000}";
     struct form_case one;
-    (void)state;
     takes("{\"repeat\":{\"choice\":[\"a\",\"bb\"]},\"least\":2,\"most\":3}", "abb");
     goes_on("{\"repeat\":{\"choice\":[\"a\",\"bb\"]},\"least\":2,\"most\":3}", "bb");
     breaks("{\"repeat\":{\"choice\":[\"a\",\"bb\"]},\"least\":2,\"most\":3}", "aaaa");
@@ -130,7 +123,6 @@ static void large_repetitions_of_repetitions_are_calls(void **state) {
     const char *form = "{\"repeat\":{\"repeat\":{\"repeat\":{\"text\":\"ab\"},\"least\":90,"
                        "\"most\":90},\"least\":90,\"most\":90},\"least\":1,\"most\":900}";
     struct form_case one;
-    (void)state;
     form_run(&one, form);
     struct grammar_position at = matcher_begin(one.matcher);
     for (uint32_t i = 0; i < 8100; i++) {
@@ -142,7 +134,6 @@ static void large_repetitions_of_repetitions_are_calls(void **state) {
 }
 
 static void what_is_no_form_is_refused_by_its_keyword(void **state) {
-    (void)state;
     form_refuses("[]", STATUS_INVALID, "a form must be an object, is an array");
     form_refuses("{}", STATUS_INVALID, "a form has one keyword");
     form_refuses("{\"schema\":true,\"text\":\"a\"}", STATUS_INVALID,
@@ -169,7 +160,6 @@ static void what_is_no_form_is_refused_by_its_keyword(void **state) {
 static void a_form_that_is_nested_too_deep_is_refused(void **state) {
     static char text[8000];
     size_t count = 0;
-    (void)state;
     for (uint32_t i = 0; i < 300; i++)
         count += (size_t)snprintf(text + count, sizeof text - count, "{\"sequence\":[");
     count += (size_t)snprintf(text + count, sizeof text - count, "{\"text\":\"a\"}");

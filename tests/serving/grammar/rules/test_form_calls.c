@@ -154,7 +154,6 @@ static void expect_through(struct bound *bound, const char *text) {
 }
 
 static void calls_as_templates_show_them_are_let_through(void **state) {
-    (void)state;
     for (size_t f = 0; f < ARRAY_COUNT(families); f++) {
         struct bound bound;
         open_bound(&bound, &families[f], TOOLS, false);
@@ -241,7 +240,6 @@ static uint32_t draw(const uint64_t *mask, uint32_t words, uint64_t *random) {
 }
 
 static void whatever_is_let_through_is_read_back_as_calls(void **state) {
-    (void)state;
     static char text[16384];
     static uint64_t mask[8];
     uint64_t random = 11;

@@ -4,7 +4,6 @@
 #include "form_cases.h"
 
 static void literals_classes_and_escapes_are_characters(void **state) {
-    (void)state;
     takes("root ::= \"a\\x41\\u00e9\\U0001F600\\t\\n\\\"\\\\\"",
           "aA\xC3\xA9\xF0\x9F\x98\x80\t\n\"\\");
     takes("root ::= [a-c] [^a-c\\n] [\xE3\x81\x81-\xE3\x82\x9F] [-x] [a-] .",
@@ -19,7 +18,6 @@ static void literals_classes_and_escapes_are_characters(void **state) {
 static void alternatives_groups_and_repetitions_go_together(void **state) {
     const char *grammar =
         "root ::= (\"a\" | \"b\" \"c\")+ \"d\"? ([0-9]{2}){1,2} \"e\"{0,1} \"f\"{2,}";
-    (void)state;
     takes(grammar, "abca12ff");
     takes(grammar, "bcd1234efff");
     goes_on(grammar, "a12f");
@@ -33,7 +31,6 @@ static void alternatives_groups_and_repetitions_go_together(void **state) {
 static void rules_go_over_lines_and_comments_say_nothing(void **state) {
     const char *grammar = "# a list\n\nroot ::= ( # of items\n   \"- \" item\n)+\n\r\n"
                           "item ::= [^\\n?]+ end |\n  \"?\" end # or not known\nend ::= \"\\n\"?";
-    (void)state;
     takes(grammar, "- x");
     takes(grammar, "- ?\n- yes");
     breaks(grammar, "-x");
@@ -66,7 +63,6 @@ static const char chess[] =
     "castle ::= \"O-O\" \"-O\"?\n";
 
 static void grammars_as_people_write_them_work(void **state) {
-    (void)state;
     takes(arithmetic, "(a1 +22)*(b)=x\n3=4\n");
     goes_on(arithmetic, "((1)");
     breaks(arithmetic, "(1))");
@@ -84,7 +80,6 @@ static void what_recurs_goes_as_deep_as_the_text(void **state) {
     const char *pairs = "root ::= \"a\" root \"b\" | \"a\" root \"c\" | \"\"";
     const char *list = "root ::= \"a\" root | \"b\" tail\ntail ::= \"a\" root |";
     struct form_case one;
-    (void)state;
     takes(pairs, "aaaaaaaaaaaabcbcbcbcbcbc");
     breaks(pairs, "aabbc");
     form_run(&one, list);
@@ -96,7 +91,6 @@ static void what_recurs_goes_as_deep_as_the_text(void **state) {
 
 static void what_no_text_fulfils_is_cut_off(void **state) {
     const char *grammar = "root ::= \"a\" endless | \"ab\" | [] \"c\"\nendless ::= \"b\" endless";
-    (void)state;
     takes(grammar, "ab");
     breaks(grammar, "abb");
     breaks(grammar, "c");
@@ -106,7 +100,6 @@ static void what_no_text_fulfils_is_cut_off(void **state) {
 
 static void tokens_stand_for_themselves(void **state) {
     const char *grammar = "root ::= <call> [a-z]* <[257]> !<call>";
-    (void)state;
     takes(grammar, "<call>ab</call>x");
     breaks(grammar, "<call>ab</call><call>");
     breaks(grammar, "<");
@@ -119,7 +112,6 @@ static void tokens_stand_for_themselves(void **state) {
 }
 
 static void rules_that_begin_with_themselves_are_refused(void **state) {
-    (void)state;
     form_refuses("root ::= expr\n\nexpr ::= expr \"+\" [0-9] | [0-9]", STATUS_INVALID,
                  "gbnf: line 3: rule expr: begins with itself (left recursion)");
     form_refuses("root ::= a\na ::= [x]? b \"y\" | \"z\"\nb ::= a", STATUS_INVALID, "gbnf: line ");
@@ -130,7 +122,6 @@ static void rules_that_begin_with_themselves_are_refused(void **state) {
 
 static void what_is_no_grammar_is_refused_with_its_line_and_rule(void **state) {
     static char deep[500];
-    (void)state;
     form_refuses("item ::= \"a\"", STATUS_INVALID, "gbnf: line 1: the grammar has no rule root");
     form_refuses("root ::= x\n", STATUS_INVALID, "gbnf: line 1: rule x: is used, but not written");
     form_refuses("root ::= \"a\"\nroot ::= \"b\"", STATUS_INVALID,

@@ -12,7 +12,6 @@ static const struct grammar_program *program_of(const char *grammar) {
 }
 
 static void small_rules_without_recursion_stand_in_the_place_of_their_calls(void **state) {
-    (void)state;
     assert_int_equal(program_of("root ::= a a\na ::= b | \"c\" b\nb ::= [0-9]+")->rule_count, 1);
     const struct grammar_program *program =
         program_of("root ::= \"<\" list \">\"\nlist ::= item (\",\" item)*\n"
@@ -22,7 +21,6 @@ static void small_rules_without_recursion_stand_in_the_place_of_their_calls(void
 }
 
 static void what_comes_often_is_called_where_copies_would_be_too_large(void **state) {
-    (void)state;
     assert_int_equal(program_of("root ::= (\"ab\" [0-9]){9}")->rule_count, 1);
     assert_int_equal(program_of("root ::= (\"ab\" [0-9]){2000}")->rule_count, 2);
 }
@@ -30,7 +28,6 @@ static void what_comes_often_is_called_where_copies_would_be_too_large(void **st
 static void it_is_known_what_rules_begin_with_and_what_follows_them(void **state) {
     const struct grammar_program *program =
         program_of("root ::= item \"!\"\nitem ::= [ab] | \"(\" item (\",\" item)* \")\"");
-    (void)state;
     const struct grammar_rule *item = &program->rules[1];
     for (uint32_t byte = 0; byte < 256; byte++) {
         assert_int_equal(byte_set_has(&item->begins, (uint8_t)byte),
@@ -44,7 +41,6 @@ static void it_is_known_what_rules_begin_with_and_what_follows_them(void **state
 
 static void no_symbol_can_be_spelt_by_a_text(void **state) {
     struct form_case one;
-    (void)state;
     form_run(&one, "root ::= \"x\" | \"(\" root \")\" | <call>");
     struct grammar_position at = matcher_begin(one.matcher);
     for (uint32_t lead = 0x80; lead < 256; lead++)
@@ -54,7 +50,6 @@ static void no_symbol_can_be_spelt_by_a_text(void **state) {
 static void hostile_grammars_cost_bounded_work(void **state) {
     static char text[1 << 16];
     size_t used = (size_t)snprintf(text, sizeof text, "root ::= r0\n");
-    (void)state;
     for (int i = 0; i < 300; i++) /* each is twice the one before */
         used +=
             (size_t)snprintf(text + used, sizeof text - used, "r%d ::= r%d r%d\n", i, i + 1, i + 1);
@@ -68,7 +63,6 @@ static void many_readings_side_by_side_are_bounded(void **state) {
     static char text[1 << 16];
     size_t used = (size_t)snprintf(text, sizeof text, "root ::= l0 | r0\n");
     struct form_case one;
-    (void)state;
     for (int i = 0; i < 100; i++)
         used +=
             (size_t)snprintf(text + used, sizeof text - used,

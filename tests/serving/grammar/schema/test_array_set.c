@@ -4,45 +4,19 @@
 #include "schema_cases.h"
 
 static void an_array_fulfils_both_of_two_schemas(void **state) {
-    accepts("{\"allOf\":[{\"minItems\":1},{\"items\":{\"type\":\"integer\"},\"maxItems\":2}]}",
-            "[1]");
-    accepts("{\"allOf\":[{\"minItems\":1},{\"items\":{\"type\":\"integer\"},\"maxItems\":2}]}",
-            "[1,2]");
-    accepts("{\"allOf\":[{\"minItems\":1},{\"items\":{\"type\":\"integer\"},\"maxItems\":2}]}",
-            "\"x\"");
-    rejects("{\"allOf\":[{\"minItems\":1},{\"items\":{\"type\":\"integer\"},\"maxItems\":2}]}",
-            "[]");
-    rejects("{\"allOf\":[{\"minItems\":1},{\"items\":{\"type\":\"integer\"},\"maxItems\":2}]}",
-            "[1,2,3]");
-    rejects("{\"allOf\":[{\"minItems\":1},{\"items\":{\"type\":\"integer\"},\"maxItems\":2}]}",
-            "[\"a\"]");
+    holds("{\"allOf\":[{\"minItems\":1},{\"items\":{\"type\":\"integer\"},\"maxItems\":2}]}",
+          "[[1],[1,2],\"x\"]", "[[],[1,2,3],[\"a\"]]");
 }
 
 static void an_array_that_may_not_be_breaks_its_length_or_an_item(void **state) {
-    accepts("{\"not\":{\"type\":\"array\",\"maxItems\":2,\"items\":{\"type\":\"string\"}}}", "[1]");
-    accepts("{\"not\":{\"type\":\"array\",\"maxItems\":2,\"items\":{\"type\":\"string\"}}}",
-            "[\"a\",1]");
-    accepts("{\"not\":{\"type\":\"array\",\"maxItems\":2,\"items\":{\"type\":\"string\"}}}",
-            "[\"a\",\"b\",\"c\"]");
-    accepts("{\"not\":{\"type\":\"array\",\"maxItems\":2,\"items\":{\"type\":\"string\"}}}", "1");
-    rejects("{\"not\":{\"type\":\"array\",\"maxItems\":2,\"items\":{\"type\":\"string\"}}}", "[]");
-    rejects("{\"not\":{\"type\":\"array\",\"maxItems\":2,\"items\":{\"type\":\"string\"}}}",
-            "[\"a\",\"b\"]");
+    holds("{\"not\":{\"type\":\"array\",\"maxItems\":2,\"items\":{\"type\":\"string\"}}}",
+          "[[1],[\"a\",1],[\"a\",\"b\",\"c\"],1]", "[[],[\"a\",\"b\"]]");
 }
 
 static void arrays_of_items_that_differ_need_no_counting(void **state) {
-    accepts("{\"oneOf\":[{\"type\":\"array\",\"items\":{\"type\":\"string\"}},{\"type\":\"array\","
-            "\"items\":{\"type\":\"integer\"}}]}",
-            "[\"a\"]");
-    accepts("{\"oneOf\":[{\"type\":\"array\",\"items\":{\"type\":\"string\"}},{\"type\":\"array\","
-            "\"items\":{\"type\":\"integer\"}}]}",
-            "[1,2]");
-    rejects("{\"oneOf\":[{\"type\":\"array\",\"items\":{\"type\":\"string\"}},{\"type\":\"array\","
-            "\"items\":{\"type\":\"integer\"}}]}",
-            "[]");
-    rejects("{\"oneOf\":[{\"type\":\"array\",\"items\":{\"type\":\"string\"}},{\"type\":\"array\","
-            "\"items\":{\"type\":\"integer\"}}]}",
-            "[\"a\",1]");
+    holds("{\"oneOf\":[{\"type\":\"array\",\"items\":{\"type\":\"string\"}},{\"type\":\"array\","
+          "\"items\":{\"type\":\"integer\"}}]}",
+          "[[\"a\"],[1,2]]", "[[],[\"a\",1]]");
 }
 
 static void two_countings_of_one_array_are_refused(void **state) {

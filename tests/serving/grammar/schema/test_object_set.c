@@ -5,54 +5,21 @@
 #include "schema_cases.h"
 
 static void an_object_fulfils_both_of_two_schemas(void **state) {
-    accepts("{\"allOf\":[{\"required\":[\"a\"]},{\"properties\":{\"a\":{\"type\":\"integer\"}},"
-            "\"maxProperties\":2}]}",
-            "{\"a\":1}");
-    accepts("{\"allOf\":[{\"required\":[\"a\"]},{\"properties\":{\"a\":{\"type\":\"integer\"}},"
-            "\"maxProperties\":2}]}",
-            "{\"a\":1,\"b\":null}");
-    rejects("{\"allOf\":[{\"required\":[\"a\"]},{\"properties\":{\"a\":{\"type\":\"integer\"}},"
-            "\"maxProperties\":2}]}",
-            "{}");
-    rejects("{\"allOf\":[{\"required\":[\"a\"]},{\"properties\":{\"a\":{\"type\":\"integer\"}},"
-            "\"maxProperties\":2}]}",
-            "{\"a\":\"x\"}");
-    rejects("{\"allOf\":[{\"required\":[\"a\"]},{\"properties\":{\"a\":{\"type\":\"integer\"}},"
-            "\"maxProperties\":2}]}",
-            "{\"a\":1,\"b\":1,\"c\":1}");
+    holds("{\"allOf\":[{\"required\":[\"a\"]},{\"properties\":{\"a\":{\"type\":\"integer\"}},"
+          "\"maxProperties\":2}]}",
+          "[{\"a\":1},{\"a\":1,\"b\":null}]", "[{},{\"a\":\"x\"},{\"a\":1,\"b\":1,\"c\":1}]");
 }
 
 static void an_object_that_may_not_be_lacks_a_key_or_has_another_value(void **state) {
-    accepts("{\"type\":\"object\",\"not\":{\"required\":[\"a\"],\"properties\":{\"a\":{\"type\":"
-            "\"integer\"},\"b\":{\"type\":\"null\"}}}}",
-            "{}");
-    accepts("{\"type\":\"object\",\"not\":{\"required\":[\"a\"],\"properties\":{\"a\":{\"type\":"
-            "\"integer\"},\"b\":{\"type\":\"null\"}}}}",
-            "{\"a\":\"x\"}");
-    accepts("{\"type\":\"object\",\"not\":{\"required\":[\"a\"],\"properties\":{\"a\":{\"type\":"
-            "\"integer\"},\"b\":{\"type\":\"null\"}}}}",
-            "{\"a\":1,\"b\":1}");
-    rejects("{\"type\":\"object\",\"not\":{\"required\":[\"a\"],\"properties\":{\"a\":{\"type\":"
-            "\"integer\"},\"b\":{\"type\":\"null\"}}}}",
-            "{\"a\":1}");
-    rejects("{\"type\":\"object\",\"not\":{\"required\":[\"a\"],\"properties\":{\"a\":{\"type\":"
-            "\"integer\"},\"b\":{\"type\":\"null\"}}}}",
-            "{\"a\":1,\"b\":null}");
+    holds("{\"type\":\"object\",\"not\":{\"required\":[\"a\"],\"properties\":{\"a\":{\"type\":"
+          "\"integer\"},\"b\":{\"type\":\"null\"}}}}",
+          "[{},{\"a\":\"x\"},{\"a\":1,\"b\":1}]", "[{\"a\":1},{\"a\":1,\"b\":null}]");
 }
 
 static void a_closed_object_that_may_not_be_has_another_key(void **state) {
-    accepts(
+    holds(
         "{\"type\":\"object\",\"not\":{\"properties\":{\"a\":{}},\"additionalProperties\":false}}",
-        "{\"b\":1}");
-    accepts(
-        "{\"type\":\"object\",\"not\":{\"properties\":{\"a\":{}},\"additionalProperties\":false}}",
-        "{\"a\":1,\"b\":1}");
-    rejects(
-        "{\"type\":\"object\",\"not\":{\"properties\":{\"a\":{}},\"additionalProperties\":false}}",
-        "{}");
-    rejects(
-        "{\"type\":\"object\",\"not\":{\"properties\":{\"a\":{}},\"additionalProperties\":false}}",
-        "{\"a\":1}");
+        "[{\"b\":1},{\"a\":1,\"b\":1}]", "[{},{\"a\":1}]");
 }
 
 static void a_breach_by_any_key_is_refused(void **state) {
@@ -61,11 +28,8 @@ static void a_breach_by_any_key_is_refused(void **state) {
 }
 
 static void what_a_property_needs_may_be_denied(void **state) {
-    accepts("{\"type\":\"object\",\"not\":{\"dependentRequired\":{\"a\":[\"b\"]}}}", "{\"a\":1}");
-    rejects("{\"type\":\"object\",\"not\":{\"dependentRequired\":{\"a\":[\"b\"]}}}", "{}");
-    rejects("{\"type\":\"object\",\"not\":{\"dependentRequired\":{\"a\":[\"b\"]}}}", "{\"b\":1}");
-    rejects("{\"type\":\"object\",\"not\":{\"dependentRequired\":{\"a\":[\"b\"]}}}",
-            "{\"a\":1,\"b\":1}");
+    holds("{\"type\":\"object\",\"not\":{\"dependentRequired\":{\"a\":[\"b\"]}}}", "[{\"a\":1}]",
+          "[{},{\"b\":1},{\"a\":1,\"b\":1}]");
 }
 
 /* Kinds of objects that the matcher follows side by side. */
@@ -91,13 +55,9 @@ static void a_choice_that_another_holds_is_left_out(void **state) {
     static const uint32_t kinds[] = {1, 1, 2};
     for (size_t i = 0; i < sizeof held / sizeof *held; i++)
         if (kinds_of(held[i]) != kinds[i]) fail_msg("%s: %u kinds", held[i], kinds_of(held[i]));
-    accepts(held[0], "{\"a\":2}");
-    accepts(held[0], "{}");
-    rejects(held[0], "{\"a\":\"x\"}");
+    holds(held[0], "[{\"a\":2},{}]", "[{\"a\":\"x\"}]");
     rejects(held[1], "{\"a\":1,\"b\":1,\"c\":1,\"d\":1,\"e\":1}");
-    accepts(held[2], "{\"t\":1,\"a\":null}");
-    accepts(held[2], "{\"t\":2,\"a\":1}");
-    rejects(held[2], "{\"t\":1,\"a\":1}");
+    holds(held[2], "[{\"t\":1,\"a\":null},{\"t\":2,\"a\":1}]", "[{\"t\":1,\"a\":1}]");
 }
 
 static void a_choice_that_no_other_holds_stays(void **state) {

@@ -4,90 +4,60 @@
 #include "schema_cases.h"
 
 static void items_follow_their_prefix(void **state) {
-    accepts("{\"prefixItems\":[{\"type\":\"integer\"}],\"items\":{\"type\":\"string\"}}", "[]");
-    accepts("{\"prefixItems\":[{\"type\":\"integer\"}],\"items\":{\"type\":\"string\"}}", "[1]");
-    accepts("{\"prefixItems\":[{\"type\":\"integer\"}],\"items\":{\"type\":\"string\"}}",
-            "[1,\"a\",\"b\"]");
-    rejects("{\"prefixItems\":[{\"type\":\"integer\"}],\"items\":{\"type\":\"string\"}}",
-            "[\"a\"]");
-    rejects("{\"prefixItems\":[{\"type\":\"integer\"}],\"items\":{\"type\":\"string\"}}", "[1,2]");
+    holds("{\"prefixItems\":[{\"type\":\"integer\"}],\"items\":{\"type\":\"string\"}}",
+          "[[],[1],[1,\"a\",\"b\"]]", "[[\"a\"],[1,2]]");
     rejects("{\"$schema\":\"http://json-schema.org/draft-07/"
             "schema#\",\"items\":[{}],\"additionalItems\":false}",
             "[1,2]");
 }
 
 static void contains_counts_within_its_bounds(void **state) {
-    accepts("{\"contains\":{\"const\":1},\"minContains\":2,\"maxContains\":3}", "[1,1]");
-    accepts("{\"contains\":{\"const\":1},\"minContains\":2,\"maxContains\":3}", "[1,2,1,1]");
-    rejects("{\"contains\":{\"const\":1},\"minContains\":2,\"maxContains\":3}", "[1]");
-    rejects("{\"contains\":{\"const\":1},\"minContains\":2,\"maxContains\":3}", "[1,1,1,1]");
+    holds("{\"contains\":{\"const\":1},\"minContains\":2,\"maxContains\":3}", "[[1,1],[1,2,1,1]]",
+          "[[1],[1,1,1,1]]");
 }
 
 static void unique_items_are_strings_or_numbers(void **state) {
     rejects("{\"items\":{\"type\":\"string\"},\"uniqueItems\":true}", "[\"a\",\"a\"]");
-    accepts("{\"items\":{\"enum\":[\"a\",\"b\"]},\"uniqueItems\":true}", "[\"b\",\"a\"]");
-    rejects("{\"items\":{\"enum\":[\"a\",\"b\"]},\"uniqueItems\":true}", "[\"b\",\"a\",\"b\"]");
+    holds("{\"items\":{\"enum\":[\"a\",\"b\"]},\"uniqueItems\":true}", "[[\"b\",\"a\"]]",
+          "[[\"b\",\"a\",\"b\"]]");
     accepts("{\"type\":\"array\",\"uniqueItems\":true,\"maxItems\":1}", "[{}]");
     refuses("{\"type\":\"array\",\"uniqueItems\":true}", STATUS_UNSUPPORTED,
             "#/uniqueItems: can only be held");
 }
 
 static void keys_are_named_matched_or_others(void **state) {
-    accepts("{\"properties\":{\"a\":{\"type\":\"integer\"}},\"patternProperties\":{\"^x\":{"
-            "\"type\":\"null\"}},\"additionalProperties\":{\"type\":\"boolean\"}}",
-            "{\"a\":1,\"x1\":null,\"b\":true}");
-    rejects("{\"properties\":{\"a\":{\"type\":\"integer\"}},\"patternProperties\":{\"^x\":{"
-            "\"type\":\"null\"}},\"additionalProperties\":{\"type\":\"boolean\"}}",
-            "{\"a\":true}");
-    rejects("{\"properties\":{\"a\":{\"type\":\"integer\"}},\"patternProperties\":{\"^x\":{"
-            "\"type\":\"null\"}},\"additionalProperties\":{\"type\":\"boolean\"}}",
-            "{\"x1\":true}");
-    rejects("{\"properties\":{\"a\":{\"type\":\"integer\"}},\"patternProperties\":{\"^x\":{"
-            "\"type\":\"null\"}},\"additionalProperties\":{\"type\":\"boolean\"}}",
-            "{\"b\":1}");
+    holds("{\"properties\":{\"a\":{\"type\":\"integer\"}},\"patternProperties\":{\"^x\":{"
+          "\"type\":\"null\"}},\"additionalProperties\":{\"type\":\"boolean\"}}",
+          "[{\"a\":1,\"x1\":null,\"b\":true}]", "[{\"a\":true},{\"x1\":true},{\"b\":1}]");
 }
 
 static void a_key_fulfils_all_that_speaks_of_it(void **state) {
-    accepts("{\"properties\":{\"xa\":{\"type\":\"integer\"}},\"patternProperties\":{\"^x\":{"
-            "\"minimum\":3}}}",
-            "{\"xa\":3}");
-    rejects("{\"properties\":{\"xa\":{\"type\":\"integer\"}},\"patternProperties\":{\"^x\":{"
-            "\"minimum\":3}}}",
-            "{\"xa\":2}");
-    rejects("{\"properties\":{\"xa\":{\"type\":\"integer\"}},\"patternProperties\":{\"^x\":{"
-            "\"minimum\":3}}}",
-            "{\"xa\":3.5}");
+    holds("{\"properties\":{\"xa\":{\"type\":\"integer\"}},\"patternProperties\":{\"^x\":{"
+          "\"minimum\":3}}}",
+          "[{\"xa\":3}]", "[{\"xa\":2},{\"xa\":3.5}]");
 }
 
 static void names_of_properties_are_bound(void **state) {
-    accepts("{\"propertyNames\":{\"maxLength\":2}}", "{\"ab\":1}");
-    rejects("{\"propertyNames\":{\"maxLength\":2}}", "{\"abc\":1}");
+    holds("{\"propertyNames\":{\"maxLength\":2}}", "[{\"ab\":1}]", "[{\"abc\":1}]");
     accepts("{\"propertyNames\":{\"enum\":[\"a\",\"b\"]},\"minProperties\":2}",
             "{\"a\":1,\"b\":2}");
     rejects("{\"propertyNames\":{\"enum\":[\"a\",\"b\"]}}", "{\"c\":1}");
 }
 
 static void a_property_may_need_others_or_a_schema(void **state) {
-    accepts("{\"dependentRequired\":{\"a\":[\"b\"]}}", "{\"b\":1}");
-    accepts("{\"dependentRequired\":{\"a\":[\"b\"]}}", "{\"a\":1,\"b\":1}");
-    rejects("{\"dependentRequired\":{\"a\":[\"b\"]}}", "{\"a\":1}");
+    holds("{\"dependentRequired\":{\"a\":[\"b\"]}}", "[{\"b\":1},{\"a\":1,\"b\":1}]",
+          "[{\"a\":1}]");
     rejects("{\"dependentSchemas\":{\"a\":{\"required\":[\"b\"]}}}", "{\"a\":1}");
-    accepts("{\"dependencies\":{\"a\":{\"required\":[\"b\"]},\"c\":[\"d\"]}}", "{\"a\":1,\"b\":1}");
-    rejects("{\"dependencies\":{\"a\":{\"required\":[\"b\"]},\"c\":[\"d\"]}}", "{\"c\":1}");
-    rejects("{\"dependencies\":{\"a\":{\"required\":[\"b\"]},\"c\":[\"d\"]}}", "{\"a\":1}");
+    holds("{\"dependencies\":{\"a\":{\"required\":[\"b\"]},\"c\":[\"d\"]}}", "[{\"a\":1,\"b\":1}]",
+          "[{\"c\":1},{\"a\":1}]");
 }
 
 static void what_nothing_has_spoken_of_is_bound(void **state) {
-    accepts("{\"allOf\":[{\"properties\":{\"a\":{}}}],\"unevaluatedProperties\":false}",
-            "{\"a\":1}");
-    rejects("{\"allOf\":[{\"properties\":{\"a\":{}}}],\"unevaluatedProperties\":false}",
-            "{\"b\":1}");
-    accepts("{\"anyOf\":[{\"properties\":{\"a\":{\"type\":\"integer\"}}},{\"properties\":{\"b\":{"
-            "\"type\":\"integer\"}}}],\"unevaluatedProperties\":false}",
-            "{\"a\":1,\"b\":1}");
-    rejects("{\"anyOf\":[{\"properties\":{\"a\":{\"type\":\"integer\"}}},{\"properties\":{\"b\":{"
-            "\"type\":\"integer\"}}}],\"unevaluatedProperties\":false}",
-            "{\"a\":1,\"b\":\"x\"}");
+    holds("{\"allOf\":[{\"properties\":{\"a\":{}}}],\"unevaluatedProperties\":false}",
+          "[{\"a\":1}]", "[{\"b\":1}]");
+    holds("{\"anyOf\":[{\"properties\":{\"a\":{\"type\":\"integer\"}}},{\"properties\":{\"b\":{"
+          "\"type\":\"integer\"}}}],\"unevaluatedProperties\":false}",
+          "[{\"a\":1,\"b\":1}]", "[{\"a\":1,\"b\":\"x\"}]");
     rejects("{\"prefixItems\":[{}],\"unevaluatedItems\":false}", "[1,2]");
 }
 
@@ -98,10 +68,8 @@ static void a_dependency_that_only_requires_leaves_no_choice(void **state) {
     struct schema_case one = {0};
     if (case_compile(&one, schema)) fail_msg("%s", one.error.text);
     assert_int_equal(one.program->object_count, 2); /* the other is a value of any kind */
-    accepts(schema, "{\"b\":1}");
-    accepts(schema, "{\"a\":1,\"b\":1,\"c\":1,\"d\":1}");
-    rejects(schema, "{\"a\":1,\"b\":1}");
-    rejects(schema, "{\"a\":1,\"d\":1}");
+    holds(schema, "[{\"b\":1},{\"a\":1,\"b\":1,\"c\":1,\"d\":1}]",
+          "[{\"a\":1,\"b\":1},{\"a\":1,\"d\":1}]");
 }
 
 int main(void) {

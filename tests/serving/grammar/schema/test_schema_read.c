@@ -4,69 +4,35 @@
 #include "schema_cases.h"
 
 static void all_of_and_neighbours_hold_together(void **state) {
-    accepts("{\"type\":\"object\",\"allOf\":[{\"required\":[\"a\"]},{\"required\":[\"b\"]}]}",
-            "{\"a\":1,\"b\":1}");
-    rejects("{\"type\":\"object\",\"allOf\":[{\"required\":[\"a\"]},{\"required\":[\"b\"]}]}",
-            "{\"a\":1}");
-    rejects("{\"type\":\"object\",\"allOf\":[{\"required\":[\"a\"]},{\"required\":[\"b\"]}]}", "1");
+    holds("{\"type\":\"object\",\"allOf\":[{\"required\":[\"a\"]},{\"required\":[\"b\"]}]}",
+          "[{\"a\":1,\"b\":1}]", "[{\"a\":1},1]");
 }
 
 static void one_of_holds_what_one_alone_does(void **state) {
-    accepts("{\"oneOf\":[{\"type\":\"integer\"},{\"minimum\":2}]}", "1");
-    accepts("{\"oneOf\":[{\"type\":\"integer\"},{\"minimum\":2}]}", "2.5");
-    accepts("{\"oneOf\":[{\"type\":\"integer\"},{\"minimum\":2}]}", "\"x\"");
-    rejects("{\"oneOf\":[{\"type\":\"integer\"},{\"minimum\":2}]}", "3");
-    rejects("{\"oneOf\":[{\"type\":\"integer\"},{\"minimum\":2}]}", "1.5");
+    holds("{\"oneOf\":[{\"type\":\"integer\"},{\"minimum\":2}]}", "[1,2.5,\"x\"]", "[3,1.5]");
 }
 
 static void one_of_reports_objects_apart_by_a_constant(void **state) {
-    accepts("{\"oneOf\":[{\"properties\":{\"k\":{\"const\":\"a\"},\"v\":{\"type\":\"integer\"}},"
-            "\"required\":[\"k\"]},{\"properties\":{\"k\":{\"const\":\"b\"},\"v\":{\"type\":"
-            "\"string\"}},\"required\":[\"k\"]}]}",
-            "{\"k\":\"a\",\"v\":1}");
-    accepts("{\"oneOf\":[{\"properties\":{\"k\":{\"const\":\"a\"},\"v\":{\"type\":\"integer\"}},"
-            "\"required\":[\"k\"]},{\"properties\":{\"k\":{\"const\":\"b\"},\"v\":{\"type\":"
-            "\"string\"}},\"required\":[\"k\"]}]}",
-            "{\"k\":\"b\",\"v\":\"x\"}");
-    rejects("{\"oneOf\":[{\"properties\":{\"k\":{\"const\":\"a\"},\"v\":{\"type\":\"integer\"}},"
-            "\"required\":[\"k\"]},{\"properties\":{\"k\":{\"const\":\"b\"},\"v\":{\"type\":"
-            "\"string\"}},\"required\":[\"k\"]}]}",
-            "{\"k\":\"a\",\"v\":\"x\"}");
-    rejects("{\"oneOf\":[{\"properties\":{\"k\":{\"const\":\"a\"},\"v\":{\"type\":\"integer\"}},"
-            "\"required\":[\"k\"]},{\"properties\":{\"k\":{\"const\":\"b\"},\"v\":{\"type\":"
-            "\"string\"}},\"required\":[\"k\"]}]}",
-            "{\"v\":1}");
+    holds("{\"oneOf\":[{\"properties\":{\"k\":{\"const\":\"a\"},\"v\":{\"type\":\"integer\"}},"
+          "\"required\":[\"k\"]},{\"properties\":{\"k\":{\"const\":\"b\"},\"v\":{\"type\":"
+          "\"string\"}},\"required\":[\"k\"]}]}",
+          "[{\"k\":\"a\",\"v\":1},{\"k\":\"b\",\"v\":\"x\"}]",
+          "[{\"k\":\"a\",\"v\":\"x\"},{\"v\":1}]");
 }
 
 static void if_chooses_then_or_else(void **state) {
-    accepts("{\"type\":\"object\",\"if\":{\"properties\":{\"k\":{\"const\":1}},\"required\":[\"k\"]"
-            "},\"then\":{\"required\":[\"a\"]},\"else\":{\"required\":[\"b\"]}}",
-            "{\"k\":1,\"a\":1}");
-    accepts("{\"type\":\"object\",\"if\":{\"properties\":{\"k\":{\"const\":1}},\"required\":[\"k\"]"
-            "},\"then\":{\"required\":[\"a\"]},\"else\":{\"required\":[\"b\"]}}",
-            "{\"k\":2,\"b\":1}");
-    accepts("{\"type\":\"object\",\"if\":{\"properties\":{\"k\":{\"const\":1}},\"required\":[\"k\"]"
-            "},\"then\":{\"required\":[\"a\"]},\"else\":{\"required\":[\"b\"]}}",
-            "{\"b\":1}");
-    rejects("{\"type\":\"object\",\"if\":{\"properties\":{\"k\":{\"const\":1}},\"required\":[\"k\"]"
-            "},\"then\":{\"required\":[\"a\"]},\"else\":{\"required\":[\"b\"]}}",
-            "{\"k\":1,\"b\":1}");
-    rejects("{\"type\":\"object\",\"if\":{\"properties\":{\"k\":{\"const\":1}},\"required\":[\"k\"]"
-            "},\"then\":{\"required\":[\"a\"]},\"else\":{\"required\":[\"b\"]}}",
-            "{\"a\":1}");
+    holds("{\"type\":\"object\",\"if\":{\"properties\":{\"k\":{\"const\":1}},\"required\":[\"k\"]"
+          "},\"then\":{\"required\":[\"a\"]},\"else\":{\"required\":[\"b\"]}}",
+          "[{\"k\":1,\"a\":1},{\"k\":2,\"b\":1},{\"b\":1}]", "[{\"k\":1,\"b\":1},{\"a\":1}]");
 }
 
 static void a_type_may_be_a_list(void **state) {
-    accepts("{\"type\":[\"integer\",\"null\"]}", "1");
-    accepts("{\"type\":[\"integer\",\"null\"]}", "null");
-    rejects("{\"type\":[\"integer\",\"null\"]}", "1.5");
-    rejects("{\"type\":[\"integer\",\"null\"]}", "\"a\"");
+    holds("{\"type\":[\"integer\",\"null\"]}", "[1,null]", "[1.5,\"a\"]");
     refuses("{\"type\":\"text\"}", STATUS_INVALID, "#/type: must be null");
 }
 
 static void a_boolean_is_a_schema(void **state) {
-    accepts("true", "1");
-    accepts("true", "{}");
+    holds("true", "[1,{}]", "[]");
     refuses("false", STATUS_INVALID, "#: no value fulfils the schema");
 }
 

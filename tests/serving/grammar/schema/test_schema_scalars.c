@@ -7,27 +7,15 @@
 #include "schema_cases.h"
 
 static void bounds_hold_in_the_forms_of_all_drafts(void **state) {
-    accepts("{\"minimum\":1,\"exclusiveMaximum\":3}", "1");
-    accepts("{\"minimum\":1,\"exclusiveMaximum\":3}", "2.9");
-    accepts("{\"minimum\":1,\"exclusiveMaximum\":3}", "\"x\"");
-    rejects("{\"minimum\":1,\"exclusiveMaximum\":3}", "0");
-    rejects("{\"minimum\":1,\"exclusiveMaximum\":3}", "3");
-    rejects("{\"$schema\":\"http://json-schema.org/draft-04/"
-            "schema#\",\"minimum\":1,\"exclusiveMinimum\":true}",
-            "1");
-    accepts("{\"$schema\":\"http://json-schema.org/draft-04/"
-            "schema#\",\"minimum\":1,\"exclusiveMinimum\":true}",
-            "2");
+    holds("{\"minimum\":1,\"exclusiveMaximum\":3}", "[1,2.9,\"x\"]", "[0,3]");
+    holds("{\"$schema\":\"http://json-schema.org/draft-04/"
+          "schema#\",\"minimum\":1,\"exclusiveMinimum\":true}",
+          "[2]", "[1]");
 }
 
 static void integers_and_multiples_are_held(void **state) {
-    accepts("{\"type\":\"integer\",\"multipleOf\":3}", "9");
-    accepts("{\"type\":\"integer\",\"multipleOf\":3}", "-3");
-    accepts("{\"type\":\"integer\",\"multipleOf\":3}", "0");
-    rejects("{\"type\":\"integer\",\"multipleOf\":3}", "1");
-    rejects("{\"type\":\"integer\",\"multipleOf\":3}", "1.5");
-    accepts("{\"multipleOf\":0.01}", "0.07");
-    rejects("{\"multipleOf\":0.01}", "0.075");
+    holds("{\"type\":\"integer\",\"multipleOf\":3}", "[9,-3,0]", "[1,1.5]");
+    holds("{\"multipleOf\":0.01}", "[0.07]", "[0.075]");
 }
 
 static void draft_4_spells_integers_without_a_fraction(void **state) {
@@ -38,7 +26,6 @@ static void draft_4_spells_integers_without_a_fraction(void **state) {
 
 /* Whoever judges a text takes every way to write a whole number; no answer is written so. */
 static void integers_are_written_as_digits_alone(void **state) {
-    (void)state;
     static const char *const whole[] = {
         "{\"type\":\"integer\"}",
         "{\"type\":[\"integer\",\"null\"]}",
@@ -60,22 +47,16 @@ static void integers_are_written_as_digits_alone(void **state) {
         rejects(whole[i], "3E+0");
     }
     judges("{\"type\":\"integer\"}", "6084064.8860e8860");
-    rejects("{\"type\":\"integer\"}", "6084064.8860e8860");
-    rejects("{\"type\":\"integer\"}", "-0");
-    accepts("{\"type\":\"integer\"}", "-12");
-    accepts("{\"type\":\"array\",\"items\":{\"type\":\"integer\"}}", "[0,10]");
-    rejects("{\"type\":\"array\",\"items\":{\"type\":\"integer\"}}", "[1.0]");
+    holds("{\"type\":\"integer\"}", "[-12]", "[6084064.8860e8860,-0]");
+    holds("{\"type\":\"array\",\"items\":{\"type\":\"integer\"}}", "[[0,10]]", "[[1.0]]");
     rejects("{\"properties\":{\"a\":{\"type\":\"integer\"}}}", "{\"a\":1e3}");
-    accepts("{\"not\":{\"type\":\"integer\"}}", "1.5");
-    rejects("{\"not\":{\"type\":\"integer\"}}", "1.0");
-    rejects("{\"not\":{\"type\":\"integer\"}}", "10.5e1");
+    holds("{\"not\":{\"type\":\"integer\"}}", "[1.5]", "[1.0,10.5e1]");
     accepts("{\"type\":\"number\"}", "3.0");
     accepts("{\"const\":1.5}", "1.5");
 }
 
 /* A reader's double must hold what an answer says. */
 static void no_number_of_an_answer_is_infinite(void **state) {
-    (void)state;
     static const char *const free[] = {"{}", "{\"type\":\"number\"}", "{\"minimum\":0}",
                                        "{\"type\":\"number\",\"not\":{\"const\":7}}"};
     for (size_t i = 0; i < ARRAY_COUNT(free); i++) {
@@ -86,22 +67,15 @@ static void no_number_of_an_answer_is_infinite(void **state) {
         judges("{}", "1e308");
         accepts(free[i], "2.50");
     }
-    accepts("{}", "9.99e307");
-    accepts("{}", "1e+05");
-    accepts("{}", "0e-7");
-    accepts("{}", "-1.5E-300");
-    accepts("{}", "12.5e3");
+    holds("{}", "[9.99e307,1e+05,0e-7,-1.5E-300,12.5e3]", "[]");
 }
 
 /* A bound may have any size; its digits count. */
 static void bounds_beyond_64_bits_are_held(void **state) {
-    (void)state;
     static const char large[] = "{\"type\":\"integer\",\"maximum\":18446744073709551616}";
-    accepts(large, "18446744073709551616");
-    rejects(large, "18446744073709551617");
+    holds(large, "[18446744073709551616]", "[18446744073709551617]");
     accepts("{\"multipleOf\":1e-2}", "0.07");
-    accepts("{\"enum\":[36893488147419103232]}", "36893488147419103232");
-    rejects("{\"enum\":[36893488147419103232]}", "36893488147419103233");
+    holds("{\"enum\":[36893488147419103232]}", "[36893488147419103232]", "[36893488147419103233]");
     refuses("{\"properties\":{\"a\":{\"maximum\":1e999}}}", STATUS_UNSUPPORTED,
             "#/properties/a/maximum: the number 1e999 has too many digits");
     refuses("{\"multipleOf\":18446744073709551616}", STATUS_UNSUPPORTED, "#/multipleOf: ");
@@ -109,7 +83,6 @@ static void bounds_beyond_64_bits_are_held(void **state) {
 
 /* What is left out of a format must not come in by its contrary. */
 static void formats_that_are_held_in_part_are_not_taken_away(void **state) {
-    (void)state;
     static const char *const texts[] = {
         "{\"not\":{\"format\":\"hostname\"}}",
         "{\"not\":{\"type\":\"string\",\"format\":\"hostname\"},\"minLength\":1}",
@@ -129,23 +102,16 @@ static void formats_that_are_held_in_part_are_not_taken_away(void **state) {
 }
 
 static void lengths_count_characters(void **state) {
-    accepts("{\"minLength\":1,\"maxLength\":2}", "\"\\u00e4\\u00f6\"");
-    accepts("{\"minLength\":1,\"maxLength\":2}", "1");
-    rejects("{\"minLength\":1,\"maxLength\":2}", "\"\"");
-    rejects("{\"minLength\":1,\"maxLength\":2}", "\"abc\"");
-    accepts("{\"maxLength\":0}", "\"\"");
-    rejects("{\"maxLength\":0}", "\"a\"");
+    holds("{\"minLength\":1,\"maxLength\":2}", "[\"\\u00e4\\u00f6\",1]", "[\"\",\"abc\"]");
+    holds("{\"maxLength\":0}", "[\"\"]", "[\"a\"]");
 }
 
 static void patterns_are_found_anywhere_and_together_with_lengths(void **state) {
-    accepts("{\"pattern\":\"b\",\"maxLength\":3}", "\"abc\"");
-    rejects("{\"pattern\":\"b\",\"maxLength\":3}", "\"abcd\"");
-    rejects("{\"pattern\":\"b\",\"maxLength\":3}", "\"ac\"");
+    holds("{\"pattern\":\"b\",\"maxLength\":3}", "[\"abc\"]", "[\"abcd\",\"ac\"]");
 }
 
 static void formats_of_the_drafts_bind_and_others_are_named(void **state) {
-    accepts("{\"format\":\"date\"}", "\"2024-02-29\"");
-    rejects("{\"format\":\"date\"}", "\"2024-13-01\"");
+    holds("{\"format\":\"date\"}", "[\"2024-02-29\"]", "[\"2024-13-01\"]");
     struct schema_case one = {0};
     assert_int_equal(case_compile(&one, "{\"format\":\"mood\",\"items\":{\"format\":\"tone\"}}"),
                      STATUS_OK);

@@ -6,12 +6,9 @@
 static void what_never_ends_is_cut_off(void **state) {
     refuses("{\"type\":\"object\",\"properties\":{\"a\":{\"$ref\":\"#\"}},\"required\":[\"a\"]}",
             STATUS_INVALID, "#: no value fulfils the schema");
-    rejects("{\"properties\":{\"a\":{\"type\":\"object\",\"properties\":{\"b\":{\"$ref\":\"#/"
-            "properties/a\"}},\"required\":[\"b\"]}}}",
-            "{\"a\":{}}");
-    accepts("{\"properties\":{\"a\":{\"type\":\"object\",\"properties\":{\"b\":{\"$ref\":\"#/"
-            "properties/a\"}},\"required\":[\"b\"]}}}",
-            "{\"c\":1}");
+    holds("{\"properties\":{\"a\":{\"type\":\"object\",\"properties\":{\"b\":{\"$ref\":\"#/"
+          "properties/a\"}},\"required\":[\"b\"]}}}",
+          "[{\"c\":1}]", "[{\"a\":{}}]");
 }
 
 static void counts_that_cannot_be_met_leave_nothing(void **state) {
@@ -44,7 +41,6 @@ static void few_other_keys_become_names(void **state) {
 }
 
 static void what_could_run_out_of_places_is_refused(void **state) {
-    (void)state;
     refuses(
         "{\"type\":\"object\",\"patternProperties\":{\"^(a|b.*)$\":{}},\"additionalProperties\":"
         "false,\"minProperties\":2,\"maxProperties\":3}",

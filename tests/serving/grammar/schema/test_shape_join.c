@@ -33,7 +33,6 @@ static void joined_programs_hold_the_same_values(void **state) {
     struct error error;
     const struct shape_program *programs[ARRAY_COUNT(schemas)], *joined;
     uint32_t roots[ARRAY_COUNT(schemas)];
-    (void)state;
     case_arenas(&one);
     arena_over(&kept, memory[0], sizeof memory[0]);
     arena_over(&arena, memory[1], sizeof memory[1]);
@@ -55,7 +54,6 @@ static void nothing_can_be_joined(void **state) {
     static char memory[4096];
     struct arena arena;
     const struct shape_program *joined;
-    (void)state;
     arena_over(&arena, memory, sizeof memory);
     assert_false(shape_join(&arena, NULL, 0, NULL, &joined));
     assert_int_equal(joined->shape_count, 0);
