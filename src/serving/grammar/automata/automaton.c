@@ -93,7 +93,7 @@ struct automaton *automaton_copy(struct arena *arena, const struct automaton *au
     return copy->next && copy->labels && counted == !!copy->member_counts ? copy : NULL;
 }
 
-/* A class for each byte that stands in a text, and the last one for all others. */
+/* A class for each byte that some text has, and the last one for all others. */
 static uint32_t classes_of_texts(const struct bytes *texts, size_t count, uint8_t *classes) {
     bool seen[256] = {false};
     uint32_t class_count = 0;

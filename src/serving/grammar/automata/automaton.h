@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Deterministic automata over bytes: sets of texts in UTF-8. They are made of patterns, formats,
- * literals and numbers, and of one another. An automaton never changes once made; it lies in the
- * arena that it was made in.
+ * literals and numbers, and of one another. An automaton never changes. It is in the arena
+ * in which it was made.
  *
  * Every state but 0 is live: some text leads from it to an accepting state. So a text is the start
  * of a member exactly while its state is not 0.
@@ -38,9 +38,9 @@ struct automaton_work {
     uint64_t steps_left;   /* about one for each state and class looked at */
 };
 
-/* The texts that an ECMA-262 pattern (with the flag u, as JSON Schema has it) is found in: anywhere,
- * unless ^ and $ say otherwise. Label 1. STATUS_INVALID: no pattern; STATUS_UNSUPPORTED: what no
- * automaton holds (back references); the reason in `error`. */
+/* The texts that an ECMA-262 pattern (with the flag u, as JSON Schema has it) is found in:
+ * anywhere, unless ^ and $ say otherwise. Label 1. STATUS_INVALID: no pattern;
+ * STATUS_UNSUPPORTED: what no automaton holds (back references); the reason in `error`. */
 enum status automaton_of_pattern(struct automaton_work *work, struct bytes pattern,
                                  const struct automaton **out, struct error *error) MUST_USE;
 /* The same for GBNF and for whole regular expressions (Rust's and Python's syntax as far as they
@@ -64,8 +64,8 @@ enum automaton_operation {
 enum status automaton_combine(struct automaton_work *work, enum automaton_operation operation,
                               const struct automaton *a, const struct automaton *b,
                               const struct automaton **out) MUST_USE;
-/* The texts of any of them. Each set of languages that some text lies in gets a label of its own:
- * bit i of (*sets_out)[label - 1] is the i-th language. count <= 64. */
+/* The texts of any of them. Each set of languages that have a text in common gets a label of its
+ * own: bit i of (*sets_out)[label - 1] is the i-th language. count <= 64. */
 enum status automaton_join(struct automaton_work *work, const struct automaton *const *languages,
                            size_t count, const struct automaton **out, const uint64_t **sets_out,
                            uint32_t *set_count_out) MUST_USE;
@@ -77,7 +77,7 @@ enum status automaton_relabel(struct automaton_work *work, const struct automato
 bool automaton_takes_all(const struct automaton *automaton, uint32_t state);
 /* Whether some byte leads on from the state. */
 bool automaton_goes_on(const struct automaton *automaton, uint32_t state);
-/* A copy that lies in `arena`; NULL: no memory. */
+/* A copy in `arena`; NULL: no memory. */
 struct automaton *automaton_copy(struct arena *arena, const struct automaton *automaton);
 
 bool automaton_accepts(const struct automaton *automaton, struct bytes text, uint32_t *label_out);

@@ -400,8 +400,8 @@ static enum status automaton_draft_refine(struct minimiser *m, struct partition 
 
 /* ---- the automaton ---- */
 
-/* How many members each state leads to, UINT64_MAX: or more; states that lead to a circle have no end
- * of members. *out is NULL where no state has an end of them. */
+/* How many members each state leads to, UINT64_MAX: or more; states that lead to a circle have
+ * no end of members. *out is NULL where no state has an end of them. */
 static enum status count_members(const struct minimiser *m, uint64_t **out) {
     const struct transitions *steps = &m->steps;
     uint32_t *leaving = arena_take_zeroed(m->scratch, m->state_count * sizeof *leaving);

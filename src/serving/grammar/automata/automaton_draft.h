@@ -2,10 +2,10 @@
  * Automata in the making. A draft is a table that grows: states are added, their steps and labels
  * written, and automaton_draft_finish makes the smallest automaton of the same texts and labels of
  * it: states without use are cut away, equal ones made one, bytes that do the same everywhere share
- * a class. Everything a draft needs on the way lies in the work's scratch.
+ * a class. Temporary memory is taken from the work's scratch.
  *
- * Sequences give numbers to runs of words, the same number to equal ones: what a state of a product
- * or of a subset construction stands for.
+ * Sequences give numbers to runs of words, the same number to equal ones: the identity of a
+ * state of a product or of a subset construction.
  */
 #ifndef SERVING_GRAMMAR_AUTOMATA_AUTOMATON_DRAFT_H
 #define SERVING_GRAMMAR_AUTOMATA_AUTOMATON_DRAFT_H

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Automata of automata: several are followed side by side, and a state of the product stands for a
- * state of each. What of them decides whether a text may go on is the kind of the product.
+ * Automata of automata: several are followed side by side, and a state of the product is a tuple
+ * of their states. The operation decides which tuples are live.
  */
 #include "base/check.h"
 #include "serving/grammar/automata/automaton_draft.h"

@@ -27,7 +27,7 @@ struct language_table {
     struct map known; /* contents, and results of what is done with two of them */
 };
 
-/* All memory comes from the work's arena. STATUS_NO_MEMORY. */
+/* All memory is taken from the work's arena. STATUS_NO_MEMORY. */
 enum status language_open(struct language_table *table, struct automaton_work *work) MUST_USE;
 
 /* All of the following: STATUS_TOO_LARGE and STATUS_NO_MEMORY as of automata. */

@@ -112,7 +112,7 @@ static enum status builder_open(struct number_builder *builder, struct automaton
     return builder->status;
 }
 
-/* The dead state once something has gone wrong; builder->status tells. */
+/* The dead state after a failure, which is in builder->status. */
 static uint32_t add(struct number_builder *builder, uint32_t label) {
     uint32_t state = 0;
     if (!builder->status) builder->status = automaton_draft_add(&builder->draft, &state);
@@ -169,8 +169,8 @@ static uint32_t add_any_fraction(struct number_builder *builder, uint32_t label)
     return first;
 }
 
-/* Numbers without sign and exponent, compared to a decimal's magnitude (not 0), from `start` on. States
- * of the whole part go by how many digits there were and how they compare so far. */
+/* Numbers without sign and exponent, compared to a decimal's magnitude (not 0), from `start` on.
+ * States of the whole part go by how many digits there were and how they compare so far. */
 static void number_set_add_plain(struct number_builder *builder, uint32_t start,
                                  const struct decimal *value, const uint32_t *labels) {
     int whole = value->digit_count - value->scale, count = whole > 0 ? whole : 1;
@@ -200,7 +200,7 @@ static void number_set_add_plain(struct number_builder *builder, uint32_t start,
         memcpy(at, next, sizeof at);
     }
     int zero = whole <= 0;                     /* 0 is less, or what follows the point decides */
-    uint32_t naught = add(builder, labels[0]); /* no digit follows a 0 that comes first */
+    uint32_t naught = add(builder, labels[0]); /* no digit follows a leading 0 */
     lead(builder, naught, CLASS_POINT, points[zero]);
     lead(builder, start, 0, naught);
 }
@@ -284,7 +284,7 @@ static void add_scientific(struct number_builder *builder, uint32_t start,
         lead(builder, start, digit, whole);
         lead(builder, whole, CLASS_POINT, points[c]);
     }
-    /* The labels so far tell how the number before the exponent compares. */
+    /* The labels are how the number before the exponent compares. */
     for (uint32_t state = before; !builder->status && state < builder->draft.state_count; state++) {
         uint32_t *label = &builder->draft.labels[state];
         if (*label) lead(builder, state, CLASS_EXPONENT, exponents[*label]);
@@ -483,8 +483,8 @@ enum status number_set_automaton_of_number(struct automaton_work *work, const st
 #define SPELT_LONG "([eE](-[0-9]{1,3}|\\+?([0-9]{1,2}|[12][0-9]{2}|30[0-7])))?"
 #define SPELT_SHORT "([eE](-[0-9]{1,3}|\\+?[0-9]{1,2}))?"
 
-/* 308 nines are below the largest double. Behind more than one digit an exponent has two digits, behind
- * more than 208 there is none. */
+/* 308 nines are below the largest double. Behind more than one digit an exponent has two digits,
+ * behind more than 208 there is none. */
 enum status number_set_automaton_of_spellings(struct automaton_work *work, bool whole,
                                               const struct automaton **out) {
     static const char pattern[] =

@@ -41,8 +41,9 @@ enum status number_set_automaton_of_numbers(struct automaton_work *work,
 /* All ways to write one number that the sets above know. */
 enum status number_set_automaton_of_number(struct automaton_work *work, const struct decimal *value,
                                            const struct automaton **out) MUST_USE;
-/* Numbers as an answer may write them, so that every reader's double holds them: up to 308 digits
- * before the point and an exponent that stays below 10^308. Whole ones are digits alone, "-0" is none. */
+/* Numbers as an answer may write them, so that every reader's double holds them: up to 308
+ * digits before the point and an exponent that stays below 10^308. Whole ones are digits alone,
+ * "-0" is none. */
 enum status number_set_automaton_of_spellings(struct automaton_work *work, bool whole,
                                               const struct automaton **out) MUST_USE;
 

@@ -144,7 +144,7 @@ static enum status queue_thread(struct runner *runner, uint32_t step, uint32_t l
     return STATUS_OK;
 }
 
-/* Where a thread that eats no byte goes on. */
+/* Queues the successors of a thread that takes no byte. */
 static enum status regex_automaton_follow(struct runner *runner, struct thread thread,
                                           enum regex_place place) {
     const struct regex_step *step = &runner->program.steps[thread.step];

@@ -148,7 +148,7 @@ static enum status regex_program_add_look(struct regex_program *program, struct 
     return regex_program_add_step(program, step, out);
 }
 
-/* Whether the automaton of a node depends on what stands before. */
+/* Whether the automaton of a node depends on the preceding character. */
 static bool minds_place(const struct regex *regex, uint32_t number) {
     const struct regex_node *node = &regex->nodes[number];
     switch (node->kind) {

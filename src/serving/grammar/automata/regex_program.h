@@ -17,7 +17,7 @@ enum regex_step_kind {
     REGEX_BYTES,    /* edges [first, first + count) */
     REGEX_ANY,      /* the same, and accepts: all texts that follow */
     REGEX_FORK,     /* to both, a and b */
-    REGEX_IF_BEGIN, /* to a where nothing stands before */
+    REGEX_IF_BEGIN, /* to a at the start of the text */
     REGEX_IF_END,   /* to a where nothing follows */
     REGEX_IF_LOOK,  /* to a where look b holds */
     REGEX_ACCEPT
@@ -59,7 +59,7 @@ struct regex_program {
     const struct automaton **watched;
     uint32_t step_count, step_capacity, edge_count, edge_capacity, look_count, look_capacity,
         run_count, run_capacity, watched_count, watched_capacity;
-    bool minds_words;        /* some look depends on whether a word's character stands before */
+    bool minds_words;        /* some look depends on whether a word's character precedes it */
     uint32_t nothing_behind; /* REGEX_ACCEPT or REGEX_ANY: where everything ends */
 };
 

@@ -291,7 +291,7 @@ static enum status regex_tree_read_member(struct parser *parser, uint32_t *out) 
 /* Behind [ */
 static enum status regex_tree_read_class(struct parser *parser) {
     bool negative = regex_tree_take(parser->source, "^");
-    bool opening = parser->syntax == REGEX_TEXT; /* a ] that comes first is itself */
+    bool opening = parser->syntax == REGEX_TEXT; /* a leading ] is itself */
     enum status status = STATUS_OK;
     while (!status && (opening || !regex_tree_take(parser->source, "]"))) {
         uint32_t first = 0, last = 0;
@@ -390,7 +390,7 @@ static enum status read_atom(struct parser *parser, bool *repeatable, uint32_t *
                   : regex_tree_add_set(&parser->tree, parser->set.ranges, parser->set.count, out);
 }
 
-/* *, +, ?, {n}, {n,} or {n,m}. False: what comes is no quantifier. */
+/* *, +, ?, {n}, {n,} or {n,m}. False: no quantifier follows. */
 static bool take_quantifier(struct parser *parser, uint32_t *min, uint32_t *max) {
     size_t from = parser->source->at;
     *min = 0;

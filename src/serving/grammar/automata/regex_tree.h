@@ -74,12 +74,14 @@ struct regex_source {
 };
 
 int regex_tree_peek(const struct regex_source *source); /* a byte; -1: the end */
-/* Takes `text`, if the source goes on with it. */
+/* Takes `text`, if it is next. */
 bool regex_tree_take(struct regex_source *source, const char *text);
 uint32_t regex_tree_take_character(struct regex_source *source); /* not at the end */
-/* The value of exactly `count` hexadecimal digits; -1, and nothing is taken, where there are others. */
+/* The value of exactly `count` hexadecimal digits; -1, and nothing is taken, where there are
+ * others. */
 int64_t regex_tree_take_hex(struct regex_source *source, size_t count);
-/* Digits of a repetition's count, at most 1,000,000: more is no use to an automaton. False: none. */
+/* Digits of a repetition's count, at most 1,000,000: more is no use to an automaton. False:
+ * none. */
 bool regex_tree_take_number(struct regex_source *source, uint32_t *out);
 int regex_tree_digit_value(int byte, int base); /* -1: not a digit */
 

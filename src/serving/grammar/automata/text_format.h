@@ -14,7 +14,8 @@ enum text_format {
 };
 
 enum text_format text_format_find(struct bytes name);
-/* Whether texts of the format are left out that it has, as its automaton could not hold them all. */
+/* Whether texts of the format are left out that it has, as its automaton could not hold them
+ * all. */
 bool text_format_is_narrow(struct bytes name, bool brief);
 /* Makes the automaton of a supported format, with label 1. `brief`: its length is limited
  * (maxLength), so hosts that are IP literals may be left out, which take most states of URIs and

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * A grammar ready to run: a program with the leaves of its values numbered (what is read without
- * looking at what lies around it: strings, keys, numbers), and one step of a stack by a byte.
+ * its context: strings, keys, numbers), and one step of a stack by a byte.
  *
  * Blanks between the parts of a JSON text are bounded, so that a model cannot idle: up to
  * two spaces or tabs, or one or two line ends (\n or \r\n) and then up to 40 spaces or tabs. Before
@@ -14,7 +14,7 @@
 #include "serving/grammar/matcher/token_trie.h"
 #include "serving/grammar/rules/grammar_program.h"
 
-#define GRAMMAR_THREADS_MAX 512 /* side by side; what comes on top is not followed */
+#define GRAMMAR_THREADS_MAX 512 /* at once; more are not followed */
 
 enum stack_where {              /* of arrays and objects */
                    WHERE_FIRST, /* behind [ or { */
@@ -69,14 +69,15 @@ void grammar_step(const struct grammar *grammar, struct stack_table *table, uint
 /* Adds what a value of a shape, on top of the frame `below`, becomes by its first byte. */
 void grammar_begin_value(const struct grammar *grammar, struct stack_table *table, uint32_t shape,
                          uint8_t byte, uint32_t below, struct thread_list *out);
-/* Adds what a finished value of `hash` (where its array tells items apart; else any) leaves. */
+/* Adds what a finished value of `hash` (if the items of its array must differ; else any)
+ * becomes. */
 void grammar_end_value(const struct grammar *grammar, struct stack_table *table, uint32_t below,
                        uint64_t hash, struct thread_list *out);
 /* Adds the effect of a key of the object at frame `number` that has led to `state` of its leaf.
  */
 void grammar_end_key(const struct grammar *grammar, struct stack_table *table, uint32_t number,
                      uint32_t state, uint64_t hash, struct thread_list *out);
-/* The frame of a rule that `number` is, or lies above as a number that may end; else STACK_NONE. */
+/* The frame of a rule: `number` itself, or the one below a number that may end; else STACK_NONE. */
 uint32_t grammar_rule_below(const struct grammar *grammar, const struct stack_table *table,
                             uint32_t number);
 /* The filter of a key or of a string of a listed array; false: none is needed. */
@@ -88,7 +89,7 @@ bool grammar_filter(const struct grammar *grammar, const struct stack_table *tab
 /* Behind the opening brace. */
 uint32_t object_step_begin(const struct grammar *grammar, struct stack_table *table,
                            uint32_t object, uint32_t below);
-/* A byte that is no blank, where no value comes. */
+/* A byte that is no blank, where no value begins. */
 void object_step(const struct grammar *grammar, struct stack_table *table,
                  const struct stack_frame *frame, uint8_t byte, struct thread_list *out);
 /* Makes the filter of the next key in the object of this frame. */
@@ -97,7 +98,7 @@ void object_step_filter(const struct grammar *grammar, const struct stack_frame 
 /* Whether the text that led a key to `state` is a key of no property. */
 bool object_step_key_is_open(const struct grammar *grammar, const struct stack_frame *object_frame,
                              uint32_t state);
-/* The shape of the value that comes, and the frame that lies below it. */
+/* The shape of the next value, and the frame below it. */
 uint32_t object_step_value(const struct grammar *grammar, const struct stack_frame *frame);
 uint32_t object_step_behind_value(struct stack_table *table, const struct stack_frame *frame);
 
@@ -113,7 +114,7 @@ void rule_step_leave(const struct grammar *grammar, struct stack_table *table, u
                      uint32_t state, uint8_t byte, struct thread_list *out);
 bool rule_step_may_end(const struct grammar *grammar, const struct stack_table *table,
                        uint32_t number);
-/* Nothing comes behind a frame but the end. */
+/* Nothing may follow a frame but the end. */
 bool rule_step_must_end(const struct grammar *grammar, const struct stack_table *table,
                         uint32_t number);
 
@@ -121,7 +122,7 @@ bool rule_step_must_end(const struct grammar *grammar, const struct stack_table 
 bool rule_step_leaves(const struct grammar *grammar, const struct grammar_rule *rule,
                       uint32_t state, uint8_t byte);
 
-/* ---- tokens that stand for themselves ---- */
+/* ---- added tokens ---- */
 
 /* Adds what the frame becomes by the token `token`. */
 void rule_step_token(const struct grammar *grammar, struct stack_table *table, uint32_t number,
@@ -131,7 +132,7 @@ void rule_step_token(const struct grammar *grammar, struct stack_table *table, u
 struct rule_outlook {
     uint64_t *mask; /* gets the tokens' bits; NULL: not needed */
     bool bytes;     /* ordinary tokens may come */
-    uint32_t token; /* the only one that stands for itself; TOKEN_NONE: there is none */
+    uint32_t token; /* the only added token; TOKEN_NONE: there is none */
     bool several;   /* there are others */
 };
 void rule_step_look(const struct grammar *grammar, struct stack_table *table, uint32_t number,

@@ -54,7 +54,7 @@ bool leaf_walk_is_new(struct leaf_walks *walks, const uint64_t *inside, uint64_t
 
 static void leaf_walk_note_inside(struct leaf_walks *walks, struct leaf_part *part, uint32_t node) {
     const struct token_trie *trie = walks->trie;
-    for (uint32_t t = trie->nodes[node].token; t != TOKEN_NONE; t = trie->simulator[t]) {
+    for (uint32_t t = trie->nodes[node].token; t != TOKEN_NONE; t = trie->same_bytes[t]) {
         walks->found[t / 64] |= UINT64_C(1) << t % 64;
         part->inside_count++;
     }
@@ -200,7 +200,7 @@ static void walk_nodes(struct string_walk *walk) {
     }
 }
 
-/* Whether most of the trie lies below bytes that lead to a free state. */
+/* Whether most nodes of the trie are below bytes that lead to a free state. */
 static bool is_mostly_free(const struct string_walk *walk) {
     const struct trie_node *nodes = walk->walks->trie->nodes;
     const struct automaton *automaton = walk->leaf->automaton;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Parts of the trie of tokens walked by a leaf alone (a string, a key, a number, a rule's own bytes),
- * and a memory of what was found: the tokens that stay inside, and the places where they leave. The memory
- * has a fixed size; when much of it is used, all is forgotten.
+ * and a memory of what was found: the tokens that stay inside, and the places
+ * where they leave. The memory has a fixed size; when much of it is used, all is forgotten.
  */
 #ifndef SERVING_GRAMMAR_MATCHER_LEAF_WALK_H
 #define SERVING_GRAMMAR_MATCHER_LEAF_WALK_H
@@ -13,7 +13,7 @@
 struct leaf_key {
     uint32_t node;              /* the part below it */
     uint32_t leaf;              /* or the rule */
-    struct content_place place; /* where the leaf stands there */
+    struct content_place place; /* the state of the leaf there */
     bool is_number, is_rule;
     const uint64_t *open; /* of a key: the states that are looked at; NULL: all but the dead one */
 };
@@ -31,7 +31,7 @@ struct leaf_part {
     const uint64_t *inside_mask; /* one of the two, by what is shorter */
     const uint32_t *inside;
     const struct leaf_end
-        *ends; /* strings, keys: the quote was read; numbers: something else comes */
+        *ends; /* strings, keys: the quote was read; numbers: another byte follows */
 };
 
 struct leaf_walks;

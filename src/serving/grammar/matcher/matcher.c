@@ -108,7 +108,7 @@ struct grammar_position matcher_push(struct matcher *matcher, struct grammar_pos
     return (struct grammar_position){matcher_number_of(&matcher->table, &matcher->here)};
 }
 
-/* Adds to `next` what the threads become by a token that stands for itself. */
+/* Adds to `next` what the threads become by an added token. */
 static void step_token(struct matcher *matcher, uint32_t token) {
     matcher->next.count = 0;
     for (uint32_t i = 0; matcher->grammar->has_tokens && i < matcher->here.count; i++) {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The matcher: which tokens may come next. It follows a text byte by byte through a grammar, all
- * ways in which it can be read side by side, and makes of where it stands a mask over a tokenizer's
- * tokens. A byte is let through only if the text can still be finished. Where a text stands follows
- * from its bytes alone: a matcher elsewhere that is fed the same tokens stands in the same place.
+ * The matcher: which tokens may come next. It follows a text byte by byte through a grammar, in
+ * all readings at once, and computes a mask over a tokenizer's tokens from its position. A byte is
+ * allowed only if the text can still be completed. The position of a text follows from its bytes
+ * alone: another matcher that gets the same tokens is at the same position.
  *
  * A position is a small value; to go back to an earlier one (a draft that was wrong) is to use it
  * again. Positions live in the matcher's memory, which is bounded: matcher_settle forgets all but
@@ -17,9 +17,9 @@ struct matcher;
 struct grammar;
 struct grammar_program;
 
-/* A grammar: a program (form.h) together with what is precomputed for a vocabulary. Program and trie
- * are kept by reference. Immutable but for caches of bounded size (about 3 MiB), which make it one
- * thread's at a time. STATUS_NO_MEMORY. */
+/* A grammar: a program (form.h) together with what is precomputed for a vocabulary. Program and
+ * trie are kept by reference. Immutable but for caches of bounded size (about 3 MiB), which make
+ * it one thread's at a time. STATUS_NO_MEMORY. */
 enum status matcher_grammar_open(struct arena *arena, const struct grammar_program *program,
                                  const struct token_trie *trie, struct grammar **out,
                                  struct error *error) MUST_USE;
@@ -45,10 +45,11 @@ bool matcher_may_end(const struct matcher *matcher, struct grammar_position at);
 /* Nothing but the end may come. */
 bool matcher_must_end(const struct matcher *matcher, struct grammar_position at);
 
-/* Bit t % 64 of word t / 64 for each token that may come next. End tokens are not in it:
- * matcher_may_end tells. */
+/* Bit t % 64 of word t / 64 for each token that may come next. End tokens are not in it: see
+ * matcher_may_end. */
 void matcher_mask(struct matcher *matcher, struct grammar_position at, uint64_t *mask);
-/* The same from its definition, token by token, very slowly: tests and `./dev schemas` compare both. */
+/* The same from its definition, token by token, very slowly: tests and `./dev schemas` compare
+ * both. */
 void matcher_mask_slowly(struct matcher *matcher, struct grammar_position at, uint64_t *mask);
 
 /* The only token allowed next, if the end is not allowed. False: there is a choice, or it is not an

@@ -8,18 +8,18 @@
 #include "serving/grammar/automata/automaton.h"
 
 #define WAITING_MAX 256
-#define VISITS_MAX 2048 /* of one step; what comes on top is not followed */
+#define VISITS_MAX 2048 /* of one step; more are not followed */
 #define NO_BYTE (-1)    /* tokens are asked for */
 
-/* Where a text stands without having read more: in a frame's state, at the start of what that calls,
- * and, where the rule may end, in the state of the frame below. */
+/* The positions of a text before its next byte: in a frame's state, at the start of what that
+ * calls, and, where the rule may end, in the state of the frame below. */
 struct rule_point {
     uint32_t rule, state, below;
     bool ends; /* the rule may end here; where it has just been called, there is a way around it */
 };
 
-/* Goes through all points of one frame; the latest found comes first, so that each way gets to its
- * end before many others are opened. */
+/* Visits all points of one frame, the latest found first, so that each path ends before many others
+ * are opened. */
 struct rule_walk {
     const struct grammar *grammar;
     struct stack_table *table;

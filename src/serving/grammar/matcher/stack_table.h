@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Stacks of frames, hash-consed: a frame says where a text stands in a value and which frame lies
- * below it, and equal stacks are one frame with one number. Frames never change; they lie in one
- * block of memory of fixed size, from which the youngest can be taken back.
+ * Stacks of frames, hash-consed: a frame is a position in a value and the frame below it,
+ * and equal stacks are one frame with one number. Frames never change. They are in one block of
+ * memory of fixed size, from which the youngest can be removed.
  */
 #ifndef SERVING_GRAMMAR_MATCHER_STACK_TABLE_H
 #define SERVING_GRAMMAR_MATCHER_STACK_TABLE_H
@@ -15,7 +15,7 @@ enum stack_kind {
     STACK_LITERAL,  /* inside null, true or false; subject: which */
     STACK_NUMBER,   /* subject: a leaf */
     STACK_STRING,   /* subject: a leaf */
-    STACK_KEY,      /* subject: a leaf; below it lies its object */
+    STACK_KEY,      /* subject: a leaf; below it is its object */
     STACK_ARRAY,    /* subject: an array */
     STACK_OBJECT,   /* subject: an object */
     STACK_SET,      /* no part of it: stacks side by side, two numbers in a word of the tail */

@@ -69,7 +69,7 @@ static void token_mask_take(struct mask_walk *at, uint32_t node,
         token_mask_walk(at, node, threads->frames[i]);
 }
 
-/* No other byte comes between strings and keys, except inside a literal. */
+/* No other byte is allowed between strings and keys, except inside a literal. */
 static bool stands_between(uint8_t byte) {
     static const uint64_t set[2] = {
         UINT64_C(1) << ' ' | UINT64_C(1) << '\t' | UINT64_C(1) << '\r' | UINT64_C(1) << '\n' |
@@ -247,7 +247,7 @@ static void walk_leaf(struct mask_walk *at, uint32_t node, uint32_t number, cons
         take_ends(at, node, number, &(struct leaf_end){node, frame->state}, 1);
 }
 
-/* The own bytes of a rule by its automaton alone; what leaves it goes on from where it does so. */
+/* A rule's own bytes by its automaton alone; stacks follow only the bytes that leave it. */
 static void token_mask_walk_rule(struct mask_walk *at, uint32_t node, uint32_t number) {
     const struct stack_frame *frame = stack_table_at(at->table, number);
     const struct leaf_part *part = NULL;

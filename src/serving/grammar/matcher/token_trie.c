@@ -47,7 +47,7 @@ static void close_below(struct trie_node *nodes, const uint32_t *path, size_t de
 
 /* Counts the nodes when `nodes` is NULL. */
 static uint32_t token_trie_lay_out(const struct bytes *tokens, const uint32_t *ids, uint32_t count,
-                                   struct trie_node *nodes, uint32_t *simulator) {
+                                   struct trie_node *nodes, uint32_t *same_bytes) {
     uint32_t path[TOKEN_TRIE_BYTES_MAX + 1] = {0}, node_count = 1;
     struct bytes before = {"", 0};
     if (nodes) nodes[0] = (struct trie_node){.token = TOKEN_NONE};
@@ -64,7 +64,7 @@ static uint32_t token_trie_lay_out(const struct bytes *tokens, const uint32_t *i
             node_count++;
         }
         if (nodes) {
-            simulator[ids[i]] = nodes[path[token.count]].token;
+            same_bytes[ids[i]] = nodes[path[token.count]].token;
             nodes[path[token.count]].token = ids[i];
         }
         before = token;
@@ -109,7 +109,7 @@ static void token_trie_set_bit(uint64_t *mask, uint32_t token) {
 static void token_trie_note_inside(const struct token_trie *trie, uint32_t node,
                                    struct content_place place, struct content_tables *tables) {
     uint32_t needs = place.state + (place.escape != 0);
-    for (uint32_t t = trie->nodes[node].token; t != TOKEN_NONE; t = trie->simulator[t]) {
+    for (uint32_t t = trie->nodes[node].token; t != TOKEN_NONE; t = trie->same_bytes[t]) {
         token_trie_set_bit(tables->inside, t);
         tables->needs[t] = (uint8_t)needs;
         tables->inside_tokens[tables->inside_count++] = t;
@@ -179,9 +179,9 @@ enum status token_trie_build(struct arena *arena, struct arena *scratch, const s
     struct token_trie *trie = arena_take_zeroed(arena, sizeof *trie);
     uint32_t *ids = arena_take(scratch, (token_count + 1) * sizeof *ids);
     uint32_t *other = arena_take(scratch, (token_count + 1) * sizeof *other);
-    uint32_t *simulator = arena_take(arena, (token_count + 1) * sizeof *simulator);
+    uint32_t *same_bytes = arena_take(arena, (token_count + 1) * sizeof *same_bytes);
     struct bytes *kept = arena_take(arena, (token_count + 1) * sizeof *kept);
-    if (!trie || !ids || !other || !simulator || !kept) return STATUS_NO_MEMORY;
+    if (!trie || !ids || !other || !same_bytes || !kept) return STATUS_NO_MEMORY;
     uint32_t count = 0;
     for (uint32_t i = 0; i < token_count; i++) {
         bool stands = tokens[i].count > 0 && tokens[i].count <= TOKEN_TRIE_BYTES_MAX;
@@ -192,12 +192,12 @@ enum status token_trie_build(struct arena *arena, struct arena *scratch, const s
     uint32_t node_count = token_trie_lay_out(kept, ids, count, NULL, NULL);
     struct trie_node *nodes = arena_take(arena, node_count * sizeof *nodes);
     if (!nodes) return STATUS_NO_MEMORY;
-    check(token_trie_lay_out(kept, ids, count, nodes, simulator) == node_count);
+    check(token_trie_lay_out(kept, ids, count, nodes, same_bytes) == node_count);
     trie->token_count = token_count;
     trie->word_count = (uint32_t)divide_up(token_count, 64);
     trie->node_count = node_count;
     trie->nodes = nodes;
-    trie->simulator = simulator;
+    trie->same_bytes = same_bytes;
     trie->tokens = kept;
     for (uint32_t i = 1; i < node_count; i++)
         trie->leaf_end_max +=

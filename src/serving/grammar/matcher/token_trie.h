@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  * A vocabulary as a trie: its tokens by their bytes, so that what starts alike is looked at once.
  * Nodes lie in the order of a walk that visits a node before its children, which makes a walk one
- * pass over memory, and what lies below a node one run.
+ * pass over memory, and the part below a node one run.
  *
- * With it comes what holds in every string without a pattern: which tokens stay inside it and how
+ * It also has the facts of every string without a pattern: which tokens stay inside it and how
  * many characters they need, and which hold its closing quote. Added and empty tokens are not in
  * the trie. It never changes once built, so threads may share it.
  */
@@ -32,7 +32,7 @@ struct token_trie {
     uint32_t token_count, word_count; /* of a mask: 64 tokens a word */
     uint32_t node_count;
     const struct trie_node *nodes;
-    const uint32_t *simulator;  /* [token_count] another token with the same bytes, or none */
+    const uint32_t *same_bytes; /* [token_count] another token with the same bytes, or none */
     const struct bytes *tokens; /* [token_count]; empty: not in the trie */
     const uint8_t *needs;       /* [token_count] characters (a part counts as one) of a token that
                                      * stays inside a string; UINT8_MAX: it does not */
@@ -55,13 +55,13 @@ enum status token_trie_of_tokenizer(struct arena *arena, struct arena *scratch,
                                     const struct tokenizer *tokenizer, uint32_t row_count,
                                     const struct token_trie **out) MUST_USE;
 
-/* Whether some token goes on behind a number that ends at a node. */
+/* Whether some token continues after a number that ends at a node. */
 bool token_trie_leaves_number(const struct token_trie *trie, uint32_t node);
 
 /* Sets the bits of the tokens that end at a node. */
 static inline void token_trie_mark(const struct token_trie *trie, uint32_t node, uint64_t *mask) {
     for (uint32_t token = trie->nodes[node].token; token != TOKEN_NONE;
-         token = trie->simulator[token])
+         token = trie->same_bytes[token])
         mask[token / 64] |= UINT64_C(1) << token % 64;
 }
 

@@ -43,8 +43,8 @@ struct grammar_rule {
     const struct automaton *automaton;
     const uint32_t *first_edge; /* [state_count + 1] of a state, in edges; NULL: there are none */
     const struct rule_edge *edges;
-    uint32_t last;          /* the state behind which nothing of the rule comes; 0: there is none */
-    struct byte_set begins; /* the bytes that it may begin with */
+    uint32_t last;           /* the accepting state from which nothing leads on; 0: there is none */
+    struct byte_set begins;  /* the bytes that it may begin with */
     struct byte_set follows; /* and those that may come behind it */
     bool begins_with_token;
 };

@@ -368,7 +368,7 @@ static enum status find_begins(struct rule_builder *builder) {
     return left ? refuse_circle(builder, undone, depths) : STATUS_OK;
 }
 
-/* ---- what comes behind them ---- */
+/* ---- the bytes that follow a rule ---- */
 
 static bool grows(struct byte_set *set, const struct byte_set *other) {
     struct byte_set before = *set;

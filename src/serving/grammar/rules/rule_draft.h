@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Rules in the making: trees of regular expressions (regex_tree.h) in which a symbol, what is more
- * than a character, stands as a character beyond Unicode. So the automata of rules are made as those
+ * than a character, is written as a character beyond Unicode. So the automata of rules are made as those
  * of patterns are; rule_build.c takes the symbols out of them again.
  *
- * Trees lie in the work's arena. A node comes behind its children, but for what references lead to.
+ * Trees are in the work's arena. A node follows its children, except the targets of references.
  */
 #ifndef SERVING_GRAMMAR_RULES_RULE_DRAFT_H
 #define SERVING_GRAMMAR_RULES_RULE_DRAFT_H
@@ -57,8 +57,8 @@ static inline uint32_t rule_of_node(const struct rule_draft *draft, uint32_t nod
 
 /* ---- the program: rule_build.c ---- */
 
-/* The program of the rule `root`. Everything of it lies in `arena`; the values are of `shapes`. What
- * is needed on the way lies in the arenas of the draft's work. STATUS_INVALID: a rule begins with
+/* The program of the rule `root`. It is in `arena`; the values are of `shapes`.
+ * Temporary memory is taken from the arenas of the draft's work. STATUS_INVALID: a rule begins with
  * itself, or no text fulfils the root; STATUS_TOO_LARGE; STATUS_NO_MEMORY. Messages name a rule and
  * its line. */
 enum status rule_build(struct arena *arena, struct rule_draft *draft, uint32_t root,

@@ -196,7 +196,7 @@ static bool same_rules(const struct object_set *a, const struct object_set *b) {
     return true;
 }
 
-/* ---- what lies within another ---- */
+/* ---- subsets ---- */
 
 /* Whether all values that satisfy `a` satisfy `b`, as far as can be determined; for values without
  * arrays and objects, which are quick to compare. */

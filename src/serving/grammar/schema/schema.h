@@ -24,12 +24,12 @@ struct schema_options {
     bool in_order; /* properties come as the schema lists them, keys of no property behind them */
 };
 
-/* `schema` is an object or a boolean. Results lie in `arena`; `scratch` is given back. Errors name
- * the keyword as spelt in the schema and where it stands ("#/properties/a/not: ...").
- * STATUS_INVALID: no schema (a keyword of a wrong type, a $ref to nothing, a pattern that is none),
- * or one that no value fulfils; STATUS_UNSUPPORTED: a keyword that we cannot hold; STATUS_TOO_LARGE:
- * a limit, with the keyword that was worked on; STATUS_NO_MEMORY. `ignored_out` (may be NULL) lists
- * formats that no draft defines, separated by ", ". */
+/* `schema` is an object or a boolean. Results lie in `arena`; `scratch` is given back. Errors
+ * name the keyword as spelt in the schema and its place ("#/properties/a/not: ...").
+ * STATUS_INVALID: no schema (a keyword of a wrong type, a $ref to nothing, a pattern that is
+ * none), or one that no value fulfils; STATUS_UNSUPPORTED: a keyword that we cannot hold;
+ * STATUS_TOO_LARGE: a limit, with the keyword that was worked on; STATUS_NO_MEMORY.
+ * `ignored_out` (may be NULL) lists formats that no draft defines, separated by ", ". */
 enum status schema_compile(struct arena *arena, struct arena *scratch, const struct tree *schema,
                            const struct schema_options *options, const struct schema_limits *limits,
                            const struct shape_program **out, struct bytes *ignored_out,

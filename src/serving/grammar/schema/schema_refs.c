@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Where a $ref leads: addresses as in RFC 3986, section 5, JSON pointers (RFC 6901) and anchors. An
- * address stands for a part of the document that calls itself so; nothing is ever fetched.
+ * address names the part of the document with that identifier; nothing is ever fetched.
  */
 #include "serving/grammar/schema/schema_state.h"
 

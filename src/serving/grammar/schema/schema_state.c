@@ -17,7 +17,7 @@ enum state_known {
     KNOWN_BOTH
 };
 
-#define PATH_PARTS_MAX 12 /* of a place in a message; what lies further out is left away */
+#define PATH_PARTS_MAX 12 /* of a place in a message; outer parts are left out */
 
 size_t schema_state_error_write(struct schema_state *state, const char *format, ...) {
     if (!state->error) return 0;
@@ -84,8 +84,8 @@ enum status schema_state_keep(struct schema_state *state, const void *item, size
     return STATUS_OK;
 }
 
-/* A place in `known` for a content with this hash. `same` tells whether an entry found is it; of two
- * contents with one hash only the first is shared. */
+/* The key of a content with this hash. The caller compares the content of an entry that it
+ * finds; of two contents with one hash only the first is shared. */
 static struct map_key schema_state_key_of(enum state_known kind, uint64_t low, uint64_t extra) {
     return (struct map_key){.high = (uint64_t)kind, .low = low, .extra = extra};
 }

@@ -78,7 +78,7 @@ enum reading { READING_NOT_BEGUN, READING_UNDER_WAY, READING_DONE };
 struct schema_source {
     const struct tree *tree;
     uint32_t resource;
-    uint32_t parent; /* where it stands: a source, UINT32_MAX: none */
+    uint32_t parent; /* the source around it; UINT32_MAX: none */
     const char *keyword;
     struct bytes key;
     bool constant; /* the value itself, not a schema */
@@ -208,7 +208,7 @@ enum status schema_refs_collect(struct schema_state *state, const struct tree *r
 /* The source that a $ref in `from` leads to. */
 enum status schema_refs_find(struct schema_state *state, uint32_t from, struct bytes reference,
                              uint32_t *source_out) MUST_USE;
-/* The resource that an object lies in which stands right in one of `resource`. */
+/* The resource of an object with a parent in `resource`. */
 uint32_t schema_refs_resource_of(const struct schema_state *state, const struct tree *tree,
                                  uint32_t resource);
 

@@ -187,7 +187,7 @@ static enum status grow_array(struct shape_graph *graph, const struct array_set 
 
 /* ---- objects ---- */
 
-struct key_sorts { /* what an object's rules tell apart */
+struct key_sorts { /* the keys that an object's rules treat differently */
     uint32_t *names;
     uint32_t name_count, name_capacity;
     uint32_t languages[KEY_LANGUAGES_MAX + 1];
@@ -323,9 +323,9 @@ static enum status name_rest(struct shape_graph *graph, struct key_sorts *sorts,
     return STATUS_OK;
 }
 
-/* With more keys wanted than are required, and a bound, keys that come again or that need others may
- * take all places. Each key of no property must be able to become one that has not come, so from no
- * state of theirs may there be an end of texts. */
+/* With more keys wanted than are required, and a bound, keys that come again or that need others
+ * may take all places. Each key of no property must be able to become one that has not come, so
+ * from no state of theirs may there be an end of texts. */
 static enum status check_count(struct shape_graph *graph, const struct object_form *form) {
     const struct object_set *set = form->set;
     bool bounded = set->count_max < UINT32_MAX, in_order = graph->state->options->in_order;
@@ -532,7 +532,7 @@ static enum status node_becomes_live(struct shape_graph *graph, struct shape_nod
 enum status shape_graph_find_live(struct shape_graph *graph) {
     for (bool changed = true; changed;) {
         changed = false;
-        for (uint32_t i = graph->node_count; i-- > 0;) { /* what is inside comes later */
+        for (uint32_t i = graph->node_count; i-- > 0;) { /* inner nodes have larger numbers */
             struct shape_node *node = &graph->nodes[i];
             if (node->live) continue;
             enum status status = node_becomes_live(graph, node);

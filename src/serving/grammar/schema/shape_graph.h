@@ -66,7 +66,7 @@ enum status shape_graph_object_form_rest(const struct shape_graph *graph,
 
 /* ---- the program: shape_build.c ---- */
 
-/* `root` must be live. Everything of the program lies in `arena`. */
+/* `root` must be live. The program is in `arena`. */
 enum status shape_build(struct arena *arena, struct shape_graph *graph, uint32_t root,
                         const struct shape_program **out) MUST_USE;
 

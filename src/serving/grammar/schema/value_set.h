@@ -25,7 +25,7 @@ enum status value_set_or(struct schema_state *state, const struct value_set *a,
 enum status value_set_without(struct schema_state *state, const struct value_set *a,
                               const struct value_set *b, struct value_set *out) MUST_USE;
 
-/* Whether a key is one of a condition's; `accepts` tells it of each language. */
+/* Whether a condition includes the key of this name. */
 bool object_set_condition_has_name(const struct schema_state *state, uint32_t condition,
                                    uint32_t name);
 /* The same of a key that no condition names; `inside` has a bit for each of `languages`. */

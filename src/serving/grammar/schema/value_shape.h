@@ -70,7 +70,7 @@ struct shape_entry {
     uint32_t bit;   /* of a property that may stand once; SHAPE_NO_BIT: any other key */
 };
 
-struct shape_dependency { /* where the property `bit` stands, so do the others */
+struct shape_dependency { /* the property `bit` requires the others */
     uint32_t bit;
     uint32_t needs; /* first word in the program's words */
 };

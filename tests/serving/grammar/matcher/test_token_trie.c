@@ -13,7 +13,7 @@ static void each_token_is_found_at_the_end_of_its_bytes(void **state) {
     uint32_t found = 0;
     for (uint32_t i = 1; i < trie->node_count; i++) {
         path[trie->nodes[i].depth - 1] = (char)trie->nodes[i].byte;
-        for (uint32_t t = trie->nodes[i].token; t != TOKEN_NONE; t = trie->simulator[t], found++) {
+        for (uint32_t t = trie->nodes[i].token; t != TOKEN_NONE; t = trie->same_bytes[t], found++) {
             assert_int_equal(trie->tokens[t].count, trie->nodes[i].depth);
             assert_memory_equal(trie->tokens[t].data, path, trie->nodes[i].depth);
         }
