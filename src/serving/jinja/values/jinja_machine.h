@@ -95,9 +95,6 @@ bool text_builder_add(struct text_builder *builder, const char *data, size_t cou
 bool text_builder_add_part(struct text_builder *builder, const struct value_text *text,
                            size_t start, size_t count) MUST_USE;
 bool text_builder_add_text(struct text_builder *builder, const struct value_text *text) MUST_USE;
-/* UTF-8 of one character. */
-bool text_builder_add_character(struct text_builder *builder, uint32_t character,
-                                enum value_origin origin) MUST_USE;
 /* str() of the value, as {{ }} prints it. */
 bool value_print_add_value(struct text_builder *builder, const struct value *value) MUST_USE;
 /* repr() of the value. */

@@ -18,7 +18,7 @@ static const char *escape_of(char c) {
     }
 }
 
-bool markup_add_escaped(struct text_builder *builder, const struct value_text *text) {
+static bool markup_add_escaped(struct text_builder *builder, const struct value_text *text) {
     size_t start = 0;
     for (size_t at = 0; at < text->count; at++) {
         const char *escape = escape_of(text->data[at]);

@@ -7,9 +7,6 @@
 
 #include "serving/jinja/values/jinja_machine.h"
 
-/* Adds a text with & < > ' " escaped, whether it is markup or not. */
-bool markup_add_escaped(struct text_builder *builder, const struct value_text *text) MUST_USE;
-
 /* Adds markup_value_escape(value). */
 bool markup_add(struct text_builder *builder, const struct value *value) MUST_USE;
 

@@ -9,15 +9,6 @@ static bool pieces_is_ascii(const struct value_text *text) {
     return text->count == text->length;
 }
 
-size_t pieces_offset(const struct value_text *text, size_t character) {
-    if (character >= text->length) return text->count;
-    if (pieces_is_ascii(text)) return character;
-    size_t at = 0;
-    for (size_t seen = 0; at < text->count; at++)
-        if (((uint8_t)text->data[at] & 0xC0) != 0x80 && seen++ == character) break;
-    return at;
-}
-
 size_t pieces_character(const struct value_text *text, size_t offset) {
     return pieces_is_ascii(text) ? offset : utf8_count((struct bytes){text->data, offset});
 }
@@ -53,7 +44,7 @@ uint32_t pieces_before(const struct value_text *text, size_t *at) {
     return utf8_read(text->data + *at, &bytes);
 }
 
-bool pieces_has(const struct value_text *set, uint32_t character) {
+static bool pieces_has(const struct value_text *set, uint32_t character) {
     for (size_t at = 0; at < set->count;) {
         unsigned bytes;
         if (utf8_read(set->data + at, &bytes) == character) return true;

@@ -8,9 +8,6 @@
 
 #include "serving/jinja/values/jinja_machine.h"
 
-/* The byte where a character begins; the text's end for one beyond. */
-size_t pieces_offset(const struct value_text *text, size_t character);
-
 /* How many characters lie before a byte. */
 size_t pieces_character(const struct value_text *text, size_t offset);
 
@@ -24,9 +21,6 @@ size_t pieces_find_last(struct jinja_machine *machine, const struct value_text *
 
 /* The character that ends before a byte; *at moves to its beginning. */
 uint32_t pieces_before(const struct value_text *text, size_t *at);
-
-/* Whether a character is among a text's. */
-bool pieces_has(const struct value_text *set, uint32_t character);
 
 /* Strips the characters of `set` (NULL: white space) from both ends; the rest is [*start, *end). */
 void pieces_strip(const struct value_text *text, const struct value_text *set, bool left,

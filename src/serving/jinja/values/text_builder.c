@@ -89,13 +89,6 @@ bool text_builder_add_text(struct text_builder *builder, const struct value_text
     return text_builder_add_part(builder, text, 0, text->count);
 }
 
-bool text_builder_add_character(struct text_builder *builder, uint32_t character,
-                                enum value_origin origin) {
-    char bytes[4];
-    unsigned count = utf8_write(character, bytes);
-    return text_builder_add(builder, bytes, count, origin);
-}
-
 /* Gives back what a builder has left, if it took the last of the machine's memory. */
 static void text_builder_give_back(struct text_builder *builder) {
     struct jinja_machine *machine = builder->machine;
