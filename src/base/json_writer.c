@@ -103,25 +103,57 @@ static void print_formatted(struct json_writer *writer, struct bytes directive,
     json_writer_text(writer, text);
 }
 
+/* A whole number, with zeros in front up to the width. */
+static void print_whole(struct json_writer *writer, uint64_t value, uint32_t base, uint32_t width) {
+    char text[32];
+    size_t at = sizeof text;
+    for (; value || width || at == sizeof text; value /= base, width -= width > 0)
+        text[--at] = "0123456789abcdef"[value % base];
+    json_writer_bytes(writer, (struct bytes){text + at, sizeof text - at});
+}
+
+/* The forms that events are made of, %u %lu %ld %x %016lx and the like, without format_text. False:
+ * it is another one. */
+static bool print_plain_number(struct json_writer *writer, struct bytes directive,
+                               va_list *arguments) {
+    char kind = directive.data[directive.count - 1];
+    uint32_t width = 0;
+    size_t at = 1;
+    if (directive.data[at] == '0')
+        for (; directive.data[at] >= '0' && directive.data[at] <= '9'; at++)
+            width = 10 * width + (uint32_t)(directive.data[at] - '0');
+    bool is_long = directive.data[at] == 'l' || directive.data[at] == 'z';
+    if (at + is_long + 1 != directive.count || width > 20) return false;
+    if (kind == 'd' && is_long && width == 0)
+        json_writer_integer(writer, va_arg(*arguments, long));
+    else if (kind == 'u' || kind == 'x')
+        print_whole(writer,
+                    is_long ? va_arg(*arguments, unsigned long) : va_arg(*arguments, unsigned int),
+                    kind == 'x' ? 16 : 10, width);
+    else
+        return false;
+    return true;
+}
+
 /* Returns the end of the directive that begins here. */
 static const char *print_value(struct json_writer *writer, const char *directive,
                                va_list *arguments) {
-    const char *end = directive + strcspn(directive, "sudxefg") + 1;
-    struct bytes text = {directive, (size_t)(end - directive)};
     if (directive[1] == '%') {
         json_writer_text(writer, "%");
         return directive + 2;
     }
-    if (bytes_equal(text, BYTES_LITERAL("%s"))) {
+    if (directive[1] == 's') {
         json_writer_text(writer, va_arg(*arguments, const char *));
-    } else if (bytes_equal(text, BYTES_LITERAL("%.*s"))) {
+        return directive + 2;
+    }
+    const char *end = directive + 1;
+    while (!strchr("sudxefg", *end))
+        end++;
+    struct bytes text = {directive, (size_t)(++end - directive)};
+    if (bytes_equal(text, BYTES_LITERAL("%.*s"))) {
         size_t count = (size_t)va_arg(*arguments, int);
         json_writer_escaped(writer, (struct bytes){va_arg(*arguments, const char *), count});
-    } else if (bytes_equal(text, BYTES_LITERAL("%u"))) {
-        json_writer_unsigned(writer, va_arg(*arguments, uint32_t));
-    } else if (bytes_equal(text, BYTES_LITERAL("%lu"))) {
-        json_writer_unsigned(writer, va_arg(*arguments, uint64_t));
-    } else {
+    } else if (!print_plain_number(writer, text, arguments)) {
         print_formatted(writer, text, arguments);
     }
     return end;

@@ -294,16 +294,18 @@ static size_t take_bytes_max(const struct gateway *gateway, const struct request
 #define PIECES_WITHOUT_CALLS 4 /* of what was held back */
 #define PIECES_PER_TOKEN 2     /* more: a tag is a token, or several */
 
-/* The bound for any text of these tokens: each piece of text has at least a byte. */
+/* take_bytes_max for any text of these tokens, before they are pushed: each piece of text has at
+ * least a byte. */
 static size_t take_bytes_ever(const struct gateway *gateway, const struct request *request,
-                              const struct answer_delta *delta) {
-    struct answer_delta most = *delta;
-    most.text_count = request->asked.stream ? text_bytes_max(gateway, delta) : 0;
-    most.piece_count = request->answered.words.calls.set
-                           ? (uint32_t)most.text_count
-                           : PIECES_WITHOUT_CALLS + PIECES_PER_TOKEN * delta->token_count;
-    most.turn_count = delta->token_count;
-    return take_bytes_max(gateway, request, &most);
+                              struct answer_delta *delta) {
+    delta->text_count = request->asked.stream ? text_bytes_max(gateway, delta) : 0;
+    delta->piece_count = request->answered.words.calls.set
+                             ? (uint32_t)delta->text_count
+                             : PIECES_WITHOUT_CALLS + PIECES_PER_TOKEN * delta->token_count;
+    delta->turn_count = delta->token_count;
+    size_t bytes = take_bytes_max(gateway, request, delta);
+    delta->text_count = delta->piece_count = delta->turn_count = 0;
+    return bytes;
 }
 
 /* Pushes the new tokens. Returns false and changes nothing but the delta if the outbox has no room
