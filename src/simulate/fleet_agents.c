@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Agents and rank processes in virtual time, after host/process/agent/agent.h and compute/exchange/job.h.
- * Processes start, meet, read their weights and serve. A process that learns of a lost rank leaves
- * the step. The living ranks regroup, or their rank 0 exits.
+ * Agents and rank processes in virtual time, after host/process/agent/agent.h and
+ * compute/exchange/job.h. Processes start, join, read their weights and serve. A process that is
+ * notified of a lost rank leaves the step. The living ranks regroup, or their rank 0 exits.
  */
 #include "base/check.h"
 #include "base/number.h"
@@ -11,9 +11,9 @@
 #define TICK_START_NS (20 * FLEET_MS)
 #define REGROUP_NS_MAX (5 * FLEET_SECOND)
 #define JOIN_NS (50 * FLEET_MS) /* time for the living ranks and one that returned to regroup */
-/* Timeouts until all ranks must be there, as in host/process/ranks/rank_watch.c. */
+/* Timeouts until all ranks must have joined, as in host/process/ranks/rank_watch.c. */
 #define RENDEZVOUS_TIMEOUTS 60
-#define STARTS_AGAIN 3 /* exit status of a unit that cannot go on */
+#define STARTS_AGAIN 3 /* exit status of a unit that cannot continue */
 
 static const struct supervise_how killed = {.by_signal = true, .number = 9};
 
@@ -46,7 +46,7 @@ static void fleet_agents_report(struct world *world, struct fleet_agent *agent, 
     frame.unit = unit;
     frame.part = part;
     frame.link = agent->link;
-    /* it reports this then */
+    /* it reports this at that time */
     if (agent->out_ns < agent->stopped_ns) agent->out_ns = agent->stopped_ns;
     fleet_hosts_send(world, frame, &agent->out_ns);
 }
@@ -192,7 +192,7 @@ static void fleet_agents_launch(struct world *world, const struct fleet_frame *f
             .end_ns = MACHINE_NEVER};
 }
 
-/* Draws the fate of a returning rank. */
+/* Draws the outcome of a rank's return. */
 static void try_return(struct world *world, const struct fleet_frame *frame,
                        struct fleet_process *process) {
     struct fleet_dice *dice = &world->hosts.returns;
@@ -245,8 +245,8 @@ static void fleet_agents_take_members(struct world *world, struct fleet_agent *a
     }
 }
 
-/* A rank that does not serve yet cannot go on, and no rank can without rank 0. A returning rank has
- * no contact with the others until they learn of it. */
+/* A rank that does not serve yet cannot continue, and no rank can without rank 0. A returning rank
+ * has no contact with the others until they are notified of it. */
 static void take_change(struct world *world, const struct fleet_frame *frame,
                         struct fleet_agent *agent) {
     const struct fleet_supervised_unit *supervised_unit =
@@ -310,7 +310,7 @@ void fleet_agents_take(struct world *world, const struct fleet_frame *frame) {
     }
 }
 
-/* ---- ranks among themselves ---- */
+/* ---- among ranks ---- */
 
 /* True if only living ranks remain, all of them run, and all are connected to one another. */
 static bool fleet_agents_is_whole(const struct world *world, uint32_t unit, uint32_t without) {
@@ -353,7 +353,7 @@ static void begin_serving(struct world *world, uint32_t unit) {
     world->units[unit].up_ns = world->now_ns;
 }
 
-/* Time to read the experts that no living rank has. Now and then the drive hangs. */
+/* Time to read the experts that no living rank has. Sometimes the drive hangs. */
 static int64_t reading_ns(struct world *world) {
     struct fleet_dice *dice = &world->hosts.dice;
     return fleet_dice_below(dice, 8) ? fleet_dice_time(dice, 10 * FLEET_MS, 200 * FLEET_MS)
@@ -375,8 +375,8 @@ static void fleet_agents_go_on(struct world *world, uint32_t unit,
                   supervised_unit->without, supervised_unit->epoch);
 }
 
-/* Regroups once all living ranks know the same epoch and are connected. Regrouping takes a
- * moment. */
+/* Regroups after all living ranks have received the same epoch and are connected. Regrouping takes
+ * a short time. */
 static void regroup(struct world *world, uint32_t unit, struct fleet_process *first) {
     struct fleet_supervised_unit *supervised_unit = &world->hosts.supervised_units[unit];
     uint32_t gone = first->gone, living = 0;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * An event is due at one end of a connection: a slice leaves, arrives or has been written, a finish
- * or an end arrives, or the end notices that its connection is broken.
+ * An event at one end of a connection: a slice leaves, arrives or has been written, a finish or an
+ * end arrives, or the end detects that its connection is broken.
  */
 #include "simulate/fleet_carriers.h"
 
@@ -20,7 +20,7 @@ struct fleet_link { /* from a sender to a receiver */
     uint64_t id;    /* the same at both ends; TRANSFER_NO_PEER: free */
     struct fleet_place from, to;
     bool broken;
-    int64_t ready_ns, next_ns; /* when it is open; when its last slice has left */
+    int64_t ready_ns, next_ns; /* time at which it is open; time at which its last slice has left */
 };
 
 enum fleet_link_event_kind {
@@ -28,8 +28,8 @@ enum fleet_link_event_kind {
     LINK_EVENT_COMES,  /* a slice arrives at its receiver */
     LINK_EVENT_WRITTEN,
     LINK_EVENT_FINISH,
-    LINK_EVENT_END,   /* the other side's ticket ends */
-    LINK_EVENT_BROKEN /* this end notices that the link is broken */
+    LINK_EVENT_END,   /* the grant of the other side ends */
+    LINK_EVENT_BROKEN /* this end detects that the link is broken */
 };
 
 struct fleet_link_event {
@@ -40,7 +40,7 @@ struct fleet_link_event {
     struct transfer_grant grant;
     uint32_t block, slice, row_count;
     struct page_id page;         /* LEAVES: the page of the slice */
-    uint32_t slot;               /* LEAVES: the ledger's slot */
+    uint32_t slot;               /* LEAVES: slot of the ledger */
     struct transfer_write write; /* WRITTEN */
     uint64_t slice_count;        /* FINISH */
     enum transfer_end end;
@@ -107,7 +107,7 @@ static struct fleet_link_event fleet_carriers_take_event(struct fleet_carriers *
 
 /* ---- places ---- */
 
-/* NULL if the place belongs to another incarnation. */
+/* The carrier of a rank; NULL if the place belongs to another incarnation. */
 static struct fleet_carrier *carrier_at(struct fleet_carriers *carriers, struct fleet_place place) {
     struct fleet_carrier *carrier = &carriers->places[place.unit][place.rank];
     return carrier->up && carrier->life == place.life ? carrier : NULL;
@@ -191,7 +191,7 @@ static void notice(struct fleet_carriers *carriers, const struct fleet_link *lin
     fleet_carriers_add_event(carriers, &event);
 }
 
-/* Slices in transit are lost. Each end notices the break at its own time. */
+/* Breaks a link: slices in transit are lost. Each end detects the break at a different time. */
 static void break_link(struct fleet_carriers *carriers, struct fleet_link *link, int64_t now_ns) {
     if (link->broken) return;
     link->broken = true;
@@ -229,7 +229,7 @@ static struct fleet_link *fleet_carriers_open_link(struct fleet_carriers *carrie
     return link;
 }
 
-/* Frees a link if each end is gone or knows that it is broken. */
+/* Frees a link if each end is gone or has detected the break. */
 static void forget_link(struct fleet_carriers *carriers, uint64_t id) {
     struct fleet_link *link = fleet_carriers_link_of(carriers, id);
     for (uint32_t at = 0; at < carriers->event_count; at++) {
@@ -498,7 +498,7 @@ static void fleet_carriers_happen(struct fleet_carriers *carriers, struct fleet_
     }
 }
 
-/* Drops the slices of ended tickets. */
+/* Drops the slices of ended grants. */
 static void fleet_carriers_prune(struct fleet_carriers *carriers, struct fleet_place place) {
     struct fleet_carrier *carrier = carrier_at(carriers, place);
     for (uint32_t at = carriers->event_count; at-- > 0;) {

@@ -18,7 +18,7 @@ bool fleet_chats_open(struct fleet_clients *clients, struct arena *arena) {
 
 /* ---- requests ---- */
 
-enum { FIRST_DRAW = 60 }; /* earlier draws belong to clients that complete */
+enum { FIRST_DRAW = 60 }; /* earlier draws are used by completions */
 
 static uint32_t fleet_chats_below(const struct fleet_clients *clients, uint32_t draw,
                                   uint32_t bound) {
@@ -91,15 +91,15 @@ void fleet_chats_expect(struct fleet_clients *clients, struct fleet_client *clie
 
 /* ---- answers ---- */
 
-/* If the gateway gives up an answer, it reports the text it held back, whatever that would have
- * become. Such text is recorded here and judged at the answer's end. */
+/* If the gateway gives up an answer, it outputs the text it held back, whatever that would have
+ * become. Such text is recorded here and checked at the end of the answer. */
 static void stray(struct fleet_clients *clients, struct fleet_client *client,
                   struct fleet_choice *choice, const char *what) {
     if (!clients->scarce) fleet_clients_breach(clients, client, what);
     choice->strays = what;
 }
 
-/* True if the text is the next part of what is expected. */
+/* True if the text is the next part of the expected one. */
 static bool comes_next(const char *expected, uint32_t count, uint32_t *reported,
                        struct bytes text) {
     if (text.count > count - *reported || memcmp(expected + *reported, text.data, text.count) != 0)

@@ -120,7 +120,7 @@ size_t fleet_clients_bind(const struct fleet_clients *clients, struct fleet_clie
 
 const char *const fleet_numerics[2] = {"simulated", "renewed"};
 
-/* The constrained answer of an undisturbed engine. If it ends by itself, it meets its
+/* The constrained answer of an undisturbed engine. If it ends by itself, it satisfies its
  * constraint. */
 static uint32_t expect_bound(struct fleet_clients *clients, struct fleet_client *client,
                              const struct fleet_prompt *prompt, const struct sampling *sampling,
@@ -135,7 +135,7 @@ static uint32_t expect_bound(struct fleet_clients *clients, struct fleet_client 
     return count;
 }
 
-/* Computes the undisturbed engine's answer. There is none if only the prompts are asked about. */
+/* Computes the undisturbed engine's answer, unless only the prompts' scores are requested. */
 static void fleet_clients_expect(struct fleet_clients *clients, struct fleet_client *client) {
     struct sampling sampling = client->sampling;
     uint32_t answer_max = client->answer_max;
@@ -205,7 +205,7 @@ size_t fleet_clients_key(uint64_t tenant, char *out, size_t room) {
     return format_text(out, room, "key-%u", (unsigned)tenant);
 }
 
-/* Writes the header with the account's key, or nothing if no key is asked for. */
+/* Writes the header with the account's key, or nothing if no key is required. */
 static size_t authorize(const struct fleet_clients *clients, uint64_t tenant, char *out,
                         size_t room) {
     if (!clients->has_keys) return 0;
@@ -370,7 +370,7 @@ static bool was_reported(const struct fleet_client *client) {
     return false;
 }
 
-/* An answer names the numerics that computed it, the same ones from its first event to its last. */
+/* An answer names the numerics that computed it, the same in all its events. */
 static void take_fingerprint(struct fleet_clients *clients, struct fleet_client *client,
                              struct bytes text) {
     bool renewed = bytes_contain(text, BYTES_LITERAL("\"fathom-0-renewed\""));
@@ -406,7 +406,7 @@ static void take_json(struct fleet_clients *clients, struct fleet_client *client
         take_usage(clients, client, tree_member(root, "usage"));
 }
 
-/* Checks whole events. Comments and [DONE] are no JSON. */
+/* Checks whole events. Comments and [DONE] are not JSON. */
 static void take_events(struct fleet_clients *clients, struct fleet_client *client,
                         struct bytes text) {
     static const char head[] = "data: ";
@@ -438,7 +438,8 @@ static void fleet_clients_take_end(struct fleet_clients *clients, struct fleet_c
 }
 
 void fleet_clients_receive(struct fleet_clients *clients, const struct record *record) {
-    const struct record_stream_begin *head = (const void *)record; /* all begin alike */
+    /* all records of a stream begin alike */
+    const struct record_stream_begin *head = (const void *)record;
     check(head->connection.value < clients->count);
     struct fleet_client *client = &clients->clients[head->connection.value];
     if (client->gone) fleet_clients_breach(clients, client, "spoken to after it has gone");

@@ -190,7 +190,7 @@ static uint64_t read_slice(struct fleet_engine *engine, const struct step_plan *
 }
 
 /* The sum of the rows before the first row of the step in all slices: read now or, for a row that
- * waits for its load, as it was when each slice arrived. */
+ * waits for its load, as read when each slice arrived. */
 static uint64_t read_rows(struct fleet_engine *engine, const struct step_plan *plan,
                           const struct step_row *row) {
     uint64_t sum = engine->numerics;
@@ -378,7 +378,7 @@ void fleet_engine_write(struct fleet_engine *engine, const struct step_plan *pla
     for (uint32_t i = 0; i < plan->row_count; i++) {
         const struct step_row *row = &step_plan_rows(plan)[i];
         const uint32_t *tokens = step_plan_tokens(plan) + row->token_index;
-        /* that row has not finished reading */
+        /* that row may still be reading */
         bool writes = row->form == TOKEN_PROMPT && !row->loads;
         uint64_t sum = writes ? read_rows(engine, plan, row) : 0;
         for (uint32_t t = 0; writes && t < row->token_count; t++) {
@@ -391,7 +391,7 @@ void fleet_engine_write(struct fleet_engine *engine, const struct step_plan *pla
     }
 }
 
-/* Scores token `index` of those that the row asks about, after the tokens that sum to `sum`. */
+/* Scores token `index` of the requested ones, after the tokens that sum to `sum`. */
 static void fleet_engine_score(const struct step_row *row, const uint32_t *tokens, uint32_t index,
                                uint64_t sum, struct step_result *result,
                                struct step_result_row *out) {

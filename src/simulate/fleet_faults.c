@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The faults of a simulated fleet, until it is healed. Each fault has a random stream and a
+ * The faults of a simulated fleet during the fault phase. Each fault has a random stream and a
  * timetable of its own. A fault that is added, or is made more frequent, therefore changes a seed's
  * run only by its effects, not by its draws.
  */
@@ -16,7 +16,7 @@ static uint32_t fleet_faults_index_of(const struct world *world,
     return (uint32_t)(unit - world->units);
 }
 
-/* With a single gateway nothing is drawn. */
+/* A random gateway. With a single gateway nothing is drawn. */
 static uint32_t any_gateway(const struct world *world, struct fleet_dice *dice) {
     return world->gateway_count > 1 ? fleet_dice_below(dice, world->gateway_count) : 0;
 }
@@ -53,7 +53,7 @@ static void cut_unit(struct world *world, struct fleet_dice *dice) {
     world->report->cuts++;
 }
 
-/* Dooms one of the living ranks, but not the last. */
+/* Selects a living rank to die, but not the last one. */
 static void doom_rank(struct world *world, struct fleet_dice *dice) {
     struct fleet_unit_host *unit = fleet_faults_any_unit(world, dice);
     uint32_t rank = fleet_dice_below(dice, world->ranks), left = 0;
@@ -88,7 +88,7 @@ static void fleet_faults_call_back(struct world *world, struct fleet_dice *dice)
     }
 }
 
-/* Cuts one unit from one gateway. All other pairs still reach each other. */
+/* Cuts one unit from one gateway. All other pairs stay connected. */
 static void part_unit(struct world *world, struct fleet_dice *dice) {
     struct fleet_unit_host *unit = fleet_faults_any_unit(world, dice);
     uint32_t gateway = any_gateway(world, dice);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The hosts of gateways in virtual time, and their clients, which ask any living gateway. A gateway
+ * The hosts of gateways in virtual time, and their clients, which use any living gateway. A gateway
  * may die. Its clients then receive nothing more, and units cancel its requests and connect to its
- * successor, which knows nothing of either. The other gateways go on.
+ * successor, which has no record of either. The other gateways continue.
  */
 #include "base/hash.h"
 #include "serving/gateway/gateway.h"
@@ -12,14 +12,14 @@
 #include "serving/gateway/gateway_state.h"
 #include "simulate/fleet_state.h"
 
-#define ASKED_APART_NS (400 * FLEET_MS) /* the most time between two clients */
-#define FLOODED_NS (100 * FLEET_MS)     /* the most where an account floods */
+#define ASKED_APART_NS (400 * FLEET_MS) /* longest time between two clients */
+#define FLOODED_NS (100 * FLEET_MS)     /* longest time between two clients if an account floods */
 
-enum { RECENT = 12 }; /* one of so many recent clients leaves */
+enum { RECENT = 12 }; /* one of this many recent clients leaves */
 
 #define OPERATOR UINT32_MAX /* a connection that ignores its answers */
 
-#define CROWDED_OF 32           /* one message of so many finds the outbox nearly full */
+#define CROWDED_OF 32           /* for one message in this many, the outbox is nearly full */
 #define CROWDED_BYTES_MAX 20000 /* the bytes that are free then */
 
 static void fleet_gateway_forward(struct world *world, uint32_t index,
@@ -40,7 +40,7 @@ static void fleet_gateway_forward(struct world *world, uint32_t index,
     }
 }
 
-/* No client here asks for a constraint that the units cannot enforce. */
+/* No client here uses a constraint that the units cannot enforce. */
 static void verify_constraint(struct world *world, struct fleet_gateway_host *host,
                               const struct record *record) {
     struct record_constrained verdict = {
@@ -51,7 +51,7 @@ static void verify_constraint(struct world *world, struct fleet_gateway_host *ho
     fleet_post_send(&host->inbox, world->now_ns, 0, &verdict.record);
 }
 
-/* Now and then fills the gateway's outbox nearly full with records that nothing reads. */
+/* Sometimes fills the gateway's outbox nearly full with records that nothing reads. */
 static void crowd(struct world *world, struct fleet_gateway_host *host) {
     struct outbox *outbox = host->machine.outbox;
     uint32_t left = (uint32_t)fleet_dice_time(&world->crowds, 0, CROWDED_BYTES_MAX);
@@ -127,7 +127,7 @@ static void fleet_gateway_hand_over(struct world *world, uint32_t index,
     fleet_shares_look(&host->shares, host->gateway);
 }
 
-/* Sends an operator's request over the API, as any client would. */
+/* Sends an operator's request over the API. */
 static void ask_operator(struct world *world, uint32_t index, const char *path, const char *body) {
     struct outbox box = {.memory = world->envelope, .capacity = RESULT_BYTES};
     char key[32] = "Bearer ";
@@ -175,8 +175,7 @@ static uint32_t choose_gateway(const struct world *world) {
     return living[fleet_clients_below(&world->clients, 60, count)];
 }
 
-/* Marks requests of the same account that run at the same time: the most they can cost is set
- * aside. */
+/* Marks requests of the same account that run at the same time: their highest cost is reserved. */
 static void note_other(struct world *world, struct fleet_client *client) {
     for (uint32_t i = 0; i + 1 < world->clients.count; i++) {
         struct fleet_client *other = &world->clients.clients[i];
@@ -386,11 +385,11 @@ static struct unit_books books_of(const struct gateway *gateway) {
     return sum;
 }
 
-/* If nothing went wrong, everything that units have counted is in entries and in the gateway's
+/* Without faults, everything that units have counted is in usage records and in the gateway's open
  * books. */
 static void verify_books(struct world *world) {
     struct unit_books entries = fleet_ledger_books(&world->ledger), books = {0}, counted = {0};
-    /* the books of gone units are gone, too */
+    /* the books of ended units are gone, too */
     if (world->options.faults || world->managers.present) return;
     for (uint32_t i = 0; i < world->gateway_count; i++) {
         struct unit_books own = books_of(world->gateways[i].gateway);
@@ -409,7 +408,7 @@ static void verify_books(struct world *world) {
         world_breach(world, "units have computed other tokens than entries say");
 }
 
-/* Under faults, compares unit by unit, as far as possible. */
+/* Under faults, compares each unit, as far as possible. */
 static void verify_totals(struct world *world) {
     for (uint32_t i = 0; i < world->unit_count; i++) {
         const struct fleet_unit_host *unit = &world->units[i];
@@ -426,8 +425,8 @@ static void verify_totals(struct world *world) {
     if (world->ledger.breach[0]) world_breach(world, world->ledger.breach);
 }
 
-/* Units that serve are available to every gateway, no matter which one drained them and called them
- * back. */
+/* Serving units must be available to every gateway, no matter which one drained them and called
+ * them back. */
 static void verify_fleet(struct world *world, const struct fleet *fleet) {
     for (uint32_t i = 0; i < LIMIT_FLEET_UNITS; i++)
         if (fleet->units[i].bound) world_breach(world, "a unit at rest has requests bound");

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The machines that ranks run on, the network between them, the faults of both, and the invariants
- * that are checked all the time.
+ * The machines of the ranks, the network between them, the faults of both, and the invariants that
+ * are checked all the time.
  */
 #include "simulate/fleet_hosts.h"
 
@@ -12,10 +12,10 @@
 #define STREAM 64
 #define STREAM_RETURNS 63
 #define STREAM_FAULTS 65 /* followed by one stream for each kind of fault */
-/* Times the timeout at most, until ranks that wait for one another are detected. */
+/* Limit, in timeouts, until ranks that wait for one another are detected. */
 #define DEADLOCKS 5
-#define GOES_ON_NS (10 * FLEET_SECOND) /* for the living ranks to go on */
-#define CHECKS_NS (30 * FLEET_SECOND)  /* for hosts to answer, and between two starts */
+#define GOES_ON_NS (10 * FLEET_SECOND) /* limit for the living ranks to continue */
+#define CHECKS_NS (30 * FLEET_SECOND)  /* limit for hosts to respond, and between two starts */
 #define ENDS_NS (5 * FLEET_SECOND)     /* for killed ranks to be gone */
 
 /* ---- the network ---- */
@@ -71,7 +71,7 @@ static struct fleet_agent *fleet_hosts_agent_of(struct fleet_hosts *hosts,
     return NULL;
 }
 
-/* When the frame can be received. It can be received now if the result is not later than now. */
+/* The time at which the frame can be received: at once if it is not later than now. */
 static int64_t taken_ns(struct world *world, const struct fleet_frame *frame) {
     struct fleet_hosts *hosts = &world->hosts;
     const struct fleet_supervisor *supervisor = &hosts->supervisors[frame->unit];
@@ -83,7 +83,7 @@ static int64_t taken_ns(struct world *world, const struct fleet_frame *frame) {
     return agent ? agent->stopped_ns : 0;
 }
 
-/* A host that is down does not answer, or its network reports it. */
+/* The connection to a host that is down gets no response, or its network reports the failure. */
 static void refuse(struct world *world, const struct fleet_frame *frame) {
     struct fleet_frame lost = {.kind = FRAME_LOST,
                                .unit = frame->unit,
@@ -116,7 +116,7 @@ static void fleet_hosts_deliver(struct world *world) {
 
 /* ---- faults ---- */
 
-/* Sets the end of a fault. A fault that would already last longer is not shortened. */
+/* Sets the end of a fault. A running fault is not shortened. */
 static void fleet_hosts_last(struct world *world, int64_t *until_ns, struct fleet_dice *dice,
                              int64_t most_ns) {
     int64_t ns = world->now_ns + fleet_dice_time(dice, FLEET_SECOND / 20, most_ns);
@@ -139,7 +139,7 @@ static void stop_process(struct world *world, struct fleet_dice *dice) {
     if (process) fleet_hosts_last(world, &process->stopped_ns, dice, 6 * FLEET_SECOND);
 }
 
-/* One process computes for ever without a result. */
+/* Makes a process hang: it computes for ever without a result. */
 static void hang_process(struct world *world, struct fleet_dice *dice) {
     uint32_t unit = fleet_hosts_any_unit(world, dice);
     struct fleet_process *process =
@@ -171,7 +171,7 @@ static void stop_agent(struct world *world, struct fleet_dice *dice) {
     if (agent) fleet_hosts_last(world, &agent->stopped_ns, dice, 8 * FLEET_SECOND);
 }
 
-/* A machine fails. The other ends of its connections notice at once or are not notified. */
+/* A machine fails. The other ends of its connections detect that at once or are not notified. */
 static void lose_machine(struct world *world, uint32_t machine, struct fleet_dice *dice) {
     struct fleet_hosts *hosts = &world->hosts;
     hosts->machines[machine].up = false;
@@ -211,7 +211,7 @@ static void kill_processes(struct world *world, struct fleet_dice *dice) {
         fleet_hosts_kill_rank(world, unit, rank);
 }
 
-/* Rank 0's connections to gateways are cut in the same way. */
+/* Cuts a machine's network, including rank 0's connections to gateways. */
 void fleet_hosts_cut(struct world *world, uint32_t machine, struct fleet_dice *dice) {
     int64_t *until_ns = &world->hosts.machines[machine].off_ns;
     if (!world->hosts.machines[machine].up) return;
@@ -243,8 +243,8 @@ static void slow_host(struct world *world, struct fleet_dice *dice) {
     fleet_hosts_last(world, &world->hosts.machines[machine].slow_ns, dice, 8 * FLEET_SECOND);
 }
 
-/* A supervisor dies. An agent on its host dies with it; others notice or are not notified. An agent
- * on the machine that never fails does not die. */
+/* A supervisor dies. An agent on its host dies with it; others are notified or not. An agent on the
+ * machine that never fails does not die. */
 static void kill_supervisor(struct world *world, struct fleet_dice *dice) {
     uint32_t unit = fleet_hosts_any_unit(world, dice);
     struct fleet_supervisor *supervisor = &world->hosts.supervisors[unit];
@@ -339,7 +339,7 @@ void fleet_hosts_heal(struct world *world) {
 
 /* ---- invariants ---- */
 
-/* Several agents may live, from links that were lost. */
+/* Several agents may be alive, from lost links. */
 static void audit_lives(struct world *world, uint32_t unit) {
     struct fleet_hosts *hosts = &world->hosts;
     for (uint32_t rank = 0; rank < world->ranks; rank++) {
@@ -356,7 +356,7 @@ static void audit_lives(struct world *world, uint32_t unit) {
     }
 }
 
-/* Checks that ranks without a supervisor end in time. A late frame may have prolonged their wait
+/* Checks that ranks without a supervisor exit in time. A late frame may have prolonged their wait
  * once. */
 static void audit_orphan(struct world *world, uint32_t unit, uint32_t part,
                          struct fleet_agent *agent) {
@@ -372,7 +372,7 @@ static void audit_orphan(struct world *world, uint32_t unit, uint32_t part,
         world_breach(world, "ranks outlive their supervisor's word");
 }
 
-/* True if the unit's supervisor and all its agents reach one another. */
+/* True if the unit's supervisor can reach all its agents. */
 static bool is_received(struct world *world, uint32_t unit) {
     struct fleet_hosts *hosts = &world->hosts;
     const struct fleet_supervisor *it = &hosts->supervisors[unit];
@@ -392,7 +392,8 @@ static bool is_received(struct world *world, uint32_t unit) {
     return true;
 }
 
-/* The time counts from the moment when the supervisor could first see the hang. */
+/* Checks a returning rank. Time counts from the moment at which the supervisor could first detect
+ * the hang. */
 static void audit_return(struct world *world, uint32_t unit, const struct fleet_agent *agent,
                          struct fleet_process *process) {
     bool hangs = process->alive && process->returns && process->stopped_ns == MACHINE_NEVER;
@@ -420,7 +421,7 @@ static int64_t most_ns(const struct world *world, const struct supervise_unit *u
     int64_t timeout_ns = world->hosts.timeout_ns, slack_ns = 2 * timeout_ns + 2 * FLEET_SECOND;
     switch (unit->state) {
     case SUPERVISE_RUNS:
-        if (!unit->ready) return 64 * timeout_ns + slack_ns; /* the ranks handle it themselves */
+        if (!unit->ready) return 64 * timeout_ns + slack_ns; /* the ranks handle it */
         return slack_ns +
                (DEADLOCKS * timeout_ns > GOES_ON_NS ? DEADLOCKS * timeout_ns : GOES_ON_NS);
     case SUPERVISE_FAILS:
@@ -448,8 +449,8 @@ static void audit_trouble(struct world *world, uint32_t unit) {
                             : "a unit does not start again in time");
 }
 
-/* Checks the supervisor's claims about a running unit: it goes on without every rank reported gone,
- * and a lost host has no ranks left. */
+/* Checks the supervisor's reports about a running unit: it continues without every rank reported
+ * gone, and a lost host has no ranks left. */
 static void audit_word(struct world *world, uint32_t unit) {
     const struct fleet_supervisor *it = &world->hosts.supervisors[unit];
     bool goes_on = it->alive && it->unit.state == SUPERVISE_RUNS && it->unit.ready;

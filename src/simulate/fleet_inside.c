@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Checks that need the inside of a simulated unit: which tenant's rows a step has, and that every
- * write to a page, or read of it, outside of steps is under a lease.
+ * Checks that need the state of a simulated unit: the tenants of a step's rows, and that every
+ * access to a page outside of steps is under a lease.
  */
 #include "base/check.h"
 #include "serving/unit/state.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The launcher of a simulated fleet: jobs, each of them a unit, and nodes, each with space for one
- * unit. It goes on by itself, with or without a manager.
+ * The launcher of a simulated fleet: jobs, each a unit, and nodes, each for one unit. It runs with
+ * or without a manager.
  */
 #include "base/check.h"
 #include "base/number.h"
@@ -8,7 +8,8 @@
 
 #define START_NS_LEAST (FLEET_SECOND / 5)
 
-/* Until the healing, one launch in so many is refused, ends before it serves, or waits for ever. */
+/* In the fault phase, one launch in this many is refused, ends before it serves, or waits for
+ * ever. */
 enum { REFUSED_OF = 6, FAILS_OF = 6, NEVER_OF = 16 };
 
 static struct fleet_unit_job *find(struct world *world, uint32_t number) {

@@ -7,8 +7,8 @@
 
 #define STREAM 5       /* random stream */
 #define STREAM_HOURS 8 /* random stream of the calendar */
-#define LOST_OF 8      /* one write in so many loses the process after it */
-#define HICCUP_OF 4    /* in one run of so many a write may take very long */
+#define LOST_OF 8      /* one write in this many is followed by the loss of the process */
+#define HICCUP_OF 4    /* in one run in this many a write may take very long */
 #define OFF_NS_MAX (2 * FLEET_SECOND)
 
 #define HOUR_S 3600
@@ -23,7 +23,7 @@ size_t fleet_ledger_bytes(void) {
 
 /* ---- prices ---- */
 
-/* A token costs what a million tokens would cost in the calendar. */
+/* A token costs as much as a million tokens in the calendar. */
 static const struct token_prices peak = {.input_hit = 0.0005, .input_miss = 0.01, .output = 0.02},
                                  off_peak = {
                                      .input_hit = 0.0002, .input_miss = 0.003, .output = 0.007};
@@ -99,7 +99,7 @@ static void fleet_ledger_breach(struct fleet_ledger *ledger, uint64_t client, co
 
 /* ---- writing ---- */
 
-/* Starts one write of all entries reported so far. */
+/* Starts one write of all records reported so far. */
 static void begin(struct fleet_ledger *ledger, struct fleet_writer *writer, int64_t now_ns) {
     if (writer->done_ns != MACHINE_NEVER || writer->said == writer->written) return;
     writer->writing = writer->said;
@@ -160,7 +160,7 @@ static void fleet_ledger_write_line(struct fleet_ledger *ledger, struct fleet_li
     uint64_t hour = hour_of(line->ended_s);
     check(tenant <= FLEET_TENANTS);
     ledger->again += line->written;
-    if (line->written) return; /* a written entry does not change */
+    if (line->written) return; /* a written record does not change */
     line->written = true;
     if (!line->is_charged || hour >= FLEET_HOURS_MAX) return;
     add(&ledger->hours[hour][tenant], line);
@@ -198,7 +198,7 @@ bool fleet_ledger_run(struct fleet_ledger *ledger, uint32_t gateway, int64_t now
     return true;
 }
 
-/* The entries being written may or may not be stored. */
+/* The records being written may or may not be stored. */
 void fleet_ledger_forget(struct fleet_ledger *ledger, uint32_t gateway,
                          const struct fleet_clients *clients) {
     struct fleet_writer *writer = &ledger->writers[gateway];
@@ -218,7 +218,7 @@ static struct fleet_reported_totals *find_totals(struct fleet_ledger *ledger, ui
     return NULL;
 }
 
-/* Replaces the last tally. Lost counts stay lost. */
+/* Replaces the last totals. A loss is permanent. */
 void fleet_ledger_totals(struct fleet_ledger *ledger, uint32_t gateway,
                          const struct record_unit_totals *totals) {
     uint32_t life = ledger->writers[gateway].life;
@@ -297,7 +297,8 @@ void fleet_ledger_check(struct fleet_ledger *ledger, const struct fleet_client *
         fleet_ledger_breach(ledger, client->number, "its entry differs from its usage");
 }
 
-/* The two parts of an entry's time are rounded to seconds, so it may be one second early. */
+/* The price of the client's usage. The two terms of a record's time are rounded to seconds, so it
+ * may be one second early. */
 static int64_t receipt_amount(struct fleet_ledger *ledger, const struct fleet_client *client,
                               const struct fleet_line *line) {
     int64_t ended_s = fleet_ledger_unix_time(line->said_ns);
@@ -307,14 +308,15 @@ static int64_t receipt_amount(struct fleet_ledger *ledger, const struct fleet_cl
     struct token_price first = fleet_ledger_price(ledger, LIFE_BEGINS_S),
                        own = fleet_ledger_price(ledger, line->ended_s);
     ledger->repriced += !same_price(&first, &own);
-    if (!client->reported_usage || client->cut) return line->amount; /* no other figure is known */
+    /* no other figure is available */
+    if (!client->reported_usage || client->cut) return line->amount;
     return record_ledger_token_price_amount(
         &own, (uint64_t)client->reported_hits,
         (uint64_t)(client->reported_prompt - client->reported_hits),
         (uint64_t)client->reported_output);
 }
 
-/* Sums by hour and by account equal those of the receipts. */
+/* Checks that sums by hour and by account equal those of the receipts. */
 static void verify_money(struct fleet_ledger *ledger, const struct fleet_clients *clients) {
     int64_t hours[FLEET_HOURS_MAX][1 + FLEET_TENANTS] = {{0}}, accounts[1 + FLEET_TENANTS] = {0};
     for (uint32_t i = 0; i < clients->count; i++) {
@@ -344,7 +346,7 @@ void fleet_ledger_verify(struct fleet_ledger *ledger, const struct fleet_clients
     for (uint32_t i = 0; i < clients->count; i++) {
         const struct fleet_line *line = &ledger->lines[i];
         const struct fleet_client *client = &clients->clients[i];
-        /* A client that left may still have had its request at units when the gateway died. */
+        /* a client that left may still have had its request at units when the gateway died */
         bool lives = ledger->writers[client->gateway].life == client->gateway_life;
         if (!line->said && (lives || !client->gone)) fleet_ledger_breach(ledger, i, "has no entry");
         if (line->said && line->life != client->gateway_life)

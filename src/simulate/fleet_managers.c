@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The process of a fleet's manager in virtual time, and its faults. The state that dies with the
- * process is in its keeper. The book, the launcher's jobs and operators' wishes remain.
+ * The process of a fleet manager in virtual time, and its faults. The state that is lost with the
+ * process is in its keeper. The book, the launcher's jobs and operators' orders remain.
  */
 #include "simulate/fleet_managers.h"
 
@@ -12,16 +12,17 @@
 #include "simulate/fleet_state.h"
 
 #define DAY_NS (20 * FLEET_SECOND)
-#define WALL_NS (1000 * DAY_NS)          /* when a run begins, by the wall clock */
-#define LOOK_NS (FLEET_SECOND / 5)       /* between two looks */
-#define ORPHAN_NS (FLEET_SECOND)         /* a job that runs so long is known to the manager */
-#define SHOWS_NS (FLEET_SECOND / 2)      /* a launched job is visible by then */
-#define GIVEN_NS (FLEET_SECOND)          /* the most delay of a promised node */
-#define BEGINS_NS_MAX (6 * FLEET_SECOND) /* until another manager starts */
-/* After the healing, until everything lost has been reported again. */
+#define WALL_NS (1000 * DAY_NS)     /* wall clock at the start of a run */
+#define LOOK_NS (FLEET_SECOND / 5)  /* interval of polls */
+#define ORPHAN_NS (FLEET_SECOND)    /* time after which the manager must have found a running job */
+#define SHOWS_NS (FLEET_SECOND / 2) /* time after which a launched job is visible */
+#define GIVEN_NS (FLEET_SECOND)     /* longest delay of a promised node */
+#define BEGINS_NS_MAX (6 * FLEET_SECOND) /* longest time until another manager starts */
+/* Time after the fault phase until everything lost has been reported again. */
 #define CALM_NS (12 * FLEET_SECOND)
-#define DIES_IN_LOOK_OF 50 /* looks with actions, until the healing */
-#define NIGHT 0.3          /* of the load at noon */
+/* one poll with actions in this many kills the manager, in the fault phase */
+#define DIES_IN_LOOK_OF 50
+#define NIGHT 0.3 /* share of the load at noon */
 
 static const char serves_no_more[] = "a role that is needed was left without a unit that serves";
 
@@ -93,7 +94,7 @@ int64_t fleet_managers_apart_ns(const struct world *world, int64_t apart_ns) {
     return (int64_t)((double)apart_ns / (NIGHT + (1 - NIGHT) * noon));
 }
 
-/* ---- looking ---- */
+/* ---- polling ---- */
 
 static void fleet_managers_pass(struct world *world, const void *record) {
     struct machine *machine = &world->managers.machine;
@@ -137,7 +138,7 @@ static void look_at_gateway(struct world *world, uint32_t index) {
     fleet_managers_pass(world, &record);
 }
 
-/* Old reports of gateways are none at all: the keeper still has them. */
+/* Old reports of gateways are not passed on: the keeper has the previous ones. */
 static void fleet_managers_look_at_gateways(struct world *world) {
     bool is_stale = world->now_ns < world->managers.stale_ns;
     for (uint32_t i = 0; i < world->gateway_count && !is_stale; i++)
@@ -151,10 +152,9 @@ static void pass_wishes(struct world *world) {
     it->wish_count = 0;
 }
 
-/* ---- invariants of its decisions ---- */
+/* ---- invariants of decisions ---- */
 
-/* By the reports to the manager: the units of a role that serve and, as far as it knows, are not to
- * drain. */
+/* The number of units of a role that serve and are not to drain, by the reports to the manager. */
 static uint32_t fleet_managers_count_serving(const struct world *world, uint32_t role) {
     struct managed_unit units[MANAGED_UNITS_MAX];
     uint32_t count = fleet_manager_units(world->managers.manager, units), serving = 0;
@@ -177,7 +177,7 @@ static void verify_start(struct world *world) {
         world_breach(world, "a unit was started on nodes that there are not");
 }
 
-/* Logs the view of the manager, to debug a breach. */
+/* Logs the manager's view, for debugging a breach. */
 static void report_view(struct world *world) {
     struct managed_unit units[MANAGED_UNITS_MAX];
     uint32_t count = fleet_manager_units(world->managers.manager, units);
@@ -186,7 +186,7 @@ static void report_view(struct world *world) {
                       units[i].role, FLEET_LOG_NOWHERE, units[i].number, units[i].sight);
 }
 
-/* An operator's wish, or a promise, may leave none. */
+/* Checks a unit that leaves a role. Only an operator's order, or a promise, may leave none. */
 static void verify_leaving(struct world *world, const struct managed_unit *before,
                            const struct managed_unit *now,
                            const struct record_fleet_action *action) {
@@ -283,7 +283,7 @@ static void fleet_managers_die(struct world *world) {
                   0, 0);
 }
 
-/* Actions that are decided and not executed yet die with the process. */
+/* Executes decided actions; those that are left are lost if the process dies. */
 static void fleet_managers_obey(struct world *world) {
     struct fleet_managers *it = &world->managers;
     fleet_keeper_book(it->keeper, &it->book);
@@ -321,7 +321,7 @@ static void look_for_orphans(struct world *world) {
         world_breach(world, "starts are not counted as they are");
 }
 
-/* Judges only if nothing fails, or nothing has for long. */
+/* Checks a promise, but only without faults, or long after the last one. */
 static void verify_promise(struct world *world) {
     const struct fleet_managers *it = &world->managers;
     int64_t within_ns = wall_ns(world) % DAY_NS - it->promise_from_ns;
@@ -350,7 +350,7 @@ static void fleet_managers_look(struct world *world) {
 
 /* ---- incarnations ---- */
 
-/* A manager that finds another one ends: a process holds the lock as long as it lives. */
+/* A manager that finds another one exits: a process holds the lock as long as it lives. */
 static void begin(struct world *world) {
     struct fleet_managers *it = &world->managers;
     struct fleet_keeper_options options = {.manager = it->options,
@@ -498,7 +498,7 @@ static void fleet_managers_strike(struct world *world) {
     }
 }
 
-/* Operators withdraw their wishes. */
+/* Operators withdraw their orders. */
 static void take_wishes_back(struct world *world) {
     struct fleet_managers *it = &world->managers;
     it->wish_count = 0;

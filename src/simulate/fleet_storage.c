@@ -5,7 +5,7 @@
 
 enum { BLOCKS_MAX = 320, JOBS_MAX = 512, STALE_OF = 60, TORN_OF = 2 };
 
-/* After that time a unit finds blocks that another one wrote. */
+/* Time after which a unit finds blocks written by another one. */
 #define OTHERS_SEE_NS (FLEET_SECOND / 2)
 
 enum block_state { BLOCK_FREE, BLOCK_QUEUED, BLOCK_WRITTEN };
@@ -27,15 +27,15 @@ struct fleet_job {
     uint8_t unit, rank;
     int64_t asked_ns, due_ns;
     struct request_id request;
-    uint32_t count, slice; /* LOAD: the next slice to read */
-    uint32_t whole, host;  /* LOAD: leading blocks that are whole so far; that are in host memory */
-    uint32_t slot;         /* LOAD: the slot in the request */
-    bool in_step, over;    /* LOAD: the engine receives its end, which is due */
-    bool lost;             /* the process that it was sent to is dead */
+    uint32_t count, slice; /* LOAD: next slice to read */
+    uint32_t whole, host;  /* LOAD: leading blocks that are complete so far; those in host memory */
+    uint32_t slot;         /* LOAD: slot of the request */
+    bool in_step, over;    /* LOAD: the engine receives the end, which is due */
+    bool lost;             /* the process that received it is dead */
     int64_t took_ns;       /* LOAD: its duration */
-    bool fresh;            /* FIND: also finds blocks that others wrote a moment ago */
+    bool fresh;            /* FIND: also finds blocks that others wrote just now */
     uint32_t last_page, dropped;
-    bool taken[FLEET_STORAGE_KEYS_MAX]; /* KEEP: these blocks are copied */
+    bool taken[FLEET_STORAGE_KEYS_MAX]; /* PUT: these blocks are copied */
     struct block_key keys[FLEET_STORAGE_KEYS_MAX];
     struct page_id pages[FLEET_STORAGE_KEYS_MAX];
 };
@@ -53,7 +53,7 @@ bool fleet_storage_open(struct fleet_storage *storage, struct arena *arena, uint
 
 /* ---- blocks ---- */
 
-/* A written block that the unit can find, or NULL. */
+/* A written block that the unit can find; NULL if there is none. */
 static struct fleet_block *find_block(struct fleet_storage *storage, const struct block_key *key,
                                       uint32_t unit, int64_t now_ns) {
     for (uint32_t i = 0; i < BLOCKS_MAX; i++) {
@@ -81,8 +81,8 @@ static uint32_t count_queued(const struct fleet_storage *storage, uint32_t unit)
     return count;
 }
 
-/* Finds space for one more block, evicting a written one if necessary. Returns NULL if all wait to
- * be written. */
+/* Finds space for one more block, evicting a written one if necessary. Returns NULL if all are
+ * queued for writing. */
 static struct fleet_block *fleet_storage_make_room(struct fleet_storage *storage) {
     struct fleet_block *written[BLOCKS_MAX];
     uint32_t count = 0;
@@ -128,13 +128,13 @@ static bool fleet_storage_is_whole(const struct fleet_block *block, uint32_t sli
            block->checksums[slice];
 }
 
-/* The pages of the process that the job was sent to, or NULL if it is dead. */
+/* The pages of the process that received the job; NULL if it is dead. */
 static struct fleet_engine *engine_of(struct fleet_storage *storage, const struct fleet_job *job) {
     return job->lost ? NULL : storage->engine_of(storage->context, job->unit, job->rank);
 }
 
 /* Reads one slice of all blocks. Returns true if it was the last. Blocks after a damaged one are
- * written, too, but do not count. */
+ * also written, but do not count. */
 static bool load_slice(struct fleet_storage *storage, struct fleet_job *job, int64_t now_ns) {
     struct fleet_engine *engine = engine_of(storage, job);
     if (!engine) job->whole = 0;
@@ -147,7 +147,7 @@ static bool load_slice(struct fleet_storage *storage, struct fleet_job *job, int
             memcpy(page->rows[job->slice], block->page.rows[job->slice],
                    sizeof page->rows[job->slice]);
             if (fleet_storage_is_whole(block, job->slice)) continue;
-            block->state = BLOCK_FREE; /* for all units, for ever */
+            block->state = BLOCK_FREE; /* for all units and later reads */
             storage->counts.refused++;
         }
         if (job->whole > i) job->whole = i;
@@ -200,7 +200,7 @@ static void fleet_storage_park(struct fleet_storage *storage, uint32_t unit, uin
     drop_job(storage, job);
 }
 
-/* Copies the blocks out of their pages. They then wait to be written. */
+/* Copies the blocks from their pages and queues them for writing. */
 static void fleet_storage_copy(struct fleet_storage *storage, struct fleet_job *job,
                                int64_t now_ns) {
     const struct fleet_engine *engine = engine_of(storage, job);
@@ -294,7 +294,8 @@ void fleet_storage_take(struct fleet_storage *storage, uint32_t unit, uint32_t r
     job->slot = finds ? 0 : load->slot;
     job->in_step = !finds && load->in_step;
     struct fleet_engine *engine = engine_of(storage, job);
-    for (uint32_t i = 0; !finds && engine && i < job->count; i++) /* they belong to the load now */
+    /* the pages are now written by the load */
+    for (uint32_t i = 0; !finds && engine && i < job->count; i++)
         fleet_engine_page_spoil(&engine->pages[job->pages[i].index]);
     for (uint32_t i = 0; !finds && i < job->count; i++) {
         const struct fleet_block *block = find_block(storage, &job->keys[i], unit, now_ns);
@@ -404,7 +405,7 @@ void fleet_storage_bury(struct fleet_storage *storage, uint32_t unit, uint32_t r
         storage->jobs[i].lost |= storage->jobs[i].unit == unit && storage->jobs[i].rank == rank;
 }
 
-/* Some of the blocks that still waited are left half written. */
+/* Leaves some of the queued blocks half written. */
 void fleet_storage_stop(struct fleet_storage *storage, uint32_t unit) {
     for (uint32_t i = 0; i < BLOCKS_MAX; i++) {
         struct fleet_block *block = &storage->blocks[i];

@@ -9,7 +9,7 @@
 #define CONNECT_NS_MAX (30 * FLEET_SECOND) /* as in host/process/agent/unit_hosts.c */
 #define TICK_NS (100 * FLEET_MS)
 #define TICK_START_NS (20 * FLEET_MS)
-#define GIVEN_UP_NS (3 * FLEET_SECOND) /* until an operator starts everything anew */
+#define GIVEN_UP_NS (3 * FLEET_SECOND) /* time until an operator restarts everything */
 
 static void fleet_supervisors_obey(struct world *world, uint32_t unit);
 
@@ -124,7 +124,7 @@ static void report_change(struct world *world, uint32_t unit, enum fleet_frame_k
 
 static void notify_gone(struct world *world, uint32_t unit, uint32_t rank) {
     struct fleet_supervisor *it = &world->hosts.supervisors[unit];
-    if (it->gone >> rank & 1) return; /* it never returned */
+    if (it->gone >> rank & 1) return; /* it has not returned */
     if (fleet_agents_process(&world->hosts, unit, rank))
         world_breach(world, "a rank that lives is said to be gone");
     report_change(world, unit, FRAME_GONE, rank);

@@ -22,7 +22,7 @@ enum word {
     EMPTY,  /* empty arguments */
     LETTERS,
     ESCAPE,
-    PART_OF_MARK, /* in arguments */
+    PART_OF_MARK, /* a part of a mark, in arguments */
     CLOSE,        /* ends the string and the arguments */
     CALL_END,
     SECTION_END,
@@ -106,7 +106,7 @@ uint32_t fleet_token_oracle_follow(uint64_t number, uint32_t last, uint32_t stop
 
 /* ---- the vocabulary ---- */
 
-/* The printable character that stands for a byte (serving/text/byte_level.h). */
+/* The printable character that spells a byte (serving/text/byte_level.h). */
 static uint32_t fleet_token_oracle_spelled(uint32_t byte) {
     bool plain = (byte > 0x20 && byte < 0x7F) || (byte > 0xA0 && byte != 0xAD);
     if (plain) return byte;
@@ -146,7 +146,7 @@ static void write_tokenizer(struct json_writer *writer, const struct token_oracl
 
 /* ---- opening ---- */
 
-#define LASTING_BYTES ((size_t)24 << 20) /* little of it is touched */
+#define LASTING_BYTES ((size_t)24 << 20) /* only a small part is touched */
 #define SCRATCH_BYTES ((size_t)40 << 20)
 #define JSON_BYTES ((size_t)64 << 10)
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The host of a unit in virtual time. It delivers the unit's records to the gateway, to its engine
- * and to the hosts of its ranks' pages. A step takes a while, and its results are there only at its
+ * and to the hosts of its ranks' pages. A step takes a while, and its results are available at its
  * end.
  */
 #include "base/check.h"
@@ -13,7 +13,7 @@
 #define WAIT_NS_LEAST (20 * FLEET_MS)        /* the shortest such limit */
 #define OF_SLICE (UINT32_MAX - FLEET_SLICES) /* no connection: messages that report a slice's end */
 
-/* ---- to the gateway ---- */
+/* ---- records to the gateway ---- */
 
 static void send_link(struct world *world, uint32_t gateway, enum record_kind kind,
                       uint32_t connection, int64_t due_ns) {
@@ -148,7 +148,7 @@ static void fleet_units_begin_step(struct world *world, struct fleet_unit_host *
                         OF_SLICE + slice, &plan->record);
 }
 
-/* A failing step stops long before its last slice. */
+/* Writes a slice. A failing step stops long before its last slice. */
 static void write_slice(struct world *world, struct fleet_unit_host *unit,
                         const struct step_plan *plan, uint32_t slice) {
     bool fails = unit->failing && slice == FLEET_SLICES - 1;
@@ -159,9 +159,7 @@ static void write_slice(struct world *world, struct fleet_unit_host *unit,
                             plan->step, slice + 1, world->now_ns);
 }
 
-/* The result for the row that waited. An engine may leave it to the unit whether all blocks
- * arrived.
- */
+/* The result for the waiting row. An engine may leave it to the unit whether all blocks arrived. */
 static enum fleet_step_end end_wait(struct world *world, struct fleet_unit_host *unit,
                                     uint32_t rank, struct load_end *load_out, bool *ended_out) {
     struct fleet_wait wait = unit->waits[rank];
@@ -210,8 +208,8 @@ static const struct record *fleet_units_end_step(struct world *world, struct fle
     return &result->record;
 }
 
-/* The step in which a rank dies fails on all ranks. The report of the death follows the step's. The
- * rank's pages are lost. */
+/* Loses a rank's process. The step in which a rank dies fails on all ranks. The report of the death
+ * follows that of the step. The rank's pages are lost. */
 static void bury_rank(struct world *world, struct fleet_unit_host *unit, uint32_t rank,
                       int64_t done_ns) {
     struct record_drain drain = {
@@ -226,7 +224,7 @@ static void bury_rank(struct world *world, struct fleet_unit_host *unit, uint32_
     fleet_post_send(&unit->inbox, done_ns, 0, &drain.record);
 }
 
-/* True for the message of a step, not of one of its slices. */
+/* True for the message of a step, false for one of its slices. */
 static bool is_step(const struct fleet_message *message) {
     return message->record.kind == RECORD_RUN_STEP && message->connection < OF_SLICE;
 }
@@ -338,7 +336,7 @@ static void set_out(struct world *world, struct fleet_unit_host *unit, int64_t d
     unit->dies = 0;
     if (!waiting || !faulty || fleet_dice_below(dice, 12)) return;
     fleet_units_cut_all(world, unit);
-    if (unit->looks) unit->wait_until_ns = done_ns; /* the load outlasts the step */
+    if (unit->looks) unit->wait_until_ns = done_ns; /* the load takes longer than the step */
 }
 
 static void fleet_units_drain(struct world *world, struct fleet_unit_host *unit) {
@@ -431,7 +429,7 @@ static bool fleet_units_waits(const struct world *world, const struct fleet_unit
 }
 
 /* Stops waiting after a limit, or if a load is broken. The row then computes the remaining layers,
- * no matter what arrives meanwhile. */
+ * no matter what arrives later. */
 static void give_up_waiting(struct world *world, struct fleet_unit_host *unit) {
     for (uint32_t rank = 0; rank < world->ranks; rank++) {
         struct fleet_wait *wait = &unit->waits[rank];
@@ -443,7 +441,7 @@ static void give_up_waiting(struct world *world, struct fleet_unit_host *unit) {
     }
 }
 
-/* True for the due end of a slice, or of the step on all ranks, that waits for a load. */
+/* True if the due end of a slice, or of the step on all ranks, waits for a load. */
 static bool fleet_units_is_held(const struct world *world, const struct fleet_unit_host *unit,
                                 const struct fleet_message *message) {
     if (message->record.kind != RECORD_RUN_STEP || unit->failing) return false;
@@ -466,7 +464,7 @@ static void fail_step(struct world *world, struct fleet_unit_host *unit) {
     unit->dies = 0;
 }
 
-/* A drained unit ends when it has nothing left. Some wait, and may be called back. */
+/* A drained unit ends when it has no requests. Some wait, and may be called back. */
 static void note_drain(struct world *world, struct fleet_unit_host *unit,
                        const struct record_drain *drain) {
     unit->draining = !drain->back;
@@ -536,7 +534,7 @@ struct fleet_engine *fleet_units_engine(void *context, uint32_t unit, uint32_t r
 
 /* ---- incarnations ---- */
 
-/* If the fleet is being renewed, some units begin with new numerics, and each later incarnation
+/* In an upgrade of the fleet, some units start with new numerics, and each later incarnation
  * may. */
 static void renew(struct world *world, struct fleet_unit_host *unit) {
     if (world->report->renewed && fleet_dice_below(&world->renewals, 3) == 0) unit->numerics = 1;
@@ -603,7 +601,7 @@ static void fleet_units_connect(struct world *world, struct fleet_unit_host *uni
                                 uint32_t gateway) {
     const struct record *hello = (const struct record *)(void *)unit->hello;
     struct fleet_gateway_link *link = &unit->links[gateway];
-    if (!world->gateways[gateway].gateway) { /* it retries when there is one */
+    if (!world->gateways[gateway].gateway) { /* it retries when there is a gateway */
         link->connect_ns = world->gateways[gateway].up_ns + FLEET_MS;
         return;
     }
@@ -611,12 +609,13 @@ static void fleet_units_connect(struct world *world, struct fleet_unit_host *uni
                                         .connect_ns = MACHINE_NEVER};
     send_link(world, gateway, RECORD_UNIT_JOINED, link->connection,
               world_arrival_ns(world, &link->out_ns));
-    if (hello->bytes == 0) return; /* it sends the hello later */
+    if (hello->bytes == 0) return; /* the hello follows later */
     notify_gateway(world, unit, gateway, hello);
     notify_gateway(world, unit, gateway, (const struct record *)(void *)unit->load);
 }
 
-/* The gateway's host notices late. Messages in transit are lost from some moment on. */
+/* Disconnects a unit. The gateway's host detects that late. Messages in transit are lost from some
+ * moment on. */
 static void fleet_units_disconnect(struct world *world, struct fleet_unit_host *unit,
                                    uint32_t gateway) {
     struct fleet_dice *dice = &world->dice;
@@ -650,7 +649,7 @@ void fleet_units_kill(struct world *world, uint32_t index) {
     fleet_log_add(world->log, world->now_ns, "unit dies", index, FLEET_LOG_NOWHERE, 0, 0);
 }
 
-/* Cancels everything that the connection submitted. The unit goes on, and connects again. */
+/* Cancels everything that the connection submitted. The unit continues, and connects again. */
 void fleet_units_cut(struct world *world, uint32_t index, uint32_t gateway, bool reported) {
     struct fleet_unit_host *unit = &world->units[index];
     struct fleet_gateway_link *link = &unit->links[gateway];

@@ -12,7 +12,7 @@
 #include "simulate/fleet_state.h"
 
 #define MEMORY_STEP ((size_t)64 << 10)
-/* Units without a manager; with one, nodes on which they start and end. */
+/* Units without a manager; with a manager, nodes. */
 #define STANDING_MAX 4
 #define NODES_LEAST 4
 
@@ -38,7 +38,7 @@ static bool is_at_rest(const struct world *world) {
     }
     for (uint32_t i = 0; i < world->unit_count; i++) {
         const struct fleet_unit_host *unit = &world->units[i];
-        if (world->managers.present && !unit->up) continue; /* nothing requires it */
+        if (world->managers.present && !unit->up) continue; /* nothing requires a unit there */
         if (!unit->up || !fleet_units_is_connected(world, i) || unit->open_count) return false;
         if (fleet_units_held(world, unit)) return false;
         if (!fleet_units_quiet(world, i)) return false;
@@ -46,7 +46,7 @@ static bool is_at_rest(const struct world *world) {
     return !fleet_hosts_awaits(world) && !fleet_managers_awaits(world);
 }
 
-/* True if the fleet has been at rest for long enough for every report to arrive. */
+/* True if the fleet has been idle for long enough for every report to arrive. */
 static bool fleet_world_is_over(struct world *world) {
     if (!is_at_rest(world))
         world->rest_ns = MACHINE_NEVER;
@@ -67,7 +67,7 @@ static void fleet_world_audit(struct world *world) {
 
 /* ---- runs ---- */
 
-/* In two of three runs with several units, units have roles. Each role is there, and sometimes
+/* In two of three runs with several units, units have roles. Each role is present, and sometimes
  * combined units, too. */
 static void fleet_world_choose_roles(struct world *world) {
     if (world->options.manager) return; /* the manager chooses */
@@ -150,7 +150,7 @@ static void choose_gateway_options(struct world *world) {
     };
 }
 
-/* Opens the hosts between units and pages: carriers and storage. */
+/* Opens the hosts of transfers and storage. */
 static void choose_hosts(struct world *world) {
     struct fleet_dice *dice = &world->dice;
     struct fleet_carriers *carriers = &world->carriers;
@@ -306,8 +306,8 @@ static struct world *fleet_world_open_world(const struct fleet_world_options *op
 }
 
 /* True if the refusal is allowed. Lack of space may refuse clients at any time, lack of units only
- * under faults, and accounts only in runs that have them. The last unit of a numerics ends under
- * faults, or for nodes that are promised to others, even if clients wait for it. */
+ * under faults, and accounts only in runs that have them. The last unit of a numerics may end under
+ * faults, or for promised nodes, even if clients wait for it. */
 static bool may_refuse(const struct world *world, const struct fleet_client *client) {
     static const char *const codes[FLEET_REFUSALS] = {
         [FLEET_QUEUE_FULL] = "queue_full",      [FLEET_NO_MEMORY] = "out_of_memory",
@@ -359,7 +359,7 @@ static void fleet_world_verify(struct world *world) {
     if (world->ledger.breach[0]) world_breach(world, world->ledger.breach);
 }
 
-/* Checks that nothing is left. */
+/* Checks that no work is left. */
 static void verify_rest(struct world *world) {
     struct fleet_world_report *report = world->report;
     fleet_world_audit(world);
@@ -369,7 +369,7 @@ static void verify_rest(struct world *world) {
     for (uint32_t i = 0; i < world->unit_count; i++) {
         const struct fleet_unit_host *unit = &world->units[i];
         const struct record_unit_load *load = (const void *)unit->load;
-        if (!unit->up) continue; /* nothing requires it */
+        if (!unit->up) continue; /* nothing requires a unit there */
         report->preempted += load->totals.preemptions;
         report->recomputed += load->totals.recomputed_tokens;
         if (load->pages_held || load->requests_waiting || load->requests_running)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Loads change only at full hours, so looks that would see the same loads again are skipped.
+ * Loads change only at full hours, so checks that would use the same loads again are skipped.
  */
 #include "simulate/hardware/expert_world.h"
 
@@ -22,7 +22,7 @@
 #define MEMORY_CHOICES_PER_EXPERT 256
 #define LOOKS 6              /* per hour: two for a map, two more, and what is left over */
 #define HOT_SHARE (1.0 / 32) /* of a layer's experts that become hot */
-#define LOAD_UNIT 1e12       /* a layer's load as the balancer's whole number */
+#define LOAD_UNIT 1e12       /* a layer's load in the balancer's integer unit */
 
 static uint32_t expert_world_slots_of(const struct expert_world_options *options) {
     return (uint32_t)divide_up(options->model->experts +
@@ -109,7 +109,7 @@ void expert_world_draw(struct expert_world *world, uint32_t layer, double mean, 
     }
 }
 
-/* The nodes that a token of the layer goes to. */
+/* The number of nodes that a token of the layer is sent to. */
 static double count_copies(struct expert_world *world, uint32_t layer) {
     const struct rebalance_shape shape = expert_world_shape_of(&world->options);
     const double *chosen = world->chosen + (size_t)layer * world->experts;
@@ -157,7 +157,7 @@ double expert_world_balance(const struct expert_world *world, uint32_t layer) {
 
 /* ---- maps ---- */
 
-/* Consecutive experts on a rank. A rank that would have none gets a copy of another rank's. */
+/* Places consecutive experts on a rank. A rank without any gets a copy of another rank's. */
 static void lay_in_order(struct expert_world *world) {
     const uint32_t ranks = world->options.ranks, room = world->slots_per_rank;
     for (uint32_t layer = 0; layer < world->layers; layer++)
@@ -169,9 +169,8 @@ static void lay_in_order(struct expert_world *world) {
         }
 }
 
-/* The average over the last choices as the rebalancer sees it: over n choices a share s has the
- * variance s / n. A report that exceeds the memory replaces it. Before the world began there is no
- * noise. */
+/* Computes the loads as the rebalancer measures them: over n choices a share s has the variance s /
+ * n. A report that exceeds the memory replaces it. At the start there is no noise. */
 static void see_loads(struct expert_world *world, uint32_t layer) {
     const double *chosen = world->chosen + (size_t)layer * world->experts;
     double remembered = 2.0 * MEMORY_CHOICES_PER_EXPERT * world->experts +

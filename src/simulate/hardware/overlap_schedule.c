@@ -13,10 +13,10 @@
 
 struct table_schedule {
     const struct schedule_work *work;
-    double stride; /* layers with experts per walked one; 0: one */
+    double stride; /* layers with experts per executed one; 0: one */
     double now, link_free, waited;
-    double settled, settled_waited, paced, paced_waited; /* times at which all lanes had reached
-                                                          * that layer */
+    /* times at which all micro-batches had reached that layer */
+    double settled, settled_waited, paced, paced_waited;
     double arrival[OVERLAP_MICRO_BATCHES];
 };
 
@@ -32,7 +32,7 @@ static void overlap_schedule_wait_until(struct table_schedule *schedule, double 
     schedule->now = time;
 }
 
-/* The results of a wave leave when they are computed. */
+/* Runs the experts. The results of an expert batch are sent when they are computed. */
 static void overlap_schedule_run_experts(struct table_schedule *schedule, uint32_t micro_batch,
                                          const struct schedule_layer *experts) {
     uint32_t expert_batches = max_u32(schedule->work->expert_batches, 1);
@@ -99,7 +99,7 @@ static void schedule_rows(struct table_schedule *schedule, const struct overlap 
         }
 }
 
-/* True if the lane's next stage waits for a transfer that has not arrived yet. */
+/* True if the next stage of the micro-batch waits for a transfer that has not arrived yet. */
 static bool still_waits(const struct table_schedule *schedule, const struct overlap_place *place,
                         uint32_t micro_batch) {
     return (place->stage == STAGE_MLP || place->stage == STAGE_COMBINE) &&
@@ -107,7 +107,7 @@ static bool still_waits(const struct table_schedule *schedule, const struct over
            schedule->arrival[micro_batch] > schedule->now;
 }
 
-/* The lane has ended a layer, perhaps as the last lane. */
+/* Notes that the micro-batch has completed a layer, possibly as the last one. */
 static void note_pace(struct table_schedule *schedule, const struct overlap_place *places,
                       uint32_t count) {
     const uint32_t first = schedule->work->dense_layers + SCHEDULE_SETTLES;

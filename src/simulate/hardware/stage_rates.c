@@ -33,7 +33,7 @@ static double product_flop(const struct model_figures *model, enum stage_product
     return 0;
 }
 
-/* TFLOPS are 1e6 operations a microsecond. */
+/* The time of a product. TFLOPS are 1e6 operations per microsecond. */
 static double product_us(const struct hardware_stages *stages, const struct model_figures *model,
                          enum stage_product product, double rows, double share) {
     const struct product_rates *rates = &stages->products[product];
@@ -101,7 +101,8 @@ static struct stage_times times_of_rates(const struct hardware_stages *stages,
     return us;
 }
 
-/* Only the weights of experts that get a token are read: 1 - e^-n of those with n on average. */
+/* Only weights of experts with a token are read: 1 - e^-n of the experts with n tokens on
+ * average. */
 static double experts_of_rates(const struct hardware_stages *stages,
                                const struct model_figures *model, double pairs, double slots,
                                bool prompts) {
@@ -190,8 +191,8 @@ double stage_rates_experts(const struct hardware_stages *stages, const struct mo
 
 /* ---- transfers ---- */
 
-/* The nodes that a token goes to. It chooses k of g groups, each with e / k of its e experts. If a
- * node has g / n groups: n (1 - C(g - g / n, k) / C(g, k)). If a group has w = n / g nodes: for
+/* The nodes that a token is sent to. It chooses k of g groups, each with e / k of its e experts. If
+ * a node has g / n groups: n (1 - C(g - g / n, k) / C(g, k)). If a group has w = n / g nodes: for
  * each group, as many as its picks hit. */
 double stage_rates_copies(const struct model_figures *model, double nodes) {
     double groups = model->expert_groups, chosen = model->groups_per_token;

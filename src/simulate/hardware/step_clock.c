@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * A step's time has three inputs: each rank's compute time for a lane, the experts' time by the
- * pairs that they get, and the walk of the overlap table by all ranks with both. A rank with the
- * mean of all walks the same table alone. Its waits are attributed to communication, and the rest
- * to the differences between ranks.
+ * A step's time has three inputs: each rank's compute time for a micro-batch, the experts' time by
+ * the pairs that they get, and the execution of the overlap table by all ranks with both. A rank
+ * with the mean of all executes the same table alone. Its waits are attributed to communication,
+ * and the rest to the differences between ranks.
  */
 #include "simulate/hardware/step_clock.h"
 
@@ -24,8 +24,8 @@
 struct step_clock {
     struct step_clock_options options;
     const struct hardware_stages *stages;
-    const struct step_fit *fit; /* of measured steps; otherwise NULL, and the members below are
-                                 * used */
+    /* fit of measured steps; else NULL, and the members below are used */
+    const struct step_fit *fit;
     struct expert_world experts;
     struct stage_transfers transfers[2]; /* of steps without prompts, with prompts */
     struct schedule_work work;           /* of a rank with the mean of all */
@@ -68,8 +68,8 @@ static enum status step_clock_check_options(const struct step_clock_options *opt
     return STATUS_OK;
 }
 
-/* The prices in a step of prompts by the hardware's rates, in place of the product's rebalancer's
- * measurements. */
+/* The prices in a step of prompts, from the hardware's rates instead of the measurements of the
+ * product's rebalancer. */
 static struct rebalance_prices prices_of(const struct step_clock_options *options) {
     const struct model_figures *model = options->model;
     const double nodes = max_double(1, (double)options->ranks / options->ranks_per_node);
@@ -172,7 +172,7 @@ static struct step_time measured_step(const struct step_clock *clock,
 
 /* ---- a step by stages ---- */
 
-/* A lane's share of a rank's work. */
+/* A micro-batch's share of a rank's work. */
 static struct stage_work step_clock_work_of(const struct step_share *share, double part,
                                             bool prompts) {
     return (struct stage_work){.prompt_tokens = share->prompt_tokens * part,
@@ -184,7 +184,8 @@ static struct stage_work step_clock_work_of(const struct step_share *share, doub
                                .prompts = prompts};
 }
 
-/* The table runs the core attention of some answers in ATTENTION_0, where it begins once more. */
+/* Adds the time of a second start of the core attention, for tables that run a part of it in
+ * ATTENTION_0. */
 static void begin_early(const struct overlap *overlap, struct stage_times *us) {
     double early = us->core * overlap->early_sixteenths / 16;
     if (early <= 0) return;
@@ -192,7 +193,8 @@ static void begin_early(const struct overlap *overlap, struct stage_times *us) {
     us->attention_1 -= early;
 }
 
-/* The times of lanes of one size for each rank. The ranks' mean goes to the even walk. */
+/* The times of micro-batches of one size for each rank. The mean of the ranks is used by the even
+ * schedule. */
 static void time_ranks(struct step_clock *clock, const struct overlap *overlap,
                        const struct step_share *shares, double part, bool prompts,
                        struct unit_schedule_micro_batch *micro_batch,
@@ -215,7 +217,7 @@ static void time_ranks(struct step_clock *clock, const struct overlap *overlap,
     micro_batch->pairs = tokens / ranks * clock->options.model->experts_per_token;
 }
 
-/* The experts' times by their rank's pairs. Those of the mean go to the even walk. */
+/* The experts' times by their rank's pairs. Those of the mean are used by the even schedule. */
 static void time_experts(struct step_clock *clock, bool prompts,
                          struct unit_schedule_micro_batch *micro_batch,
                          struct schedule_layer *layers) {
@@ -254,7 +256,7 @@ static void begin_schedule(struct step_clock *clock, const struct step_share *sh
         schedule->slowness[r] = shares[r].slowness;
 }
 
-/* Attributes the time of all ranks. The waits of the even walk are communication that nothing
+/* Attributes the time of all ranks. The waits of the even schedule are communication that nothing
  * hides. The time beyond it is the ranks' wait for each other. */
 static void step_clock_spend(const struct step_clock *clock, struct step_time *time, double us,
                              double waited, double other, double stall) {
@@ -269,7 +271,7 @@ static void step_clock_spend(const struct step_clock *clock, struct step_time *t
     time->spent[SPENT_IMBALANCE] = max_double(0, ranks * us * US_S - known);
 }
 
-/* The contribution of lanes of one size to the ranks' own times. */
+/* The contribution of micro-batches of one size to the ranks' own times. */
 static void spend_micro_batches(const struct step_clock *clock, struct step_time *time,
                                 const struct schedule_micro_batch *mean, double micro_batches) {
     const double ranks = clock->options.ranks, all = clock->work.layers;
@@ -320,8 +322,8 @@ struct step_time step_clock_step(struct step_clock *clock, const struct step_sha
         spend_micro_batches(clock, &time, &work->micro_batches[size], counts[size]);
     }
     double even = overlap_schedule(overlap, work, &waited);
-    double part = even / work->follower->walked; /* 1, or the ratio of the whole time to the walked
-                                                  * one */
+    /* 1, or the ratio of the total time to the executed one */
+    double part = even / work->follower->walked;
     double layers = unit_schedule_end(&clock->schedule) * part;
     clock->schedule.experts_us *= part;
     double other = max_double(prompts ? clock->stages->prompt.step_us : 0,

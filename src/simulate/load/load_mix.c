@@ -18,7 +18,7 @@ enum { DRAW_START, DRAW_TURN, DRAW_SYSTEM };
 
 struct mix_turn {
     int64_t at_ns;
-    uint64_t talk;   /* the conversation's number */
+    uint64_t talk;   /* number of the conversation */
     uint32_t turn;   /* 0: the first */
     uint32_t said;   /* tokens of earlier turns, including answers */
     uint32_t stored; /* part of its prompt from before the run */
@@ -67,7 +67,7 @@ static int64_t load_mix_ns_of(double seconds) {
 /* Tokens of a conversation's system prompt: whole blocks with the right mean. */
 static uint32_t system_tokens(const struct load_mix *mix, uint64_t system) {
     double blocks = mix->options.shape.system_tokens / KV_BLOCK_TOKENS, whole = floor(blocks);
-    /* The first so many system prompts have one block more. */
+    /* the first of the system prompts have one block more */
     double more = (blocks - whole) * mix->options.shape.systems;
     return KV_BLOCK_TOKENS * ((uint32_t)whole + ((double)system + 0.5 < more ? 1 : 0));
 }
@@ -76,7 +76,7 @@ static uint64_t system_of(const struct load_mix *mix, uint64_t talk) {
     return load_draw_hash(mix->options.seed ^ SYSTEM_NAMES, talk) % mix->options.shape.systems;
 }
 
-/* One turn, drawn when its time comes. */
+/* One turn, drawn at its time. */
 struct drawn_turn {
     uint32_t prompt, answer;
     bool fits, goes_on;
@@ -97,7 +97,7 @@ static struct drawn_turn draw_turn(const struct load_mix *mix, const struct mix_
     return drawn;
 }
 
-/* Removes the next turn of all conversations. */
+/* Removes the earliest turn of all conversations. */
 static struct mix_turn take_turn(struct load_mix *mix) {
     int64_t start_ns = load_mix_ns_of(mix->start_s);
     if (mix->count && mix->heap[0].at_ns <= start_ns) {
@@ -137,8 +137,8 @@ static void fill_blocks(struct load_mix *mix, const struct mix_turn *turn, uint3
         mix->blocks[i] = load_draw_hash(i < shared ? system_name : talk_name, i);
 }
 
-/* Makes a turn of the past a standing request if it is still being answered at 0. Returns false if
- * it is over. */
+/* Converts a turn of the past to a standing request if it is still being answered at 0. Returns
+ * false if it is over. */
 static bool place_in_past(const struct load_mix *mix, const struct mix_turn *turn, int64_t end_ns,
                           const struct drawn_turn *drawn, struct simulator_request *request) {
     if (end_ns <= 0) return false;

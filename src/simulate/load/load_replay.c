@@ -5,10 +5,10 @@
 #include "base/number.h"
 #include "simulate/load/load_draw.h"
 
-struct play {       /* one of those that run at the same time */
-    size_t row;     /* next */
+struct play {       /* one play of the trace */
+    size_t row;     /* next row */
     uint64_t gone;  /* rows since it began */
-    double shift_s; /* from the rows' times to its own, before scaling */
+    double shift_s; /* offset from the rows' times, before scaling */
 };
 
 struct load_replay {
@@ -17,7 +17,7 @@ struct load_replay {
     double span_s; /* of the trace, from its first row to the next play's first row */
     double speed;
     uint64_t given;
-    uint64_t *blocks; /* [the most of a row of the trace] of the last request returned */
+    uint64_t *blocks; /* [maximum of a row] blocks of the last request returned */
 };
 
 /* If a trace has no times, its rows arrive one per second before scaling. */

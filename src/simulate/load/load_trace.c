@@ -241,7 +241,7 @@ static enum status read_lines(struct trace_reading *reading, struct bytes text) 
     return error_set(reading->error, STATUS_INVALID, "%s: no requests in it", reading->name);
 }
 
-/* The most that a text can contain. */
+/* Upper limits of the contents of a text. */
 struct trace_room {
     size_t rows, blocks, scratch_bytes;
 };
@@ -285,7 +285,7 @@ enum status load_trace_read(struct arena *arena, struct bytes text, const char *
     if (status) return status;
     struct load_trace *trace = &reading.trace;
     if (trace->count > 1 && trace->rows[trace->count - 1].arrival == 0)
-        trace->has_arrivals = false; /* all at once: as fast as they are taken */
+        trace->has_arrivals = false; /* all at once: as fast as they are consumed */
     *trace_out = *trace;
     return STATUS_OK;
 }

@@ -102,7 +102,7 @@ static void pages_of(const struct day_outcome *outcome, const struct day_window_
 static void balance_of(const struct day_outcome *outcome, const struct day_window_outcome *window,
                        double *values_out) {
     (void)outcome;
-    values_out[0] = max_double(window->prefill_balance, 1); /* 0: it ran no step */
+    values_out[0] = max_double(window->prefill_balance, 1); /* 0: no step ran */
     values_out[1] = max_double(window->decode_balance, 1);
 }
 

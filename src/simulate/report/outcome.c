@@ -114,7 +114,7 @@ struct outcome_money outcome_money_of(const struct outcome *outcome) {
     for (int role = 0; role < UNIT_ROLE_COUNT; role++) {
         const struct simulator_role_counts *counts = &outcome->report.roles[role];
         output += (double)counts->output_tokens;
-        if (role == UNIT_DECODE) continue; /* its prompts arrive computed */
+        if (role == UNIT_DECODE) continue; /* its prompts were computed elsewhere */
         computed += (double)counts->computed_tokens;
         hits += (double)(counts->device_hits + counts->host_hits + counts->disk_hits);
     }

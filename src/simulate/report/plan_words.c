@@ -7,7 +7,7 @@
 #include "simulate/report/chart.h"
 
 #define HOUR_S 3600
-#define TEXT_SPEEDS 3 /* one of so many points of the curves is in the text */
+#define TEXT_SPEEDS 3 /* one point in this many is in the text */
 
 static const char *const curve_names[SIZE_CURVES] = {"apart", "apart, MTP", "combined",
                                                      "combined, MTP"};
@@ -45,7 +45,7 @@ static bool plan_words_is_before(const struct size_fleet *a, const struct size_f
     return a->load < b->load;
 }
 
-/* Says how many more nodes it would need, and what a smaller fleet missed. */
+/* Writes how many more nodes the fleet would need, and the limit that a smaller fleet missed. */
 static void say_bound(double more, struct size_fleet *fleet) {
     char missed[SIZE_WHY_BYTES], rest[SIZE_WHY_BYTES + 16] = "by the clock", beyond[32] = "";
     format_text(missed, sizeof missed, "%s", fleet->why);
@@ -105,8 +105,8 @@ enum plan_choice {
     CHOICES
 };
 
-/* The unit's value of a choice. The number of rows follows from the others, and so do a decode
- * unit's tokens. */
+/* The unit's value of a choice. The number of rows follows from the others, and so does a decode
+ * unit's number of tokens. */
 static uint32_t plan_words_value_of(const struct size_unit *unit, int choice) {
     const uint32_t values[CHOICES] = {[CHOICE_RANKS] = unit->ranks,
                                       [CHOICE_EXPERTS] = unit->redundant_experts,

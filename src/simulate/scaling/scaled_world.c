@@ -9,14 +9,15 @@
 
 #define UNITS_MAX MANAGED_UNITS_MAX
 #define HOUR_NS 3.6e12
-#define REACTIVE_TARGET 0.8    /* of a unit's capacity */
+#define REACTIVE_TARGET 0.8    /* share of a unit's capacity */
 #define REACTIVE_TOLERANCE 0.1 /* a ratio so near to 1 causes no change */
 #define REACTIVE_NS ((int64_t)15000000000)
 /* The maximum over this time counts before it shrinks. */
 #define REACTIVE_DOWN_NS ((int64_t)300000000000)
 #define REACTIVE_LOOKS 20
 #define DYNAMO_NS ((int64_t)180000000000)
-#define ASTRAY_NS ((int64_t)60000000000) /* a lost order is noticed and repeated by then */
+/* time within which a lost order is detected and repeated */
+#define ASTRAY_NS ((int64_t)60000000000)
 
 enum { DICE_NOISE, DICE_START, DICE_DEATH, DICE_MANAGER, DICE_BLIND, DICE_ACTION };
 
@@ -25,7 +26,8 @@ struct scaled_unit {
     uint32_t role;
     bool serves, drains, never, fails;
     int64_t begun_ns, ready_ns, drained_ns;
-    int64_t astray_ns; /* since when the manager has not known it, or has had a wrong state of it */
+    /* time since which the manager has no state, or a wrong state, of the unit; 0: none */
+    int64_t astray_ns;
 };
 
 struct scaled_world {
@@ -52,8 +54,8 @@ struct scaled_world {
     int direction[SCALE_SIDES];
     uint32_t before[SCALE_SIDES];
     uint64_t reversals[SCALE_SIDES];
-    uint32_t wanted[SCALE_SIDES]; /* by the manager */
-    int64_t wanted_ns;            /* since when */
+    uint32_t wanted[SCALE_SIDES]; /* number wanted by the manager */
+    int64_t wanted_ns;            /* time since when */
     uint32_t draws[8];
 };
 
@@ -130,8 +132,8 @@ static double answer_ns(const struct scaled_world *world) {
     return world->options->answer_tokens * (double)world->options->manager.tpot_limit_ns;
 }
 
-/* The requests of a unit. A draining unit has ever fewer: none is left once the youngest answer has
- * ended. */
+/* The number of requests of a unit. A draining unit has fewer and fewer: none after the youngest
+ * answer has ended. */
 static double scaled_world_requests_of(const struct scaled_world *world,
                                        const struct scaled_unit *unit, double rate) {
     uint32_t side = scaled_world_side_of(unit->role),
@@ -317,7 +319,7 @@ static void scaled_world_perform(struct scaled_world *world,
         start(world, action->number, action->role);
         return;
     }
-    if (!unit) return; /* it has died in the meantime */
+    if (!unit) return; /* it has died */
     switch ((enum fleet_act)action->act) {
     case FLEET_ACT_DRAIN:
         if (unit->serves && !unit->drains) scaled_world_drain(world, unit);
@@ -342,7 +344,7 @@ static void scaled_world_perform(struct scaled_world *world,
     }
 }
 
-/* A manager that is killed loses its orders that are not executed yet. */
+/* Executes the manager's orders. Those that are not executed yet are lost with the manager. */
 static void scaled_world_obey(struct scaled_world *world, double rate) {
     const struct scaled_faults *faults = &world->options->faults;
     const struct record *record = NULL;
@@ -357,7 +359,7 @@ static void scaled_world_obey(struct scaled_world *world, double rate) {
     machine_outbox_clear(world->machine.outbox);
 }
 
-/* Finds a state that must not last: an unknown unit, a lost order to drain, or a start that never
+/* Detects a state that must not last: an unknown unit, a lost order to drain, or a start that never
  * ends. */
 static const char *find_astray(const struct scaled_world *world, const struct scaled_unit *unit,
                                const struct managed_unit *known, int64_t *bound_ns_out) {
@@ -480,8 +482,9 @@ static uint32_t react(struct scaled_world *world, uint32_t side) {
     return most;
 }
 
-/* Expects the arrivals of the last interval in the next one. For decode this is corrected by how
- * much slower tokens are than the limit (its correction factor for prefill never asks for more). */
+/* Expects the arrivals of the last interval in the next one. For decode this is corrected by the
+ * ratio of the time per token to the limit (the correction factor for prefill never increases the
+ * result). */
 static uint32_t plan_dynamo(const struct scaled_world *world, uint32_t side, double interval_s) {
     const struct scaled_options *options = world->options;
     double rate = world->recent_arrived / interval_s * scaled_world_tokens_of(world, side);

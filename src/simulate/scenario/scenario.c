@@ -151,7 +151,7 @@ static const struct scenario_key kind_keys[] = {
      .maximum = 1e6},
 };
 
-/* Hardware that is written at its use, otherwise the fleet's. */
+/* Reads hardware given at this place; else the fleet's is used. */
 static enum status read_hardware(struct arena *arena, const struct scenario_place *place,
                                  const struct tree *tree, struct hardware *out) {
     struct scenario_place below = scenario_keys_below(place, "hardware");
@@ -395,7 +395,7 @@ static enum status scenario_read_trace(const struct scenario_place *load_place,
     load->kind = SCENARIO_LOAD_TRACE;
     enum status status =
         scenario_keys_read(&place, tree, trace_keys, ARRAY_COUNT(trace_keys), load);
-    /* Blocks have whole tokens, so this is the effective scale. */
+    /* blocks have whole tokens, so this is the effective scale */
     load->replay.block_tokens = (uint32_t)lround(load->length_scale * LOAD_TRACE_BLOCK_TOKENS);
     return status;
 }

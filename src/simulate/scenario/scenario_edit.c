@@ -172,7 +172,7 @@ enum status scenario_edit_set(struct arena *arena, const struct tree *root, cons
 
 /* ---- names ---- */
 
-/* Replaces the names in the object by what they refer to. */
+/* Replaces names in the object by the objects that they refer to. */
 static enum status resolve_in(struct arena *arena, const struct tree *object,
                               const struct scenario_library *library, const struct tree **out,
                               struct error *error) {

@@ -36,7 +36,7 @@ static double unit_hours_of(const struct day_options *day, uint32_t hour) {
 }
 
 uint32_t day_segments(const struct day_options *day, struct day_segment *segments_out) {
-    double sum = 0, owed = 0; /* prefill units that the sample lacks so far, in hours */
+    double sum = 0, owed = 0; /* hours of prefill units that the sample lacks so far */
     uint32_t count = 0;
     for (uint32_t i = 0; i < DAY_HOURS; i++)
         sum += day->load[i];

@@ -200,7 +200,7 @@ static void note_first(struct simulator_world *world, struct simulator_client *c
     client->first_ns = client->last_ns = world->now_ns + world->token_ns;
     if (!client->waits) return;
     client->waits = false;
-    /* The next one is already scheduled unless it waited for this. */
+    /* the next one is already scheduled unless it waited for this */
     bool held_back = world->standing_waits-- == world->standing_max;
     if (held_back && world->has_next && world->next.standing) expect_next(world);
 }
@@ -244,7 +244,7 @@ static void simulator_clients_take_tokens(struct simulator_world *world,
     uint32_t fresh = end - client->reported_tokens;
     if (client->reported_tokens == 0) {
         note_first(world, client);
-        check(tokens->work_count); /* it is set with the first tokens */
+        check(tokens->work_count); /* set with the first tokens */
         client->hit_tokens = tokens_work(tokens)->prompt_hit_tokens;
         report_begun(world, client);
         fresh--;
@@ -290,8 +290,9 @@ static void count_answer(struct simulator_world *world, const struct simulator_c
                           (client->reported_tokens - 1));
 }
 
-/* The simulator's engines never fail, and its units are not asked to end. An answer that is not
- * whole was therefore refused because the gateway, or a unit's queue, was full when it arrived. */
+/* Checks a failed request. The simulator's engines never fail, and its units are not stopped. An
+ * incomplete answer was therefore refused because the gateway, or a unit's queue, was full when it
+ * arrived. */
 static void verify_failure(struct simulator_world *world, const struct simulator_client *client,
                            uint32_t http_status) {
     const struct simulator_gateway *gateway = gateway_of(world, client->number);
@@ -321,7 +322,7 @@ static void end(struct simulator_world *world, struct simulator_client *client,
                                     .standing = client->standing,
                                     .failed = !whole};
     if (!whole) verify_failure(world, client, http_status);
-    if (client->waits) note_first(world, client); /* it will never have a token */
+    if (client->waits) note_first(world, client); /* it will not have a token */
     if (world->counts && !client->standing) {
         if (whole) count_answer(world, client, end_ns);
         world->report->refused += !whole && client->reported_tokens == 0;

@@ -85,7 +85,7 @@ void simulator_faults_plan(struct simulator_world *world) {
                                                        .stamp = BEGINS});
 }
 
-/* A unit that has died twice restarts once. */
+/* Restarts a unit once, even if it has died twice. */
 static void simulator_faults_die(struct simulator_world *world, struct simulator_unit *unit,
                                  bool noticed) {
     if (unit->up) simulator_units_kill(world, unit, noticed);

@@ -76,7 +76,8 @@ enum status simulator_gateways_open(struct simulator_world *world, struct arena 
 
 /* ---- records to and from the machine ---- */
 
-/* A requested prompt is delivered in no time, as soon as the outbox is empty. */
+/* Sends the machine's records. A requested prompt is delivered at once, as soon as the outbox is
+ * empty. */
 static void simulator_gateways_drain(struct simulator_world *world,
                                      struct simulator_gateway *gateway) {
     struct outbox *outbox = gateway->machine.outbox;

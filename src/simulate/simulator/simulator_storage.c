@@ -4,7 +4,7 @@
 #include "base/check.h"
 #include "base/number.h"
 
-#define QUEUE_BYTES 67108864.0 /* 64 MiB, as a host has for its unit (programs/unit_side.c) */
+#define QUEUE_BYTES 67108864.0 /* 64 MiB, as in a unit's host (programs/unit_side.c) */
 
 size_t simulator_storage_bytes(uint32_t disk_blocks, uint32_t job_max) {
     return simulator_blocks_bytes(disk_blocks) +
@@ -184,7 +184,7 @@ void simulator_storage_keep(struct simulator_disks *storage, uint32_t unit,
         simulator_blocks_add(&store->memories[keep->rank], key, now_ns);
         if (storage->disk.capacity == 0) continue;
         if (storage->failures == 0 && simulator_blocks_knows(&storage->disk, key))
-            simulator_blocks_add(&storage->disk, key, INT64_MAX); /* counts as a use */
+            simulator_blocks_add(&storage->disk, key, INT64_MAX); /* also counts as a use */
         else if (write(storage, store, keep->rank, free, now_ns, &whole_ns))
             simulator_blocks_add(&storage->disk, key, whole_ns);
         else

@@ -52,8 +52,8 @@ static void simulator_transfer_open_side(struct simulator_transfer *transfer,
     transfer->sides[side].open = true;
 }
 
-/* The first end reported to a side holds, but a failure replaces an arrival that has not been
- * reported yet. */
+/* Ends a transfer at one side. The first end reported holds, but a failure replaces an arrival that
+ * has not been reported yet. */
 static void end_side(struct simulator_transfers *transfers, struct simulator_transfer *transfer,
                      enum simulator_side side, bool arrived, int64_t due_ns) {
     bool worse = transfer->sides[side].arrived && !arrived;
@@ -99,7 +99,8 @@ static void simulator_transfer_forward(struct simulator_transfers *transfers,
     if (end_ns > transfer->arrive_ns) transfer->arrive_ns = end_ns;
 }
 
-/* Ends a transfer that is not expected, or no longer: the sender is notified, and stops sending. */
+/* Ends a transfer that is not expected, or no longer expected: the sender is notified, and stops
+ * sending. */
 static void refuse(struct simulator_transfers *transfers, struct simulator_transfer *transfer,
                    int64_t now_ns) {
     end_side(transfers, transfer, SIMULATOR_OUT, false, now_ns + transfers->latency_ns);

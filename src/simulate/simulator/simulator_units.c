@@ -272,7 +272,7 @@ static void name_address(const struct simulator_unit *unit, uint32_t rank,
     format_text(address, KV_ADDRESS_BYTES, "unit%u.rank%u.life%u", unit->index, rank, unit->life);
 }
 
-/* If the unit has not said hello yet, it does so itself. */
+/* Connects a unit. If its hello was not sent yet, it follows. */
 void simulator_units_connect(struct simulator_world *world, struct simulator_unit *unit,
                              uint32_t gateway) {
     if (!unit->up || unit->connections[gateway]) return;
@@ -310,7 +310,7 @@ void simulator_units_kill(struct simulator_world *world, struct simulator_unit *
     simulator_storage_stop(&world->storage, unit->index);
 }
 
-/* Creates a new machine in the old one's memory. It says hello with its first step. */
+/* Creates a new machine in the memory of the old one. It sends its hello with the first step. */
 static enum status start(struct simulator_world *world, struct simulator_unit *unit,
                          struct error *error) {
     static char addresses[LIMIT_RANKS][KV_ADDRESS_BYTES];
@@ -669,7 +669,7 @@ static bool is_connected(const struct simulator_world *world, const struct simul
     return false;
 }
 
-/* Records in transit when the network was cut do not arrive. */
+/* Delivers a record. Records in transit when the network was cut are lost. */
 static void simulator_units_deliver(struct simulator_world *world, struct simulator_unit *unit,
                                     const struct simulator_message *message) {
     if (!is_connected(world, unit, message->connection)) return;
@@ -680,7 +680,7 @@ static void simulator_units_deliver(struct simulator_world *world, struct simula
     simulator_units_hand_over(world, unit, &message->record);
 }
 
-/* The unit's host does the same when it loses its gateway. */
+/* Cuts a unit from a gateway, as a unit's host does when it loses the gateway. */
 void simulator_units_cut(struct simulator_world *world, struct simulator_unit *unit,
                          uint32_t gateway) {
     if (!unit->up || !unit->connections[gateway]) return;

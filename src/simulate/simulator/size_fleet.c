@@ -7,7 +7,7 @@
 #include "base/number.h"
 #include "serving/policy/speculate.h"
 
-#define SLOT_CHOICES 3 /* slots per rank: one for each expert, and one and two more */
+#define SLOT_CHOICES 3 /* slots per rank: one per expert, and one or two more */
 #define BEST_PREFILL 3 /* candidates in a family of separate prefill and decode units */
 #define BEST_DECODE 2
 #define BEST_COMBINED 2
@@ -242,7 +242,7 @@ static void size_prompts(struct sizing *sizing, uint32_t tokens, bool storage) {
 }
 
 static void size_shape(struct sizing *sizing, bool prompts) {
-    bool dry = sizing->options->load.hit_share <= 0; /* storage would be of no use */
+    bool dry = sizing->options->load.hit_share <= 0; /* storage would be useless */
     for (int storage = 0; storage <= !dry; storage++)
         for (size_t i = 0; prompts && i < ARRAY_COUNT(prompt_tokens); i++)
             size_prompts(sizing, prompt_tokens[i], storage);

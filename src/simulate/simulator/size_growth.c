@@ -11,11 +11,11 @@
 #define MISSES_MAX 8 /* of a part; then no larger number is tried */
 /* A part's search ends when too few and enough units differ by at most this share of enough. */
 #define FINE 0.06
-#define BEHIND 0.99  /* of prompts that must have begun within the limit */
-#define CROWDED 0.95 /* of decode rows: above it TTFT waits for decode units */
+#define BEHIND 0.99  /* share of prompts that must have begun within the limit */
+#define CROWDED 0.95 /* share of decode rows: above it TTFT waits for decode units */
 #define GROWTH_LEAST 0.05
 #define GROWTH_MOST 0.75
-#define GROWTH_MISS 0.6 /* for each multiple of its limit by which it missed */
+#define GROWTH_MISS 0.6 /* growth for each multiple of its limit by which it missed */
 
 /* ---- parts ---- */
 
@@ -79,12 +79,12 @@ static void note_miss(struct size_part *part, uint32_t count, double missed_by,
     part->enough = 0;
     part->trial = *trial;
     part->lost = part->misses == MISSES_MAX;
-    if (growth < GROWTH_LEAST) growth = GROWTH_LEAST; /* requests failed or never began */
+    if (growth < GROWTH_LEAST) growth = GROWTH_LEAST; /* requests failed or did not begin */
     if (growth > GROWTH_MOST) growth = GROWTH_MOST;
     part->next = max_u32(part->least, (uint32_t)(count * (1 + growth) + 0.5));
 }
 
-/* Prefill units without storage that take equally long steps miss, too, if the clock finds them
+/* Prefill units without storage that take equally long steps also miss, if the clock finds them
  * equally full. */
 static void note_dry(struct size_growth *growth, const struct size_part *wet) {
     for (uint32_t i = 0; i < growth->part_count; i++) {
@@ -116,7 +116,7 @@ bool size_growth_whole(const struct size_load *load, const struct size_fleet *fl
            fleet->counts[0] + fleet->counts[1] <= LIMIT_FLEET_UNITS;
 }
 
-/* The number of units below which nothing is tried any more. */
+/* The number of units below which no run is tried. */
 static uint32_t bound_of(const struct size_part *part) {
     return part->enough && part->next == part->enough ? part->enough : part->least;
 }
@@ -160,7 +160,7 @@ static bool is_split(const struct size_growth *growth, const struct size_fleet *
     return fleet->kind_count == 2 && !size_growth_whole(&growth->options->load, fleet);
 }
 
-/* True if the fleet is known to hold; writes how. */
+/* Returns true if the fleet is known to meet the limits, and writes how. */
 static bool size_growth_holds(const struct size_growth *growth, uint32_t index,
                               struct size_fleet *held_out) {
     struct size_fleet fleet = growth->fleets[index];
@@ -258,7 +258,7 @@ void size_growth_take(struct size_growth *growth, const struct size_run *run,
 
 /* ---- the end ---- */
 
-/* The part that keeps the fleet from being smaller: a lost one, otherwise one that missed. */
+/* The part that prevents a smaller fleet: a lost one, else one that missed. */
 static const struct size_part *culprit(struct size_growth *growth, uint32_t index) {
     const struct size_part *found = NULL;
     for (uint32_t k = 0; k < growth->fleets[index].kind_count; k++) {

@@ -10,7 +10,7 @@
 #define SECOND_NS 1e9
 #define SETTLE_S 1.0
 #define WARM_S 2.0 /* after settling */
-/* For prompts alone: the number of long prompts under way is steady by then. */
+/* For prompts alone: time after which the number of long prompts is steady. */
 #define LONG_WARM_S 10.0
 #define LONG_MEASURE_S 15.0
 #define MEASURE_S 4.0 /* or as long as REQUESTS take to arrive */
