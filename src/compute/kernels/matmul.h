@@ -85,10 +85,6 @@ static inline size_t packed_pitch(enum weight_type type, uint32_t cols) {
 void matmul_pack(enum weight_type type, const void *source, uint32_t rows, uint32_t cols,
                  uint32_t row_first, uint32_t row_count, void *data);
 
-/* Writes row `row` of W as floats, times its scale: out[cols]. Exact for BF16 and F32, one rounding
- * for FP8. For tests. */
-void matmul_unpack_row(const struct packed_matrix *weights, uint32_t row, float *out);
-
 struct matmul {
     const struct packed_matrix *weights;
     const float *x; /* [m][x_stride], 64-byte aligned rows are faster, not required */

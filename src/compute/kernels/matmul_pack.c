@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Packing of weights into panels and reading a row back: load-time work, plain C at every level.
+ * Packing of weights into panels: load-time work, plain C at every level.
  * The layout is in matmul.h. A panel belongs to one call, so threads may pack different panels at
  * once.
  */
@@ -40,26 +40,6 @@ void matmul_pack(enum weight_type type, const void *source, uint32_t rows, uint3
         default:
             pack_panel_32((const uint32_t *)(const void *)from, cols, in_panel,
                           (uint32_t *)(void *)panel);
-            break;
-        }
-    }
-}
-
-void matmul_unpack_row(const struct packed_matrix *weights, uint32_t row, float *out) {
-    check(row < weights->rows);
-    uint32_t panel = row / MATMUL_PANEL, blocks = (uint32_t)divide_up(weights->cols, QUANT_GROUP);
-    size_t at = (size_t)panel * MATMUL_PANEL * weights->cols + row % MATMUL_PANEL;
-    for (uint32_t c = 0; c < weights->cols; c++, at += MATMUL_PANEL) {
-        switch (weights->type) {
-        case WEIGHT_FP8:
-            out[c] = float_from_e4m3(((const uint8_t *)weights->data)[at]) *
-                     weights->scales[(size_t)(row / QUANT_GROUP) * blocks + c / QUANT_GROUP];
-            break;
-        case WEIGHT_BF16:
-            out[c] = float_from_bf16(((const uint16_t *)weights->data)[at]);
-            break;
-        default:
-            out[c] = ((const float *)weights->data)[at];
             break;
         }
     }

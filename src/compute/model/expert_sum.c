@@ -21,10 +21,6 @@ enum status expert_sum_named(const char *name, enum expert_sum *out, struct erro
                      "unknown sum of experts '%s': expected experts or groups", name);
 }
 
-const char *expert_sum_name(enum expert_sum order) {
-    return names[order];
-}
-
 void expert_sum_add(const struct kernels *kernels, enum row_mla_mode form, float *y,
                     const char *const *rows, const float *weights, uint32_t count, uint32_t n,
                     float *room) {

@@ -18,7 +18,6 @@ enum expert_sum { EXPERT_SUM_EXPERTS, EXPERT_SUM_GROUPS, EXPERT_SUM_COUNT };
 
 /* The order named "experts" or "groups". */
 enum status expert_sum_named(const char *name, enum expert_sum *out, struct error *error) MUST_USE;
-const char *expert_sum_name(enum expert_sum order);
 
 /* y[n] = y + r(sum of a group's results): rows[count] of values as an exchange carries them, F32 or
  * BF16, with their weights. `room`: n floats to work in. */

@@ -251,14 +251,6 @@ void model_set_follower(struct model *model, const struct model_follower *follow
     model->follower = follower ? *follower : (struct model_follower){.written = NULL};
 }
 
-void model_set_guesser(struct model *model, struct model_guesser guesser) {
-    model->guesser = guesser;
-}
-
-void model_set_trace(struct model *model, const struct model_trace *trace) {
-    model->trace = trace;
-}
-
 void model_set_link(struct model *model, double gbps, double us) {
     model->link.ns_per_byte = gbps > 0 ? 8 / gbps : 0;
     model->link.latency_ns = (int64_t)(us * 1e3);
@@ -365,13 +357,6 @@ double model_step_bytes(const struct model *model, uint32_t tokens) {
            routed_bytes(model, moe_layers, tokens);
 }
 
-double model_draft_bytes(const struct model *model, uint32_t tokens) {
-    const struct packed_matrix *head = &model->weights.head;
-    if (!model->weights.mtp) return 0;
-    return (double)model->weights.mtp_bytes +
-           (double)packed_data_bytes(head->type, head->rows, head->cols) +
-           routed_bytes(model, shape_layer_is_moe(model->shape, model->shape->layers), tokens);
-}
 const char *model_numerics_id(const struct model *model) {
     return model->numerics_id;
 }

@@ -79,13 +79,10 @@ void model_set_link(struct model *model, double gbps, double us);
 /* Nanoseconds per byte of the link to ranks of the same node or of others; 0: it is not limited. */
 double model_byte_ns(const struct model *model, bool near);
 
-/* Between two steps; see struct model_options. */
-void model_set_trace(struct model *model, const struct model_trace *trace);
 /* Between two steps; copied. NULL: no follower. */
 void model_set_follower(struct model *model, const struct model_follower *follower);
 /* From the next step on. False: all logits of this model come to the host, whatever is wanted. */
 bool model_want_draws(struct model *model, struct model_draws draws);
-void model_set_guesser(struct model *model, struct model_guesser guesser);
 
 /* A model that echoes, from the next step on: rows of each slot; 0: by even choices. */
 void model_echo_rows(struct model *model, uint32_t slot_rows);
@@ -111,9 +108,6 @@ uint64_t model_weight_bytes(const struct model *model); /* packed */
 const char *model_weights_notice(const struct model *model);
 /* Bytes of weights that a step of `tokens` tokens reads, if experts are chosen evenly. */
 double model_step_bytes(const struct model *model, uint32_t tokens);
-/* Bytes that drafting behind `tokens` tokens reads in addition to those of the step: of the MTP
- * layer, and of the head. */
-double model_draft_bytes(const struct model *model, uint32_t tokens);
 /* The kernels' numerics, activations, sum of experts and version: "fma1.bf16.v1", or, with a sum by
  * groups, "fma1.bf16.groups.v1". Enters block keys. */
 const char *model_numerics_id(const struct model *model);

@@ -439,10 +439,6 @@ void moves_set_map(struct model *model, const uint32_t *slot_expert) {
     check(status == STATUS_OK); /* every expert had a slot, and a slot has not become empty */
 }
 
-void moves_damage(struct model *model) {
-    if (model->moves) move_transport_damage_next(model->moves->transport);
-}
-
 uint32_t moves_room(const struct model *model) {
     return model->moves ? model->moves->spare_max : 0;
 }

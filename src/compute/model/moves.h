@@ -46,7 +46,5 @@ void moves_abandon(struct model *model);
  * way. A rank has come back with the initial contents of its slots; no other rank's slots have
  * changed. */
 void moves_set_map(struct model *model, const uint32_t *slot_expert);
-/* The next expert that comes is damaged on its way: to see that it is noticed. */
-void moves_damage(struct model *model);
 
 #endif

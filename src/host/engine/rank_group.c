@@ -52,7 +52,6 @@ enum group_order_kind {
     ORDER_NOTIFY,
     ORDER_ADOPT,
     ORDER_ABANDON,
-    ORDER_DAMAGE,
     ORDER_MAP,
     ORDER_CLOSE,
     ORDER_END
@@ -594,11 +593,6 @@ void rank_group_regroup(struct rank_group *group) {
     heartbeat_set(HEARTBEAT_IDLE);
 }
 
-void rank_group_damage(struct rank_group *group) {
-    order_all(group, ORDER_DAMAGE, NULL, 0);
-    moves_damage(group->own.model);
-}
-
 static void fail_plan(const struct step_plan *plan, struct step_result *result) {
     *result = (struct step_result){.step = plan->step,
                                    .row_count = plan->row_count,
@@ -914,7 +908,6 @@ static void worker_perform(struct group_worker *worker, const struct group_order
     case ORDER_NOTIFY: worker_notify(worker, *(const uint32_t *)more); return;
     case ORDER_ADOPT: worker_adopt(worker, more); return;
     case ORDER_ABANDON: moves_abandon(worker->own.model); return;
-    case ORDER_DAMAGE: moves_damage(worker->own.model); return;
     case ORDER_MAP: worker_set_map(worker->own.model, more); return;
     case ORDER_CLOSE: rank_group_worker_close(worker); return;
     case ORDER_END: return;

@@ -99,8 +99,6 @@ uint32_t rank_group_epoch(const struct rank_group *group);
 bool rank_group_notify(struct rank_group *group, struct model_moving *reported, uint32_t *tokens);
 /* All ranks take the moved experts, of which none is pending on any rank; see moves_adopt. */
 void rank_group_adopt(struct rank_group *group, const uint64_t *dropped);
-/* The next expert that comes to each rank is damaged on its way. */
-void rank_group_damage(struct rank_group *group);
 
 /* reports[rank_group_count]. */
 void rank_group_report(struct rank_group *group, struct rank_report *reports);

@@ -120,10 +120,6 @@ struct model *solo_model(const struct solo *solo) {
     return rank_group_model(solo->group);
 }
 
-struct rebalancer *solo_rebalancer(const struct solo *solo) {
-    return solo->rebalancer;
-}
-
 struct rank_group *solo_group(const struct solo *solo) {
     return solo->group;
 }

@@ -33,7 +33,6 @@ void solo_close(struct solo *solo);
 
 struct model *solo_model(const struct solo *solo); /* rank 0's */
 struct rank_group *solo_group(const struct solo *solo);
-struct rebalancer *solo_rebalancer(const struct solo *solo);
 
 /* Forgets a sequence's tokens, or those behind its first `length`. */
 void solo_reset(struct solo *solo, uint32_t sequence);

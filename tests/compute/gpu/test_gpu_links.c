@@ -122,7 +122,7 @@ static void those_that_live_go_on_when_a_rank_dies_among_groups(void **state) {
     float *expected = malloc(bytes), *found = malloc(bytes);
     assert_true(expected && found);
     assert_int_equal(there->gpu->way, GPU_BY_LINKS);
-    model_set_trace(there, &trace);
+    there->trace = &trace;
     model_go_by_nodes(there, true);
     make_plan(vocab);
     run(alone, expected);

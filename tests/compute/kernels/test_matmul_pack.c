@@ -3,8 +3,9 @@
  * type and however many calls packed it.
  */
 #include "problems.h"
+#include "unpack_row.h"
 
-/* matmul_unpack_row is the inverse of packing and scaling. */
+/* unpack_row is the inverse of packing and scaling. */
 static void a_packed_row_reads_back_as_it_was(void **unused) {
     uint64_t state = 5;
     for (int type = 0; type < WEIGHT_TYPE_COUNT; type++) {
@@ -12,7 +13,7 @@ static void a_packed_row_reads_back_as_it_was(void **unused) {
                                         NUMBERS_NORMAL, 0);
         for (uint32_t row = 0; row < 150; row++) {
             float out[131];
-            matmul_unpack_row(&p.weights, row, out);
+            unpack_row(&p.weights, row, out);
             for (uint32_t c = 0; c < 131; c++)
                 assert_true(out[c] == (float)problem_weight(&p, row, c));
         }

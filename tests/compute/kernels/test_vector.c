@@ -12,6 +12,7 @@
 #include "base/check.h"
 #include "base/number.h"
 #include "compute/kernels/tables.h"
+#include "unpack_row.h"
 
 #define LENGTH_MAX 700
 #define ROWS_MAX 8
@@ -364,7 +365,7 @@ static void a_panel_is_rounded_as_in_plain_c(void **unused) {
                 vector_c_bf16_panel_c(expected, &weights, panel);
                 assert_memory_equal(pairs, expected, sizeof pairs);
                 float first[COLS];
-                matmul_unpack_row(&weights, panel * MATMUL_PANEL, first);
+                unpack_row(&weights, panel * MATMUL_PANEL, first);
                 for (uint32_t c = 0; c < COLS; c++)
                     assert_int_equal(pairs[c / 2 * MATMUL_PANEL * 2 + c % 2],
                                      bf16_from_float(first[c]));

@@ -132,8 +132,8 @@ static void expect_same(const struct way *way) {
         memset(found, 0xFF, bytes);
         step(there, rows, count, found);
         if (memcmp(expected, found, (size_t)tokens * vocab * sizeof(float)))
-            fail_msg("%s, %s, sum of %s: step %u differs", way->directory,
-                     activations_name(way->activations), expert_sum_name(way->sum), steps);
+            fail_msg("%s, %s, sum %d: step %u differs", way->directory,
+                     activations_name(way->activations), (int)way->sum, steps);
         for (uint32_t i = 0; i < count; i++)
             sequences[rows[i].sequence].done += rows[i].token_count;
         if (rows[0].sequence != 0) continue;

@@ -231,12 +231,11 @@ static void expect_invariance(const char *directory, enum activations activation
     uint32_t trials = level == kernels_detect() ? TRIALS : 1;
     for (uint32_t trial = TRIALS - trials; trial < TRIALS; trial++) {
         struct solo *solo = open_solo(directory, activations, sum, level, thread_counts[trial]);
-        snprintf(what, sizeof what, "%s, %s, sum of %s, level %d, %u threads", directory,
-                 activations_name(activations), expert_sum_name(sum), (int)level,
-                 thread_counts[trial]);
+        snprintf(what, sizeof what, "%s, %s, sum %d, level %d, %u threads", directory,
+                 activations_name(activations), (int)sum, (int)level, thread_counts[trial]);
         struct model *model = solo_model(solo);
         const struct model_trace trace = {model, begin_stage, poison_values, NULL, NULL};
-        model_set_trace(model, &trace);
+        model->trace = &trace;
         poison_pages(solo);
         for (uint32_t i = 0; i < SEQUENCES; i++)
             sequences[i].done = 0;

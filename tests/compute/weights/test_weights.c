@@ -13,6 +13,7 @@
 
 #include <cmocka.h>
 
+#include "../kernels/unpack_row.h"
 #include "base/check.h"
 #include "base/number.h"
 #include "base/tree.h"
@@ -114,7 +115,7 @@ static void expect_row(const struct checkpoint *checkpoint, const char *name,
     uint32_t cols = (uint32_t)tensor->shape[1];
     assert_int_equal(matrix->rows, tensor->shape[0]);
     assert_int_equal(matrix->cols, cols);
-    matmul_unpack_row(matrix, row, found);
+    unpack_row(matrix, row, found);
     checkpoint_tensor_to_float(tensor, (uint64_t)row * cols, cols, codes);
     for (uint32_t c = 0; c < cols; c++) {
         float factor = 1;
@@ -167,15 +168,15 @@ static void absorbed_halves_are_kv_b(void **state) {
     uint32_t head_rows = shape->nope_dim + shape->value_dim;
     for (uint32_t head = 0; head < shape->heads; head++) {
         for (uint32_t j = 0; j < shape->nope_dim; j++) {
-            matmul_unpack_row(&attention->kv_b, head * head_rows + j, whole);
+            unpack_row(&attention->kv_b, head * head_rows + j, whole);
             for (uint32_t c = 0; c < shape->kv_rank; c++) {
-                matmul_unpack_row(&attention->absorb_k[head], c, half);
+                unpack_row(&attention->absorb_k[head], c, half);
                 assert_true(half[j] == whole[c]);
             }
         }
         for (uint32_t j = 0; j < shape->value_dim; j++) {
-            matmul_unpack_row(&attention->kv_b, head * head_rows + shape->nope_dim + j, whole);
-            matmul_unpack_row(&attention->absorb_v[head], j, half);
+            unpack_row(&attention->kv_b, head * head_rows + shape->nope_dim + j, whole);
+            unpack_row(&attention->absorb_v[head], j, half);
             assert_memory_equal(half, whole, shape->kv_rank * sizeof(float));
         }
     }

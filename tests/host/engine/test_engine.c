@@ -237,7 +237,7 @@ static int set_up(void **state) {
     guessing = open_engine(&model_on_cpu);
     vocab = model_shape(engine_model(engines[0]))->vocab;
     for (uint32_t i = 0; i < 2; i++)
-        model_set_guesser(engine_model(engines[i]), (struct model_guesser){.guess = guess});
+        engine_model(engines[i])->guesser = (struct model_guesser){.guess = guess};
     return 0;
 }
 
