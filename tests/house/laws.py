@@ -45,6 +45,10 @@ FILE_LINES_MAX = 1000
 COVERED_MAX = 59
 FUNCTION_LINES_MAX = 70
 
+# Files of a room in layers, from below: a file includes only those of its room that come before it.
+LAYERS = {"compute/gpu": ("gpu_kernels gpu_hopper_limits gpu_hopper gpu_pieces gpu_peers gpu_state gpu_graphs gpu_layers gpu_links "
+                          "gpu_exchange compute_gpu gpu_program").split()}
+
 breaches = []
 
 
@@ -114,6 +118,10 @@ def check_include(rooms, foreign, root, path, place, opener, target):
         breach(place, "a step's flow may not include %s: it knows tokens, not values" % target)
     elif not os.path.exists(os.path.join(root, "src", target)):
         breach(place, "no such header: %s" % target)
+    elif other == room and room in LAYERS:
+        own, its = (LAYERS[room].index(os.path.splitext(os.path.basename(each))[0]) for each in (path, target))
+        if its > own:
+            breach(place, "%s is a higher layer of its room" % target)
 
 
 def law_includes(root):

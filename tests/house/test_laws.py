@@ -85,6 +85,10 @@ def text_laws():
            planting("src/base/c.c", LICENCE + '#include "a.h"\n'))
     expect("includes", "a step's flow may not include compute/model/scratch.h",
            planting("src/compute/model/draft.c", LICENCE + '#include "compute/model/scratch.h"\n'))
+    expect("includes", "compute/gpu/gpu_layers.h is a higher layer of its room", lambda root: (
+        write(root, "docs/rooms.txt", ROOMS + "compute/gpu ->\n"),
+        write(root, "src/compute/gpu/gpu_layers.h", LICENCE),
+        write(root, "src/compute/gpu/gpu_state.c", LICENCE + '#include "compute/gpu/gpu_layers.h"\n')))
     expect("includes", "docs/rooms.txt names the rooms", planting("src/util/c.c", LICENCE))
     expect("includes", "no file of serving/policy includes base: strike it out",
            planting("src/serving/policy/b.c", LICENCE))

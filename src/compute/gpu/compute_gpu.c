@@ -7,6 +7,7 @@
 
 #include "base/check.h"
 #include "compute/gpu/gpu_exchange.h"
+#include "compute/gpu/gpu_graphs.h"
 #include "compute/gpu/gpu_layers.h"
 #include "compute/model/model.h"
 
@@ -20,11 +21,15 @@ static enum status compute_gpu_open_state(struct model *model, struct error *err
     enum status status = gpu_state_open(model, error);
     if (status != STATUS_OK) return status;
     model->scratch = (struct scratch *)(void *)&model->gpu->mtp;
-    return model->placement.ranks ? gpu_exchange_open(model, error) : STATUS_OK;
+    status = gpu_graphs_open(model, error);
+    if (status != STATUS_OK || !model->placement.ranks) return status;
+    return gpu_exchange_open(model, error);
 }
 
 static void close_state(struct model *model) {
     gpu_exchange_close(model);
+    gpu_state_finish(model);
+    gpu_graphs_close(model);
     gpu_state_close(model);
 }
 
@@ -119,7 +124,7 @@ static void compute_gpu_report(struct model *model, uint64_t step, uint32_t slic
     check(state->reported_count < state->reported_max); /* a step tells each slice once */
     uint32_t at = (state->reported_first + state->reported_count++) % state->reported_max;
     state->reported[at] = (struct gpu_reported){step, slices};
-    if (state->graphs.is_step) return; /* its events are none of other streams': `end` tells */
+    if (state->graphs->is_step) return; /* its events are none of other streams': `end` tells */
     bool behind_layers = slices == model->kv.format.slice_count;
     if (behind_layers) device_record(state->device, state->begun, main_stream(model));
     if (behind_layers) device_follow(state->device, state->teller, state->begun);
@@ -392,6 +397,30 @@ static void compute_gpu_clear_row(const struct model *model, struct page_id page
                 0, kv->row_bytes);
 }
 
+/* ---- the stages of a layer with experts: with or without an exchange ---- */
+
+static void compute_gpu_dispatch(const struct pass *pass) {
+    if (exchange_forwards(pass->exchange))
+        gpu_exchange_dispatch(pass);
+    else
+        gpu_layers_experts_dispatch(pass);
+}
+
+static void compute_gpu_run_routed(const struct pass *pass) {
+    if (exchange_forwards(pass->exchange))
+        gpu_exchange_run_routed(pass);
+    else
+        gpu_layers_experts_run_routed(pass);
+}
+
+static void compute_gpu_finish_experts(const struct pass *pass) {
+    if (exchange_forwards(pass->exchange))
+        gpu_exchange_finish(pass);
+    else
+        gpu_layers_experts_combine(pass);
+    gpu_layers_experts_add_shared(pass);
+}
+
 static const char *compute_gpu_name_numerics(const struct model *model) {
     return model->device_kernels->numerics;
 }
@@ -411,10 +440,10 @@ const struct compute compute_on_gpu = {
     .attention_write_rows = gpu_layers_attention_write_rows,
     .mlp_run = gpu_layers_mlp_run,
     .experts_route = gpu_layers_experts_route,
-    .experts_dispatch = gpu_layers_experts_dispatch,
+    .experts_dispatch = compute_gpu_dispatch,
     .experts_run_shared = gpu_layers_experts_run_shared,
-    .experts_run_routed = gpu_layers_experts_run_routed,
-    .experts_finish = gpu_layers_experts_finish,
+    .experts_run_routed = compute_gpu_run_routed,
+    .experts_finish = compute_gpu_finish_experts,
     .experts_sum = gpu_exchange_sum,
     .experts_chosen = gpu_layers_experts_chosen,
     .outputs = compute_gpu_gather_outputs,

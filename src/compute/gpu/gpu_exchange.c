@@ -17,6 +17,7 @@
 #include "base/heartbeat.h"
 #include "compute/exchange/exchange.h"
 #include "compute/exchange/job.h"
+#include "compute/gpu/gpu_graphs.h"
 #include "compute/gpu/gpu_layers.h"
 #include "compute/gpu/gpu_links.h"
 #include "compute/gpu/gpu_peers.h"

@@ -3,7 +3,6 @@
 
 #include "base/check.h"
 #include "compute/exchange/exchange.h"
-#include "compute/gpu/gpu_layers.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -48,7 +47,7 @@ static struct gpu_step_shape gpu_graphs_describe(const struct model *model, uint
         step_shape.rows[i] =
             last ? gpu_graphs_least(power_above(count), state->tokens_max - first) : count;
     }
-    uint32_t parts = (uint32_t)divide_up(gpu_layers_most_keys(&model->batch), GPU_GRAPH_KEYS);
+    uint32_t parts = (uint32_t)divide_up(gpu_state_most_keys(&model->batch), GPU_GRAPH_KEYS);
     step_shape.keys_max =
         gpu_graphs_least(power_above(parts) * GPU_GRAPH_KEYS, state->positions_max + 1);
     return step_shape;
@@ -104,7 +103,7 @@ static void gpu_graphs_keep(struct gpu_graphs *graphs, const struct gpu_step_sha
 /* Lists as many legs as the walk may have, and makes room for their graphs. False: there is no memory. */
 static bool gpu_graphs_make_room(const struct model *model, struct gpu_captured_step *kept,
                                  uint32_t most) {
-    struct gpu_graphs *graphs = &model->gpu->graphs;
+    struct gpu_graphs *graphs = model->gpu->graphs;
     check(most);
     while (graphs->count && graphs->count + most > graphs->most)
         gpu_graphs_drop(graphs, gpu_graphs_oldest(graphs, true), model->gpu->device);
@@ -119,11 +118,11 @@ static void gpu_graphs_launch(const struct model *model, struct device_graph *gr
                               uint32_t micro_batch) {
     struct gpu_state *state = model->gpu;
     device_launch_graph(state->device, state->micro_batches[micro_batch].stream, graph);
-    state->graphs.launched++;
+    state->graphs->launched++;
 }
 
 static void begin_segment(struct gpu_state *state, uint32_t micro_batch) {
-    struct gpu_step_cursor *walker = &state->graphs.cursors[micro_batch];
+    struct gpu_step_cursor *walker = &state->graphs->cursors[micro_batch];
     device_begin_capture(state->device, state->micro_batches[micro_batch].stream);
     walker->captures = true;
     walker->first = walker->calls;
@@ -134,7 +133,7 @@ static struct device_graph *gpu_graphs_end_capture(struct model *model, uint32_t
     struct gpu_state *state = model->gpu;
     struct device_graph *graph;
     struct error error;
-    state->graphs.cursors[micro_batch].captures = false;
+    state->graphs->cursors[micro_batch].captures = false;
     enum status status =
         device_end_capture(state->device, state->micro_batches[micro_batch].stream, &graph, &error);
     gpu_state_note(state, status, &error);
@@ -144,7 +143,7 @@ static struct device_graph *gpu_graphs_end_capture(struct model *model, uint32_t
 }
 
 static void end_segment(struct model *model, uint32_t micro_batch) {
-    struct gpu_graphs *graphs = &model->gpu->graphs;
+    struct gpu_graphs *graphs = model->gpu->graphs;
     struct gpu_captured_step *kept = graphs->step;
     const struct gpu_step_cursor *walker = &graphs->cursors[micro_batch];
     struct gpu_segment segment = {gpu_graphs_end_capture(model, micro_batch), micro_batch,
@@ -156,7 +155,7 @@ static void end_segment(struct model *model, uint32_t micro_batch) {
 }
 
 bool gpu_graphs_enter(struct model *model, uint32_t micro_batch) {
-    struct gpu_graphs *graphs = &model->gpu->graphs;
+    struct gpu_graphs *graphs = model->gpu->graphs;
     const struct gpu_captured_step *kept = graphs->step;
     struct gpu_step_cursor *walker = &graphs->cursors[micro_batch];
     if (!kept || !graphs->by_segments) return true;
@@ -176,7 +175,7 @@ bool gpu_graphs_enter(struct model *model, uint32_t micro_batch) {
 }
 
 void gpu_graphs_stop(struct model *model) {
-    struct gpu_graphs *graphs = &model->gpu->graphs;
+    struct gpu_graphs *graphs = model->gpu->graphs;
     for (uint32_t micro_batch = 0; graphs->by_segments && micro_batch < model->micro_batch_count;
          micro_batch++)
         if (graphs->cursors[micro_batch].captures) end_segment(model, micro_batch);
@@ -189,11 +188,11 @@ static struct gpu_kept_rows *kept_rows(struct model *model, uint32_t rows) {
     while (UINT32_C(1) << power < rows)
         power++;
     check(power < GPU_ROW_BOUNDS);
-    return &model->gpu->graphs.rows[power];
+    return &model->gpu->graphs->rows[power];
 }
 
 uint32_t gpu_graphs_rows(const struct model *model, uint32_t count, uint32_t most) {
-    return model->gpu->graphs.takes_rows ? gpu_graphs_least(power_above(count), most) : 0;
+    return model->gpu->graphs->takes_rows ? gpu_graphs_least(power_above(count), most) : 0;
 }
 
 /* No leg is captured now: the host has just waited. */
@@ -206,7 +205,7 @@ bool gpu_graphs_begin_rows(struct model *model, uint32_t micro_batch, uint32_t r
 }
 
 void gpu_graphs_end_rows(struct model *model, uint32_t micro_batch, uint32_t rows) {
-    if (model->gpu->graphs.cursors[micro_batch].captures)
+    if (model->gpu->graphs->cursors[micro_batch].captures)
         kept_rows(model, rows)->graph = gpu_graphs_end_capture(model, micro_batch);
 }
 
@@ -214,7 +213,7 @@ void gpu_graphs_end_rows(struct model *model, uint32_t micro_batch, uint32_t row
 
 bool gpu_graphs_begin(struct model *model, uint32_t number) {
     struct gpu_state *state = model->gpu;
-    struct gpu_graphs *graphs = &state->graphs;
+    struct gpu_graphs *graphs = state->graphs;
     graphs->is_step = false;
     graphs->by_segments = exchange_forwards(model->micro_batches[0].exchange);
     graphs->takes_rows = number && !graphs->off && state->status == STATUS_OK;
@@ -245,7 +244,7 @@ bool gpu_graphs_begin(struct model *model, uint32_t number) {
 }
 
 void gpu_graphs_end(struct model *model) {
-    struct gpu_graphs *graphs = &model->gpu->graphs;
+    struct gpu_graphs *graphs = model->gpu->graphs;
     struct gpu_captured_step *kept = graphs->step;
     if (!kept) return;
     if (!graphs->by_segments) end_segment(model, 0);
@@ -255,13 +254,21 @@ void gpu_graphs_end(struct model *model) {
     graphs->captured++;
 }
 
-void gpu_graphs_open(struct gpu_graphs *graphs) {
+enum status gpu_graphs_open(struct model *model, struct error *error) {
+    struct gpu_graphs *graphs = model->gpu->graphs = calloc(1, sizeof *graphs);
+    if (!graphs) return error_set(error, STATUS_NO_MEMORY, "no memory for the device's graphs");
     graphs->most = GPU_GRAPHS_MAX;
+    return STATUS_OK;
 }
 
-void gpu_graphs_close(struct gpu_graphs *graphs, struct device *device) {
+void gpu_graphs_close(struct model *model) {
+    struct gpu_graphs *graphs = model->gpu ? model->gpu->graphs : NULL;
+    struct device *device = model->device;
+    if (!graphs) return;
     for (uint32_t i = 0; i < GPU_CAPTURED_STEPS_MAX; i++)
         gpu_graphs_drop(graphs, &graphs->kept[i], device);
     for (uint32_t i = 0; i < GPU_ROW_BOUNDS; i++)
         device_close_graph(device, graphs->rows[i].graph);
+    free(graphs);
+    model->gpu->graphs = NULL;
 }

@@ -23,15 +23,13 @@
 #ifndef COMPUTE_GPU_GPU_GRAPHS_H
 #define COMPUTE_GPU_GPU_GRAPHS_H
 
-#include "compute/device/device.h"
+#include "compute/gpu/gpu_state.h"
 #include "contract/overlap.h"
 
 #define GPU_CAPTURED_STEPS_MAX 32 /* the one that was not used for longest makes way */
 #define GPU_GRAPHS_MAX 8192       /* of all walks: likewise */
 #define GPU_GRAPH_KEYS 1024       /* contexts are bounded by this, twice this, and so on */
 #define GPU_ROW_BOUNDS 32         /* powers of two, of rows that came */
-
-struct model; /* compute/model/model_state.h */
 
 /* The values on which the launches of a step depend. */
 struct gpu_step_shape {
@@ -84,7 +82,8 @@ struct gpu_graphs {
     uint64_t launched; /* graphs */
 };
 
-void gpu_graphs_open(struct gpu_graphs *graphs);
+/* Behind gpu_state_open; on any status close it. */
+enum status gpu_graphs_open(struct model *model, struct error *error);
 /* The step's lanes and their batches are set; `number` as in compute.h, `begin`. Sets the bounds of
  * lanes, and puts the walk in line if there is a graph of all of it: true. Else it may capture what
  * follows, or put it in line by legs. */
@@ -92,6 +91,10 @@ bool gpu_graphs_begin(struct model *model, uint32_t number);
 /* Before a stage puts its work in line on a lane's stream. False: it is in a leg that is in line
  * already, and is left out. */
 bool gpu_graphs_enter(struct model *model, uint32_t micro_batch);
+/* For the pass's lane. */
+static inline bool gpu_micro_batch_enter(const struct pass *pass) {
+    return gpu_graphs_enter(pass->model, (uint32_t)gpu_micro_batch_number(pass));
+}
 /* Legs end: the host waits, or puts in line on a lane's stream what no leg has. */
 void gpu_graphs_stop(struct model *model);
 /* Experts of `count` rows that came to the rank, computed together: as many rows as a graph is to
@@ -105,6 +108,6 @@ void gpu_graphs_end_rows(struct model *model, uint32_t micro_batch, uint32_t row
 void gpu_graphs_end(struct model *model);
 
 /* No work is in line. */
-void gpu_graphs_close(struct gpu_graphs *graphs, struct device *device);
+void gpu_graphs_close(struct model *model);
 
 #endif

@@ -4,7 +4,7 @@
 #include "compute/gpu/gpu_layers.h"
 
 #include "base/check.h"
-#include "compute/gpu/gpu_exchange.h"
+#include "compute/gpu/gpu_graphs.h"
 
 #include <string.h>
 
@@ -293,16 +293,6 @@ static void attend_prompts(const struct pass *pass) {
     pass_part(pass, PART_CORE_PROMPT);
 }
 
-uint32_t gpu_layers_most_keys(const struct batch *batch) {
-    uint32_t most = 0;
-    for (uint32_t i = batch->prompt_runs; i < batch->run_count; i++) {
-        const struct run *run = &batch->runs[i];
-        uint32_t end = run->first_position + run->token_count + run->kv_shift;
-        if (run->token_count && end > most) most = end;
-    }
-    return most;
-}
-
 /* How many generated tokens the lane's room has place for. */
 static uint32_t tile_tokens(const struct gpu_state *state, const struct gpu_heads *heads,
                             uint32_t keys_max) {
@@ -376,7 +366,7 @@ static void attend_generated(const struct pass *pass) {
     uint32_t tokens = micro_batch->rows, first = pass->batch->prompt_tokens;
     struct gpu_heads heads = gpu_state_heads_of(pass->model);
     uint32_t keys_max =
-        micro_batch->keys_max ? micro_batch->keys_max : gpu_layers_most_keys(pass->batch);
+        micro_batch->keys_max ? micro_batch->keys_max : gpu_state_most_keys(pass->batch);
     if (first == tokens) return;
     uint32_t tile = tile_tokens(pass->model->gpu, &heads, keys_max);
     for (; first < tokens; first += tile)
@@ -504,10 +494,6 @@ void gpu_layers_experts_dispatch(const struct pass *pass) {
     struct gpu_state *state = model->gpu;
     struct device_stream *stream = gpu_micro_batch_of(pass)->stream;
     uint32_t per_token = model->shape->experts_per_token;
-    if (exchange_forwards(pass->exchange)) {
-        gpu_exchange_dispatch(pass);
-        return;
-    }
     if (gpu_layers_is_empty(pass)) return;
     struct gpu_sort sorted = {.experts = pairs_of(pass, state->experts),
                               .pair_row = pairs_of(pass, state->pair_row),
@@ -606,10 +592,6 @@ void gpu_layers_experts_multiply(const struct pass *pass, const struct gpu_pairs
 /* Alone, a layer's slots lie behind each other. */
 void gpu_layers_experts_run_routed(const struct pass *pass) {
     const struct model *model = pass->model;
-    if (exchange_forwards(pass->exchange)) {
-        gpu_exchange_run_routed(pass);
-        return;
-    }
     if (gpu_layers_is_empty(pass)) return;
     const struct gpu_pairs pairs = {
         .room = gpu_micro_batch_of(pass)->row * model->shape->experts_per_token,
@@ -623,10 +605,10 @@ void gpu_layers_experts_run_routed(const struct pass *pass) {
     gpu_layers_experts_multiply(pass, &pairs);
 }
 
-/* The lane's y = the weighted sums of its pairs' results. */
-static void combine_pairs(const struct pass *pass) {
+void gpu_layers_experts_combine(const struct pass *pass) {
     const struct model *model = pass->model;
     struct gpu_state *state = model->gpu;
+    if (gpu_layers_is_empty(pass)) return;
     uint32_t per_token = model->shape->experts_per_token;
     size_t row = (size_t)gpu_micro_batch_of(pass)->row * per_token;
     struct gpu_combine sums = {.results = state->expert_y + row * state->hidden_stride,
@@ -646,13 +628,10 @@ static void combine_pairs(const struct pass *pass) {
     pass_part(pass, PART_COMBINE);
 }
 
-void gpu_layers_experts_finish(const struct pass *pass) {
+void gpu_layers_experts_add_shared(const struct pass *pass) {
     struct gpu_state *state = pass->model->gpu;
-    bool carries = exchange_forwards(pass->exchange);
-    if (carries) gpu_exchange_finish(pass);
-    if (gpu_layers_is_empty(pass)) return;
-    if (!carries) combine_pairs(pass);
-    if (!gpu_layers_has_shared(pass) || !gpu_micro_batch_enter(pass)) return;
+    if (gpu_layers_is_empty(pass) || !gpu_layers_has_shared(pass) || !gpu_micro_batch_enter(pass))
+        return;
     struct gpu_add shared = {.y = gpu_layers_rows_of(pass, state->y, state->hidden_stride),
                              .x = gpu_layers_rows_of(pass, state->shared_y, state->hidden_stride),
                              .y_stride = state->hidden_stride,

@@ -43,9 +43,6 @@ void gpu_layers_multiply(const struct model *model, struct device_stream *stream
                          enum input_kind kind, float *y, uint32_t y_stride, uint32_t rows,
                          const uint32_t *live);
 
-/* More than the index of any KV row that a generated token of the batch sees. */
-uint32_t gpu_layers_most_keys(const struct batch *batch);
-
 /* (token, expert) pairs that are computed together. */
 struct gpu_pairs {
     uint32_t room;         /* row of expert_input that groups' rows count from, a multiple of 4 */
@@ -63,7 +60,8 @@ enum input_kind gpu_layers_routed_kind(const struct pass *pass);
 /* The experts of the pairs with inputs in expert_input: results in expert_y. */
 void gpu_layers_experts_multiply(const struct pass *pass, const struct gpu_pairs *pairs);
 
-/* compute.h says what each does. */
+/* Stages as compute.h describes them. Those of the experts are for a rank without an exchange; with one,
+ * gpu_exchange.h has dispatch, run_routed and finish. */
 void gpu_layers_attention_begin(const struct pass *pass);
 void gpu_layers_attention_finish(const struct pass *pass);
 void gpu_layers_attention_write_rows(const struct pass *pass);
@@ -72,7 +70,9 @@ void gpu_layers_experts_route(const struct pass *pass);
 void gpu_layers_experts_dispatch(const struct pass *pass);
 void gpu_layers_experts_run_shared(const struct pass *pass);
 void gpu_layers_experts_run_routed(const struct pass *pass);
-void gpu_layers_experts_finish(const struct pass *pass);
+/* The two halves of experts_finish: y = the weighted sums of the pairs' results; y += the shared expert. */
+void gpu_layers_experts_combine(const struct pass *pass);
+void gpu_layers_experts_add_shared(const struct pass *pass);
 void gpu_layers_experts_chosen(const struct pass *pass, uint32_t token, uint32_t *experts_out);
 
 #endif

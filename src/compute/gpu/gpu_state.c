@@ -322,7 +322,6 @@ enum status gpu_state_open(struct model *model, struct error *error) {
     uint32_t row_pages = (uint32_t)divide_up(state->positions_max, KV_BLOCK_TOKENS);
     state->pages_max = 2 * model->step_rows_max * row_pages;
     state->reported_max = model->kv.format.slice_count + 1;
-    gpu_graphs_open(&state->graphs);
     gpu_state_set_strides(state, model);
     enum status status = gpu_state_open_streams(state, error);
     if (status == STATUS_OK) status = open_marks(state, model, error);
@@ -338,7 +337,7 @@ enum status gpu_state_open(struct model *model, struct error *error) {
     return fill(state, model, error);
 }
 
-void gpu_state_close(struct model *model) {
+void gpu_state_finish(struct model *model) {
     struct gpu_state *state = model->gpu;
     if (!state) return;
     struct device *device = state->device;
@@ -346,7 +345,12 @@ void gpu_state_close(struct model *model) {
         if (state->micro_batches[i].stream)
             (void)device_wait_stream(device, state->micro_batches[i].stream, NULL);
     if (state->teller) (void)device_wait_stream(device, state->teller, NULL);
-    gpu_graphs_close(&state->graphs, device);
+}
+
+void gpu_state_close(struct model *model) {
+    struct gpu_state *state = model->gpu;
+    if (!state) return;
+    struct device *device = state->device;
     for (uint32_t i = 0; i < OVERLAP_MICRO_BATCHES; i++) {
         device_close_event(device, state->micro_batches[i].written);
         device_close_event(device, state->micro_batches[i].done);
@@ -368,6 +372,16 @@ void gpu_state_close(struct model *model) {
     free(state->reported);
     free(state);
     model->gpu = NULL;
+}
+
+uint32_t gpu_state_most_keys(const struct batch *batch) {
+    uint32_t most = 0;
+    for (uint32_t i = batch->prompt_runs; i < batch->run_count; i++) {
+        const struct run *run = &batch->runs[i];
+        uint32_t end = run->first_position + run->token_count + run->kv_shift;
+        if (run->token_count && end > most) most = end;
+    }
+    return most;
 }
 
 void gpu_state_note(struct gpu_state *state, enum status status, const struct error *error) {

@@ -9,7 +9,6 @@
 #ifndef COMPUTE_GPU_GPU_STATE_H
 #define COMPUTE_GPU_GPU_STATE_H
 
-#include "compute/gpu/gpu_graphs.h"
 #include "compute/gpu/gpu_kernels.h"
 #include "compute/model/pass.h"
 
@@ -86,7 +85,7 @@ struct gpu_state {
         micro_batches[OVERLAP_MICRO_BATCHES]; /* lanes[0] runs also what no lane does */
     struct gpu_micro_batch mtp;               /* on the stream of lanes[0] */
     bool forked;                              /* lanes other than the first have work */
-    struct gpu_graphs graphs;
+    struct gpu_graphs *graphs;                /* gpu_graphs.h */
     uint64_t launches; /* of entries that were put in line, or into a graph */
     struct device_event *begun;
     struct device_stream *teller; /* follows what is written, for the follower */
@@ -153,14 +152,14 @@ static inline size_t gpu_micro_batch_number(const struct pass *pass) {
     return gpu_micro_batch_of(pass)->tile / GPU_ABSORB_TILE;
 }
 
-/* gpu_graphs_enter of the pass's lane. */
-static inline bool gpu_micro_batch_enter(const struct pass *pass) {
-    return gpu_graphs_enter(pass->model, (uint32_t)gpu_micro_batch_number(pass));
-}
-
 /* Room on the device for a step; whatever it returns, close it. */
 enum status gpu_state_open(struct model *model, struct error *error);
-void gpu_state_close(struct model *model);
+/* Waits for all work; failures are ignored. Nothing if it was never opened. */
+void gpu_state_finish(struct model *model);
+void gpu_state_close(struct model *model); /* behind gpu_state_finish */
+
+/* More than the index of any KV row that a generated token of the batch sees. */
+uint32_t gpu_state_most_keys(const struct batch *batch);
 
 struct gpu_taker { /* takes memory, which the state's close gives back, until some is refused */
     struct gpu_state *state;

@@ -365,7 +365,8 @@ static void finish_moving(struct rebalancer *r) {
 
 /* ---- a new map by chance ---- */
 
-void rebalancer_reshuffle(struct rebalancer *r) {
+/* Begins a new map by chance, in the background, unless one is under way. */
+static void rebalancer_reshuffle(struct rebalancer *r) {
     if (!r->map || r->state != WATCHES) return;
     placement_spread(&r->target, ++r->shuffles);
     rebalancer_begin_moving(r);

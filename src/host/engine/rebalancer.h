@@ -50,9 +50,6 @@ void rebalancer_close(struct rebalancer *rebalancer);
 /* To be called between any two steps. */
 void rebalancer_turn(struct rebalancer *rebalancer);
 
-/* Begins a new map by chance, in the background, unless one is under way. */
-void rebalancer_reshuffle(struct rebalancer *rebalancer);
-
 /* The unit has got another role. */
 void rebalancer_set_role(struct rebalancer *rebalancer, enum unit_role role);
 

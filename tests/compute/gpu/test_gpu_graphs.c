@@ -30,6 +30,7 @@
 #include "compute/emulated/compute_emulated.h"
 #include "compute/emulated/gpu_reference.h"
 #include "compute/gpu/compute_gpu.h"
+#include "compute/gpu/gpu_graphs.h"
 #include "compute/gpu/gpu_state.h"
 #include "compute/model/draft.h"
 #include "compute/model/forward.h"
@@ -73,7 +74,7 @@ static struct solo *open_solo(const struct model_device *device, enum activation
 }
 
 static struct gpu_graphs *graphs_of(const struct solo *solo) {
-    return &solo_model(solo)->gpu->graphs;
+    return solo_model(solo)->gpu->graphs;
 }
 
 /* ---- steps ---- */
@@ -322,7 +323,7 @@ static void begin_drafting(struct model *const models[2], uint64_t seed) {
 static void graphs_change_no_draft(void **state) {
     struct model *const models[2] = {open_drafting(&model_on_cpu, 0),
                                      open_drafting(&model_on_emulated, 9)};
-    const struct gpu_graphs *graphs = &models[1]->gpu->graphs;
+    const struct gpu_graphs *graphs = models[1]->gpu->graphs;
     begin_drafting(models, 9);
     assert_true(draft_alike(models, DRAFT_STEPS));
     print_message("# %u steps with drafts: %u captured, %u launched\n", (uint32_t)graphs->walks,
@@ -586,7 +587,7 @@ static bool drafts_are_the_same(const struct entry *entry, uint64_t seed) {
     struct device *device = models[1]->device;
     begin_drafting(models, seed);
     planted = entry;
-    watched = &models[1]->gpu->graphs;
+    watched = models[1]->gpu->graphs;
     true_body = device->body;
     planted_body = *true_body;
     planted_body.launch = launch_with_a_host_value;

@@ -33,6 +33,7 @@
 #include "compute/emulated/compute_emulated.h"
 #include "compute/emulated/gpu_reference.h"
 #include "compute/gpu/compute_gpu.h"
+#include "compute/gpu/gpu_graphs.h"
 #include "compute/gpu/gpu_state.h"
 #include "compute/model/draft.h"
 #include "compute/model/forward.h"
@@ -67,7 +68,7 @@ static struct model *open_model(const struct way *way, const struct model_device
 }
 
 static struct gpu_graphs *graphs_of(const struct model *model) {
-    return &model->gpu->graphs;
+    return model->gpu->graphs;
 }
 
 /* ---- steps ---- */

@@ -87,7 +87,7 @@ static const struct {
     {ONE("\"F32\"", "[2,2]", "[-16,0]"), 32, "found [-16, 0]"},
     {ONE("\"F32\"", "[2,2]", "[0]"), 32, "expected [begin, end]"},
     {ONE("\"F32\"", "[2,2]", "[0,16.0]"), 32, "expected [begin, end]"},
-    {ONE("\"F32\"", "[4294967296,4294967296]", "[0,0]"), 32, "sizes whose product fits"},
+    {ONE("\"F32\"", "[4294967296,4294967296]", "[0,0]"), 32, "sizes with a product that fits"},
     {ONE("\"F32\"", "[-1]", "[0,4]"), 32, "found -1 in place 0"},
     {ONE("\"F32\"", "\"2,2\"", "[0,16]"), 32, "shape: expected a list of at most 8 sizes"},
     {ONE("\"F32\"", "[1,1,1,1,1,1,1,1,1]", "[0,4]"), 32, "found a longer one"},
