@@ -38,12 +38,6 @@ void map_add(struct map *map, struct map_key key, uint32_t value) {
     fill(map, &map->entries[map_place(map, key)], key, value);
 }
 
-uint32_t map_find_or_add(struct map *map, struct map_key key, uint32_t value) {
-    struct map_entry *entry = &map->entries[map_place(map, key)];
-    if (entry->value == MAP_NONE) fill(map, entry, key, value);
-    return entry->value;
-}
-
 void map_remove(struct map *map, struct map_key key) {
     uint32_t mask = map->entry_count - 1, hole = map_place(map, key);
     check(map->entries[hole].value != MAP_NONE);

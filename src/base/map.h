@@ -36,10 +36,6 @@ enum status map_open(struct map *map, struct arena *arena, uint32_t capacity) MU
 /* Adds a new key. The map must not be full, and value must not be MAP_NONE. */
 void map_add(struct map *map, struct map_key key, uint32_t value);
 
-/* Returns the value of the key; a new key is added with `value`. The conditions are those of
- * map_add. */
-uint32_t map_find_or_add(struct map *map, struct map_key key, uint32_t value);
-
 /* Removes a key, which must be in the map. */
 void map_remove(struct map *map, struct map_key key);
 

@@ -32,11 +32,7 @@ static void it_agrees_with_an_array(void **state) {
             truth[i] = MAP_NONE;
             held--;
         } else if (held < CAPACITY) {
-            if (turn % 2)
-                map_add(&map, key, turn);
-            else
-                assert_int_equal(map_find_or_add(&map, key, turn), turn);
-            assert_int_equal(map_find_or_add(&map, key, turn + 1), turn); /* it is there */
+            map_add(&map, key, turn);
             map_prefetch(&map, key);
             truth[i] = turn;
             held++;

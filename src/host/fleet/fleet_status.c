@@ -15,7 +15,7 @@ static uint32_t fleet_status_side_of(uint32_t role) {
     return role == UNIT_PREFILL ? SCALE_PREFILL : SCALE_DECODE;
 }
 
-void fleet_status_time(int64_t wall_ns, char *text_out) {
+static void fleet_status_time(int64_t wall_ns, char *text_out) {
     time_t seconds = (time_t)(wall_ns / 1000000000);
     struct tm when;
     gmtime_r(&seconds, &when);

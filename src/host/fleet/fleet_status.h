@@ -28,7 +28,4 @@ void fleet_status_write_json(struct json_writer *writer, const struct fleet_mome
 void fleet_status_write_table(struct json_writer *writer, const struct fleet_moment *reported);
 void fleet_status_write_metrics(struct json_writer *writer, const struct fleet_moment *reported);
 
-/* Writes "2026-11-27T12:00:00Z"; text_out has 24 bytes. */
-void fleet_status_time(int64_t wall_ns, char *text_out);
-
 #endif

@@ -14,8 +14,8 @@
 #define HOUR_S 3600
 #define RANKS_OF_NODE 8
 
-struct ledger_price usage_store_ledger_prices_at(const struct ledger_prices *prices,
-                                                 struct bytes model, int64_t unix_time) {
+static struct ledger_price usage_store_ledger_prices_at(const struct ledger_prices *prices,
+                                                        struct bytes model, int64_t unix_time) {
     return prices->at ? prices->at(prices->context, model, unix_time)
                       : (struct ledger_price){.now = {0}};
 }

@@ -30,8 +30,6 @@ struct ledger_prices {
     const void *context;
 };
 
-struct ledger_price usage_store_ledger_prices_at(const struct ledger_prices *prices,
-                                                 struct bytes model, int64_t unix_time);
 /* The prices of all models, for a gateway. */
 struct model_prices usage_store_ledger_prices_reported(const struct ledger_prices *prices,
                                                        int64_t unix_time);

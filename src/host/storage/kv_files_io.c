@@ -237,14 +237,6 @@ struct kv_io_op *kv_files_io_take(struct kv_io *io) {
     return op;
 }
 
-uint32_t kv_files_io_count(const struct kv_io *io) {
-    return io->count;
-}
-
-uint32_t kv_files_io_depth(const struct kv_io *io) {
-    return io->depth;
-}
-
 const char *kv_files_io_name(const struct kv_io *io) {
     return io->kind == KV_IO_URING ? "io_uring" : "threads";
 }

@@ -49,10 +49,6 @@ void kv_files_io_start(struct kv_io *io);
 /* One that has ended; NULL: none at the moment. */
 struct kv_io_op *kv_files_io_take(struct kv_io *io);
 
-/* Operations given and not yet taken back. */
-uint32_t kv_files_io_count(const struct kv_io *io);
-uint32_t kv_files_io_depth(const struct kv_io *io);
-
 /* "io_uring" or "threads". */
 const char *kv_files_io_name(const struct kv_io *io);
 

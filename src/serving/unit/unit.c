@@ -959,10 +959,6 @@ bool unit_drafts(const struct unit *unit) {
     return unit->drafts;
 }
 
-bool unit_step_in_flight(const struct unit *unit) {
-    return unit->step_in_flight;
-}
-
 static void audit_request(const struct unit *unit, uint32_t slot) {
     const struct unit_request *request = &unit->requests[slot];
     check(request->page_count == 0 || request->state > UNIT_REQUEST_WAITING);

@@ -208,9 +208,6 @@ bool unit_could_run(const struct unit *unit);
  * step would make any other request wait. */
 void unit_set_others(struct unit *unit, bool others);
 
-/* True while a RUN_STEP waits for its STEP_DONE. */
-bool unit_step_in_flight(const struct unit *unit);
-
 /* Recounts all redundant state (pages, lists, indexes) and checks it. Slow. */
 void unit_audit(const struct unit *unit);
 

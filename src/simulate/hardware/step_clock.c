@@ -358,17 +358,6 @@ uint64_t step_clock_moves(const struct step_clock *clock) {
     return clock->experts.move_count;
 }
 
-uint64_t step_clock_moves_far(const struct step_clock *clock) {
-    return clock->experts.far_count;
-}
-
-double step_clock_copies(const struct step_clock *clock) {
-    double sum = 0;
-    for (uint32_t i = 0; i < clock->experts.layers; i++)
-        sum += clock->experts.copies[i];
-    return clock->experts.layers ? sum / clock->experts.layers : 0;
-}
-
 /* FP8 weights; embedding and head in BF16. */
 double step_clock_weight_bytes(const struct step_clock *clock) {
     const struct model_figures *m = clock->options.model;

@@ -88,10 +88,6 @@ struct step_time step_clock_step(struct step_clock *clock, const struct step_sha
 double step_clock_balance(const struct step_clock *clock, uint32_t layer);
 double step_clock_balance_mean(const struct step_clock *clock);
 uint64_t step_clock_moves(const struct step_clock *clock); /* experts that moved to a rank so far */
-uint64_t step_clock_moves_far(const struct step_clock *clock); /* those of them from another node */
-/* The nodes that a prompt's token goes to, including its own, mean over layers. 0: groups of
- * experts do not divide over nodes. */
-double step_clock_copies(const struct step_clock *clock);
 
 /* From the next step on, a few experts of each layer (one in 32, drawn anew) are chosen `factor`
  * times as often; 1: none. The balancer treats it as any other load. */

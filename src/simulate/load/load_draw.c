@@ -21,7 +21,7 @@ double load_draw_uniform(struct load_dice *dice) {
     return ((double)bits + 0.5) * 0x1p-53;
 }
 
-double load_draw_normal(struct load_dice *dice) {
+static double load_draw_normal(struct load_dice *dice) {
     double radius = sqrt(-2 * log(load_draw_uniform(dice)));
     return radius * cos(2 * PI * load_draw_uniform(dice));
 }

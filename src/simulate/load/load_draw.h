@@ -16,7 +16,6 @@ struct load_dice {
 };
 
 double load_draw_uniform(struct load_dice *dice); /* (0, 1) */
-double load_draw_normal(struct load_dice *dice);
 double load_draw_exponential(struct load_dice *dice, double mean);
 /* Gamma (Marsaglia, Tsang 2000) of this mean; cv: standard deviation over mean, > 0. */
 double load_draw_gamma(struct load_dice *dice, double mean, double cv);

@@ -23,11 +23,6 @@ struct rebalance_layer {
     void *memory;
 };
 
-const char *rebalance_way_name(enum rebalance_way way) {
-    static const char *const names[REBALANCE_WAY_COUNT] = {"groups", "near", "global"};
-    return names[way];
-}
-
 static struct balance_shape rebalance_shape_of(const struct rebalance_shape *shape, uint32_t ranks,
                                                uint32_t nodes) {
     bool whole = shape->groups && shape->experts % shape->groups == 0;

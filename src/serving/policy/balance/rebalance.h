@@ -37,8 +37,6 @@ enum rebalance_way {
     REBALANCE_GLOBAL, /* all ranks are equal */
     REBALANCE_WAY_COUNT
 };
-/* "groups", "near", "global" */
-const char *rebalance_way_name(enum rebalance_way way);
 
 struct rebalance_prices {
     double pair_ns; /* time of a rank's experts for one token of one expert; 0: unknown */
