@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * A binary heap in the caller's array: items of any size, the first of them in the caller's order at
- * place 0. The functions are inline, so that a constant order is compiled into each caller.
+ * A binary heap in the caller's array: items of any size, the first in the caller's order at index
+ * 0. The functions are inline, so that a constant order is compiled into each caller.
  */
 #ifndef BASE_HEAP_H
 #define BASE_HEAP_H
@@ -13,7 +13,7 @@
 #define HEAP_ITEM_BYTES_MAX 64
 
 struct heap_order {
-    size_t bytes; /* of an item */
+    size_t bytes; /* bytes of an item */
     bool (*is_before)(const void *context, const void *a, const void *b);
     void (*moved)(const void *context, const void *item, uint32_t place); /* or NULL */
 };
@@ -35,7 +35,7 @@ HEAP_INLINE void heap_swap(const struct heap_order *order, const void *context, 
     order->moved(context, heap_at(order, items, b), b);
 }
 
-/* Moves the item at `place` up to where it belongs; returns that place. */
+/* Moves the item at `place` up to its position; returns that position. */
 HEAP_INLINE uint32_t heap_rise(const struct heap_order *order, const void *context, void *items,
                                uint32_t place) {
     for (uint32_t above; place; place = above) {
@@ -47,7 +47,7 @@ HEAP_INLINE uint32_t heap_rise(const struct heap_order *order, const void *conte
     return place;
 }
 
-/* Moves the item at `place` down to where it belongs. */
+/* Moves the item at `place` down to its position. */
 HEAP_INLINE void heap_sink(const struct heap_order *order, const void *context, void *items,
                            uint32_t count, uint32_t place) {
     for (uint32_t below; (below = 2 * place + 1) < count; place = below) {
@@ -60,22 +60,22 @@ HEAP_INLINE void heap_sink(const struct heap_order *order, const void *context, 
     }
 }
 
-/* Takes the first of `count` > 0 items, which then lies behind the others, at count - 1. */
+/* Removes the first of `count` > 0 items from the heap and stores it at index count - 1. */
 HEAP_INLINE void heap_pop(const struct heap_order *order, const void *context, void *items,
                           uint32_t count) {
     heap_swap(order, context, items, 0, count - 1);
     heap_sink(order, context, items, count - 1, 0);
 }
 
-/* Makes a heap of items in any order. */
+/* Orders an array as a heap. */
 HEAP_INLINE void heap_make(const struct heap_order *order, const void *context, void *items,
                            uint32_t count) {
     for (uint32_t place = count / 2; place-- > 0;)
         heap_sink(order, context, items, count, place);
 }
 
-/* Moves the first `wanted` items in the order to the end of the array, the very first one last: with all
- * of them wanted, a sort in reverse. */
+/* Moves the first `wanted` items in the order to the end of the array, the very first one last. If
+ * all are wanted, this is a reverse sort. */
 HEAP_INLINE void heap_choose(const struct heap_order *order, const void *context, void *items,
                              uint32_t count, uint32_t wanted) {
     heap_make(order, context, items, count);

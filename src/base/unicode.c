@@ -7,7 +7,7 @@
 #include "base/unicode_table.h"
 
 enum unicode_category unicode_run(uint32_t character, uint32_t *last_out) {
-    uint32_t low = 0, high = UNICODE_RUNS; /* the run lies in [low, high) */
+    uint32_t low = 0, high = UNICODE_RUNS; /* invariant: the run is in [low, high) */
     while (high - low > 1) {
         uint32_t middle = low + (high - low) / 2;
         if (unicode_runs[middle] >> 5 <= character)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Properties and case of characters, as Unicode has them and Python's str shows them.
+ * Properties and case of characters, as in Unicode and Python's str.
  */
 #ifndef BASE_UNICODE_H
 #define BASE_UNICODE_H
@@ -9,7 +9,7 @@
 
 #define UNICODE_LAST 0x10FFFFu
 
-/* General categories. Letters come first, and those with case before the others. */
+/* General categories: letters first, and those with case before the others. */
 enum unicode_category {
     UNICODE_LU,
     UNICODE_LL,
@@ -44,7 +44,7 @@ enum unicode_category {
     UNICODE_CATEGORIES
 };
 
-/* The category of `character`, which all up to *last_out have. */
+/* The category of `character`, which all characters up to *last_out share. */
 enum unicode_category unicode_run(uint32_t character, uint32_t *last_out);
 
 bool unicode_is_alpha(uint32_t character);
@@ -52,14 +52,14 @@ bool unicode_is_alnum(uint32_t character); /* letters and all kinds of numbers *
 bool unicode_is_digit(uint32_t character);
 bool unicode_is_lower(uint32_t character);
 bool unicode_is_upper(uint32_t character);
-bool unicode_is_cased(uint32_t character); /* of lower, upper or title case */
+bool unicode_is_cased(uint32_t character); /* has lower, upper or title case */
 bool unicode_is_space(uint32_t character);
 bool unicode_is_printable(uint32_t character);
-bool unicode_is_ignorable(uint32_t character); /* inside a word, for the last sigma */
+bool unicode_is_ignorable(uint32_t character); /* does not end a word, for the final sigma */
 
 enum unicode_mapping { UNICODE_TO_UPPER, UNICODE_TO_LOWER, UNICODE_TO_TITLE };
 
-/* Writes 1 to 3 characters, returns how many. A sigma becomes the one inside words. */
+/* Writes 1 to 3 characters and returns their number. A sigma becomes the one inside words. */
 unsigned unicode_map(uint32_t character, enum unicode_mapping mapping, uint32_t out[3]);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The tables behind unicode.h. unicode_table.c says how they were made.
+ * The tables of unicode.h. unicode_table.c describes how they were generated.
  */
 #ifndef BASE_UNICODE_TABLE_H
 #define BASE_UNICODE_TABLE_H
@@ -24,7 +24,7 @@ struct unicode_case {
 
 struct unicode_several {
     uint32_t from;
-    uint32_t to[3]; /* 0 behind the last */
+    uint32_t to[3]; /* 0 after the last */
 };
 
 struct unicode_range {

@@ -39,7 +39,7 @@ const char *fleet_constraints_value(uint32_t which) {
 
 /* ---- opening ---- */
 
-#define COMPILED_BYTES ((size_t)64 << 20) /* for all of them; little of it is touched */
+#define COMPILED_BYTES ((size_t)64 << 20) /* for all of them; only a small part is touched */
 #define SCRATCH_BYTES ((size_t)64 << 20)
 #define MATCHER_BYTES ((size_t)3 << 20)
 
@@ -195,7 +195,7 @@ struct constrained_answer *fleet_constraints_follow(struct fleet_constraints *co
     return &constraints->own;
 }
 
-/* ---- judging ---- */
+/* ---- verification ---- */
 
 static bool is_links(struct bytes text, struct arena *scratch) {
     (void)scratch;

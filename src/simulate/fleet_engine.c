@@ -7,11 +7,11 @@
 #include "base/hash.h"
 #include "simulate/fleet_token_oracle.h"
 
-#define STOP_ODDS 90 /* one token in so many is the stop token */
+#define STOP_ODDS 90 /* one token in this many is the stop token */
 #define SPOILT_SALT 0xEEEEEEEEEEEEEEEEu
-#define DRAFTS_RIGHT_OF 3 /* all but one draft in so many are accepted */
+#define DRAFTS_RIGHT_OF 3 /* one draft in this many is rejected */
 
-#define ENDS_OF 4 /* an answer that may end does so one time in so many */
+#define ENDS_OF 4 /* an answer that may end does so one time in this many */
 
 size_t fleet_engine_bytes(uint32_t page_count, uint32_t slots, uint32_t context_tokens_max) {
     return page_count * sizeof(struct fleet_page) +

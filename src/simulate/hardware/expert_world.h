@@ -74,7 +74,7 @@ size_t expert_world_bytes(const struct expert_world_options *options);
 bool expert_world_open(struct expert_world *world, struct arena *arena,
                        const struct expert_world_options *options);
 
-/* Begins a step with so many tokens on all ranks. Returns the microseconds that it waits for new
+/* Begins a step with `tokens` tokens on all ranks. Returns the microseconds that it waits for new
  * maps. */
 double expert_world_advance(struct expert_world *world, int64_t now_ns, double tokens);
 

@@ -53,7 +53,7 @@ struct link_rates {
     struct figure_table low_latency; /* ep, dispatch_us, dispatch_us_128, combine_us, _us_128 */
     struct figure_table normal;      /* nodes, dispatch_gbps, combine_gbps, dispatch_us, … */
     double dispatch_scales;          /* bytes of a token with its scales over bytes without */
-    double contention;               /* a transfer during computation takes so many times as long */
+    double contention;               /* factor on a transfer's time during computation */
 };
 
 struct move_rates {  /* experts that change their rank */

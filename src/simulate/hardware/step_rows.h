@@ -25,7 +25,7 @@ struct step_bends { /* ascending; the last piece has no end */
     double at[STEP_ROWS_BENDS];
 };
 
-struct step_fit { /* of the rows with so many ranks */
+struct step_fit { /* fit of the rows with one number of ranks */
     uint32_t ranks, row_count;
     struct step_bends tokens, rows;
     double weights[STEP_ROWS_WEIGHTS]; /* us */
@@ -48,7 +48,7 @@ struct step_features { /* of a rank; fractions if it is a mean */
 enum status step_rows_read(struct arena *arena, const struct figure_place *place,
                            struct step_rows *rows_out) MUST_USE;
 
-/* Returns NULL if no rows have so many ranks. */
+/* The fit for a number of ranks; NULL if no rows have it. */
 const struct step_fit *step_rows_of(const struct step_rows *rows, uint32_t ranks);
 
 /* f in us. */

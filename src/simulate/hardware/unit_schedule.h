@@ -14,7 +14,7 @@
  * its link is filled from about b on: earlier ranks find it idle for as long as later ones find it
  * busy.
  *
- * The number of pairs of tokens and experts of a rank is drawn for each lane and layer
+ * The number of pairs of tokens and experts of a rank is drawn for each micro-batch and layer
  * (expert_world.h). Times are in microseconds.
  */
 #ifndef SIMULATE_HARDWARE_UNIT_SCHEDULE_H

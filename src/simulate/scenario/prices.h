@@ -49,7 +49,7 @@ const struct prices_calendar *prices_of_model(const struct prices *prices, struc
 /* The prices at an hour of the day (UTC, any real number; taken modulo 24). */
 struct token_prices prices_at(const struct prices_calendar *calendar, double hour);
 
-/* The income from so many tokens. */
+/* The income from these tokens. */
 double prices_income(const struct token_prices *prices, double hit_tokens, double miss_tokens,
                      double output_tokens);
 

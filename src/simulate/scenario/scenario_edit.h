@@ -20,7 +20,7 @@ struct scenario_library {
 };
 
 /* Applies one setting to a tree. If the old value is {value: …, source: …}, the value is set, and
- * the source says so. Returns STATUS_INVALID if there is no such path. */
+ * its source is replaced. Returns STATUS_INVALID if there is no such path. */
 enum status scenario_edit_set(struct arena *arena, const struct tree *root, const char *setting,
                               const struct tree **root_out, struct error *error) MUST_USE;
 

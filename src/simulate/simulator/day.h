@@ -42,7 +42,7 @@ struct day_options {
     double input_tokens, output_tokens; /* of the whole day */
     struct day_moments moments;
     double settle_s, warm_s, measure_s; /* of a window; the warm time includes the settling */
-    double waiting_s; /* at the start of a window, so many seconds' arrivals have no token yet */
+    double waiting_s; /* arrivals of this many seconds have no token yet at the start */
 };
 
 struct day_segment {

@@ -30,7 +30,7 @@ struct simulator_post {
 /* Returns false if the arena is out of memory. */
 bool simulator_post_open(struct simulator_post *post, struct arena *arena, size_t capacity);
 
-/* Appends a record of so many bytes. The caller fills in its content. Returns NULL if the ring is
+/* Appends a record of `bytes` bytes. The caller fills in its content. Returns NULL if the ring is
  * full. */
 struct record *simulator_post_put(struct simulator_post *post, int64_t due_ns, uint32_t connection,
                                   size_t bytes);

@@ -11,7 +11,7 @@
 struct simulator_request {
     int64_t arrival_ns;     /* never before the previous request's */
     uint32_t prompt_tokens; /* >= 1 */
-    uint32_t answer_tokens; /* >= 1: exactly so many, if nothing ends the answer earlier */
+    uint32_t answer_tokens; /* >= 1: exact length, unless the answer ends earlier */
     /* The prompt's leading tokens, block_tokens to an id: equal leading ids mean equal tokens. The
      * tokens after them are the request's own. Valid until the next call of the source. */
     const uint64_t *blocks;

@@ -45,7 +45,7 @@ static uint32_t size_fleet_part_of(double whole, uint32_t rank, uint32_t ranks) 
     return (uint32_t)(whole + ((double)rank + 0.5) / ranks);
 }
 
-/* Seconds of a step with so many rows and prompt tokens on each rank, with the fastest overlap. */
+/* Seconds of a step with these rows and prompt tokens on each rank, with the fastest overlap. */
 static double step_seconds(struct step_clock *clock, const struct size_options *options,
                            struct size_unit *unit, double rows, double prompts) {
     struct step_share shares[LIMIT_RANKS];
@@ -97,7 +97,7 @@ static double prompts_per_row(const struct size_options *options, const struct s
            (1 - size_fleet_hits_of(options, unit->storage));
 }
 
-/* Times the unit with so many rows. */
+/* Computes the times of the unit with this number of rows. */
 static void size_fleet_time_rows(struct step_clock *clock, const struct size_options *options,
                                  double rows, struct size_unit *unit) {
     double each = size_fleet_row_tokens(options, unit->mtp);

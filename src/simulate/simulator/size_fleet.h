@@ -34,7 +34,7 @@ struct size_load { /* a steady load */
     double kv_mean;   /* positions that a token of an answer reads */
     /* One in a hundred prompts that TTFT counts has more tokens to compute; 0: unknown. */
     double long_prompt[2];   /* [storage] */
-    uint32_t counted_prompt; /* TTFT counts prompts of up to so many tokens; 0: all */
+    uint32_t counted_prompt; /* TTFT counts prompts up to this many tokens; 0: all */
     double counted_share;    /* of all prompts */
 };
 

@@ -31,7 +31,7 @@
 #define BALANCE_UNITS_WAITING 8
 
 #define BALANCE_UNITS_LEAN 0.25
-#define BALANCE_UNITS_LEAN_REQUESTS 4 /* and so many requests per rank */
+#define BALANCE_UNITS_LEAN_REQUESTS 4 /* additional requests per rank */
 
 /* The fraction of a unit's prompts, by time, that is computed before a new one. It is below 1
  * because ranks compute chunks in parallel. */
