@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Transfers of KV blocks between the ranks of a simulated fleet. The module models
- * host/transfer/kv_carrier and kv_transport in virtual time, on pages of numbers, with the product's
- * own state machines (serving/cache/transfer_ledger, transfer_orders). Slices wait for their turn
- * on a connection, are read from their page when they leave, travel, and are written in two halves.
- * Releasing a page while it is still being read or written therefore causes visible damage.
+ * host/transfer/kv_carrier and kv_transport in virtual time, on pages of numbers, with the
+ * product's own state machines (serving/cache/transfer_ledger, transfer_orders). Slices wait for
+ * their turn on a connection, are read from their page when they leave, travel, and are written in
+ * two halves. Releasing a page while it is still being read or written therefore causes visible
+ * damage.
  *
  * A connection takes a while to open. It breaks when a process dies or the network between two
  * units is cut, and each side detects that at a different time. Under faults slices are lost,

@@ -19,8 +19,8 @@
  *
  * Invariants, for every seed:
  * - Every client gets exactly one complete answer, or an error. An answer consists of the tokens,
- *   and the tool calls in them, of an undisturbed run of the numerics that it names. Hits and misses
- *   add up to the prompt.
+ *   and the tool calls in them, of an undisturbed run of the numerics that it names. Hits and
+ *   misses add up to the prompt.
  * - Every request has one usage record, at the price of its end. No client receives an end that the
  *   ledger could lose. Money and units' work are conserved (simulate/fleet_ledger).
  * - No request reads another tenant's pages. At all times each page has one owner or is free, and

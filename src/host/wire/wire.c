@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The use of ZeroMQ, with reasons:
  *
- *   - A ROUTER does not report the loss of a peer. A socket monitor does, without naming it. So after
- *     each such event, and on a timer, every peer is sent an empty message: ROUTER_MANDATORY refuses
- *     it if the peer is gone (EHOSTUNREACH). The empty messages also serve as heartbeats.
+ *   - A ROUTER does not report the loss of a peer. A socket monitor does, without naming it. So
+ *     after each such event, and on a timer, every peer is sent an empty message: ROUTER_MANDATORY
+ *     refuses it if the peer is gone (EHOSTUNREACH). The empty messages also serve as heartbeats.
  *   - A DEALER reconnects by itself and would then continue as before. Each connection therefore
  *     gets a socket of its own; its first message is the greeting.
  *   - ZMQ_FD is edge-triggered: after any call the socket may be readable without it. Each sender

@@ -9,7 +9,7 @@
 #define DEVIATION 1.25
 #define JUMP_DEVIATIONS 3
 #define MARGIN_DEVIATIONS 2.33
-/* Factor on 1 / count, the relative variance of a count of requests, because lengths vary as much. */
+/* Factor on 1 / count, the relative variance of a number of requests: lengths vary as much. */
 #define COUNTING 2
 
 static void load_noise_learn(double *mean, double value, double base, double kept) {

@@ -6,8 +6,8 @@
  *                  CONTINUE (first tokens) and KV_DONE, in either order -> it decodes. If blocks
  *                  failed to arrive, the request waits like an interrupted one: complete blocks are
  *                  cached, blocks in the storage may be loaded, the rest is computed.
- *                  After CONTINUE it waits for KV_DONE as long as serving/policy/kv_path allows, then
- *                  KV_CANCEL.
+ *                  After CONTINUE it waits for KV_DONE as long as serving/policy/kv_path allows,
+ *                  then KV_CANCEL.
  *   prefill unit   SUBMIT_PREFILL -> runs; KV_PUSH with each step that will complete blocks, which
  *                  are sent layer by layer while it computes; the last KV_PUSH with the first
  *                  token; parked until KV_DONE -> FINISH_HANDED_OVER.

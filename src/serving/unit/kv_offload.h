@@ -3,7 +3,7 @@
  * A unit only sends records to it (contract/record_kv.h):
  *
  *   a request arrives,   KV_FIND with the keys of all its whole blocks, of prompt and answer,
- *   or waits again       each in its mode -> KV_FOUND with the number of leading blocks in the storage
+ *   or waits again       each in its mode -> KV_FOUND with the number of leading stored blocks
  *   it could start       loading the stored blocks is compared with computing them
  *                        (serving/policy/kv_path). To load them, the request is parked with its
  *                        pages, KV_LOAD -> KV_LOADED, and runs from the end of the blocks that

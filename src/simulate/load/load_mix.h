@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * A source of random requests (struct simulator_source). Conversations of a given shape begin at
- * random, last for some turns, and end. A turn arrives when the previous one has been answered, at the
- * assumed speed of answers, and read.
+ * random, last for some turns, and end. A turn arrives when the previous one has been answered, at
+ * the assumed speed of answers, and read.
  *
  * A mix may have a past: conversations that began before the run. The first requests are then those
  * in the middle of their answers at time 0 (standing), and the parts that prompts share with

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
- * A source of requests from a trace (struct simulator_source): lengths and times are scaled by given
- * factors, and the trace is played several times. Each play has prompts of its own: prompts share prefixes
- * only within a play. Several plays may run at the same time, each starting elsewhere in the trace.
- * A small service's trace can thus load a large one without bursts that never occurred.
+ * A source of requests from a trace (struct simulator_source): lengths and times are scaled by
+ * given factors, and the trace is played several times. Each play has prompts of its own: prompts
+ * share prefixes only within a play. Several plays may run at the same time, each starting
+ * elsewhere in the trace. A small service's trace can thus load a large one without bursts that
+ * never occurred.
  */
 #ifndef SIMULATE_LOAD_LOAD_REPLAY_H
 #define SIMULATE_LOAD_LOAD_REPLAY_H

@@ -5,8 +5,8 @@
  * the load. The rest of the fleet is a multiple of it. The rules:
  *
  *   segments  the day is cut at each hour and at each change of the number of nodes. Segments with
- *             the same units share a window if their loads differ by 3 % at most. Within an hour in which
- *             the nodes change the load follows the decode units, as only the hour's tokens are
+ *             the same units share a window if their loads differ by 3 % at most. Within an hour in
+ *             which the nodes change the load follows the decode units, as only the hour's tokens are
  *             known
  *   sample    1 decode unit of D; of P prefill units P / D, rounded up or down such that the
  *             day's prefill units are right on the whole; arrivals: 1 / D of the fleet's

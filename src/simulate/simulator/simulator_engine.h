@@ -74,7 +74,7 @@ void simulator_engine_observe(struct simulator_engine *engine, int64_t ns);
 /* The most bytes of a rank's result. */
 size_t simulator_engine_result_bytes(uint32_t rows_max);
 
-/* Writes a rank's result; result_out has simulator_engine_result_bytes. Returns the tokens in it. */
+/* Writes a rank's result; result_out has simulator_engine_result_bytes. Returns its tokens. */
 uint32_t simulator_engine_end(struct simulator_engine *engine, uint32_t rank, int64_t compute_ns,
                               struct step_result *result_out);
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * A candidate fleet (simulate/simulator/size_fleet.h) as options of the simulator, for a steady load.
+ * A candidate fleet (simulate/simulator/size_fleet.h) as options of the simulator, for a steady
+ * load.
  *
  * Fleets for small loads are run whole. For large loads and separate roles each role is run alone,
  * a few units of it under their share of the load: TTFT depends on the prefill units and TPOT on
@@ -8,9 +9,9 @@
  * time. A fleet of combined units is run as one unit.
  *
  * If answers are measured, a run begins with requests in the middle of their answers
- * (simulate/simulator/day_load.h), as many as the step clock predicts. While they settle, prompts take
- * no time. Combined units, which compute those prompts together with their answers, get as many
- * steps as that needs.
+ * (simulate/simulator/day_load.h), as many as the step clock predicts. While they settle, prompts
+ * take no time. Combined units, which compute those prompts together with their answers, get as
+ * many steps as that needs.
  */
 #ifndef SIMULATE_SIMULATOR_SIZE_WINDOW_H
 #define SIMULATE_SIMULATOR_SIZE_WINDOW_H
