@@ -1,33 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The harness of the benchmarks: their results as text for people or, with --json, as one JSON
- * object, and the options that several of them have. A benchmark describes each kind of result as
+ * object. A benchmark describes each kind of result as
  * columns and gives rows of cells; the harness prints a table or members of JSON.
  */
 #ifndef BENCH_HARNESS_H
 #define BENCH_HARNESS_H
 
-#include "base/options.h"
 #include "bench/machine_limits.h"
 #include "bench/stats.h"
 #include "command/json_print.h"
-
-/* Rows of option tables; `offset` is that of the option's member. */
-#define HARNESS_JSON(offset_of)                                                                    \
-    { "json", OPTION_FLAG, NULL, "print one JSON object", offset_of }
-#define HARNESS_ROUNDS(offset_of, rounds, least, most)                                             \
-    OPTION_ROW("rounds", OPTION_COUNT, rounds, "repetitions, of which the median counts",          \
-               offset_of, .minimum = (least), .maximum = (most))
-#define HARNESS_RUNS(offset_of, runs, most)                                                        \
-    OPTION_ROW("runs", OPTION_COUNT, runs, "repetitions, of which the median counts", offset_of,   \
-               .minimum = 1, .maximum = (most))
-#define HARNESS_DIR(offset_of)                                                                     \
-    { "dir", OPTION_TEXT, ".", "a directory on the disk of the KV storage", offset_of }
-#define HARNESS_MODEL(offset_of)                                                                   \
-    OPTION_ROW("model", OPTION_TEXT, NULL,                                                         \
-               "directory of a checkpoint (default: the model that comes with Fathom)", offset_of)
-#define HARNESS_THREADS(offset_of)                                                                 \
-    OPTION_ROW("threads", OPTION_COUNT, "0", "threads; 0: one for each CPU", offset_of,            \
-               .maximum = 1024)
 
 struct harness {
     bool json;
