@@ -10,6 +10,7 @@
 
 #include "base/check.h"
 #include "base/format.h"
+#include "host/storage/kv_files.h"
 #include "host/storage/kv_files_check.h"
 #include "host/storage/kv_files_others.h"
 
@@ -204,11 +205,13 @@ static void files_retire(struct kv_backend *backend, uint32_t segment, uint32_t 
 }
 
 static uint64_t files_other_bytes(const struct kv_backend *backend) {
-    return kv_files_others_bytes(&files_of(backend)->files);
+    const struct kv_files *files = &files_of(backend)->files;
+    return kv_files_others_bytes(files->folder, "..", &files->format);
 }
 
 static bool files_drop_other(struct kv_backend *backend, int64_t before_ns) {
-    return kv_files_others_remove(&files_of(backend)->files, before_ns);
+    const struct kv_files *files = &files_of(backend)->files;
+    return kv_files_others_remove(files->folder, "..", &files->format, before_ns);
 }
 
 /* ---- opening ---- */

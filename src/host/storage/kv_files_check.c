@@ -12,6 +12,7 @@
 #include "base/format.h"
 #include "host/process/own_file.h"
 #include "host/storage/kv_files.h"
+#include "host/storage/kv_files_others.h"
 
 struct looked { /* at one folder */
     struct kv_files files;
@@ -236,21 +237,6 @@ enum status kv_files_check(const char *directory, bool deep,
 
 /* ---- shrinking ---- */
 
-struct old { /* a segment */
-    uint64_t id, bytes;
-    struct kv_format format;
-    int64_t modified_ns;
-};
-
-struct olds {
-    const char *directory;
-    struct old *list;
-    size_t count, room;
-    uint64_t bytes, removed;
-    struct error *error;
-    enum status status;
-};
-
 /* Removes unusable files: without a sound head and unlocked, or left behind. */
 static void sweep_name(void *context, const char *name) {
     struct kv_files *files = context;
@@ -266,74 +252,44 @@ static void sweep_name(void *context, const char *name) {
     if (file >= 0) close(file);
 }
 
-static void note_old(struct olds *olds, const struct kv_files *files,
-                     const struct kv_segment *segment) {
-    if (olds->count == olds->room) {
-        size_t room = olds->room ? 2 * olds->room : 64;
-        struct old *list = realloc(olds->list, room * sizeof *list);
-        if (!list) {
-            olds->status = error_set(olds->error, STATUS_NO_MEMORY, "no memory for a list");
-            return;
-        }
-        olds->list = list;
-        olds->room = room;
-    }
-    olds->list[olds->count++] =
-        (struct old){segment->id, segment->bytes, files->format, segment->modified_ns};
-    olds->bytes += segment->bytes;
-}
+struct sweep {
+    const char *directory;
+    enum status status;
+    struct error *error;
+};
 
-static void list_folder(void *context, const char *name) {
-    struct olds *olds = context;
+static void sweep_folder(void *context, const char *name) {
+    struct sweep *sweep = context;
     struct kv_format format;
     struct kv_files files;
     if (!store_format_parse_folder(name, &format)) return;
     enum status status =
-        kv_files_open(&files, olds->directory, &format, NULL, is_guarded(), olds->error);
+        kv_files_open(&files, sweep->directory, &format, NULL, is_guarded(), sweep->error);
     if (status) {
-        olds->status = status;
+        sweep->status = status;
         return;
     }
     kv_files_scan(&files, KV_SCAN_LOOK, &ignores_all);
     for_files(&files, sweep_name, &files);
-    for (uint32_t i = 0; i < files.segment_count; i++)
-        if (files.segments[i]) note_old(olds, &files, files.segments[i]);
-    kv_files_close(&files);
-}
-
-static int older(const void *a, const void *b) {
-    const struct old *first = a, *second = b;
-    return (first->modified_ns > second->modified_ns) - (first->modified_ns < second->modified_ns);
-}
-
-static void remove_old(struct olds *olds, const struct old *old) {
-    struct kv_files files;
-    if (kv_files_open(&files, olds->directory, &old->format, NULL, is_guarded(), olds->error))
-        return;
-    kv_files_scan(&files, KV_SCAN_LOOK, &ignores_all);
-    for (uint32_t i = 0; i < files.segment_count; i++) {
-        if (!files.segments[i] || files.segments[i]->id != old->id) continue;
-        if (!kv_files_remove(&files, i)) break;
-        olds->removed++;
-        olds->bytes -= old->bytes;
-        break;
-    }
     kv_files_close(&files);
 }
 
 enum status kv_files_check_shrink(const char *directory, uint64_t bytes, uint64_t *removed_out,
                                   uint64_t *left_out, struct error *error) {
-    struct olds olds = {.directory = directory, .error = error};
+    struct sweep sweep = {.directory = directory, .error = error};
+    uint64_t removed = 0;
     DIR *names;
     enum status status = kv_files_check_open_directory(directory, &names, error);
     if (status) return status;
-    for_names(names, list_folder, &olds);
-    if (olds.count) qsort(olds.list, olds.count, sizeof *olds.list, older);
-    for (size_t i = 0; i < olds.count && !olds.status && olds.bytes > bytes; i++)
-        remove_old(&olds, &olds.list[i]);
-    free(olds.list);
-    if (olds.status) return olds.status;
-    *removed_out = olds.removed;
-    *left_out = olds.bytes;
-    return STATUS_OK;
+    int at = dup(dirfd(names));
+    for_names(names, sweep_folder, &sweep);
+    if (!sweep.status) {
+        while (kv_files_others_bytes(at, ".", NULL) > bytes &&
+               kv_files_others_remove(at, ".", NULL, INT64_MAX))
+            removed++;
+        *removed_out = removed;
+        *left_out = kv_files_others_bytes(at, ".", NULL);
+    }
+    if (at >= 0) close(at);
+    return sweep.status;
 }

@@ -77,10 +77,11 @@ static void kv_files_others_look_at_folder(struct others *others, int parent, co
 }
 
 /* The directory, open; NULL: it cannot be read. */
-static DIR *look_around(const struct kv_files *files, struct others *others) {
-    char own[STORE_NAME_BYTES];
-    store_format_folder(&files->format, own);
-    DIR *directory = kv_files_others_open_folder(files->folder, "..");
+static DIR *look_around(int at, const char *name, const struct kv_format *but,
+                        struct others *others) {
+    char own[STORE_NAME_BYTES] = "";
+    if (but) store_format_folder(but, own);
+    DIR *directory = kv_files_others_open_folder(at, name);
     for (struct dirent *entry; directory && (entry = readdir(directory));) {
         struct kv_format format;
         if (strcmp(entry->d_name, own) != 0 && store_format_parse_folder(entry->d_name, &format))
@@ -95,9 +96,9 @@ static void kv_files_others_forget(struct others *others, DIR *directory) {
     if (directory) closedir(directory);
 }
 
-uint64_t kv_files_others_bytes(const struct kv_files *files) {
+uint64_t kv_files_others_bytes(int at, const char *name, const struct kv_format *but) {
     struct others others = {.bytes = 0};
-    DIR *directory = look_around(files, &others);
+    DIR *directory = look_around(at, name, but, &others);
     kv_files_others_forget(&others, directory);
     return others.bytes;
 }
@@ -120,9 +121,10 @@ static bool remove_segment(int directory, const struct other *other) {
     return ours;
 }
 
-bool kv_files_others_remove(const struct kv_files *files, int64_t before_ns) {
+bool kv_files_others_remove(int at, const char *name, const struct kv_format *but,
+                            int64_t before_ns) {
     struct others others = {.bytes = 0};
-    DIR *directory = look_around(files, &others);
+    DIR *directory = look_around(at, name, but, &others);
     bool removed = false;
     while (!removed) {
         uint32_t oldest = retain_blocks_oldest(others.ages, others.count, before_ns);

@@ -1,17 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The other block formats in a KV storage's directory: their segments count in its size and may be
- * removed, though this process cannot read them. Only their age is known.
+ * Segments of many block formats in a KV storage's directory, by name and age alone. To a process,
+ * those of other formats count in the directory's size and may be removed, though it cannot read
+ * them; `fathom cache gc` removes those of all.
+ *
+ * `at` and `name` lead to the directory, as for openat. `but`: a format that is left out; NULL: none.
  */
 #ifndef HOST_STORAGE_KV_FILES_OTHERS_H
 #define HOST_STORAGE_KV_FILES_OTHERS_H
 
-#include "host/storage/kv_files.h"
+#include "serving/cache/store_format.h"
 
-/* Bytes of all files in the folders of other formats. */
-uint64_t kv_files_others_bytes(const struct kv_files *files);
+/* Bytes of all files in the formats' folders. */
+uint64_t kv_files_others_bytes(int at, const char *name, const struct kv_format *but);
 
-/* Removes the segment of another format that was written to longest ago, if that was before
- * `before_ns` (a file's time of change) and no one writes to it; false: there is none. */
-bool kv_files_others_remove(const struct kv_files *files, int64_t before_ns);
+/* Removes the segment that was written to longest ago, if that was before `before_ns` (a file's time
+ * of change) and no one writes to it; false: there is none. */
+bool kv_files_others_remove(int at, const char *name, const struct kv_format *but,
+                            int64_t before_ns);
 
 #endif
