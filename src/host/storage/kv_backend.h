@@ -30,8 +30,10 @@ struct kv_io_faults; /* host/storage/kv_files_io.h */
 struct kv_backend_listener {
     /* A block was found, or was found damaged (STORE_ENTRY_DEAD), in a slot of a segment. */
     void (*entry)(void *context, uint32_t segment, const struct store_entry *entry);
-    void (*gone)(void *context, uint32_t segment);                      /* somebody removed it */
-    void (*say)(void *context, enum log_level level, const char *line); /* for the log */
+    void (*gone)(void *context, uint32_t segment); /* somebody removed it */
+    /* One line to the log, as log_say has it. */
+    void (*say)(const void *context, enum log_level level, const char *format, ...)
+        __attribute__((format(printf, 3, 4)));
     void *context;
 };
 
@@ -132,7 +134,7 @@ struct kv_backend_calls {
     void (*release)(struct kv_backend *backend, uint32_t segment);
     /* Removes a segment. False: somebody writes to it. */
     bool (*drop)(struct kv_backend *backend, uint32_t segment);
-    /* The block is damaged: nobody reads this slot again. */
+    /* The block is damaged: this slot is not read again. */
     void (*retire)(struct kv_backend *backend, uint32_t segment, uint32_t slot,
                    const struct block_key *key);
 

@@ -9,7 +9,6 @@
 #include <sys/resource.h>
 
 #include "base/check.h"
-#include "base/format.h"
 #include "host/storage/kv_files.h"
 #include "host/storage/kv_files_check.h"
 #include "host/storage/kv_files_others.h"
@@ -48,14 +47,11 @@ static void leave_segment(struct files_backend *own, uint32_t index) {
 
 /* It lost a file to somebody who does not ask for locks. */
 static void leave_lost(struct files_backend *own, uint32_t index) {
-    if (own->active == index) {
-        char line[600];
-        format_text(line, sizeof line,
-                    "somebody removed, replaced or cut files of the segment that was being written "
-                    "to, the next block begins a new one directory=%s",
-                    own->files.path);
-        own->listener.say(own->listener.context, LOG_WARNING, line);
-    }
+    if (own->active == index)
+        own->listener.say(own->listener.context, LOG_WARNING,
+                          "somebody removed, replaced or cut files of the segment that was being "
+                          "written to, the next block begins a new one directory=%s",
+                          own->files.path);
     leave_segment(own, index);
 }
 

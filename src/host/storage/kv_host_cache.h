@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The KV storage as a unit sees it: takes KV_FIND, KV_LOAD, KV_PARK and KV_KEEP, gives KV_FOUND,
- * KV_LOADED and KV_KEPT, and knows which memory a page is. Every rank has one on its own pages,
+ * The KV storage as a unit sees it: takes KV_FIND, KV_LOAD, KV_PARK and KV_PUT, gives KV_FOUND,
+ * KV_LOADED and KV_STORED, and knows which memory a page is. Every rank has one on its own pages,
  * which are in its process (host/transfer/kv_ranks.h); all of them may share one directory.
  */
 #ifndef HOST_STORAGE_KV_HOST_CACHE_H

@@ -10,7 +10,8 @@
 #include "host/storage/kv_files_backend.h"
 #include "host/storage/kv_store_state.h"
 
-void kv_store_say(const struct kv_store *store, enum log_level level, const char *format, ...) {
+void kv_store_say(const void *context, enum log_level level, const char *format, ...) {
+    const struct kv_store *store = context;
     char line[600];
     va_list arguments;
     va_start(arguments, format);

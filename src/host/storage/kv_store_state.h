@@ -134,8 +134,8 @@ static inline size_t kv_part_bytes(const struct kv_store *store, uint32_t part) 
     return kv_part_offset(store, part + 1) - kv_part_offset(store, part);
 }
 
-/* One line to the log, as log_say has it. */
-void kv_store_say(const struct kv_store *store, enum log_level level, const char *format, ...)
+/* One line to the log, as log_say has it, about the store. */
+void kv_store_say(const void *store, enum log_level level, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
 /* The wall clock's time, by which `changed` is waited for. */

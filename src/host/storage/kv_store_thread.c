@@ -45,10 +45,6 @@ static void note_gone(void *context, uint32_t segment) {
     pthread_mutex_unlock(&store->lock);
 }
 
-static void say_line(void *context, enum log_level level, const char *line) {
-    kv_store_say(context, level, "%s", line);
-}
-
 static void list_blocks(struct kv_store *store, bool again, int64_t now_ns) {
     if (store->backend) store->backend->calls->list(store->backend, again);
     store->scanned_ns = now_ns;
@@ -256,7 +252,7 @@ static enum status open_backend(struct kv_store *store, struct error *error) {
         .event = store->event,
         .io = o->io,
         .faults = o->faults,
-        .listener = {kv_store_thread_note_entry, note_gone, say_line, store}};
+        .listener = {kv_store_thread_note_entry, note_gone, kv_store_say, store}};
     const struct kv_backend_calls *calls =
         o->backend ? o->backend : kv_store_backend_at(o->directory);
     if (!kv_store_has_directory(o)) return STATUS_OK;

@@ -131,6 +131,20 @@ static uint64_t kinds_of(const struct kv_ranks_options *options, bool asked) {
     return record_kinds(ways);
 }
 
+/* Sends to a peer (0: none, also once it is lost) what waits for it; the rest after `retry`, when the
+ * wire is full. */
+static void send_queue(struct wire *wire, const uint32_t *peer, struct record_queue *waiting,
+                       struct event *retry) {
+    const struct record *record;
+    while (*peer && (record = record_queue_first(waiting))) {
+        if (wire_send(wire, *peer, record) == STATUS_FULL) {
+            event_add(retry, &(struct timeval){.tv_usec = RETRY_US});
+            return;
+        }
+        record_queue_drop(waiting); /* one that is lost has died, or the unit ends */
+    }
+}
+
 /* ---- rank 0 ---- */
 
 struct kv_peer {     /* another rank */
@@ -154,14 +168,7 @@ struct kv_ranks {
 };
 
 static void send_waiting(struct kv_ranks *ranks, struct kv_peer *peer) {
-    const struct record *record;
-    while (peer->number && (record = record_queue_first(&peer->waiting))) {
-        if (wire_send(ranks->wire, peer->number, record) == STATUS_FULL) {
-            event_add(ranks->retry, &(struct timeval){.tv_usec = RETRY_US});
-            return;
-        }
-        record_queue_drop(&peer->waiting); /* one that is lost has died, or the unit ends */
-    }
+    send_queue(ranks->wire, &peer->number, &peer->waiting, ranks->retry);
 }
 
 static void kv_ranks_on_retry(evutil_socket_t file, short what, void *context) {
@@ -218,7 +225,7 @@ static void on_doubt(evutil_socket_t file, short what, void *context) {
         if (peer->lost_ns) event_add(ranks->doubt, &(struct timeval){.tv_usec = DOUBT_US});
         if (!peer->lost_ns || clock_now_ns() - peer->lost_ns < death_ns_max(ranks)) continue;
         peer->lost_ns = 0;
-        error_set(&error, STATUS_GONE, "rank %u is not heard at %s any more", rank,
+        error_set(&error, STATUS_GONE, "rank %u is not connected to %s any more", rank,
                   ranks->options.control);
         ranks->options.lost(ranks->options.context, &error);
     }
@@ -409,14 +416,7 @@ struct kv_agent {
 };
 
 static void agent_send(struct kv_agent *agent) {
-    const struct record *record;
-    while (agent->peer && (record = record_queue_first(&agent->waiting))) {
-        if (wire_send(agent->wire, agent->peer, record) == STATUS_FULL) {
-            event_add(agent->retry, &(struct timeval){.tv_usec = RETRY_US});
-            return;
-        }
-        record_queue_drop(&agent->waiting);
-    }
+    send_queue(agent->wire, &agent->peer, &agent->waiting, agent->retry);
 }
 
 static void agent_on_retry(evutil_socket_t file, short what, void *context) {

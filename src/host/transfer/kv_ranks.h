@@ -62,7 +62,7 @@ struct engine_loads kv_ranks_loads(struct kv_ranks *ranks);
 /* Rank 0's; NULL: none. */
 struct kv_store *kv_ranks_store(const struct kv_ranks *ranks);
 
-/* KV_EXPECT, KV_PUSH, KV_CANCEL, KV_FIND, KV_LOAD, KV_PARK, KV_KEEP: to the rank that they name. A
+/* KV_EXPECT, KV_PUSH, KV_CANCEL, KV_FIND, KV_LOAD, KV_PARK, KV_PUT: to the rank that they name. A
  * DRAIN of a rank that is dead: whatever it was asked, and is until it comes back, gets the answer that
  * nothing came of it. */
 void kv_ranks_take(struct kv_ranks *ranks, const struct record *record);

@@ -27,7 +27,7 @@ static void note_report(void *context, uint32_t segment, const struct store_entr
 static void ignore_gone(void *context, uint32_t segment) {
 }
 
-static void ignore_line(void *context, enum log_level level, const char *line) {
+static void ignore_line(const void *context, enum log_level level, const char *line, ...) {
 }
 
 static int event = -1;
