@@ -19,13 +19,13 @@
 #define LIMIT_GATEWAY_REQUESTS (1 << 20) /* requests in a gateway */
 #define LIMIT_FLEET_UNITS 64             /* units connected to a gateway */
 #define LIMIT_FLEET_GATEWAYS 8           /* gateways of a fleet with a manager */
-#define LIMIT_WIRE_STRANGERS 128         /* connections to a wire without a greeting yet */
+#define LIMIT_WIRE_STRANGERS 128         /* connections that have not completed the handshake */
 #define LIMIT_TOP_K_EXPERTS 32           /* num_experts_per_tok */
 #define LIMIT_EXPERTS 1024               /* n_routed_experts */
 #define LIMIT_LAYERS 256                 /* layers, MTP layers included */
 #define LIMIT_STOP_STRINGS 16            /* per request, as in the DeepSeek API */
 #define LIMIT_STOP_STRING_BYTES 256
-#define LIMIT_STOP_TOKENS 16   /* of the model; a request may add as many */
+#define LIMIT_STOP_TOKENS 16   /* of the model; a request may add as many again */
 #define LIMIT_PROMPT_FRAME 8   /* tokens that a tokenizer adds on either side of a prompt */
 #define LIMIT_LOGIT_BIASES 300 /* tokens in a request's logit_bias */
 #define LIMIT_ROW_BIASES (LIMIT_LOGIT_BIASES + 2 * LIMIT_STOP_TOKENS) /* with masked stop tokens */
@@ -46,13 +46,14 @@
 #define LIMIT_BODY_VALUES 65536          /* other values in a request's JSON */
 #define LIMIT_BODY_INTEGERS 16384 /* integers in a request's JSON, except prompts of token ids */
 #define LIMIT_TEMPLATE_STEPS (1 << 22) /* steps of a chat template for one request: 20 to 50 ms */
-#define LIMIT_PROMPTS_IDS (1 << 18)    /* token ids of several prompts, if a context has fewer */
-#define LIMIT_ORDER_BYTES 4096         /* body of an operator's request */
+#define LIMIT_PROMPTS_IDS                                                                          \
+    (1 << 18) /* token ids of all prompts of a request; a longer context allows more */
+#define LIMIT_ORDER_BYTES 4096 /* body of an operator's request */
 #define LIMIT_VOCAB (1 << 20)
 #define LIMIT_CONTEXT (1 << 20) /* tokens in a sequence */
 #define LIMIT_TRANSFERS 2048 /* KV transfers of a rank, in both directions, that have not ended */
 
-_Static_assert(LIMIT_ANSWERS >= LIMIT_CHOICES, "one prompt may have as many answers as n says");
+_Static_assert(LIMIT_ANSWERS >= LIMIT_CHOICES, "one prompt may ask for the largest n");
 _Static_assert(LIMIT_UNIT_REQUESTS >= LIMIT_STEP_ROWS, "a unit holds at least what one step runs");
 _Static_assert(QUANT_GROUP % MATMUL_PANEL == 0, "a panel lies within one row of weight blocks");
 

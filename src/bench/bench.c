@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * fathom bench: one subject per file. Figures go to stdout as a table or, with --json, as one JSON
- * object. Both express them as fractions of what the machine can do (machine_limits.h).
+ * object. Both also give them as fractions of the machine's limits (machine_limits.h).
  */
 #include "bench/bench.h"
 
@@ -8,8 +8,8 @@
 
 const struct command_subject bench_subjects[] = {
 #ifdef FATHOM_SERVING
-    {"calibrate", "this machine, into a hardware file for the twin", bench_calibrate,
-     &bench_calibrate_options},
+    {"calibrate", "measure this machine and write a hardware file for the simulator",
+     bench_calibrate, &bench_calibrate_options},
     {"cache", "the KV storage's disk bandwidth compared with fio, and its index", bench_cache,
      &bench_cache_options},
     {"front", "a gateway under load: requests and streamed tokens a second, latency, memory",
@@ -21,12 +21,12 @@ const struct command_subject bench_subjects[] = {
     {"layer", "one layer at real size, part by part, compared with published times", bench_layer,
      &bench_layer_options},
     {"model", "prefill and decode of a whole model", bench_model, &bench_model_options},
-    {"overlap", "what schedules hide of the ranks' communication", bench_overlap,
+    {"overlap", "the communication that each overlap schedule hides", bench_overlap,
      &bench_overlap_options},
 #ifdef FATHOM_SERVING
-    {"peers", "llama.cpp and Fathom in turn", bench_peers, &bench_peers_options},
+    {"peers", "Fathom against llama.cpp, run alternately", bench_peers, &bench_peers_options},
     {"serve", "load on any OpenAI-style server", bench_serve, &bench_serve_options},
-    {"ttft", "a prompt's first token: computed, from the KV storage, as the server chooses",
+    {"ttft", "TTFT with the prompt computed, loaded from the KV storage, or as the server chooses",
      bench_ttft, &bench_ttft_options},
     {"transfer", "KV blocks between processes, compared with TCP and memcpy", bench_transfer,
      &bench_transfer_options},

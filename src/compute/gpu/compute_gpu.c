@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * On a device: what stands before, between and behind the layers. What lanes do not share runs on
- * the first lane's stream; the others' follow it at a step's begin, and it follows them behind the
- * layers.
+ * On a device: what stands before, between and behind the layers. What micro-batches do not share
+ * runs on the first micro-batch's stream; the others' follow it at a step's begin, and it follows
+ * them behind the layers.
  */
 #include "compute/gpu/compute_gpu.h"
 
@@ -33,7 +33,7 @@ static void close_state(struct model *model) {
     gpu_state_close(model);
 }
 
-/* A lane's rows begin behind those of the lanes before it, at a multiple of 4. */
+/* A micro-batch's rows begin behind those of the micro-batches before it, at a multiple of 4. */
 static struct scratch *compute_gpu_take_micro_batch(struct model *model, uint32_t index,
                                                     uint32_t first_token) {
     struct gpu_micro_batch *micro_batch = &model->gpu->micro_batches[index];
@@ -42,7 +42,7 @@ static struct scratch *compute_gpu_take_micro_batch(struct model *model, uint32_
     return (struct scratch *)(void *)micro_batch;
 }
 
-/* Tokens of all lanes; in a graph as many as there may be. */
+/* Tokens of all micro-batches; in a graph as many as there may be. */
 static uint32_t rows_of_step(const struct model *model) {
     uint32_t rows = 0;
     for (uint32_t i = 0; i < model->micro_batch_count; i++) {
@@ -129,7 +129,7 @@ static void compute_gpu_report(struct model *model, uint64_t step, uint32_t slic
     if (behind_layers) device_record(state->device, state->begun, main_stream(model));
     if (behind_layers) device_follow(state->device, state->teller, state->begun);
     for (uint32_t i = 0; i < model->micro_batch_count;
-         i++) /* an empty lane's event may be a graph's */
+         i++) /* an empty micro-batch's event may be a graph's */
         if (state->micro_batches[i].rows)
             device_follow(state->device, state->teller, state->micro_batches[i].written);
     device_record(state->device, state->reported_events[at], state->teller);

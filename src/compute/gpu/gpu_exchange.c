@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
- * A lane's rows that leave, and results that come back, have places of their own from the lane's
- * first row on. Rows that come to be computed share one room, since a lane's results are waited for
- * before the host goes on: as many as fit are a round, and a round's waves end where the exchange
- * has something to send. Results that came back go to the device in pieces, through two halves of
- * page-locked memory.
+ * A micro-batch's rows that leave, and results that come back, have places of their own from the
+ * micro-batch's first row on. Rows that come to be computed share one room, since a micro-batch's
+ * results are waited for before the host goes on: as many as fit are a round, and a round's waves
+ * end where the exchange has something to send. Results that came back go to the device in pieces,
+ * through two halves of page-locked memory.
  *
  * Where devices reach one another (gpu_peers.h), the exchange carries tickets. The kernel that
  * unpacks a wave reads each row where it lies, and another writes each result where its token wants
  * it; sums are made there, of all results, and none on their way. Between hosts, links
  * (gpu_links.h) bring a round's rows to where that kernel reads, and take its results from where
- * this one writes; the host then waits for a lane's groups in its last stage alone.
+ * this one writes; the host then waits for a micro-batch's groups in its last stage alone.
  */
 #include "compute/gpu/gpu_exchange.h"
 
@@ -40,7 +40,7 @@ static_assert(GPU_SUMMED == EXCHANGE_SUMMED, "the device's kernels know what the
 struct gpu_exchange {
     uint32_t per_token, room_rows;
     size_t dispatch_bytes, combine_bytes;
-    /* By lanes' rows; those on the host are page-locked. */
+    /* By micro-batches' rows; those on the host are page-locked. */
     char *outgoing, *outgoing_host;     /* [rows_max][dispatch_bytes] */
     uint32_t *experts_host, *rows_host; /* [rows_max][per_token]; rows: of results that came back */
     float *weights_host;                /* [rows_max][per_token] */
@@ -64,7 +64,7 @@ struct gpu_exchange {
     struct gpu_links *links;
     struct device_event *listed; /* by links: the last round's lists are read */
     struct device_event
-        *given[OVERLAP_MICRO_BATCHES]; /* all groups of the lane's last stage are over */
+        *given[OVERLAP_MICRO_BATCHES]; /* all groups of the micro-batch's last stage are over */
     const struct gpu_micro_batch
         *last;        /* its last user: the room is free when that is done. NULL: none */
     uint32_t *counts; /* [ranks] */
@@ -325,7 +325,7 @@ static void gpu_exchange_pack_results(const struct model *model, struct device_s
 
 /* ---- dispatch ---- */
 
-/* The lane's rows are packed; its tokens' experts and their weights come to the host. */
+/* The micro-batch's rows are packed; its tokens' experts and their weights come to the host. */
 static void gpu_exchange_pack_rows(const struct pass *pass) {
     const struct model *model = pass->model;
     struct gpu_state *state = model->gpu;
@@ -613,8 +613,8 @@ static void copy_lists(const struct pass *pass, uint32_t groups, uint32_t places
     device_copy_rows(pass->model->device, gpu_micro_batch_of(pass)->stream, &lists);
 }
 
-/* The round as one wave of as many rows, and of all slots, as there may be: true. False: no leg has
- * it. */
+/* The round as one wave of as many rows, and of all slots, as there may be: true. False: no segment
+ * has it. */
 static bool bound_round(const struct room_round *round, struct room_expert_batch *bounds_out) {
     struct gpu_exchange *x = of_pass(round->pass);
     if (round->expert_batch_count != 1) return false;
@@ -792,7 +792,7 @@ static void give_returned(const struct pass *pass, char *to, const char *from, u
     }
 }
 
-/* Those of the lane lie behind each other, and each pair's row says where. */
+/* Those of the micro-batch lie behind each other, and each pair's row says where. */
 static void send_returned(const struct pass *pass, const struct exchange_returned *returned) {
     struct gpu_exchange *x = of_pass(pass);
     size_t pair = (size_t)gpu_micro_batch_of(pass)->row * x->per_token,
@@ -848,7 +848,7 @@ static void sum_returned(const struct pass *pass) {
     pass_part(pass, PART_COMBINE);
 }
 
-/* The lane's memory on the host is free again when its rows of the next layer are there. */
+/* The micro-batch's memory on the host is free again when its rows of the next layer are there. */
 void gpu_exchange_finish(const struct pass *pass) {
     struct gpu_exchange *x = of_pass(pass);
     struct exchange_returned returned;

@@ -5,8 +5,8 @@
  * Between ranks of one host it transports row descriptors instead, and rows go from device to
  * device (gpu_peers.h).
  *
- * The lane's stream is waited for in two stages alone, as the exchange is given what lies on the
- * host: in experts_dispatch for the rows that leave, in experts_run_routed for results, wave by
+ * The micro-batch's stream is waited for in two stages alone, as the exchange is given what lies on
+ * the host: in experts_dispatch for the rows that leave, in experts_run_routed for results, wave by
  * wave while later waves are computed. Between ranks' devices nothing is ordered but by what
  * travels.
  */
@@ -26,7 +26,7 @@ void gpu_exchange_close(struct model *model);
 /* The stages of compute.h, where the exchange carries. Every rank runs them, tokens or none. */
 void gpu_exchange_dispatch(const struct pass *pass);
 void gpu_exchange_run_routed(const struct pass *pass);
-/* The lane's y = the sums of its tokens' results. */
+/* The micro-batch's y = the sums of its tokens' results. */
 void gpu_exchange_finish(const struct pass *pass);
 
 /* exchange_options.sum, `context` being the model: a stream of its own is waited for. */

@@ -82,7 +82,8 @@ static void gpu_graphs_drop(struct gpu_graphs *graphs, struct gpu_captured_step 
     *kept = (struct gpu_captured_step){0};
 }
 
-/* A free place, or the walk that has not come for longest; of those that have graphs, if `captured`. */
+/* A free place, or the walk that has not come for longest; of those that have graphs, if
+ * `captured`. */
 static struct gpu_captured_step *gpu_graphs_oldest(struct gpu_graphs *graphs, bool captured) {
     struct gpu_captured_step *found = NULL;
     for (uint32_t i = 0; i < GPU_CAPTURED_STEPS_MAX; i++) {
@@ -100,7 +101,8 @@ static void gpu_graphs_keep(struct gpu_graphs *graphs, const struct gpu_step_sha
     *kept = (struct gpu_captured_step){.step_shape = *step_shape, .used = ++graphs->walks};
 }
 
-/* Lists as many legs as the walk may have, and makes room for their graphs. False: there is no memory. */
+/* Lists as many segments as the walk may have, and makes room for their graphs. False: there is no
+ * memory. */
 static bool gpu_graphs_make_room(const struct model *model, struct gpu_captured_step *kept,
                                  uint32_t most) {
     struct gpu_graphs *graphs = model->gpu->graphs;
@@ -112,7 +114,7 @@ static bool gpu_graphs_make_room(const struct model *model, struct gpu_captured_
     return kept->segments;
 }
 
-/* ---- legs ---- */
+/* ---- segments ---- */
 
 static void gpu_graphs_launch(const struct model *model, struct device_graph *graph,
                               uint32_t micro_batch) {
@@ -195,7 +197,7 @@ uint32_t gpu_graphs_rows(const struct model *model, uint32_t count, uint32_t mos
     return model->gpu->graphs->takes_rows ? gpu_graphs_least(power_above(count), most) : 0;
 }
 
-/* No leg is captured now: the host has just waited. */
+/* No segment is captured now: the host has just waited. */
 bool gpu_graphs_begin_rows(struct model *model, uint32_t micro_batch, uint32_t rows) {
     struct gpu_kept_rows *kept = kept_rows(model, rows);
     if (kept->graph) gpu_graphs_launch(model, kept->graph, micro_batch);

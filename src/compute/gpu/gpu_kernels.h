@@ -3,10 +3,10 @@
  * with pointers to the device's memory (compute/device/device.h). A row is a token or a (token,
  * expert) pair; what a row gets depends on nothing but that row, never on how many there are.
  *
- * `live`, where an entry has it, points to how many of the lane's tokens are there, and `rows` says
- * how many there may be: so a graph's launches hold for any step of no more. Rows beyond are left
- * alone. NULL: all are there. `live_each`: rows for each token; live_before: rows of the lane
- * before the first.
+ * `live`, where an entry has it, points to how many of the micro-batch's tokens are there, and
+ * `rows` says how many there may be: so a graph's launches hold for any step of no more. Rows
+ * beyond are left alone. NULL: all are there. `live_each`: rows for each token; live_before: rows
+ * of the micro-batch before the first.
  *
  * Rows that a product takes ("prepared") are of a form: F32 or BF16, `pitch` bytes apart, or E4M3
  * codes with one scale for 128 channels, the scales block by block: [ceil(n / 128)][scale_stride].
@@ -175,7 +175,7 @@ struct gpu_release {
     uint32_t u_pitch, rows, live_before;
 };
 
-/* Expanded form, for tokens of prompts: a run of a lane. */
+/* Expanded form, for tokens of prompts: a run of a micro-batch. */
 #define GPU_PROMPT_TILE 128 /* tokens, and keys, that a kernel takes at a time */
 struct gpu_run {
     uint32_t first, count; /* rows */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * A layer on a device: each function puts its kernels in line on the lane's stream.
+ * A layer on a device: each function puts its kernels in line on the micro-batch's stream.
  */
 #include "compute/gpu/gpu_layers.h"
 
@@ -37,7 +37,7 @@ void gpu_layers_multiply(const struct model *model, struct device_stream *stream
     if (rows) gpu_launch(model->gpu, stream, product, arguments);
 }
 
-/* Rows of floats of the lane. */
+/* Rows of floats of the micro-batch. */
 static float *gpu_layers_rows_of(const struct pass *pass, float *rows, uint32_t stride) {
     return rows + (size_t)gpu_micro_batch_of(pass)->row * stride;
 }
@@ -55,8 +55,8 @@ static struct gpu_rows shared_of(const struct pass *pass) {
     return gpu_rows_from(&pass->model->gpu->input_shared, gpu_micro_batch_of(pass)->row);
 }
 
-/* The lane's input = x after a norm; the shared one likewise, unless `shared` is NULL; unrounded in
- * `plain`, unless that is. */
+/* The micro-batch's input = x after a norm; the shared one likewise, unless `shared` is NULL;
+ * unrounded in `plain`, unless that is. */
 static void gpu_layers_normalize(const struct pass *pass, const float *norm, enum input_kind kind,
                                  const enum input_kind *shared, float *plain) {
     struct gpu_rows input = input_of(pass), second = shared_of(pass);
@@ -76,7 +76,7 @@ static void gpu_layers_normalize(const struct pass *pass, const float *norm, enu
     gpu_layers_prepare_rows(pass->model, gpu_micro_batch_of(pass)->stream, &input, kind, arguments);
 }
 
-/* y = W x of the lane's rows. */
+/* y = W x of the micro-batch's rows. */
 static void gpu_layers_multiply_rows(const struct pass *pass, const struct packed_matrix *weights,
                                      const struct gpu_rows *x, enum input_kind kind, float *y,
                                      uint32_t stride) {
@@ -86,7 +86,7 @@ static void gpu_layers_multiply_rows(const struct pass *pass, const struct packe
                         micro_batch->live);
 }
 
-/* to = silu(gate) * up of the lane's rows, prepared. */
+/* to = silu(gate) * up of the micro-batch's rows, prepared. */
 static void activate(const struct pass *pass, const struct gpu_rows *to, enum input_kind kind,
                      uint32_t n) {
     struct gpu_state *state = pass->model->gpu;
@@ -125,7 +125,7 @@ static struct gpu_kv_form kv_form(const struct pass *pass) {
                                 .is_bf16 = kv->element == KV_ELEMENT_BF16};
 }
 
-/* The KV rows of the lane's tokens, from kv_a. */
+/* The KV rows of the micro-batch's tokens, from kv_a. */
 static void gpu_layers_write_rows(const struct pass *pass) {
     const struct model *model = pass->model;
     struct gpu_state *state = model->gpu;
@@ -293,7 +293,7 @@ static void attend_prompts(const struct pass *pass) {
     pass_part(pass, PART_CORE_PROMPT);
 }
 
-/* How many generated tokens the lane's room has place for. */
+/* How many generated tokens the micro-batch's room has place for. */
 static uint32_t tile_tokens(const struct gpu_state *state, const struct gpu_heads *heads,
                             uint32_t keys_max) {
     if (!state->kernels->core_room) return GPU_ABSORB_TILE;
@@ -302,7 +302,7 @@ static uint32_t tile_tokens(const struct gpu_state *state, const struct gpu_head
     return fit < GPU_ABSORB_TILE ? (uint32_t)fit : GPU_ABSORB_TILE;
 }
 
-/* Generated tokens [first, first + count) of the lane. */
+/* Generated tokens [first, first + count) of the micro-batch. */
 static void gpu_layers_attend_tile(const struct pass *pass, uint32_t first, uint32_t count,
                                    uint32_t keys_max) {
     const struct model *model = pass->model;
@@ -374,7 +374,7 @@ static void attend_generated(const struct pass *pass) {
                                keys_max);
 }
 
-/* Behind the KV rows of the lanes before its own, which a token of a prompt may see. */
+/* Behind the KV rows of the micro-batches before its own, which a token of a prompt may see. */
 void gpu_layers_attention_finish(const struct pass *pass) {
     struct model *model = pass->model;
     struct gpu_state *state = model->gpu;
@@ -438,7 +438,7 @@ static bool gpu_layers_has_shared(const struct pass *pass) {
     return pass->model->shape->shared_experts != 0;
 }
 
-/* The lane's part of an array with per_token words for each row. */
+/* The micro-batch's part of an array with per_token words for each row. */
 static uint32_t *pairs_of(const struct pass *pass, void *words) {
     return (uint32_t *)words +
            (size_t)gpu_micro_batch_of(pass)->row * pass->model->shape->experts_per_token;

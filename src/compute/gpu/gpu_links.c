@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Rooms for rows and results that come, or leave, in a stage are one for all lanes, in a round a
- * piece for each rank; results that come have places of their lane's. So a lane's first round
- * follows the last of the lane before it. A rendezvous makes all micro-batches' links; its first
- * rank names them.
+ * Rooms for rows and results that come, or leave, in a stage are one for all micro-batches, in a
+ * round a piece for each rank; results that come have places of their micro-batch's. So a
+ * micro-batch's first round follows the last of the micro-batch before it. A rendezvous makes all
+ * micro-batches' links; its first rank names them.
  */
 #include "compute/gpu/gpu_links.h"
 
@@ -42,7 +42,7 @@ struct gpu_links {
     struct gpu_links_rooms rooms;
     struct gpu_pieces pieces;
     struct relayed *relayed; /* [node_count], but for this rank's node */
-    uint32_t *slots;         /* [rows_max][per_token] of the lane's own pairs */
+    uint32_t *slots;         /* [rows_max][per_token] of the micro-batch's own pairs */
     uint32_t *relayed_slots; /* [rows_max][per_token] of one node's */
     char *leaving;           /* [leaves_max][row_bytes] */
     char *arrived;           /* [ranks][piece_pairs][row_bytes] */

@@ -401,7 +401,7 @@ void gpu_state_mark(const struct pass *pass, enum stage_part part) {
     device_record(state->device, mark->event, mark->micro_batch->stream);
 }
 
-/* A part took what has passed since the lane's mark before it. */
+/* A part took what has passed since the micro-batch's mark before it. */
 void gpu_state_report_marks(struct model *model) {
     struct gpu_state *state = model->gpu;
     const struct model_trace *trace = model->trace;

@@ -2,9 +2,9 @@
  * Behind compute.h, for what a device computes: its streams, where a step's values are there, and
  * the arrays of a batch that its kernels read. Only files gpu_*.c include it.
  *
- * A lane's work runs on a stream of its own. Rows of a lane begin at a multiple of 4, so that
- * scales, which lie block by block, begin where TMA takes them; x and what is kept for MTP are by
- * the step's tokens.
+ * A micro-batch's work runs on a stream of its own. Rows of a micro-batch begin at a multiple of 4,
+ * so that scales, which lie block by block, begin where TMA takes them; x and what is kept for MTP
+ * are by the step's tokens.
  */
 #ifndef COMPUTE_GPU_GPU_STATE_H
 #define COMPUTE_GPU_GPU_STATE_H
@@ -13,11 +13,11 @@
 #include "compute/model/pass.h"
 
 #define GPU_LOGITS_TILE 64  /* rows of logits computed at a time */
-#define GPU_ABSORB_TILE 256 /* generated tokens of a lane between the two halves of kv_b */
+#define GPU_ABSORB_TILE 256 /* generated tokens of a micro-batch between the two halves of kv_b */
 #define GPU_CORE_FLOATS                                                                            \
-    ((size_t)16 << 20) /* of room for a lane's core, if one token needs no more */
+    ((size_t)16 << 20) /* of room for a micro-batch's core, if one token needs no more */
 #define GPU_PROMPT_BYTES                                                                           \
-    ((size_t)256 << 20) /* of room for a lane's prompts, if a tile of keys needs no more */
+    ((size_t)256 << 20) /* of room for a micro-batch's prompts, if a tile of keys needs no more */
 #define GPU_MARKS 512   /* of a step that is timed; more are not reported */
 #define GPU_STAGES 4    /* batches' arrays on their way at the same time */
 #define GPU_ROUND_ROWS                                                                             \
@@ -27,13 +27,13 @@
  * ranks map (gpu_peers.h); between hosts by links (gpu_links.h). */
 enum gpu_way { GPU_BY_HOST, GPU_IN_ROOMS, GPU_BY_LINKS };
 
-/* A batch's arrays on the device; of a lane, from its first token on. */
+/* A batch's arrays on the device; of a micro-batch, from its first token on. */
 struct gpu_batch {
     uint32_t *ids, *positions, *kv_index, *kv_first, *first_page; /* [tokens] */
     uint32_t *source;                                             /* [tokens] MTP: gpu_pair */
     uint32_t *pages;                                              /* of all runs */
     struct gpu_run *runs;                                         /* of prompts */
-    uint32_t *live; /* [1 + OVERLAP_MICRO_BATCHES] tokens: of the step, of each lane */
+    uint32_t *live; /* [1 + OVERLAP_MICRO_BATCHES] tokens: of the step, of each micro-batch */
 };
 
 /* A place for a batch's arrays, which go there in one copy. */
@@ -81,12 +81,12 @@ struct gpu_mark { /* a part of a stage is done, or STAGE_PART_COUNT: a stage beg
 struct gpu_state {
     struct device *device;
     const struct gpu_kernels *kernels;
-    struct gpu_micro_batch
-        micro_batches[OVERLAP_MICRO_BATCHES]; /* lanes[0] runs also what no lane does */
-    struct gpu_micro_batch mtp;               /* on the stream of lanes[0] */
-    bool forked;                              /* lanes other than the first have work */
-    struct gpu_graphs *graphs;                /* gpu_graphs.h */
-    uint64_t launches; /* of entries that were put in line, or into a graph */
+    struct gpu_micro_batch micro_batches
+        [OVERLAP_MICRO_BATCHES]; /* micro-batches[0] runs also what no micro-batch does */
+    struct gpu_micro_batch mtp;  /* on the stream of micro-batches[0] */
+    bool forked;                 /* micro-batches other than the first have work */
+    struct gpu_graphs *graphs;   /* gpu_graphs.h */
+    uint64_t launches;           /* of entries that were put in line, or into a graph */
     struct device_event *begun;
     struct device_stream *teller; /* follows what is written, for the follower */
     struct gpu_stage stages[GPU_STAGES];
@@ -97,24 +97,25 @@ struct gpu_state {
     uint32_t positions_max;
     /* [tokens][hidden] by the step's tokens: */
     float *x, *hidden, *kept;
-    /* [rows_max][stride] by lanes' rows: */
+    /* [rows_max][stride] by micro-batches' rows: */
     struct gpu_rows input, input_shared;
     float *normed, *q_a, *q, *kv_a, *attended, *y, *shared_y, *gate, *up, *router_logits;
     char *queries; /* F32 or BF16 */
     uint32_t q_a_stride, q_stride, kv_a_stride, hidden_stride, mlp_stride, experts_stride;
     uint32_t expert_stride, queries_pitch, absorbed_pitch, u_pitch;
-    char *absorbed, *u; /* [lanes][GPU_ABSORB_TILE] */
-    float *core_room;   /* [lanes][core_floats] */
+    char *absorbed, *u; /* [micro-batches][GPU_ABSORB_TILE] */
+    float *core_room;   /* [micro-batches][core_floats] */
     size_t core_floats;
-    char *prompt_room; /* [lanes][prompt_bytes] */
+    char *prompt_room; /* [micro-batches][prompt_bytes] */
     size_t prompt_bytes;
-    uint32_t prompt_keys;     /* that a lane's room is for */
+    uint32_t prompt_keys;     /* that a micro-batch's room is for */
     uint32_t *experts;        /* [rows_max][per_token] */
     float *expert_weights;    /* [rows_max][per_token] */
     uint32_t *pair_row;       /* [rows_max][per_token] */
     uint32_t *row_token;      /* [rows_max * per_token] */
-    struct gpu_group *groups; /* [lanes][experts] */
-    uint32_t *slot_tokens; /* [lanes][slot_count] since slot_tokens_host was taken: each lane's own,
+    struct gpu_group *groups; /* [micro-batches][experts] */
+    uint32_t *
+        slot_tokens; /* [micro-batches][slot_count] since slot_tokens_host was taken: each micro-batch's own,
                             * as their streams run at the same time */
     /* [gpu_state_expert_rows] */
     struct gpu_rows expert_input, expert_intermediate;
@@ -130,7 +131,7 @@ struct gpu_state {
     float *logits_host;                    /* [GPU_LOGITS_TILE][vocab] */
     struct draw_rule *rules_host;          /* [outputs_max] */
     uint32_t *words_host;                  /* [outputs_max] what few words come back */
-    uint32_t *slot_tokens_host;            /* [lanes][slot_count] */
+    uint32_t *slot_tokens_host;            /* [micro-batches][slot_count] */
     struct device_event **reported_events; /* [reported_max] */
     struct gpu_reported *reported;         /* [reported_max] a ring */
     uint32_t reported_max, reported_first, reported_count;
@@ -147,7 +148,7 @@ struct gpu_state {
 static inline struct gpu_micro_batch *gpu_micro_batch_of(const struct pass *pass) {
     return (struct gpu_micro_batch *)(void *)pass->scratch;
 }
-/* MTP's walk is in the first lane's place. */
+/* MTP's walk is in the first micro-batch's place. */
 static inline size_t gpu_micro_batch_number(const struct pass *pass) {
     return gpu_micro_batch_of(pass)->tile / GPU_ABSORB_TILE;
 }
@@ -171,8 +172,8 @@ void *gpu_state_take(struct gpu_taker *taker, size_t bytes, bool pinned, const c
 /* On the device, for other ranks' devices, too. */
 void *gpu_state_take_shared(struct gpu_taker *taker, size_t bytes, const char *what);
 
-/* Sends a batch's arrays, of one or of two batches behind each other, on the first lane's stream.
- * */
+/* Sends a batch's arrays, of one or of two batches behind each other, on the first micro-batch's
+ * stream. */
 struct gpu_batch gpu_state_send(struct model *model, const struct batch *first,
                                 const struct batch *second);
 /* The arrays from a token of theirs on, and from a run of prompts on. */

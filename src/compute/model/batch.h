@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The tokens that go through layers together: a step's, a lane's part of them, or the positions of
- * an MTP layer. Knows tokens, positions, runs and pages, never a value.
+ * The tokens that go through layers together: a step's, a micro-batch's part of them, or the
+ * positions of an MTP layer. Knows tokens, positions, runs and pages, never a value.
  *
  * Tokens stand in one row of internal indices, those of prompt rows first, then those of generated
  * rows, so that each attention form has one contiguous range.

@@ -28,8 +28,8 @@ struct compute {
     enum status (*open)(struct model *model, struct error *error);
     void (*close)(struct model *model);
 
-    /* Where a lane's stages work: the step's values from a token on. It stays until the next call.
-     * */
+    /* Where a micro-batch's stages work: the step's values from a token on. It stays until the next
+     * call. */
     struct scratch *(*micro_batch)(struct model *model, uint32_t micro_batch, uint32_t first_token);
     /* Begins the step's batch, after its micro-batches are set: x = its tokens' embeddings;
      * computes the angles of their positions. `walk` numbers the fixed order through the layers

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The CPU's table of compute.h, and its functions outside the layers: embedding, outputs, logits, MTP.
- * attention.c, mlp.c and experts.c have those of a layer.
+ * The CPU's table of compute.h, and its functions outside the layers: embedding, outputs, logits,
+ * MTP. attention.c, mlp.c and experts.c have those of a layer.
  */
 #include "compute/model/compute.h"
 
@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* model.scratch[0] is the step's, scratch[1 + lane] a lane's view of it. */
+/* model.scratch[0] is the step's, scratch[1 + micro-batch] a micro-batch's view of it. */
 static enum status open_scratch(struct model *model, struct error *error) {
     model->scratch = calloc(1 + OVERLAP_MICRO_BATCHES, sizeof *model->scratch);
     if (!model->scratch) return error_set(error, STATUS_NO_MEMORY, "no memory for the scratch");

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Speculation inside a step: the MTP layer guesses tokens that the main pass then checks, and its
- * KV rows follow the main pass's.
+ * Speculation inside a step: the MTP layer drafts tokens, which the main pass then checks. Its KV
+ * rows are kept in step with the main pass's.
  */
 #ifndef COMPUTE_MODEL_DRAFT_H
 #define COMPUTE_MODEL_DRAFT_H
@@ -15,7 +15,7 @@ struct run;
 struct step_plan;
 
 struct model_draft {
-    uint32_t count; /* made: at most the row's draft_count */
+    uint32_t count; /* drafts made; at most the row's draft_count */
     uint32_t tokens[LIMIT_DRAFTS];
 };
 
@@ -25,13 +25,14 @@ void draft_close(struct model *model);
 /* The draft of the last step after a row of its plan; without MTP, none. */
 struct model_draft draft_of_row(const struct model *model, uint32_t row);
 
-/* Before the main pass: guesses for the rows that may have drafts. */
+/* Before the main pass: drafts for the rows that may have some. */
 void draft_make(struct model *model, const struct step_plan *plan);
-/* After the main pass has kept its outputs (compute.h, keep_outputs): writes the MTP KV rows of the
- * other rows, and keeps what the next rows need. */
+/* After the main pass has kept its outputs (compute.h, keep_outputs): writes MTP's KV rows of the
+ * rows without a draft, and saves the hidden states that the next step needs. */
 void draft_follow(struct model *model, const struct step_plan *plan);
 /* Runs the whole MTP block at every position of a run of the step; the last one's next token is
- * `next_token`. Without a run it takes part in other ranks' tokens. */
+ * `next_token`. NULL: this rank has no tokens, but still joins dispatch and combine for the
+ * other ranks. */
 void draft_probe(struct model *model, const struct run *run, uint32_t next_token,
                  uint32_t *argmax_out);
 

@@ -32,9 +32,9 @@ struct linear_input {
     bool is_bf16;
 };
 
-/* Room for prepared rows. Rows of floats and rows of BF16 values have rooms of their own, as lanes
- * that share a buffer may want one kind each at the same time. A room that the mode never needs is
- * NULL. */
+/* Room for prepared rows. Rows of floats and rows of BF16 values have rooms of their own, as
+ * micro-batches that share a buffer may want one kind each at the same time. A room that the mode
+ * never needs is NULL. */
 struct input_buffer {
     float *x; /* [rows][columns] of INPUT_F32 */
     /* [columns / 128, rounded up][block_stride], of which [rows][128]: of all others, which BF16

@@ -25,8 +25,8 @@ struct moves;     /* compute/model/moves.h */
 /* A micro-batch of the step: consecutive tokens of its batch. */
 struct micro_batch {
     uint32_t first;          /* token of the step */
-    struct batch batch;      /* the lane's tokens, counted from 0 */
-    struct scratch *scratch; /* where the lane's values are */
+    struct batch batch;      /* the micro-batch's tokens, counted from 0 */
+    struct scratch *scratch; /* where the micro-batch's values are */
     struct exchange *exchange;
 };
 
@@ -55,7 +55,8 @@ struct model {
     uint32_t dispatch_bytes,
         combine_bytes; /* that the exchange carries of a row, and of a result */
     bool rows_by_host; /* model_options.rows_by_host */
-    bool fixed_order;  /* lanes' stages run in an order that all ranks share, whatever has come */
+    bool
+        fixed_order; /* micro-batches' stages run in an order that all ranks share, whatever has come */
     struct scratch *scratch;
     struct batch batch;     /* the step's */
     struct batch mtp_rows;  /* MTP positions of which only the KV rows are computed */

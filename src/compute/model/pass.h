@@ -22,7 +22,7 @@ static inline bool pass_is_moe(const struct pass *pass) {
     return shape_layer_is_moe(pass->model->shape, pass->layer);
 }
 
-/* Lets all lanes' communication, and experts on their way, move on: between two products. */
+/* Lets all micro-batches' communication, and experts on their way, move on: between two products. */
 void pass_progress(const struct pass *pass);
 
 #endif

@@ -4,11 +4,11 @@
  *
  * Values that never live at the same time lie in the same place. There are three kinds:
  *   a step's        live until it ends
- *   a lane's        live from one of its stages to a later one, while stages of other lanes run: so
- *                   each token has a place of its own. Attention's values and the experts' share it,
- *                   as a lane is never in both
+ *   a micro-batch's live from one of its stages to a later one, while stages of others run: so each
+ *                   token has a place of its own. Attention's values and the experts' share it, as
+ *                   a micro-batch is never in both
  *   a stage's       are dead when the stage returns: stages run one at a time, and all of them, of
- *                   whatever lane, begin at the same address
+ *                   whatever micro-batch, begin at the same address
  */
 #ifndef COMPUTE_MODEL_SCRATCH_H
 #define COMPUTE_MODEL_SCRATCH_H
@@ -55,8 +55,8 @@ struct scratch {
     float *hidden;             /* [tokens][hidden] MTP: the step's outputs (keep_outputs) */
     float *kept; /* [slots][1 + LIMIT_DRAFTS][hidden] MTP: what slots keep of outputs */
 
-    /* A lane's, [tokens][micro_batch_stride], of which each array takes some columns. Attention's:
-     * */
+    /* A micro-batch's, [tokens][micro_batch_stride], of which each array takes some columns.
+     * Attention's: */
     float *q;        /* [heads * query_dim]; BF16 values if model.bf16_attention and of a prompt */
     float *attended; /* [heads * value_dim] */
     /* The experts', in the same columns: */

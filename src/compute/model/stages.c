@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Lanes are consecutive tokens of the step, and each works on the step's values from its first
- * token on (compute.h, lane). A lane may be empty: among ranks all run the same table, whatever
- * tokens they have.
+ * Micro-batches are consecutive tokens of the step, and each works on the step's values from its
+ * first token on (compute.h, micro-batch). A micro-batch may be empty: among ranks all run the same
+ * table, whatever tokens they have.
  */
 #include "compute/model/stages.h"
 
@@ -13,7 +13,7 @@ static uint32_t first_token(const struct model *model, struct step_cut cut) {
     return run ? run->first + cut.token : model->batch.token_count;
 }
 
-/* A cut that lies before the one before it leaves the lane between them empty. */
+/* If a cut precedes the previous one, the micro-batch between them is empty. */
 void stages_set_micro_batches(struct model *model, const struct step_plan *plan) {
     uint32_t end = 0, count = overlap_of((enum overlap_kind)plan->overlap)->micro_batch_count;
     model->micro_batch_count = count;
@@ -72,7 +72,7 @@ static void run_stage(const struct pass *pass, enum stage stage) {
     }
 }
 
-/* True if the stage waits for a transfer of the lane. */
+/* True if the stage waits for a transfer of the micro-batch. */
 static bool awaits(const struct model *model, uint32_t layer, enum stage stage,
                    uint32_t micro_batch) {
     return (stage == STAGE_MLP || stage == STAGE_COMBINE) &&
@@ -111,7 +111,7 @@ static void probe_routing(const struct pass *pass, const struct model_probe *pro
     const struct run *run = batch_run_of_row(&model->batch, probe->row);
     uint32_t token = run->first + run->token_count - 1 - micro_batch_first;
     if (token >= pass->batch->token_count)
-        return; /* not the lane's; before it, the difference wraps around */
+        return; /* not the micro-batch's; before it, the difference wraps around */
     uint32_t *to = probe->routing + (size_t)pass->layer * per_token;
     if (pass_is_moe(pass)) model->compute->experts_chosen(pass, token, to);
     for (uint32_t i = 0; i < per_token && !pass_is_moe(pass); i++)
@@ -137,7 +137,7 @@ void stages_report_all(struct model *model, const struct step_plan *plan) {
         stages_report(model, plan, slices);
 }
 
-/* A lane writes its rows layer by layer, each time by one; so does the slowest of all. */
+/* Each micro-batch finishes one layer at a time, so the minimum advances by at most one. */
 static void report_written(struct layer_walk *walk, uint32_t micro_batch) {
     walk->written[micro_batch]++;
     for (uint32_t i = 0; i < walk->overlap->micro_batch_count; i++)
@@ -155,7 +155,7 @@ static void await_loads(const struct layer_walk *walk, const struct pass *pass) 
     }
 }
 
-/* None if rows of the lane wait for their loads, which they do before ATTENTION_1. */
+/* None if rows of the micro-batch wait for their loads, which they do before ATTENTION_1. */
 static uint32_t early_of(const struct layer_walk *walk, const struct batch *batch) {
     for (uint32_t i = batch->prompt_runs; i < batch->run_count; i++)
         if (step_plan_rows(walk->plan)[batch->runs[i].plan_row].loads) return 0;
@@ -203,9 +203,9 @@ static uint32_t stages_oldest(const struct overlap *overlap, const struct overla
     return found;
 }
 
-/* The lane to run next: looks which lanes' transfers have come, and waits for the first of them if
- * nothing can be done meanwhile. In a fixed order a lane's stage goes before all that could be done
- * meanwhile only when there is no more of it, come or not. `since`: when lanes began to wait. */
+/* The micro-batch to run next: polls the transfers, and waits for the first of them if no other
+ * stage can run. In a fixed order arrivals are ignored: a waiting micro-batch runs only when no
+ * other can. `since`: when each began to wait. */
 static uint32_t next_micro_batch(const struct layer_walk *walk, struct overlap_place *places,
                                  const uint32_t *since) {
     const struct overlap *overlap = walk->overlap;

@@ -26,7 +26,7 @@ static uint32_t promised_at(const struct node_calendar *calendar, int64_t at_ns)
     return promised;
 }
 
-/* The sum grows only at the beginning of a line, so only these times are checked. */
+/* The total rises only when a line starts, so checking those times is enough. */
 uint32_t node_calendar_promised(const struct node_calendar *calendar, int64_t from_ns,
                                 int64_t until_ns) {
     uint32_t most = promised_at(calendar, from_ns);

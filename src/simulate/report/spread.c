@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Bucket b < 128 holds the value b; from there on each doubling has 128 buckets of one width.
+ * A log-linear histogram: values below 128 have a bucket each; every power of two above is split
+ * into 128 equal buckets.
  */
 #include "simulate/report/spread.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Objects during reading: which keys are allowed, and whether the brace may close. The frame of an
- * object has the set of properties read so far and the set of those still allowed; both follow from
- * the keys. A property is allowed once. Other keys may repeat, but count once towards the least
- * number of keys.
+ * Matching a JSON object: which keys are allowed next, and whether the brace may close. The frame
+ * of an object has the set of properties read so far and the set of those still allowed; both
+ * follow from the keys. A property is allowed once. Other keys may repeat, but count once towards
+ * the least number of keys.
  */
 #include "serving/grammar/matcher/grammar.h"
 
@@ -66,7 +66,7 @@ static bool may_stand(const struct shape_program *program, const struct shape_ob
     if (keys_left(object, frame) < 1 + missing_count) return false;
     if (!object->in_order) return true;
     uint32_t distinct = min_u32(frame->distinct + 1u, object->count_min);
-    bool others = object->entry_count > object->bit_count; /* there is no end of them */
+    bool others = object->entry_count > object->bit_count; /* other keys are allowed */
     if (!others && object->bit_count - 1 - bit < object->count_min - distinct) return false;
     for (uint32_t other = bit + 1; other < object->bit_count; other++)
         if (object_step_has(seen, other)) return false;
@@ -179,7 +179,7 @@ void object_step(const struct grammar *grammar, struct stack_table *table,
     }
 }
 
-/* Notes another key, while they are counted. False: it stood before. */
+/* Records another key while minProperties is not met. Returns false for a duplicate. */
 static bool note_key(struct stack_table *table, struct stack_frame *frame, uint64_t hash) {
     for (uint32_t at = frame->seen; at; at = stack_table_at(table, at)->below)
         if (stack_table_at(table, at)->hash == hash) return false;
@@ -205,7 +205,7 @@ void grammar_end_key(const struct grammar *grammar, struct stack_table *table, u
         if (object->in_order) next.flags |= STACK_ORDERED_OUT;
         if (frame->distinct < object->count_min && !note_key(table, &next, hash) &&
             keys_left(object, frame) <= (uint32_t)(object->count_min - frame->distinct))
-            return; /* a key again, and no place for it */
+            return; /* a duplicate key, without space for it */
     } else {
         if (!object_step_has(sets + object->word_count, entry.bit)) return;
         sets[entry.bit / 64] |= UINT64_C(1) << entry.bit % 64;

@@ -30,7 +30,7 @@ static enum status language_of_number(struct schema_reader *reader, const struct
     return status ? state_failed(state, status) : STATUS_OK;
 }
 
-/* The source of a value inside a constant, as a claim. */
+/* Registers a value inside a constant as a subschema, and returns the claim that requires it. */
 static enum status claims_of_constant(struct schema_reader *reader, const struct tree *value,
                                       uint32_t *out) {
     struct schema_source source = {
@@ -42,8 +42,9 @@ static enum status claims_of_constant(struct schema_reader *reader, const struct
     };
     uint32_t claim;
     enum status status = schema_state_source(reader->state, &source, &claim);
-    claim *= 2;
-    return status ? status : schema_state_claims(reader->state, &claim, 1, out);
+    if (status) return status;
+    claim *= 2; /* a claim that is not negated */
+    return schema_state_claims(reader->state, &claim, 1, out);
 }
 
 static enum status read_constant_array(struct schema_reader *reader, const struct tree *value,
