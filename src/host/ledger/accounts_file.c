@@ -165,10 +165,10 @@ static enum status accounts_file_read_number(const struct accounts_reading *read
     enum status status = accounts_file_read_text(reading, account, name, &text);
     if (status || !tree_member(account, name)) return status;
     errno = 0;
-    unsigned long long number = strtoull(text, &end, 0);
-    if (text[0] < '0' || text[0] > '9' || *end || errno || number > UINT32_MAX)
-        return accounts_file_wrong(reading, name, "is no whole number from 0 to 4294967295",
-                                   "write one");
+    unsigned long long number = strtoull(text, &end, 10);
+    if (text[0] < '0' || text[0] > '9' || *end || errno || !number || number > UINT32_MAX)
+        return accounts_file_wrong(reading, name, "is no whole number from 1 to 4294967295",
+                                   "write one, or leave it out for no limit");
     *out = (uint32_t)number;
     return STATUS_OK;
 }

@@ -209,21 +209,53 @@ static void write_load(struct json_writer *writer, const void *context) {
     record_fleet_json_write(writer, &report, units);
 }
 
+static bool fleet_report_check_size(struct bytes body, struct api_error *error_out) {
+    return body.count <= LIMIT_ORDER_BYTES ||
+           api_error_set(error_out, 413, NULL, "request_too_large",
+                         "The body has %zu bytes; at most %d are allowed here.", body.count,
+                         LIMIT_ORDER_BYTES);
+}
+
+/* A body with an unknown member is rejected as a whole. */
+static bool fleet_report_check_members(const struct tree *root, const char *const *members,
+                                       struct api_error *error_out) {
+    struct tree_cursor cursor = {NULL};
+    struct bytes name;
+    const struct tree *value;
+    while (tree_next_member(root, &cursor, &name, &value)) {
+        const char *const *known = members;
+        while (*known && !bytes_equal(name, bytes_of(*known)))
+            known++;
+        if (*known) continue;
+        int shown = name.count < 100 ? (int)name.count : 100;
+        return api_error_set(error_out, 400, NULL, "unsupported_parameter",
+                             "\"%.*s\" is not known here; nothing was changed.", shown, name.data);
+    }
+    return true;
+}
+
+/* A limit of 0 or more nanoseconds. */
+static bool fleet_report_read_limit(const struct tree *root, const char *name, int64_t *out) {
+    return tree_get_integer(tree_member(root, name), out) && *out >= 0;
+}
+
 enum status fleet_report_load(struct gateway *gateway, const struct endpoint_call *call) {
+    static const char *const members[] = {"ttft_limit_ns", "tpot_limit_ns", NULL};
     struct load_limits asked = {.gateway = gateway};
     struct bytes body = {client_request_body(call->record), call->record->body_bytes};
     const struct tree *root = NULL;
     struct api_error error;
     struct error why;
     arena_clear(&gateway->scratch);
-    if (body.count > LIMIT_ORDER_BYTES ||
-        tree_parse(&gateway->scratch, body, "request body", &root, &why) ||
-        !tree_get_integer(tree_member(root, "ttft_limit_ns"), &asked.ttft_limit_ns) ||
-        !tree_get_integer(tree_member(root, "tpot_limit_ns"), &asked.tpot_limit_ns)) {
-        api_error_set(&error, 400, NULL, "invalid_value",
-                      "The body must be {\"ttft_limit_ns\": integer, \"tpot_limit_ns\": integer}.");
+    bool valid = fleet_report_check_size(body, &error);
+    if (valid && (tree_parse(&gateway->scratch, body, "request body", &root, &why) ||
+                  !fleet_report_read_limit(root, "ttft_limit_ns", &asked.ttft_limit_ns) ||
+                  !fleet_report_read_limit(root, "tpot_limit_ns", &asked.tpot_limit_ns)))
+        valid = api_error_set(&error, 400, NULL, "invalid_value",
+                              "The body must be {\"ttft_limit_ns\": n, \"tpot_limit_ns\": n}, "
+                              "with whole numbers from 0 on.");
+    if (!valid || !fleet_report_check_members(root, members, &error))
         return reply_error(gateway, call->record->connection, call->endpoint, NULL, &error);
-    }
     return reply_call(gateway, call, write_load, &asked);
 }
 
@@ -246,24 +278,6 @@ struct fleet_order_kind {
     void (*write)(struct json_writer *writer, const void *order);
 };
 
-/* An order with an unknown member is rejected as a whole. */
-static bool fleet_report_check_members(const struct tree *root, const char *const *members,
-                                       struct api_error *error_out) {
-    struct tree_cursor cursor = {NULL};
-    struct bytes name;
-    const struct tree *value;
-    while (tree_next_member(root, &cursor, &name, &value)) {
-        const char *const *known = members;
-        while (*known && !bytes_equal(name, bytes_of(*known)))
-            known++;
-        if (*known) continue;
-        int shown = name.count < 100 ? (int)name.count : 100;
-        return api_error_set(error_out, 400, NULL, "unsupported_parameter",
-                             "\"%.*s\" is not known here; nothing was changed.", shown, name.data);
-    }
-    return true;
-}
-
 /* Reads the body's object and finds the unit that it names. False: *error_out says what is
  * wrong. */
 static bool fleet_report_read_unit(struct gateway *gateway,
@@ -274,10 +288,7 @@ static bool fleet_report_read_unit(struct gateway *gateway,
     struct error why;
     int64_t id;
     arena_clear(&gateway->scratch);
-    if (body.count > LIMIT_ORDER_BYTES)
-        return api_error_set(error_out, 413, NULL, "request_too_large",
-                             "The body has %zu bytes; at most %d are allowed here.", body.count,
-                             LIMIT_ORDER_BYTES);
+    if (!fleet_report_check_size(body, error_out)) return false;
     if (tree_parse(&gateway->scratch, body, "request body", root_out, &why) ||
         !tree_get_integer(tree_member(*root_out, "unit"), &id))
         return api_error_set(error_out, 400, "unit", "invalid_value",

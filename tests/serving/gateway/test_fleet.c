@@ -105,11 +105,33 @@ static void the_manager_gets_counters_and_units(void **state) {
     world_settle(world);
     text = world->clients[asked].data;
     assert_non_null(strstr(text, "\"answers\":1,\"answer_tokens\":6,\"first_tokens\":1,"));
-    asked = world_post(world, "/debug/fleet/load", "{}");
-    world_settle(world);
-    assert_int_equal(world->clients[asked].http_status, 400);
     for (uint32_t unit = 1; unit <= 2; unit++)
         lose(world, unit);
+    close_empty(world);
+}
+
+/* A limit below 0 would count each answer as late, and a misspelt member would go unnoticed. */
+static void a_report_with_odd_limits_is_refused(void **state) {
+    (void)state;
+    static const char *const bodies[] = {
+        "{}",
+        "{\"ttft_limit_ns\":1}",
+        "{\"ttft_limit_ns\":-1,\"tpot_limit_ns\":1}",
+        "{\"ttft_limit_ns\":1,\"tpot_limit_ns\":-1}",
+        "{\"ttft_limit_ns\":1,\"tpot_limit_ns\":9223372036854775808}",
+        "{\"ttft_limit_ns\":1,\"tpot_limit_ns\":1,\"tpot_limit\":1}",
+    };
+    struct world *world = open_with(1, (struct gateway_options){0});
+    char large[LIMIT_ORDER_BYTES + 2];
+    memset(large, ' ', sizeof large - 1);
+    large[sizeof large - 1] = 0;
+    for (size_t i = 0; i <= sizeof bodies / sizeof bodies[0]; i++) {
+        bool fits = i < sizeof bodies / sizeof bodies[0];
+        uint32_t asked = world_post(world, "/debug/fleet/load", fits ? bodies[i] : large);
+        world_settle(world);
+        assert_int_equal(world->clients[asked].http_status, fits ? 400 : 413);
+    }
+    lose(world, 1);
     close_empty(world);
 }
 
@@ -459,6 +481,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_draining_unit_finishes_what_it_has),
         cmocka_unit_test(the_manager_gets_counters_and_units),
+        cmocka_unit_test(a_report_with_odd_limits_is_refused),
         cmocka_unit_test(a_drained_unit_comes_back),
         cmocka_unit_test(a_unit_that_another_gateway_drains_and_calls_back_serves_again),
         cmocka_unit_test(orders_with_strange_members_change_nothing),
