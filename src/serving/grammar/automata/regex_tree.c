@@ -300,7 +300,6 @@ static enum status regex_tree_read_class(struct parser *parser) {
         if (status) break;
         size_t dash = parser->source->at;
         if (regex_tree_take(parser->source, "-") && regex_tree_peek(parser->source) != ']') {
-            size_t before = parser->set.count;
             status = regex_tree_read_member(parser, &last);
             if (status) break;
             if (first != NO_CHARACTER && last != NO_CHARACTER) {
@@ -308,10 +307,14 @@ static enum status regex_tree_read_class(struct parser *parser) {
                 status = code_points_add(&parser->set, first, last);
                 continue;
             }
-            parser->set.count = before; /* a set is no end of a range: the dash is itself */
+            /* A set is no end of a range: the dash is itself (ECMA-262, B.1.2.8.1), and whatever
+             * is read on its right begins no other range. */
+            status = code_points_add(&parser->set, '-', '-');
+            if (!status && last != NO_CHARACTER) status = code_points_add(&parser->set, last, last);
+        } else {
+            parser->source->at = dash;
         }
-        parser->source->at = dash;
-        if (first != NO_CHARACTER) status = code_points_add(&parser->set, first, first);
+        if (!status && first != NO_CHARACTER) status = code_points_add(&parser->set, first, first);
     }
     return status ? status : finish_part(parser, 0, negative);
 }
