@@ -205,22 +205,30 @@ static void sum_load(struct record_unit_load *sums, const struct record_unit_loa
     sums->pages_free += now->pages_free - before->pages_free;
     sums->pages_held += now->pages_held - before->pages_held;
     sums->pages_cached += now->pages_cached - before->pages_cached;
-    sums->last_step_rows += now->last_step_rows - before->last_step_rows;
-    sums->last_step_tokens += now->last_step_tokens - before->last_step_tokens;
     unit_counters_renew_rank(&sums->totals, &before->totals, &now->totals);
 }
 
 static void view_loads(struct rank_units *units) {
     struct record_unit_load *sums = &units->load_sums;
+    uint32_t rows = 0, tokens = 0, stepped = 0;
     for (uint32_t i = 0; i < units->changed_count; i++) {
         uint32_t rank = units->changed[i];
         struct record_unit_load load;
         unit_load(units->ranks[rank].unit, &load, &units->rank_loads[rank]);
         sum_load(sums, &units->loads_reported[rank], &load);
+        if (load.totals.steps != units->loads_reported[rank].totals.steps) {
+            rows += load.last_step_rows;
+            tokens += load.last_step_tokens;
+            stepped++;
+        }
         units->loads_reported[rank] = load;
         units->has_changed[rank] = false;
     }
     units->changed_count = 0;
+    if (stepped) { /* ranks without a step since the last report had no row in the last one */
+        sums->last_step_rows = rows;
+        sums->last_step_tokens = tokens;
+    }
     sums->last_step_ns = 0;
     sums->kv_storage = 0;
     for (uint32_t rank = 0; rank < units->rank_count; rank++) {

@@ -251,6 +251,30 @@ static void a_rank_without_work_gets_a_plan_without_rows(void **state) {
     close_world(world);
 }
 
+/* A rank that had a row in an earlier step alone does not count. */
+static void the_last_step_has_the_rows_of_that_step_alone(void **state) {
+    struct unit_options options = small_unit();
+    struct world *world = open_world(&options);
+    uint32_t lone = 0;
+    for (uint32_t i = 0; i < RANKS; i++)
+        submit_of(world, i, 40);
+    for (uint32_t at = 0; at < 8 * NEW_TOKENS; at++) {
+        uint32_t rows = 0;
+        if (at == 2) submit_of(world, 0, 1); /* goes on when the others have ended */
+        step(world);
+        for (uint32_t rank = 0; rank < RANKS; rank++)
+            rows += world->plans[rank] ? world->plans[rank]->row_count : 0;
+        if (rows == 0) break;
+        complete(world);
+        assert_int_equal(world->load.last_step_rows, rows);
+        assert_true(world->load.last_step_tokens >= rows);
+        if (rows == 1) assert_true(world->load.last_step_tokens <= 2);
+        lone += rows == 1;
+    }
+    assert_true(lone > 0);
+    close_world(world);
+}
+
 /* One rank's prompt beside others' answers: nobody waits for it but they, and there is no other to
  * wait for. */
 static void levelled_steps_make_a_lone_prompt_wait_for_nobody(void **state) {
@@ -829,6 +853,7 @@ int main(void) {
         cmocka_unit_test(
             the_results_of_a_step_bring_one_report_and_all_that_comes_between_turns_one),
         cmocka_unit_test(a_rank_without_work_gets_a_plan_without_rows),
+        cmocka_unit_test(the_last_step_has_the_rows_of_that_step_alone),
         cmocka_unit_test(levelled_steps_make_a_lone_prompt_wait_for_nobody),
         cmocka_unit_test(every_life_ends_each_request_once),
         cmocka_unit_test(a_full_unit_refuses_and_so_does_one_that_drains),
