@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Units put their records into the common outbox. After every call of a unit, its new records are
- * inspected and marked with its rank. A unit never waits for the outbox: it is called only if the
- * outbox has space for everything that one unit can put.
+ * Units put their records into the common outbox. After every call of a unit, its new records are marked
+ * with its rank. A unit is called only if the outbox has space for everything that one unit can put.
  */
 #include "serving/unit/rank_units.h"
 
@@ -296,8 +295,7 @@ static bool has_row(const struct rank_units *units, uint32_t rank) {
     return units->offers[rank].rows < units->capacity.rows_max;
 }
 
-/* Updates the turn for which ranks have space, before the line is processed, and when a rank has
- * changed meanwhile. */
+/* Updates the turn for which ranks have space: before the line, and after a rank has changed. */
 static void view_room(struct rank_units *units) {
     view_offers(units);
     units->room_turn = INT64_MIN;
