@@ -105,18 +105,24 @@ static const char *const schemas[DATABASE_SCHEMA] = {
 /* ---- sums ---- */
 
 /* SQLite's sum() fails if an interim sum exceeds 64 bits, and `+` then continues in floating point.
- * exact_sum() adds in 128 bits and saturates to 64 bits. */
+ * exact_sum() adds in 128 bits and saturates to 64 bits. Its memory is
+ * aligned to 8 bytes only, so the sum is copied. */
 __extension__ typedef __int128 wide;
 
 static void database_add_exactly(sqlite3_context *context, int count, sqlite3_value **values) {
-    wide *sum = sqlite3_aggregate_context(context, sizeof *sum);
+    wide sum;
+    void *kept = sqlite3_aggregate_context(context, sizeof sum);
     (void)count;
-    if (sum) *sum += sqlite3_value_int64(values[0]);
+    if (!kept) return;
+    memcpy(&sum, kept, sizeof sum);
+    sum += sqlite3_value_int64(values[0]);
+    memcpy(kept, &sum, sizeof sum);
 }
 
 static void report_exactly(sqlite3_context *context) {
-    const wide *sum = sqlite3_aggregate_context(context, 0);
-    wide reported = sum ? *sum : 0;
+    const void *kept = sqlite3_aggregate_context(context, 0);
+    wide reported = 0;
+    if (kept) memcpy(&reported, kept, sizeof reported);
     if (reported > DATABASE_SUM_END) reported = DATABASE_SUM_END;
     if (reported < -(wide)DATABASE_SUM_END) reported = -(wide)DATABASE_SUM_END;
     sqlite3_result_int64(context, (int64_t)reported);
