@@ -76,7 +76,8 @@ def main():
     with concurrent.futures.ThreadPoolExecutor(16) as pool:  # each waits for its turn, and none is late or lost
         both = [pool.submit(ask, server.url, *kind) for kind in list(bombs.items()) * 8 + [("gzip", packed["gzip"])] * 16]
         assert [found.result()[0] for found in both] == [413] * 24 + [200] * 16
-    assert peak_bytes(server) < before + (64 << 20), (before, peak_bytes(server))
+    kept = (256 << 20) if "ASAN_OPTIONS" in os.environ else 0  # freed memory that the sanitizer holds back
+    assert peak_bytes(server) < before + (64 << 20) + kept, (before, peak_bytes(server))
     server.stop()
 
 
