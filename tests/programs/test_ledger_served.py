@@ -155,10 +155,12 @@ def fail_by_echo(server, key, token):
         with urllib.request.urlopen(urllib.request.Request(
                 server.at("/v1/completions"), json.dumps(body).encode(),
                 {"Content-Type": "application/json", "Authorization": "Bearer " + key}), timeout=PATIENCE) as answer:
-            raise AssertionError(answer.read(500))
+            refusal = answer.read()
+            assert refusal.startswith(b"\n"), refusal[:500]  # on a busy machine blank lines, which keep the connection alive, went ahead
     except urllib.error.HTTPError as error:
         assert error.code == 413, error
-        return json.load(error)["error"]["message"]
+        refusal = error.read()
+    return json.loads(refusal)["error"]["message"]
 
 
 def check_failures(server):
@@ -175,7 +177,7 @@ def check_failures(server):
         assert time.monotonic() - begun < PATIENCE, server.said()
         found = [one for one in report(server)["accounts"] if one["account"] == "echoes"]
     with sqlite3.connect(server.database) as database:
-        made, output, charged = database.execute("SELECT made, output, is_charged FROM entries WHERE http_status = 413").fetchone()
+        made, output, charged = database.execute("SELECT made, output, is_charged FROM entries WHERE choices = 128").fetchone()
     database.close()
     assert made >= output > 0 and charged == 1 and found[0]["output_tokens"] == output, (made, output, charged, found)
     verify(server)
