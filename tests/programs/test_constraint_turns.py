@@ -18,7 +18,7 @@ import urllib.request
 
 from server import PATIENCE, Process, fathom
 
-LEAVERS, FLOOD, BURST, PROMPT = 3, 8, 4, 480
+LEAVERS, FLOOD, BURST, PROMPT = 6, 10, 6, 480
 LOOKS = 10
 
 
