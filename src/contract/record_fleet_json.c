@@ -5,7 +5,6 @@
 
 #include "base/bytes.h"
 #include "base/check.h"
-#include "base/format.h"
 #include "contract/record_unit.h"
 
 #define COUNTER(member)                                                                            \
@@ -36,29 +35,19 @@ static void write_counters(struct json_writer *writer, const struct record_fleet
         uint32_t narrow = 0;
         memcpy(load_members[i].bytes == 8 ? (void *)&wide : (void *)&narrow, at,
                load_members[i].bytes);
-        json_writer_text(writer, i ? ",\"" : "\"");
-        json_writer_text(writer, load_members[i].name);
-        json_writer_text(writer, "\":");
-        json_writer_unsigned(writer, wide + narrow);
+        json_writer_print(writer, "%s\"%s\":%lu", i ? "," : "", load_members[i].name,
+                          wide + narrow);
     }
 }
 
 static void record_fleet_json_write_unit(struct json_writer *writer,
                                          const struct fleet_gateway_unit *unit) {
-    char instance[24];
-    format_text(instance, sizeof instance, "%016llx", (unsigned long long)unit->instance);
-    json_writer_text(writer, "{\"instance\":");
-    json_writer_string(writer, bytes_of(instance));
-    json_writer_text(writer, ",\"connection\":");
-    json_writer_unsigned(writer, unit->connection);
-    json_writer_text(writer, ",\"role\":");
-    json_writer_string(writer, bytes_of(record_unit_role_name((enum unit_role)unit->role)));
-    json_writer_text(writer, ",\"sight\":");
-    json_writer_string(writer, bytes_of(sight_names[unit->sight]));
-    json_writer_text(writer, ",\"requests\":");
-    json_writer_unsigned(writer, unit->requests);
-    json_writer_text(writer, unit->refused ? ",\"refused\":true" : ",\"refused\":false");
-    json_writer_text(writer, ",\"numerics\":");
+    json_writer_print(writer,
+                      "{\"instance\":\"%016lx\",\"connection\":%u,\"role\":\"%s\",\"sight\":\"%s\","
+                      "\"requests\":%u,\"refused\":%s,\"numerics\":",
+                      unit->instance, unit->connection,
+                      record_unit_role_name((enum unit_role)unit->role), sight_names[unit->sight],
+                      unit->requests, unit->refused ? "true" : "false");
     json_writer_string(writer, bytes_of(unit->numerics));
     json_writer_text(writer, "}");
 }

@@ -26,14 +26,6 @@
 
 static const char serves_no_more[] = "a role that is needed was left without a unit that serves";
 
-static uint32_t fleet_managers_side_of(uint32_t role) {
-    return role == UNIT_PREFILL ? SCALE_PREFILL : SCALE_DECODE;
-}
-
-static uint32_t fleet_managers_role_of(uint32_t side) {
-    return side == SCALE_PREFILL ? UNIT_PREFILL : UNIT_DECODE;
-}
-
 static int64_t wall_ns(const struct world *world) {
     return WALL_NS + world->now_ns;
 }
@@ -451,7 +443,7 @@ static void operate(struct world *world, struct fleet_dice *dice) {
     uint32_t count = fleet_dice_below(dice, it->options.nodes);
     if (chance == 0) {
         wish(world, (struct record_fleet_order){.wish = FLEET_WISH_PIN,
-                                                .role = fleet_managers_role_of(side),
+                                                .role = fleet_manager_role_of(side),
                                                 .count = count ? count : FLEET_UNPINNED});
         return;
     }
@@ -504,7 +496,7 @@ static void take_wishes_back(struct world *world) {
     it->wish_count = 0;
     for (uint32_t side = 0; side < SCALE_SIDES; side++)
         wish(world, (struct record_fleet_order){.wish = FLEET_WISH_PIN,
-                                                .role = fleet_managers_role_of(side),
+                                                .role = fleet_manager_role_of(side),
                                                 .count = FLEET_UNPINNED});
     for (uint32_t i = 0; i < it->book.count; i++)
         if (it->book.units[i].held && it->wish_count < FLEET_WISHES_MAX)
@@ -583,7 +575,7 @@ bool fleet_managers_awaits(const struct world *world) {
         const struct fleet_unit_job *job = fleet_launcher_find(world, units[i].number);
         if (units[i].state != MANAGED_SERVING || !job || job->node == FLEET_NO_NODE) return true;
         if (!world->units[job->node].up || world->units[job->node].draining) return true;
-        serving[fleet_managers_side_of(units[i].role)]++;
+        serving[fleet_manager_side_of(units[i].role)]++;
     }
     for (uint32_t side = 0; side < SCALE_SIDES; side++)
         if (serving[side] != outlook.wanted[side]) return true;

@@ -11,10 +11,6 @@
 static const char *const side_names[SCALE_SIDES] = {
     [SCALE_PREFILL] = "prefill", [SCALE_DECODE] = "decode"};
 
-static uint32_t fleet_status_side_of(uint32_t role) {
-    return role == UNIT_PREFILL ? SCALE_PREFILL : SCALE_DECODE;
-}
-
 static void fleet_status_time(int64_t wall_ns, char *text_out) {
     time_t seconds = (time_t)(wall_ns / 1000000000);
     struct tm when;
@@ -41,7 +37,7 @@ static void write_units(struct json_writer *writer, const struct fleet_moment *r
     uint32_t count = fleet_manager_units(reported->manager, units);
     json_writer_text(writer, "{\"units\":[");
     for (uint32_t i = 0; i < count; i++) {
-        uint32_t side = fleet_status_side_of(units[i].role);
+        uint32_t side = fleet_manager_side_of(units[i].role);
         json_writer_print(
             writer,
             "%s{\"id\":%u,\"role\":\"%s\",\"state\":\"%s\",\"nodes\":%u,\"launcher\":\"%s\"",
@@ -106,9 +102,9 @@ void fleet_status_write_table(struct json_writer *writer, const struct fleet_mom
     for (uint32_t i = 0; i < count; i++)
         json_writer_print(
             writer, "%6u %-8s %-9s %6u %9u  %s%s\n", units[i].number,
-            side_names[fleet_status_side_of(units[i].role)],
+            side_names[fleet_manager_side_of(units[i].role)],
             managed_units_state_name(units[i].state),
-            reported->file->manager.rule.sides[fleet_status_side_of(units[i].role)].unit_nodes,
+            reported->file->manager.rule.sides[fleet_manager_side_of(units[i].role)].unit_nodes,
             units[i].requests, fleet_status_job_of(reported, units[i].number),
             units[i].held ? " (drained by an operator)" : "");
     if (next.is_known) {

@@ -25,16 +25,16 @@ struct fleet_keeper {
     struct record_fleet_load loads[LIMIT_FLEET_GATEWAYS];
 };
 
-static uint32_t fleet_keeper_side_of(uint32_t role) {
-    return role == UNIT_PREFILL ? SCALE_PREFILL : SCALE_DECODE;
-}
-
 /* ---- units ---- */
 
-static struct kept_unit *find(struct fleet_keeper *keeper, uint32_t number) {
+const struct kept_unit *fleet_keeper_find(const struct fleet_keeper *keeper, uint32_t number) {
     for (uint32_t i = 0; i < keeper->unit_count; i++)
         if (keeper->units[i].number == number) return &keeper->units[i];
     return NULL;
+}
+
+static struct kept_unit *find(struct fleet_keeper *keeper, uint32_t number) {
+    return (struct kept_unit *)(uintptr_t)fleet_keeper_find(keeper, number);
 }
 
 /* Adds a unit. A unit with both roles, which only an operator's order to a gateway creates, counts
@@ -271,7 +271,7 @@ static enum status take_order(struct fleet_keeper *keeper, const struct record_f
         return STATUS_FULL;
     struct kept_unit *unit = find(keeper, order->number);
     if (order->wish == FLEET_WISH_PIN) {
-        keeper->pinned[fleet_keeper_side_of(order->role)] = order->count;
+        keeper->pinned[fleet_manager_side_of(order->role)] = order->count;
     } else if (unit) {
         pass_unit(keeper, unit, sight_of(keeper, unit), now_ns);
         unit->held = order->wish == FLEET_WISH_DRAIN;
@@ -386,10 +386,4 @@ void fleet_keeper_book(const struct fleet_keeper *keeper, struct fleet_book *boo
 const struct kept_unit *fleet_keeper_units(const struct fleet_keeper *keeper, uint32_t *count_out) {
     *count_out = keeper->unit_count;
     return keeper->units;
-}
-
-const struct kept_unit *fleet_keeper_find(const struct fleet_keeper *keeper, uint32_t number) {
-    for (uint32_t i = 0; i < keeper->unit_count; i++)
-        if (keeper->units[i].number == number) return &keeper->units[i];
-    return NULL;
 }

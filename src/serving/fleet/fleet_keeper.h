@@ -14,7 +14,6 @@
 #define SERVING_FLEET_FLEET_KEEPER_H
 
 #include "base/limits.h"
-#include "contract/record_unit.h"
 #include "serving/fleet/fleet_manager.h"
 
 /* ---- the book: the state for a later keeper ---- */

@@ -34,14 +34,6 @@ struct fleet_manager {
     uint64_t starts_total, failed_total, lost_total, reversals_total;
 };
 
-static uint32_t fleet_manager_role_of(uint32_t side) {
-    return side == SCALE_PREFILL ? UNIT_PREFILL : UNIT_DECODE;
-}
-
-static uint32_t fleet_manager_side_of(uint32_t role) {
-    return role == UNIT_PREFILL ? SCALE_PREFILL : SCALE_DECODE;
-}
-
 /* ---- sending actions ---- */
 
 static void fleet_manager_say(struct fleet_manager *manager, uint32_t index, enum fleet_act act,

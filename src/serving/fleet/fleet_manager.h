@@ -21,11 +21,20 @@
 #include "base/arena.h"
 #include "contract/machine.h"
 #include "contract/record_fleet.h"
+#include "contract/record_unit.h"
 #include "serving/policy/forecast_load.h"
 #include "serving/policy/node_calendar.h"
 #include "serving/policy/scale_fleet.h"
 
 struct fleet_manager;
+
+static inline uint32_t fleet_manager_side_of(uint32_t role) { /* enum unit_role */
+    return role == UNIT_PREFILL ? SCALE_PREFILL : SCALE_DECODE;
+}
+
+static inline uint32_t fleet_manager_role_of(uint32_t side) { /* enum scale_side */
+    return side == SCALE_PREFILL ? UNIT_PREFILL : UNIT_DECODE;
+}
 
 struct fleet_manager_options {
     struct scale_rule rule;

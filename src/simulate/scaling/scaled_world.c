@@ -79,14 +79,6 @@ static void scaled_world_breach(struct scaled_world *world, const char *what) {
     world->outcome->breach_ns = world->now_ns;
 }
 
-static uint32_t scaled_world_side_of(uint32_t role) {
-    return role == UNIT_PREFILL ? SCALE_PREFILL : SCALE_DECODE;
-}
-
-static uint32_t scaled_world_role_of(uint32_t side) {
-    return side == SCALE_PREFILL ? UNIT_PREFILL : UNIT_DECODE;
-}
-
 static bool faults_strike(const struct scaled_world *world) {
     return world->now_ns < world->options->end_ns - world->options->calm_ns;
 }
@@ -113,7 +105,7 @@ static uint32_t scaled_world_count_serving(const struct scaled_world *world, uin
     uint32_t count = 0;
     for (uint32_t i = 0; i < UNITS_MAX; i++) {
         const struct scaled_unit *unit = &world->units[i];
-        count += unit->number && scaled_world_side_of(unit->role) == side && unit->serves &&
+        count += unit->number && fleet_manager_side_of(unit->role) == side && unit->serves &&
                  !unit->drains;
     }
     return count;
@@ -123,7 +115,7 @@ static uint32_t scaled_world_count_nodes(const struct scaled_world *world) {
     uint32_t nodes = 0;
     for (uint32_t i = 0; i < UNITS_MAX; i++)
         if (world->units[i].number && !world->units[i].never)
-            nodes += world->options->manager.rule.sides[scaled_world_side_of(world->units[i].role)]
+            nodes += world->options->manager.rule.sides[fleet_manager_side_of(world->units[i].role)]
                          .unit_nodes;
     return nodes;
 }
@@ -136,7 +128,7 @@ static double answer_ns(const struct scaled_world *world) {
  * answer has ended. */
 static double scaled_world_requests_of(const struct scaled_world *world,
                                        const struct scaled_unit *unit, double rate) {
-    uint32_t side = scaled_world_side_of(unit->role),
+    uint32_t side = fleet_manager_side_of(unit->role),
              count = scaled_world_count_serving(world, side);
     double stay_ns = side == SCALE_PREFILL ? 1e9 : answer_ns(world);
     double share = rate * stay_ns * 1e-9 / (count ? count : 1);
@@ -300,7 +292,7 @@ static void end(struct scaled_world *world, struct scaled_unit *unit, bool at_on
 }
 
 static void scaled_world_drain(struct scaled_world *world, struct scaled_unit *unit) {
-    uint32_t side = scaled_world_side_of(unit->role);
+    uint32_t side = fleet_manager_side_of(unit->role);
     if (unit->serves && !unit->drains && scaled_world_count_serving(world, side) <= 1 &&
         faults_strike(world) && world->options->faults.dies_per_hour <= 0)
         scaled_world_breach(world, "the last unit of a role was drained");
@@ -329,7 +321,7 @@ static void scaled_world_perform(struct scaled_world *world,
         return;
     case FLEET_ACT_ROLE:
         if (unit->serves && !unit->drains && unit->role != action->role &&
-            scaled_world_count_serving(world, scaled_world_side_of(unit->role)) <= 1 &&
+            scaled_world_count_serving(world, fleet_manager_side_of(unit->role)) <= 1 &&
             world->options->faults.dies_per_hour <= 0)
             scaled_world_breach(world, "the last unit of a role changed it");
         unit->role = action->role;
@@ -431,14 +423,14 @@ static void set_units(struct scaled_world *world, uint32_t side, uint32_t wanted
     uint32_t count = 0;
     for (uint32_t i = 0; i < UNITS_MAX; i++)
         count += world->units[i].number && !world->units[i].drains &&
-                 scaled_world_side_of(world->units[i].role) == side;
+                 fleet_manager_side_of(world->units[i].role) == side;
     for (; count < wanted; count++) {
-        struct scaled_unit *unit = start(world, ++world->last_number, scaled_world_role_of(side));
+        struct scaled_unit *unit = start(world, ++world->last_number, fleet_manager_role_of(side));
         if (at_once) unit->ready_ns = world->now_ns;
     }
     for (uint32_t i = UNITS_MAX; i-- > 0 && count > wanted;) {
         struct scaled_unit *unit = &world->units[i];
-        if (!unit->number || unit->drains || scaled_world_side_of(unit->role) != side) continue;
+        if (!unit->number || unit->drains || fleet_manager_side_of(unit->role) != side) continue;
         if (at_once || !unit->serves)
             *unit = (struct scaled_unit){0};
         else
@@ -526,7 +518,7 @@ static void note_reversals(struct scaled_world *world) {
         uint32_t count = 0;
         for (uint32_t i = 0; i < UNITS_MAX; i++)
             count += world->units[i].number && !world->units[i].drains &&
-                     scaled_world_side_of(world->units[i].role) == side;
+                     fleet_manager_side_of(world->units[i].role) == side;
         int direction = (count > world->before[side]) - (count < world->before[side]);
         world->before[side] = count;
         if (!direction) continue;
