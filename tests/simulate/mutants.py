@@ -14,10 +14,10 @@ import shutil
 import subprocess
 import sys
 
-TEST = "tests/simulate/test_fleet_world"
-TESTS = {"hosts": "tests/simulate/test_fleet_hosts", "managers": "tests/simulate/test_fleet_managers",
+TEST = "tests/simulate/world/test_fleet_world"
+TESTS = {"hosts": "tests/simulate/world/test_fleet_hosts", "managers": "tests/simulate/world/test_fleet_managers",
          "scaling": "tests/simulate/scaling/test_scaled_world",
-         "twin": "tests/simulate/twin/test_twin_seeds"}
+         "twin": "tests/simulate/simulator/test_simulator_seeds"}
 TIME_MAX = 900  # seconds; seeds take a tenth of one
 
 

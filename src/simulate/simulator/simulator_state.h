@@ -12,11 +12,11 @@
 
 #include "serving/gateway/gateway.h"
 #include "serving/unit/rank_units.h"
-#include "simulate/simulator/event_queue.h"
+#include "simulate/kernel/event_queue.h"
+#include "simulate/kernel/simulator_post.h"
 #include "simulate/simulator/simulator.h"
 #include "simulate/simulator/simulator_engine.h"
 #include "simulate/simulator/simulator_faults.h"
-#include "simulate/simulator/simulator_post.h"
 #include "simulate/simulator/simulator_storage.h"
 #include "simulate/simulator/simulator_transfer.h"
 

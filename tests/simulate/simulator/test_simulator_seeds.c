@@ -50,7 +50,7 @@ static struct {
 static void report_how(void) {
     fprintf(
         stderr,
-        "# seed %llu; again: FATHOM_SEEDS=\"%llu 1\" build/tests/simulate/twin/test_twin_seeds\n",
+        "# seed %llu; again: FATHOM_SEEDS=\"%llu 1\" build/tests/simulate/simulator/test_simulator_seeds\n",
         seed_now, seed_now);
 }
 

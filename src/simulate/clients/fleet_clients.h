@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Clients of a simulated fleet: their API requests, and the check that each receives the answer
+ * of an undisturbed engine. A breach is a text that describes a wrong response. The first one is
+ * kept.
+ */
+#ifndef SIMULATE_CLIENTS_FLEET_CLIENTS_H
+#define SIMULATE_CLIENTS_FLEET_CLIENTS_H
+
+#include "base/arena.h"
+#include "base/random.h"
+#include "contract/machine.h"
+#include "contract/sampling.h"
+
+/* Names of the units' numerics: those that clients expect first, and those of renewed units. */
+extern const char *const fleet_numerics[2];
+
+struct fleet_constraints; /* simulate/engine/fleet_constraints.h */
+struct fleet_speech;      /* simulate/engine/fleet_token_oracle.h */
+struct fleet_token_oracle;
+
+#define FLEET_UNPAID_CODE "invalid_request_error" /* the code of error 402 */
+
+enum {
+    FLEET_TENANTS = 2, /* tenants 1..FLEET_TENANTS; account 0 is the operator's */
+    FLEET_GATEWAYS_MAX = 3,
+    FLEET_CHOICES_MAX = 3, /* choices of a single prompt; of several prompts one less each */
+    FLEET_PROMPTS_MAX = 3,
+    FLEET_ANSWERS_MAX =
+        (FLEET_CHOICES_MAX - 1) * FLEET_PROMPTS_MAX, /* no gateway has fewer slots */
+    FLEET_PROMPT_MAX = 300,
+    FLEET_ANSWER_MAX = 150,
+    FLEET_CLIENTS_MAX = 400
+};
+
+struct fleet_prompt {
+    uint32_t tokens[FLEET_PROMPT_MAX];
+    uint32_t scores[FLEET_PROMPT_MAX]; /* expected scores of the prompt, if it is echoed */
+    uint32_t count;
+};
+
+struct fleet_choice {
+    uint32_t expected[FLEET_ANSWER_MAX];
+    uint32_t expected_count, count; /* the first `count` have arrived */
+    uint32_t echoed;                /* prompt tokens that have arrived */
+    bool finished;
+    /* For a chat: */
+    struct fleet_speech *speech;               /* the expected one */
+    uint32_t content_reported, calls_reported; /* bytes that have arrived */
+    uint32_t calls_begun;
+    char last_id[64]; /* id of the last call */
+    /* difference of the received text, which counts unless the answer is given up; NULL: none */
+    const char *strays;
+};
+
+struct fleet_client {
+    uint64_t number;
+    bool stream, begun, ended, refused, cut;
+    bool gone, abandoned; /* abandoned: by a gateway that died */
+    uint64_t tenant;
+    int64_t asked_ns;
+    /* gateway of the request; number of earlier gateway incarnations */
+    uint32_t gateway, gateway_life;
+    bool lacks;  /* the account had no balance left from then on */
+    bool shares; /* another request of the account was running at the same time */
+    struct fleet_prompt prompts[FLEET_PROMPTS_MAX];
+    uint32_t prompt_count;
+    bool chats, with_tools, one_call;
+    bool reports_ids; /* requests token ids in addition to text */
+    bool echo;        /* requests the prompts and their log probabilities */
+    bool bound;       /* The answers must satisfy the constraint: */
+    uint32_t constraint;
+    uint32_t numerics; /* the numerics that the answer names */
+    struct sampling sampling;
+    uint32_t answer_max; /* 0: requests only the prompts' scores */
+    bool reported_usage;
+    int64_t reported_prompt, reported_hits, reported_output; /* usage in the response */
+    uint32_t http_status;
+    char code[32];         /* code of the error */
+    uint32_t choice_count; /* choices of all prompts, in the order of prompts */
+    struct fleet_choice choices[FLEET_ANSWERS_MAX];
+};
+
+struct fleet_clients {
+    uint64_t seed;
+    bool has_keys;    /* clients send API keys */
+    uint64_t flooder; /* tenant with far more requests than the others; 0: none */
+    bool scarce;      /* the gateway may lack memory to continue answers on other units */
+    const struct fleet_token_oracle
+        *token_oracle; /* without a tokenizer there are no chats and no constraints */
+    struct fleet_constraints *constraints; /* NULL: no constraints */
+    struct fleet_client *clients;          /* [FLEET_CLIENTS_MAX] */
+    uint32_t count;
+    struct fleet_speech *speeches; /* of the chat clients */
+    uint32_t speech_count;
+    char *body;           /* scratch for a request */
+    struct arena scratch; /* for one answer's JSON */
+    char breach[200];     /* empty: none so far */
+};
+
+size_t fleet_clients_bytes(void);
+bool fleet_clients_open(struct fleet_clients *clients, struct arena *arena,
+                        const struct fleet_token_oracle *token_oracle, uint64_t seed);
+
+/* The draw-th random number of the next client, less than `bound`. */
+static inline uint32_t fleet_clients_below(const struct fleet_clients *clients, uint32_t draw,
+                                           uint32_t bound) {
+    return (uint32_t)(random_uniform(clients->seed, 1000 + clients->count, draw) * bound);
+}
+
+/* Decides whether the next client constrains its answers. Writes the field that asks for it, with a
+ * comma before it. Returns its bytes. */
+size_t fleet_clients_bind(const struct fleet_clients *clients, struct fleet_client *client,
+                          char *out, size_t room);
+
+/* The next client's CLIENT_REQUEST, in memory that the next call reuses. */
+const struct record *fleet_clients_ask(struct fleet_clients *clients, int64_t unix_time);
+
+/* The API key of a tenant's account; 0: the operator's. */
+size_t fleet_clients_key(uint64_t tenant, char *out, size_t room);
+
+/* Checks a RESPOND, STREAM_BEGIN, STREAM_DATA or STREAM_END. */
+void fleet_clients_receive(struct fleet_clients *clients, const struct record *record);
+
+/* The salt of a client's account. */
+uint64_t fleet_clients_tenant(const struct fleet_clients *clients, uint64_t number);
+
+/* Records a breach: "client 7: text". */
+void fleet_clients_breach(struct fleet_clients *clients, const struct fleet_client *client,
+                          const char *text);
+
+#endif

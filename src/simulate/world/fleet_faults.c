@@ -1,0 +1,207 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The faults of a simulated fleet during the fault phase. Each fault has a random stream and a
+ * timetable of its own. A fault that is added, or is made more frequent, therefore changes a seed's
+ * run only by its effects, not by its draws.
+ */
+#include "base/check.h"
+#include "base/number.h"
+#include "simulate/world/fleet_state.h"
+
+static struct fleet_unit_host *fleet_faults_any_unit(struct world *world, struct fleet_dice *dice) {
+    return &world->units[fleet_dice_below(dice, world->unit_count)];
+}
+
+static uint32_t fleet_faults_index_of(const struct world *world,
+                                      const struct fleet_unit_host *unit) {
+    return (uint32_t)(unit - world->units);
+}
+
+/* A random gateway. With a single gateway nothing is drawn. */
+static uint32_t any_gateway(const struct world *world, struct fleet_dice *dice) {
+    return world->gateway_count > 1 ? fleet_dice_below(dice, world->gateway_count) : 0;
+}
+
+static void kill_gateway(struct world *world, struct fleet_dice *dice) {
+    uint32_t gateway = any_gateway(world, dice);
+    if (world->gateways[gateway].gateway && world->options.gateway_dies)
+        fleet_gateway_kill(world, gateway);
+}
+
+static void kill_unit(struct world *world, struct fleet_dice *dice) {
+    struct fleet_unit_host *unit = fleet_faults_any_unit(world, dice);
+    if (unit->up && world->hosts.present)
+        fleet_hosts_kill_rank(world, fleet_faults_index_of(world, unit), 0);
+    else if (unit->up)
+        fleet_units_kill(world, fleet_faults_index_of(world, unit));
+}
+
+static void freeze_unit(struct world *world, struct fleet_dice *dice) {
+    struct fleet_unit_host *unit = fleet_faults_any_unit(world, dice);
+    uint32_t index = fleet_faults_index_of(world, unit);
+    if (!unit->up) return;
+    unit->frozen_ns = world->now_ns + fleet_dice_time(dice, FLEET_SECOND / 20, 6 * FLEET_SECOND);
+    world->carriers.frozen_ns[index] = world->storage.frozen_ns[index] = unit->frozen_ns;
+    world->report->freezes++;
+    fleet_log_add(world->log, world->now_ns, "unit freezes", index, FLEET_LOG_NOWHERE,
+                  (uint64_t)(unit->frozen_ns - world->now_ns) / FLEET_MS, 0);
+}
+
+static void cut_unit(struct world *world, struct fleet_dice *dice) {
+    struct fleet_unit_host *unit = fleet_faults_any_unit(world, dice);
+    if (!unit->up) return;
+    fleet_units_cut(world, fleet_faults_index_of(world, unit), any_gateway(world, dice), true);
+    world->report->cuts++;
+}
+
+/* Selects a living rank to die, but not the last one. */
+static void doom_rank(struct world *world, struct fleet_dice *dice) {
+    struct fleet_unit_host *unit = fleet_faults_any_unit(world, dice);
+    uint32_t rank = fleet_dice_below(dice, world->ranks), left = 0;
+    for (uint32_t i = 0; i < world->ranks; i++)
+        left += !unit->dead[i];
+    if (!unit->up || left < 2 || unit->dead[rank]) return;
+    if (world->hosts.present)
+        fleet_hosts_kill_rank(world, fleet_faults_index_of(world, unit), rank);
+    else
+        unit->dies = 1 + rank;
+}
+
+static void drain_unit(struct world *world, struct fleet_dice *dice) {
+    struct fleet_unit_host *unit = fleet_faults_any_unit(world, dice);
+    if (unit->up) fleet_units_ask_drain(world, fleet_faults_index_of(world, unit));
+}
+
+static void order_drain(struct world *world, struct fleet_dice *dice) {
+    struct fleet_unit_host *unit = fleet_faults_any_unit(world, dice);
+    uint32_t gateway = any_gateway(world, dice);
+    if (unit->up && unit->links[gateway].connection)
+        fleet_gateway_ask_drain(world, gateway, unit->links[gateway].connection, false);
+}
+
+/* Calls back a draining unit, at any gateway, no matter which client drained it. */
+static void fleet_faults_call_back(struct world *world, struct fleet_dice *dice) {
+    for (uint32_t i = 0; i < world->unit_count; i++) {
+        struct fleet_unit_host *unit = &world->units[i];
+        uint32_t gateway = any_gateway(world, dice);
+        if (unit->up && unit->draining && !unit->goes && unit->links[gateway].connection)
+            fleet_gateway_ask_drain(world, gateway, unit->links[gateway].connection, true);
+    }
+}
+
+/* Cuts one unit from one gateway. All other pairs stay connected. */
+static void part_unit(struct world *world, struct fleet_dice *dice) {
+    struct fleet_unit_host *unit = fleet_faults_any_unit(world, dice);
+    uint32_t gateway = any_gateway(world, dice);
+    int64_t until_ns = world->now_ns + fleet_dice_time(dice, FLEET_SECOND / 2, 6 * FLEET_SECOND);
+    if (!unit->up || !unit->links[gateway].connection) return;
+    fleet_units_part(world, fleet_faults_index_of(world, unit), gateway, until_ns);
+    world->report->parted++;
+}
+
+static void order_role(struct world *world, struct fleet_dice *dice) {
+    struct fleet_unit_host *unit = fleet_faults_any_unit(world, dice);
+    uint32_t gateway = any_gateway(world, dice);
+    if (unit->up && unit->links[gateway].connection)
+        fleet_gateway_ask_role(world, gateway, unit->links[gateway].connection,
+                               fleet_dice_below(&world->dice, UNIT_ROLE_COUNT));
+}
+
+static void cut_network(struct world *world, struct fleet_dice *dice) {
+    uint32_t unit = fleet_dice_below(dice, world->unit_count);
+    uint32_t other = fleet_dice_below(dice, world->unit_count);
+    if (unit == other) return;
+    fleet_carriers_cut(&world->carriers, unit, other,
+                       world->now_ns + fleet_dice_time(dice, FLEET_SECOND / 10, 10 * FLEET_SECOND),
+                       world->now_ns);
+    world->report->network_cuts++;
+}
+
+static void fail_disk(struct world *world, struct fleet_dice *dice) {
+    world->storage.off_ns =
+        world->now_ns + fleet_dice_time(dice, FLEET_SECOND / 30, 10 * FLEET_SECOND / 3);
+    world->report->disk_failures++;
+}
+
+static void flip_bits(struct world *world, struct fleet_dice *dice) {
+    for (int i = 0; i < 8; i++)
+        fleet_storage_flip(&world->storage);
+}
+
+/* Lets draining units end, as nothing calls them back any more. */
+static void let_drained_go(struct world *world) {
+    for (uint32_t i = 0; i < world->unit_count; i++) {
+        struct fleet_unit_host *unit = &world->units[i];
+        /* otherwise its manager ends it */
+        unit->goes |= unit->draining && !world->managers.present;
+    }
+}
+
+#define STREAM_FIRST 16 /* lower numbers belong to other modules */
+
+/* The longest time between two faults of the kind; on average it is a third of that. */
+static const struct {
+    int64_t after_ms_max;
+    void (*strike)(struct world *world, struct fleet_dice *dice);
+} faults[] = {
+    {40000, kill_gateway}, {10800, kill_unit},  {21500, freeze_unit},
+    {14400, cut_unit},     {14400, doom_rank},  {86000, drain_unit},
+    {86000, order_drain},  {43000, order_role}, {13300, cut_network},
+    {26700, fail_disk},    {26700, flip_bits},  {9000, fleet_faults_call_back},
+    {30000, part_unit},
+};
+
+_Static_assert(ARRAY_COUNT(faults) == FLEET_FAULTS, "each has its timetable");
+
+static void fleet_faults_plan_next(struct world *world, uint32_t fault) {
+    struct fleet_fault *timetable = &world->faults[fault];
+    timetable->due_ns =
+        world->now_ns + fleet_dice_time(&timetable->dice, 0, faults[fault].after_ms_max * FLEET_MS);
+}
+
+void fleet_faults_open(struct world *world) {
+    for (uint32_t i = 0; i < FLEET_FAULTS; i++) {
+        world->faults[i] =
+            (struct fleet_fault){.dice = {.seed = world->options.seed, .stream = STREAM_FIRST + i},
+                                 .due_ns = MACHINE_NEVER};
+        if (world->options.faults) fleet_faults_plan_next(world, i);
+    }
+}
+
+int64_t fleet_faults_wake_ns(const struct world *world) {
+    int64_t wake_ns = MACHINE_NEVER;
+    for (uint32_t i = 0; i < FLEET_FAULTS; i++)
+        wake_ns = min_i64(wake_ns, world->faults[i].due_ns);
+    return wake_ns;
+}
+
+void fleet_faults_strike(struct world *world) {
+    for (uint32_t i = 0; i < FLEET_FAULTS; i++) {
+        if (world->faults[i].due_ns > world->now_ns) continue;
+        faults[i].strike(world, &world->faults[i].dice);
+        fleet_faults_plan_next(world, i);
+    }
+}
+
+void fleet_faults_heal(struct world *world) {
+    for (uint32_t i = 0; i < FLEET_FAULTS; i++)
+        world->faults[i].due_ns = MACHINE_NEVER;
+    world->carriers.faults = world->storage.faults = false;
+    world->storage.off_ns = min_i64(world->storage.off_ns, world->now_ns);
+    let_drained_go(world);
+    for (uint32_t i = 0; i < world->gateway_count; i++) {
+        struct fleet_gateway_host *host = &world->gateways[i];
+        if (!host->gateway) host->up_ns = min_i64(host->up_ns, world->now_ns + FLEET_SECOND);
+    }
+    for (uint32_t i = 0; i < world->unit_count; i++) {
+        struct fleet_unit_host *unit = &world->units[i];
+        unit->frozen_ns = min_i64(unit->frozen_ns, world->now_ns);
+        world->carriers.frozen_ns[i] = world->storage.frozen_ns[i] = unit->frozen_ns;
+        for (uint32_t k = 0; k < world->unit_count; k++)
+            world->carriers.cut_ns[i][k] = min_i64(world->carriers.cut_ns[i][k], world->now_ns);
+        if (!unit->up && !world->hosts.present && !world->managers.present)
+            unit->up_ns = min_i64(unit->up_ns, world->now_ns + FLEET_SECOND);
+    }
+    if (world->hosts.present) fleet_hosts_heal(world);
+    if (world->managers.present) fleet_managers_heal(world);
+    fleet_log_add(world->log, world->now_ns, "healed", FLEET_LOG_NOWHERE, FLEET_LOG_NOWHERE, 0, 0);
+}

@@ -1,0 +1,572 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The machines of the ranks, the network between them, the faults of both, and the invariants that
+ * are checked all the time.
+ */
+#include "simulate/world/fleet_hosts.h"
+
+#include "base/check.h"
+#include "base/number.h"
+#include "serving/policy/place_ranks.h"
+#include "simulate/world/fleet_state.h"
+
+#define STREAM 64
+#define STREAM_RETURNS 63
+#define STREAM_FAULTS 65 /* followed by one stream for each kind of fault */
+/* Limit, in timeouts, until ranks that wait for one another are detected. */
+#define DEADLOCKS 5
+#define GOES_ON_NS (10 * FLEET_SECOND) /* limit for the living ranks to continue */
+#define CHECKS_NS (30 * FLEET_SECOND)  /* limit for hosts to respond, and between two starts */
+#define ENDS_NS (5 * FLEET_SECOND)     /* for killed ranks to be gone */
+
+/* ---- the network ---- */
+
+int64_t fleet_hosts_cut_ns(const struct world *world, uint32_t machine, uint32_t other) {
+    const struct fleet_hosts *hosts = &world->hosts;
+    if (machine == other) return 0;
+    int64_t cut_ns = hosts->cut_ns[machine][other];
+    if (cut_ns < hosts->machines[machine].off_ns) cut_ns = hosts->machines[machine].off_ns;
+    if (cut_ns < hosts->machines[other].off_ns) cut_ns = hosts->machines[other].off_ns;
+    return cut_ns > world->now_ns ? cut_ns : 0;
+}
+
+static bool is_up(const struct fleet_frame *frame) {
+    return frame->kind >= FRAME_FACTS;
+}
+
+/* Inserts the frame. Frames that arrive at the same time stay in the order of sending. */
+static void put(struct fleet_hosts *hosts, const struct fleet_frame *frame) {
+    uint32_t at = hosts->frame_count;
+    check(hosts->frame_count < FLEET_FRAMES_MAX);
+    for (; at; at--) {
+        const struct fleet_frame *before = &hosts->frames[at - 1];
+        if (before->due_ns < frame->due_ns ||
+            (before->due_ns == frame->due_ns && before->order < frame->order))
+            break;
+        hosts->frames[at] = *before;
+    }
+    hosts->frames[at] = *frame;
+    hosts->frame_count++;
+}
+
+void fleet_hosts_send(struct world *world, struct fleet_frame frame, int64_t *out_ns) {
+    struct fleet_hosts *hosts = &world->hosts;
+    uint32_t machine = hosts->machine_of[frame.unit][frame.part];
+    uint32_t other = hosts->supervisors[frame.unit].place;
+    bool slow = hosts->machines[machine].slow_ns > world->now_ns ||
+                hosts->machines[other].slow_ns > world->now_ns;
+    frame.due_ns = world->now_ns + fleet_dice_time(&hosts->dice, FLEET_MS / 10,
+                                                   slow ? FLEET_SECOND / 2 : 3 * FLEET_MS);
+    if (frame.due_ns < *out_ns) frame.due_ns = *out_ns;
+    *out_ns = frame.due_ns;
+    frame.order = ++hosts->sent;
+    put(hosts, &frame);
+}
+
+static struct fleet_agent *fleet_hosts_agent_of(struct fleet_hosts *hosts,
+                                                const struct fleet_frame *frame) {
+    for (uint32_t i = 0; i < FLEET_AGENTS_EACH; i++) {
+        struct fleet_agent *agent = &hosts->agents[frame->unit][frame->part][i];
+        if (agent->alive && agent->link == frame->link) return agent;
+    }
+    return NULL;
+}
+
+/* The time at which the frame can be received: at once if it is not later than now. */
+static int64_t taken_ns(struct world *world, const struct fleet_frame *frame) {
+    struct fleet_hosts *hosts = &world->hosts;
+    const struct fleet_supervisor *supervisor = &hosts->supervisors[frame->unit];
+    uint32_t machine = hosts->machine_of[frame->unit][frame->part];
+    int64_t cut_ns = fleet_hosts_cut_ns(world, machine, supervisor->place);
+    const struct fleet_agent *agent = fleet_hosts_agent_of(hosts, frame);
+    if (cut_ns) return cut_ns;
+    if (is_up(frame)) return supervisor->stopped_ns;
+    return agent ? agent->stopped_ns : 0;
+}
+
+/* The connection to a host that is down gets no response, or its network reports the failure. */
+static void refuse(struct world *world, const struct fleet_frame *frame) {
+    struct fleet_frame lost = {.kind = FRAME_LOST,
+                               .unit = frame->unit,
+                               .part = frame->part,
+                               .link = frame->link,
+                               .order = ++world->hosts.sent};
+    if (frame->kind != FRAME_CONNECT || !fleet_dice_below(&world->hosts.dice, 4)) return;
+    lost.due_ns = world->now_ns + fleet_dice_time(&world->hosts.dice, 0, 3 * FLEET_SECOND);
+    put(&world->hosts, &lost);
+}
+
+static void fleet_hosts_deliver(struct world *world) {
+    struct fleet_hosts *hosts = &world->hosts;
+    while (hosts->frame_count && hosts->frames[0].due_ns <= world->now_ns) {
+        struct fleet_frame frame = hosts->frames[0];
+        int64_t due_ns = taken_ns(world, &frame);
+        memmove(hosts->frames, hosts->frames + 1, --hosts->frame_count * sizeof *hosts->frames);
+        if (due_ns > world->now_ns) {
+            frame.due_ns = due_ns;
+            put(hosts, &frame);
+        } else if (is_up(&frame)) {
+            fleet_supervisors_take(world, &frame);
+        } else if (hosts->machines[hosts->machine_of[frame.unit][frame.part]].up) {
+            fleet_agents_take(world, &frame);
+        } else {
+            refuse(world, &frame);
+        }
+    }
+}
+
+/* ---- faults ---- */
+
+/* Sets the end of a fault. A running fault is not shortened. */
+static void fleet_hosts_last(struct world *world, int64_t *until_ns, struct fleet_dice *dice,
+                             int64_t most_ns) {
+    int64_t ns = world->now_ns + fleet_dice_time(dice, FLEET_SECOND / 20, most_ns);
+    if (*until_ns < ns) *until_ns = ns;
+}
+
+static uint32_t fleet_hosts_any_unit(const struct world *world, struct fleet_dice *dice) {
+    return fleet_dice_below(dice, world->unit_count);
+}
+
+static void kill_process(struct world *world, struct fleet_dice *dice) {
+    uint32_t unit = fleet_hosts_any_unit(world, dice);
+    fleet_hosts_kill_rank(world, unit, fleet_dice_below(dice, world->ranks));
+}
+
+static void stop_process(struct world *world, struct fleet_dice *dice) {
+    uint32_t unit = fleet_hosts_any_unit(world, dice);
+    struct fleet_process *process =
+        fleet_agents_process(&world->hosts, unit, fleet_dice_below(dice, world->ranks));
+    if (process) fleet_hosts_last(world, &process->stopped_ns, dice, 6 * FLEET_SECOND);
+}
+
+/* Makes a process hang: it computes for ever without a result. */
+static void hang_process(struct world *world, struct fleet_dice *dice) {
+    uint32_t unit = fleet_hosts_any_unit(world, dice);
+    struct fleet_process *process =
+        fleet_agents_process(&world->hosts, unit, fleet_dice_below(dice, world->ranks));
+    if (!process) return;
+    process->spins = true;
+    fleet_hosts_last(world, &process->stopped_ns, dice, 20 * FLEET_SECOND);
+}
+
+static struct fleet_agent *any_agent(struct world *world, struct fleet_dice *dice,
+                                     uint32_t *unit_out, uint32_t *part_out) {
+    *unit_out = fleet_hosts_any_unit(world, dice);
+    *part_out = fleet_dice_below(dice, world->hosts.part_count[*unit_out]);
+    struct fleet_agent *agents = world->hosts.agents[*unit_out][*part_out];
+    for (uint32_t i = 0; i < FLEET_AGENTS_EACH; i++)
+        if (agents[i].alive) return &agents[i];
+    return NULL;
+}
+
+static void kill_agent(struct world *world, struct fleet_dice *dice) {
+    uint32_t unit, part;
+    struct fleet_agent *agent = any_agent(world, dice, &unit, &part);
+    if (agent) fleet_agents_end(world, unit, part, agent, false);
+}
+
+static void stop_agent(struct world *world, struct fleet_dice *dice) {
+    uint32_t unit, part;
+    struct fleet_agent *agent = any_agent(world, dice, &unit, &part);
+    if (agent) fleet_hosts_last(world, &agent->stopped_ns, dice, 8 * FLEET_SECOND);
+}
+
+/* A machine fails. The other ends of its connections detect that at once or are not notified. */
+static void lose_machine(struct world *world, uint32_t machine, struct fleet_dice *dice) {
+    struct fleet_hosts *hosts = &world->hosts;
+    hosts->machines[machine].up = false;
+    hosts->machines[machine].up_ns =
+        world->now_ns + fleet_dice_time(dice, FLEET_SECOND / 2, 8 * FLEET_SECOND);
+    fleet_log_add(world->log, world->now_ns, "host goes", FLEET_LOG_NOWHERE, FLEET_LOG_NOWHERE,
+                  machine, 0);
+    for (uint32_t unit = 0; unit < world->unit_count; unit++) {
+        struct fleet_supervisor *supervisor = &hosts->supervisors[unit];
+        for (uint32_t part = 0; part < hosts->part_count[unit]; part++)
+            for (uint32_t i = 0; i < FLEET_AGENTS_EACH; i++)
+                if (hosts->machine_of[unit][part] == machine)
+                    fleet_agents_end(world, unit, part, &hosts->agents[unit][part][i],
+                                     fleet_dice_below(dice, 2));
+        if (supervisor->place != machine || !supervisor->alive) continue;
+        fleet_supervisors_end(world, unit,
+                              hosts->machines[machine].up_ns +
+                                  fleet_dice_time(dice, FLEET_SECOND / 2, 2 * FLEET_SECOND));
+    }
+}
+
+static void kill_host(struct world *world, struct fleet_dice *dice) {
+    uint32_t machine = fleet_dice_below(dice, FLEET_HOSTS_MAX);
+    if (world->hosts.machines[machine].up) lose_machine(world, machine, dice);
+}
+
+static void kill_first_host(struct world *world, struct fleet_dice *dice) {
+    uint32_t machine = world->hosts.machine_of[fleet_hosts_any_unit(world, dice)][0];
+    if (world->hosts.machines[machine].up) lose_machine(world, machine, dice);
+}
+
+/* Kills two processes at once, or one if no more are left. */
+static void kill_processes(struct world *world, struct fleet_dice *dice) {
+    uint32_t unit = fleet_hosts_any_unit(world, dice);
+    uint32_t first = 1 + fleet_dice_below(dice, world->ranks);
+    for (uint32_t rank = first; rank < world->ranks && rank < first + 2; rank++)
+        fleet_hosts_kill_rank(world, unit, rank);
+}
+
+/* Cuts a machine's network, including rank 0's connections to gateways. */
+void fleet_hosts_cut(struct world *world, uint32_t machine, struct fleet_dice *dice) {
+    int64_t *until_ns = &world->hosts.machines[machine].off_ns;
+    if (!world->hosts.machines[machine].up) return;
+    fleet_hosts_last(world, until_ns, dice, 6 * FLEET_SECOND);
+    fleet_log_add(world->log, world->now_ns, "host is cut off", FLEET_LOG_NOWHERE,
+                  FLEET_LOG_NOWHERE, machine, (uint64_t)(*until_ns - world->now_ns) / FLEET_MS);
+    for (uint32_t unit = 0; unit < world->unit_count; unit++)
+        for (uint32_t k = 0; k < world->gateway_count; k++)
+            if (world->hosts.machine_of[unit][0] == machine && world->units[unit].up)
+                fleet_units_part(world, unit, k, *until_ns);
+}
+
+static void cut_host(struct world *world, struct fleet_dice *dice) {
+    fleet_hosts_cut(world, fleet_dice_below(dice, FLEET_HOSTS_MAX), dice);
+}
+
+static void part_hosts(struct world *world, struct fleet_dice *dice) {
+    uint32_t machine = fleet_dice_below(dice, FLEET_HOSTS_MAX);
+    uint32_t other = fleet_dice_below(dice, FLEET_HOSTS_MAX + 1);
+    int64_t *until_ns = &world->hosts.cut_ns[machine][other];
+    fleet_hosts_last(world, until_ns, dice, 20 * FLEET_SECOND);
+    world->hosts.cut_ns[other][machine] = *until_ns;
+    fleet_log_add(world->log, world->now_ns, "hosts are parted", FLEET_LOG_NOWHERE,
+                  FLEET_LOG_NOWHERE, machine, other);
+}
+
+static void slow_host(struct world *world, struct fleet_dice *dice) {
+    uint32_t machine = fleet_dice_below(dice, FLEET_HOSTS_MAX);
+    fleet_hosts_last(world, &world->hosts.machines[machine].slow_ns, dice, 8 * FLEET_SECOND);
+}
+
+/* A supervisor dies. An agent on its host dies with it; others are notified or not. An agent on the
+ * machine that never fails does not die. */
+static void kill_supervisor(struct world *world, struct fleet_dice *dice) {
+    uint32_t unit = fleet_hosts_any_unit(world, dice);
+    struct fleet_supervisor *supervisor = &world->hosts.supervisors[unit];
+    int64_t up_ns = world->now_ns + fleet_dice_time(dice, FLEET_SECOND / 2, 3 * FLEET_SECOND);
+    if (!supervisor->alive || supervisor->place == FLEET_HOME) return;
+    for (uint32_t part = 0; part < world->hosts.part_count[unit]; part++) {
+        const struct fleet_agent_link *link = &supervisor->links[part];
+        struct fleet_frame end = {.kind = FRAME_END, .unit = unit, .part = part, .link = link->id};
+        struct fleet_agent *agent = fleet_hosts_agent_of(&world->hosts, &end);
+        if (!agent) continue;
+        if (world->hosts.machine_of[unit][part] == supervisor->place)
+            fleet_agents_end(world, unit, part, agent, true);
+        else if (fleet_dice_below(dice, 2))
+            fleet_hosts_send(world, end, &supervisor->links[part].out_ns);
+    }
+    fleet_supervisors_end(world, unit, up_ns);
+}
+
+static void stop_supervisor(struct world *world, struct fleet_dice *dice) {
+    struct fleet_supervisor *supervisor =
+        &world->hosts.supervisors[fleet_hosts_any_unit(world, dice)];
+    fleet_hosts_last(world, &supervisor->stopped_ns, dice, 6 * FLEET_SECOND);
+}
+
+/* The longest time between two faults of the kind; on average it is a third of that. */
+static const struct {
+    int64_t after_ms_max;
+    void (*strike)(struct world *world, struct fleet_dice *dice);
+} faults[] = {{12000, kill_process},    {24000, stop_process},    {30000, hang_process},
+              {36000, kill_agent},      {36000, stop_agent},      {45000, kill_host},
+              {60000, kill_first_host}, {45000, cut_host},        {15000, part_hosts},
+              {45000, slow_host},       {60000, kill_supervisor}, {60000, stop_supervisor},
+              {24000, kill_processes}};
+
+_Static_assert(ARRAY_COUNT(faults) == FLEET_HOST_FAULTS, "each has its timetable");
+
+static void fleet_hosts_plan_next(struct world *world, uint32_t fault) {
+    struct fleet_host_fault *timetable = &world->hosts.faults[fault];
+    timetable->due_ns =
+        world->now_ns + fleet_dice_time(&timetable->dice, 0, faults[fault].after_ms_max * FLEET_MS);
+}
+
+static void fleet_hosts_strike(struct world *world) {
+    for (uint32_t i = 0; i < FLEET_HOST_FAULTS; i++) {
+        struct fleet_host_fault *timetable = &world->hosts.faults[i];
+        if (timetable->due_ns > world->now_ns) continue;
+        faults[i].strike(world, &timetable->dice);
+        world->hosts.struck_ns = world->now_ns;
+        world->report->host_faults++;
+        fleet_hosts_plan_next(world, i);
+    }
+}
+
+/* Delivers held frames in the order of sending. */
+static void let_all_through(struct world *world) {
+    struct fleet_hosts *hosts = &world->hosts;
+    uint32_t count = hosts->frame_count;
+    hosts->frame_count = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        struct fleet_frame frame = hosts->frames[i];
+        frame.due_ns = min_i64(frame.due_ns, world->now_ns);
+        put(hosts, &frame);
+    }
+}
+
+void fleet_hosts_heal(struct world *world) {
+    struct fleet_hosts *hosts = &world->hosts;
+    for (uint32_t i = 0; i < FLEET_HOST_FAULTS; i++)
+        hosts->faults[i].due_ns = MACHINE_NEVER;
+    hosts->struck_ns = world->now_ns;
+    for (uint32_t i = 0; i <= FLEET_HOSTS_MAX; i++) {
+        struct fleet_machine *machine = &hosts->machines[i];
+        machine->off_ns = machine->slow_ns = 0;
+        if (!machine->up) machine->up_ns = min_i64(machine->up_ns, world->now_ns + FLEET_SECOND);
+        memset(hosts->cut_ns[i], 0, sizeof hosts->cut_ns[i]);
+    }
+    for (uint32_t unit = 0; unit < world->unit_count; unit++) {
+        hosts->supervisors[unit].stopped_ns = 0;
+        for (uint32_t part = 0; part < hosts->part_count[unit]; part++)
+            hosts->supervisors[unit].links[part].out_ns = 0;
+        for (uint32_t part = 0; part < hosts->part_count[unit]; part++)
+            for (uint32_t i = 0; i < FLEET_AGENTS_EACH; i++) {
+                struct fleet_agent *agent = &hosts->agents[unit][part][i];
+                agent->stopped_ns = agent->out_ns = 0;
+                for (uint32_t rank = 0; rank < world->ranks; rank++)
+                    if (agent->processes[rank].stopped_ns != MACHINE_NEVER)
+                        agent->processes[rank].stopped_ns = 0;
+            }
+    }
+    let_all_through(world);
+}
+
+/* ---- invariants ---- */
+
+/* Several agents may be alive, from lost links. */
+static void audit_lives(struct world *world, uint32_t unit) {
+    struct fleet_hosts *hosts = &world->hosts;
+    for (uint32_t rank = 0; rank < world->ranks; rank++) {
+        uint32_t lives = 0, life = hosts->supervisors[unit].life;
+        for (uint32_t part = 0; part < hosts->part_count[unit]; part++)
+            for (uint32_t i = 0; i < FLEET_AGENTS_EACH; i++) {
+                const struct fleet_agent *agent = &hosts->agents[unit][part][i];
+                lives += agent->alive && agent->life == life && agent->processes[rank].alive;
+            }
+        if (lives > 1) world_breach(world, "a rank has two lives in one job");
+        if (hosts->supervised_units[unit].without >> rank & 1 &&
+            fleet_agents_process(hosts, unit, rank))
+            world_breach(world, "ranks go on without one that lives");
+    }
+}
+
+/* Checks that ranks without a supervisor exit in time. A late frame may have prolonged their wait
+ * once. */
+static void audit_orphan(struct world *world, uint32_t unit, uint32_t part,
+                         struct fleet_agent *agent) {
+    const struct fleet_supervisor *supervisor = &world->hosts.supervisors[unit];
+    const struct fleet_agent_link *link = &supervisor->links[part];
+    bool wanted = supervisor->alive && link->id == agent->link && !link->is_lost;
+    if (wanted || agent->stopped_ns > world->now_ns || supervisor->stopped_ns > world->now_ns)
+        agent->orphan_ns = 0;
+    else if (!agent->orphan_ns)
+        agent->orphan_ns = world->now_ns;
+    int64_t most_ns = 2 * SUPERVISE_PATIENCE * world->hosts.timeout_ns + 2 * FLEET_SECOND;
+    if (agent->orphan_ns && world->now_ns - agent->orphan_ns > most_ns)
+        world_breach(world, "ranks outlive their supervisor's word");
+}
+
+/* True if the unit's supervisor can reach all its agents. */
+static bool is_received(struct world *world, uint32_t unit) {
+    struct fleet_hosts *hosts = &world->hosts;
+    const struct fleet_supervisor *it = &hosts->supervisors[unit];
+    if (!it->alive || it->unit.state != SUPERVISE_RUNS || it->stopped_ns > world->now_ns)
+        return false;
+    for (uint32_t part = 0; part < hosts->part_count[unit]; part++) {
+        uint32_t machine = hosts->machine_of[unit][part];
+        struct fleet_frame any = {.unit = unit, .part = part, .link = it->links[part].id};
+        const struct fleet_agent *agent = fleet_hosts_agent_of(hosts, &any);
+        if (!agent || agent->stopped_ns > world->now_ns ||
+            fleet_hosts_cut_ns(world, machine, it->place))
+            return false;
+        if (hosts->machines[machine].slow_ns > world->now_ns ||
+            hosts->machines[it->place].slow_ns > world->now_ns)
+            return false;
+    }
+    return true;
+}
+
+/* Checks a returning rank. Time counts from the moment at which the supervisor could first detect
+ * the hang. */
+static void audit_return(struct world *world, uint32_t unit, const struct fleet_agent *agent,
+                         struct fleet_process *process) {
+    bool hangs = process->alive && process->returns && process->stopped_ns == MACHINE_NEVER;
+    int64_t timeouts = process->spins ? SUPERVISE_RETURN_PATIENCE : 1;
+    if (!hangs || agent->number != world->hosts.supervisors[unit].unit.number) return;
+    if (!is_received(world, unit)) process->seen_ns = world->now_ns;
+    if (world->now_ns - process->seen_ns >
+        (timeouts + 2) * world->hosts.timeout_ns + 2 * FLEET_SECOND)
+        world_breach(world, "a rank that hangs on its way back is not ended in time");
+}
+
+static bool needs_help(const struct world *world, uint32_t unit) {
+    struct fleet_hosts *hosts = (struct fleet_hosts *)(uintptr_t)&world->hosts;
+    if (!hosts->supervised_units[unit].serves || !fleet_agents_process(hosts, unit, 0)) return true;
+    for (uint32_t rank = 0; rank < world->ranks; rank++) {
+        const struct fleet_process *process = fleet_agents_process(hosts, unit, rank);
+        if (hosts->supervised_units[unit].without >> rank & 1) continue;
+        if (!process || process->stopped_ns > world->now_ns) return true;
+    }
+    return fleet_hosts_holds(world, unit) && world->units[unit].open_count > 0;
+}
+
+/* The longest that a state may last without a new fault. */
+static int64_t most_ns(const struct world *world, const struct supervise_unit *unit) {
+    int64_t timeout_ns = world->hosts.timeout_ns, slack_ns = 2 * timeout_ns + 2 * FLEET_SECOND;
+    switch (unit->state) {
+    case SUPERVISE_RUNS:
+        if (!unit->ready) return 64 * timeout_ns + slack_ns; /* the ranks handle it */
+        return slack_ns +
+               (DEADLOCKS * timeout_ns > GOES_ON_NS ? DEADLOCKS * timeout_ns : GOES_ON_NS);
+    case SUPERVISE_FAILS:
+    case SUPERVISE_ENDS:
+        return ENDS_NS + slack_ns;
+    default:
+        return CHECKS_NS + slack_ns;
+    }
+}
+
+static void audit_trouble(struct world *world, uint32_t unit) {
+    struct fleet_supervisor *it = &world->hosts.supervisors[unit];
+    bool needed = it->alive && (it->unit.state != SUPERVISE_RUNS || needs_help(world, unit));
+    int64_t since_ns = world->hosts.struck_ns;
+    if (it->unit.state_ns > since_ns) since_ns = it->unit.state_ns;
+    if (!needed)
+        it->trouble_ns = 0;
+    else if (!it->trouble_ns || it->trouble_ns < since_ns)
+        it->trouble_ns = world->now_ns;
+    if (!needed || world->now_ns - it->trouble_ns <= most_ns(world, &it->unit)) return;
+    fleet_log_add(world->log, world->now_ns, "no host helps", unit, FLEET_LOG_NOWHERE,
+                  it->unit.state, world->hosts.supervised_units[unit].without);
+    world_breach(world, it->unit.state == SUPERVISE_RUNS
+                            ? "a unit that cannot go on is not seen in time"
+                            : "a unit does not start again in time");
+}
+
+/* Checks the supervisor's reports about a running unit: it continues without every rank reported
+ * gone, and a lost host has no ranks left. */
+static void audit_word(struct world *world, uint32_t unit) {
+    const struct fleet_supervisor *it = &world->hosts.supervisors[unit];
+    bool goes_on = it->alive && it->unit.state == SUPERVISE_RUNS && it->unit.ready;
+    for (uint32_t rank = 0; goes_on && !it->unit.change_ns && rank < world->ranks; rank++)
+        if (it->signs[rank].gone && !(world->hosts.supervised_units[unit].without >> rank & 1))
+            world_breach(world, "a unit is said to go on without a rank, and does not");
+    for (uint32_t part = 0; it->alive && part < world->hosts.part_count[unit]; part++)
+        if ((!it->links[part].id || it->links[part].is_lost) && it->hosts[part].left)
+            world_breach(world, "a host that is lost has ranks left");
+}
+
+static void fleet_hosts_audit(struct world *world, uint32_t unit) {
+    audit_lives(world, unit);
+    audit_trouble(world, unit);
+    audit_word(world, unit);
+    for (uint32_t part = 0; part < world->hosts.part_count[unit]; part++)
+        for (uint32_t i = 0; i < FLEET_AGENTS_EACH; i++) {
+            struct fleet_agent *agent = &world->hosts.agents[unit][part][i];
+            if (!agent->alive) continue;
+            audit_orphan(world, unit, part, agent);
+            for (uint32_t rank = 0; rank < world->ranks; rank++)
+                audit_return(world, unit, agent, &agent->processes[rank]);
+        }
+}
+
+bool fleet_hosts_awaits(const struct world *world) {
+    for (uint32_t unit = 0; unit < world->unit_count; unit++)
+        for (uint32_t part = 0; part < world->hosts.part_count[unit]; part++)
+            for (uint32_t i = 0; i < FLEET_AGENTS_EACH; i++) {
+                const struct fleet_agent *agent = &world->hosts.agents[unit][part][i];
+                for (uint32_t rank = 0; agent->alive && rank < world->ranks; rank++)
+                    if (agent->processes[rank].alive && agent->processes[rank].returns) return true;
+            }
+    return false;
+}
+
+void fleet_hosts_verify(struct world *world) {
+    for (uint32_t unit = 0; world->hosts.present && unit < world->unit_count; unit++) {
+        const struct fleet_unit_host *host = &world->units[unit];
+        const struct fleet_supervised_unit *supervised_unit = &world->hosts.supervised_units[unit];
+        for (uint32_t rank = 0; host->up && supervised_unit->serves && rank < world->ranks;
+             rank++) {
+            bool dead = supervised_unit->without >> rank & 1;
+            if (dead && !fleet_inside_abandoned(host, rank))
+                world_breach(world, "a dead rank takes requests");
+            if (!dead && fleet_inside_abandoned(host, rank))
+                world_breach(world, "a rank that lives takes no requests");
+        }
+    }
+}
+
+/* ---- placement and runs ---- */
+
+static void place_unit(struct world *world, uint32_t unit) {
+    struct fleet_hosts *hosts = &world->hosts;
+    struct place_part parts[FLEET_HOSTS_MAX];
+    uint32_t slots[FLEET_HOSTS_MAX], first = fleet_dice_below(&hosts->dice, FLEET_HOSTS_MAX);
+    for (uint32_t i = 0; i < FLEET_HOSTS_MAX; i++)
+        slots[i] = 1 + fleet_dice_below(&hosts->dice, 2);
+    hosts->part_count[unit] = place_ranks(slots, FLEET_HOSTS_MAX, world->ranks, parts);
+    for (uint32_t part = 0; part < hosts->part_count[unit]; part++) {
+        hosts->ranks_of[unit][part] = parts[part].count;
+        hosts->machine_of[unit][part] = (first + parts[part].host) % FLEET_HOSTS_MAX;
+    }
+    bool apart = fleet_dice_below(&hosts->dice, 2);
+    hosts->supervisors[unit].place = apart ? FLEET_HOME : hosts->machine_of[unit][0];
+    hosts->supervisors[unit].up_ns = fleet_dice_time(&hosts->dice, 0, FLEET_SECOND);
+    hosts->supervised_units[unit].regroup_ns = MACHINE_NEVER;
+    world->units[unit].up_ns = MACHINE_NEVER;
+}
+
+void fleet_hosts_open(struct world *world) {
+    struct fleet_hosts *hosts = &world->hosts;
+    hosts->present = true;
+    hosts->dice = (struct fleet_dice){.seed = world->options.seed, .stream = STREAM};
+    hosts->returns = (struct fleet_dice){.seed = world->options.seed, .stream = STREAM_RETURNS};
+    hosts->timeout_ns = fleet_dice_time(&hosts->dice, 3 * FLEET_SECOND / 10, 2 * FLEET_SECOND);
+    hosts->slots_needed = 1 + fleet_dice_below(&hosts->dice, world->ranks);
+    for (uint32_t i = 0; i <= FLEET_HOSTS_MAX; i++)
+        hosts->machines[i].up = true;
+    for (uint32_t unit = 0; unit < world->unit_count; unit++)
+        place_unit(world, unit);
+    for (uint32_t i = 0; i < FLEET_HOST_FAULTS; i++) {
+        hosts->faults[i] = (struct fleet_host_fault){
+            .dice = {.seed = world->options.seed, .stream = STREAM_FAULTS + i},
+            .due_ns = MACHINE_NEVER};
+        if (world->options.faults) fleet_hosts_plan_next(world, i);
+    }
+}
+
+void fleet_hosts_run(struct world *world) {
+    if (!world->hosts.present) return;
+    fleet_hosts_strike(world);
+    for (uint32_t i = 0; i < FLEET_HOSTS_MAX; i++)
+        world->hosts.machines[i].up |= world->hosts.machines[i].up_ns <= world->now_ns;
+    fleet_hosts_deliver(world);
+    for (uint32_t unit = 0; unit < world->unit_count; unit++) {
+        bool looks = world->hosts.supervisors[unit].tick_ns <= world->now_ns;
+        fleet_supervisors_run(world, unit);
+        fleet_agents_run(world, unit);
+        if (looks) fleet_hosts_audit(world, unit);
+    }
+}
+
+int64_t fleet_hosts_wake_ns(const struct world *world) {
+    const struct fleet_hosts *hosts = &world->hosts;
+    int64_t wake_ns = MACHINE_NEVER;
+    if (!hosts->present) return wake_ns;
+    if (hosts->frame_count) wake_ns = hosts->frames[0].due_ns;
+    for (uint32_t i = 0; i < FLEET_HOST_FAULTS; i++)
+        wake_ns = min_i64(wake_ns, hosts->faults[i].due_ns);
+    for (uint32_t i = 0; i < FLEET_HOSTS_MAX; i++)
+        if (!hosts->machines[i].up) wake_ns = min_i64(wake_ns, hosts->machines[i].up_ns);
+    for (uint32_t unit = 0; unit < world->unit_count; unit++) {
+        wake_ns = min_i64(wake_ns, fleet_supervisors_wake_ns(world, unit));
+        wake_ns = min_i64(wake_ns, fleet_agents_wake_ns(world, unit));
+    }
+    return wake_ns;
+}

@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Lives of simulated fleets, for tests that live many: memory for them, what is told of one that breaks,
+ * and the seeds that FATHOM_SEEDS="first count" asks for, with a third number for so many of the last
+ * events. Included behind cmocka.h.
+ */
+#ifndef TESTS_SIMULATE_LIVES_H
+#define TESTS_SIMULATE_LIVES_H
+
+#include "simulate/engine/fleet_constraints.h"
+#include "simulate/world/fleet_world.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+static struct {
+    struct arena arena;
+    void *memory, *constraints_memory;
+    struct fleet_constraints *constraints; /* of all lives */
+    struct fleet_log events;
+    const char *program;
+    unsigned long long seed;
+    uint32_t events_shown;
+} lives = {.events_shown = 60};
+
+/* How to see it again, and what happened before. */
+static void lives_report_how(void) {
+    char line[FLEET_LOG_LINE_BYTES];
+    for (uint32_t back = lives.events_shown; back-- > 0;)
+        if (fleet_log_line(&lives.events, back, line, sizeof line)) fprintf(stderr, "# %s\n", line);
+    fprintf(stderr,
+            "# seed %llu; again: FATHOM_SEEDS=\"%llu 1 4000\" build/tests/simulate/world/%s\n",
+            lives.seed, lives.seed, lives.program);
+}
+
+/* A check() within the machines. */
+static void lives_on_abort(int signal_number) {
+    (void)signal_number;
+    lives_report_how();
+    _exit(1);
+}
+
+static struct fleet_world_report lives_live(struct fleet_world_options options) {
+    struct fleet_world_report report;
+    options.log = &lives.events;
+    options.constraints = lives.constraints;
+    lives.seed = options.seed;
+    fleet_world_run(&options, &lives.arena, &report);
+    if (report.breach[0]) lives_report_how();
+    if (report.breach[0]) fail_msg("seed %llu: %s", lives.seed, report.breach);
+    return report;
+}
+
+/* False: nobody asks for other seeds than the usual. */
+static bool lives_take_seeds(unsigned long *first_out, unsigned long *count_out) {
+    const char *asked_for = getenv("FATHOM_SEEDS");
+    if (!asked_for) return false;
+    char *rest;
+    *first_out = strtoul(asked_for, &rest, 10);
+    *count_out = strtoul(rest, &rest, 10);
+    if (*rest) lives.events_shown = (uint32_t)strtoul(rest, NULL, 10);
+    return true;
+}
+
+/* `program`: the test's own name. */
+static int lives_open(const char *program) {
+    lives.program = program;
+    lives.memory = malloc(fleet_world_bytes());
+    lives.constraints_memory = malloc(fleet_constraints_bytes());
+    if (!lives.memory || !lives.constraints_memory) return 1;
+    arena_over(&lives.arena, lives.constraints_memory, fleet_constraints_bytes());
+    lives.constraints = fleet_constraints_open(&lives.arena);
+    arena_over(&lives.arena, lives.memory, fleet_world_bytes());
+    signal(SIGABRT, lives_on_abort);
+    return lives.constraints == NULL;
+}
+
+static int lives_close(void **state) {
+    (void)state;
+    free(lives.constraints_memory);
+    free(lives.memory);
+    return 0;
+}
+
+#endif

@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Protects whole fleets whose units a manager starts and ends (simulate/world/fleet_managers.h says what must hold
+ * besides what always must), seed by seed: 20 lives under faults of the manager, its launcher, nodes, units,
+ * gateways and the network, and 3 without. FATHOM_SEEDS="first count" asks for others, of which every
+ * eighth is lived without faults as well, and with a third number for so many of the last events where
+ * one breaks.
+ *
+ * Bugs planted by hand lie in tests/simulate/mutations/managers (./dev mutants).
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "lives.h"
+
+#include "../../slow.h"
+
+static struct fleet_world_report live(uint64_t seed, bool faults) {
+    return lives_live((struct fleet_world_options){
+        .seed = seed, .faults = faults, .gateway_dies = true, .manager = true});
+}
+
+static void add(struct fleet_world_report *sum, const struct fleet_world_report *report) {
+    for (uint32_t i = 0; i < FLEET_ACT_COUNT; i++)
+        sum->acts[i] += report->acts[i];
+    sum->asked += report->asked;
+    sum->answered += report->answered;
+    sum->refused += report->refused;
+    sum->cut += report->cut;
+    sum->left += report->left;
+    sum->deaths += report->deaths;
+    sum->gateway_deaths += report->gateway_deaths;
+    sum->losses += report->losses;
+    sum->resumed += report->resumed;
+    sum->launched += report->launched;
+    sum->launches_failed += report->launches_failed;
+    sum->stopped += report->stopped;
+    sum->ended_at_once += report->ended_at_once;
+    sum->manager_lives += report->manager_lives;
+    sum->manager_deaths += report->manager_deaths;
+    sum->managers_refused += report->managers_refused;
+    sum->adopted += report->adopted;
+    sum->nodes_lost += report->nodes_lost;
+    sum->lost_in_drain += report->lost_in_drain;
+    sum->launcher_silences += report->launcher_silences;
+    sum->blindings += report->blindings;
+    sum->stale_times += report->stale_times;
+    sum->preemptions += report->preemptions;
+    sum->wishes += report->wishes;
+}
+
+static void report_sum(const struct fleet_world_report *sum) {
+    print_message("# %u asked: %u answered, %u refused, %u cut, %u left; %u deaths of units, %u of "
+                  "gateways; %u losses, %u resumed\n",
+                  sum->asked, sum->answered, sum->refused, sum->cut, sum->left, sum->deaths,
+                  sum->gateway_deaths, (unsigned)sum->losses, (unsigned)sum->resumed);
+    print_message("# %u starts, %u drains, %u called back, %u roles, %u stops, %u ends at once; %u "
+                  "launched, %u launches failed, %u were stopped, %u ended at once\n",
+                  sum->acts[FLEET_ACT_START], sum->acts[FLEET_ACT_DRAIN], sum->acts[FLEET_ACT_BACK],
+                  sum->acts[FLEET_ACT_ROLE], sum->acts[FLEET_ACT_STOP], sum->acts[FLEET_ACT_KILL],
+                  sum->launched, sum->launches_failed, sum->stopped, sum->ended_at_once);
+    print_message("# %u managers, %u died, %u refused beside another one, %u units taken over; %u "
+                  "nodes lost, %u of them under a drain; the launcher was silent %u times, "
+                  "gateways not heard %u, stale %u; %u preemptions, %u wishes\n",
+                  sum->manager_lives, sum->manager_deaths, sum->managers_refused, sum->adopted,
+                  sum->nodes_lost, sum->lost_in_drain, sum->launcher_silences, sum->blindings,
+                  sum->stale_times, sum->preemptions, sum->wishes);
+}
+
+static void nothing_is_lost_whatever_happens_to_the_manager(void **state) {
+    (void)state;
+    unsigned long first = 0, count = test_times(20, 5); /* one thread: TSan has little to see */
+    struct fleet_world_report sum = {0};
+    bool asked_for = lives_take_seeds(&first, &count);
+    for (uint64_t seed = first; seed < first + count; seed++) {
+        struct fleet_world_report report = live(seed, true);
+        add(&sum, &report);
+    }
+    report_sum(&sum);
+    if (asked_for || count < 20) return; /* fewer may not meet each fault */
+    assert_true(sum.acts[FLEET_ACT_START] > 200 && sum.acts[FLEET_ACT_DRAIN] > 50);
+    assert_true(sum.acts[FLEET_ACT_BACK] > 4 && sum.acts[FLEET_ACT_ROLE] > 8);
+    assert_true(sum.acts[FLEET_ACT_STOP] > 60 && sum.acts[FLEET_ACT_KILL] > 40);
+    assert_true(sum.launched > 200 && sum.launches_failed * 5 > sum.launched);
+    assert_true(sum.stopped > 40 && sum.ended_at_once > 4);
+    assert_true(sum.manager_deaths > 40 && sum.managers_refused > 20 && sum.adopted > 80);
+    assert_true(sum.nodes_lost > 40 && sum.lost_in_drain > 2 && sum.preemptions > 8);
+    assert_true(sum.launcher_silences > 20 && sum.blindings > 40 && sum.stale_times > 40);
+    assert_true(sum.gateway_deaths > 20 && sum.resumed > 500);
+    assert_true(sum.answered > sum.asked / 3);
+}
+
+static void without_faults_units_follow_the_load(void **state) {
+    (void)state;
+    unsigned long first = 0, count = 3;
+    unsigned long each = lives_take_seeds(&first, &count) ? 8 : 1;
+    struct fleet_world_report sum = {0};
+    for (uint64_t seed = first; seed < first + count; seed += each) {
+        struct fleet_world_report report = live(seed, false);
+        add(&sum, &report);
+        assert_true(report.left == 0);
+        assert_int_equal(report.manager_lives, 1);
+        assert_int_equal(report.cut, 0);
+    }
+    report_sum(&sum);
+    assert_true(sum.acts[FLEET_ACT_START] > 0 && sum.stopped > 0);
+}
+
+static void a_seed_gives_the_same_life_again(void **state) {
+    (void)state;
+    if (getenv("FATHOM_SEEDS")) return;
+    struct fleet_world_report first = live(1, true), second = live(1, true);
+    assert_true(first.digest == second.digest && first.rest_ns == second.rest_ns);
+}
+
+static int open_lives(void **state) {
+    (void)state;
+    return lives_open("test_fleet_managers");
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(without_faults_units_follow_the_load),
+        cmocka_unit_test(nothing_is_lost_whatever_happens_to_the_manager),
+        cmocka_unit_test(a_seed_gives_the_same_life_again),
+    };
+    return cmocka_run_group_tests(tests, open_lives, lives_close);
+}
