@@ -7,10 +7,6 @@
 
 enum { SPEECHES_MAX = FLEET_CLIENTS_MAX * FLEET_CHOICES_MAX };
 
-size_t fleet_chats_bytes(void) {
-    return SPEECHES_MAX * sizeof(struct fleet_speech) + 64;
-}
-
 bool fleet_chats_open(struct fleet_clients *clients, struct arena *arena) {
     clients->speeches = arena_take(arena, SPEECHES_MAX * sizeof *clients->speeches);
     return clients->speeches != NULL;

@@ -10,7 +10,6 @@
 #include "contract/sampling.h"
 #include "simulate/clients/fleet_clients.h"
 
-size_t fleet_chats_bytes(void);
 bool fleet_chats_open(struct fleet_clients *clients, struct arena *arena);
 
 /* Turns the client into a chat client: fills in its request and writes the body to out[room].

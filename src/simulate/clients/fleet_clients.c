@@ -13,11 +13,6 @@
 #define BODY_BYTES ((size_t)16 << 10)
 #define SCRATCH_BYTES ((size_t)8 << 20)
 
-size_t fleet_clients_bytes(void) {
-    return FLEET_CLIENTS_MAX * sizeof(struct fleet_client) + BODY_BYTES + SCRATCH_BYTES +
-           fleet_chats_bytes() + 64;
-}
-
 bool fleet_clients_open(struct fleet_clients *clients, struct arena *arena,
                         const struct fleet_token_oracle *token_oracle, uint64_t seed) {
     *clients = (struct fleet_clients){.seed = seed, .token_oracle = token_oracle};

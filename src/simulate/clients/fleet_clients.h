@@ -97,7 +97,6 @@ struct fleet_clients {
     char breach[200];     /* empty: none so far */
 };
 
-size_t fleet_clients_bytes(void);
 bool fleet_clients_open(struct fleet_clients *clients, struct arena *arena,
                         const struct fleet_token_oracle *token_oracle, uint64_t seed);
 

@@ -16,11 +16,6 @@
 #define LIFE_BEGINS_S ((int64_t)1764000000 - 1764000000 % 86400 + 12 * HOUR_S - 10)
 #define PICOS_OF_MILLION 1e6 /* factor from a price per million tokens to picos per token */
 
-size_t fleet_ledger_bytes(void) {
-    return FLEET_CLIENTS_MAX * sizeof(struct fleet_line) +
-           FLEET_TALLIES_MAX * sizeof(struct fleet_reported_totals) + 64;
-}
-
 /* ---- prices ---- */
 
 /* A token costs as much as a million tokens in the calendar. */

@@ -73,7 +73,6 @@ struct fleet_ledger {
     char breach[200];
 };
 
-size_t fleet_ledger_bytes(void);
 bool fleet_ledger_open(struct fleet_ledger *ledger, struct arena *arena, uint64_t seed,
                        bool faults);
 

@@ -150,10 +150,6 @@ static void write_tokenizer(struct json_writer *writer, const struct token_oracl
 #define SCRATCH_BYTES ((size_t)40 << 20)
 #define JSON_BYTES ((size_t)64 << 10)
 
-size_t fleet_token_oracle_bytes(void) {
-    return LASTING_BYTES + SCRATCH_BYTES + JSON_BYTES + 64;
-}
-
 static enum status fleet_token_oracle_open_tools(struct fleet_token_oracle *token_oracle,
                                                  struct arena *arena, struct arena *scratch,
                                                  struct error *error) {

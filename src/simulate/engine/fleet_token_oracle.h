@@ -25,8 +25,6 @@ struct fleet_token_oracle {
     const struct tool_set *tools;
 };
 
-size_t fleet_token_oracle_bytes(void);
-
 /* Opens one of the FLEET_TONGUES languages. Returns false if the arena is out of memory. */
 bool fleet_token_oracle_open(struct fleet_token_oracle *token_oracle, struct arena *arena,
                              uint32_t which);

@@ -54,12 +54,6 @@ static size_t ledger_bytes(void) {
     return round_up(transfer_ledger_bytes(&limits_max), 64);
 }
 
-size_t fleet_carriers_bytes(void) {
-    return LINKS_MAX * sizeof(struct fleet_link) +
-           EVENTS_MAX * (sizeof(struct fleet_link_event) + sizeof(uint32_t)) +
-           FLEET_UNITS_MAX * FLEET_RANKS_MAX * (ledger_bytes() + 16) + 64;
-}
-
 bool fleet_carriers_open(struct fleet_carriers *carriers, struct arena *arena, uint64_t seed) {
     *carriers = (struct fleet_carriers){.dice = {.seed = seed, .stream = 1}};
     carriers->links = arena_take_zeroed(arena, LINKS_MAX * sizeof *carriers->links);

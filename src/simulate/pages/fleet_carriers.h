@@ -69,8 +69,6 @@ struct fleet_carriers {
     void (*say)(void *context, uint32_t unit, const struct record *record);
 };
 
-size_t fleet_carriers_bytes(void);
-
 /* The caller sets `faults`, `say`, `context` and the times afterwards. */
 bool fleet_carriers_open(struct fleet_carriers *carriers, struct arena *arena, uint64_t seed);
 

@@ -40,10 +40,6 @@ struct fleet_job {
     struct page_id pages[FLEET_STORAGE_KEYS_MAX];
 };
 
-size_t fleet_storage_bytes(void) {
-    return BLOCKS_MAX * sizeof(struct fleet_block) + JOBS_MAX * sizeof(struct fleet_job) + 64;
-}
-
 bool fleet_storage_open(struct fleet_storage *storage, struct arena *arena, uint64_t seed) {
     *storage = (struct fleet_storage){.dice = {.seed = seed, .stream = 2}};
     storage->blocks = arena_take_zeroed(arena, BLOCKS_MAX * sizeof *storage->blocks);

@@ -40,8 +40,6 @@ struct fleet_storage {
     void (*say)(void *context, uint32_t unit, const struct record *record);
 };
 
-size_t fleet_storage_bytes(void);
-
 /* Opens the dice and the memory. The caller sets all other members afterwards. */
 bool fleet_storage_open(struct fleet_storage *storage, struct arena *arena, uint64_t seed);
 

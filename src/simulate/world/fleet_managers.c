@@ -520,10 +520,6 @@ void fleet_managers_heal(struct world *world) {
 
 /* ---- runs ---- */
 
-size_t fleet_managers_bytes(void) {
-    return fleet_keeper_bytes() + 64;
-}
-
 void fleet_managers_open(struct world *world, struct arena *arena) {
     struct fleet_managers *it = &world->managers;
     it->present = true;

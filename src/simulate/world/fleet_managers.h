@@ -80,7 +80,6 @@ struct fleet_managers {
     } faults[FLEET_MANAGER_FAULTS];
 };
 
-size_t fleet_managers_bytes(void);
 void fleet_managers_open(struct world *world, struct arena *arena);
 void fleet_managers_run(struct world *world);
 int64_t fleet_managers_wake_ns(const struct world *world);

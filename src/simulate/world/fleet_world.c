@@ -172,50 +172,12 @@ static void choose_hosts(struct world *world) {
     storage->write_ns_max = fleet_dice_time(dice, FLEET_MS, FLEET_SECOND);
 }
 
-static size_t unit_bytes_max(uint32_t ranks, const struct unit_options *options) {
-    return rank_units_memory_bytes(options, ranks) +
-           ranks * fleet_engine_bytes(FLEET_PAGES_MAX, options->requests_max,
-                                      options->context_tokens_max) +
-           64;
-}
-
-/* The options of the largest unit that choose_unit_options can choose. */
-static struct unit_options largest_unit(void) {
-    return (struct unit_options){.requests_max = 12,
-                                 .page_count = FLEET_PAGES_MAX,
-                                 .context_tokens_max = 500,
-                                 .step_rows_max = 7,
-                                 .step_tokens_max = 7 + KV_BLOCK_TOKENS + 300,
-                                 .vocab_count = FLEET_VOCAB,
-                                 .kv_storage = true,
-                                 .page_bytes = sizeof(struct fleet_page),
-                                 .kv_memory_blocks = 24,
-                                 .numerics_id = "simulated"};
-}
-
-static struct gateway_options largest_gateway(void) {
-    return (struct gateway_options){.inline_text_bytes = TEXT_BYTES,
-                                    .prefix_blocks = 1 << 10,
-                                    .requests_max = REQUESTS_MAX,
-                                    .body_bytes_max = 16 << 10,
-                                    .request_bytes = 400 * MEMORY_STEP,
-                                    .outbox_bytes = 1 << 20};
-}
-
-size_t fleet_world_bytes(void) {
-    struct unit_options unit = largest_unit();
-    struct gateway_options gateway = largest_gateway();
-    return sizeof(struct world) + sizeof gateway +
-           FLEET_GATEWAYS_MAX * (gateway_memory_bytes(&gateway) +
-                                 tokenizer_scratch_bytes(TEXT_BYTES) + FLEET_POST_BYTES) +
-           fleet_token_oracle_bytes() + fleet_clients_bytes() + fleet_carriers_bytes() +
-           fleet_storage_bytes() + fleet_ledger_bytes() + fleet_managers_bytes() +
-           FLEET_UNITS_MAX * unit_bytes_max(FLEET_RANKS_MAX, &unit) +
-           2 * FLEET_UNITS_MAX * FLEET_POST_BYTES + 2 * RESULT_BYTES + 4096;
-}
-
 static void fleet_world_open_units(struct world *world, struct arena *arena) {
-    world->unit_bytes = unit_bytes_max(world->ranks, &world->unit_options);
+    const struct unit_options *options = &world->unit_options;
+    world->unit_bytes = rank_units_memory_bytes(options, world->ranks) +
+                        world->ranks * fleet_engine_bytes(FLEET_PAGES_MAX, options->requests_max,
+                                                          options->context_tokens_max) +
+                        64;
     for (uint32_t i = 0; i < world->unit_count; i++) {
         struct fleet_unit_host *unit = &world->units[i];
         unit->memory = arena_take(arena, world->unit_bytes);

@@ -66,12 +66,12 @@ static bool lives_take_seeds(unsigned long *first_out, unsigned long *count_out)
 /* `program`: the test's own name. */
 static int lives_open(const char *program) {
     lives.program = program;
-    lives.memory = malloc(fleet_world_bytes());
+    lives.memory = malloc(FLEET_WORLD_BYTES);
     lives.constraints_memory = malloc(fleet_constraints_bytes());
     if (!lives.memory || !lives.constraints_memory) return 1;
     arena_over(&lives.arena, lives.constraints_memory, fleet_constraints_bytes());
     lives.constraints = fleet_constraints_open(&lives.arena);
-    arena_over(&lives.arena, lives.memory, fleet_world_bytes());
+    arena_over(&lives.arena, lives.memory, FLEET_WORLD_BYTES);
     signal(SIGABRT, lives_on_abort);
     return lives.constraints == NULL;
 }
