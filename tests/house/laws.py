@@ -251,7 +251,7 @@ def definitions_of(text):
             start = number
         if start is not None and line.startswith("}"):
             head = " ".join(lines[start:number])
-            found = re.match(r"[^={;]*?(\w+)\s*\([^={]*\{", head)
+            found = re.match(r"TEST\w*\((\w+)", head) or re.match(r"[^={;]*?(\w+)\s*\([^={]*\{", head)
             if found:
                 yield found.group(1), number - start + 1, head[:found.start(1)]
             start = None
@@ -549,7 +549,8 @@ def law_mirrors(root):
 
 def law_cases(root):
     for path in walk(root, ".c", under="tests"):
-        for name in re.findall(r"^static void (\w+)\(void \*\*\w+\) \{", read(root, path), re.MULTILINE):
+        for one, other in re.findall(r"^static void (\w+)\(void \*\*\w+\) \{|^TEST\w*\((\w+)[^)]*\) \{", read(root, path), re.MULTILINE):
+            name = one or other
             if name.startswith("test_") or name.count("_") < 2:
                 breach(path, "%s says not in a sentence what holds" % name)
 

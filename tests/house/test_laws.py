@@ -101,6 +101,8 @@ def text_laws():
     expect("headers", "expected the include guard BASE_C_H", planting("src/base/c.h", LICENCE), "cc")
     expect("lengths", "src/base/c.c:c_long: 72 lines; at most 70", planting(
         "src/base/c.c", "static int c_long(int x,\n    int y) {\n" + "    x++;\n" * 69 + "}\n"))
+    expect("lengths", "tests/base/c.c:a_case_that_is_long: 71 lines; at most 70", planting(
+        "tests/base/c.c", "TEST(a_case_that_is_long) {\n" + "    x++;\n" * 69 + "}\n"))
     expect("lengths", "src/base/c.c: 1001 lines; at most 1000", planting("src/base/c.c", "\n" * 1001))
     expect("lengths", "src/base/gone.c has shrunk to 0: strike it out",
            planting("tests/house/lengths.txt", "src/base/gone.c 1200\n"))
@@ -160,8 +162,9 @@ def text_laws():
     expect("mirrors", "60 sources; at most 59", planting(
         "tests/house/covered.txt", "".join("src/base/%d.c tests/base/test_a.c\n" % i for i in range(60))))
     for name in ("test_that_it_works", "it_works"):
-        expect("cases", name + " says not in a sentence", planting(
-            "tests/base/test_a.c", LICENCE + "static void %s(void **state) {\n}\n" % name))
+        for head in ("static void %s(void **state)", "TEST(%s)", "TEST_AROUND(%s, open_one, NULL)"):
+            expect("cases", name + " says not in a sentence", planting(
+                "tests/base/test_a.c", LICENCE + head % name + " {\n}\n"))
     expect("tour", "no such file: src/base/gone.c",
            planting("docs/tour.md", "`src/base/gone.c:gone_one` is first.\n"))
     expect("tour", "src/base/a.c defines no function a_gone", planting(

@@ -1,11 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "serving/cache/block_key.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-
-#include <cmocka.h>
+#include "test_case.h"
 
 static struct block_key_identity identity(const char *numerics, const char *salt) {
     return (struct block_key_identity){
@@ -18,8 +14,7 @@ static void assert_differ(struct block_key a, struct block_key b) {
 
 /* Keys that live on disks and in other processes must never change by accident: these values were
  * computed with Python's hashlib from the formula in the header. */
-static void keys_are_those_of_the_formula(void **state) {
-    (void)state;
+TEST(keys_are_those_of_the_formula) {
     static const char *const expected[] = {
         "edb46d858c6b27022586d1598a4a03b69193207e60764659fac44c4147ee9c83",
         "3aaae6f23c6c96ac9b41deaa8826d53090f224a83c4b3697687d9fa5384a7dc6",
@@ -47,8 +42,7 @@ static void keys_are_those_of_the_formula(void **state) {
 }
 
 /* Whatever the numbers of a block depend on must change its key; forms only the true one. */
-static void every_part_counts(void **state) {
-    (void)state;
+TEST(every_part_counts) {
     struct block_key_identity a = identity("n", "s"), b = identity("ns", ""), c = a;
     c.model_id[31] = 1;
     struct block_key root = block_key_root(BLOCK_KEY_TRUE, &a);
@@ -68,12 +62,4 @@ static void every_part_counts(void **state) {
     struct block_key same = block_key_next(BLOCK_KEY_MODE_FREE, &root, tokens, generated);
     assert_true(block_key_equal(&free_form, &same));
     assert_differ(free_form, first);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(keys_are_those_of_the_formula),
-        cmocka_unit_test(every_part_counts),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,12 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "serving/cache/page_table.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-
-#include <cmocka.h>
-
 #include "base/random.h"
+#include "test_case.h"
 
 static char memory[1 << 16];
 
@@ -17,8 +13,7 @@ static void open_table(struct page_table *table, uint32_t page_count) {
 }
 
 /* A claim that cannot be met in full must take nothing: half a claim would never be returned. */
-static void claims_are_all_or_nothing(void **state) {
-    (void)state;
+TEST(claims_are_all_or_nothing) {
     struct page_table table;
     struct page_id pages[8];
     open_table(&table, 8);
@@ -34,8 +29,7 @@ static void claims_are_all_or_nothing(void **state) {
 }
 
 /* A page with two leases survives the end of the first. */
-static void the_last_lease_frees(void **state) {
-    (void)state;
+TEST(the_last_lease_frees) {
     struct page_table table;
     struct page_id pages[2];
     open_table(&table, 2);
@@ -52,8 +46,7 @@ static void the_last_lease_frees(void **state) {
 }
 
 /* A kept page outlives its leases, can be leased again, and is free once dropped. */
-static void kept_pages_are_cached(void **state) {
-    (void)state;
+TEST(kept_pages_are_cached) {
     struct page_table table;
     struct page_id pages[2];
     open_table(&table, 3);
@@ -103,8 +96,7 @@ static void drop_cached(struct page_table *table) {
 }
 
 /* The ledger balances after any order of acts; every page comes back. */
-static void the_ledger_balances_over_random_lives(void **state) {
-    (void)state;
+TEST(the_ledger_balances_over_random_lives) {
     enum { PAGES = 40, OWNERS = 10 };
     struct page_table table;
     struct owner owners[OWNERS] = {0};
@@ -128,8 +120,7 @@ static void the_ledger_balances_over_random_lives(void **state) {
     page_table_audit(&table);
 }
 
-static void memory_that_is_too_small_is_said(void **state) {
-    (void)state;
+TEST(memory_that_is_too_small_is_said) {
     struct page_table table;
     struct arena arena;
     arena_over(&arena, memory, 64);
@@ -138,8 +129,7 @@ static void memory_that_is_too_small_is_said(void **state) {
 
 /* Pages make room in the order of their last use: who looks for them all each time one is wanted
  * would take longer the fuller the memory is. */
-static void cached_pages_stand_as_they_were_used(void **state) {
-    (void)state;
+TEST(cached_pages_stand_as_they_were_used) {
     static struct prefix_node nodes[64];
     struct prefix_tree tree = {.nodes = nodes};
     struct page_table table;
@@ -167,16 +157,4 @@ static void cached_pages_stand_as_they_were_used(void **state) {
         if (table.pages[i].leases) page_table_release(&table, &pages[i], 1);
     assert_int_equal(table.cached_count, 64);
     page_table_audit(&table);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(claims_are_all_or_nothing),
-        cmocka_unit_test(the_last_lease_frees),
-        cmocka_unit_test(kept_pages_are_cached),
-        cmocka_unit_test(the_ledger_balances_over_random_lives),
-        cmocka_unit_test(memory_that_is_too_small_is_said),
-        cmocka_unit_test(cached_pages_stand_as_they_were_used),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,15 +3,10 @@
  * forgotten when its pages would have been, or when it goes; bounded, the least used leave first;
  * tenants do not see each other.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdlib.h>
-
-#include <cmocka.h>
 
 #include "base/random.h"
 #include "serving/cache/prefix_affinity.h"
+#include "test_case.h"
 
 enum { KEYS = 8, ENTRIES = 64 };
 
@@ -46,8 +41,7 @@ static void make_keys(uint64_t root, uint32_t family, uint32_t apart, uint64_t k
     prefix_affinity_keys(root, tokens, KEYS, keys);
 }
 
-static void leading_blocks_are_found_at_each_unit(void **state) {
-    (void)state;
+TEST_AROUND(leading_blocks_are_found_at_each_unit, open_one, close_one) {
     uint64_t one[KEYS], other[KEYS];
     make_keys(1, 0, 3, one);
     make_keys(1, 1, 3, other);
@@ -65,8 +59,7 @@ static void leading_blocks_are_found_at_each_unit(void **state) {
     assert_int_equal(blocks[2], 0);
 }
 
-static void a_unit_forgets_as_its_pages_would(void **state) {
-    (void)state;
+TEST_AROUND(a_unit_forgets_as_its_pages_would, open_one, close_one) {
     uint64_t first[KEYS], keys[KEYS];
     make_keys(1, 0, 0, first);
     prefix_affinity_note(&affinity, 1, first, KEYS);
@@ -88,8 +81,7 @@ static void a_unit_forgets_as_its_pages_would(void **state) {
     assert_int_equal(blocks[3], 0); /* but a storage may have it */
 }
 
-static void the_table_is_bounded(void **state) {
-    (void)state;
+TEST_AROUND(the_table_is_bounded, open_one, close_one) {
     uint64_t hot[KEYS], keys[KEYS];
     make_keys(1, 0, 0, hot);
     prefix_affinity_welcome(&affinity, 4, 1 << 20);
@@ -105,13 +97,4 @@ static void the_table_is_bounded(void **state) {
     prefix_affinity_find(&affinity, hot, 1, blocks);
     for (uint32_t unit = 0; unit < 6; unit++)
         assert_int_equal(blocks[unit], unit >= 6 - PREFIX_AFFINITY_UNITS);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(leading_blocks_are_found_at_each_unit, open_one, close_one),
-        cmocka_unit_test_setup_teardown(a_unit_forgets_as_its_pages_would, open_one, close_one),
-        cmocka_unit_test_setup_teardown(the_table_is_bounded, open_one, close_one),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,14 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "serving/cache/prefix_tree.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include "base/random.h"
+#include "test_case.h"
 
 enum { PAGES = 48 };
 static char memory[1 << 17];
@@ -66,8 +60,7 @@ static uint32_t find_text(const struct place *place, uint32_t token) {
     return prefix_tree_find_text(&tree, &name, place->node);
 }
 
-static void a_chain_is_found_by_its_keys_only(void **state) {
-    (void)state;
+TEST(a_chain_is_found_by_its_keys_only) {
     open_tree();
     struct place root = root_of("a"), other = root_of("b");
     add(3, &root, 100, 64);
@@ -88,8 +81,7 @@ static void a_chain_is_found_by_its_keys_only(void **state) {
 
 /* The same text in other forms is another block; by text the first of them is found, and the next
  * one when that goes. */
-static void generated_text_is_found_by_its_text(void **state) {
-    (void)state;
+TEST(generated_text_is_found_by_its_text) {
     open_tree();
     struct place root = root_of("a");
     add(1, &root, 100, 10);
@@ -108,8 +100,7 @@ static void generated_text_is_found_by_its_text(void **state) {
     assert_int_equal(find_text(&root, 300), PREFIX_NONE);
 }
 
-static void a_touch_reaches_the_root(void **state) {
-    (void)state;
+TEST(a_touch_reaches_the_root) {
     open_tree();
     struct place root = root_of("a");
     add(0, &root, 1, 64);
@@ -123,8 +114,7 @@ static void a_touch_reaches_the_root(void **state) {
 }
 
 /* Two requests that compute the same block at once: one page is enough. */
-static void a_block_that_is_there_stays_where_it_is(void **state) {
-    (void)state;
+TEST(a_block_that_is_there_stays_where_it_is) {
     open_tree();
     struct place root = root_of("a");
     assert_int_equal(add(3, &root, 100, 64), 3);
@@ -135,8 +125,7 @@ static void a_block_that_is_there_stays_where_it_is(void **state) {
 }
 
 /* Who never asks for texts pays for none: neither memory nor hashes. */
-static void a_tree_without_texts_finds_by_key(void **state) {
-    (void)state;
+TEST(a_tree_without_texts_finds_by_key) {
     struct arena arena;
     size_t bytes = prefix_tree_bytes(PAGES, false);
     assert_true(bytes < prefix_tree_bytes(PAGES, true));
@@ -171,8 +160,7 @@ static void assert_counted(uint32_t node, uint32_t token) {
 }
 
 /* Blocks come and go in any order: the indexes always agree with the nodes. */
-static void the_indexes_agree_over_random_lives(void **state) {
-    (void)state;
+TEST(the_indexes_agree_over_random_lives) {
     open_tree();
     struct place root = root_of("a");
     uint32_t removed = 0;
@@ -198,16 +186,4 @@ static void the_indexes_agree_over_random_lives(void **state) {
         prefix_tree_audit(&tree);
     }
     assert_true(removed > 200);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_chain_is_found_by_its_keys_only),
-        cmocka_unit_test(generated_text_is_found_by_its_text),
-        cmocka_unit_test(a_block_that_is_there_stays_where_it_is),
-        cmocka_unit_test(a_tree_without_texts_finds_by_key),
-        cmocka_unit_test(a_touch_reaches_the_root),
-        cmocka_unit_test(the_indexes_agree_over_random_lives),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,15 +2,10 @@
  * Protects the guess at what a memory still has: the last ones that were put in, each once,
  * whatever went through before; leading ones only up to the first that is gone.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 #include "base/random.h"
 #include "serving/cache/recent_blocks.h"
+#include "test_case.h"
 
 enum { CAPACITY = 20, NAMES = 50 };
 
@@ -35,7 +30,7 @@ static bool has(uint32_t name) {
     return recent_blocks_count(&blocks, &key, 1) == 1;
 }
 
-static void only_the_last_are_there(void **state) {
+TEST(only_the_last_are_there) {
     uint32_t order[CAPACITY], count = 0; /* the oldest first */
     open_blocks(CAPACITY);
     for (uint32_t turn = 0; turn < 5000; turn++) {
@@ -53,7 +48,7 @@ static void only_the_last_are_there(void **state) {
     }
 }
 
-static void a_run_ends_at_the_first_gap(void **state) {
+TEST(a_run_ends_at_the_first_gap) {
     struct block_key keys[CAPACITY + 5];
     for (uint32_t i = 0; i < CAPACITY + 5; i++)
         keys[i] = key_of(i);
@@ -69,19 +64,10 @@ static void a_run_ends_at_the_first_gap(void **state) {
     assert_int_equal(recent_blocks_count(&blocks, keys + 1, CAPACITY), CAPACITY);
 }
 
-static void without_memory_nothing_is_there(void **state) {
+TEST(without_memory_nothing_is_there) {
     struct block_key key = key_of(1);
     assert_int_equal(recent_blocks_bytes(0), 0);
     open_blocks(0);
     recent_blocks_note(&blocks, &key, 1);
     assert_false(has(1));
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(only_the_last_are_there),
-        cmocka_unit_test(a_run_ends_at_the_first_gap),
-        cmocka_unit_test(without_memory_nothing_is_there),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,13 +3,8 @@
  */
 #include "serving/cache/store_format.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
-
-#include <cmocka.h>
-
 #include "base/checksum.h"
+#include "test_case.h"
 
 static const struct kv_format format = KV_FORMAT_MLA(KV_ELEMENT_F32, 20, 3, 1);
 
@@ -25,8 +20,7 @@ static char *sealed(struct block_key *key_out) {
     return block;
 }
 
-static void what_was_sealed_is_sound(void **state) {
-    (void)state;
+TEST(what_was_sealed_is_sound) {
     struct block_key key;
     char *block = sealed(&key);
     assert_int_equal(store_format_verify(block, &format, &key), STORE_SOUND);
@@ -40,8 +34,7 @@ static void what_was_sealed_is_sound(void **state) {
 }
 
 /* Other builds wrote and will read these bytes. */
-static void files_of_version_1_have_the_same_bytes(void **state) {
-    (void)state;
+TEST(files_of_version_1_have_the_same_bytes) {
     struct block_key key;
     char *block = sealed(&key);
     struct store_segment segment = store_format_segment(&format, 77, 9);
@@ -52,8 +45,7 @@ static void files_of_version_1_have_the_same_bytes(void **state) {
     free(block);
 }
 
-static void no_bit_of_a_header_may_differ(void **state) {
-    (void)state;
+TEST(no_bit_of_a_header_may_differ) {
     struct block_key key;
     char *block = sealed(&key);
     for (size_t bit = 0; bit < 8 * STORE_PAGE_BYTES; bit++) {
@@ -67,8 +59,7 @@ static void no_bit_of_a_header_may_differ(void **state) {
     free(block);
 }
 
-static void others_are_reported_apart(void **state) {
-    (void)state;
+TEST(others_are_reported_apart) {
     struct block_key key;
     char *block = sealed(&key);
     key.bytes[31] ^= 1;
@@ -81,8 +72,7 @@ static void others_are_reported_apart(void **state) {
     free(block);
 }
 
-static void folders_have_names(void **state) {
-    (void)state;
+TEST(folders_have_names) {
     char name[STORE_NAME_BYTES];
     struct kv_format read;
     store_format_folder(&format, name);
@@ -104,8 +94,7 @@ static void folders_have_names(void **state) {
         assert_false(store_format_parse_folder(wrong[i], &read));
 }
 
-static void segments_and_entries_prove_themselves(void **state) {
-    (void)state;
+TEST(segments_and_entries_prove_themselves) {
     struct store_segment segment = store_format_segment(&format, 77, 9);
     struct block_key key = {{3}}, parent = {{4}};
     struct store_entry entry = store_format_entry(STORE_ENTRY_BLOCK, &key, &parent, 8, 2);
@@ -124,16 +113,4 @@ static void segments_and_entries_prove_themselves(void **state) {
     }
     segment = store_format_segment(&format, 1, 0);
     assert_false(store_format_segment_valid(&segment));
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_was_sealed_is_sound),
-        cmocka_unit_test(files_of_version_1_have_the_same_bytes),
-        cmocka_unit_test(no_bit_of_a_header_may_differ),
-        cmocka_unit_test(others_are_reported_apart),
-        cmocka_unit_test(folders_have_names),
-        cmocka_unit_test(segments_and_entries_prove_themselves),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

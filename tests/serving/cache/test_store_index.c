@@ -3,14 +3,9 @@
  */
 #include "serving/cache/store_index.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
-
-#include <cmocka.h>
-
 #include "base/random.h"
 #include "base/sha256.h"
+#include "test_case.h"
 
 #define CAPACITY 500
 #define KEYS 900
@@ -38,8 +33,7 @@ static uint32_t roll(uint32_t i, uint32_t below) {
     return out[0] % below;
 }
 
-static void it_agrees_with_a_list(void **state) {
-    (void)state;
+TEST(it_agrees_with_a_list) {
     void *memory;
     struct store_index index = index_of(CAPACITY, &memory);
     struct {
@@ -86,8 +80,7 @@ static void it_agrees_with_a_list(void **state) {
     free(memory);
 }
 
-static void leading_blocks_end_at_the_first_gap(void **state) {
-    (void)state;
+TEST(leading_blocks_end_at_the_first_gap) {
     void *memory;
     struct store_index index = index_of(16, &memory);
     struct block_key keys[6];
@@ -106,8 +99,7 @@ static void leading_blocks_end_at_the_first_gap(void **state) {
     free(memory);
 }
 
-static void heat_halves_with_every_half_life(void **state) {
-    (void)state;
+TEST(heat_halves_with_every_half_life) {
     void *memory;
     struct store_index index = index_of(64, &memory);
     struct block_key key = key_of(1), other = key_of(2);
@@ -124,13 +116,4 @@ static void heat_halves_with_every_half_life(void **state) {
     assert_true(after > 0.49 * before && after < 0.51 * before);
     assert_true(store_index_heat(&index, second) > 16);
     free(memory);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(it_agrees_with_a_list),
-        cmocka_unit_test(leading_blocks_end_at_the_first_gap),
-        cmocka_unit_test(heat_halves_with_every_half_life),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,17 +2,11 @@
  * Protects the books of KV transfers: what may be written and when no more, that every ticket ends
  * once on each side, that every page comes back once, whatever happens in whatever order.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-
-#include <cmocka.h>
 
 #include "base/check.h"
 #include "base/random.h"
 #include "serving/cache/transfer_ledger.h"
+#include "test_case.h"
 
 #define PAGES 24
 #define SLICES 4
@@ -75,7 +69,7 @@ static struct transfer_ended take_one(struct transfer_ledger *ledger) {
     return ended;
 }
 
-static void layers_count_up_and_the_finish_may_come_first(void **state) {
+TEST(layers_count_up_and_the_finish_may_come_first) {
     struct books books;
     open_books(&books);
     struct transfer_ledger *ledger = &books.ledger;
@@ -106,7 +100,7 @@ static void layers_count_up_and_the_finish_may_come_first(void **state) {
 }
 
 /* The finish may come while slices are still being written: they are not missing yet. */
-static void slices_being_written_are_no_gap(void **state) {
+TEST(slices_being_written_are_no_gap) {
     struct books books;
     open_books(&books);
     struct transfer_ledger *ledger = &books.ledger;
@@ -126,7 +120,7 @@ static void slices_being_written_are_no_gap(void **state) {
     close_books(&books);
 }
 
-static void nothing_is_taken_without_an_open_grant(void **state) {
+TEST(nothing_is_taken_without_an_open_grant) {
     struct books books;
     open_books(&books);
     struct transfer_ledger *ledger = &books.ledger;
@@ -151,7 +145,7 @@ static void nothing_is_taken_without_an_open_grant(void **state) {
     close_books(&books);
 }
 
-static void a_cancelled_grant_waits_for_its_last_write(void **state) {
+TEST(a_cancelled_grant_waits_for_its_last_write) {
     struct books books;
     open_books(&books);
     struct transfer_ledger *ledger = &books.ledger;
@@ -174,7 +168,7 @@ static void a_cancelled_grant_waits_for_its_last_write(void **state) {
     close_books(&books);
 }
 
-static void what_does_not_fit_ends_the_grant(void **state) {
+TEST(what_does_not_fit_ends_the_grant) {
     static const struct {
         uint32_t block, slice, rows;
     } wrong[] = {
@@ -194,7 +188,7 @@ static void what_does_not_fit_ends_the_grant(void **state) {
 }
 
 /* However it ends: the leading blocks of which every slice is there and checked. */
-static void blocks_that_arrived_whole_are_counted(void **state) {
+TEST(blocks_that_arrived_whole_are_counted) {
     struct books books;
     open_books(&books);
     struct transfer_ledger *ledger = &books.ledger;
@@ -220,7 +214,7 @@ static void blocks_that_arrived_whole_are_counted(void **state) {
     close_books(&books);
 }
 
-static void damage_and_gaps_end_the_grant(void **state) {
+TEST(damage_and_gaps_end_the_grant) {
     struct books books;
     open_books(&books);
     struct transfer_ledger *ledger = &books.ledger;
@@ -246,7 +240,7 @@ static void damage_and_gaps_end_the_grant(void **state) {
     close_books(&books);
 }
 
-static void bad_expectations_take_nothing(void **state) {
+TEST(bad_expectations_take_nothing) {
     static const struct transfer_block wrong[] = {
         {{PAGES}, 64, 0, SLICES}, {{5}, 0, 0, SLICES},
         {{5}, 65, 0, SLICES},     {{5}, 64, 0, SLICES + 1},
@@ -289,7 +283,7 @@ static void bad_expectations_take_nothing(void **state) {
     close_books(&books);
 }
 
-static void deadlines_end_only_what_is_due(void **state) {
+TEST(deadlines_end_only_what_is_due) {
     struct books books;
     open_books(&books);
     struct transfer_ledger *ledger = &books.ledger;
@@ -317,7 +311,7 @@ static void deadlines_end_only_what_is_due(void **state) {
     close_books(&books);
 }
 
-static void a_sender_keeps_its_memory_until_nobody_reads_it(void **state) {
+TEST(a_sender_keeps_its_memory_until_nobody_reads_it) {
     struct books books;
     open_books(&books);
     struct transfer_ledger *ledger = &books.ledger;
@@ -617,7 +611,7 @@ static void world_end(struct world *world) {
     close_books(&world->out);
 }
 
-static void whatever_happens_every_grant_ends_once(void **state) {
+TEST(whatever_happens_every_grant_ends_once) {
     static struct world world;
     uint64_t done = 0, all = 0;
     for (uint32_t seed = 0; seed < 1000; seed++) {
@@ -639,21 +633,4 @@ static void whatever_happens_every_grant_ends_once(void **state) {
     }
     assert_true(done > all / 10); /* accidents, but not only */
     assert_true(done < all);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(layers_count_up_and_the_finish_may_come_first),
-        cmocka_unit_test(slices_being_written_are_no_gap),
-        cmocka_unit_test(nothing_is_taken_without_an_open_grant),
-        cmocka_unit_test(a_cancelled_grant_waits_for_its_last_write),
-        cmocka_unit_test(what_does_not_fit_ends_the_grant),
-        cmocka_unit_test(blocks_that_arrived_whole_are_counted),
-        cmocka_unit_test(damage_and_gaps_end_the_grant),
-        cmocka_unit_test(bad_expectations_take_nothing),
-        cmocka_unit_test(deadlines_end_only_what_is_due),
-        cmocka_unit_test(a_sender_keeps_its_memory_until_nobody_reads_it),
-        cmocka_unit_test(whatever_happens_every_grant_ends_once),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,15 +2,10 @@
  * Protects what is ordered of KV transfers: no slice of a block leaves before it stands or is
  * written, each leaves once, an order is finished once, and its end touches no other order.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 #include "contract/machine.h"
 #include "serving/cache/transfer_orders.h"
+#include "test_case.h"
 
 enum { ORDERS = 3, PAGES = 6, SLICES = 2, STEP = 7 };
 
@@ -68,7 +63,7 @@ static void assert_leave(struct transfer_order *order, uint32_t written, const c
     assert_string_equal(found, expected);
 }
 
-static void standing_blocks_leave_at_once_and_the_others_as_they_are_written(void **state) {
+TEST_AROUND(standing_blocks_leave_at_once_and_the_others_as_they_are_written, open_orders, NULL) {
     struct transfer_order *order = push(1, 0, 3, 2, false);
     assert_leave(order, 0, " 0.0 0.1");
     assert_true(transfer_orders_waits(order));
@@ -79,7 +74,7 @@ static void standing_blocks_leave_at_once_and_the_others_as_they_are_written(voi
 }
 
 /* The transport was full in the middle of a slice, or nobody followed the step. */
-static void what_a_step_made_leaves_behind_it_where_it_was_left(void **state) {
+TEST_AROUND(what_a_step_made_leaves_behind_it_where_it_was_left, open_orders, NULL) {
     struct transfer_order *order = push(1, 0, 2, 2, false);
     uint32_t block, slice;
     assert_true(transfer_orders_next(order, 1, &block, &slice));
@@ -90,7 +85,7 @@ static void what_a_step_made_leaves_behind_it_where_it_was_left(void **state) {
     assert_leave(order, 0, " 3.0 3.1");
 }
 
-static void an_order_is_finished_once_when_all_is_named_and_has_left(void **state) {
+TEST_AROUND(an_order_is_finished_once_when_all_is_named_and_has_left, open_orders, NULL) {
     struct transfer_order *order = push(1, 0, 1, 1, false);
     assert_leave(order, 2, " 0.0 0.1");
     assert_false(transfer_orders_finish(order)); /* more may be named */
@@ -101,7 +96,7 @@ static void an_order_is_finished_once_when_all_is_named_and_has_left(void **stat
     assert_false(transfer_orders_finish(order));
 }
 
-static void an_end_is_reported_and_leaves_other_orders_as_they_are(void **state) {
+TEST_AROUND(an_end_is_reported_and_leaves_other_orders_as_they_are, open_orders, NULL) {
     push(1, 0, 2, 0, false);
     push(2, 0, 3, 0, false);
     struct transfer_order *order = push(3, 0, 1, 0, false);
@@ -122,7 +117,7 @@ static void an_end_is_reported_and_leaves_other_orders_as_they_are(void **state)
 }
 
 /* The first block is the request's third; the last one is cut short. */
-static void expected_blocks_have_their_pages_and_rows(void **state) {
+TEST_AROUND(expected_blocks_have_their_pages_and_rows, open_orders, NULL) {
     struct record_kv_expect *record =
         make(RECORD_KV_EXPECT, &(struct record_kv_expect){.page_count = 2});
     struct page_id *named = kv_expect_pages(record);
@@ -143,7 +138,7 @@ static void expected_blocks_have_their_pages_and_rows(void **state) {
 }
 
 /* A unit may send to itself: both orders have one ticket. */
-static void a_grant_names_one_order_of_each_side(void **state) {
+TEST_AROUND(a_grant_names_one_order_of_each_side, open_orders, NULL) {
     struct record_kv_expect *record =
         make(RECORD_KV_EXPECT, &(struct record_kv_expect){.page_count = 1});
     record->request.low = 9;
@@ -156,18 +151,4 @@ static void a_grant_names_one_order_of_each_side(void **state) {
     assert_int_equal(transfer_orders_ended(&orders, &ended)->request.low, 1);
     ended.grant.low = 1;
     assert_null(transfer_orders_ended(&orders, &ended));
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(standing_blocks_leave_at_once_and_the_others_as_they_are_written,
-                               open_orders),
-        cmocka_unit_test_setup(what_a_step_made_leaves_behind_it_where_it_was_left, open_orders),
-        cmocka_unit_test_setup(an_order_is_finished_once_when_all_is_named_and_has_left,
-                               open_orders),
-        cmocka_unit_test_setup(an_end_is_reported_and_leaves_other_orders_as_they_are, open_orders),
-        cmocka_unit_test_setup(expected_blocks_have_their_pages_and_rows, open_orders),
-        cmocka_unit_test_setup(a_grant_names_one_order_of_each_side, open_orders),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

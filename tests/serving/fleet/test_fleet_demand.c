@@ -3,13 +3,9 @@
  * gateway that begins anew is no load, what waits is on the side that is short, limits that are missed are
  * seen, and what noise may bring counts once, for the time in which a unit that is ordered now serves.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-
-#include <cmocka.h>
 
 #include "serving/fleet/fleet_demand.h"
+#include "test_case.h"
 
 #define S ((int64_t)1000000000)
 
@@ -59,8 +55,7 @@ static void assert_near(double found, double expected) {
         fail_msg("found %g, expected %g", found, expected);
 }
 
-static void what_arrives_counts_and_not_what_comes_out(void **state) {
-    (void)state;
+TEST_AROUND(what_arrives_counts_and_not_what_comes_out, open_demand, NULL) {
     live(600, 10, 10);
     assert_near(look().demand[SCALE_PREFILL].now, 10 * 50);
     assert_near(look().demand[SCALE_DECODE].now, 10 * 50);
@@ -71,8 +66,7 @@ static void what_arrives_counts_and_not_what_comes_out(void **state) {
     assert_near(fleet_demand_prompt_tokens(&demand), 50);
 }
 
-static void a_gateway_that_begins_anew_is_no_load(void **state) {
-    (void)state;
+TEST_AROUND(a_gateway_that_begins_anew_is_no_load, open_demand, NULL) {
     live(600, 10, 10);
     load.arrived_requests = load.arrived_tokens = 0;
     now_ns += S;
@@ -82,8 +76,7 @@ static void a_gateway_that_begins_anew_is_no_load(void **state) {
     assert_near(look().demand[SCALE_DECODE].now, 500);
 }
 
-static void what_waits_is_on_the_side_that_is_short(void **state) {
-    (void)state;
+TEST_AROUND(what_waits_is_on_the_side_that_is_short, open_demand, NULL) {
     live(600, 10, 10);
     load.queued = 300; /* 300 * 50 tokens of either side, to be gone within 30 s */
     fleet_demand_add(&demand, &load, now_ns);
@@ -101,8 +94,7 @@ static void what_waits_is_on_the_side_that_is_short(void **state) {
     assert_near(view.demand[SCALE_DECODE].later, 500);
 }
 
-static void limits_that_are_missed_are_seen(void **state) {
-    (void)state;
+TEST_AROUND(limits_that_are_missed_are_seen, open_demand, NULL) {
     live(600, 10, 10);
     assert_false(look().missed[SCALE_PREFILL] || look().missed[SCALE_DECODE]);
     load.slow_answers += 10;
@@ -115,8 +107,7 @@ static void limits_that_are_missed_are_seen(void **state) {
     assert_true(look().missed[SCALE_PREFILL] || look().missed[SCALE_DECODE]);
 }
 
-static void noise_is_borne_when_it_comes_and_not_before(void **state) {
-    (void)state;
+TEST_AROUND(noise_is_borne_when_it_comes_and_not_before, open_demand, NULL) {
     fleet_demand_open(&demand, &(struct fleet_demand_rule){.period_ns = 86400 * S,
                                                            .fast_ns = 30 * S,
                                                            .quick_ns = 10 * S,
@@ -130,15 +121,4 @@ static void noise_is_borne_when_it_comes_and_not_before(void **state) {
     struct scale_view view = look();
     assert_true(view.demand[SCALE_DECODE].now < 11000 * 50);
     assert_true(view.demand[SCALE_DECODE].soon > 12000 * 50);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(what_arrives_counts_and_not_what_comes_out, open_demand),
-        cmocka_unit_test_setup(a_gateway_that_begins_anew_is_no_load, open_demand),
-        cmocka_unit_test_setup(what_waits_is_on_the_side_that_is_short, open_demand),
-        cmocka_unit_test_setup(limits_that_are_missed_are_seen, open_demand),
-        cmocka_unit_test_setup(noise_is_borne_when_it_comes_and_not_before, open_demand),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

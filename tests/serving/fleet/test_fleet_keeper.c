@@ -3,14 +3,9 @@
  * and keeps them in the book, reports to the manager only what it can see, and asks each gateway that
  * knows a unit.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 #include "serving/fleet/fleet_keeper.h"
+#include "test_case.h"
 
 #define S ((int64_t)1000000000)
 
@@ -107,8 +102,7 @@ static void step(int64_t now_ns) {
 
 static const struct fleet_gateway_unit nothing = {0};
 
-static void a_unit_is_what_the_gateway_says_that_would_use_it(void **state) {
-    (void)state;
+TEST_AROUND(a_unit_is_what_the_gateway_says_that_would_use_it, open_empty, NULL) {
     struct fleet_gateway_unit unit = {.number = 5,
                                       .connection = 7,
                                       .role = UNIT_PREFILL,
@@ -126,8 +120,7 @@ static void a_unit_is_what_the_gateway_says_that_would_use_it(void **state) {
     assert_true(managed(5).alone); /* no other unit serves */
 }
 
-static void requests_count_on_while_a_gateway_does_not_answer(void **state) {
-    (void)state;
+TEST_AROUND(requests_count_on_while_a_gateway_does_not_answer, open_empty, NULL) {
     const struct fleet_gateway_unit unit = {.number = 5,
                                             .connection = 7,
                                             .role = UNIT_DECODE,
@@ -147,8 +140,7 @@ static void requests_count_on_while_a_gateway_does_not_answer(void **state) {
     assert_int_equal(managed(5).requests, 0);
 }
 
-static void a_unit_is_gone_when_its_launcher_had_the_time_to_show_it(void **state) {
-    (void)state;
+TEST_AROUND(a_unit_is_gone_when_its_launcher_had_the_time_to_show_it, open_empty, NULL) {
     jobs(S, 5, 0);
     step(S);
     jobs(S + S / 4, 0, 0);
@@ -164,8 +156,7 @@ static void a_unit_is_gone_when_its_launcher_had_the_time_to_show_it(void **stat
     assert_int_equal(gone->sight, FLEET_SEEN_GONE);
 }
 
-static void a_launcher_that_does_not_answer_loses_nothing(void **state) {
-    (void)state;
+TEST_AROUND(a_launcher_that_does_not_answer_loses_nothing, open_empty, NULL) {
     struct record_fleet_jobs record = {.answers = 0};
     jobs(S, 5, 6);
     step(S);
@@ -175,8 +166,7 @@ static void a_launcher_that_does_not_answer_loses_nothing(void **state) {
     assert_non_null(fleet_keeper_find(keeper, 6));
 }
 
-static void an_operators_drain_goes_to_each_gateway_that_knows_the_unit(void **state) {
-    (void)state;
+TEST_AROUND(an_operators_drain_goes_to_each_gateway_that_knows_the_unit, open_empty, NULL) {
     struct fleet_gateway_unit unit = {
         .number = 5, .connection = 7, .role = UNIT_DECODE, .sight = FLEET_SEEN_SERVING};
     struct record_fleet_order order = {.wish = FLEET_WISH_DRAIN, .number = 5};
@@ -201,8 +191,7 @@ static void an_operators_drain_goes_to_each_gateway_that_knows_the_unit(void **s
     assert_true(fleet_keeper_find(keeper, 5)->held);
 }
 
-static void a_role_of_both_counts_as_decode(void **state) {
-    (void)state;
+TEST_AROUND(a_role_of_both_counts_as_decode, open_empty, NULL) {
     gateway(S, 0,
             (struct fleet_gateway_unit){
                 .number = 5, .connection = 7, .role = UNIT_BOTH, .sight = FLEET_SEEN_SERVING});
@@ -211,8 +200,7 @@ static void a_role_of_both_counts_as_decode(void **state) {
     assert_int_equal(managed(5).role, UNIT_DECODE);
 }
 
-static void a_start_is_in_the_book_and_a_failed_launch_is_forgotten(void **state) {
-    (void)state;
+TEST_AROUND(a_start_is_in_the_book_and_a_failed_launch_is_forgotten, open_empty, NULL) {
     gateway(S, 0, nothing);
     gateway(S, 1, nothing);
     jobs(S, 0, 0);
@@ -235,8 +223,7 @@ static void a_start_is_in_the_book_and_a_failed_launch_is_forgotten(void **state
     assert_true(book.last_number >= number); /* which is never given again */
 }
 
-static void orders_beyond_what_can_be_acted_on_wait(void **state) {
-    (void)state;
+TEST_AROUND(orders_beyond_what_can_be_acted_on_wait, open_empty, NULL) {
     struct record_fleet_order order = {.wish = FLEET_WISH_DRAIN, .number = 5};
     enum status status = STATUS_OK;
     jobs(S, 5, 0);
@@ -252,20 +239,4 @@ static void orders_beyond_what_can_be_acted_on_wait(void **state) {
     assert_int_equal(status, STATUS_FULL);
     step(S);
     assert_int_equal(machine.receive(machine.self, &order.record, S), STATUS_OK);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(a_unit_is_what_the_gateway_says_that_would_use_it, open_empty),
-        cmocka_unit_test_setup(requests_count_on_while_a_gateway_does_not_answer, open_empty),
-        cmocka_unit_test_setup(a_unit_is_gone_when_its_launcher_had_the_time_to_show_it,
-                               open_empty),
-        cmocka_unit_test_setup(a_launcher_that_does_not_answer_loses_nothing, open_empty),
-        cmocka_unit_test_setup(an_operators_drain_goes_to_each_gateway_that_knows_the_unit,
-                               open_empty),
-        cmocka_unit_test_setup(a_role_of_both_counts_as_decode, open_empty),
-        cmocka_unit_test_setup(a_start_is_in_the_book_and_a_failed_launch_is_forgotten, open_empty),
-        cmocka_unit_test_setup(orders_beyond_what_can_be_acted_on_wait, open_empty),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,15 +2,10 @@
  * Protects what a fleet's manager does with units: it starts, calls back, converts, drains and ends them
  * in that order of preference, takes over what runs, leaves all as it is while nothing is told, and obeys.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 #include "contract/record_unit.h"
 #include "serving/fleet/fleet_manager.h"
+#include "test_case.h"
 
 #define S ((int64_t)1000000000)
 
@@ -111,8 +106,7 @@ static void see_all(uint32_t from, uint32_t to, uint32_t role, enum fleet_sight 
         see(number, role, sight, requests);
 }
 
-static void it_starts_what_the_load_wants(void **state) {
-    (void)state;
+TEST_AROUND(it_starts_what_the_load_wants, open_manager, NULL) {
     live(20, 2500, 500);
     assert_int_equal(count_said(FLEET_ACT_START, UNIT_PREFILL), 3);
     assert_int_equal(count_said(FLEET_ACT_START, UNIT_DECODE), 1);
@@ -121,8 +115,7 @@ static void it_starts_what_the_load_wants(void **state) {
     assert_int_equal(said_count, 4);
 }
 
-static void it_takes_over_what_runs(void **state) {
-    (void)state;
+TEST_AROUND(it_takes_over_what_runs, open_manager, NULL) {
     see_all(3, 5, UNIT_PREFILL, FLEET_SEEN_SERVING, 1);
     see(6, UNIT_DECODE, FLEET_SEEN_SERVING, 1);
     live(20, 2500, 500);
@@ -132,8 +125,7 @@ static void it_takes_over_what_runs(void **state) {
     assert_int_equal(said[0].number, 7); /* a number that was never given */
 }
 
-static void it_drains_before_it_ends_and_calls_back(void **state) {
-    (void)state;
+TEST_AROUND(it_drains_before_it_ends_and_calls_back, open_manager, NULL) {
     see_all(1, 4, UNIT_PREFILL, FLEET_SEEN_SERVING, 5);
     see(3, UNIT_PREFILL, FLEET_SEEN_SERVING, 1); /* the idlest */
     see(5, UNIT_DECODE, FLEET_SEEN_SERVING, 1);
@@ -166,8 +158,7 @@ static void it_drains_before_it_ends_and_calls_back(void **state) {
 }
 
 /* It hangs, or it would be gone: its nodes are not to be held for ever. */
-static void a_drained_unit_that_no_gateway_knows_is_ended(void **state) {
-    (void)state;
+TEST_AROUND(a_drained_unit_that_no_gateway_knows_is_ended, open_manager, NULL) {
     see_all(1, 3, UNIT_PREFILL, FLEET_SEEN_SERVING, 1);
     see(4, UNIT_DECODE, FLEET_SEEN_SERVING, 1);
     live(610, 500, 500);
@@ -178,8 +169,7 @@ static void a_drained_unit_that_no_gateway_knows_is_ended(void **state) {
 }
 
 /* Its answers could be ended by nobody else: they are waited for, whatever the drain's time. */
-static void one_that_computes_like_no_other_keeps_its_requests(void **state) {
-    (void)state;
+TEST_AROUND(one_that_computes_like_no_other_keeps_its_requests, open_manager, NULL) {
     see_all(1, 3, UNIT_PREFILL, FLEET_SEEN_SERVING, 1);
     see(4, UNIT_DECODE, FLEET_SEEN_SERVING, 1);
     live(610, 500, 500);
@@ -197,8 +187,7 @@ static void one_that_computes_like_no_other_keeps_its_requests(void **state) {
     assert_int_equal(count_of(FLEET_ACT_STOP, 3), 1);
 }
 
-static void it_converts_what_the_other_role_can_spare(void **state) {
-    (void)state;
+TEST_AROUND(it_converts_what_the_other_role_can_spare, open_manager, NULL) {
     open_with(true);
     see_all(1, 4, UNIT_PREFILL, FLEET_SEEN_SERVING, 1);
     see(5, UNIT_DECODE, FLEET_SEEN_SERVING, 1);
@@ -210,8 +199,7 @@ static void it_converts_what_the_other_role_can_spare(void **state) {
 }
 
 /* A unit that starts is no capacity yet: it may never come. */
-static void a_role_keeps_what_serves_while_another_one_only_starts(void **state) {
-    (void)state;
+TEST_AROUND(a_role_keeps_what_serves_while_another_one_only_starts, open_manager, NULL) {
     open_with(true);
     see(1, UNIT_PREFILL, FLEET_SEEN_SERVING, 1);
     see(2, UNIT_DECODE, FLEET_SEEN_SERVING, 1);
@@ -223,8 +211,7 @@ static void a_role_keeps_what_serves_while_another_one_only_starts(void **state)
     assert_true(count_said(FLEET_ACT_KILL, 0) >= 1); /* of the one that starts */
 }
 
-static void while_nothing_is_reported_it_leaves_all_as_it_is(void **state) {
-    (void)state;
+TEST_AROUND(while_nothing_is_reported_it_leaves_all_as_it_is, open_manager, NULL) {
     see_all(1, 4, UNIT_PREFILL, FLEET_SEEN_SERVING, 0);
     for (int i = 0; i < 5000; i++) {
         now_ns += S;
@@ -234,8 +221,7 @@ static void while_nothing_is_reported_it_leaves_all_as_it_is(void **state) {
     assert_int_equal(fleet_manager_outlook(manager).units[SCALE_PREFILL], 4);
 }
 
-static void starts_that_fail_are_tried_again_ever_later(void **state) {
-    (void)state;
+TEST_AROUND(starts_that_fail_are_tried_again_ever_later, open_manager, NULL) {
     live(10, 500, 500);
     for (uint32_t number = 1; number <= 12; number++) {
         see(number, UNIT_PREFILL, FLEET_SEEN_REFUSED, 0);
@@ -245,8 +231,7 @@ static void starts_that_fail_are_tried_again_ever_later(void **state) {
     assert_true(fleet_manager_outlook(manager).failed_total >= 3);
 }
 
-static void a_start_that_never_comes_is_given_up(void **state) {
-    (void)state;
+TEST_AROUND(a_start_that_never_comes_is_given_up, open_manager, NULL) {
     live(10, 500, 500);
     uint32_t before = said_count;
     see(1, said[0].role, FLEET_SEEN_QUEUED, 0);
@@ -256,8 +241,7 @@ static void a_start_that_never_comes_is_given_up(void **state) {
 }
 
 /* One that runs, and of which no gateway tells, is not ended for that. */
-static void nothing_is_given_up_while_gateways_are_not_received(void **state) {
-    (void)state;
+TEST_AROUND(nothing_is_given_up_while_gateways_are_not_received, open_manager, NULL) {
     see(1, UNIT_PREFILL, FLEET_SEEN_STARTING, 0);
     for (int i = 0; i < 5000; i++) {
         now_ns += S;
@@ -270,8 +254,7 @@ static void nothing_is_given_up_while_gateways_are_not_received(void **state) {
     assert_int_equal(count_said(FLEET_ACT_START, UNIT_PREFILL), 0);
 }
 
-static void one_that_served_and_is_not_received_is_ended_and_replaced(void **state) {
-    (void)state;
+TEST_AROUND(one_that_served_and_is_not_received_is_ended_and_replaced, open_manager, NULL) {
     see_all(1, 2, UNIT_PREFILL, FLEET_SEEN_SERVING, 1);
     see(3, UNIT_DECODE, FLEET_SEEN_SERVING, 1);
     live(10, 1500, 500);
@@ -292,8 +275,7 @@ static void one_that_served_and_is_not_received_is_ended_and_replaced(void **sta
     assert_int_equal(fleet_manager_outlook(manager).lost_total, 1);
 }
 
-static void one_that_is_lost_in_mid_drain_is_ended(void **state) {
-    (void)state;
+TEST_AROUND(one_that_is_lost_in_mid_drain_is_ended, open_manager, NULL) {
     see_all(1, 2, UNIT_PREFILL, FLEET_SEEN_SERVING, 3);
     see(3, UNIT_DECODE, FLEET_SEEN_SERVING, 1);
     order((struct record_fleet_order){.wish = FLEET_WISH_DRAIN, .number = 2});
@@ -308,8 +290,7 @@ static void one_that_is_lost_in_mid_drain_is_ended(void **state) {
 }
 
 /* Gateways that were away may take a moment until units have come back to them. */
-static void nobody_is_lost_while_gateways_are_not_received(void **state) {
-    (void)state;
+TEST_AROUND(nobody_is_lost_while_gateways_are_not_received, open_manager, NULL) {
     see_all(1, 2, UNIT_PREFILL, FLEET_SEEN_SERVING, 1);
     see(3, UNIT_DECODE, FLEET_SEEN_SERVING, 1);
     live(10, 1500, 500);
@@ -323,8 +304,7 @@ static void nobody_is_lost_while_gateways_are_not_received(void **state) {
     assert_int_equal(count_said(FLEET_ACT_KILL, 0), 0);
 }
 
-static void an_operator_is_obeyed(void **state) {
-    (void)state;
+TEST_AROUND(an_operator_is_obeyed, open_manager, NULL) {
     see_all(1, 2, UNIT_PREFILL, FLEET_SEEN_SERVING, 1);
     see_all(3, 4, UNIT_DECODE, FLEET_SEEN_SERVING, 1);
     order((struct record_fleet_order){.wish = FLEET_WISH_DRAIN, .number = 3});
@@ -343,8 +323,7 @@ static void an_operator_is_obeyed(void **state) {
     assert_int_equal(count_said(FLEET_ACT_START, UNIT_DECODE), 2);
 }
 
-static void it_says_what_comes_next(void **state) {
-    (void)state;
+TEST_AROUND(it_says_what_comes_next, open_manager, NULL) {
     see(1, UNIT_PREFILL, FLEET_SEEN_SERVING, 1);
     see(2, UNIT_DECODE, FLEET_SEEN_SERVING, 1);
     live(100, 500, 500);
@@ -353,28 +332,4 @@ static void it_says_what_comes_next(void **state) {
         live(5, 500 + 4 * (uint64_t)i, 500); /* the trend goes on */
     struct fleet_next next = fleet_manager_next(manager, now_ns);
     assert_true(next.is_known && next.side == SCALE_PREFILL && next.change > 0);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(it_starts_what_the_load_wants, open_manager),
-        cmocka_unit_test_setup(it_takes_over_what_runs, open_manager),
-        cmocka_unit_test_setup(it_drains_before_it_ends_and_calls_back, open_manager),
-        cmocka_unit_test_setup(a_drained_unit_that_no_gateway_knows_is_ended, open_manager),
-        cmocka_unit_test_setup(one_that_computes_like_no_other_keeps_its_requests, open_manager),
-        cmocka_unit_test_setup(it_converts_what_the_other_role_can_spare, open_manager),
-        cmocka_unit_test_setup(a_role_keeps_what_serves_while_another_one_only_starts,
-                               open_manager),
-        cmocka_unit_test_setup(while_nothing_is_reported_it_leaves_all_as_it_is, open_manager),
-        cmocka_unit_test_setup(starts_that_fail_are_tried_again_ever_later, open_manager),
-        cmocka_unit_test_setup(a_start_that_never_comes_is_given_up, open_manager),
-        cmocka_unit_test_setup(nothing_is_given_up_while_gateways_are_not_received, open_manager),
-        cmocka_unit_test_setup(one_that_served_and_is_not_received_is_ended_and_replaced,
-                               open_manager),
-        cmocka_unit_test_setup(one_that_is_lost_in_mid_drain_is_ended, open_manager),
-        cmocka_unit_test_setup(nobody_is_lost_while_gateways_are_not_received, open_manager),
-        cmocka_unit_test_setup(an_operator_is_obeyed, open_manager),
-        cmocka_unit_test_setup(it_says_what_comes_next, open_manager),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,14 +2,10 @@
  * Protects the states of a fleet's units: what is seen moves them, who is gone is forgotten and says how,
  * strangers are taken over as they are, and numbers are given once.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-
-#include <cmocka.h>
 
 #include "contract/record_unit.h"
 #include "serving/fleet/managed_units.h"
+#include "test_case.h"
 
 static struct managed_units units;
 
@@ -30,8 +26,7 @@ static uint32_t state_of(uint32_t number) {
     return index == MANAGED_NOBODY ? MANAGED_NONE : units.units[index].state;
 }
 
-static void a_unit_goes_from_its_order_to_its_end(void **state) {
-    (void)state;
+TEST_AROUND(a_unit_goes_from_its_order_to_its_end, open_units, NULL) {
     uint32_t index = managed_units_order(&units, UNIT_DECODE, 0);
     assert_int_equal(units.units[index].number, 1);
     assert_int_equal(see(1, FLEET_SEEN_QUEUED), MANAGED_GOES_ON);
@@ -53,8 +48,7 @@ static void a_unit_goes_from_its_order_to_its_end(void **state) {
     assert_int_equal(units.units[index].number, 2); /* never the same again */
 }
 
-static void who_is_gone_says_how(void **state) {
-    (void)state;
+TEST_AROUND(who_is_gone_says_how, open_units, NULL) {
     managed_units_order(&units, UNIT_DECODE, 0);
     assert_int_equal(see(1, FLEET_SEEN_REFUSED), MANAGED_FAILS);
     managed_units_order(&units, UNIT_DECODE, 0);
@@ -66,8 +60,7 @@ static void who_is_gone_says_how(void **state) {
     assert_int_equal(state_of(3), MANAGED_NONE);
 }
 
-static void strangers_are_taken_over_as_they_are(void **state) {
-    (void)state;
+TEST_AROUND(strangers_are_taken_over_as_they_are, open_units, NULL) {
     see(7, FLEET_SEEN_SERVING);
     see(8, FLEET_SEEN_DRAINING);
     see(9, FLEET_SEEN_STARTING);
@@ -78,21 +71,10 @@ static void strangers_are_taken_over_as_they_are(void **state) {
     assert_int_equal(units.units[3].number, 10);
 }
 
-static void one_that_drains_by_itself_leaves(void **state) {
-    (void)state;
+TEST_AROUND(one_that_drains_by_itself_leaves, open_units, NULL) {
     see(1, FLEET_SEEN_SERVING);
     see(1, FLEET_SEEN_DRAINING);
     uint32_t index = managed_units_find(&units, 1);
     assert_int_equal(units.units[index].state, MANAGED_DRAINING);
     assert_true(units.units[index].leaves);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(a_unit_goes_from_its_order_to_its_end, open_units),
-        cmocka_unit_test_setup(who_is_gone_says_how, open_units),
-        cmocka_unit_test_setup(strangers_are_taken_over_as_they_are, open_units),
-        cmocka_unit_test_setup(one_that_drains_by_itself_leaves, open_units),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,16 +5,9 @@
  */
 #include "serving/gateway/account_use.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include "askers.h"
 #include "hands.h"
+#include "test_case.h"
 
 #define DOLLAR ((int64_t)1000000000)
 
@@ -53,8 +46,7 @@ static void assert_header(const struct world *world, uint32_t client, const char
 
 /* ---- requests ---- */
 
-static void so_many_requests_a_minute(void **state) {
-    (void)state;
+TEST(so_many_requests_a_minute) {
     const struct asker one = {
         .name = "a", .key = "k", .salt = 1, .limits = {.requests_per_minute = 2}};
     struct world *world = open_for(&one, 1);
@@ -74,8 +66,7 @@ static void so_many_requests_a_minute(void **state) {
     close_empty(world);
 }
 
-static void a_key_has_limits_of_its_own(void **state) {
-    (void)state;
+TEST(a_key_has_limits_of_its_own) {
     const struct asker one = {.name = "a",
                               .key = "k",
                               .salt = 1,
@@ -94,8 +85,7 @@ static void a_key_has_limits_of_its_own(void **state) {
 }
 
 /* Who is refused is not; who has left is. */
-static void who_never_began_is_not_counted(void **state) {
-    (void)state;
+TEST(who_never_began_is_not_counted) {
     const struct asker one = {.name = "a",
                               .key = "k",
                               .salt = 1,
@@ -131,8 +121,7 @@ static void fill_outbox(struct world *world) {
 }
 
 /* What finds no room for its refusal comes again, and counts once. */
-static void a_request_that_comes_again_counts_once(void **state) {
-    (void)state;
+TEST(a_request_that_comes_again_counts_once) {
     static char body[1 << 14];
     const struct asker one = {
         .name = "a", .key = "k", .salt = 1, .limits = {.requests_per_minute = 1}};
@@ -157,8 +146,7 @@ static void a_request_that_comes_again_counts_once(void **state) {
 }
 
 /* What finds no room for its refusal comes again, and its refusal counts once. */
-static void a_refusal_that_comes_again_counts_once(void **state) {
-    (void)state;
+TEST(a_refusal_that_comes_again_counts_once) {
     const struct asker askers[] = {
         {.name = "a", .key = "k", .salt = 1, .limits = {.requests_per_minute = 1}},
         {.name = "root", .key = "r", .salt = 2, .is_operator = true}};
@@ -186,8 +174,7 @@ static void assert_limit(const struct world *world, uint32_t client, const char 
     assert_non_null(strstr(world->clients[client].data, expected));
 }
 
-static void a_refusal_says_which_limit_it_was(void **state) {
-    (void)state;
+TEST(a_refusal_says_which_limit_it_was) {
     const struct asker askers[] = {
         {.name = "a", .key = "a", .salt = 1, .limits = {.requests_per_minute = 1}},
         {.name = "b", .key = "b", .salt = 2, .limits = {.tokens_per_minute = 12}},
@@ -206,8 +193,7 @@ static void a_refusal_says_which_limit_it_was(void **state) {
 
 /* ---- tokens ---- */
 
-static void so_many_tokens_a_minute(void **state) {
-    (void)state;
+TEST(so_many_tokens_a_minute) {
     const struct asker one = {
         .name = "a", .key = "k", .salt = 1, .limits = {.tokens_per_minute = 12}};
     struct world *world = open_for(&one, 1);
@@ -233,8 +219,7 @@ static void so_many_tokens_a_minute(void **state) {
 }
 
 /* Whose requests come too fast is told when there is room for its tokens, too. */
-static void both_rates_are_waited_for(void **state) {
-    (void)state;
+TEST(both_rates_are_waited_for) {
     const struct asker one = {.name = "a",
                               .key = "k",
                               .salt = 1,
@@ -253,8 +238,7 @@ static void both_rates_are_waited_for(void **state) {
 }
 
 /* While the ledger writes it down, it counts once. */
-static void an_answer_that_is_settled_late_counts_once(void **state) {
-    (void)state;
+TEST(an_answer_that_is_settled_late_counts_once) {
     const struct asker one = {
         .name = "a", .key = "k", .salt = 1, .limits = {.tokens_per_minute = 12}};
     struct world *world =
@@ -274,8 +258,7 @@ static void an_answer_that_is_settled_late_counts_once(void **state) {
     close_empty(world);
 }
 
-static void tokens_that_were_not_used_come_back(void **state) {
-    (void)state;
+TEST(tokens_that_were_not_used_come_back) {
     const struct asker one = {
         .name = "a", .key = "k", .salt = 1, .limits = {.tokens_per_minute = 3}};
     struct world *world = open_for(&one, 1);
@@ -292,8 +275,7 @@ static void tokens_that_were_not_used_come_back(void **state) {
 }
 
 /* Texts are counted when they are tokenized, however long that takes. */
-static void a_refusal_after_the_tokenizer_is_one_like_any(void **state) {
-    (void)state;
+TEST(a_refusal_after_the_tokenizer_is_one_like_any) {
     const struct asker one = {.name = "a",
                               .key = "k",
                               .salt = 1,
@@ -323,8 +305,7 @@ static void a_refusal_after_the_tokenizer_is_one_like_any(void **state) {
 
 /* ---- others at the same ledger ---- */
 
-static void what_others_began_is_taken_off(void **state) {
-    (void)state;
+TEST(what_others_began_is_taken_off) {
     struct asker one = {.name = "a",
                         .key = "k",
                         .salt = 1,
@@ -345,8 +326,7 @@ static void what_others_began_is_taken_off(void **state) {
 
 /* ---- models ---- */
 
-static void a_model_may_be_denied(void **state) {
-    (void)state;
+TEST(a_model_may_be_denied) {
     const struct asker askers[] = {
         {.name = "a", .key = "k", .salt = 1, .limits = {.models_denied = 1}},
         {.name = "b", .key = "l", .salt = 2, .key_limits = {.models_denied = 2}}};
@@ -398,8 +378,7 @@ static void assert_balance(struct world *world, const char *is_available, const 
 
 /* Four billion of the currency may be owed beyond what is told, and eight in all: sums of amounts stay
  * whole numbers of 64 bits. */
-static void an_account_owes_no_more_than_can_be_counted(void **state) {
-    (void)state;
+TEST(an_account_owes_no_more_than_can_be_counted) {
     struct asker one = {.name = "a", .key = "k", .salt = 1, .balance = -2 * LEDGER_AMOUNT_MAX + 1};
     struct world *world = open_priced(&one);
     world->authorization = "Bearer k";
@@ -415,8 +394,7 @@ static void an_account_owes_no_more_than_can_be_counted(void **state) {
     close_empty(world);
 }
 
-static void a_prepaid_balance_ends(void **state) {
-    (void)state;
+TEST(a_prepaid_balance_ends) {
     struct asker one = {
         .name = "a", .key = "k", .salt = 1, .is_prepaid = true, .balance = 10 * DOLLAR};
     struct world *world = open_priced(&one);
@@ -443,8 +421,7 @@ static void a_prepaid_balance_ends(void **state) {
 
 /* What an answer may come to at most is set aside while it is under way: whoever has little left
  * begins no more than one answer beyond that. */
-static void answers_under_way_are_paid_from_what_is_left(void **state) {
-    (void)state;
+TEST(answers_under_way_are_paid_from_what_is_left) {
     const struct asker one = {
         .name = "a", .key = "k", .salt = 1, .is_prepaid = true, .balance = 13 * DOLLAR};
     struct world *world = open_priced(&one);
@@ -476,8 +453,7 @@ static void answers_under_way_are_paid_from_what_is_left(void **state) {
 }
 
 /* A gateway of two names, the second of which costs three dollars a token. */
-static void what_is_set_aside_is_by_the_name_that_was_asked_for(void **state) {
-    (void)state;
+TEST(what_is_set_aside_is_by_the_name_that_was_asked_for) {
     const struct asker one = {
         .name = "a", .key = "k", .salt = 1, .is_prepaid = true, .balance = 30 * DOLLAR};
     struct record_accounts *reported = priced(&one, 0);
@@ -507,8 +483,7 @@ static void what_is_set_aside_is_by_the_name_that_was_asked_for(void **state) {
     close_empty(world);
 }
 
-static void a_budget_is_set_aside_as_well(void **state) {
-    (void)state;
+TEST(a_budget_is_set_aside_as_well) {
     const struct asker one = {
         .name = "a", .key = "k", .salt = 1, .balance = 100 * DOLLAR, .budget = 7 * DOLLAR};
     struct world *world = open_priced(&one);
@@ -524,8 +499,7 @@ static void a_budget_is_set_aside_as_well(void **state) {
     close_empty(world);
 }
 
-static void who_pays_later_is_never_turned_away(void **state) {
-    (void)state;
+TEST(who_pays_later_is_never_turned_away) {
     const struct asker one = {.name = "a", .key = "k", .salt = 1, .balance = -5 * DOLLAR / 1000};
     struct world *world = open_priced(&one);
     world->authorization = "Bearer k";
@@ -535,8 +509,7 @@ static void who_pays_later_is_never_turned_away(void **state) {
     close_empty(world);
 }
 
-static void a_key_s_budget_ends(void **state) {
-    (void)state;
+TEST(a_key_s_budget_ends) {
     const struct asker one = {
         .name = "a", .key = "k", .salt = 1, .balance = 100 * DOLLAR, .budget = 6 * DOLLAR};
     struct world *world = open_priced(&one);
@@ -546,8 +519,7 @@ static void a_key_s_budget_ends(void **state) {
     close_empty(world);
 }
 
-static void without_prices_there_is_no_balance(void **state) {
-    (void)state;
+TEST(without_prices_there_is_no_balance) {
     const struct asker one = {.name = "a", .key = "k", .salt = 1, .is_prepaid = true};
     struct world *world = open_for(&one, 1);
     answered(world, "Bearer k");
@@ -556,31 +528,4 @@ static void without_prices_there_is_no_balance(void **state) {
     assert_string_equal(world->clients[client].data,
                         "{\"is_available\":true,\"balance_infos\":[]}");
     close_empty(world);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(so_many_requests_a_minute),
-        cmocka_unit_test(a_key_has_limits_of_its_own),
-        cmocka_unit_test(who_never_began_is_not_counted),
-        cmocka_unit_test(a_request_that_comes_again_counts_once),
-        cmocka_unit_test(a_refusal_that_comes_again_counts_once),
-        cmocka_unit_test(a_refusal_says_which_limit_it_was),
-        cmocka_unit_test(so_many_tokens_a_minute),
-        cmocka_unit_test(both_rates_are_waited_for),
-        cmocka_unit_test(an_answer_that_is_settled_late_counts_once),
-        cmocka_unit_test(tokens_that_were_not_used_come_back),
-        cmocka_unit_test(a_refusal_after_the_tokenizer_is_one_like_any),
-        cmocka_unit_test(what_others_began_is_taken_off),
-        cmocka_unit_test(a_model_may_be_denied),
-        cmocka_unit_test(a_prepaid_balance_ends),
-        cmocka_unit_test(an_account_owes_no_more_than_can_be_counted),
-        cmocka_unit_test(answers_under_way_are_paid_from_what_is_left),
-        cmocka_unit_test(what_is_set_aside_is_by_the_name_that_was_asked_for),
-        cmocka_unit_test(a_budget_is_set_aside_as_well),
-        cmocka_unit_test(who_pays_later_is_never_turned_away),
-        cmocka_unit_test(a_key_s_budget_ends),
-        cmocka_unit_test(without_prices_there_is_no_balance),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

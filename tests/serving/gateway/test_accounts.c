@@ -3,18 +3,12 @@
  * is the account's, whatever the client sends; a ledger for each; new accounts take effect at once
  * and leave what is under way alone.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 #include "askers.h"
 #include "base/sha256.h"
 #include "hands.h"
 #include "serving/gateway/accounts.h"
+#include "test_case.h"
 
 static const struct asker usual[] = {
     {.name = "acme", .key = "key-a", .salt = 1},
@@ -39,8 +33,7 @@ static uint32_t status_of(struct world *world, enum http_method method, const ch
     return world->clients[client].http_status;
 }
 
-static void a_key_is_needed(void **state) {
-    (void)state;
+TEST(a_key_is_needed) {
     static const char *const wrong[] = {
         NULL,    "Bearer ",     "Bearer key-", "Bearer key-ab",      "Basic key-a",
         "key-a", "Bearerkey-a", "Bearer    ",  "Bearer key-a key-a", "Bearer\tkey-a"};
@@ -80,8 +73,7 @@ static enum admission admission(const struct world *world, enum http_listener li
 }
 
 /* The head decides whether anything is kept of the body. */
-static void a_body_is_wanted_of_whom_has_a_key(void **state) {
-    (void)state;
+TEST(a_body_is_wanted_of_whom_has_a_key) {
     const char *good = "Bearer key-a", *operators = "Bearer key-r", *bad = "Bearer no";
     struct world *world = open_with_accounts();
     assert_int_equal(admission(world, HTTP_PUBLIC, HTTP_POST, COMPLETIONS, good), ADMISSION_KNOWN);
@@ -110,8 +102,7 @@ static void a_body_is_wanted_of_whom_has_a_key(void **state) {
     close_empty(world);
 }
 
-static void without_accounts_keys_are_not_looked_at(void **state) {
-    (void)state;
+TEST(without_accounts_keys_are_not_looked_at) {
     struct world *world = open_with(1, (struct gateway_options){0});
     static const struct tenant_salt nobody;
     assert_int_equal(status_of(world, HTTP_GET, "/metrics", "Bearer what"), 200);
@@ -143,8 +134,7 @@ static bool same(struct tenant_salt a, struct tenant_salt b) {
     return memcmp(&a, &b, sizeof a) == 0;
 }
 
-static void the_account_makes_the_tenant(void **state) {
-    (void)state;
+TEST(the_account_makes_the_tenant) {
     struct world *world = open_with_accounts();
     struct tenant_salt acme = answer(world, "Bearer key-a", "");
     struct tenant_salt narrow = answer(world, "Bearer key-a", ",\"cache_salt\":\"x\"");
@@ -164,8 +154,7 @@ static void the_account_makes_the_tenant(void **state) {
 
 /* What a tenant left in the caches is found for its lifetime at most, and not for all at the same
  * moment: a fleet would compute every prompt anew. */
-static void a_tenant_changes_with_each_lifetime(void **state) {
-    (void)state;
+TEST(a_tenant_changes_with_each_lifetime) {
     struct tenant_salt acme = {{1}}, busy = {{2}}, forever = accounts_tenant_now(acme, 5, 0);
     enum { LIFE = 1000, FROM = 1795000000 };
     uint32_t changes[2] = {0}, together = 0;
@@ -189,8 +178,7 @@ static void a_tenant_changes_with_each_lifetime(void **state) {
 }
 
 /* Wherever it goes on, a request stays its tenant's. */
-static void a_request_keeps_its_tenant(void **state) {
-    (void)state;
+TEST(a_request_keeps_its_tenant) {
     struct world *world = open_with_accounts();
     join(world, 2);
     world->authorization = "Bearer key-b";
@@ -212,8 +200,7 @@ static void assert_reported(struct world *world, const char *line) {
     if (!strstr(world->clients[client].data, line)) fail_msg("no %s", line);
 }
 
-static void each_has_a_ledger(void **state) {
-    (void)state;
+TEST(each_has_a_ledger) {
     struct world *world = open_with_accounts();
     answer(world, "Bearer key-a", "");
     answer(world, "Bearer key-a", "");
@@ -228,8 +215,7 @@ static void each_has_a_ledger(void **state) {
 }
 
 /* Who has begun is charged; who is let go, or leaves while it waits, is not. */
-static void a_prompt_that_waits_in_vain_costs_nothing(void **state) {
-    (void)state;
+TEST(a_prompt_that_waits_in_vain_costs_nothing) {
     struct world *world = open_with(
         1, (struct gateway_options){.accounts = make_accounts(usual, 4), .queue_ns = SECOND});
     world->authorization = "Bearer key-a";
@@ -261,8 +247,7 @@ static void say_it_never_ran(struct world *world, struct request_id id) {
 }
 
 /* A prompt is paid for, once, if one of its answers has run. */
-static void a_prompt_that_never_ran_costs_nothing(void **state) {
-    (void)state;
+TEST(a_prompt_that_never_ran_costs_nothing) {
     struct world *world = open_with_accounts();
     world->authorization = "Bearer key-a";
     for (uint32_t runs = 0; runs < 2; runs++) {
@@ -287,8 +272,7 @@ static void a_prompt_that_never_ran_costs_nothing(void **state) {
 
 #define LIMIT "X-RateLimit-Limit-Requests: 2\r\nX-RateLimit-Remaining-Requests: "
 
-static void an_account_may_have_so_many(void **state) {
-    (void)state;
+TEST(an_account_may_have_so_many) {
     struct world *world = open_with_accounts();
     world->authorization = "Bearer key-b";
     assert_refused(world, ask(world, ",\"n\":3"), 422, "out_of_range"); /* it never may */
@@ -309,8 +293,7 @@ static void an_account_may_have_so_many(void **state) {
     close_empty(world);
 }
 
-static void new_accounts_take_effect_at_once(void **state) {
-    (void)state;
+TEST(new_accounts_take_effect_at_once) {
     static const struct asker newer[] = {
         {.name = "root", .key = "key-r2", .salt = 3, .is_operator = true},
         {.name = "dora", .key = "key-d", .salt = 9}};
@@ -334,8 +317,7 @@ static void new_accounts_take_effect_at_once(void **state) {
 }
 
 /* The table has room for all that can be named, whoever was before. */
-static void any_number_of_changes(void **state) {
-    (void)state;
+TEST(any_number_of_changes) {
     struct world *world = open_with_accounts();
     for (uint32_t i = 0; i < 3 * LIMIT_ACCOUNTS; i++) {
         char name[32], key[32], authorization[48];
@@ -381,8 +363,7 @@ static void charge(struct accounts *accounts, uint32_t nanos, uint64_t sequence)
 }
 
 /* A charge is taken off once: by us until its entry is in the balance that is told, then there. */
-static void a_charge_is_taken_off_once(void **state) {
-    (void)state;
+TEST(a_charge_is_taken_off_once) {
     void *memory;
     struct accounts accounts = open_accounts(&memory);
     report_balance(&accounts, 100, 0);
@@ -401,8 +382,7 @@ static void a_charge_is_taken_off_once(void **state) {
 
 /* Entries wait without bound while nothing is told: what cannot be remembered one by one is taken
  * off all the same, until what was told has it all. */
-static void more_charges_than_can_be_remembered(void **state) {
-    (void)state;
+TEST(more_charges_than_can_be_remembered) {
     enum { CHARGES = 20000 };
     void *memory;
     struct accounts accounts = open_accounts(&memory);
@@ -423,8 +403,7 @@ static void more_charges_than_can_be_remembered(void **state) {
 }
 
 /* All that may be told, several times a second: nobody's answer waits for that. */
-static void a_key_is_found_among_all(void **state) {
-    (void)state;
+TEST(a_key_is_found_among_all) {
     enum { ROUNDS = 20 };
     static _Alignas(8) char room[LIMIT_ACCOUNTS * sizeof(struct account) +
                                  LIMIT_ACCOUNT_KEYS * sizeof(struct account_key) + 4096];
@@ -454,25 +433,4 @@ static void a_key_is_found_among_all(void **state) {
         assert_string_equal(accounts.slots[account].is.name, text);
     }
     free(memory);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_key_is_needed),
-        cmocka_unit_test(a_body_is_wanted_of_whom_has_a_key),
-        cmocka_unit_test(without_accounts_keys_are_not_looked_at),
-        cmocka_unit_test(the_account_makes_the_tenant),
-        cmocka_unit_test(a_tenant_changes_with_each_lifetime),
-        cmocka_unit_test(a_request_keeps_its_tenant),
-        cmocka_unit_test(each_has_a_ledger),
-        cmocka_unit_test(a_prompt_that_waits_in_vain_costs_nothing),
-        cmocka_unit_test(a_prompt_that_never_ran_costs_nothing),
-        cmocka_unit_test(an_account_may_have_so_many),
-        cmocka_unit_test(new_accounts_take_effect_at_once),
-        cmocka_unit_test(any_number_of_changes),
-        cmocka_unit_test(a_charge_is_taken_off_once),
-        cmocka_unit_test(more_charges_than_can_be_remembered),
-        cmocka_unit_test(a_key_is_found_among_all),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,15 +5,9 @@
  */
 #include "serving/gateway/admission.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include "askers.h"
 #include "hands.h"
+#include "test_case.h"
 
 #define LIMIT (20 * SECOND)
 
@@ -67,8 +61,7 @@ static void serve_all(struct world *world) {
     close_empty(world);
 }
 
-static void a_queue_grows_to_its_limit(void **state) {
-    (void)state;
+TEST(a_queue_grows_to_its_limit) {
     struct world *world = open_known((struct gateway_options){0});
     uint32_t taken = 0;
     for (uint32_t i = 0; i < 100; i++) {
@@ -80,8 +73,7 @@ static void a_queue_grows_to_its_limit(void **state) {
     serve_all(world);
 }
 
-static void what_is_predicted_comes_about(void **state) {
-    (void)state;
+TEST(what_is_predicted_comes_about) {
     struct world *world = open_known((struct gateway_options){.queue_ns = 1000 * SECOND});
     uint32_t clients[100], count = 0;
     for (; count < 100; count++) {
@@ -134,8 +126,7 @@ static uint32_t flood(struct world *world, const char *authorization) {
     return taken;
 }
 
-static void who_comes_again_when_reported_is_taken(void **state) {
-    (void)state;
+TEST(who_comes_again_when_reported_is_taken) {
     struct world *world = open_classes();
     assert_true(flood(world, "Bearer h") > 32);  /* twice the limit */
     uint32_t client = ask_as(world, "Bearer l"); /* who may wait for half of it */
@@ -151,8 +142,7 @@ static void who_comes_again_when_reported_is_taken(void **state) {
 }
 
 /* The others' requests still find a short wait. */
-static void who_floods_is_reported_that_it_is_its_own_doing(void **state) {
-    (void)state;
+TEST(who_floods_is_reported_that_it_is_its_own_doing) {
     struct world *world = open_classes();
     uint32_t usual = ask_as(world, "Bearer u"), other = ask_as(world, "Bearer h");
     for (uint32_t i = 0; i < 10; i++)
@@ -162,14 +152,4 @@ static void who_floods_is_reported_that_it_is_its_own_doing(void **state) {
     assert_refused(world, ask_as(world, "Bearer u"), 429, "rate_limit_exceeded");
     assert_false(world->clients[ask_as(world, "Bearer h")].ended);
     serve_all(world);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_queue_grows_to_its_limit),
-        cmocka_unit_test(what_is_predicted_comes_about),
-        cmocka_unit_test(who_comes_again_when_reported_is_taken),
-        cmocka_unit_test(who_floods_is_reported_that_it_is_its_own_doing),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

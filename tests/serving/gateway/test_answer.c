@@ -5,16 +5,11 @@
  */
 #include "serving/gateway/answer.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
-
-#include <cmocka.h>
-
 #include "base/check.h"
 #include "base/format.h"
 #include "dialects/speech.h"
 #include "serving/gateway/gateway_state.h"
+#include "test_case.h"
 
 #define HI "\"messages\":[{\"role\":\"user\",\"content\":\"hi\"}]"
 #define CHAT "/v1/chat/completions"
@@ -48,8 +43,7 @@ static void end_choice(struct world *world, uint32_t client, uint32_t choice,
     world_settle(world);
 }
 
-static void a_chat_is_answered_whole(void **state) {
-    (void)state;
+TEST(a_chat_is_answered_whole) {
     struct world *world = speech_open_small((struct gateway_options){0});
     uint32_t client = speech_ask(world, CHAT, "{" HI "}");
     speech_say(world, "Hm, \"x\"\n</think>\n\nHi \xF0\x9F\x98\x80!", false);
@@ -81,8 +75,7 @@ static void a_chat_is_answered_whole(void **state) {
 }
 
 /* R1-0528: the prompt ends before "<think>", which the model writes itself, or leaves out. */
-static void a_model_may_open_its_thought_itself(void **state) {
-    (void)state;
+TEST(a_model_may_open_its_thought_itself) {
     struct world *world = speech_open_small((struct gateway_options){0});
     world_use_template(world, "{{ bos_token }}{% for m in messages %}<｜User｜>{{ m.content }}"
                               "<｜Assistant｜>{{ '</think>' in m.content or '' }}{% endfor %}");
@@ -116,8 +109,7 @@ static void a_model_may_open_its_thought_itself(void **state) {
     world_close(world);
 }
 
-static void a_chat_is_streamed(void **state) {
-    (void)state;
+TEST(a_chat_is_streamed) {
     struct world *world = speech_open_small((struct gateway_options){0});
     uint32_t client = speech_ask(
         world, CHAT, "{" HI ",\"stream\":true,\"stream_options\":{\"include_usage\":true}}");
@@ -147,8 +139,7 @@ static void a_chat_is_streamed(void **state) {
     world_close(world);
 }
 
-static void plain_text_is_completed(void **state) {
-    (void)state;
+TEST(plain_text_is_completed) {
     struct world *world = speech_open_small((struct gateway_options){0});
     uint32_t client = speech_ask(world, COMPLETIONS, "{\"prompt\":\"Once\",\"echo\":true}");
     speech_say(world, " upon</think> a", false);
@@ -170,8 +161,7 @@ static void plain_text_is_completed(void **state) {
 
 /* The text ends before the stop string, the unit is told, and the account waits for its last word.
  */
-static void stop_strings_end_the_answer(void **state) {
-    (void)state;
+TEST(stop_strings_end_the_answer) {
     struct world *world = speech_open_small((struct gateway_options){0});
     for (int stream = 0; stream < 2; stream++) {
         uint32_t cancels = world->cancels;
@@ -202,8 +192,7 @@ static void stop_strings_end_the_answer(void **state) {
 }
 
 /* An answer that outgrows its memory is cut with a reason; it does not take the server along. */
-static void endless_answers_are_cut(void **state) {
-    (void)state;
+TEST(endless_answers_are_cut) {
     struct world *world = speech_open_small((struct gateway_options){0});
     world->gateway_machine.outbox->capacity = 70768; /* 5,232 bytes of answer */
     uint32_t client = speech_ask(world, COMPLETIONS, "{\"prompt\":\"a\"}");
@@ -218,8 +207,7 @@ static void endless_answers_are_cut(void **state) {
 }
 
 /* A late repeat of tokens (a resubmitted request) is not speech_said twice. */
-static void repeated_tokens_are_dropped(void **state) {
-    (void)state;
+TEST(repeated_tokens_are_dropped) {
     struct world *world = speech_open_small((struct gateway_options){0});
     uint32_t client = speech_ask(world, COMPLETIONS, "{\"prompt\":\"a\"}"), chosen[16];
     uint32_t count = speech_encode(world, "one two three", chosen);
@@ -234,8 +222,7 @@ static void repeated_tokens_are_dropped(void **state) {
     world_close(world);
 }
 
-static void chats_report_log_probabilities(void **state) {
-    (void)state;
+TEST(chats_report_log_probabilities) {
     struct world *world = speech_open_small((struct gateway_options){0});
     uint32_t chosen[64], count = speech_encode(world, "Hm</think>Good", chosen);
     uint32_t reasoning = speech_encode(world, "Hm</think>", chosen);
@@ -283,8 +270,7 @@ static void chats_report_log_probabilities(void **state) {
     world_close(world);
 }
 
-static void completions_report_log_probabilities(void **state) {
-    (void)state;
+TEST(completions_report_log_probabilities) {
     struct world *world = speech_open_small((struct gateway_options){0});
     uint32_t chosen[64], count = speech_encode(world, "one two\xc3\xa9 three", chosen), offsets = 0;
     for (int stream = 0; stream < 2; stream++) {
@@ -333,8 +319,7 @@ static void completions_report_log_probabilities(void **state) {
     world_close(world);
 }
 
-static void several_answers_come_together(void **state) {
-    (void)state;
+TEST(several_answers_come_together) {
     struct world *world = speech_open_small((struct gateway_options){0});
     uint32_t chosen[64],
         client = speech_ask(world, COMPLETIONS, "{\"prompt\":\"a\",\"n\":3,\"echo\":true}");
@@ -390,8 +375,7 @@ static void several_answers_come_together(void **state) {
 }
 
 /* A request fails as a whole; its other choices are cancelled, and nothing is speech_said twice. */
-static void choices_fail_and_leave_together(void **state) {
-    (void)state;
+TEST(choices_fail_and_leave_together) {
     struct world *world = speech_open_small((struct gateway_options){.requests_max = 4});
     uint32_t id = 70, client = speech_ask(world, COMPLETIONS, "{\"prompt\":\"a\",\"n\":3}");
     assert_refused(world, speech_ask(world, COMPLETIONS, "{\"prompt\":\"a\",\"n\":2}"), 429,
@@ -424,8 +408,7 @@ static void choices_fail_and_leave_together(void **state) {
 }
 
 /* What no correct unit would send is refused, and the request has not changed. */
-static void tokens_that_cannot_be_of_a_request_are_refused(void **state) {
-    (void)state;
+TEST(tokens_that_cannot_be_of_a_request_are_refused) {
     static const struct {
         uint32_t first, count, each, token, work;
         enum status status;
@@ -461,22 +444,4 @@ static void tokens_that_cannot_be_of_a_request_are_refused(void **state) {
     report_finished(world, 1, id, FINISH_LENGTH, 6);
     assert_ids(world, client, (const uint32_t[]){5, 5, 5, 5, 5, 5}, 6);
     close_empty(world);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_chat_is_answered_whole),
-        cmocka_unit_test(a_model_may_open_its_thought_itself),
-        cmocka_unit_test(a_chat_is_streamed),
-        cmocka_unit_test(plain_text_is_completed),
-        cmocka_unit_test(stop_strings_end_the_answer),
-        cmocka_unit_test(endless_answers_are_cut),
-        cmocka_unit_test(repeated_tokens_are_dropped),
-        cmocka_unit_test(chats_report_log_probabilities),
-        cmocka_unit_test(completions_report_log_probabilities),
-        cmocka_unit_test(several_answers_come_together),
-        cmocka_unit_test(choices_fail_and_leave_together),
-        cmocka_unit_test(tokens_that_cannot_be_of_a_request_are_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

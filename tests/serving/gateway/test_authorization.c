@@ -3,18 +3,12 @@
  * is expected follows from the table of endpoints alone. And what a request is nobody else's: its
  * connection is all that names it, and a key that is taken away lets it end.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 #include "askers.h"
 #include "base/check.h"
 #include "hands.h"
 #include "serving/gateway/endpoint.h"
+#include "test_case.h"
 
 static const struct asker askers[] = {
     {.name = "one", .key = "key-one", .salt = 1},
@@ -73,8 +67,7 @@ static void assert_expected(struct world *world, const struct endpoint *endpoint
                  wanted);
 }
 
-static void every_endpoint_asks_for_its_key(void **state) {
-    (void)state;
+TEST(every_endpoint_asks_for_its_key) {
     static const char *const prefixes[] = {"", "/v1", "/beta"};
     const struct endpoint *endpoint;
     for (uint32_t prefix = 0; prefix < ARRAY_COUNT(prefixes); prefix++) {
@@ -94,8 +87,7 @@ static void every_endpoint_asks_for_its_key(void **state) {
 
 /* The table itself: a new endpoint that is open to all, or whose listener is another one's, is
  * written down here. */
-static void health_and_life_alone_are_everybody_s(void **state) {
-    (void)state;
+TEST(health_and_life_alone_are_everybody_s) {
     const struct endpoint *endpoint;
     for (uint32_t i = 0; (endpoint = endpoint_at(i)); i++) {
         bool is_public = endpoint->listeners == ENDPOINT_PUBLIC;
@@ -108,8 +100,7 @@ static void health_and_life_alone_are_everybody_s(void **state) {
 }
 
 /* Before a body is read, its head is judged in the same way. */
-static void no_body_is_read_of_whom_it_is_not_for(void **state) {
-    (void)state;
+TEST(no_body_is_read_of_whom_it_is_not_for) {
     const struct endpoint *endpoint;
     struct world *world = open_with_askers();
     revoke_last(world);
@@ -132,8 +123,7 @@ static void no_body_is_read_of_whom_it_is_not_for(void **state) {
     close_empty(world);
 }
 
-static void a_key_that_is_taken_away_lets_its_answer_end(void **state) {
-    (void)state;
+TEST(a_key_that_is_taken_away_lets_its_answer_end) {
     struct world *world = open_with_askers();
     world->authorization = keys[REVOKED_KEY];
     uint32_t client = ask(world, ",\"stream\":true");
@@ -152,8 +142,7 @@ static void a_key_that_is_taken_away_lets_its_answer_end(void **state) {
 
 /* There is no path at which a request of somebody's could be named, so none is found: neither with
  * its id, nor with another's key. */
-static void nobody_reaches_another_s_request(void **state) {
-    (void)state;
+TEST(nobody_reaches_another_s_request) {
     static const char *const paths[] = {"/v1/responses/%s", "/v1/responses/%s/cancel",
                                         "/v1/chat/completions/%s", "/v1/messages/%s"};
     struct world *world = open_with_askers();
@@ -182,8 +171,7 @@ static void nobody_reaches_another_s_request(void **state) {
 
 /* What is told of accounts is told to their own: of balances, and to operators of counters. No
  * answer has a key or its digest. */
-static void an_account_is_reported_of_itself_alone(void **state) {
-    (void)state;
+TEST(an_account_is_reported_of_itself_alone) {
     static const char *const reported[] = {"/user/balance", "/v1/models", "/version",
                                            "/openapi.json", "/health"};
     struct world *world = open_with_askers();
@@ -201,16 +189,4 @@ static void an_account_is_reported_of_itself_alone(void **state) {
     assert_non_null(strstr(world->clients[client].data, "account=\"former\""));
     assert_null(strstr(world->clients[client].data, "key-"));
     close_empty(world);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_endpoint_asks_for_its_key),
-        cmocka_unit_test(health_and_life_alone_are_everybody_s),
-        cmocka_unit_test(no_body_is_read_of_whom_it_is_not_for),
-        cmocka_unit_test(a_key_that_is_taken_away_lets_its_answer_end),
-        cmocka_unit_test(nobody_reaches_another_s_request),
-        cmocka_unit_test(an_account_is_reported_of_itself_alone),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

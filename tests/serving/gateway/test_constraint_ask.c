@@ -4,17 +4,12 @@
  * with each SUBMIT: of all choices and prompts, to both units that share a request, and to another
  * one when the first is lost. Stop strings do not cut what it binds.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 #include "base/format.h"
 #include "base/sha256.h"
 #include "base/tree.h"
 #include "hands.h"
+#include "test_case.h"
 
 #define OBJECT "\"response_format\":{\"type\":\"json_object\"}"
 #define FORM "\"form\":{\"schema\":{\"type\":\"object\"}}"
@@ -85,7 +80,7 @@ static void assert_refused_for(struct world *world, uint32_t client, uint32_t st
     if (!strstr(world->clients[client].data, words)) fail_msg("%s", world->clients[client].data);
 }
 
-static void thinking_is_free(void **state) {
+TEST(thinking_is_free) {
     static const struct {
         const char *template, *constraint;
     } cases[] = {
@@ -108,7 +103,7 @@ static void thinking_is_free(void **state) {
     }
 }
 
-static void nothing_is_computed_before_the_verdict(void **state) {
+TEST(nothing_is_computed_before_the_verdict) {
     struct world *world = open_world((struct gateway_options){0});
     uint32_t late = complete(world, "[5,6,7]", OBJECT);
     assert_non_null(world->to_constrain);
@@ -125,7 +120,7 @@ static void nothing_is_computed_before_the_verdict(void **state) {
 }
 
 /* Both are asked for at once, and either may come first. */
-static void it_waits_for_its_tokens_and_its_verdict(void **state) {
+TEST(it_waits_for_its_tokens_and_its_verdict) {
     for (uint32_t tokens_first = 0; tokens_first < 2; tokens_first++) {
         struct world *world = open_world((struct gateway_options){.inline_text_bytes = 4});
         uint32_t client = complete(world, "\"a long prompt\"", OBJECT);
@@ -143,7 +138,7 @@ static void it_waits_for_its_tokens_and_its_verdict(void **state) {
     }
 }
 
-static void what_cannot_be_held_is_refused(void **state) {
+TEST(what_cannot_be_held_is_refused) {
     static const struct {
         enum constraint_verdict verdict;
         uint32_t status;
@@ -174,7 +169,7 @@ static void what_cannot_be_held_is_refused(void **state) {
     }
 }
 
-static void what_ends_an_answer_elsewhere_does_not_go_with_it(void **state) {
+TEST(what_ends_an_answer_elsewhere_does_not_go_with_it) {
     struct world *world = open_world((struct gateway_options){0});
     uint32_t client = complete(world, "[5]", OBJECT ",\"stop_token_ids\":[7]");
     assert_refused_for(world, client, 400, "unsupported_parameter", "stop_token_ids",
@@ -192,7 +187,7 @@ static void what_ends_an_answer_elsewhere_does_not_go_with_it(void **state) {
 }
 
 /* Where no answer is made there is nothing to bind. */
-static void a_prompt_alone_needs_no_verdict(void **state) {
+TEST(a_prompt_alone_needs_no_verdict) {
     struct world *world = open_world((struct gateway_options){0});
     uint32_t client =
         world_post(world, COMPLETIONS,
@@ -206,7 +201,7 @@ static void a_prompt_alone_needs_no_verdict(void **state) {
     close_empty(world);
 }
 
-static void who_has_gone_is_not_waited_for(void **state) {
+TEST(who_has_gone_is_not_waited_for) {
     struct world *world = open_world((struct gateway_options){0});
     uint32_t first = complete(world, "[5]", OBJECT), second = complete(world, "[6]", OBJECT),
              third = complete(world, "[7]", OBJECT);
@@ -222,7 +217,7 @@ static void who_has_gone_is_not_waited_for(void **state) {
     close_empty(world);
 }
 
-static void all_choices_of_all_prompts_have_it(void **state) {
+TEST(all_choices_of_all_prompts_have_it) {
     struct world *world = open_world((struct gateway_options){0});
     uint32_t client = complete(world, "[[5,6],[7]]", OBJECT ",\"n\":2,\"stream\":true");
     assert_true(world_constrain(world)); /* one verdict for all */
@@ -249,7 +244,7 @@ static void all_choices_of_all_prompts_have_it(void **state) {
     close_empty(world);
 }
 
-static void another_unit_goes_on_with_it(void **state) {
+TEST(another_unit_goes_on_with_it) {
     struct world *world = open_world((struct gateway_options){0});
     join(world, 2);
     uint32_t client = complete(world, "[5,6,7]", OBJECT ",\"return_token_ids\":true");
@@ -267,7 +262,7 @@ static void another_unit_goes_on_with_it(void **state) {
     close_empty(world);
 }
 
-static void both_units_that_share_it_have_it(void **state) {
+TEST(both_units_that_share_it_have_it) {
     struct world *world = world_open(&(struct world_options){.no_unit = true});
     lose(world, 1);
     join_as(world, 2, UNIT_PREFILL);
@@ -289,7 +284,7 @@ static void both_units_that_share_it_have_it(void **state) {
     close_empty(world);
 }
 
-static void a_large_one_is_refused_by_its_size(void **state) {
+TEST(a_large_one_is_refused_by_its_size) {
     struct world *world =
         open_world((struct gateway_options){.body_bytes_max = 1 << 21, .outbox_bytes = 4 << 20});
     size_t room = LIMIT_CONSTRAINT_BYTES + 1000;
@@ -321,7 +316,7 @@ static struct world *open_two_accounts(void) {
 }
 
 /* One at a time is judged; of accounts each has its turn. */
-static void an_account_delays_its_own_alone(void **state) {
+TEST(an_account_delays_its_own_alone) {
     struct world *world = open_two_accounts();
     uint32_t many[6];
     world->authorization = "Bearer key-m";
@@ -348,7 +343,7 @@ static void an_account_delays_its_own_alone(void **state) {
 
 /* Several short ones of one account wait for the long one in work, and for no other. Their lengths
  * say nothing about their times. */
-static void accounts_share_the_thread_by_time(void **state) {
+TEST(accounts_share_the_thread_by_time) {
     struct world *world = open_two_accounts();
     uint32_t many[4], few[4];
     world->authorization = "Bearer key-m";
@@ -374,7 +369,7 @@ static void accounts_share_the_thread_by_time(void **state) {
 }
 
 /* The constraint reaches to the answer's end: a cut would break it. */
-static void stop_strings_do_not_cut_what_is_bound(void **state) {
+TEST(stop_strings_do_not_cut_what_is_bound) {
     for (uint32_t bound = 0; bound < 2; bound++) {
         struct world *world = open_world((struct gateway_options){0});
         struct bytes text = tokenizer_token_bytes(world->tokenizer, ids[2]);
@@ -392,7 +387,7 @@ static void stop_strings_do_not_cut_what_is_bound(void **state) {
     }
 }
 
-static void a_server_that_ends_does_not_wait_for_verdicts(void **state) {
+TEST(a_server_that_ends_does_not_wait_for_verdicts) {
     struct world *world = open_world((struct gateway_options){.drain_ns = SECOND});
     uint32_t client = complete(world, "[5]", OBJECT);
     world_drain(world);
@@ -403,25 +398,4 @@ static void a_server_that_ends_does_not_wait_for_verdicts(void **state) {
     assert_refused(world, client, 503, "draining");
     world_settle(world); /* the verdict finds nobody */
     close_empty(world);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(thinking_is_free),
-        cmocka_unit_test(nothing_is_computed_before_the_verdict),
-        cmocka_unit_test(it_waits_for_its_tokens_and_its_verdict),
-        cmocka_unit_test(what_cannot_be_held_is_refused),
-        cmocka_unit_test(what_ends_an_answer_elsewhere_does_not_go_with_it),
-        cmocka_unit_test(a_prompt_alone_needs_no_verdict),
-        cmocka_unit_test(who_has_gone_is_not_waited_for),
-        cmocka_unit_test(all_choices_of_all_prompts_have_it),
-        cmocka_unit_test(another_unit_goes_on_with_it),
-        cmocka_unit_test(both_units_that_share_it_have_it),
-        cmocka_unit_test(a_large_one_is_refused_by_its_size),
-        cmocka_unit_test(an_account_delays_its_own_alone),
-        cmocka_unit_test(accounts_share_the_thread_by_time),
-        cmocka_unit_test(stop_strings_do_not_cut_what_is_bound),
-        cmocka_unit_test(a_server_that_ends_does_not_wait_for_verdicts),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,19 +5,11 @@
  */
 #include "serving/gateway/dispatch.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include "hands.h"
 #include "serving/policy/balance/balance_units.h"
+#include "test_case.h"
 
-static void requests_wait_for_the_first_unit(void **state) {
-    (void)state;
+TEST(requests_wait_for_the_first_unit) {
     struct world *world = open_empty((struct gateway_options){0});
     uint32_t good = ask(world, ",\"n\":2");
     char body[8192] = "{\"prompt\":[5";
@@ -42,8 +34,7 @@ static void requests_wait_for_the_first_unit(void **state) {
     close_empty(world);
 }
 
-static void nobody_waits_for_ever(void **state) {
-    (void)state;
+TEST(nobody_waits_for_ever) {
     struct world *world = open_empty((struct gateway_options){.unit_wait_ns = 3 * SECOND});
     const struct machine *machine = &world->gateway_machine;
     uint32_t unchecked = ask(world, "");
@@ -71,8 +62,7 @@ static void nobody_waits_for_ever(void **state) {
 }
 
 /* A unit gets no more than its next steps can want; who comes later finds work. */
-static void binding_is_late(void **state) {
-    (void)state;
+TEST(binding_is_late) {
     struct world *world = open_with(1, (struct gateway_options){.requests_max = 64});
     uint32_t count = 3 * BALANCE_UNITS_WAITING;
     for (uint32_t i = 0; i < count; i++)
@@ -93,8 +83,7 @@ static void binding_is_late(void **state) {
 }
 
 /* What runs at a unit may be other gateways', and makes no room for more to wait there. */
-static void others_requests_make_no_room(void **state) {
-    (void)state;
+TEST(others_requests_make_no_room) {
     struct world *world = open_with(1, (struct gateway_options){.requests_max = 64});
     uint32_t count = 3 * BALANCE_UNITS_WAITING;
     report_load(world, 1, 0, 12);
@@ -134,8 +123,7 @@ static void end_last(struct world *world) {
 
 /* A prompt goes where its beginning was computed, until that unit has much more to do than others,
  * or is gone; without the option, and for strangers, the emptiest takes. */
-static void prompts_go_where_they_began(void **state) {
-    (void)state;
+TEST(prompts_go_where_they_began) {
     for (uint32_t on = 0; on < 2; on++) {
         struct world *world = open_with(3, (struct gateway_options){.prefix_blocks = on ? 64 : 0});
         ask_family(world, 100, 1);
@@ -181,8 +169,7 @@ static struct request *receive_request(struct world *world, const char *body) {
     return request_of(world, client);
 }
 
-static void a_full_outbox_leaves_a_request_waiting(void **state) {
-    (void)state;
+TEST(a_full_outbox_leaves_a_request_waiting) {
     struct world *world = open_with(1, (struct gateway_options){0});
     struct gateway *gateway = world->gateway;
     struct request *request =
@@ -206,8 +193,7 @@ static void a_full_outbox_leaves_a_request_waiting(void **state) {
     close_empty(world);
 }
 
-static void a_role_is_assigned_once_its_record_has_room(void **state) {
-    (void)state;
+TEST(a_role_is_assigned_once_its_record_has_room) {
     struct world *world = open_with(1, (struct gateway_options){0});
     struct gateway *gateway = world->gateway;
     uint32_t unit = fleet_find(&gateway->fleet, (struct unit_id){1});
@@ -221,17 +207,4 @@ static void a_role_is_assigned_once_its_record_has_room(void **state) {
     assert_int_equal(world->roles, 1);
     assert_int_equal(world->last_role, UNIT_DECODE);
     close_empty(world);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(requests_wait_for_the_first_unit),
-        cmocka_unit_test(nobody_waits_for_ever),
-        cmocka_unit_test(binding_is_late),
-        cmocka_unit_test(others_requests_make_no_room),
-        cmocka_unit_test(prompts_go_where_they_began),
-        cmocka_unit_test(a_full_outbox_leaves_a_request_waiting),
-        cmocka_unit_test(a_role_is_assigned_once_its_record_has_room),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

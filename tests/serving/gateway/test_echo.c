@@ -4,17 +4,11 @@
  * streamed, whichever units are lost on the way and whatever they repeat; no unit is asked twice
  * for what is known, or believed when it tells what cannot be. Units are played by hand.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 #include "askers.h"
 #include "base/tree.h"
 #include "hands.h"
+#include "test_case.h"
 
 enum { PROMPT_MAX = 2000 };
 
@@ -189,8 +183,7 @@ static void assert_streamed(struct world *world, uint32_t client, uint32_t outpu
     assert_int_equal(count, prompt_count + output);
 }
 
-static void the_prompt_stands_before_the_answer(void **state) {
-    (void)state;
+TEST(the_prompt_stands_before_the_answer) {
     for (uint32_t stream = 0; stream < 2; stream++)
         for (uint32_t top = 0; top <= 20; top += 5) {
             struct world *world = open_with(1, (struct gateway_options){0});
@@ -212,8 +205,7 @@ static void the_prompt_stands_before_the_answer(void **state) {
         }
 }
 
-static void a_prompt_of_one_token_is_unknown(void **state) {
-    (void)state;
+TEST(a_prompt_of_one_token_is_unknown) {
     for (uint32_t stream = 0; stream < 2; stream++) {
         struct world *world = open_with(1, (struct gateway_options){0});
         uint32_t client = ask_echo(
@@ -230,8 +222,7 @@ static void a_prompt_of_one_token_is_unknown(void **state) {
 }
 
 /* The unit's token is nobody's, though it be a stop token. */
-static void no_token_at_all_is_an_answer(void **state) {
-    (void)state;
+TEST(no_token_at_all_is_an_answer) {
     for (uint32_t round = 0; round < 8; round++) {
         uint32_t stream = round & 1, stops = round & 2, count = round & 4 ? 1 : 3;
         char more[100];
@@ -253,8 +244,7 @@ static void no_token_at_all_is_an_answer(void **state) {
     }
 }
 
-static void each_choice_has_its_prompt(void **state) {
-    (void)state;
+TEST(each_choice_has_its_prompt) {
     struct world *world = open_with(1, (struct gateway_options){0});
     uint32_t client = ask_echo(world, 3, 1, ",\"max_tokens\":1,\"n\":2");
     for (uint32_t i = 2; i-- > 0;) { /* the second first: both have been submitted */
@@ -271,8 +261,7 @@ static void each_choice_has_its_prompt(void **state) {
 }
 
 /* Lost in mid-prompt, when all of it has been told, and in mid-answer. */
-static void nothing_is_reported_twice_when_units_are_lost(void **state) {
-    (void)state;
+TEST(nothing_is_reported_twice_when_units_are_lost) {
     for (uint32_t stage = 0; stage < 4; stage++)
         for (uint32_t stream = 0; stream < 2; stream++) {
             struct world *world = open_with(2, (struct gateway_options){0});
@@ -314,8 +303,7 @@ static struct world *open_apart(void) {
 
 /* The unit that computes the prompt tells of it; the one that only takes its blocks is not asked.
  */
-static void prefill_units_report_of_the_prompt(void **state) {
-    (void)state;
+TEST(prefill_units_report_of_the_prompt) {
     struct world *world = open_apart();
     uint32_t client = ask_echo(world, 20, 1, ",\"max_tokens\":2");
     struct request_id id = world->last_submit->request;
@@ -336,8 +324,7 @@ static void prefill_units_report_of_the_prompt(void **state) {
 }
 
 /* Where nothing follows the prompt, nothing is handed over. */
-static void a_prompt_alone_stays_where_prompts_are_computed(void **state) {
-    (void)state;
+TEST(a_prompt_alone_stays_where_prompts_are_computed) {
     struct world *world = open_apart();
     uint32_t client = ask_echo(world, 20, 1, ",\"max_tokens\":0");
     struct request_id id = world->last_submit->request;
@@ -352,8 +339,7 @@ static void a_prompt_alone_stays_where_prompts_are_computed(void **state) {
 }
 
 /* Whoever says so is no unit of ours any more; another goes on. */
-static void what_cannot_be_true_is_not_believed(void **state) {
-    (void)state;
+TEST(what_cannot_be_true_is_not_believed) {
     for (uint32_t lie = 0; lie < 6; lie++) {
         struct world *world = open_with(2, (struct gateway_options){0});
         uint32_t client = ask_echo(world, 6, 1, ",\"max_tokens\":1");
@@ -388,8 +374,7 @@ static void what_cannot_be_true_is_not_believed(void **state) {
     }
 }
 
-static void scores_that_nobody_asked_for_are_not_believed(void **state) {
-    (void)state;
+TEST(scores_that_nobody_asked_for_are_not_believed) {
     struct world *world = open_with(2, (struct gateway_options){0});
     uint32_t client = ask(world, "");
     uint32_t liar = world->last_unit.value;
@@ -416,8 +401,7 @@ static void report_scores_until_cancelled(struct world *world, struct request_id
 }
 
 /* Half of a prompt's scores would be taken for all of them. A stream has no such end. */
-static void more_than_an_answer_holds_is_refused(void **state) {
-    (void)state;
+TEST(more_than_an_answer_holds_is_refused) {
     for (uint32_t stream = 0; stream < 2; stream++) {
         struct world *world = open_narrow();
         uint32_t client =
@@ -447,8 +431,7 @@ static void more_than_an_answer_holds_is_refused(void **state) {
 }
 
 /* What cannot fit is judged by the prompt's tokens alone: no unit is asked, and nothing is charged. */
-static void what_can_never_fit_is_refused_before_it_begins(void **state) {
-    (void)state;
+TEST(what_can_never_fit_is_refused_before_it_begins) {
     struct world *world = open_narrow();
     uint32_t client = ask_echo(world, PROMPT_MAX, 20, ",\"max_tokens\":0,\"n\":2");
     assert_null(world->last_submit);
@@ -470,8 +453,7 @@ static uint32_t ask_two(struct world *world, const char *first, uint32_t count, 
     return client;
 }
 
-static void one_of_several_prompts_is_named_when_it_can_never_fit(void **state) {
-    (void)state;
+TEST(one_of_several_prompts_is_named_when_it_can_never_fit) {
     struct world *world = open_narrow();
     uint32_t client = ask_two(world, "[5]", PROMPT_MAX, ",\"logprobs\":20,\"max_tokens\":4");
     assert_null(world->last_submit);
@@ -482,8 +464,7 @@ static void one_of_several_prompts_is_named_when_it_can_never_fit(void **state) 
 
 /* One prompt that can never be answered makes the others' answers no cheaper: the request pays for
  * what was made, and its account's tokens a minute count it. */
-static void a_prompt_that_outgrows_its_answer_frees_no_others(void **state) {
-    (void)state;
+TEST(a_prompt_that_outgrows_its_answer_frees_no_others) {
     const struct asker one = {
         .name = "a", .key = "k", .salt = 1, .limits = {.tokens_per_minute = 10000}};
     struct world *world = open_with(1, (struct gateway_options){
@@ -518,8 +499,7 @@ static void a_prompt_that_outgrows_its_answer_frees_no_others(void **state) {
 }
 
 /* It is the service that failed: no answer of it is to be paid for. */
-static void a_failure_of_a_unit_is_not_charged(void **state) {
-    (void)state;
+TEST(a_failure_of_a_unit_is_not_charged) {
     struct world *world = open_with(1, (struct gateway_options){0});
     uint32_t client = ask_two(world, "[5]", 2, ",\"logprobs\":0,\"max_tokens\":1");
     struct request_id id = world->last_submit->request, other = id;
@@ -539,24 +519,4 @@ static void a_failure_of_a_unit_is_not_charged(void **state) {
     assert_int_equal(usage->made_tokens, 1);
     assert_int_equal(usage->output_tokens, 0);
     close_empty(world);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_prompt_stands_before_the_answer),
-        cmocka_unit_test(a_prompt_of_one_token_is_unknown),
-        cmocka_unit_test(no_token_at_all_is_an_answer),
-        cmocka_unit_test(each_choice_has_its_prompt),
-        cmocka_unit_test(nothing_is_reported_twice_when_units_are_lost),
-        cmocka_unit_test(prefill_units_report_of_the_prompt),
-        cmocka_unit_test(a_prompt_alone_stays_where_prompts_are_computed),
-        cmocka_unit_test(what_cannot_be_true_is_not_believed),
-        cmocka_unit_test(scores_that_nobody_asked_for_are_not_believed),
-        cmocka_unit_test(more_than_an_answer_holds_is_refused),
-        cmocka_unit_test(what_can_never_fit_is_refused_before_it_begins),
-        cmocka_unit_test(one_of_several_prompts_is_named_when_it_can_never_fit),
-        cmocka_unit_test(a_prompt_that_outgrows_its_answer_frees_no_others),
-        cmocka_unit_test(a_failure_of_a_unit_is_not_charged),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

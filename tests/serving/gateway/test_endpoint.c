@@ -2,21 +2,14 @@
  * Protects what may be asked for: each endpoint is found by its path, with and without /v1, and by
  * no other; what operators alone may ask is on their listener alone.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdio.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 #include "serving/gateway/endpoint.h"
+#include "test_case.h"
 
 #define PATH(number, path, method, listeners, askers, name, function, dialect) path,
 static const char *const paths[] = {ENDPOINTS(PATH)};
 
-static void a_path_leads_to_its_endpoint(void **state) {
-    (void)state;
+TEST(a_path_leads_to_its_endpoint) {
     struct bytes rest;
     char text[64];
     for (uint32_t i = 0; i < ENDPOINT_OTHER; i++) {
@@ -35,8 +28,7 @@ static void a_path_leads_to_its_endpoint(void **state) {
     assert_null(endpoint_find(BYTES_LITERAL("/v1/"), &rest));
 }
 
-static void anthropics_clients_find_theirs_behind_a_name(void **state) {
-    (void)state;
+TEST(anthropics_clients_find_theirs_behind_a_name) {
     struct bytes rest;
     const struct endpoint *endpoint = endpoint_find(BYTES_LITERAL("/v1/messages"), &rest);
     assert_int_equal(endpoint->number, ENDPOINT_MESSAGES);
@@ -51,8 +43,7 @@ static void anthropics_clients_find_theirs_behind_a_name(void **state) {
     assert_null(endpoint_find(BYTES_LITERAL("/anthropic"), &rest));
 }
 
-static void a_model_s_name_stands_behind_its_path(void **state) {
-    (void)state;
+TEST(a_model_s_name_stands_behind_its_path) {
     struct bytes rest;
     const struct endpoint *endpoint = endpoint_find(BYTES_LITERAL("/v1/models/a/b"), &rest);
     assert_int_equal(endpoint->number, ENDPOINT_MODELS);
@@ -60,8 +51,7 @@ static void a_model_s_name_stands_behind_its_path(void **state) {
     assert_null(endpoint_find(BYTES_LITERAL("/models/"), &rest));
 }
 
-static void what_operators_alone_may_ask_is_not_public(void **state) {
-    (void)state;
+TEST(what_operators_alone_may_ask_is_not_public) {
     struct bytes rest;
     for (uint32_t i = 0; i < ENDPOINT_OTHER; i++) {
         const struct endpoint *endpoint = endpoint_find(bytes_of(paths[i]), &rest);
@@ -71,23 +61,11 @@ static void what_operators_alone_may_ask_is_not_public(void **state) {
     }
 }
 
-static void each_has_a_name_of_its_own_in_the_metrics(void **state) {
-    (void)state;
+TEST(each_has_a_name_of_its_own_in_the_metrics) {
     for (uint32_t i = 0; i < ENDPOINT_COUNT; i++) {
         assert_true(strspn(endpoint_name(i), "abcdefghijklmnopqrstuvwxyz_") ==
                     strlen(endpoint_name(i)));
         for (uint32_t other = 0; other < i; other++)
             assert_string_not_equal(endpoint_name(i), endpoint_name(other));
     }
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_path_leads_to_its_endpoint),
-        cmocka_unit_test(anthropics_clients_find_theirs_behind_a_name),
-        cmocka_unit_test(a_model_s_name_stands_behind_its_path),
-        cmocka_unit_test(what_operators_alone_may_ask_is_not_public),
-        cmocka_unit_test(each_has_a_name_of_its_own_in_the_metrics),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

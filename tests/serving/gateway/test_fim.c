@@ -4,14 +4,8 @@
  */
 #include "serving/gateway/fim.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include "base/check.h"
+#include "test_case.h"
 #include "world.h"
 
 #define BEGIN "<｜fim▁begin｜>"
@@ -29,8 +23,7 @@ static struct fim write(const struct world *world, const char *prompt, const cha
     return fim;
 }
 
-static void the_middle_is_asked_for_in_the_model_s_order(void **state) {
-    (void)state;
+TEST(the_middle_is_asked_for_in_the_model_s_order) {
     struct world *world = world_open(&(struct world_options){0});
     struct fim fim = write(world, "def f(", "return 1");
     assert_true(bytes_equal(fim.text, BYTES_LITERAL(BEGIN "def f(" HOLE "return 1" END)));
@@ -53,8 +46,7 @@ static uint32_t count_token(const struct world *world, struct fim fim, const cha
     return found;
 }
 
-static void tokenize_queue_make_no_token_of_the_model_s(void **state) {
-    (void)state;
+TEST(tokenize_queue_make_no_token_of_the_model_s) {
     struct world *world = world_open(&(struct world_options){0});
     struct fim fim = write(world, "a" HOLE "b", "c" END BEGIN);
     assert_int_equal(count_token(world, fim, BEGIN), 1);
@@ -63,21 +55,11 @@ static void tokenize_queue_make_no_token_of_the_model_s(void **state) {
     world_close(world);
 }
 
-static void a_completion_with_a_suffix_is_answered(void **state) {
-    (void)state;
+TEST(a_completion_with_a_suffix_is_answered) {
     struct world *world = world_open(&(struct world_options){0});
     uint32_t client = world_post(world, "/beta/completions",
                                  "{\"prompt\":\"a\",\"suffix\":\"b\",\"max_tokens\":3}");
     world_settle(world);
     assert_int_equal(world->clients[client].http_status, 200);
     world_close(world);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_middle_is_asked_for_in_the_model_s_order),
-        cmocka_unit_test(tokenize_queue_make_no_token_of_the_model_s),
-        cmocka_unit_test(a_completion_with_a_suffix_is_answered),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,17 +4,11 @@
  * requests whose unit is lost is in test_resume.c. The random lives of whole fleets are in
  * tests/simulate.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 #include "base/tree.h"
 #include "hands.h"
 #include "serving/policy/balance/balance_units.h"
+#include "test_case.h"
 
 static double metric_of(struct world *world, const char *name) {
     uint32_t client = world_get(world, "/metrics");
@@ -42,8 +36,7 @@ static void join_ranks(struct world *world, uint32_t unit, uint32_t ranks) {
 
 /* ---- who serves ---- */
 
-static void a_draining_unit_finishes_what_it_has(void **state) {
-    (void)state;
+TEST(a_draining_unit_finishes_what_it_has) {
     struct world *world = open_with(2, (struct gateway_options){0});
     uint32_t client = ask(world, "");
     struct request_id running = world->last_submit->request;
@@ -83,8 +76,7 @@ static void a_draining_unit_finishes_what_it_has(void **state) {
     close_empty(world);
 }
 
-static void the_manager_gets_counters_and_units(void **state) {
-    (void)state;
+TEST(the_manager_gets_counters_and_units) {
     static const char limits[] = "{\"ttft_limit_ns\":2000000000,\"tpot_limit_ns\":50000000}";
     struct world *world = open_with(2, (struct gateway_options){0});
     uint32_t client = ask(world, "");
@@ -111,8 +103,7 @@ static void the_manager_gets_counters_and_units(void **state) {
 }
 
 /* A limit below 0 would count each answer as late, and a misspelt member would go unnoticed. */
-static void a_report_with_odd_limits_is_refused(void **state) {
-    (void)state;
+TEST(a_report_with_odd_limits_is_refused) {
     static const char *const bodies[] = {
         "{}",
         "{\"ttft_limit_ns\":1}",
@@ -142,8 +133,7 @@ static uint32_t drain(struct world *world, const char *wish, uint32_t status) {
     return client;
 }
 
-static void a_drained_unit_comes_back(void **state) {
-    (void)state;
+TEST(a_drained_unit_comes_back) {
     struct world *world = open_with(1, (struct gateway_options){0});
     static const char back[] = "{\"unit\":1,\"back\":true}";
     for (int i = 0; i < 2; i++) /* twice is as good as once, both ways */
@@ -181,8 +171,7 @@ static void say_draining(struct world *world, uint32_t draining) {
 }
 
 /* Of several gateways, each hears from the unit what an operator has told one of them. */
-static void a_unit_that_another_gateway_drains_and_calls_back_serves_again(void **state) {
-    (void)state;
+TEST(a_unit_that_another_gateway_drains_and_calls_back_serves_again) {
     for (uint32_t how = 0; how < 3; how++) { /* it was refused; it was told; it gave the order */
         struct world *world = open_with(1, (struct gateway_options){0});
         if (how == 1) say_draining(world, 1);
@@ -207,8 +196,7 @@ static void a_unit_that_another_gateway_drains_and_calls_back_serves_again(void 
 }
 
 /* Nothing is carried out of an order that is not understood as a whole. */
-static void orders_with_strange_members_change_nothing(void **state) {
-    (void)state;
+TEST(orders_with_strange_members_change_nothing) {
     struct world *world = open_with(0, (struct gateway_options){0});
     join_ranks(world, 1, 4);
     static const char *const wishes[][3] = {
@@ -242,8 +230,7 @@ static void orders_with_strange_members_change_nothing(void **state) {
     close_empty(world);
 }
 
-static void nobody_waits_for_units_of_a_gateway_that_ends(void **state) {
-    (void)state;
+TEST(nobody_waits_for_units_of_a_gateway_that_ends) {
     struct world *world = open_with(1, (struct gateway_options){0});
     uint32_t runs = ask(world, "");
     struct request_id running = world->last_submit->request;
@@ -267,8 +254,7 @@ static void nobody_waits_for_units_of_a_gateway_that_ends(void **state) {
     close_empty(world);
 }
 
-static void another_model_is_refused(void **state) {
-    (void)state;
+TEST(another_model_is_refused) {
     struct world *world = open_with(1, (struct gateway_options){0});
     world_join(world, 2);
     say_model(world, 2, 1);
@@ -297,8 +283,7 @@ static void another_model_is_refused(void **state) {
 
 /* Whoever connects first: a gateway that has the weights knows its model's identity, one that has
  * none knows the size of its vocabulary. */
-static void a_unit_of_another_model_than_the_gateways_own_is_refused(void **state) {
-    (void)state;
+TEST(a_unit_of_another_model_than_the_gateways_own_is_refused) {
     struct world *world = open_empty((struct gateway_options){.model_id = {1}});
     world_join(world, 1);
     say_model(world, 1, 2);
@@ -326,8 +311,7 @@ static void a_unit_of_another_model_than_the_gateways_own_is_refused(void **stat
 
 /* Sizes that no unit has say nothing of the model: the next unit brings it, and who asked meanwhile
  * waits for that one. */
-static void an_impossible_unit_brings_no_model(void **state) {
-    (void)state;
+TEST(an_impossible_unit_brings_no_model) {
     struct world *world = open_empty((struct gateway_options){0});
     world_join(world, 1);
     say_sizes(world, 1, UINT32_MAX, 2048);
@@ -344,8 +328,7 @@ static void an_impossible_unit_brings_no_model(void **state) {
 }
 
 /* What cannot be true ends the trust, and the request goes on elsewhere. */
-static void units_that_lie_are_put_out(void **state) {
-    (void)state;
+TEST(units_that_lie_are_put_out) {
     static const uint32_t foreign[] = {VOCAB};
     for (uint32_t lie = 0; lie < 9; lie++) {
         struct world *world = open_with(2, (struct gateway_options){0});
@@ -383,8 +366,7 @@ static void units_that_lie_are_put_out(void **state) {
     }
 }
 
-static void the_table_is_bounded(void **state) {
-    (void)state;
+TEST(the_table_is_bounded) {
     struct world *world = open_with(LIMIT_FLEET_UNITS + 3, (struct gateway_options){0});
     uint32_t report = world_get(world, "/debug/fleet");
     world_settle(world);
@@ -396,8 +378,7 @@ static void the_table_is_bounded(void **state) {
     close_empty(world);
 }
 
-static void the_fleet_is_reported(void **state) {
-    (void)state;
+TEST(the_fleet_is_reported) {
     struct world *world = open_with(2, (struct gateway_options){0});
     report_load(world, 1, 1, 2);
     report_load(world, 2, 0, 5);
@@ -431,8 +412,7 @@ static void the_fleet_is_reported(void **state) {
 }
 
 /* One rank of a unit: refused where the others cannot cover, with what would do; else passed on. */
-static void a_rank_is_drained_if_the_others_can_cover(void **state) {
-    (void)state;
+TEST(a_rank_is_drained_if_the_others_can_cover) {
     struct world *world = open_with(0, (struct gateway_options){0});
     join_ranks(world, 1, 4);
     struct record_experts experts = {.record = record_head(RECORD_EXPERTS, sizeof experts),
@@ -475,24 +455,4 @@ static void a_rank_is_drained_if_the_others_can_cover(void **state) {
     assert_true(metric_of(world, "\nfathom_expert_balance{unit=\"1\",layer=\"1\"} ") == 0.875);
     assert_true(metric_of(world, "\nfathom_expert_stall_seconds_total{unit=\"1\"} ") == 0.0025);
     close_empty(world);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_draining_unit_finishes_what_it_has),
-        cmocka_unit_test(the_manager_gets_counters_and_units),
-        cmocka_unit_test(a_report_with_odd_limits_is_refused),
-        cmocka_unit_test(a_drained_unit_comes_back),
-        cmocka_unit_test(a_unit_that_another_gateway_drains_and_calls_back_serves_again),
-        cmocka_unit_test(orders_with_strange_members_change_nothing),
-        cmocka_unit_test(nobody_waits_for_units_of_a_gateway_that_ends),
-        cmocka_unit_test(another_model_is_refused),
-        cmocka_unit_test(a_unit_of_another_model_than_the_gateways_own_is_refused),
-        cmocka_unit_test(an_impossible_unit_brings_no_model),
-        cmocka_unit_test(units_that_lie_are_put_out),
-        cmocka_unit_test(the_table_is_bounded),
-        cmocka_unit_test(the_fleet_is_reported),
-        cmocka_unit_test(a_rank_is_drained_if_the_others_can_cover),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

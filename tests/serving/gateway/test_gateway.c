@@ -4,15 +4,10 @@
  */
 #include "serving/gateway/gateway.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
-
-#include <cmocka.h>
-
 #include "base/check.h"
 #include "base/format.h"
 #include "dialects/speech.h"
+#include "test_case.h"
 
 #define HI "\"messages\":[{\"role\":\"user\",\"content\":\"hi\"}]"
 #define CHAT "/v1/chat/completions"
@@ -27,8 +22,7 @@ static void fail_always(struct world *world) {
     }
 }
 
-static void metrics_add_up(void **state) {
-    (void)state;
+TEST(metrics_add_up) {
     struct world *world = world_open(&(struct world_options){0});
     speech_ask(world, CHAT, "{" HI ",\"max_tokens\":5,\"ignore_eos\":true}");
     speech_ask(world, CHAT, "{");
@@ -58,8 +52,7 @@ static void metrics_add_up(void **state) {
     world_close(world);
 }
 
-static void a_gateway_without_a_unit_says_so(void **state) {
-    (void)state;
+TEST(a_gateway_without_a_unit_says_so) {
     struct world *world = world_open(&(struct world_options){.no_unit = true});
     uint32_t client = world_get(world, "/health");
     world_settle(world);
@@ -71,8 +64,7 @@ static void a_gateway_without_a_unit_says_so(void **state) {
     world_close(world);
 }
 
-static void a_draining_gateway_finishes_what_runs(void **state) {
-    (void)state;
+TEST(a_draining_gateway_finishes_what_runs) {
     struct world *world = speech_open_small((struct gateway_options){0});
     uint32_t runs = speech_ask(world, CHAT, "{" HI "}");
     world_drain(world);
@@ -90,8 +82,7 @@ static void a_draining_gateway_finishes_what_runs(void **state) {
     world_close(world);
 }
 
-static void a_failed_engine_is_reported_apart(void **state) {
-    (void)state;
+TEST(a_failed_engine_is_reported_apart) {
     struct world *world = speech_open_small((struct gateway_options){0});
     uint32_t early = speech_ask(world, COMPLETIONS, "{\"prompt\":\"a\"}");
     fail_always(world);
@@ -106,8 +97,7 @@ static void a_failed_engine_is_reported_apart(void **state) {
     world_close(world);
 }
 
-static void clients_that_leave_are_cancelled(void **state) {
-    (void)state;
+TEST(clients_that_leave_are_cancelled) {
     struct world *world = speech_open_small((struct gateway_options){0});
     uint32_t client = speech_ask(world, CHAT, "{" HI ",\"stream\":true}");
     speech_say(world, "Hm", true);
@@ -124,8 +114,7 @@ static void clients_that_leave_are_cancelled(void **state) {
     world_close(world);
 }
 
-static void waiting_streams_are_kept_alive(void **state) {
-    (void)state;
+TEST(waiting_streams_are_kept_alive) {
     struct world *world = speech_open_small((struct gateway_options){.keep_alive_ns = 1000});
     const struct machine *machine = &world->gateway_machine;
     uint32_t client = speech_ask(world, CHAT, "{" HI ",\"stream\":true}");
@@ -154,16 +143,4 @@ static void waiting_streams_are_kept_alive(void **state) {
     assert_int_equal(read_events(world, client), 1);
     assert_text_at(events[0], "error.code", "queue_full");
     world_close(world);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(metrics_add_up),
-        cmocka_unit_test(a_gateway_without_a_unit_says_so),
-        cmocka_unit_test(a_draining_gateway_finishes_what_runs),
-        cmocka_unit_test(a_failed_engine_is_reported_apart),
-        cmocka_unit_test(clients_that_leave_are_cancelled),
-        cmocka_unit_test(waiting_streams_are_kept_alive),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,15 +4,10 @@
  * ends once, whichever unit is lost, refuses, fails or says FINISHED late, and nobody is
  * left with a request that has ended. Unit 1 computes prompts, units 2 and 3 make answers, by hand.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 #include "base/tree.h"
 #include "hands.h"
+#include "test_case.h"
 
 enum { FIRST = 1, SECOND_UNIT = 2, THIRD = 3 };
 
@@ -56,8 +51,7 @@ static void assert_hits(struct world *world, uint32_t client, int64_t hits) {
     assert_int_equal(reported, hits);
 }
 
-static void a_prompt_goes_to_one_and_its_answer_to_another(void **state) {
-    (void)state;
+TEST(a_prompt_goes_to_one_and_its_answer_to_another) {
     for (uint32_t late = 0; late < 2; late++) { /* whose FINISHED comes first */
         struct world *world = open_apart(1);
         struct request_id id;
@@ -87,8 +81,7 @@ static void a_prompt_goes_to_one_and_its_answer_to_another(void **state) {
     }
 }
 
-static void an_answer_that_ends_with_its_first_token_is_not_continued(void **state) {
-    (void)state;
+TEST(an_answer_that_ends_with_its_first_token_is_not_continued) {
     struct world *world = open_apart(1);
     struct request_id id;
     uint32_t client = ask_and_begin(world, ",\"stop_token_ids\":[11]", &id);
@@ -103,8 +96,7 @@ static void an_answer_that_ends_with_its_first_token_is_not_continued(void **sta
 
 /* Before the first token whoever is lost takes the request with it; behind it only the second unit
  * matters. */
-static void a_request_survives_the_loss_of_either_unit(void **state) {
-    (void)state;
+TEST(a_request_survives_the_loss_of_either_unit) {
     for (uint32_t stage = 0; stage < 3; stage++)
         for (uint32_t lost = FIRST; lost <= SECOND_UNIT; lost++) {
             struct world *world = open_apart(2);
@@ -136,8 +128,7 @@ static void a_request_survives_the_loss_of_either_unit(void **state) {
 }
 
 /* The answer's unit has said FINISHED; nobody waits for a unit that is gone. */
-static void the_first_unit_may_be_lost_before_it_says_finished(void **state) {
-    (void)state;
+TEST(the_first_unit_may_be_lost_before_it_says_finished) {
     struct world *world = open_apart(1);
     struct request_id id;
     uint32_t client = ask_and_begin(world, "", &id);
@@ -150,8 +141,7 @@ static void the_first_unit_may_be_lost_before_it_says_finished(void **state) {
     close_empty(world);
 }
 
-static void who_has_no_room_is_asked_again_when_it_has_moved(void **state) {
-    (void)state;
+TEST(who_has_no_room_is_asked_again_when_it_has_moved) {
     struct world *world = open_apart(1);
     uint32_t client = ask(world, "");
     for (uint32_t turn = 0; turn < 10; turn++) {
@@ -173,8 +163,7 @@ static void who_has_no_room_is_asked_again_when_it_has_moved(void **state) {
 }
 
 /* Else each of its load reports would have all that wait ask again, with their prompts. */
-static void who_had_no_room_is_asked_for_one_at_a_time(void **state) {
-    (void)state;
+TEST(who_had_no_room_is_asked_for_one_at_a_time) {
     struct world *world = open_apart(1);
     struct request_id asked[4];
     for (uint32_t i = 0; i < 4; i++) {
@@ -198,8 +187,7 @@ static void who_had_no_room_is_asked_for_one_at_a_time(void **state) {
 }
 
 /* It never will have pages for it, and the prompt's unit has not heard of the request. */
-static void who_refuses_to_reserve_for_good_ends_the_request(void **state) {
-    (void)state;
+TEST(who_refuses_to_reserve_for_good_ends_the_request) {
     for (uint32_t stage = 0; stage < 2; stage++) {
         struct world *world = open_apart(1);
         uint32_t client = ask(world, "");
@@ -213,8 +201,7 @@ static void who_refuses_to_reserve_for_good_ends_the_request(void **state) {
     }
 }
 
-static void a_failed_prompt_is_computed_by_the_other(void **state) {
-    (void)state;
+TEST(a_failed_prompt_is_computed_by_the_other) {
     struct world *world = open_apart(1);
     struct request_id id;
     uint32_t client = ask_and_begin(world, "", &id);
@@ -228,8 +215,7 @@ static void a_failed_prompt_is_computed_by_the_other(void **state) {
     close_empty(world);
 }
 
-static void a_client_that_leaves_frees_both(void **state) {
-    (void)state;
+TEST(a_client_that_leaves_frees_both) {
     for (uint32_t stage = 0; stage < 3; stage++)
         for (uint32_t order = 0; order < 2; order++) {
             struct world *world = open_apart(1);
@@ -250,8 +236,7 @@ static void a_client_that_leaves_frees_both(void **state) {
 }
 
 /* Units for one task only: each can do all of it when the other kind is not there. */
-static void one_kind_alone_serves(void **state) {
-    (void)state;
+TEST(one_kind_alone_serves) {
     for (uint32_t role = UNIT_PREFILL; role <= UNIT_DECODE; role++) {
         struct world *world = open_empty((struct gateway_options){0});
         join_as(world, FIRST, role);
@@ -264,8 +249,7 @@ static void one_kind_alone_serves(void **state) {
     }
 }
 
-static void a_unit_that_reserves_nonsense_is_expelled(void **state) {
-    (void)state;
+TEST(a_unit_that_reserves_nonsense_is_expelled) {
     struct world *world = open_apart(2);
     ask(world, "");
     struct record_reserved *record = make(RECORD_RESERVED, NULL);
@@ -285,8 +269,7 @@ static void assign(struct world *world, const char *wish, uint32_t http_status) 
 
 /* Units that change places finish what they have as it was asked for; the next one is asked the
  * new way. */
-static void units_may_change_places(void **state) {
-    (void)state;
+TEST(units_may_change_places) {
     struct world *world = open_apart(1);
     struct request_id old, new;
     uint32_t first = ask_and_begin(world, "", &old);
@@ -318,8 +301,7 @@ static void units_may_change_places(void **state) {
     close_empty(world);
 }
 
-static void a_role_that_cannot_be_is_refused(void **state) {
-    (void)state;
+TEST(a_role_that_cannot_be_is_refused) {
     struct world *world = open_apart(1);
     join(world, THIRD); /* takes no blocks */
     assign(world, "{\"unit\":3,\"role\":\"decode\"}", 409);
@@ -334,8 +316,7 @@ static void a_role_that_cannot_be_is_refused(void **state) {
 
 /* Prompts pile up: a decode unit changes, is told, and the queue is served sooner; then it stays.
  */
-static void roles_follow_the_load(void **state) {
-    (void)state;
+TEST(roles_follow_the_load) {
     struct world *world = open_empty((struct gateway_options){.role_hold_ns = SECOND});
     join_as(world, FIRST, UNIT_PREFILL);
     join_as(world, SECOND_UNIT, UNIT_DECODE);
@@ -379,8 +360,7 @@ static void report_step(struct world *world, uint32_t unit, uint64_t steps) {
 /* Its pages say that a unit is empty when its step has just ended; whoever comes then would wait for
  * all of the next step. A report that is repeated as a sign of life begins no step, and a step that
  * is late is not believed to end at any moment for as long as it lasts. */
-static void a_prompt_goes_where_a_step_ends_soon(void **state) {
-    (void)state;
+TEST(a_prompt_goes_where_a_step_ends_soon) {
     struct world *world = open_apart(1);
     join_as(world, THIRD, UNIT_PREFILL);
     uint32_t clients[4];
@@ -413,8 +393,7 @@ static void assert_health(struct world *world, uint32_t http_status, const char 
 }
 
 /* A balancer sends nobody to a gateway that lacks one half of the work. */
-static void health_says_which_half_is_missing(void **state) {
-    (void)state;
+TEST(health_says_which_half_is_missing) {
     struct world *world = open_empty((struct gateway_options){0});
     assert_health(world, 503, "{\"status\":\"starting\"}");
     join_as(world, FIRST, UNIT_PREFILL);
@@ -430,26 +409,4 @@ static void health_says_which_half_is_missing(void **state) {
     lose(world, THIRD);
     assert_health(world, 503, "{\"status\":\"starting\"}");
     close_empty(world);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_prompt_goes_to_one_and_its_answer_to_another),
-        cmocka_unit_test(an_answer_that_ends_with_its_first_token_is_not_continued),
-        cmocka_unit_test(a_request_survives_the_loss_of_either_unit),
-        cmocka_unit_test(the_first_unit_may_be_lost_before_it_says_finished),
-        cmocka_unit_test(who_has_no_room_is_asked_again_when_it_has_moved),
-        cmocka_unit_test(who_had_no_room_is_asked_for_one_at_a_time),
-        cmocka_unit_test(who_refuses_to_reserve_for_good_ends_the_request),
-        cmocka_unit_test(a_failed_prompt_is_computed_by_the_other),
-        cmocka_unit_test(a_client_that_leaves_frees_both),
-        cmocka_unit_test(one_kind_alone_serves),
-        cmocka_unit_test(health_says_which_half_is_missing),
-        cmocka_unit_test(a_unit_that_reserves_nonsense_is_expelled),
-        cmocka_unit_test(units_may_change_places),
-        cmocka_unit_test(a_role_that_cannot_be_is_refused),
-        cmocka_unit_test(roles_follow_the_load),
-        cmocka_unit_test(a_prompt_goes_where_a_step_ends_soon),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

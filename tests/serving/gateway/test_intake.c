@@ -4,16 +4,11 @@
  */
 #include "serving/gateway/intake.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
-
-#include <cmocka.h>
-
 #include "base/check.h"
 #include "base/format.h"
 #include "dialects/speech.h"
 #include "serving/gateway/gateway_state.h"
+#include "test_case.h"
 
 #define HI "\"messages\":[{\"role\":\"user\",\"content\":\"hi\"}]"
 #define CHAT "/v1/chat/completions"
@@ -28,8 +23,7 @@ static uint32_t ask_ids(struct world *world, uint32_t count, const char *more) {
     return speech_ask(world, COMPLETIONS, body);
 }
 
-static void the_unit_gets_what_was_asked_for(void **state) {
-    (void)state;
+TEST(the_unit_gets_what_was_asked_for) {
     uint32_t chosen[64];
     struct world *world = speech_open_small((struct gateway_options){.frame = {{0}, 1, {7}, 1}});
     speech_ask(world, COMPLETIONS, "{\"prompt\":\"hello there\",\"max_tokens\":9}");
@@ -67,8 +61,7 @@ static void the_unit_gets_what_was_asked_for(void **state) {
     world_close(world);
 }
 
-static void long_text_is_tokenized_elsewhere(void **state) {
-    (void)state;
+TEST(long_text_is_tokenized_elsewhere) {
     static char body[20000];
     struct world_options options = {.gateway = {.inline_text_bytes = 1000}};
     struct world *world = world_open(&options);
@@ -106,8 +99,7 @@ static void long_text_is_tokenized_elsewhere(void **state) {
     world_close(world);
 }
 
-static void what_cannot_fit_is_refused_with_numbers(void **state) {
-    (void)state;
+TEST(what_cannot_fit_is_refused_with_numbers) {
     struct world_options options = {.unit = {.page_count = 10}}; /* 640 tokens */
     struct world *world = world_open(&options);
     uint32_t client = ask_ids(world, 640, "");
@@ -134,8 +126,7 @@ static void what_cannot_fit_is_refused_with_numbers(void **state) {
 }
 
 /* More tokens than there is room for are as many as there is room for. */
-static void long_answers_are_as_long_as_fits(void **state) {
-    (void)state;
+TEST(long_answers_are_as_long_as_fits) {
     struct world *world = speech_open_small((struct gateway_options){0});
     ask_ids(world, 2000, ",\"max_tokens\":49");
     assert_int_equal(world->last_submit->new_tokens_max, 48);
@@ -146,8 +137,7 @@ static void long_answers_are_as_long_as_fits(void **state) {
     world_close(world);
 }
 
-static void full_tables_and_queues_say_try_again(void **state) {
-    (void)state;
+TEST(full_tables_and_queues_say_try_again) {
     struct world *world = speech_open_small((struct gateway_options){.requests_max = 2});
     speech_ask(world, CHAT, "{" HI "}");
     uint32_t second = speech_ask(world, CHAT, "{" HI "}");
@@ -160,8 +150,7 @@ static void full_tables_and_queues_say_try_again(void **state) {
     world_close(world);
 }
 
-static void without_a_tokenizer_ids_go_in_and_out(void **state) {
-    (void)state;
+TEST(without_a_tokenizer_ids_go_in_and_out) {
     struct world *world = open_with(1, (struct gateway_options){0});
     static const uint32_t chosen[] = {9, 4095, 0};
     uint32_t client = speech_ask(world, COMPLETIONS, "{\"prompt\":[5,6]}");
@@ -188,8 +177,7 @@ static void without_a_tokenizer_ids_go_in_and_out(void **state) {
     world_close(world);
 }
 
-static void tokens_of_another_model_are_refused(void **state) {
-    (void)state;
+TEST(tokens_of_another_model_are_refused) {
     struct world *world = speech_open_small((struct gateway_options){0});
     assert_refused(world,
                    speech_ask(world, COMPLETIONS, "{\"prompt\":[1],\"logit_bias\":{\"4096\":1}}"),
@@ -218,8 +206,7 @@ static void tokens_of_another_model_are_refused(void **state) {
     world_close(world);
 }
 
-static void too_large_bodies_are_refused(void **state) {
-    (void)state;
+TEST(too_large_bodies_are_refused) {
     static char body[5000];
     struct world_options options = {.gateway = {.body_bytes_max = 4096}};
     struct world *world = world_open(&options);
@@ -231,8 +218,7 @@ static void too_large_bodies_are_refused(void **state) {
 }
 
 /* A request is in the state that its text and the fleet allow. */
-static void a_request_goes_on_as_far_as_it_can(void **state) {
-    (void)state;
+TEST(a_request_goes_on_as_far_as_it_can) {
     struct world_options options = {.no_unit = true, .gateway = {.inline_text_bytes = 8}};
     struct world *world = world_open(&options);
     uint32_t first = world_post(world, COMPLETIONS, "{\"prompt\":\"longer than that\"}");
@@ -259,8 +245,7 @@ static void a_request_goes_on_as_far_as_it_can(void **state) {
 }
 
 /* Asked before a body is read, too. */
-static void a_gateway_that_cannot_take_more_says_why(void **state) {
-    (void)state;
+TEST(a_gateway_that_cannot_take_more_says_why) {
     struct world *world = open_with(1, (struct gateway_options){.body_bytes_max = 4096});
     struct api_error error;
     assert_true(intake_ready(world->gateway, 4096, &error));
@@ -272,20 +257,4 @@ static void a_gateway_that_cannot_take_more_says_why(void **state) {
     assert_int_equal(error.http_status, 503);
     assert_int_equal(error.retry_after_seconds, 1);
     close_empty(world);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_unit_gets_what_was_asked_for),
-        cmocka_unit_test(long_text_is_tokenized_elsewhere),
-        cmocka_unit_test(what_cannot_fit_is_refused_with_numbers),
-        cmocka_unit_test(long_answers_are_as_long_as_fits),
-        cmocka_unit_test(full_tables_and_queues_say_try_again),
-        cmocka_unit_test(without_a_tokenizer_ids_go_in_and_out),
-        cmocka_unit_test(tokens_of_another_model_are_refused),
-        cmocka_unit_test(too_large_bodies_are_refused),
-        cmocka_unit_test(a_request_goes_on_as_far_as_it_can),
-        cmocka_unit_test(a_gateway_that_cannot_take_more_says_why),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,18 +3,13 @@
  * is lost, and all of them end with their whole answers. Protects the ceiling, the memory that a
  * request takes, and the order of those that come back.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
-
-#include <cmocka.h>
 
 #include "base/check.h"
 #include "base/checksum.h"
 #include "serving/gateway/gateway.h"
 #include "serving/gateway/gateway_state.h"
+#include "test_case.h"
 
 #define BODY "{\"prompt\":[5,6,7],\"max_tokens\":2}"
 #define PATH "/v1/completions"
@@ -214,8 +209,7 @@ static void settle(uint32_t units) {
     assert_int_equal(gateway->requests.waiting.count, 0);
 }
 
-static void a_fleets_requests_are_held_and_end(void **state) {
-    (void)state;
+TEST(a_fleets_requests_are_held_and_end) {
     size_t bytes;
     void *memory = open_gateway(&bytes);
     for (uint32_t unit = 1; unit <= UNITS; unit++)
@@ -247,9 +241,4 @@ static void a_fleets_requests_are_held_and_end(void **state) {
     assert_int_equal(gateway_request_count(gateway), 0);
     assert_int_equal(gateway->pool.free_count, gateway->pool.chunk_count);
     assert_int_equal(munmap(memory, bytes), 0);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(a_fleets_requests_are_held_and_end)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,14 +5,9 @@
 #include "serving/gateway/metrics.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-
-#include <cmocka.h>
 
 #include "base/check.h"
+#include "test_case.h"
 
 #define MS ((int64_t)1000000)
 
@@ -145,8 +140,7 @@ static const struct metrics_gauges gauges = {
     .numerics_id = {"x", 1},
 };
 
-static void an_empty_server_is_valid_text(void **state) {
-    (void)state;
+TEST(an_empty_server_is_valid_text) {
     static const struct metrics metrics;
     struct reader reader = {0};
     write(&metrics, &gauges);
@@ -157,8 +151,7 @@ static void an_empty_server_is_valid_text(void **state) {
 
 /* Two requests, of which one waits 5 ms, has its first token at 30 ms and 4 more until 70 ms; the
  * other is cancelled before it starts. */
-static void a_life_is_counted(void **state) {
-    (void)state;
+TEST(a_life_is_counted) {
     static struct metrics metrics;
     struct metrics_times answered = {.arrived_ns = 0}, cancelled = {.arrived_ns = 50 * MS};
     for (int i = 0; i < 5; i++)
@@ -203,8 +196,7 @@ static void a_life_is_counted(void **state) {
 }
 
 /* Load reports also come when nothing was computed: those count no step. */
-static void each_step_counts_once(void **state) {
-    (void)state;
+TEST(each_step_counts_once) {
     static struct metrics metrics;
     struct record_unit_load before = {0}, load = {.totals = {.steps = 1},
                                                   .last_step_ns = 2 * MS,
@@ -218,13 +210,4 @@ static void each_step_counts_once(void **state) {
     assert_true(value_of("fathom_step_compute_seconds_sum") == 0.002);
     assert_true(value_of("fathom_step_batch_rows_sum") == 3);
     assert_true(value_of("fathom_step_batch_tokens_sum") == 70);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(an_empty_server_is_valid_text),
-        cmocka_unit_test(a_life_is_counted),
-        cmocka_unit_test(each_step_counts_once),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

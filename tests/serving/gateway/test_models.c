@@ -4,14 +4,8 @@
  */
 #include "serving/gateway/models.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include "base/check.h"
+#include "test_case.h"
 
 static struct models models;
 static struct error error;
@@ -26,8 +20,7 @@ static void assert_names(const char *const *names, size_t count) {
         assert_true(bytes_equal(models.names[i].name, bytes_of(names[i])));
 }
 
-static void names_are_split_by_commas(void **state) {
-    (void)state;
+TEST(names_are_split_by_commas) {
     static const char *const expected[] = {"a", "org/b", "deepseek-chat"};
     open_names("a,org/b", CHAT_THOUGHT_NEVER);
     assert_names(expected, ARRAY_COUNT(expected));
@@ -37,8 +30,7 @@ static void names_are_split_by_commas(void **state) {
     assert_null(models_find(&models, BYTES_LITERAL("")));
 }
 
-static void deepseek_s_names_say_whether_to_think(void **state) {
-    (void)state;
+TEST(deepseek_s_names_say_whether_to_think) {
     static const char *const switched[] = {"a", "deepseek-chat", "deepseek-reasoner"};
     static const char *const always[] = {"a", "deepseek-reasoner"};
     open_names("a", CHAT_THOUGHT_SWITCHED);
@@ -51,8 +43,7 @@ static void deepseek_s_names_say_whether_to_think(void **state) {
     assert_int_equal(models.names[1].thinking, CHAT_THINKING_DEFAULT);
 }
 
-static void all_names_stand_in_one_list_in_their_order(void **state) {
-    (void)state;
+TEST(all_names_stand_in_one_list_in_their_order) {
     static char list[MODELS_LIST_BYTES];
     open_names("a,org/b", CHAT_THOUGHT_SWITCHED);
     models_list(&models, list);
@@ -62,16 +53,14 @@ static void all_names_stand_in_one_list_in_their_order(void **state) {
     assert_string_equal(list, "a,deepseek-chat");
 }
 
-static void a_served_name_is_no_alias(void **state) {
-    (void)state;
+TEST(a_served_name_is_no_alias) {
     static const char *const expected[] = {"deepseek-reasoner", "deepseek-chat"};
     open_names("deepseek-reasoner", CHAT_THOUGHT_SWITCHED);
     assert_names(expected, ARRAY_COUNT(expected));
     assert_int_equal(models.names[0].thinking, CHAT_THINKING_DEFAULT);
 }
 
-static void names_that_will_not_do_are_refused(void **state) {
-    (void)state;
+TEST(names_that_will_not_do_are_refused) {
     char longest[MODELS_NAME_BYTES_MAX + 2];
     memset(longest, 'a', sizeof longest);
     longest[sizeof longest - 1] = 0;
@@ -82,15 +71,4 @@ static void names_that_will_not_do_are_refused(void **state) {
             fail_msg("%s", bad[i]);
     longest[MODELS_NAME_BYTES_MAX] = 0;
     open_names(longest, CHAT_THOUGHT_NEVER);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(names_are_split_by_commas),
-        cmocka_unit_test(deepseek_s_names_say_whether_to_think),
-        cmocka_unit_test(all_names_stand_in_one_list_in_their_order),
-        cmocka_unit_test(a_served_name_is_no_alias),
-        cmocka_unit_test(names_that_will_not_do_are_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

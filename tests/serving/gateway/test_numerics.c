@@ -2,16 +2,11 @@
  * A fleet that is renewed by units that compute otherwise: no answer, no client's answers together, and
  * no prompt's blocks are of two numerics; what has begun goes on among its own, or ends with a reason.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 #include "base/tree.h"
 #include "hands.h"
 #include "serving/gateway/gateway_state.h"
+#include "test_case.h"
 
 static void join_of(struct world *world, uint32_t unit, const char *numerics) {
     world_join(world, unit);
@@ -26,8 +21,7 @@ static void assert_fingerprint(struct world *world, uint32_t client, const char 
         fail_msg("%.*s", (int)reported.count, reported.data);
 }
 
-static void what_has_begun_goes_on_among_its_own(void **state) {
-    (void)state;
+TEST(what_has_begun_goes_on_among_its_own) {
     struct world *world = open_empty((struct gateway_options){0});
     join_of(world, 1, "old.v1");
     uint32_t client = ask(world, "");
@@ -52,8 +46,7 @@ static void what_has_begun_goes_on_among_its_own(void **state) {
 }
 
 /* Nothing of it has come yet: it is as if it were asked for the first time. */
-static void what_has_not_begun_goes_anywhere(void **state) {
-    (void)state;
+TEST(what_has_not_begun_goes_anywhere) {
     struct world *world = open_empty((struct gateway_options){0});
     join_of(world, 1, "old.v1");
     uint32_t client = ask(world, "");
@@ -67,8 +60,7 @@ static void what_has_not_begun_goes_anywhere(void **state) {
     close_empty(world);
 }
 
-static void what_has_begun_ends_where_none_of_its_own_comes(void **state) {
-    (void)state;
+TEST(what_has_begun_ends_where_none_of_its_own_comes) {
     struct world *world = open_empty((struct gateway_options){.unit_wait_ns = 3 * SECOND});
     const struct machine *machine = &world->gateway_machine;
     join_of(world, 1, "old.v1");
@@ -92,8 +84,7 @@ static void what_has_begun_ends_where_none_of_its_own_comes(void **state) {
 }
 
 /* Answers of one request say one fingerprint. */
-static void a_client_s_answers_are_of_one_numerics(void **state) {
-    (void)state;
+TEST(a_client_s_answers_are_of_one_numerics) {
     struct world *world = open_empty((struct gateway_options){0});
     join_of(world, 1, "old.v1");
     join_of(world, 2, "new.v1");
@@ -113,8 +104,7 @@ static void a_client_s_answers_are_of_one_numerics(void **state) {
 }
 
 /* Two units share a request only if they read each other's blocks. */
-static void prompts_and_answers_are_of_one_numerics(void **state) {
-    (void)state;
+TEST(prompts_and_answers_are_of_one_numerics) {
     struct world *world = open_empty((struct gateway_options){0});
     join_with(world, 1, UNIT_PREFILL, "old.v1");
     join_with(world, 2, UNIT_DECODE, "new.v1");
@@ -145,8 +135,7 @@ static void prompts_and_answers_are_of_one_numerics(void **state) {
 }
 
 /* What one has computed is worth nothing to others, though they read the same storage. */
-static void hits_are_of_one_numerics(void **state) {
-    (void)state;
+TEST(hits_are_of_one_numerics) {
     struct world *world = open_empty((struct gateway_options){.prefix_blocks = 1024});
     char body[2048] = "{\"max_tokens\":2,\"prompt\":[5";
     for (uint32_t i = 1; i < 300; i++)
@@ -171,8 +160,7 @@ static void hits_are_of_one_numerics(void **state) {
     close_empty(world);
 }
 
-static void metrics_name_what_is_served(void **state) {
-    (void)state;
+TEST(metrics_name_what_is_served) {
     struct world *world = open_empty((struct gateway_options){0});
     join_of(world, 1, "old.v1");
     join_of(world, 2, "new.v1");
@@ -189,8 +177,7 @@ static void metrics_name_what_is_served(void **state) {
 }
 
 /* A gateway remembers so many; the next unit is refused, until the fleet begins anew. */
-static void numerics_are_bounded(void **state) {
-    (void)state;
+TEST(numerics_are_bounded) {
     struct world *world = open_empty((struct gateway_options){0});
     char numerics[16];
     uint32_t unit = 1;
@@ -217,18 +204,4 @@ static void numerics_are_bounded(void **state) {
     world_hang_up(world, client + 1);
     world_settle(world);
     close_empty(world);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_has_begun_goes_on_among_its_own),
-        cmocka_unit_test(what_has_not_begun_goes_anywhere),
-        cmocka_unit_test(what_has_begun_ends_where_none_of_its_own_comes),
-        cmocka_unit_test(a_client_s_answers_are_of_one_numerics),
-        cmocka_unit_test(prompts_and_answers_are_of_one_numerics),
-        cmocka_unit_test(hits_are_of_one_numerics),
-        cmocka_unit_test(metrics_name_what_is_served),
-        cmocka_unit_test(numerics_are_bounded),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,18 +3,13 @@
  * each dialect's fields those that do something or nothing, and none that is refused; and what it
  * refers to is there.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 #include "base/check.h"
 #include "hands.h"
 #include "serving/gateway/api/api_field.h"
 #include "serving/gateway/api/dialect.h"
 #include "serving/gateway/endpoint.h"
+#include "test_case.h"
 
 /* Of the path's POST or GET, parsed in a memory of its own. */
 static const struct tree *read_document(struct world *world) {
@@ -51,8 +46,7 @@ static const struct tree *find_properties(const struct tree *operation) {
                        "properties");
 }
 
-static void the_document_has_what_clients_may_ask_for(void **state) {
-    (void)state;
+TEST(the_document_has_what_clients_may_ask_for) {
     struct world *world = open_with(1, (struct gateway_options){0});
     const struct tree *root = read_document(world);
     const struct endpoint *endpoint;
@@ -63,8 +57,7 @@ static void the_document_has_what_clients_may_ask_for(void **state) {
     close_empty(world);
 }
 
-static void the_document_has_the_fields_that_are_taken(void **state) {
-    (void)state;
+TEST(the_document_has_the_fields_that_are_taken) {
     struct world *world = open_with(1, (struct gateway_options){0});
     const struct tree *root = read_document(world);
     const struct endpoint *endpoint;
@@ -102,8 +95,7 @@ static void check_references(const struct tree *value, const struct tree *schema
     }
 }
 
-static void what_the_document_refers_to_is_there(void **state) {
-    (void)state;
+TEST(what_the_document_refers_to_is_there) {
     struct world *world = open_with(1, (struct gateway_options){0});
     const struct tree *root = read_document(world);
     size_t count = 0;
@@ -112,8 +104,7 @@ static void what_the_document_refers_to_is_there(void **state) {
     close_empty(world);
 }
 
-static void the_version_is_reported(void **state) {
-    (void)state;
+TEST(the_version_is_reported) {
     struct world *world = open_with(1, (struct gateway_options){0});
     uint32_t client = world_get(world, "/version");
     world_settle(world);
@@ -121,14 +112,4 @@ static void the_version_is_reported(void **state) {
     assert_true(tree_get_string(tree_member(read_body(world, client), "version"), &version));
     assert_true(version.count > 0);
     close_empty(world);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_document_has_what_clients_may_ask_for),
-        cmocka_unit_test(the_document_has_the_fields_that_are_taken),
-        cmocka_unit_test(what_the_document_refers_to_is_there),
-        cmocka_unit_test(the_version_is_reported),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

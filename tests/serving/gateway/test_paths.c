@@ -2,20 +2,15 @@
  * Protects the gateway's paths: each answers its methods and says which they are, on the listener
  * that it belongs to and on no other, and refuses with the statuses that its clients know.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 #include "base/check.h"
 #include "base/format.h"
 #include "hands.h"
+#include "test_case.h"
 
 #define CHAT "/v1/chat/completions"
 
-static void paths_answer_their_methods_only(void **state) {
-    (void)state;
+TEST(paths_answer_their_methods_only) {
     struct world *world = world_open(&(struct world_options){0});
     static const struct {
         enum http_method method;
@@ -60,8 +55,7 @@ static void paths_answer_their_methods_only(void **state) {
 }
 
 /* Clients escape a name in a path as they like: it is decoded once, and leads nowhere else. */
-static void a_model_s_name_in_a_path_is_decoded_once(void **state) {
-    (void)state;
+TEST(a_model_s_name_in_a_path_is_decoded_once) {
     static const struct {
         const char *path;
         uint32_t http_status;
@@ -95,8 +89,7 @@ static void a_model_s_name_in_a_path_is_decoded_once(void **state) {
 
 /* Web pages and clients of the API reach the public listener, so nothing of the operator's is
  * there; and the API is not on his. */
-static void each_listener_has_its_paths(void **state) {
-    (void)state;
+TEST(each_listener_has_its_paths) {
     static const struct {
         enum http_method method;
         const char *path;
@@ -130,8 +123,7 @@ static void each_listener_has_its_paths(void **state) {
     world_close(world);
 }
 
-static void who_speaks_anthropics_words_is_answered_in_them(void **state) {
-    (void)state;
+TEST(who_speaks_anthropics_words_is_answered_in_them) {
     static const char model[] =
         "{\"type\":\"model\",\"id\":\"tiny-r1\",\"display_name\":\"tiny-r1\","
         "\"created_at\":\"1970-01-01T00:00:00Z\"";
@@ -165,8 +157,7 @@ static void who_speaks_anthropics_words_is_answered_in_them(void **state) {
     world_close(world);
 }
 
-static void a_value_out_of_range_has_the_status_that_clients_of_the_path_know(void **state) {
-    (void)state;
+TEST(a_value_out_of_range_has_the_status_that_clients_of_the_path_know) {
     static const struct {
         const char *path, *asked;
         uint32_t http_status;
@@ -189,15 +180,4 @@ static void a_value_out_of_range_has_the_status_that_clients_of_the_path_know(vo
         assert_non_null(strstr(world->clients[client].data, "'temperature' is 2.5"));
     }
     world_close(world);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(paths_answer_their_methods_only),
-        cmocka_unit_test(a_model_s_name_in_a_path_is_decoded_once),
-        cmocka_unit_test(each_listener_has_its_paths),
-        cmocka_unit_test(who_speaks_anthropics_words_is_answered_in_them),
-        cmocka_unit_test(a_value_out_of_range_has_the_status_that_clients_of_the_path_know),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

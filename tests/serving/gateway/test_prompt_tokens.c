@@ -2,17 +2,12 @@
  * A text's tokens and back: as a completion's prompt has them, without any unit, and a long text
  * waits for the tokenizer like everybody's.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 #include "base/check.h"
 #include "base/format.h"
 #include "base/tree.h"
 #include "hands.h"
+#include "test_case.h"
 
 static struct world *open_world(void) {
     struct world_options options = {.no_unit = true,
@@ -37,8 +32,7 @@ static uint32_t count_of(struct world *world, uint32_t client) {
     return (uint32_t)count;
 }
 
-static void a_text_goes_there_and_back(void **state) {
-    (void)state;
+TEST(a_text_goes_there_and_back) {
     struct world *world = open_world();
     char body[512];
     uint32_t client = post(world, "/tokenize",
@@ -52,8 +46,7 @@ static void a_text_goes_there_and_back(void **state) {
     close_empty(world);
 }
 
-static void the_tokens_around_a_prompt_are_there_if_it_would_have_them(void **state) {
-    (void)state;
+TEST(the_tokens_around_a_prompt_are_there_if_it_would_have_them) {
     struct world *world = open_world();
     uint32_t client = post(world, "/tokenize", "{\"prompt\":\"\"}");
     assert_string_equal(world->clients[client].data, "{\"count\":2,\"tokens\":[3,4]}");
@@ -73,8 +66,7 @@ static uint32_t ask_long(struct world *world, uint32_t words) {
     return world_post(world, "/tokenize", body);
 }
 
-static void long_texts_wait_for_the_tokenizer(void **state) {
-    (void)state;
+TEST(long_texts_wait_for_the_tokenizer) {
     struct world *world = open_world();
     uint32_t first = ask_long(world, 500), second = ask_long(world, 700);
     uint32_t gone = ask_long(world, 600);
@@ -90,8 +82,7 @@ static void long_texts_wait_for_the_tokenizer(void **state) {
     close_empty(world);
 }
 
-static void what_cannot_be_is_refused_by_name(void **state) {
-    (void)state;
+TEST(what_cannot_be_is_refused_by_name) {
     static const struct {
         const char *path, *body, *param, *code;
         uint32_t status;
@@ -124,8 +115,7 @@ static void what_cannot_be_is_refused_by_name(void **state) {
     close_empty(world);
 }
 
-static void without_a_tokenizer_there_are_none(void **state) {
-    (void)state;
+TEST(without_a_tokenizer_there_are_none) {
     struct world *world = open_empty((struct gateway_options){0});
     assert_refused(world, post(world, "/tokenize", "{\"prompt\":\"a\"}"), 400, "no_tokenizer");
     assert_refused(world, post(world, "/detokenize", "{\"tokens\":[1]}"), 400, "no_tokenizer");
@@ -133,24 +123,11 @@ static void without_a_tokenizer_there_are_none(void **state) {
 }
 
 /* They want as much room as they need, and no more than there is. */
-static void an_answer_too_long_for_all_is_refused(void **state) {
-    (void)state;
+TEST(an_answer_too_long_for_all_is_refused) {
     struct world *world = open_world();
     world->gateway_machine.outbox->capacity = 76 << 10;
     uint32_t client = ask_long(world, 3000);
     world_settle(world);
     assert_refused(world, client, 413, "request_too_large");
     close_empty(world);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_text_goes_there_and_back),
-        cmocka_unit_test(the_tokens_around_a_prompt_are_there_if_it_would_have_them),
-        cmocka_unit_test(long_texts_wait_for_the_tokenizer),
-        cmocka_unit_test(what_cannot_be_is_refused_by_name),
-        cmocka_unit_test(without_a_tokenizer_there_are_none),
-        cmocka_unit_test(an_answer_too_long_for_all_is_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

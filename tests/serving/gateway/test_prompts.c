@@ -3,18 +3,13 @@
  * its tokens, and they come and go together: nobody goes on before all are tokenized, and one that
  * cannot be answered refuses them all, by its place.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 #include "base/check.h"
 #include "base/format.h"
 #include "base/tree.h"
 #include "hands.h"
 #include "serving/gateway/gateway_state.h"
+#include "test_case.h"
 
 enum { INLINE = 1000 };
 
@@ -62,8 +57,7 @@ static int64_t usage_of(const struct tree *body, const char *name) {
     return number;
 }
 
-static void answers_stand_prompt_by_prompt(void **state) {
-    (void)state;
+TEST(answers_stand_prompt_by_prompt) {
     struct world *world = open_with(1, (struct gateway_options){0});
     uint32_t client = post(world, "{\"prompt\":[[5,6,7],[8,9,4]],\"max_tokens\":6,\"n\":2}");
     assert_int_equal(world->submits, 4);
@@ -87,8 +81,7 @@ static void answers_stand_prompt_by_prompt(void **state) {
 }
 
 /* Who gives a seed can have the same answer from any place; who gives none gets no two alike. */
-static void only_a_seed_makes_equal_prompts_equal(void **state) {
-    (void)state;
+TEST(only_a_seed_makes_equal_prompts_equal) {
     struct world *world = open_with(1, (struct gateway_options){0});
     const struct request *leader;
     uint32_t client = post(world, "{\"prompt\":[[5],[5]],\"seed\":7}");
@@ -101,8 +94,7 @@ static void only_a_seed_makes_equal_prompts_equal(void **state) {
     world_close(world);
 }
 
-static void a_lost_unit_interrupts_all_of_them(void **state) {
-    (void)state;
+TEST(a_lost_unit_interrupts_all_of_them) {
     struct world *world = open_with(1, (struct gateway_options){0});
     uint32_t client = post(world, "{\"prompt\":[[5,6,7],[8,9,4]],\"max_tokens\":6}");
     report_tokens(world, 1, id_of(world, client, 1), 0, ids, 2);
@@ -118,8 +110,7 @@ static void a_lost_unit_interrupts_all_of_them(void **state) {
     close_empty(world);
 }
 
-static void who_leaves_cancels_all_of_them(void **state) {
-    (void)state;
+TEST(who_leaves_cancels_all_of_them) {
     struct world *world = open_with(1, (struct gateway_options){0});
     uint32_t client = post(world, "{\"prompt\":[[5],[6],[7]]}");
     struct request_id gone[3];
@@ -133,8 +124,7 @@ static void who_leaves_cancels_all_of_them(void **state) {
     close_empty(world);
 }
 
-static void a_prompt_that_cannot_be_is_named(void **state) {
-    (void)state;
+TEST(a_prompt_that_cannot_be_is_named) {
     static char long_body[8192] = "{\"prompt\":[[5";
     for (uint32_t i = 1; i < 2048; i++)
         strcat(long_body, ",5");
@@ -185,8 +175,7 @@ static uint32_t post_words(struct world *world, const uint32_t *words, uint32_t 
     return world_post(world, COMPLETIONS, body);
 }
 
-static void all_wait_for_the_last_text(void **state) {
-    (void)state;
+TEST(all_wait_for_the_last_text) {
     struct world *world = open_texts();
     uint32_t client = post_words(world, (const uint32_t[]){1000, 1, 800}, 3);
     world_deliver_all(world);
@@ -205,8 +194,7 @@ static void all_wait_for_the_last_text(void **state) {
 }
 
 /* What is tokenized at once holds up everybody: it has the bound of one prompt, for all of them. */
-static void many_short_texts_hold_up_nobody(void **state) {
-    (void)state;
+TEST(many_short_texts_hold_up_nobody) {
     struct world *world = open_texts();
     uint32_t words[8];
     for (uint32_t i = 0; i < 8; i++)
@@ -226,8 +214,7 @@ static void many_short_texts_hold_up_nobody(void **state) {
 }
 
 /* A request with many texts is one client of the tokenizer. */
-static void others_pass_a_request_of_many_texts(void **state) {
-    (void)state;
+TEST(others_pass_a_request_of_many_texts) {
     struct world *world = open_texts();
     uint32_t words[6];
     for (uint32_t i = 0; i < 6; i++)
@@ -247,8 +234,7 @@ static void others_pass_a_request_of_many_texts(void **state) {
     close_empty(world);
 }
 
-static void one_text_too_long_refuses_all(void **state) {
-    (void)state;
+TEST(one_text_too_long_refuses_all) {
     struct world *world = open_texts();
     uint32_t client = post_words(world, (const uint32_t[]){1000, 1, 2500}, 3);
     world_settle(world);
@@ -265,8 +251,7 @@ static void one_text_too_long_refuses_all(void **state) {
     close_empty(world);
 }
 
-static void who_leaves_takes_all_texts_along(void **state) {
-    (void)state;
+TEST(who_leaves_takes_all_texts_along) {
     struct world *world = open_texts();
     uint32_t client = post_words(world, (const uint32_t[]){1000, 900, 800}, 3);
     world_deliver_all(world);
@@ -277,20 +262,4 @@ static void who_leaves_takes_all_texts_along(void **state) {
     world_deliver_all(world);
     assert_false(world_tokenize(world));
     close_empty(world);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(answers_stand_prompt_by_prompt),
-        cmocka_unit_test(only_a_seed_makes_equal_prompts_equal),
-        cmocka_unit_test(a_lost_unit_interrupts_all_of_them),
-        cmocka_unit_test(who_leaves_cancels_all_of_them),
-        cmocka_unit_test(a_prompt_that_cannot_be_is_named),
-        cmocka_unit_test(all_wait_for_the_last_text),
-        cmocka_unit_test(many_short_texts_hold_up_nobody),
-        cmocka_unit_test(others_pass_a_request_of_many_texts),
-        cmocka_unit_test(one_text_too_long_refuses_all),
-        cmocka_unit_test(who_leaves_takes_all_texts_along),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,17 +3,11 @@
  * prompt, for every answer, whichever units had it, failed it, were lost or came late; whose hits
  * count is settled with the first token. Nobody who does not ask is told more than before.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 #include "base/random.h"
 #include "base/tree.h"
 #include "hands.h"
+#include "test_case.h"
 
 static const struct tree *parse(const char *text) {
     static char memory[1 << 20];
@@ -94,8 +88,7 @@ static void report_end(struct world *world, uint32_t unit, struct request_id id,
     report(world, unit, record);
 }
 
-static void a_receipt_says_what_an_answer_took(void **state) {
-    (void)state;
+TEST(a_receipt_says_what_an_answer_took) {
     struct world *world = open_with(1, (struct gateway_options){0});
     uint32_t client = ask(world, ",\"return_receipt\":true");
     struct request_id id = world->last_submit->request;
@@ -144,8 +137,7 @@ static void a_receipt_says_what_an_answer_took(void **state) {
     close_empty(world);
 }
 
-static void nobody_is_reported_who_does_not_ask(void **state) {
-    (void)state;
+TEST(nobody_is_reported_who_does_not_ask) {
     for (uint32_t stream = 0; stream < 2; stream++) {
         struct world *world = open_with(1, (struct gateway_options){0});
         uint32_t client = ask(world, stream ? ",\"stream\":true" : "");
@@ -160,8 +152,7 @@ static void nobody_is_reported_who_does_not_ask(void **state) {
 }
 
 /* The receipt is the last event but [DONE], without choices, behind the usage. */
-static void a_stream_ends_with_it(void **state) {
-    (void)state;
+TEST(a_stream_ends_with_it) {
     struct world *world = open_with(1, (struct gateway_options){0});
     world->wants_receipts = true;
     uint32_t client = ask(world, ",\"stream\":true,\"stream_options\":{\"include_usage\":true}");
@@ -186,8 +177,7 @@ static void a_stream_ends_with_it(void **state) {
     close_empty(world);
 }
 
-static void every_choice_has_its_own(void **state) {
-    (void)state;
+TEST(every_choice_has_its_own) {
     struct world *world = open_with(1, (struct gateway_options){0});
     world->wants_receipts = true;
     uint32_t client = ask(world, ",\"n\":2");
@@ -212,8 +202,7 @@ static void every_choice_has_its_own(void **state) {
 
 /* Moved in mid-answer: the first unit's hits stay, the second's work was done again. Moved before:
  * the second's are the first. */
-static void whose_hits_count(void **state) {
-    (void)state;
+TEST(whose_hits_count) {
     for (uint32_t reported = 0; reported < 4; reported += 3) {
         struct world *world = open_with(2, (struct gateway_options){0});
         uint32_t client = ask(world, ",\"return_receipt\":true"), unit = world->last_unit.value;
@@ -363,16 +352,14 @@ static uint32_t play(uint64_t seed) {
     return restarts;
 }
 
-static void sums_hold_whatever_happens(void **state) {
-    (void)state;
+TEST(sums_hold_whatever_happens) {
     uint32_t restarts = 0;
     for (uint64_t seed = 1; seed <= 400; seed++)
         restarts += play(seed);
     assert_true(restarts > 100);
 }
 
-static void accounts_that_cannot_be_true_are_not_believed(void **state) {
-    (void)state;
+TEST(accounts_that_cannot_be_true_are_not_believed) {
     for (uint32_t lie = 0; lie < 3; lie++) {
         struct world *world = open_with(2, (struct gateway_options){0});
         uint32_t client = ask(world, ""), unit = world->last_unit.value;
@@ -388,17 +375,4 @@ static void accounts_that_cannot_be_true_are_not_believed(void **state) {
         assert_int_equal(world->clients[client].http_status, 200);
         close_empty(world);
     }
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_receipt_says_what_an_answer_took),
-        cmocka_unit_test(nobody_is_reported_who_does_not_ask),
-        cmocka_unit_test(a_stream_ends_with_it),
-        cmocka_unit_test(every_choice_has_its_own),
-        cmocka_unit_test(whose_hits_count),
-        cmocka_unit_test(sums_hold_whatever_happens),
-        cmocka_unit_test(accounts_that_cannot_be_true_are_not_believed),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

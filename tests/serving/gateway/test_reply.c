@@ -4,15 +4,9 @@
  */
 #include "serving/gateway/reply.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include "base/format.h"
 #include "hands.h"
+#include "test_case.h"
 
 static void write_letters(struct json_writer *writer, const void *context) {
     json_writer_text(writer, context);
@@ -30,8 +24,7 @@ static const struct record *last_record(const struct gateway *gateway, uint32_t 
     return record;
 }
 
-static void an_answer_is_put_whole_or_not_at_all(void **state) {
-    (void)state;
+TEST(an_answer_is_put_whole_or_not_at_all) {
     struct world *world = open_empty((struct gateway_options){0});
     struct gateway *gateway = world->gateway;
     struct reply_notes notes = {ACCOUNT_NONE, ACCOUNT_NONE, bytes_of("what?"), bytes_of("{}")};
@@ -54,8 +47,7 @@ static void an_answer_is_put_whole_or_not_at_all(void **state) {
     close_empty(world);
 }
 
-static void a_piece_is_put_where_it_stays_and_nothing_makes_no_record(void **state) {
-    (void)state;
+TEST(a_piece_is_put_where_it_stays_and_nothing_makes_no_record) {
     struct world *world = open_empty((struct gateway_options){0});
     struct gateway *gateway = world->gateway;
     struct request request = {.unreported.connection = {7}};
@@ -76,8 +68,7 @@ static void a_piece_is_put_where_it_stays_and_nothing_makes_no_record(void **sta
 }
 
 /* Each API has its own status for what a field may not be. */
-static void an_error_has_the_status_of_its_api(void **state) {
-    (void)state;
+TEST(an_error_has_the_status_of_its_api) {
     struct api_error error;
     struct request leader = {.asked.endpoint = ENDPOINT_CHAT};
     api_error_set(&error, 422, "n", "out_of_range", "no");
@@ -89,8 +80,7 @@ static void an_error_has_the_status_of_its_api(void **state) {
 }
 
 /* More choices leave less text for each; a list of tokens that fits no answer is refused. */
-static void answers_have_a_limit(void **state) {
-    (void)state;
+TEST(answers_have_a_limit) {
     struct world *world = open_with(1, (struct gateway_options){0});
     struct gateway *gateway = world->gateway;
     size_t one = reply_text_bytes_max(gateway, 1);
@@ -106,14 +96,4 @@ static void answers_have_a_limit(void **state) {
     assert_string_equal(error.code, "request_too_large");
     assert_int_equal(gateway->outbox.used, 0);
     close_empty(world);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(an_answer_is_put_whole_or_not_at_all),
-        cmocka_unit_test(a_piece_is_put_where_it_stays_and_nothing_makes_no_record),
-        cmocka_unit_test(an_error_has_the_status_of_its_api),
-        cmocka_unit_test(answers_have_a_limit),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

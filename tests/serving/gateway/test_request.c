@@ -4,20 +4,15 @@
  */
 #include "serving/gateway/request.h"
 
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #include "base/check.h"
 #include "hands.h"
 #include "serving/gateway/gateway_state.h"
 #include "serving/gateway/request_lines.h"
+#include "test_case.h"
 
 enum { SLOTS = 4, FIRST_PLACE = 0, SECOND_PLACE = 1 }; /* of units, in the fleet's table */
 
@@ -196,8 +191,7 @@ static bool is_possible(struct world *world, struct request *request, enum trans
     return !WIFSIGNALED(how);
 }
 
-static void transitions_lead_where_the_table_says(void **state) {
-    (void)state;
+TEST(transitions_lead_where_the_table_says) {
     for (uint32_t from = 0; from < REQUEST_STATE_COUNT; from++) {
         struct world *world = open_two();
         struct request *request = bring_to(world, from);
@@ -212,8 +206,7 @@ static void transitions_lead_where_the_table_says(void **state) {
 
 /* ---- what follows from them ---- */
 
-static void choices_are_claimed_together_or_not_at_all(void **state) {
-    (void)state;
+TEST(choices_are_claimed_together_or_not_at_all) {
     struct world *world = open_two();
     struct gateway *gateway = world->gateway;
     struct request *leader = claim(world, 3);
@@ -230,8 +223,7 @@ static void choices_are_claimed_together_or_not_at_all(void **state) {
     close_empty(world);
 }
 
-static void only_leaders_stand_for_those_that_nobody_can_verify(void **state) {
-    (void)state;
+TEST(only_leaders_stand_for_those_that_nobody_can_verify) {
     struct world *world = open_two();
     struct gateway *gateway = world->gateway;
     struct request *leader = claim(world, 3);
@@ -246,8 +238,7 @@ static void only_leaders_stand_for_those_that_nobody_can_verify(void **state) {
 }
 
 /* Who comes back from a unit stands where it stood; those to be ended stand last come first. */
-static void lists_keep_the_order_of_arrival(void **state) {
-    (void)state;
+TEST(lists_keep_the_order_of_arrival) {
     struct world *world = open_two();
     struct gateway *gateway = world->gateway;
     struct request *requests[SLOTS];
@@ -282,8 +273,7 @@ static void assert_books(const struct world *world, uint32_t place, uint32_t bou
     gateway_audit(world->gateway);
 }
 
-static void units_have_what_they_promised_until_tokens_come(void **state) {
-    (void)state;
+TEST(units_have_what_they_promised_until_tokens_come) {
     struct world *world = open_two();
     struct gateway *gateway = world->gateway;
     struct request *request = bring_to(world, REQUEST_PREFILLING);
@@ -304,8 +294,7 @@ static void units_have_what_they_promised_until_tokens_come(void **state) {
 }
 
 /* A unit that only promised pages for the prompt has heard nothing of the request. */
-static void a_cancel_reaches_whoever_was_reported(void **state) {
-    (void)state;
+TEST(a_cancel_reaches_whoever_was_reported) {
     static const struct {
         enum request_state from;
         uint32_t cancels;
@@ -320,16 +309,4 @@ static void a_cancel_reaches_whoever_was_reported(void **state) {
         assert_int_equal(world->cancels, cases[i].cancels);
         world_close(world);
     }
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(transitions_lead_where_the_table_says),
-        cmocka_unit_test(choices_are_claimed_together_or_not_at_all),
-        cmocka_unit_test(only_leaders_stand_for_those_that_nobody_can_verify),
-        cmocka_unit_test(lists_keep_the_order_of_arrival),
-        cmocka_unit_test(units_have_what_they_promised_until_tokens_come),
-        cmocka_unit_test(a_cancel_reaches_whoever_was_reported),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

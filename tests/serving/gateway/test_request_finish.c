@@ -5,15 +5,9 @@
  */
 #include "serving/gateway/request_finish.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include "base/check.h"
 #include "hands.h"
+#include "test_case.h"
 
 enum { FIRST = 1, SECOND_UNIT = 2, NOBODY = 3 };
 
@@ -97,8 +91,7 @@ static uint32_t end_shared(size_t room, bool stream) {
 }
 
 /* FINISHED is either taken, or left to come again. */
-static void an_end_waits_for_room(void **state) {
-    (void)state;
+TEST(an_end_waits_for_room) {
     static uint32_t (*const ways[])(size_t, bool) = {end_alone, end_failed, end_shared};
     for (size_t way = 0; way < ARRAY_COUNT(ways); way++)
         for (uint32_t stream = 0; stream < 2; stream++) {
@@ -129,8 +122,7 @@ static struct world *open_answered(const char *more, uint32_t *client_out,
     return world;
 }
 
-static void what_an_ended_unit_still_says_goes_unheard(void **state) {
-    (void)state;
+TEST(what_an_ended_unit_still_says_goes_unheard) {
     uint32_t client;
     struct request_id id;
     struct world *world = open_answered("", &client, &id);
@@ -143,8 +135,7 @@ static void what_an_ended_unit_still_says_goes_unheard(void **state) {
     close_empty(world);
 }
 
-static void a_client_may_leave_while_the_account_is_open(void **state) {
-    (void)state;
+TEST(a_client_may_leave_while_the_account_is_open) {
     uint32_t client;
     struct request_id id;
     struct world *world = open_answered(",\"stream\":true", &client, &id);
@@ -159,8 +150,7 @@ static void a_client_may_leave_while_the_account_is_open(void **state) {
 /* ---- a server that ends ---- */
 
 /* Its unit is lost meanwhile, and no other is going to come. */
-static void a_lost_unit_s_requests_end_with_the_gateway(void **state) {
-    (void)state;
+TEST(a_lost_unit_s_requests_end_with_the_gateway) {
     struct world *world = open_with(1, (struct gateway_options){0});
     uint32_t client = ask(world, ",\"stream\":true");
     report_tokens(world, 1, world->last_submit->request, 0, ids, 2);
@@ -173,8 +163,7 @@ static void a_lost_unit_s_requests_end_with_the_gateway(void **state) {
     close_empty(world);
 }
 
-static void what_outlasts_the_drain_is_ended(void **state) {
-    (void)state;
+TEST(what_outlasts_the_drain_is_ended) {
     struct world *world = open_with(1, (struct gateway_options){.drain_ns = 30 * SECOND});
     const struct machine *machine = &world->gateway_machine;
     uint32_t quick = ask(world, ",\"stream\":true");
@@ -209,15 +198,4 @@ static void what_outlasts_the_drain_is_ended(void **state) {
     assert_refused(world, whole, 503, "draining");
     lose(world, 1);
     close_empty(world);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(an_end_waits_for_room),
-        cmocka_unit_test(what_an_ended_unit_still_says_goes_unheard),
-        cmocka_unit_test(a_client_may_leave_while_the_account_is_open),
-        cmocka_unit_test(a_lost_unit_s_requests_end_with_the_gateway),
-        cmocka_unit_test(what_outlasts_the_drain_is_ended),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,17 +5,11 @@
  */
 #include "serving/gateway/request_lines.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include "base/random.h"
 #include "base/sha256.h"
 #include "hands.h"
 #include "serving/policy/fair_queue.h"
+#include "test_case.h"
 
 /* ---- lines alone ---- */
 
@@ -71,8 +65,7 @@ static uint32_t serve(struct lines_test *test) {
     return request->asked.account;
 }
 
-static void accounts_take_turns_by_their_work(void **state) {
-    (void)state;
+TEST(accounts_take_turns_by_their_work) {
     struct lines_test *test = open_lines();
     uint32_t served[2] = {0};
     for (uint32_t i = 0; i < 300; i++) /* one has 300 requests, the other came later with 100 */
@@ -86,8 +79,7 @@ static void accounts_take_turns_by_their_work(void **state) {
 }
 
 /* There is room for the last request alone, of one who has many: what it asks for is rare. */
-static void who_passes_others_takes_no_time_along(void **state) {
-    (void)state;
+TEST(who_passes_others_takes_no_time_along) {
     struct lines_test *test = open_lines();
     struct request *request, *last = NULL;
     for (uint32_t i = 0; i < 100; i++)
@@ -104,8 +96,7 @@ static void who_passes_others_takes_no_time_along(void **state) {
     close_lines(test);
 }
 
-static void who_has_waited_in_vain_makes_up_for_nothing(void **state) {
-    (void)state;
+TEST(who_has_waited_in_vain_makes_up_for_nothing) {
     struct lines_test *test = open_lines();
     struct request *all[100];
     for (uint32_t i = 0; i < 100; i++)
@@ -119,8 +110,7 @@ static void who_has_waited_in_vain_makes_up_for_nothing(void **state) {
     close_lines(test);
 }
 
-static void without_accounts_the_first_to_come_is_the_first(void **state) {
-    (void)state;
+TEST(without_accounts_the_first_to_come_is_the_first) {
     struct lines_test *test = open_lines();
     struct request *first = come(test, ACCOUNT_NONE, 1000), *second = come(test, ACCOUNT_NONE, 1);
     leave(test, first);
@@ -134,8 +124,7 @@ static void without_accounts_the_first_to_come_is_the_first(void **state) {
 }
 
 /* Whatever comes, goes, and comes back. */
-static void each_that_waits_is_seen_once_in_the_order_of_turns(void **state) {
-    (void)state;
+TEST(each_that_waits_is_seen_once_in_the_order_of_turns) {
     struct lines_test *test = open_lines();
     for (uint32_t round = 0; test->count < REQUESTS; round++) {
         uint32_t account = (uint32_t)(random_uniform(1, 0, round) * ACCOUNTS), seen = 0;
@@ -258,8 +247,7 @@ static int64_t wait_of_steady(bool apart) {
     return waits[wait_count * 99 / 100];
 }
 
-static void who_floods_makes_nobody_else_wait(void **state) {
-    (void)state;
+TEST(who_floods_makes_nobody_else_wait) {
     int64_t spread = wait_of_steady(false), flooded = wait_of_steady(true);
     print_message("# the steady wait %lld ms at most beside a flood of one, %lld ms of all\n",
                   (long long)(flooded / 1000000), (long long)(spread / 1000000));
@@ -268,8 +256,7 @@ static void who_floods_makes_nobody_else_wait(void **state) {
 }
 
 /* Units that compute prompts have room, and none that makes answers. */
-static void who_asks_about_a_prompt_makes_nobody_else_wait(void **state) {
-    (void)state;
+TEST(who_asks_about_a_prompt_makes_nobody_else_wait) {
     struct world *world = open_empty((struct gateway_options){.accounts = make_accounts()});
     join_as(world, 1, UNIT_PREFILL);
     join_as(world, 2, UNIT_DECODE);
@@ -288,17 +275,4 @@ static void who_asks_about_a_prompt_makes_nobody_else_wait(void **state) {
     lose(world, 1);
     lose(world, 2);
     world_close(world);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(accounts_take_turns_by_their_work),
-        cmocka_unit_test(who_passes_others_takes_no_time_along),
-        cmocka_unit_test(who_has_waited_in_vain_makes_up_for_nothing),
-        cmocka_unit_test(without_accounts_the_first_to_come_is_the_first),
-        cmocka_unit_test(each_that_waits_is_seen_once_in_the_order_of_turns),
-        cmocka_unit_test(who_floods_makes_nobody_else_wait),
-        cmocka_unit_test(who_asks_about_a_prompt_makes_nobody_else_wait),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,13 +4,8 @@
  */
 #include "serving/gateway/request_list.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
-
-#include <cmocka.h>
-
 #include "base/random.h"
+#include "test_case.h"
 
 enum { COUNT = 500 };
 
@@ -31,8 +26,7 @@ static void assert_links(const struct request_list *list, uint32_t count) {
     assert_int_equal(list->count, count);
 }
 
-static void who_comes_stands_behind_or_in_front(void **state) {
-    (void)state;
+TEST(who_comes_stands_behind_or_in_front) {
     struct request *requests = make_requests();
     struct request_list list = {0};
     request_list_add(&list, &requests[1], false);
@@ -49,8 +43,7 @@ static void who_comes_stands_behind_or_in_front(void **state) {
     free(requests);
 }
 
-static void those_that_come_back_are_sorted_in(void **state) {
-    (void)state;
+TEST(those_that_come_back_are_sorted_in) {
     for (uint32_t seed = 0; seed < 20; seed++) {
         struct request *requests = make_requests();
         struct request_list list = {0};
@@ -71,12 +64,4 @@ static void those_that_come_back_are_sorted_in(void **state) {
             assert_ptr_equal(r, &requests[place++]);
         free(requests);
     }
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(who_comes_stands_behind_or_in_front),
-        cmocka_unit_test(those_that_come_back_are_sorted_in),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,17 +4,10 @@
  */
 #include "serving/gateway/resume.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include "hands.h"
+#include "test_case.h"
 
-static void a_lost_unit_s_requests_go_on_elsewhere(void **state) {
-    (void)state;
+TEST(a_lost_unit_s_requests_go_on_elsewhere) {
     struct world *world = open_with(1, (struct gateway_options){0});
     uint32_t client = ask(world, ",\"seed\":7,\"logit_bias\":{\"9\":1},\"stop_token_ids\":[77]");
     struct request_id old = world->last_submit->request;
@@ -46,8 +39,7 @@ static void a_lost_unit_s_requests_go_on_elsewhere(void **state) {
 }
 
 /* All its tokens had come, only FINISHED had not. */
-static void a_whole_answer_is_not_asked_for_again(void **state) {
-    (void)state;
+TEST(a_whole_answer_is_not_asked_for_again) {
     struct world *world = open_with(2, (struct gateway_options){0});
     uint32_t full = ask(world, ",\"stop_token_ids\":[13]");
     uint32_t unit = world->last_unit.value;
@@ -64,8 +56,7 @@ static void a_whole_answer_is_not_asked_for_again(void **state) {
     close_empty(world);
 }
 
-static void a_silent_unit_is_given_up_until_it_speaks(void **state) {
-    (void)state;
+TEST(a_silent_unit_is_given_up_until_it_speaks) {
     struct world *world = open_with(2, (struct gateway_options){.unit_silence_ns = 2 * SECOND});
     const struct machine *machine = &world->gateway_machine;
     uint32_t client = ask(world, "");
@@ -96,8 +87,7 @@ static void a_silent_unit_is_given_up_until_it_speaks(void **state) {
     close_empty(world);
 }
 
-static void a_failed_step_is_tried_elsewhere(void **state) {
-    (void)state;
+TEST(a_failed_step_is_tried_elsewhere) {
     struct world *world = open_with(2, (struct gateway_options){0});
     uint32_t client = ask(world, "");
     uint32_t failing = world->last_unit.value;
@@ -122,8 +112,7 @@ static void a_failed_step_is_tried_elsewhere(void **state) {
 }
 
 /* A refusal is no failure: it takes none of the tries that failures have. */
-static void failures_and_refusals_are_counted_apart(void **state) {
-    (void)state;
+TEST(failures_and_refusals_are_counted_apart) {
     static const enum finish_reason turns[] = {FINISH_FAILED, FINISH_REFUSED_QUEUE, FINISH_FAILED,
                                                FINISH_FAILED, FINISH_REFUSED_QUEUE};
     struct world *world = open_with(2, (struct gateway_options){0});
@@ -142,8 +131,7 @@ static void failures_and_refusals_are_counted_apart(void **state) {
 }
 
 /* Whose answer has begun waits for room at any unit, however often it is refused. */
-static void a_begun_answer_outlasts_full_queues(void **state) {
-    (void)state;
+TEST(a_begun_answer_outlasts_full_queues) {
     struct world *world = open_with(1, (struct gateway_options){0});
     uint32_t client = ask(world, "");
     report_tokens(world, 1, world->last_submit->request, 0, ids, 1);
@@ -165,8 +153,7 @@ static void a_begun_answer_outlasts_full_queues(void **state) {
 }
 
 /* A request that takes every unit along does not take them all. */
-static void no_request_loses_units_for_ever(void **state) {
-    (void)state;
+TEST(no_request_loses_units_for_ever) {
     struct world *world = open_empty((struct gateway_options){0});
     uint32_t client = ask(world, ""), unit = 1;
     for (; unit < 30 && !world->clients[client].ended; unit++) {
@@ -176,17 +163,4 @@ static void no_request_loses_units_for_ever(void **state) {
     assert_true(unit < 12);
     assert_refused(world, client, 503, "engine_failed");
     close_empty(world);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_lost_unit_s_requests_go_on_elsewhere),
-        cmocka_unit_test(a_whole_answer_is_not_asked_for_again),
-        cmocka_unit_test(a_silent_unit_is_given_up_until_it_speaks),
-        cmocka_unit_test(a_failed_step_is_tried_elsewhere),
-        cmocka_unit_test(failures_and_refusals_are_counted_apart),
-        cmocka_unit_test(a_begun_answer_outlasts_full_queues),
-        cmocka_unit_test(no_request_loses_units_for_ever),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -8,11 +8,6 @@
  * at the end; every record is valid (world.c looks). And a seed gives the same run again, byte for
  * byte.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
-
-#include <cmocka.h>
 
 #include "base/check.h"
 #include "base/format.h"
@@ -20,6 +15,7 @@
 #include "base/sha256.h"
 #include "base/tree.h"
 #include "serving/gateway/gateway_state.h"
+#include "test_case.h"
 #include "world.h"
 
 enum { ANSWERS_MAX = 3, PROMPTS_MAX = 3, CHOICES_MAX = ANSWERS_MAX * PROMPTS_MAX };
@@ -481,8 +477,7 @@ static void live(uint64_t seed, uint8_t digest_out[SHA256_BYTES]) {
     world_close(world);
 }
 
-static void every_request_has_one_whole_ending(void **state) {
-    (void)state;
+TEST(every_request_has_one_whole_ending) {
     const char *asked_for = getenv("FATHOM_SEEDS"); /* "first count", for longer runs */
     unsigned long first = 0, count = 120;
     if (asked_for) {
@@ -499,20 +494,11 @@ static void every_request_has_one_whole_ending(void **state) {
     assert_true(fulls > 100 || asked_for);
 }
 
-static void a_seed_gives_the_same_run_again(void **state) {
-    (void)state;
+TEST(a_seed_gives_the_same_run_again) {
     for (uint64_t seed = 0; seed < 10; seed++) {
         uint8_t first[SHA256_BYTES], second[SHA256_BYTES];
         live(seed, first);
         live(seed, second);
         assert_memory_equal(first, second, sizeof first);
     }
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_request_has_one_whole_ending),
-        cmocka_unit_test(a_seed_gives_the_same_run_again),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

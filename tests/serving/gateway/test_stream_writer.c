@@ -5,17 +5,9 @@
  */
 #include "serving/gateway/stream_writer.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include "base/check.h"
 #include "dialects/speech.h"
+#include "test_case.h"
 
 #define CHAT "/beta/chat/completions"
 #define HI "\"messages\":[{\"role\":\"user\",\"content\":\"hi\"}]"
@@ -99,8 +91,7 @@ static struct received receive(const struct world *world, uint32_t client) {
 
 /* ---- calls ---- */
 
-static void calls_are_reported_however_they_come(void **state) {
-    (void)state;
+TEST(calls_are_reported_however_they_come) {
     struct world *world = open_with_tools((struct gateway_options){0});
     for (uint32_t i = 0; i < 4; i++) {
         uint32_t client = speech_ask(
@@ -121,8 +112,7 @@ static void calls_are_reported_however_they_come(void **state) {
 }
 
 /* A call that goes on at another unit is the same call: wherever the first one is lost. */
-static void calls_survive_their_unit(void **state) {
-    (void)state;
+TEST(calls_survive_their_unit) {
     static const char text[] = TWO_CALLS;
     struct world *world = open_with_tools((struct gateway_options){0});
     for (size_t at = 1; at < sizeof text - 1; at++) {
@@ -151,8 +141,7 @@ static void calls_survive_their_unit(void **state) {
     close_empty(world);
 }
 
-static void an_answer_may_end_with_its_first_call(void **state) {
-    (void)state;
+TEST(an_answer_may_end_with_its_first_call) {
     struct world *world = open_with_tools((struct gateway_options){0});
     for (uint32_t i = 0; i < 4; i++) {
         uint32_t cancels = world->cancels;
@@ -172,8 +161,7 @@ static void an_answer_may_end_with_its_first_call(void **state) {
     close_empty(world);
 }
 
-static void an_answer_cut_in_a_call_has_what_came(void **state) {
-    (void)state;
+TEST(an_answer_cut_in_a_call_has_what_came) {
     struct world *world = open_with_tools((struct gateway_options){0});
     for (uint32_t i = 0; i < 2; i++) {
         uint32_t client = speech_ask(
@@ -188,8 +176,7 @@ static void an_answer_cut_in_a_call_has_what_came(void **state) {
     close_empty(world);
 }
 
-static void calls_that_nobody_asked_for_are_text(void **state) {
-    (void)state;
+TEST(calls_that_nobody_asked_for_are_text) {
     static const char *const bodies[] = {"{" HI "}", "{" HI "," TOOLS ",\"tool_choice\":\"none\"}"};
     struct world *world = open_with_tools((struct gateway_options){0});
     for (size_t i = 0; i < ARRAY_COUNT(bodies); i++) {
@@ -218,8 +205,7 @@ static struct record_tokens *make_tokens(const struct world *world, const char *
 }
 
 /* The outbox has little room: what cannot be told now is told later, once. */
-static void a_full_outbox_loses_and_doubles_nothing(void **state) {
-    (void)state;
+TEST(a_full_outbox_loses_and_doubles_nothing) {
     uint32_t fulls = 0;
     for (size_t room = 0; room < 40000; room = room < 200 ? 200 : 2 * room) {
         struct world *world = open_with_tools((struct gateway_options){.outbox_bytes = 1 << 20});
@@ -262,8 +248,7 @@ static void assert_prompt_ends(const struct world *world, const char *end) {
         fail_msg("%.*s does not end with %s", (int)count, text, end);
 }
 
-static void thinking_is_switched_in_the_prompt(void **state) {
-    (void)state;
+TEST(thinking_is_switched_in_the_prompt) {
     static const struct {
         const char *body, *end;
     } rows[] = {
@@ -283,8 +268,7 @@ static void thinking_is_switched_in_the_prompt(void **state) {
     close_empty(world);
 }
 
-static void a_prefix_is_where_the_answer_begins(void **state) {
-    (void)state;
+TEST(a_prefix_is_where_the_answer_begins) {
     struct world *world = open_with_tools((struct gateway_options){0});
     uint32_t client = speech_ask(world, CHAT,
                                  "{\"messages\":[{\"role\":\"user\",\"content\":\"hi\"},{\"role\":"
@@ -296,8 +280,7 @@ static void a_prefix_is_where_the_answer_begins(void **state) {
     close_empty(world);
 }
 
-static void unknown_fields_are_reported_in_a_header(void **state) {
-    (void)state;
+TEST(unknown_fields_are_reported_in_a_header) {
     struct world *world = open_with_tools((struct gateway_options){0});
     for (uint32_t i = 0; i < 2; i++) {
         uint32_t client = speech_ask(
@@ -308,19 +291,4 @@ static void unknown_fields_are_reported_in_a_header(void **state) {
             strstr(world->clients[client].headers, "X-Fathom-Warning: unknown fields: zig\r\n"));
     }
     close_empty(world);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(calls_are_reported_however_they_come),
-        cmocka_unit_test(calls_survive_their_unit),
-        cmocka_unit_test(an_answer_may_end_with_its_first_call),
-        cmocka_unit_test(an_answer_cut_in_a_call_has_what_came),
-        cmocka_unit_test(calls_that_nobody_asked_for_are_text),
-        cmocka_unit_test(a_full_outbox_loses_and_doubles_nothing),
-        cmocka_unit_test(thinking_is_switched_in_the_prompt),
-        cmocka_unit_test(a_prefix_is_where_the_answer_begins),
-        cmocka_unit_test(unknown_fields_are_reported_in_a_header),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

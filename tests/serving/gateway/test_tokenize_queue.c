@@ -3,16 +3,11 @@
  * the tokenizer is busy with one text, everything that does not need it goes on; shorter texts pass
  * longer ones, an account has no more of the tokenizer than another, and what waits has a bound.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 #include "base/format.h"
 #include "base/sha256.h"
 #include "hands.h"
+#include "test_case.h"
 
 enum { CONTEXT = 2048, INLINE = 1000 };
 
@@ -50,8 +45,7 @@ static void assert_says(struct world *world, uint32_t client, uint32_t status, c
     if (!strstr(world->clients[client].data, words)) fail_msg("%s", world->clients[client].data);
 }
 
-static void what_cannot_fit_is_not_tokenized(void **state) {
-    (void)state;
+TEST(what_cannot_fit_is_not_tokenized) {
     struct world *world = open_world((struct gateway_options){0});
     uint32_t client = post_words(world, 6000, "");
     assert_null(world->to_tokenize);
@@ -73,8 +67,7 @@ static void what_cannot_fit_is_not_tokenized(void **state) {
 }
 
 /* Before any unit has come nobody knows the context: the bound is that of all models. */
-static void nobody_knows_the_context_before_a_unit_comes(void **state) {
-    (void)state;
+TEST(nobody_knows_the_context_before_a_unit_comes) {
     struct world_options options = {.no_unit = true, .gateway = {.inline_text_bytes = INLINE}};
     struct world *world = world_open(&options);
     uint32_t client = post_words(world, 3000, "");
@@ -86,8 +79,7 @@ static void nobody_knows_the_context_before_a_unit_comes(void **state) {
     world_close(world);
 }
 
-static void all_else_goes_on(void **state) {
-    (void)state;
+TEST(all_else_goes_on) {
     struct world *world = open_world((struct gateway_options){0});
     uint32_t stream =
         world_post(world, COMPLETIONS,
@@ -129,8 +121,7 @@ static void all_else_goes_on(void **state) {
     world_close(world);
 }
 
-static void a_shorter_text_passes_longer_ones(void **state) {
-    (void)state;
+TEST(a_shorter_text_passes_longer_ones) {
     struct world *world = open_world((struct gateway_options){.tokenize_queue_bytes = 4 << 20});
     uint32_t longs[12];
     for (uint32_t i = 0; i < 12; i++)
@@ -147,8 +138,7 @@ static void a_shorter_text_passes_longer_ones(void **state) {
     world_close(world);
 }
 
-static void who_leaves_makes_room(void **state) {
-    (void)state;
+TEST(who_leaves_makes_room) {
     struct world *world = open_world((struct gateway_options){.tokenize_queue_bytes = 4 << 20});
     uint32_t in_work = post_words(world, 1900, ""), gone = post_words(world, 1800, ""),
              stays = post_words(world, 1900, "");
@@ -166,8 +156,7 @@ static void who_leaves_makes_room(void **state) {
     world_close(world);
 }
 
-static void what_waits_has_a_bound(void **state) {
-    (void)state;
+TEST(what_waits_has_a_bound) {
     struct world *world = open_world((struct gateway_options){.tokenize_queue_bytes = 1 << 20});
     uint32_t clients[40], waiting = 0;
     for (uint32_t i = 0; i < 40; i++)
@@ -208,8 +197,7 @@ static const struct record_accounts *two_accounts(void) {
     return record;
 }
 
-static void accounts_share_alike(void **state) {
-    (void)state;
+TEST(accounts_share_alike) {
     struct world *world = open_world(
         (struct gateway_options){.tokenize_queue_bytes = 8 << 20, .accounts = two_accounts()});
     uint32_t many[12], few[3];
@@ -229,17 +217,4 @@ static void accounts_share_alike(void **state) {
     world_settle(world);
     assert_int_equal(gateway_request_count(world->gateway), 0);
     world_close(world);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_cannot_fit_is_not_tokenized),
-        cmocka_unit_test(nobody_knows_the_context_before_a_unit_comes),
-        cmocka_unit_test(all_else_goes_on),
-        cmocka_unit_test(a_shorter_text_passes_longer_ones),
-        cmocka_unit_test(who_leaves_makes_room),
-        cmocka_unit_test(what_waits_has_a_bound),
-        cmocka_unit_test(accounts_share_alike),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

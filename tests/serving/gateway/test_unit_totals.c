@@ -4,14 +4,8 @@
  */
 #include "serving/gateway/unit_totals.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include "hands.h"
+#include "test_case.h"
 
 #define MINUTE (60 * SECOND)
 
@@ -32,8 +26,7 @@ static struct world *open_tallied(uint32_t units) {
     return open_with(units, options);
 }
 
-static void books_are_open_until_the_unit_has_ended_it(void **state) {
-    (void)state;
+TEST(books_are_open_until_the_unit_has_ended_it) {
     struct world *world = open_tallied(1);
     uint32_t client = ask(world, "");
     struct request_id id = world->last_submit->request;
@@ -60,8 +53,7 @@ static void books_are_open_until_the_unit_has_ended_it(void **state) {
 }
 
 /* Tokens that another unit had made are not the next one's. */
-static void each_unit_has_its_part_of_an_answer_that_moved(void **state) {
-    (void)state;
+TEST(each_unit_has_its_part_of_an_answer_that_moved) {
     struct world *world = open_tallied(1);
     ask(world, "");
     report_tokens(world, 1, world->last_submit->request, 0, ids, 2);
@@ -80,8 +72,7 @@ static void each_unit_has_its_part_of_an_answer_that_moved(void **state) {
 
 /* Its new connection may be here before the end of the old one is. What it did for the old one's
  * requests is in its books once, and nobody takes the new one's books for all of them. */
-static void a_unit_that_connects_again_stands_in_no_books_twice(void **state) {
-    (void)state;
+TEST(a_unit_that_connects_again_stands_in_no_books_twice) {
     struct world *world = open_tallied(1);
     ask(world, "");
     report_tokens(world, 1, world->last_submit->request, 0, ids, 2);
@@ -101,8 +92,7 @@ static void a_unit_that_connects_again_stands_in_no_books_twice(void **state) {
 }
 
 /* Of what it did while it was not heard, for a request that goes on elsewhere, nobody knows. */
-static void a_unit_that_was_given_up_says_so_for_good(void **state) {
-    (void)state;
+TEST(a_unit_that_was_given_up_says_so_for_good) {
     struct gateway_options options = {.totals_ns = MINUTE, .unit_silence_ns = 2 * SECOND};
     struct world *world = open_with(1, options);
     report_load(world, 1, 0, 0);
@@ -119,8 +109,7 @@ static void a_unit_that_was_given_up_says_so_for_good(void **state) {
 }
 
 /* The unit that makes the answer was told the first token by the one that computed the prompt. */
-static void two_units_share_no_token(void **state) {
-    (void)state;
+TEST(two_units_share_no_token) {
     struct world *world = open_tallied(0);
     join_as(world, 1, UNIT_PREFILL);
     join_as(world, 2, UNIT_DECODE);
@@ -139,8 +128,7 @@ static void two_units_share_no_token(void **state) {
 }
 
 /* Its client left, and who was to make its answer says FINISHED first. */
-static void a_prompt_that_is_cancelled_late_is_in_the_books(void **state) {
-    (void)state;
+TEST(a_prompt_that_is_cancelled_late_is_in_the_books) {
     for (uint32_t late = 0; late < 2; late++) {
         struct world *world = open_tallied(0);
         join_as(world, 1, UNIT_PREFILL);
@@ -163,8 +151,7 @@ static void a_prompt_that_is_cancelled_late_is_in_the_books(void **state) {
 }
 
 /* What it does until it hears of that is nobody's. */
-static void a_unit_whose_prompt_goes_elsewhere_says_so_for_good(void **state) {
-    (void)state;
+TEST(a_unit_whose_prompt_goes_elsewhere_says_so_for_good) {
     struct world *world = open_tallied(0);
     join_as(world, 1, UNIT_PREFILL);
     join_as(world, 2, UNIT_DECODE);
@@ -183,8 +170,7 @@ static void a_unit_whose_prompt_goes_elsewhere_says_so_for_good(void **state) {
 
 /* A gateway that goes tells what it knows last, and one that comes what the unit had counted before:
  * else nobody could say of a unit that all its work is somewhere. */
-static void the_first_and_the_last_word_are_reported_at_once(void **state) {
-    (void)state;
+TEST(the_first_and_the_last_word_are_reported_at_once) {
     struct world *world = open_tallied(1);
     assert_int_equal(world->totals, 0);
     report_load(world, 1, 0, 0);
@@ -203,27 +189,11 @@ static void the_first_and_the_last_word_are_reported_at_once(void **state) {
     close_empty(world);
 }
 
-static void nobody_reports_what_nobody_asked_for(void **state) {
-    (void)state;
+TEST(nobody_reports_what_nobody_asked_for) {
     struct world *world = open_with(1, (struct gateway_options){0});
     const struct machine *machine = &world->gateway_machine;
     assert_true(machine->next_wake_ns(machine->self) == MACHINE_NEVER);
     lose(world, 1);
     assert_int_equal(world->totals, 0);
     close_empty(world);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(books_are_open_until_the_unit_has_ended_it),
-        cmocka_unit_test(each_unit_has_its_part_of_an_answer_that_moved),
-        cmocka_unit_test(a_unit_that_connects_again_stands_in_no_books_twice),
-        cmocka_unit_test(a_unit_that_was_given_up_says_so_for_good),
-        cmocka_unit_test(two_units_share_no_token),
-        cmocka_unit_test(a_prompt_that_is_cancelled_late_is_in_the_books),
-        cmocka_unit_test(a_unit_whose_prompt_goes_elsewhere_says_so_for_good),
-        cmocka_unit_test(the_first_and_the_last_word_are_reported_at_once),
-        cmocka_unit_test(nobody_reports_what_nobody_asked_for),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

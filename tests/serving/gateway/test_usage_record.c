@@ -5,15 +5,9 @@
  */
 #include "serving/gateway/usage_record.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include "base/check.h"
 #include "hands.h"
+#include "test_case.h"
 
 #define STREAM ",\"stream\":true,\"stream_options\":{\"include_usage\":true}"
 
@@ -33,8 +27,7 @@ static void assert_end(const struct world *world, uint32_t client, uint32_t http
 
 /* ---- what it says ---- */
 
-static void an_entry_says_what_its_request_came_to(void **state) {
-    (void)state;
+TEST(an_entry_says_what_its_request_came_to) {
     struct world *world = open_with(2, (struct gateway_options){0});
     world->now_ns = SECOND;
     uint32_t client = ask(world, "");
@@ -72,8 +65,7 @@ static void an_entry_says_what_its_request_came_to(void **state) {
     close_empty(world);
 }
 
-static void refusals_have_entries_that_cost_nothing(void **state) {
-    (void)state;
+TEST(refusals_have_entries_that_cost_nothing) {
     struct world *world = open_with(1, (struct gateway_options){.requests_max = 1});
     uint32_t broken = world_post(world, COMPLETIONS, "{");
     uint32_t get = world_get(world, COMPLETIONS);
@@ -117,8 +109,7 @@ static void assert_booked(const struct world *world, uint32_t client, uint32_t h
     assert_int_equal(entry_of(world, client)->miss_tokens, miss);
 }
 
-static void who_leaves_in_mid_prompt_pays_for_what_was_computed(void **state) {
-    (void)state;
+TEST(who_leaves_in_mid_prompt_pays_for_what_was_computed) {
     for (uint32_t found = 0; found <= 1; found++)
         for (uint32_t computed = 0; found + computed <= 3; computed++) {
             struct world *world = open_with(1, (struct gateway_options){0});
@@ -132,8 +123,7 @@ static void who_leaves_in_mid_prompt_pays_for_what_was_computed(void **state) {
 }
 
 /* Of two answers to one prompt: what the one that came further has of it, whichever ends first. */
-static void a_prompt_of_several_answers_is_paid_for_once(void **state) {
-    (void)state;
+TEST(a_prompt_of_several_answers_is_paid_for_once) {
     for (uint32_t late = 0; late < 2; late++) {
         struct world *world = open_with(1, (struct gateway_options){0});
         uint32_t client = ask(world, ",\"n\":2");
@@ -151,8 +141,7 @@ static void a_prompt_of_several_answers_is_paid_for_once(void **state) {
 
 /* Whichever of the two units says FINISHED first: the prompt's work belongs to the account, and so do
  * its unit's books. */
-static void who_leaves_pays_the_unit_that_computes_prompts_alone(void **state) {
-    (void)state;
+TEST(who_leaves_pays_the_unit_that_computes_prompts_alone) {
     enum { COMPUTES = 1, ANSWERS = 2 };
     for (uint32_t late = 0; late < 2; late++) {
         struct world *world = open_empty((struct gateway_options){0});
@@ -174,8 +163,7 @@ static void who_leaves_pays_the_unit_that_computes_prompts_alone(void **state) {
 }
 
 /* The prompt's unit has still to say what it did, though nobody would have made the answer. */
-static void who_leaves_pays_for_a_prompt_whose_answers_unit_is_lost(void **state) {
-    (void)state;
+TEST(who_leaves_pays_for_a_prompt_whose_answers_unit_is_lost) {
     enum { COMPUTES = 1, ANSWERS = 2 };
     for (uint32_t both = 0; both < 2; both++) {
         struct world *world = open_empty((struct gateway_options){0});
@@ -197,8 +185,7 @@ static void who_leaves_pays_for_a_prompt_whose_answers_unit_is_lost(void **state
 }
 
 /* Nobody had been asked to compute the prompt. */
-static void who_leaves_before_pages_are_reserved_pays_nothing(void **state) {
-    (void)state;
+TEST(who_leaves_before_pages_are_reserved_pays_nothing) {
     struct world *world = open_empty((struct gateway_options){0});
     join_as(world, 1, UNIT_PREFILL);
     join_as(world, 2, UNIT_DECODE);
@@ -211,8 +198,7 @@ static void who_leaves_before_pages_are_reserved_pays_nothing(void **state) {
 }
 
 /* It is told so in its stream, which had begun. */
-static void a_stream_that_fails_has_begun(void **state) {
-    (void)state;
+TEST(a_stream_that_fails_has_begun) {
     struct world *world = open_with(1, (struct gateway_options){.drain_ns = SECOND});
     uint32_t client = ask(world, STREAM);
     struct request_id id = world->last_submit->request;
@@ -248,8 +234,7 @@ static struct request_id answer(struct world *world) {
     return id;
 }
 
-static void the_end_of_an_answer_waits_until_it_is_written_down(void **state) {
-    (void)state;
+TEST(the_end_of_an_answer_waits_until_it_is_written_down) {
     struct world *world = open_behind(16);
     uint32_t whole = ask(world, "");
     answer(world);
@@ -274,8 +259,7 @@ static void the_end_of_an_answer_waits_until_it_is_written_down(void **state) {
 }
 
 /* Its first choice's end is no end of the answer. */
-static void all_choices_wait_for_one_entry(void **state) {
-    (void)state;
+TEST(all_choices_wait_for_one_entry) {
     struct world *world = open_behind(16);
     uint32_t client = ask(world, STREAM ",\"n\":2");
     struct request_id second = world->last_submit->request, first = second;
@@ -295,8 +279,7 @@ static void all_choices_wait_for_one_entry(void **state) {
     close_empty(world);
 }
 
-static void who_waits_for_the_ledger_gets_signs_and_may_leave(void **state) {
-    (void)state;
+TEST(who_waits_for_the_ledger_gets_signs_and_may_leave) {
     struct world *world = open_behind(16);
     const struct machine *machine = &world->gateway_machine;
     uint32_t stays = ask(world, STREAM);
@@ -318,8 +301,7 @@ static void who_waits_for_the_ledger_gets_signs_and_may_leave(void **state) {
 }
 
 /* What is refused costs nothing, so nobody waits to hear of it. */
-static void refusals_wait_for_no_ledger(void **state) {
-    (void)state;
+TEST(refusals_wait_for_no_ledger) {
     struct world *world = open_behind(16);
     uint32_t broken = world_post(world, COMPLETIONS, "{");
     uint32_t large = ask(world, "");
@@ -329,8 +311,7 @@ static void refusals_wait_for_no_ledger(void **state) {
     close_empty(world);
 }
 
-static void nothing_new_is_taken_when_the_ledger_is_far_behind(void **state) {
-    (void)state;
+TEST(nothing_new_is_taken_when_the_ledger_is_far_behind) {
     enum { MOST = 3 };
     struct world *world = open_behind(MOST);
     uint32_t first = 0;
@@ -358,8 +339,7 @@ static void nothing_new_is_taken_when_the_ledger_is_far_behind(void **state) {
 }
 
 /* The answers whose entries are written down find room one after the other. */
-static void settled_ends_wait_for_room(void **state) {
-    (void)state;
+TEST(settled_ends_wait_for_room) {
     for (uint32_t stream = 0; stream < 2; stream++)
         for (size_t room = 32; room < 100000; room = room * 5 / 4) {
             struct world *world =
@@ -383,24 +363,4 @@ static void settled_ends_wait_for_room(void **state) {
                 assert_true(world->clients[clients[i]].ended);
             close_empty(world);
         }
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(an_entry_says_what_its_request_came_to),
-        cmocka_unit_test(refusals_have_entries_that_cost_nothing),
-        cmocka_unit_test(who_leaves_in_mid_prompt_pays_for_what_was_computed),
-        cmocka_unit_test(a_prompt_of_several_answers_is_paid_for_once),
-        cmocka_unit_test(who_leaves_pays_the_unit_that_computes_prompts_alone),
-        cmocka_unit_test(who_leaves_before_pages_are_reserved_pays_nothing),
-        cmocka_unit_test(who_leaves_pays_for_a_prompt_whose_answers_unit_is_lost),
-        cmocka_unit_test(a_stream_that_fails_has_begun),
-        cmocka_unit_test(the_end_of_an_answer_waits_until_it_is_written_down),
-        cmocka_unit_test(all_choices_wait_for_one_entry),
-        cmocka_unit_test(who_waits_for_the_ledger_gets_signs_and_may_leave),
-        cmocka_unit_test(refusals_wait_for_no_ledger),
-        cmocka_unit_test(nothing_new_is_taken_when_the_ledger_is_far_behind),
-        cmocka_unit_test(settled_ends_wait_for_room),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,15 +3,10 @@
  * on the way takes the connection for dead, but not where a refusal may still want its status. And
  * nobody waits forever to begin.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 #include "base/tree.h"
 #include "hands.h"
+#include "test_case.h"
 
 /* Time goes on, and everybody looks around. */
 static void wait_until(struct world *world, int64_t now_ns) {
@@ -21,8 +16,7 @@ static void wait_until(struct world *world, int64_t now_ns) {
     world_settle(world);
 }
 
-static void a_whole_answer_begins_with_blank_lines(void **state) {
-    (void)state;
+TEST(a_whole_answer_begins_with_blank_lines) {
     struct world *world = open_with(1, (struct gateway_options){0});
     uint32_t client = ask(world, "");
     struct request_id id = world->last_submit->request;
@@ -40,8 +34,7 @@ static void a_whole_answer_begins_with_blank_lines(void **state) {
     close_empty(world);
 }
 
-static void one_choice_s_end_stops_no_blank_lines(void **state) {
-    (void)state;
+TEST(one_choice_s_end_stops_no_blank_lines) {
     struct world *world = open_with(1, (struct gateway_options){0});
     uint32_t client = ask(world, ",\"n\":2");
     struct request_id id = world->last_submit->request, first = id;
@@ -57,8 +50,7 @@ static void one_choice_s_end_stops_no_blank_lines(void **state) {
 }
 
 /* Its status is 200 by then, so the body alone says what went wrong. */
-static void a_failure_behind_blank_lines_is_the_body(void **state) {
-    (void)state;
+TEST(a_failure_behind_blank_lines_is_the_body) {
     struct world *world = open_with(1, (struct gateway_options){0});
     uint32_t client = ask(world, "");
     wait_until(world, 6 * SECOND);
@@ -68,8 +60,7 @@ static void a_failure_behind_blank_lines_is_the_body(void **state) {
     close_empty(world);
 }
 
-static void who_may_be_refused_hears_nothing_before(void **state) {
-    (void)state;
+TEST(who_may_be_refused_hears_nothing_before) {
     struct world *world = open_empty((struct gateway_options){.unit_wait_ns = 12 * SECOND});
     uint32_t client = ask(world, "");
     wait_until(world, 11 * SECOND);
@@ -96,8 +87,7 @@ static void assert_cut(struct world *world, uint32_t client, uint32_t choice) {
     assert_true(bytes_equal(reason, BYTES_LITERAL("insufficient_system_resource")));
 }
 
-static void who_waits_too_long_to_begin_is_let_go(void **state) {
-    (void)state;
+TEST(who_waits_too_long_to_begin_is_let_go) {
     struct world *world = open_with(1, (struct gateway_options){0});
     const struct machine *machine = &world->gateway_machine;
     uint32_t running = ask(world, "");
@@ -121,8 +111,7 @@ static void who_waits_too_long_to_begin_is_let_go(void **state) {
 }
 
 /* Of several answers some may have begun. */
-static void each_answer_has_its_own_patience(void **state) {
-    (void)state;
+TEST(each_answer_has_its_own_patience) {
     struct world *world = open_with(1, (struct gateway_options){.queue_ns = 50 * SECOND});
     uint32_t others = ask(world, ",\"n\":7"); /* the unit's queue has room for one more */
     uint32_t client = ask(world, ",\"n\":2");
@@ -141,8 +130,7 @@ static void each_answer_has_its_own_patience(void **state) {
 
 /* ---- what is told in front ---- */
 
-static void names_that_nobody_knows_are_reported_in_front(void **state) {
-    (void)state;
+TEST(names_that_nobody_knows_are_reported_in_front) {
     struct world *world = open_with(1, (struct gateway_options){0});
     uint32_t client = ask(world, ",\"top_kk\":1");
     wait_until(world, 6 * SECOND);
@@ -153,17 +141,4 @@ static void names_that_nobody_knows_are_reported_in_front(void **state) {
     report_finished(world, 1, world->last_submit->request, FINISH_LENGTH, 6);
     assert_ids(world, client, ids, 6);
     close_empty(world);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_whole_answer_begins_with_blank_lines),
-        cmocka_unit_test(one_choice_s_end_stops_no_blank_lines),
-        cmocka_unit_test(a_failure_behind_blank_lines_is_the_body),
-        cmocka_unit_test(who_may_be_refused_hears_nothing_before),
-        cmocka_unit_test(who_waits_too_long_to_begin_is_let_go),
-        cmocka_unit_test(each_answer_has_its_own_patience),
-        cmocka_unit_test(names_that_nobody_knows_are_reported_in_front),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,16 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "serving/policy/admit.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-
-#include <cmocka.h>
-
 #include "base/check.h"
+#include "test_case.h"
 
 /* One row per reason, each at its boundary. */
-static void each_reason_has_its_boundary(void **state) {
-    (void)state;
+TEST(each_reason_has_its_boundary) {
     static const struct unit_capacity empty = {.context_tokens_max = 1000,
                                                .page_count = 10,
                                                .pages_available = 10,
@@ -51,8 +46,7 @@ static void each_reason_has_its_boundary(void **state) {
 
 /* What is known, rounded up, and a page to grow into, but never more than the longest answer takes.
  */
-static void a_start_takes_what_is_known_and_a_page(void **state) {
-    (void)state;
+TEST(a_start_takes_what_is_known_and_a_page) {
     struct admit_need need = {100, 1000};
     assert_int_equal(admit_start_pages(need, 100), 3);
     assert_int_equal(admit_start_pages(need, 128), 3);
@@ -63,8 +57,7 @@ static void a_start_takes_what_is_known_and_a_page(void **state) {
 }
 
 /* Who computes a prompt for another unit makes one token, whatever the answer may have. */
-static void a_prompt_for_another_unit_needs_one_token(void **state) {
-    (void)state;
+TEST(a_prompt_for_another_unit_needs_one_token) {
     struct record_submit submit = {
         .task = SUBMIT_PREFILL, .prompt_count = 100, .new_tokens_max = 50};
     assert_int_equal(admit_need_of(&submit).prompt_tokens, 100);
@@ -74,22 +67,11 @@ static void a_prompt_for_another_unit_needs_one_token(void **state) {
 }
 
 /* Every refusal becomes the right last word. */
-static void refusals_have_reasons(void **state) {
-    (void)state;
+TEST(refusals_have_reasons) {
     assert_int_equal(admit_finish_reason(ADMIT_REFUSE_CONTEXT), FINISH_REFUSED_TOO_LARGE);
     assert_int_equal(admit_finish_reason(ADMIT_REFUSE_MEMORY), FINISH_REFUSED_TOO_LARGE);
     assert_int_equal(admit_finish_reason(ADMIT_REFUSE_QUEUE), FINISH_REFUSED_QUEUE);
     assert_int_equal(admit_finish_reason(ADMIT_REFUSE_DRAINING), FINISH_REFUSED_DRAINING);
     for (int i = 0; i < ADMIT_COUNT; i++)
         assert_int_equal(admit_refuses(i), i >= ADMIT_REFUSE_DRAINING);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(each_reason_has_its_boundary),
-        cmocka_unit_test(a_start_takes_what_is_known_and_a_page),
-        cmocka_unit_test(a_prompt_for_another_unit_needs_one_token),
-        cmocka_unit_test(refusals_have_reasons),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

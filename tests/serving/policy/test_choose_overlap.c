@@ -1,11 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "serving/policy/choose_overlap.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-
-#include <cmocka.h>
+#include "test_case.h"
 
 static struct choose_overlap choose;
 static const struct choose_overlap_step answers = {.ranks = 4, .tokens = 40, .prompts = false};
@@ -23,8 +19,7 @@ static void run(const struct choose_overlap_step *step, const int64_t ns[OVERLAP
     }
 }
 
-static void one_rank_has_nothing_to_hide(void **state) {
-    (void)state;
+TEST(one_rank_has_nothing_to_hide) {
     choose = (struct choose_overlap){0};
     struct choose_overlap_step alone = {.ranks = 1, .tokens = 4096, .prompts = true};
     for (int i = 0; i < 100; i++) {
@@ -35,8 +30,7 @@ static void one_rank_has_nothing_to_hide(void **state) {
 }
 
 /* All are tried, then the fastest is taken, in each class of steps by itself. */
-static void the_fastest_is_taken(void **state) {
-    (void)state;
+TEST(the_fastest_is_taken) {
     const int64_t five[] = {1000, 1500, 700, 800, 850, 900, 5000};
     const int64_t dual[] = {1000, 500, 700, 600, 900, 5000, 1};
     uint32_t taken[OVERLAP_KIND_COUNT];
@@ -52,8 +46,7 @@ static void the_fastest_is_taken(void **state) {
 }
 
 /* The one that was a little slower becomes much faster: a link got slow. */
-static void a_change_is_noticed(void **state) {
-    (void)state;
+TEST(a_change_is_noticed) {
     const int64_t before[] = {1000, 1900, 1100, 1200, 1900, 1950, 1950};
     const int64_t after[] = {3000, 2000, 1100, 900, 2900, 2900, 2900};
     uint32_t taken[OVERLAP_KIND_COUNT];
@@ -66,8 +59,7 @@ static void a_change_is_noticed(void **state) {
 }
 
 /* Lanes without tokens are not tried; what is far slower is tried twice and no more. */
-static void what_cannot_help_is_left_out(void **state) {
-    (void)state;
+TEST(what_cannot_help_is_left_out) {
     const int64_t ns[] = {1000, 700, 800, 3000, 500, 9000, 9000};
     struct choose_overlap_step small = {.ranks = 4, .tokens = 4, .prompts = false};
     uint32_t taken[OVERLAP_KIND_COUNT];
@@ -81,8 +73,7 @@ static void what_cannot_help_is_left_out(void **state) {
 }
 
 /* One step in which the machine did something else changes no choice. */
-static void a_hiccup_does_not_matter(void **state) {
-    (void)state;
+TEST(a_hiccup_does_not_matter) {
     const int64_t ns[] = {1000, 2500, 1400, 1500, 1600, 1700, 1700};
     uint32_t taken[OVERLAP_KIND_COUNT];
     choose = (struct choose_overlap){0};
@@ -92,20 +83,7 @@ static void a_hiccup_does_not_matter(void **state) {
     assert_true(taken[OVERLAP_SEQUENTIAL] >= 45);
 }
 
-static void reasons_have_names(void **state) {
-    (void)state;
+TEST(reasons_have_names) {
     for (int reason = 0; reason < CHOOSE_OVERLAP_REASON_COUNT; reason++)
         assert_non_null(choose_overlap_reason_name(reason));
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(one_rank_has_nothing_to_hide),
-        cmocka_unit_test(the_fastest_is_taken),
-        cmocka_unit_test(a_change_is_noticed),
-        cmocka_unit_test(what_cannot_help_is_left_out),
-        cmocka_unit_test(a_hiccup_does_not_matter),
-        cmocka_unit_test(reasons_have_names),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

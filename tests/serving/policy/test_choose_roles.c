@@ -2,14 +2,10 @@
  * Protects the change of roles: the pressed kind gets a unit when it has been pressed for a while
  * and the other one can spare it, never the last one, never twice in a row, never back and forth.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-
-#include <cmocka.h>
 
 #include "contract/record_unit.h"
 #include "serving/policy/choose_roles.h"
+#include "test_case.h"
 
 enum { UNITS = 4 };
 
@@ -43,8 +39,7 @@ static enum roles_reason why(uint32_t queued, int64_t now_ns) {
     return state.reason;
 }
 
-static void a_pressed_kind_gets_the_idlest_unit(void **ignored) {
-    (void)ignored;
+TEST_AROUND(a_pressed_kind_gets_the_idlest_unit, open_fleet, NULL) {
     assert_int_equal(why(8, 0), ROLES_CALM);
     assert_int_equal(why(9, 1), ROLES_LOOKS);
     assert_int_equal(why(8, 2), ROLES_CALM); /* it did not last */
@@ -63,8 +58,7 @@ static void a_pressed_kind_gets_the_idlest_unit(void **ignored) {
     assert_int_equal(choice.role, UNIT_DECODE);
 }
 
-static void nobody_moves_who_is_needed(void **ignored) {
-    (void)ignored;
+TEST_AROUND(nobody_moves_who_is_needed, open_fleet, NULL) {
     units[2].requests = 70; /* with the other one gone, it would be too much */
     look(50, 0);
     assert_int_equal(why(50, 5), ROLES_NO_UNIT);
@@ -79,8 +73,7 @@ static void nobody_moves_who_is_needed(void **ignored) {
     assert_int_equal(choice.role, UNIT_DECODE);
 }
 
-static void a_kind_that_is_gone_comes_back(void **ignored) {
-    (void)ignored;
+TEST_AROUND(a_kind_that_is_gone_comes_back, open_fleet, NULL) {
     units[0].takes = units[1].takes = false;
     look(0, 0);
     assert_int_equal(look(0, 2).role, UNIT_PREFILL);
@@ -92,8 +85,7 @@ static void a_kind_that_is_gone_comes_back(void **ignored) {
 }
 
 /* Whatever the load, changes are rests apart, and each kind keeps a unit. */
-static void roles_do_not_swing_whatever_the_load(void **ignored) {
-    (void)ignored;
+TEST_AROUND(roles_do_not_swing_whatever_the_load, open_fleet, NULL) {
     int64_t moved_ns = -100;
     for (int64_t now_ns = 0; now_ns < 3000; now_ns++) {
         uint32_t queued = now_ns / 100 % 2 ? 60 : 0, kinds[UNIT_ROLE_COUNT] = {0};
@@ -108,14 +100,4 @@ static void roles_do_not_swing_whatever_the_load(void **ignored) {
         assert_true(kinds[UNIT_PREFILL] && kinds[UNIT_DECODE]);
     }
     assert_true(moved_ns > 0);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(a_pressed_kind_gets_the_idlest_unit, open_fleet),
-        cmocka_unit_test_setup(nobody_moves_who_is_needed, open_fleet),
-        cmocka_unit_test_setup(a_kind_that_is_gone_comes_back, open_fleet),
-        cmocka_unit_test_setup(roles_do_not_swing_whatever_the_load, open_fleet),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,18 +2,13 @@
  * Protects the end of a drain: an empty unit stops, requests are given away where that is much sooner or
  * the time has run out, and else waited for, as they are where nobody else could go on with them.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-
-#include <cmocka.h>
 
 #include "serving/policy/end_drain.h"
+#include "test_case.h"
 
 #define S ((int64_t)1000000000)
 
-static void requests_are_given_away_where_that_ends_it_much_sooner(void **state) {
-    (void)state;
+TEST(requests_are_given_away_where_that_ends_it_much_sooner) {
     struct end_drain_view view = {.requests = 10,
                                   .answer_tokens = 1000,
                                   .token_ns = 5e7, /* 50 s of an answer */
@@ -40,11 +35,4 @@ static void requests_are_given_away_where_that_ends_it_much_sooner(void **state)
     assert_int_equal(end_drain(&view), END_DRAIN_WAITS);
     view.requests = 0;
     assert_int_equal(end_drain(&view), END_DRAIN_STOPS);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(requests_are_given_away_where_that_ends_it_much_sooner),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

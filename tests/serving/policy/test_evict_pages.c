@@ -1,14 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "serving/policy/evict_pages.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include "base/check.h"
+#include "test_case.h"
 
 #include "base/random.h"
 
@@ -20,8 +14,7 @@ static void assert_order(enum evict_rule rule, const uint32_t *pages, uint32_t w
         assert_int_equal(candidates[count - 1 - i].page, pages[i]);
 }
 
-static void each_rule_has_its_order(void **state) {
-    (void)state;
+TEST(each_rule_has_its_order) {
     static const uint32_t least_recent[] = {2, 4, 1, 3, 0}, deepest[] = {3, 0, 2, 4, 1};
     for (uint32_t wanted = 0; wanted <= 5; wanted++) {
         assert_order(EVICT_LEAST_RECENT, least_recent, wanted);
@@ -31,8 +24,7 @@ static void each_rule_has_its_order(void **state) {
 
 /* Over random trees whose parents are used no earlier than their children: whatever the number
  * taken, no page goes before its children. */
-static void children_go_before_their_parents(void **state) {
-    (void)state;
+TEST(children_go_before_their_parents) {
     enum { PAGES = 60 };
     for (uint64_t seed = 0; seed < 500; seed++) {
         struct evict_candidate pages[PAGES], sorted[PAGES];
@@ -59,8 +51,7 @@ static void children_go_before_their_parents(void **state) {
 }
 
 /* However few are wanted: the same ones, in the same order. */
-static void the_first_are_those_of_all(void **state) {
-    (void)state;
+TEST(the_first_are_those_of_all) {
     enum { PAGES = 40 };
     for (uint64_t seed = 0; seed < 100; seed++) {
         struct evict_candidate pages[PAGES], all[PAGES], few[PAGES];
@@ -78,13 +69,4 @@ static void the_first_are_those_of_all(void **state) {
             }
         }
     }
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(each_rule_has_its_order),
-        cmocka_unit_test(children_go_before_their_parents),
-        cmocka_unit_test(the_first_are_those_of_all),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -6,15 +6,9 @@
  */
 #include "serving/policy/fair_queue.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include "base/check.h"
 #include "base/random.h"
+#include "test_case.h"
 
 enum { TEXTS_MAX = 4096 };
 
@@ -61,7 +55,7 @@ static uint32_t serve(void) {
     return next;
 }
 
-static void a_short_text_passes_long_ones(void **state) {
+TEST(a_short_text_passes_long_ones) {
     begin();
     for (uint32_t client = 0; client < 20; client++)
         come(client, 8 << 20);
@@ -74,7 +68,7 @@ static void a_short_text_passes_long_ones(void **state) {
 
 /* All that comes after a long text and passes it is shorter, and together it is no more than the
  * bytes of the long one for each client that asks. */
-static void no_text_waits_for_ever(void **state) {
+TEST(no_text_waits_for_ever) {
     for (uint32_t seed = 0; seed < 50; seed++) {
         begin();
         come(0, 20000);
@@ -91,7 +85,7 @@ static void no_text_waits_for_ever(void **state) {
     }
 }
 
-static void clients_have_equal_parts(void **state) {
+TEST(clients_have_equal_parts) {
     begin();
     size_t bytes[2] = {0, 0};
     for (uint32_t i = 0; i < 300; i++)
@@ -107,7 +101,7 @@ static void clients_have_equal_parts(void **state) {
     assert_true(more <= 250000);
 }
 
-static void long_texts_leave_room(void **state) {
+TEST(long_texts_leave_room) {
     size_t room = (size_t)32 << 20, text = (size_t)8 << 20;
     assert_true(fair_queue_admits(text, 0, room)); /* the longest there is, into an empty one */
     size_t left = room;
@@ -126,7 +120,7 @@ static void long_texts_leave_room(void **state) {
     assert_false(fair_queue_admits(1, 0, 0));
 }
 
-static void half_of_the_room_is_a_client_s(void **state) {
+TEST(half_of_the_room_is_a_client_s) {
     assert_true(fair_queue_admits(50, 0, 100));
     assert_false(fair_queue_admits(51, 0, 100));
     assert_true(fair_queue_admits(30, 20, 100));
@@ -134,7 +128,7 @@ static void half_of_the_room_is_a_client_s(void **state) {
 }
 
 /* Work is what a turn is made of: half of it is twice the share. */
-static void a_weight_and_a_priority_are_shares(void **state) {
+TEST(a_weight_and_a_priority_are_shares) {
     uint64_t work = fair_queue_work(1000, 100, ACCOUNT_NORMAL) - 1;
     assert_in_range(work, 1000 * 65536 / 400 - 1, 1000 * 65536 / 400);
     assert_in_range(fair_queue_work(2000, 200, ACCOUNT_NORMAL), work, work + 1);
@@ -146,7 +140,7 @@ static void a_weight_and_a_priority_are_shares(void **state) {
 
 /* ---- requests that wait for the gateway ---- */
 
-static void clients_are_served_in_turn_and_their_shortest_first(void **state) {
+TEST(clients_are_served_in_turn_and_their_shortest_first) {
     struct fair_queue_client clients[] = {{.start = 100}, {.start = 100}};
     struct fair_queue_item items[] = {
         {.client = 0, .turn = 50, .serial = 1, .bytes = 50},
@@ -170,7 +164,7 @@ static void clients_are_served_in_turn_and_their_shortest_first(void **state) {
     assert_int_equal(fair_queue_next(items, 0, clients, 2, &turn), FAIR_QUEUE_NONE);
 }
 
-static void the_longest_queue_loses_its_last(void **state) {
+TEST(the_longest_queue_loses_its_last) {
     struct fair_queue_client clients[] = {{.bytes = 60}, {.bytes = 30}, {.bytes = 0}};
     struct fair_queue_item items[] = {
         {.client = 0, .turn = 30, .serial = 1, .bytes = 30},
@@ -182,18 +176,4 @@ static void the_longest_queue_loses_its_last(void **state) {
     assert_int_equal(fair_queue_dropped(items, 3, clients, 3, 1, 30), FAIR_QUEUE_NONE);
     assert_int_equal(fair_queue_dropped(items, 3, clients, 3, 0, 1), FAIR_QUEUE_NONE);
     assert_int_equal(fair_queue_dropped(items, 0, clients, 3, 2, 70), FAIR_QUEUE_NONE);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_short_text_passes_long_ones),
-        cmocka_unit_test(no_text_waits_for_ever),
-        cmocka_unit_test(clients_have_equal_parts),
-        cmocka_unit_test(long_texts_leave_room),
-        cmocka_unit_test(half_of_the_room_is_a_client_s),
-        cmocka_unit_test(a_weight_and_a_priority_are_shares),
-        cmocka_unit_test(clients_are_served_in_turn_and_their_shortest_first),
-        cmocka_unit_test(the_longest_queue_loses_its_last),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,14 +4,9 @@
  * better chooses another way.
  */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdlib.h>
-
-#include <cmocka.h>
 
 #include "serving/policy/forecast_load.h"
+#include "test_case.h"
 
 #define S ((int64_t)1000000000)
 #define DAY (86400 * S)
@@ -43,8 +38,7 @@ static int open_forecast(void **state) {
     return 0;
 }
 
-static void a_day_that_was_seen_is_expected_again(void **state) {
-    (void)state;
+TEST_AROUND(a_day_that_was_seen_is_expected_again, open_forecast, NULL) {
     live(DAY, 3 * DAY, 1);
     for (int hour = 0; hour < 24; hour++) {
         int64_t at_ns = 3 * DAY + hour * HOUR;
@@ -58,8 +52,7 @@ static void a_day_that_was_seen_is_expected_again(void **state) {
     assert_true(forecast_load_reaches(&forecast, 0, 1000, 4 * DAY) == 4 * DAY);
 }
 
-static void a_crowd_is_followed_at_once_and_forgotten_far_ahead(void **state) {
-    (void)state;
+TEST_AROUND(a_crowd_is_followed_at_once_and_forgotten_far_ahead, open_forecast, NULL) {
     live(DAY, 3 * DAY + 10 * HOUR, 1);
     live(3 * DAY + 10 * HOUR, 3 * DAY + 11 * HOUR, 3);
     int64_t now_ns = forecast.last_ns;
@@ -70,16 +63,14 @@ static void a_crowd_is_followed_at_once_and_forgotten_far_ahead(void **state) {
                 0.15);
 }
 
-static void a_morning_that_does_not_come_is_not_waited_for(void **state) {
-    (void)state;
+TEST_AROUND(a_morning_that_does_not_come_is_not_waited_for, open_forecast, NULL) {
     live(DAY, 3 * DAY + 5 * HOUR, 1);
     live(3 * DAY + 5 * HOUR, 3 * DAY + 9 * HOUR, 0.2);
     int64_t now_ns = forecast.last_ns;
     assert_near(forecast_load_at(&forecast, 0, now_ns + HOUR / 4), 0.2 * shape(now_ns), 0.4);
 }
 
-static void without_a_day_the_trend_goes_on_for_a_while(void **state) {
-    (void)state;
+TEST_AROUND(without_a_day_the_trend_goes_on_for_a_while, open_forecast, NULL) {
     for (int64_t at_ns = DAY; at_ns <= DAY + HOUR; at_ns += 10 * S)
         forecast_load_add(&forecast, (double[]){100 + (double)(at_ns - DAY) / HOUR * 60, 1}, at_ns);
     double soon = forecast_load_at(&forecast, 0, DAY + HOUR + HOUR / 6);
@@ -88,8 +79,7 @@ static void without_a_day_the_trend_goes_on_for_a_while(void **state) {
     assert_true(far > 160 && far < 195); /* half an hour of the trend, and no more */
 }
 
-static void a_clock_that_steps_back_and_a_gap_change_nothing_else(void **state) {
-    (void)state;
+TEST_AROUND(a_clock_that_steps_back_and_a_gap_change_nothing_else, open_forecast, NULL) {
     live(DAY, 2 * DAY, 1);
     struct forecast_load before = forecast;
     forecast_load_add(&forecast, (double[]){1e9, 1e9}, 2 * DAY - HOUR);
@@ -98,8 +88,7 @@ static void a_clock_that_steps_back_and_a_gap_change_nothing_else(void **state) 
     assert_near(forecast_load_at(&forecast, 0, 2 * DAY + 12 * HOUR), 160, 0.03);
 }
 
-static void a_curve_may_be_known_beforehand(void **state) {
-    (void)state;
+TEST_AROUND(a_curve_may_be_known_beforehand, open_forecast, NULL) {
     for (int part = 0; part < FORECAST_PARTS; part++)
         forecast_load_teach(&forecast, DAY / FORECAST_PARTS * part + 1,
                             (double[]){part < 144 ? 10 : 50, 1});
@@ -107,8 +96,7 @@ static void a_curve_may_be_known_beforehand(void **state) {
     assert_near(forecast_load_at(&forecast, 0, 6 * HOUR), 10, 0.01);
 }
 
-static void a_load_goes_on_in_the_way_that_is_chosen(void **state) {
-    (void)state;
+TEST_AROUND(a_load_goes_on_in_the_way_that_is_chosen, open_forecast, NULL) {
     live(DAY, 3 * DAY + 10 * HOUR, 1);
     live(3 * DAY + 10 * HOUR, 3 * DAY + 14 * HOUR, 0.5);
     int64_t now_ns = forecast.last_ns, at_ns = now_ns + 3 * HOUR;
@@ -120,18 +108,4 @@ static void a_load_goes_on_in_the_way_that_is_chosen(void **state) {
     assert_true(forecast_load_at(&forecast, 0, at_ns) == deviates);
     forecast.way[0] = FORECAST_AS_EVER;
     assert_near(forecast_load_at(&forecast, 0, at_ns), ever, 0.02);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(a_day_that_was_seen_is_expected_again, open_forecast),
-        cmocka_unit_test_setup(a_crowd_is_followed_at_once_and_forgotten_far_ahead, open_forecast),
-        cmocka_unit_test_setup(a_morning_that_does_not_come_is_not_waited_for, open_forecast),
-        cmocka_unit_test_setup(without_a_day_the_trend_goes_on_for_a_while, open_forecast),
-        cmocka_unit_test_setup(a_clock_that_steps_back_and_a_gap_change_nothing_else,
-                               open_forecast),
-        cmocka_unit_test_setup(a_curve_may_be_known_beforehand, open_forecast),
-        cmocka_unit_test_setup(a_load_goes_on_in_the_way_that_is_chosen, open_forecast),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

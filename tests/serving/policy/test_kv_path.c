@@ -7,13 +7,8 @@
  */
 #include "serving/policy/kv_path.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-
-#include <cmocka.h>
-
 #include "base/random.h"
+#include "test_case.h"
 
 enum { BLOCK_BYTES = 1000000 };
 
@@ -39,7 +34,7 @@ static struct kv_path_ask ask_of(const struct step_cost *cost, const struct load
                                          .block_bytes = BLOCK_BYTES}};
 }
 
-static void stored_blocks_are_loaded_where_that_is_faster(void **state) {
+TEST(stored_blocks_are_loaded_where_that_is_faster) {
     static const struct {
         double token_ns, byte_ns;
         uint32_t stored;
@@ -64,7 +59,7 @@ static void stored_blocks_are_loaded_where_that_is_faster(void **state) {
 
 /* Whenever the transfer would arrive, the time until the prompt stands is at most twice that of who
  * knew; but for the moment that is always waited. */
-static void waiting_costs_at_most_as_much_again(void **state) {
+TEST(waiting_costs_at_most_as_much_again) {
     for (uint32_t seed = 0; seed < 500; seed++) {
         struct step_cost cost = {0};
         struct load_rate rate = {0};
@@ -89,7 +84,7 @@ static void waiting_costs_at_most_as_much_again(void **state) {
     }
 }
 
-static void what_was_never_measured_is_not_waited_for_for_ever(void **state) {
+TEST(what_was_never_measured_is_not_waited_for_for_ever) {
     struct step_cost cost = {0};
     struct load_rate rate = {0};
     struct kv_path_ask ask = ask_of(&cost, &rate, 0);
@@ -128,7 +123,7 @@ static double live(struct kv_transfers *transfers, const struct load_ask *load, 
 /* A link that is slower than computing, then faster, then slower again; prompts of many lengths.
  * After a few transfers doing without costs an eighth more and a trial now and then; what arrives
  * sooner than was foretold is found out soon. */
-static void slow_links_are_remembered(void **state) {
+TEST(slow_links_are_remembered) {
     for (uint32_t seed = 0; seed < 40; seed++) {
         struct step_cost cost = {0};
         struct load_rate rate = {0};
@@ -156,7 +151,7 @@ static void slow_links_are_remembered(void **state) {
 
 /* The link gets faster than computing, but by so little that no doubted transfer is still waited
  * for when it arrives: one in a few is. */
-static void doubts_end_when_a_trial_succeeds(void **state) {
+TEST(doubts_end_when_a_trial_succeeds) {
     struct step_cost cost = {0};
     struct load_rate rate = {0};
     struct kv_transfers transfers = {.doubted = 0};
@@ -171,7 +166,7 @@ static void doubts_end_when_a_trial_succeeds(void **state) {
     assert_in_range(late, 1, 16);
 }
 
-static void one_in_sixteen_is_not_doubted(void **state) {
+TEST(one_in_sixteen_is_not_doubted) {
     struct step_cost cost = {0};
     struct load_rate rate = {0};
     struct kv_transfers transfers = {.doubted = 0};
@@ -182,7 +177,7 @@ static void one_in_sixteen_is_not_doubted(void **state) {
         assert_int_equal(kv_path_doubts(&transfers, 16, &load), i % 16 != 15);
 }
 
-static void nothing_is_doubted_without_knowledge(void **state) {
+TEST(nothing_is_doubted_without_knowledge) {
     struct step_cost cost = {0}, known = {0};
     struct load_rate rate = {0}, known_rate = {0};
     struct kv_transfers transfers = {.doubted = 0};
@@ -197,7 +192,7 @@ static void nothing_is_doubted_without_knowledge(void **state) {
     assert_false(kv_path_doubts(&transfers, 16, &known_load));
 }
 
-static void what_comes_in_half_the_time_makes_all_before_forgotten(void **state) {
+TEST(what_comes_in_half_the_time_makes_all_before_forgotten) {
     struct kv_transfers transfers = {.doubted = 3}, fresh = {.doubted = 0};
     for (uint32_t i = 0; i < 10; i++)
         kv_path_observe(&transfers, 16, 1000000, true, false);
@@ -220,7 +215,7 @@ static void what_comes_in_half_the_time_makes_all_before_forgotten(void **state)
     assert_memory_equal(&given_up, &late, sizeof late);
 }
 
-static void the_storage_is_asked_again_after_as_long_as_was_waited(void **state) {
+TEST(the_storage_is_asked_again_after_as_long_as_was_waited) {
     static const struct {
         int64_t waited_ns, pause_ns;
     } rows[] = {{0, 2000000},          {1000000, 2000000},   {10000000, 10000000},
@@ -237,7 +232,7 @@ static void the_storage_is_asked_again_after_as_long_as_was_waited(void **state)
 
 /* Whenever the other unit has written the rest, if ever: what is waited for it is at most what
  * loading it saves, and at most half a second; and it is noticed soon after. */
-static void the_rest_is_waited_for_as_long_as_it_saves(void **state) {
+TEST(the_rest_is_waited_for_as_long_as_it_saves) {
     uint32_t came = 0, missed = 0;
     for (uint32_t seed = 0; seed < 500; seed++) {
         struct step_cost cost = {0};
@@ -265,7 +260,7 @@ static void the_rest_is_waited_for_as_long_as_it_saves(void **state) {
     assert_true(came > 100 && missed > 100);
 }
 
-static void what_saves_nothing_is_not_asked_for_again(void **state) {
+TEST(what_saves_nothing_is_not_asked_for_again) {
     struct step_cost cost = {0};
     struct load_rate rate = {0};
     struct kv_path_rest rest = {.rest_blocks = 4, .load = ask_of(&cost, &rate, 12).load};
@@ -282,21 +277,4 @@ static void what_saves_nothing_is_not_asked_for_again(void **state) {
     rate = (struct load_rate){0};
     learn(&cost, &rate, 1e3, 1e3); /* computing is faster */
     assert_int_equal(kv_path_ask_again_ns(&rest), 0);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(stored_blocks_are_loaded_where_that_is_faster),
-        cmocka_unit_test(waiting_costs_at_most_as_much_again),
-        cmocka_unit_test(what_was_never_measured_is_not_waited_for_for_ever),
-        cmocka_unit_test(slow_links_are_remembered),
-        cmocka_unit_test(doubts_end_when_a_trial_succeeds),
-        cmocka_unit_test(one_in_sixteen_is_not_doubted),
-        cmocka_unit_test(nothing_is_doubted_without_knowledge),
-        cmocka_unit_test(what_comes_in_half_the_time_makes_all_before_forgotten),
-        cmocka_unit_test(the_storage_is_asked_again_after_as_long_as_was_waited),
-        cmocka_unit_test(the_rest_is_waited_for_as_long_as_it_saves),
-        cmocka_unit_test(what_saves_nothing_is_not_asked_for_again),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -6,13 +6,9 @@
 #include "serving/policy/load_in_step.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-
-#include <cmocka.h>
 
 #include "base/random.h"
+#include "test_case.h"
 
 /* Part by part: each begins when the one before is computed and its slices are there. */
 static double really_waits(const struct load_in_step_ask *ask) {
@@ -36,8 +32,7 @@ static struct load_in_step_ask draw(uint32_t seed) {
                                      .others = seed % 2};
 }
 
-static void the_wait_is_what_the_layers_wait(void **state) {
-    (void)state;
+TEST(the_wait_is_what_the_layers_wait) {
     for (uint32_t seed = 0; seed < 10000; seed++) {
         struct load_in_step_ask ask = draw(seed);
         double wait_ns = load_in_step(&ask).wait_ns, real_ns = really_waits(&ask);
@@ -45,8 +40,7 @@ static void the_wait_is_what_the_layers_wait(void **state) {
     }
 }
 
-static void others_wait_for_little_or_not_at_all(void **state) {
-    (void)state;
+TEST(others_wait_for_little_or_not_at_all) {
     uint32_t joined = 0, parked = 0;
     for (uint32_t seed = 0; seed < 10000; seed++) {
         struct load_in_step_ask ask = draw(seed);
@@ -61,8 +55,7 @@ static void others_wait_for_little_or_not_at_all(void **state) {
     assert_true(joined > 300 && parked > 300);
 }
 
-static void what_is_not_measured_makes_nobody_wait(void **state) {
-    (void)state;
+TEST(what_is_not_measured_makes_nobody_wait) {
     struct load_in_step_ask ask = {.parts = 5, .step_ns = 1e9, .others = true};
     struct load_in_step_choice choice = load_in_step(&ask);
     assert_false(choice.joins);
@@ -73,8 +66,7 @@ static void what_is_not_measured_makes_nobody_wait(void **state) {
 
 /* A load as long as the step hides behind it, if it comes in parts enough; in one part it never
  * does. */
-static void a_load_hides_behind_a_step(void **state) {
-    (void)state;
+TEST(a_load_hides_behind_a_step) {
     struct load_in_step_ask ask = {
         .measured = true, .load_ns = 1e8, .step_ns = 1e8, .others = true};
     ask.parts = 61;
@@ -86,14 +78,4 @@ static void a_load_hides_behind_a_step(void **state) {
     ask.parts = 61;
     ask.step_ns = 5e6; /* of answers alone */
     assert_false(load_in_step(&ask).joins);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_wait_is_what_the_layers_wait),
-        cmocka_unit_test(others_wait_for_little_or_not_at_all),
-        cmocka_unit_test(what_is_not_measured_makes_nobody_wait),
-        cmocka_unit_test(a_load_hides_behind_a_step),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,15 +4,10 @@
  * found out.
  */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdbool.h>
-#include <stddef.h>
-
-#include <cmocka.h>
 
 #include "base/random.h"
 #include "serving/policy/load_noise.h"
+#include "test_case.h"
 
 #define S ((int64_t)1000000000)
 #define HOUR (3600 * S)
@@ -69,23 +64,20 @@ static void live(int64_t while_ns, double times, double share) {
     }
 }
 
-static void a_load_that_is_as_expected_has_no_margin(void **state) {
-    (void)state;
+TEST_AROUND(a_load_that_is_as_expected_has_no_margin, open_noise, NULL) {
     live(4 * HOUR, 1, 0);
     assert_true(load_noise_margin(&noise, 0) < 1e-6 && load_noise_margin(&noise, 1) < 1e-6);
     assert_true(fabs(load_noise_jump(&noise, 0) - 1000) < 1);
 }
 
-static void a_jump_is_seen_within_moments(void **state) {
-    (void)state;
+TEST_AROUND(a_jump_is_seen_within_moments, open_noise, NULL) {
     live(4 * HOUR, 1, 0);
     live(30 * S, 3, 0);
     assert_true(load_noise_jump(&noise, 0) > 2700);
     assert_true(fast[0] < 1500); /* a mean over minutes knows little of it yet */
 }
 
-static void noise_is_no_jump_and_makes_a_margin(void **state) {
-    (void)state;
+TEST_AROUND(noise_is_no_jump_and_makes_a_margin, open_noise, NULL) {
     live(12 * HOUR, 1, 0.1);
     assert_true(load_noise_margin(&noise, 0) > 0.1 && load_noise_margin(&noise, 0) < 0.4);
     assert_true(load_noise_margin(&noise, 1) < 1e-6); /* each stream by itself */
@@ -95,22 +87,19 @@ static void noise_is_no_jump_and_makes_a_margin(void **state) {
     }
 }
 
-static void a_jump_makes_no_margin_for_the_whole_day(void **state) {
-    (void)state;
+TEST_AROUND(a_jump_makes_no_margin_for_the_whole_day, open_noise, NULL) {
     live(4 * HOUR, 1, 0);
     live(HOUR, 3, 0);
     assert_true(load_noise_margin(&noise, 0) < 0.15);
 }
 
-static void a_few_requests_are_no_noise_of_the_load(void **state) {
-    (void)state;
+TEST_AROUND(a_few_requests_are_no_noise_of_the_load, open_noise, NULL) {
     requests = 20;
     live(12 * HOUR, 1, 0.1);
     assert_true(load_noise_margin(&noise, 0) < 1e-6);
 }
 
-static void the_way_in_which_a_load_goes_on_is_found_out(void **state) {
-    (void)state;
+TEST_AROUND(the_way_in_which_a_load_goes_on_is_found_out, open_noise, NULL) {
     teach();
     follows = true;
     live(6 * HOUR, 0.9, 0); /* fewer than ever, in the same curve */
@@ -121,16 +110,4 @@ static void the_way_in_which_a_load_goes_on_is_found_out(void **state) {
     live(12 * HOUR, 1, 0); /* a day of its own */
     assert_int_equal(load_noise_way(&noise, 0), FORECAST_AS_NOW);
     assert_true(load_noise_margin(&noise, 0) < 0.05);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(a_load_that_is_as_expected_has_no_margin, open_noise),
-        cmocka_unit_test_setup(a_jump_is_seen_within_moments, open_noise),
-        cmocka_unit_test_setup(noise_is_no_jump_and_makes_a_margin, open_noise),
-        cmocka_unit_test_setup(a_few_requests_are_no_noise_of_the_load, open_noise),
-        cmocka_unit_test_setup(a_jump_makes_no_margin_for_the_whole_day, open_noise),
-        cmocka_unit_test_setup(the_way_in_which_a_load_goes_on_is_found_out, open_noise),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -6,14 +6,10 @@
 #include "serving/policy/load_or_compute.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-
-#include <cmocka.h>
 
 #include "base/limits.h"
 #include "base/random.h"
+#include "test_case.h"
 
 struct truth { /* how it really is */
     double latency_ns, byte_ns, step_ns, token_ns, attended_ns;
@@ -60,8 +56,7 @@ static double really_ns(const struct truth *truth, const struct load_ask *ask, u
     return sum;
 }
 
-static void it_is_never_much_worse_than_the_better(void **state) {
-    (void)state;
+TEST(it_is_never_much_worse_than_the_better) {
     uint32_t loads = 0, computes = 0;
     for (uint32_t seed = 0; seed < 200; seed++) {
         uint64_t block_bytes = 106496;
@@ -89,8 +84,7 @@ static void it_is_never_much_worse_than_the_better(void **state) {
     assert_true(loads > 200 && computes > 200); /* the range has both */
 }
 
-static void what_is_not_measured_is_tried(void **state) {
-    (void)state;
+TEST(what_is_not_measured_is_tried) {
     struct load_rate rate = {0};
     struct step_cost cost = {0};
     struct load_ask ask = {
@@ -103,8 +97,7 @@ static void what_is_not_measured_is_tried(void **state) {
 }
 
 /* With layers that overlap, part of each can be faster than either alone. */
-static void a_mix_can_win(void **state) {
-    (void)state;
+TEST(a_mix_can_win) {
     struct truth truth = {1e5, 1, 0, 1e3, 0};
     struct load_rate rate = {0};
     struct step_cost cost = {0};
@@ -121,8 +114,7 @@ static void a_mix_can_win(void **state) {
     assert_true(choice.chosen_ns < choice.load_all_ns && choice.chosen_ns < choice.compute_all_ns);
 }
 
-static void rates_are_learnt(void **state) {
-    (void)state;
+TEST(rates_are_learnt) {
     struct load_rate rate = {0};
     for (uint32_t i = 1; i < 40; i++)
         load_or_compute_rate_observe(&rate, i % 9 * 100000, 500000 + i % 9 * 100000 / 2);
@@ -134,14 +126,4 @@ static void rates_are_learnt(void **state) {
     load_or_compute_rate_observe(&rate, 0, 5);
     load_or_compute_rate_observe(&rate, 5, 0);
     assert_true(fabs(load_or_compute_rate_ns(&rate, 1000000) - 1e6) < 1);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(it_is_never_much_worse_than_the_better),
-        cmocka_unit_test(what_is_not_measured_is_tried),
-        cmocka_unit_test(a_mix_can_win),
-        cmocka_unit_test(rates_are_learnt),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

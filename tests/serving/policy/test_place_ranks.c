@@ -2,14 +2,9 @@
  * Protects the placement of ranks: hosts are filled in their order, no slot is used twice, a unit
  * that does not fit takes nothing, and NUMA nodes of a host get equal shares.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 
 #include "serving/policy/place_ranks.h"
+#include "test_case.h"
 
 static void assert_part(struct place_part part, uint32_t host, uint32_t first, uint32_t count) {
     assert_int_equal(part.host, host);
@@ -17,7 +12,7 @@ static void assert_part(struct place_part part, uint32_t host, uint32_t first, u
     assert_int_equal(part.count, count);
 }
 
-static void hosts_are_filled_in_their_order(void **state) {
+TEST(hosts_are_filled_in_their_order) {
     uint32_t slots[] = {8, 8, 4};
     struct place_part parts[3];
     assert_int_equal(place_ranks(slots, 3, 12, parts), 2);
@@ -29,7 +24,7 @@ static void hosts_are_filled_in_their_order(void **state) {
     assert_int_equal(slots[2], 2);
 }
 
-static void a_host_without_slots_is_passed_over(void **state) {
+TEST(a_host_without_slots_is_passed_over) {
     uint32_t slots[] = {0, 1, 0, 1};
     struct place_part parts[4];
     assert_int_equal(place_ranks(slots, 4, 2, parts), 2);
@@ -37,7 +32,7 @@ static void a_host_without_slots_is_passed_over(void **state) {
     assert_part(parts[1], 3, 1, 1);
 }
 
-static void a_unit_that_does_not_fit_takes_nothing(void **state) {
+TEST(a_unit_that_does_not_fit_takes_nothing) {
     uint32_t slots[] = {2, 3};
     struct place_part parts[2];
     assert_int_equal(place_ranks(slots, 2, 6, parts), 0);
@@ -47,7 +42,7 @@ static void a_unit_that_does_not_fit_takes_nothing(void **state) {
     assert_int_equal(place_ranks(many, 2, 1, parts), 1);
 }
 
-static void nodes_get_equal_shares(void **state) {
+TEST(nodes_get_equal_shares) {
     for (uint32_t nodes = 2; nodes <= 8; nodes++)
         for (uint32_t count = nodes; count <= 24; count++) {
             uint32_t ranks[8] = {0}, before = 0;
@@ -62,20 +57,9 @@ static void nodes_get_equal_shares(void **state) {
         }
 }
 
-static void no_rank_is_bound_where_cpus_would_lie_idle(void **state) {
+TEST(no_rank_is_bound_where_cpus_would_lie_idle) {
     assert_int_equal(place_ranks_node(0, 1, 2), PLACE_NO_NODE);
     assert_int_equal(place_ranks_node(2, 3, 4), PLACE_NO_NODE);
     assert_int_equal(place_ranks_node(3, 8, 1), PLACE_NO_NODE);
     assert_int_equal(place_ranks_node(3, 8, 0), PLACE_NO_NODE);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(hosts_are_filled_in_their_order),
-        cmocka_unit_test(a_host_without_slots_is_passed_over),
-        cmocka_unit_test(a_unit_that_does_not_fit_takes_nothing),
-        cmocka_unit_test(nodes_get_equal_shares),
-        cmocka_unit_test(no_rank_is_bound_where_cpus_would_lie_idle),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,17 +4,11 @@
  */
 #include "serving/policy/predict_ttft.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "test_case.h"
 
 #define SECOND ((int64_t)1000000000)
 
-static void nothing_is_predicted_while_nothing_is_known(void **state) {
-    (void)state;
+TEST(nothing_is_predicted_while_nothing_is_known) {
     struct predict_ttft ttft = {0};
     assert_int_equal(predict_ttft_ns(&ttft, 1000000), 0);
     predict_ttft_busy(&ttft, true, 0);
@@ -23,8 +17,7 @@ static void nothing_is_predicted_while_nothing_is_known(void **state) {
 }
 
 /* Work of 1000 each second, in between an hour in which nobody asks. */
-static void an_idle_fleet_is_not_a_slow_one(void **state) {
-    (void)state;
+TEST(an_idle_fleet_is_not_a_slow_one) {
     struct predict_ttft ttft = {0};
     int64_t now_ns = 0;
     for (uint32_t i = 0; i < 10; i++, now_ns += 3600 * SECOND) {
@@ -35,8 +28,7 @@ static void an_idle_fleet_is_not_a_slow_one(void **state) {
     assert_true(predict_ttft_ns(&ttft, 5000) == 5 * SECOND);
 }
 
-static void the_past_is_forgotten(void **state) {
-    (void)state;
+TEST(the_past_is_forgotten) {
     struct predict_ttft ttft = {0};
     int64_t now_ns = 0;
     predict_ttft_busy(&ttft, true, 0);
@@ -48,19 +40,8 @@ static void the_past_is_forgotten(void **state) {
     assert_true(ns > 9 * SECOND && ns < 11 * SECOND);
 }
 
-static void classes_have_other_limits(void **state) {
-    (void)state;
+TEST(classes_have_other_limits) {
     assert_int_equal(predict_ttft_limit(100, ACCOUNT_LOW), 50);
     assert_int_equal(predict_ttft_limit(100, ACCOUNT_NORMAL), 100);
     assert_int_equal(predict_ttft_limit(100, ACCOUNT_HIGH), 200);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(nothing_is_predicted_while_nothing_is_known),
-        cmocka_unit_test(an_idle_fleet_is_not_a_slow_one),
-        cmocka_unit_test(the_past_is_forgotten),
-        cmocka_unit_test(classes_have_other_limits),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

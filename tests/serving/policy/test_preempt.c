@@ -1,15 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "serving/policy/preempt.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-
-#include <cmocka.h>
+#include "test_case.h"
 
 /* Whose turn comes last gives way, never one whose turn comes before the needy one's. */
-static void the_last_in_turn_gives_way(void **state) {
-    (void)state;
+TEST(the_last_in_turn_gives_way) {
     const struct schedule_item items[] = {
         {.slot = 0, .phase = SCHEDULE_DECODE, .turn = 5, .arrival = 1},
         {.slot = 1, .phase = SCHEDULE_PREFILL, .turn = 9, .arrival = 3},
@@ -18,11 +13,4 @@ static void the_last_in_turn_gives_way(void **state) {
     };
     for (uint32_t needy = 0; needy < 3; needy++)
         assert_int_equal(preempt_choose(items, 4, needy), 1);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_last_in_turn_gives_way),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

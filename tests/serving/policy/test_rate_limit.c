@@ -4,13 +4,8 @@
  */
 #include "serving/policy/rate_limit.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-
-#include <cmocka.h>
-
 #include "base/random.h"
+#include "test_case.h"
 
 #define SECOND ((int64_t)1000000000)
 #define MINUTE (60 * SECOND)
@@ -22,8 +17,7 @@ static int takes(struct rate_limit *limit, uint64_t per_minute, uint64_t count, 
     return 1;
 }
 
-static void a_minute_s_worth_at_once_and_then_the_rate(void **state) {
-    (void)state;
+TEST(a_minute_s_worth_at_once_and_then_the_rate) {
     struct rate_limit limit = {0};
     for (int i = 0; i < 60; i++)
         assert_true(takes(&limit, 60, 1, 5 * SECOND));
@@ -40,8 +34,7 @@ static void a_minute_s_worth_at_once_and_then_the_rate(void **state) {
     assert_int_equal(rate_limit_reset_ns(&limit, 7, 10 * MINUTE), MINUTE / 7 + 1);
 }
 
-static void no_limit_takes_everything(void **state) {
-    (void)state;
+TEST(no_limit_takes_everything) {
     struct rate_limit limit = {0};
     assert_int_equal(rate_limit_wait_ns(&limit, 0, UINT64_MAX, 0), 0);
     rate_limit_take(&limit, 0, UINT64_MAX, 0);
@@ -52,15 +45,13 @@ static void no_limit_takes_everything(void **state) {
     assert_int_equal(rate_limit_wait_ns(&limit, 0, 1, 0), 0);
 }
 
-static void more_than_a_minute_s_worth_never_passes(void **state) {
-    (void)state;
+TEST(more_than_a_minute_s_worth_never_passes) {
     struct rate_limit limit = {0};
     assert_int_equal(rate_limit_wait_ns(&limit, 100, 101, MINUTE), RATE_LIMIT_NEVER);
     assert_int_equal(rate_limit_wait_ns(&limit, 100, 100, MINUTE), 0);
 }
 
-static void what_is_taken_afterwards_leaves_a_debt(void **state) {
-    (void)state;
+TEST(what_is_taken_afterwards_leaves_a_debt) {
     struct rate_limit limit = {0};
     rate_limit_take(&limit, 60, 120, 0);
     assert_int_equal(rate_limit_left(&limit, 60, 0), 0);
@@ -71,15 +62,13 @@ static void what_is_taken_afterwards_leaves_a_debt(void **state) {
     assert_int_equal(rate_limit_reset_ns(&limit, 1, 0), RATE_LIMIT_DEBT_NS_MAX);
 }
 
-static void a_limit_that_changes_keeps_the_share_that_is_left(void **state) {
-    (void)state;
+TEST(a_limit_that_changes_keeps_the_share_that_is_left) {
     struct rate_limit limit = {0};
     rate_limit_take(&limit, 100, 75, 0);
     assert_int_equal(rate_limit_left(&limit, 1000, 0), 250);
 }
 
-static void seconds_are_whole_and_enough(void **state) {
-    (void)state;
+TEST(seconds_are_whole_and_enough) {
     assert_int_equal(rate_limit_retry_seconds(0), 1);
     assert_int_equal(rate_limit_retry_seconds(1), 1);
     assert_int_equal(rate_limit_retry_seconds(SECOND), 1);
@@ -88,8 +77,7 @@ static void seconds_are_whole_and_enough(void **state) {
 }
 
 /* At random limits, sizes and moments. */
-static void no_window_has_more_than_its_rate_and_a_minute_s_worth(void **state) {
-    (void)state;
+TEST(no_window_has_more_than_its_rate_and_a_minute_s_worth) {
     enum { EVENTS = 400 };
     for (uint32_t seed = 0; seed < 50; seed++) {
         uint64_t per_minute = 1 + (uint64_t)(random_uniform(seed, 0, 0) * 1e6), sums[EVENTS];
@@ -116,17 +104,4 @@ static void no_window_has_more_than_its_rate_and_a_minute_s_worth(void **state) 
             }
         }
     }
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_minute_s_worth_at_once_and_then_the_rate),
-        cmocka_unit_test(no_limit_takes_everything),
-        cmocka_unit_test(more_than_a_minute_s_worth_never_passes),
-        cmocka_unit_test(what_is_taken_afterwards_leaves_a_debt),
-        cmocka_unit_test(a_limit_that_changes_keeps_the_share_that_is_left),
-        cmocka_unit_test(seconds_are_whole_and_enough),
-        cmocka_unit_test(no_window_has_more_than_its_rate_and_a_minute_s_worth),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

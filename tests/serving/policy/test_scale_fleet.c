@@ -2,13 +2,9 @@
  * Protects how many units a fleet has: it grows at once for the load, the forecast and missed limits,
  * looks at N - 1 before it gives a unit back, rests after it grew, keeps promises and pins, and says why.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-
-#include <cmocka.h>
 
 #include "serving/policy/scale_fleet.h"
+#include "test_case.h"
 
 static struct scale_rule rule;
 static struct scale_view view;
@@ -36,8 +32,7 @@ static void assert_choice(int64_t now_ns, uint32_t wanted, enum scale_reason rea
     assert_int_equal(choice.wanted[SCALE_PREFILL], 5); /* the other side is left alone */
 }
 
-static void it_grows_for_the_load_and_for_the_forecast(void **ignored) {
-    (void)ignored;
+TEST_AROUND(it_grows_for_the_load_and_for_the_forecast, open_fleet, NULL) {
     assert_choice(0, 5, SCALE_ENOUGH);
     view.demand[SCALE_DECODE].now = 700;
     assert_choice(0, 8, SCALE_LOAD);
@@ -52,8 +47,7 @@ static void it_grows_for_the_load_and_for_the_forecast(void **ignored) {
 }
 
 /* 4 units would bear 360 with the reserve, and are asked whether they bear it with twice that. */
-static void it_looks_at_one_fewer_before_it_gives_one_back(void **ignored) {
-    (void)ignored;
+TEST_AROUND(it_looks_at_one_fewer_before_it_gives_one_back, open_fleet, NULL) {
     view.demand[SCALE_DECODE] = (struct scale_demand){350, 350, 350};
     assert_choice(0, 5, SCALE_NEAR);
     view.demand[SCALE_DECODE] = (struct scale_demand){320, 320, 320};
@@ -64,8 +58,7 @@ static void it_looks_at_one_fewer_before_it_gives_one_back(void **ignored) {
     assert_choice(0, 1, SCALE_SPARE);
 }
 
-static void it_rests_after_it_grew(void **ignored) {
-    (void)ignored;
+TEST_AROUND(it_rests_after_it_grew, open_fleet, NULL) {
     view.demand[SCALE_DECODE].now = 500;
     assert_choice(1000, 6, SCALE_LOAD);
     view.units[SCALE_DECODE] = 6;
@@ -75,8 +68,7 @@ static void it_rests_after_it_grew(void **ignored) {
 }
 
 /* Whoever gave a unit back a moment before it was wanted again rests for twice as long. */
-static void it_rests_twice_as_long_where_it_had_given_back_too_soon(void **ignored) {
-    (void)ignored;
+TEST_AROUND(it_rests_twice_as_long_where_it_had_given_back_too_soon, open_fleet, NULL) {
     view.demand[SCALE_DECODE] = (struct scale_demand){320, 320, 320};
     assert_choice(1000, 4, SCALE_SPARE);
     view.units[SCALE_DECODE] = 4;
@@ -95,8 +87,7 @@ static void it_rests_twice_as_long_where_it_had_given_back_too_soon(void **ignor
     assert_choice(1499, 4, SCALE_SPARE);
 }
 
-static void a_missed_limit_is_worth_one_more_in_the_time_of_a_start(void **ignored) {
-    (void)ignored;
+TEST_AROUND(a_missed_limit_is_worth_one_more_in_the_time_of_a_start, open_fleet, NULL) {
     view.missed[SCALE_DECODE] = true;
     assert_choice(1000, 6, SCALE_LIMIT);
     view.units[SCALE_DECODE] = 6;
@@ -104,8 +95,7 @@ static void a_missed_limit_is_worth_one_more_in_the_time_of_a_start(void **ignor
     assert_choice(1020, 7, SCALE_LIMIT);
 }
 
-static void promised_nodes_are_given_by_the_side_that_can_spare_them(void **ignored) {
-    (void)ignored;
+TEST_AROUND(promised_nodes_are_given_by_the_side_that_can_spare_them, open_fleet, NULL) {
     view.demand[SCALE_DECODE] = (struct scale_demand){300, 300, 440};
     view.nodes_max = 9;
     assert_choice(0, 4, SCALE_PROMISED);
@@ -116,8 +106,7 @@ static void promised_nodes_are_given_by_the_side_that_can_spare_them(void **igno
 }
 
 /* Noise would move units to and fro otherwise. */
-static void where_nodes_are_short_what_runs_stays(void **ignored) {
-    (void)ignored;
+TEST_AROUND(where_nodes_are_short_what_runs_stays, open_fleet, NULL) {
     view.nodes_max = 10;
     for (int i = 0; i < 20; i++) {
         view.demand[SCALE_PREFILL].now = i % 2 ? 600 : 900;
@@ -127,8 +116,7 @@ static void where_nodes_are_short_what_runs_stays(void **ignored) {
 }
 
 /* Though it grew a moment ago. */
-static void where_nodes_are_short_what_is_not_needed_goes(void **ignored) {
-    (void)ignored;
+TEST_AROUND(where_nodes_are_short_what_is_not_needed_goes, open_fleet, NULL) {
     view.nodes_max = 10;
     view.demand[SCALE_PREFILL] = (struct scale_demand){170, 170, 170};
     view.demand[SCALE_DECODE].now = 790;
@@ -139,15 +127,13 @@ static void where_nodes_are_short_what_is_not_needed_goes(void **ignored) {
     assert_int_equal(choice.reason[SCALE_DECODE], SCALE_PROMISED);
 }
 
-static void an_operator_may_say_how_many(void **ignored) {
-    (void)ignored;
+TEST_AROUND(an_operator_may_say_how_many, open_fleet, NULL) {
     view.pinned[SCALE_DECODE] = 2;
     view.missed[SCALE_DECODE] = true;
     assert_choice(0, 2, SCALE_PINNED);
 }
 
-static void units_come_in_groups_beside_those_that_always_stand(void **ignored) {
-    (void)ignored;
+TEST_AROUND(units_come_in_groups_beside_those_that_always_stand, open_fleet, NULL) {
     rule.sides[SCALE_DECODE].group = 3;
     rule.sides[SCALE_DECODE].extra = 2;
     assert_int_equal(scale_fleet_units(&rule.sides[SCALE_DECODE], 0, 0.1), 2);
@@ -156,21 +142,4 @@ static void units_come_in_groups_beside_those_that_always_stand(void **ignored) 
     assert_int_equal(scale_fleet_units(&rule.sides[SCALE_DECODE], 271, 0.1), 8);
     rule.sides[SCALE_DECODE].unit_nodes = 4;
     assert_int_equal(scale_fleet_nodes(&rule, (uint32_t[]){3, 5}), 23);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(it_grows_for_the_load_and_for_the_forecast, open_fleet),
-        cmocka_unit_test_setup(it_looks_at_one_fewer_before_it_gives_one_back, open_fleet),
-        cmocka_unit_test_setup(it_rests_after_it_grew, open_fleet),
-        cmocka_unit_test_setup(it_rests_twice_as_long_where_it_had_given_back_too_soon, open_fleet),
-        cmocka_unit_test_setup(a_missed_limit_is_worth_one_more_in_the_time_of_a_start, open_fleet),
-        cmocka_unit_test_setup(promised_nodes_are_given_by_the_side_that_can_spare_them,
-                               open_fleet),
-        cmocka_unit_test_setup(where_nodes_are_short_what_runs_stays, open_fleet),
-        cmocka_unit_test_setup(where_nodes_are_short_what_is_not_needed_goes, open_fleet),
-        cmocka_unit_test_setup(an_operator_may_say_how_many, open_fleet),
-        cmocka_unit_test_setup(units_come_in_groups_beside_those_that_always_stand, open_fleet),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,13 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "serving/policy/schedule.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-
-#include <cmocka.h>
-
 #include "base/check.h"
 #include "base/random.h"
+#include "test_case.h"
 
 enum { ITEMS_MAX = 64 };
 static struct schedule_choice choices[ITEMS_MAX];
@@ -35,8 +31,7 @@ static void assert_choice(uint32_t at, uint32_t item, uint32_t token_count,
 }
 
 /* Generation goes first, so that a long prompt cannot make the others stutter. */
-static void decode_rows_come_first(void **state) {
-    (void)state;
+TEST(decode_rows_come_first) {
     const struct schedule_item items[] = {
         {.slot = 0,
          .phase = SCHEDULE_PREFILL,
@@ -68,8 +63,7 @@ static void decode_rows_come_first(void **state) {
 }
 
 /* Urgency, then arrival, then the lowest slot. */
-static void prompts_go_by_priority_then_arrival(void **state) {
-    (void)state;
+TEST(prompts_go_by_priority_then_arrival) {
     const struct schedule_item items[] = {
         {.slot = 4, .phase = SCHEDULE_WAITING, .row_end = 10, .known_tokens = 10, .arrival = 7},
         {.slot = 3, .phase = SCHEDULE_WAITING, .row_end = 10, .known_tokens = 10, .arrival = 7},
@@ -89,8 +83,7 @@ static void prompts_go_by_priority_then_arrival(void **state) {
 }
 
 /* A request that is too large for now holds the later ones back: it must not starve. */
-static void nobody_overtakes_the_first_that_waits(void **state) {
-    (void)state;
+TEST(nobody_overtakes_the_first_that_waits) {
     const struct schedule_item items[] = {
         {.slot = 0,
          .phase = SCHEDULE_WAITING,
@@ -117,8 +110,7 @@ static void nobody_overtakes_the_first_that_waits(void **state) {
 
 /* A decode row takes the tokens forced behind its one; where they are too many, as many as leave one
  * to each other and a block to prompts. */
-static void forced_tokens_leave_the_others_theirs(void **state) {
-    (void)state;
+TEST(forced_tokens_leave_the_others_theirs) {
     const struct schedule_item items[] = {
         {.slot = 0,
          .phase = SCHEDULE_DECODE,
@@ -160,8 +152,7 @@ static void forced_tokens_leave_the_others_theirs(void **state) {
 
 /* Who needs more than the plan has room for waits for the next one; those that wait do not overtake
  * each other, those that run do. */
-static void constraints_fit_the_plan(void **state) {
-    (void)state;
+TEST(constraints_fit_the_plan) {
     struct schedule_item items[5];
     for (uint32_t i = 0; i < ARRAY_COUNT(items); i++)
         items[i] = (struct schedule_item){.slot = i,
@@ -263,8 +254,7 @@ static void check_chunk(const struct schedule_item *item, const struct schedule_
 
 /* Over random queues: every item is decided once, no limit is passed, chunks end on boundaries,
  * every decode row runs but for its constraint, and something runs if anything can. */
-static void limits_hold_over_random_queues(void **state) {
-    (void)state;
+TEST(limits_hold_over_random_queues) {
     for (uint64_t seed = 0; seed < 3000; seed++) {
         struct view view = random_view(seed);
         uint32_t running = run(view.items, view.count, view.limits);
@@ -304,8 +294,7 @@ static void limits_hold_over_random_queues(void **state) {
 }
 
 /* Prompts get the time that is left beside answers, in blocks; none when it is less than one. */
-static void prompts_wait_for_time(void **state) {
-    (void)state;
+TEST(prompts_wait_for_time) {
     const struct step_cost cost = {.weights = {[STEP_COST_TOKENS] = 6400}}; /* 100 ns a token */
     const struct schedule_item items[] = {
         {.slot = 0,
@@ -330,8 +319,7 @@ static void prompts_wait_for_time(void **state) {
 
 /* Earned time is saved up to one block and no further, and comes even where the target leaves none.
  */
-static void time_for_prompts_is_earned(void **state) {
-    (void)state;
+TEST(time_for_prompts_is_earned) {
     struct schedule_pace half = {.stretch_percent = 150, .patience_ns = 1000};
     struct schedule_pace hard = {.target_ns = 50, .patience_ns = 1000};
     assert_true(schedule_earn(&half, 0, 100, 10, 1000) == 50);  /* more than a block: as it comes */
@@ -346,8 +334,7 @@ static void time_for_prompts_is_earned(void **state) {
 }
 
 /* As many blocks as cost little beside the answers, but one at least; never more than there are. */
-static void portions_fit_the_answers(void **state) {
-    (void)state;
+TEST(portions_fit_the_answers) {
     const struct step_cost cost = {
         .weights = {[STEP_COST_TOKENS] = 6400, [STEP_COST_CONTEXT] = 1024}}; /* 100 ns, 1 ns */
     struct schedule_item item = {.row_end = 1000, .known_tokens = 1000};
@@ -364,8 +351,7 @@ static void portions_fit_the_answers(void **state) {
 }
 
 /* Priority is worth time in the line, and no more: nobody waits forever. */
-static void turns_never_change(void **state) {
-    (void)state;
+TEST(turns_never_change) {
     assert_int_equal(schedule_turn(100, 0, 0, 10), 100);
     assert_int_equal(schedule_turn(100, 0, 3, 10), 70);
     assert_int_equal(schedule_turn(100, 0, -3, 10), 130);
@@ -373,20 +359,4 @@ static void turns_never_change(void **state) {
     assert_true(schedule_turn(100, INT64_MAX, 0, 10) == INT64_MAX);
     assert_true(schedule_turn(0, 0, INT32_MAX, INT64_MAX) < schedule_turn(0, 0, 1, 10));
     assert_true(schedule_turn(5, 0, INT32_MIN, INT64_MAX) > schedule_turn(5, 0, -1, 10));
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(decode_rows_come_first),
-        cmocka_unit_test(prompts_go_by_priority_then_arrival),
-        cmocka_unit_test(nobody_overtakes_the_first_that_waits),
-        cmocka_unit_test(forced_tokens_leave_the_others_theirs),
-        cmocka_unit_test(constraints_fit_the_plan),
-        cmocka_unit_test(prompts_wait_for_time),
-        cmocka_unit_test(time_for_prompts_is_earned),
-        cmocka_unit_test(portions_fit_the_answers),
-        cmocka_unit_test(turns_never_change),
-        cmocka_unit_test(limits_hold_over_random_queues),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,15 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Protects who asks for little from who asks for much, where nobody knows before what work takes.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 #include "serving/policy/share_time.h"
+#include "test_case.h"
 
 enum { CLIENTS = 3 };
 
@@ -21,8 +15,7 @@ static uint64_t next_of(const struct share_time *share, uint64_t clients) {
     return best;
 }
 
-static void all_get_the_same_time_whatever_their_work_takes(void **state) {
-    (void)state;
+TEST(all_get_the_same_time_whatever_their_work_takes) {
     static const int64_t takes[CLIENTS] = {1000000, 30000, 500};
     struct share_time share = {0};
     int64_t spent[CLIENTS] = {0};
@@ -36,8 +29,7 @@ static void all_get_the_same_time_whatever_their_work_takes(void **state) {
 }
 
 /* A small one that comes at any time is next, as long as its client has had less. */
-static void who_comes_with_little_is_next(void **state) {
-    (void)state;
+TEST(who_comes_with_little_is_next) {
     struct share_time share = {0};
     for (uint32_t i = 0; i < 50; i++) {
         share_time_spend(&share, 7, 1000000000);
@@ -49,8 +41,7 @@ static void who_comes_with_little_is_next(void **state) {
 }
 
 /* Who was idle for long has saved nothing: it does not keep the others away afterwards. */
-static void nobody_saves_turns(void **state) {
-    (void)state;
+TEST(nobody_saves_turns) {
     struct share_time share = {0};
     for (uint32_t i = 0; i < 1000; i++)
         share_time_spend(&share, 1, 1000000000);
@@ -60,8 +51,7 @@ static void nobody_saves_turns(void **state) {
 }
 
 /* More clients than are remembered: the table is full and nobody gets all of the time. */
-static void more_clients_than_are_remembered_take_turns(void **state) {
-    (void)state;
+TEST(more_clients_than_are_remembered_take_turns) {
     static int64_t spent[2 * SHARE_TIME_CLIENTS];
     struct share_time share = {0};
     for (uint32_t i = 0; i < 20 * 2 * SHARE_TIME_CLIENTS; i++) {
@@ -79,22 +69,10 @@ static void more_clients_than_are_remembered_take_turns(void **state) {
 }
 
 /* A clock that goes back, or work of no time, is work all the same. */
-static void work_that_took_no_time_passes_the_turn_on(void **state) {
-    (void)state;
+TEST(work_that_took_no_time_passes_the_turn_on) {
     struct share_time share = {0};
     share_time_spend(&share, 1, -5);
     assert_true(share_time_turn(&share, 2) < share_time_turn(&share, 1));
     share_time_spend(&share, 2, 0);
     assert_true(share_time_turn(&share, 1) <= share_time_turn(&share, 2));
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(all_get_the_same_time_whatever_their_work_takes),
-        cmocka_unit_test(who_comes_with_little_is_next),
-        cmocka_unit_test(nobody_saves_turns),
-        cmocka_unit_test(more_clients_than_are_remembered_take_turns),
-        cmocka_unit_test(work_that_took_no_time_passes_the_turn_on),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,13 +5,8 @@
  */
 #include "serving/policy/speculate.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-
-#include <cmocka.h>
-
 #include "base/random.h"
+#include "test_case.h"
 
 /* A machine and a text. */
 struct world {
@@ -49,8 +44,7 @@ static struct counts run(struct speculate *speculate, const struct world *world,
 }
 
 /* At 70 % right, 1.3 times the time pays and twice the time does not. */
-static void it_comes_to_the_faster_way(void **state) {
-    (void)state;
+TEST(it_comes_to_the_faster_way) {
     for (uint64_t seed = 0; seed < 40; seed++)
         for (uint32_t rows = 1; rows <= 32; rows *= 4) {
             struct speculate speculate = {0};
@@ -64,8 +58,7 @@ static void it_comes_to_the_faster_way(void **state) {
 }
 
 /* The worse way is tried after 64 steps, then 128, 256, ... and at last once in 1024. */
-static void it_looks_again_ever_more_seldom(void **state) {
-    (void)state;
+TEST(it_looks_again_ever_more_seldom) {
     struct speculate speculate = {0};
     struct world world = {1e6, 3e6, 0.5, 0};
     run(&speculate, &world, 1, 16, 1);
@@ -78,8 +71,7 @@ static void it_looks_again_ever_more_seldom(void **state) {
 }
 
 /* Load elsewhere on the machine makes wide steps dear, then it goes away again. */
-static void it_notices_a_change(void **state) {
-    (void)state;
+TEST(it_notices_a_change) {
     struct speculate speculate = {0};
     struct world cheap = {1e6, 1.2e6, 0.8, 0.02}, dear = {1e6, 2.4e6, 0.8, 0.02};
     run(&speculate, &cheap, 4, 500, 1);
@@ -90,8 +82,7 @@ static void it_notices_a_change(void **state) {
 }
 
 /* A text whose drafts are wrong. */
-static void it_notices_another_text(void **state) {
-    (void)state;
+TEST(it_notices_another_text) {
     struct speculate speculate = {0};
     struct world good = {1e6, 1.3e6, 0.8, 0.02}, bad = {1e6, 1.3e6, 0.1, 0.02};
     run(&speculate, &good, 2, 300, 1);
@@ -100,8 +91,7 @@ static void it_notices_another_text(void **state) {
 }
 
 /* Each number of answers has its own times. */
-static void few_and_many_answers_are_kept_apart(void **state) {
-    (void)state;
+TEST(few_and_many_answers_are_kept_apart) {
     struct speculate speculate = {0};
     struct world few = {1e6, 1.1e6, 0.7, 0.02}, many = {1e7, 1.9e7, 0.7, 0.02};
     for (uint32_t i = 0; i < 20; i++) {
@@ -113,8 +103,7 @@ static void few_and_many_answers_are_kept_apart(void **state) {
 }
 
 /* Times of steps with prompts do not count, how many drafts were right does. */
-static void steps_with_prompts_teach_no_times(void **state) {
-    (void)state;
+TEST(steps_with_prompts_teach_no_times) {
     struct speculate speculate = {0};
     for (uint32_t i = 0; i < 200; i++)
         speculate_observe(&speculate, 2, 2, 1, 0);
@@ -126,8 +115,7 @@ static void steps_with_prompts_teach_no_times(void **state) {
 }
 
 /* As if from sixteen answers at the beginning, and from the last 64 in the end. */
-static void what_was_right_is_an_average_of_the_last_answers(void **state) {
-    (void)state;
+TEST(what_was_right_is_an_average_of_the_last_answers) {
     struct speculate speculate = {0};
     speculate_observe(&speculate, 2, 2, 2, 0);
     assert_true(close_to(speculate.right, 0.5 + 0.5 * 2 / 18));
@@ -144,8 +132,7 @@ static void what_was_right_is_an_average_of_the_last_answers(void **state) {
 }
 
 /* Eight steps each way, and none is compared before. */
-static void both_ways_are_learnt_before_they_are_compared(void **state) {
-    (void)state;
+TEST(both_ways_are_learnt_before_they_are_compared) {
     struct speculate speculate = {0};
     for (uint32_t i = 0; i < 16; i++) {
         struct speculate_choice choice = speculate_choose(&speculate, SPECULATE_MEASURED, 4, 4, 64);
@@ -165,8 +152,7 @@ static void both_ways_are_learnt_before_they_are_compared(void **state) {
     }
 }
 
-static void what_is_ordered_is_done(void **state) {
-    (void)state;
+TEST(what_is_ordered_is_done) {
     static const struct {
         enum speculate_mode mode;
         uint32_t rows, drafts, room;
@@ -189,19 +175,4 @@ static void what_is_ordered_is_done(void **state) {
         assert_int_equal(choice.drafts, cases[i].wanted);
         assert_int_equal(choice.reason, cases[i].reason);
     }
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(it_comes_to_the_faster_way),
-        cmocka_unit_test(it_looks_again_ever_more_seldom),
-        cmocka_unit_test(it_notices_a_change),
-        cmocka_unit_test(it_notices_another_text),
-        cmocka_unit_test(few_and_many_answers_are_kept_apart),
-        cmocka_unit_test(steps_with_prompts_teach_no_times),
-        cmocka_unit_test(what_was_right_is_an_average_of_the_last_answers),
-        cmocka_unit_test(both_ways_are_learnt_before_they_are_compared),
-        cmocka_unit_test(what_is_ordered_is_done),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,14 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "serving/policy/step_cost.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdbool.h>
-#include <stddef.h>
-
-#include <cmocka.h>
-
 #include "base/random.h"
+#include "test_case.h"
 
 /* A machine: 2 ms a step, 20 us a row, 50 us a prompt token, 10 ns a position read. */
 static double truth_ns(const struct step_work *work) {
@@ -25,8 +19,7 @@ static struct step_work random_work(uint64_t seed, uint32_t draw) {
 }
 
 /* From noisy measurements with outliers, over any seed: predictions within a quarter. */
-static void predictions_come_near_the_truth(void **state) {
-    (void)state;
+TEST(predictions_come_near_the_truth) {
     for (uint64_t seed = 0; seed < 50; seed++) {
         struct step_cost cost = {0};
         for (uint32_t i = 0; i < 600; i++) {
@@ -46,8 +39,7 @@ static void predictions_come_near_the_truth(void **state) {
 }
 
 /* Where only one load is ever seen, its time is right and nothing runs away. */
-static void a_steady_load_is_learnt(void **state) {
-    (void)state;
+TEST(a_steady_load_is_learnt) {
     struct step_cost cost = {0};
     struct step_work work = {.answer_rows = 8};
     for (int i = 0; i < 100000; i++)
@@ -59,8 +51,7 @@ static void a_steady_load_is_learnt(void **state) {
 }
 
 /* The longest run is affordable, and one token more is not. */
-static void what_can_be_afforded_is_exact(void **state) {
-    (void)state;
+TEST(what_can_be_afforded_is_exact) {
     const struct step_cost cost = {.weights = {5e6, 1e6, 3e5, 2e5}};
     for (uint32_t first = 0; first < 100000; first += 3000)
         for (double ns = 0; ns < 4e6; ns += 77777) {
@@ -69,13 +60,4 @@ static void what_can_be_afforded_is_exact(void **state) {
             if (tokens < 512) assert_true(step_cost_run_ns(&cost, first, tokens + 1) > ns);
         }
     assert_int_equal(step_cost_afford(&(struct step_cost){0}, 0, 512, 0), 512);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(predictions_come_near_the_truth),
-        cmocka_unit_test(a_steady_load_is_learnt),
-        cmocka_unit_test(what_can_be_afforded_is_exact),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,13 +3,9 @@
  * whatever comes in between. (The worlds of the other tests check every account that a unit tells
  * against the rows that the engine saw.)
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-
-#include <cmocka.h>
 
 #include "serving/unit/account.h"
+#include "test_case.h"
 
 static struct unit_request request;
 
@@ -31,8 +27,7 @@ static void assert_sums(uint32_t hit, uint32_t computed, uint32_t again) {
                                                                   : request.prompt_count);
 }
 
-static void every_kv_offload_has_its_column(void **state) {
-    (void)state;
+TEST(every_kv_offload_has_its_column) {
     begin(400);
     account_found(&request, 320);
     assert_sums(0, 0, 0); /* it has not run */
@@ -52,8 +47,7 @@ static void every_kv_offload_has_its_column(void **state) {
     assert_int_equal(request.work.queue_ns, 20);
 }
 
-static void what_the_storage_could_not_give_was_no_hit(void **state) {
-    (void)state;
+TEST(what_the_storage_could_not_give_was_no_hit) {
     begin(400);
     account_found(&request, 320);
     account_obtained(&request, ACCOUNT_DEVICE, 0, 64);
@@ -64,8 +58,7 @@ static void what_the_storage_could_not_give_was_no_hit(void **state) {
     assert_sums(128, 272, 0);
 }
 
-static void what_comes_again_counts_apart(void **state) {
-    (void)state;
+TEST(what_comes_again_counts_apart) {
     begin(300);
     account_begins(&request, 100);
     account_obtained(&request, ACCOUNT_DEVICE, 0, 64);
@@ -85,8 +78,7 @@ static void what_comes_again_counts_apart(void **state) {
 }
 
 /* Of an answer begun elsewhere the last token was chosen there, but never computed. */
-static void an_answer_begun_elsewhere_is_computed_again(void **state) {
-    (void)state;
+TEST(an_answer_begun_elsewhere_is_computed_again) {
     begin(100);
     request.resumed_count = request.output_count = 50;
     account_begins(&request, 100);
@@ -96,8 +88,7 @@ static void an_answer_begun_elsewhere_is_computed_again(void **state) {
 }
 
 /* The transfer failed: all that it should have brought is computed. */
-static void a_transfer_comes_whole_or_not_at_all(void **state) {
-    (void)state;
+TEST(a_transfer_comes_whole_or_not_at_all) {
     begin(200);
     account_obtained(&request, ACCOUNT_DEVICE, 0, 64);
     account_obtained(&request, ACCOUNT_TRANSFERRED, 64, 200);
@@ -111,15 +102,4 @@ static void a_transfer_comes_whole_or_not_at_all(void **state) {
     account_obtained(&request, ACCOUNT_COMPUTED, 64, 200);
     assert_sums(64, 136, 0);
     assert_int_equal(request.work.transferred_tokens, 0);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_kv_offload_has_its_column),
-        cmocka_unit_test(what_the_storage_could_not_give_was_no_hit),
-        cmocka_unit_test(what_comes_again_counts_apart),
-        cmocka_unit_test(an_answer_begun_elsewhere_is_computed_again),
-        cmocka_unit_test(a_transfer_comes_whole_or_not_at_all),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

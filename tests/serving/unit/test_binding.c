@@ -3,15 +3,10 @@
  * its rank has its constraint, a late mask delays nobody else, what a late row computed counts and
  * it never goes first twice, and a rank that died gets its constraints again.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 #include "base/check.h"
 #include "serving/policy/speculate.h"
+#include "test_case.h"
 #include "world.h"
 
 static struct world *open_binding(const struct unit_options *options) {
@@ -51,8 +46,7 @@ static uint32_t turn_rows(struct world *world) {
 
 /* While its constraint is being compiled a request has no row and no page, and others go on, those
  * that came later, too. What it waited does not count as waited for its turn. */
-static void nothing_is_computed_before_the_rank_has_the_constraint(void **state) {
-    (void)state;
+TEST(nothing_is_computed_before_the_rank_has_the_constraint) {
     struct unit_options options = world_options();
     struct world *world = open_binding(&options);
     world->unready_odds = 1;
@@ -78,8 +72,7 @@ static void nothing_is_computed_before_the_rank_has_the_constraint(void **state)
 
 /* Where nothing else runs, steps without rows wait for the rank, and count as none; who leaves
  * meanwhile has had nothing computed, and the rank is told that it need not go on. */
-static void an_idle_unit_waits_for_constraints_without_computing(void **state) {
-    (void)state;
+TEST(an_idle_unit_waits_for_constraints_without_computing) {
     struct unit_options options = world_options();
     struct world *world = open_binding(&options);
     world->unready_odds = 1;
@@ -114,8 +107,7 @@ static void an_idle_unit_waits_for_constraints_without_computing(void **state) {
 
 /* A mask is late: what its row computed counts at once, the row comes again when its mask is there
  * and not before, from its last whole block on, and behind all who came meanwhile. */
-static void a_late_mask_delays_nobody_else(void **state) {
-    (void)state;
+TEST(a_late_mask_delays_nobody_else) {
     struct unit_options options = world_options();
     struct world *world = open_binding(&options);
     uint32_t late = world_submit(world, 70, 3);
@@ -157,8 +149,7 @@ static void a_late_mask_delays_nobody_else(void **state) {
 }
 
 /* Each of many late rows comes once more: a prompt of several chunks is not computed anew. */
-static void a_late_row_never_goes_first_twice(void **state) {
-    (void)state;
+TEST(a_late_row_never_goes_first_twice) {
     struct unit_options options = world_options();
     options.speculate = SPECULATE_NEVER;
     struct world *world = open_binding(&options);
@@ -185,8 +176,7 @@ static void a_late_row_never_goes_first_twice(void **state) {
 }
 
 /* A rank dies in the step that brings a constraint, ahead of a row or with it: it comes again. */
-static void what_a_broken_step_brought_is_brought_again(void **state) {
-    (void)state;
+TEST(what_a_broken_step_brought_is_brought_again) {
     struct unit_options options = world_options();
     struct world *world = open_binding(&options);
     world->shows_empty_steps = true;
@@ -216,8 +206,7 @@ static void what_a_broken_step_brought_is_brought_again(void **state) {
 }
 
 /* A plan asks for some requests, whose texts fit into it; the next one asks for others. */
-static void many_are_asked_for_plan_by_plan(void **state) {
-    (void)state;
+TEST(many_are_asked_for_plan_by_plan) {
     struct unit_options options = world_options();
     options.prompt_bytes = 12 * (size_t)LIMIT_CONSTRAINT_BYTES;
     struct world *world = open_binding(&options);
@@ -241,16 +230,4 @@ static void many_are_asked_for_plan_by_plan(void **state) {
         assert_int_equal(world->known[i].received, 2);
     world_assert_empty(world);
     world_close(world);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(nothing_is_computed_before_the_rank_has_the_constraint),
-        cmocka_unit_test(an_idle_unit_waits_for_constraints_without_computing),
-        cmocka_unit_test(a_late_mask_delays_nobody_else),
-        cmocka_unit_test(a_late_row_never_goes_first_twice),
-        cmocka_unit_test(what_a_broken_step_brought_is_brought_again),
-        cmocka_unit_test(many_are_asked_for_plan_by_plan),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

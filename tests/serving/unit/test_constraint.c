@@ -3,15 +3,10 @@
  * far, forced tokens join the answer and are computed with its next row, and texts stay within the plan and the prompts' memory. The world checks on the way that
  * every fresh row brings the right text and tokens, and that every other finds them at the engine.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 #include "base/check.h"
 #include "serving/policy/speculate.h"
+#include "test_case.h"
 #include "world.h"
 
 static struct world *open_binding(const struct unit_options *options) {
@@ -31,8 +26,7 @@ static void turn(struct world *world) {
 }
 
 /* The first token comes from the prompt; then each row brings one and those that it forces. */
-static void forced_tokens_save_steps(void **state) {
-    (void)state;
+TEST(forced_tokens_save_steps) {
     enum { EACH = 1 + LIMIT_FORCED };
     static const struct {
         uint32_t answer, steps;
@@ -54,8 +48,7 @@ static void forced_tokens_save_steps(void **state) {
 
 /* With and without forced tokens, with and without drafts: the same answer, and drafts are told
  * from forced tokens. */
-static void forced_tokens_change_no_answer(void **state) {
-    (void)state;
+TEST(forced_tokens_change_no_answer) {
     uint32_t answer[TOKENS_MAX];
     for (uint32_t way = 0; way < 4; way++) {
         struct unit_options options = world_options();
@@ -78,8 +71,7 @@ static void forced_tokens_change_no_answer(void **state) {
 
 /* No token is drafted behind one that is not computed yet: the engine drafts from the last hidden
  * state. */
-static void no_draft_is_made_while_forced_tokens_are_to_be_computed(void **state) {
-    (void)state;
+TEST(no_draft_is_made_while_forced_tokens_are_to_be_computed) {
     struct unit_options options = world_options();
     options.speculate = SPECULATE_ALWAYS;
     struct world *world = open_binding(&options);
@@ -101,8 +93,7 @@ static void no_draft_is_made_while_forced_tokens_are_to_be_computed(void **state
 }
 
 /* The engine forces on behind an end token, and behind the last token that is wanted. */
-static void nothing_follows_the_end_of_an_answer(void **state) {
-    (void)state;
+TEST(nothing_follows_the_end_of_an_answer) {
     struct unit_options options = world_options();
     struct world *world = open_binding(&options);
     uint32_t cut = 0, stops = 0;
@@ -124,8 +115,7 @@ static void nothing_follows_the_end_of_an_answer(void **state) {
 
 /* A few rows whose forced tokens do not fit into the step together: each computes some, none is left
  * out, and prompts keep a block. */
-static void forced_tokens_leave_room_for_others(void **state) {
-    (void)state;
+TEST(forced_tokens_leave_room_for_others) {
     struct unit_options options = world_options();
     options.step_tokens_max = 6 + KV_BLOCK_TOKENS + 8;
     options.page_count = 60;
@@ -156,8 +146,7 @@ static void forced_tokens_leave_room_for_others(void **state) {
     world_close(world);
 }
 
-static void one_that_is_late_can_be_cancelled(void **state) {
-    (void)state;
+TEST(one_that_is_late_can_be_cancelled) {
     struct unit_options options = world_options();
     struct world *world = open_binding(&options);
     world->late_odds = 1;
@@ -174,8 +163,7 @@ static void one_that_is_late_can_be_cancelled(void **state) {
 }
 
 /* The scores of its prompt are told once, with the row that is not late. */
-static void scores_of_a_late_row_are_reported_once(void **state) {
-    (void)state;
+TEST(scores_of_a_late_row_are_reported_once) {
     struct unit_options options = world_options();
     struct world *world = open_binding(&options);
     uint32_t tokens[70] = {3};
@@ -196,8 +184,7 @@ static void scores_of_a_late_row_are_reported_once(void **state) {
 }
 
 /* Where nothing can follow, the answer ends as one that got too long, at once or later. */
-static void a_stuck_answer_ends(void **state) {
-    (void)state;
+TEST(a_stuck_answer_ends) {
     struct unit_options options = world_options();
     struct world *world = open_binding(&options);
     for (uint32_t steps = 0; steps < 3; steps++) {
@@ -219,8 +206,7 @@ static void a_stuck_answer_ends(void **state) {
 
 /* An answer that is interrupted comes back with all of it, as one that goes on here from elsewhere
  * does; few pages, so that it happens. */
-static void who_comes_back_brings_the_answer_so_far(void **state) {
-    (void)state;
+TEST(who_comes_back_brings_the_answer_so_far) {
     struct unit_options options = world_options();
     options.page_count = 9;
     options.speculate = SPECULATE_ALWAYS;
@@ -243,8 +229,7 @@ static void who_comes_back_brings_the_answer_so_far(void **state) {
 
 /* The plan has room for one text of the longest: the others start one by one, in turn, and nobody
  * passes them. */
-static void constraints_that_fill_the_plan_start_in_turn(void **state) {
-    (void)state;
+TEST(constraints_that_fill_the_plan_start_in_turn) {
     struct unit_options options = world_options();
     options.prompt_bytes = 8 * (size_t)LIMIT_CONSTRAINT_BYTES;
     struct world *world = open_binding(&options);
@@ -268,8 +253,7 @@ static void constraints_that_fill_the_plan_start_in_turn(void **state) {
 }
 
 /* So are the answers so far that fresh rows bring: as many tokens as one context has. */
-static void long_answers_begin_anew_in_turn(void **state) {
-    (void)state;
+TEST(long_answers_begin_anew_in_turn) {
     struct unit_options options = world_options();
     options.context_tokens_max = 400;
     struct world *world = open_binding(&options);
@@ -291,8 +275,7 @@ static void long_answers_begin_anew_in_turn(void **state) {
 }
 
 /* A text that the prompts' memory cannot hold now is refused as by a full queue; later it can. */
-static void memory_for_texts_is_bounded_and_comes_back(void **state) {
-    (void)state;
+TEST(memory_for_texts_is_bounded_and_comes_back) {
     struct unit_options options = world_options();
     options.prompt_bytes = 2 * LIMIT_CONSTRAINT_BYTES;
     struct world *world = open_binding(&options);
@@ -309,8 +292,7 @@ static void memory_for_texts_is_bounded_and_comes_back(void **state) {
 
 /* Without a word on the prompts' memory there is room for the longest text, and for an ordinary one
  * of each request. */
-static void the_memory_that_is_taken_by_default_suffices(void **state) {
-    (void)state;
+TEST(the_memory_that_is_taken_by_default_suffices) {
     struct unit_options options = world_options();
     struct world *world = open_binding(&options);
     world->constraint_bytes = LIMIT_CONSTRAINT_BYTES;
@@ -323,23 +305,4 @@ static void the_memory_that_is_taken_by_default_suffices(void **state) {
         assert_int_equal(world->known[i].reason, FINISH_LENGTH);
     world_assert_empty(world);
     world_close(world);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(forced_tokens_save_steps),
-        cmocka_unit_test(forced_tokens_change_no_answer),
-        cmocka_unit_test(no_draft_is_made_while_forced_tokens_are_to_be_computed),
-        cmocka_unit_test(nothing_follows_the_end_of_an_answer),
-        cmocka_unit_test(forced_tokens_leave_room_for_others),
-        cmocka_unit_test(one_that_is_late_can_be_cancelled),
-        cmocka_unit_test(scores_of_a_late_row_are_reported_once),
-        cmocka_unit_test(a_stuck_answer_ends),
-        cmocka_unit_test(who_comes_back_brings_the_answer_so_far),
-        cmocka_unit_test(constraints_that_fill_the_plan_start_in_turn),
-        cmocka_unit_test(long_answers_begin_anew_in_turn),
-        cmocka_unit_test(memory_for_texts_is_bounded_and_comes_back),
-        cmocka_unit_test(the_memory_that_is_taken_by_default_suffices),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,15 +2,10 @@
  * Protects answers that are drafted ahead, in the unit: two tokens from one step, an end between
  * them, and where no draft may be.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 #include "base/check.h"
 #include "serving/policy/speculate.h"
+#include "test_case.h"
 #include "world.h"
 
 static struct unit_options drafting_options(void) {
@@ -21,8 +16,7 @@ static struct unit_options drafting_options(void) {
 
 /* With every draft right an answer takes half the steps, one more where a draft would end a block,
  * and its last token needs no draft; with every draft wrong it takes a step for each token. */
-static void drafts_save_steps_when_they_are_right(void **state) {
-    (void)state;
+TEST(drafts_save_steps_when_they_are_right) {
     static const struct {
         double right;
         uint32_t prompt, answer, steps, pairs;
@@ -49,8 +43,7 @@ static void drafts_save_steps_when_they_are_right(void **state) {
 }
 
 /* A stop token ends the answer, though the engine chose another behind it. */
-static void nothing_follows_a_stop_token(void **state) {
-    (void)state;
+TEST(nothing_follows_a_stop_token) {
     struct unit_options options = drafting_options();
     struct world *world = world_open(&options);
     uint32_t cut = 0;
@@ -70,8 +63,7 @@ static void nothing_follows_a_stop_token(void **state) {
 }
 
 /* The second of two tokens may not be chosen from what only the first had to keep off. */
-static void no_draft_where_stop_tokens_become_free(void **state) {
-    (void)state;
+TEST(no_draft_where_stop_tokens_become_free) {
     struct unit_options options = drafting_options();
     struct world *world = world_open(&options);
     world->stop_odds = 0;
@@ -104,8 +96,7 @@ static void no_draft_where_stop_tokens_become_free(void **state) {
 
 /* Two answers grow in step, and one page is left when both drafts would begin a block: one gets it,
  * the other goes without, and nobody is interrupted until a known token needs a page. */
-static void no_draft_takes_a_page_from_others(void **state) {
-    (void)state;
+TEST(no_draft_takes_a_page_from_others) {
     struct unit_options options = drafting_options();
     options.page_count = 5;
     struct world *world = world_open(&options);
@@ -134,8 +125,7 @@ static void no_draft_takes_a_page_from_others(void **state) {
 }
 
 /* Too few tokens in a step for all drafts and a prompt's block: none. */
-static void drafts_leave_room_for_a_prompt(void **state) {
-    (void)state;
+TEST(drafts_leave_room_for_a_prompt) {
     struct unit_options options = drafting_options();
     options.step_rows_max = 6;
     options.step_tokens_max = 75; /* six rows, five drafts */
@@ -163,15 +153,4 @@ static void drafts_leave_room_for_a_prompt(void **state) {
     assert_true(none);
     world_assert_empty(world);
     world_close(world);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(drafts_save_steps_when_they_are_right),
-        cmocka_unit_test(nothing_follows_a_stop_token),
-        cmocka_unit_test(no_draft_where_stop_tokens_become_free),
-        cmocka_unit_test(no_draft_takes_a_page_from_others),
-        cmocka_unit_test(drafts_leave_room_for_a_prompt),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

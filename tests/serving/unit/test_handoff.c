@@ -6,18 +6,13 @@
  * nobody touches a page whose transfer is open. Blocks are named with the step that makes them. Two
  * units in worlds of their own, and between them a carrier that copies KV rows when it likes.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 #include "base/check.h"
 #include "base/random.h"
 #include "serving/policy/kv_path.h"
 #include "serving/policy/speculate.h"
 #include "storage.h"
+#include "test_case.h"
 
 enum { PAIRS_MAX = 60 };
 
@@ -408,32 +403,28 @@ static void live(uint64_t seed, double break_odds, double cancel_odds, double fa
     pair_close(pair);
 }
 
-static void answers_go_on_elsewhere(void **state) {
-    (void)state;
+TEST(answers_go_on_elsewhere) {
     uint32_t handed = 0;
     for (uint64_t seed = 0; seed < 64; seed++)
         live(seed, 0, 0, 0, &handed);
     assert_true(handed > 500);
 }
 
-static void blocks_that_fail_to_come_are_computed(void **state) {
-    (void)state;
+TEST(blocks_that_fail_to_come_are_computed) {
     uint32_t handed = 0;
     for (uint64_t seed = 0; seed < 64; seed++)
         live(seed, 0.2, 0, 0, &handed);
     assert_true(handed > 500);
 }
 
-static void cancelled_ones_leave_nothing(void **state) {
-    (void)state;
+TEST(cancelled_ones_leave_nothing) {
     uint32_t handed = 0;
     for (uint64_t seed = 0; seed < 64; seed++)
         live(seed, 0.05, 0.02, 0, &handed);
     assert_true(handed > 100);
 }
 
-static void failed_steps_leave_nothing(void **state) {
-    (void)state;
+TEST(failed_steps_leave_nothing) {
     uint32_t handed = 0;
     for (uint64_t seed = 0; seed < 64; seed++)
         live(seed, 0.05, 0.01, 0.05, &handed);
@@ -442,8 +433,7 @@ static void failed_steps_leave_nothing(void **state) {
 
 /* A rank has died in the step, whose rows are all planned again, longer or shorter ones, or are
  * interrupted before. */
-static void steps_that_break_off_are_made_again(void **state) {
-    (void)state;
+TEST(steps_that_break_off_are_made_again) {
     uint32_t handed = 0, broken = 0;
     for (uint64_t seed = 0; seed < 64; seed++) {
         struct unit_options prefill = options_of(seed, 0), decode = options_of(seed, 1);
@@ -459,8 +449,7 @@ static void steps_that_break_off_are_made_again(void **state) {
 
 /* The storage has all of a prompt, some, or nothing, answers late, loses blocks when it is to give
  * them, and the transport loses all but the first ones; with few pages, cancellations on top. */
-static void the_storage_is_the_second_way(void **state) {
-    (void)state;
+TEST(the_storage_is_the_second_way) {
     uint32_t handed = 0, partial = 0, loaded = 0, fresh = 0, waited = 0, lost = 0;
     for (uint64_t seed = 0; seed < 96; seed++) {
         struct unit_options prefill = options_of(seed, 0), decode = options_of(seed, 1);
@@ -489,8 +478,7 @@ static void the_storage_is_the_second_way(void **state) {
 }
 
 /* The transport dawdles; its end is not waited for, and what it does then hurts nobody. */
-static void slow_transfers_are_given_up(void **state) {
-    (void)state;
+TEST(slow_transfers_are_given_up) {
     uint32_t handed = 0, broken = 0;
     for (uint64_t seed = 0; seed < 64; seed++) {
         struct unit_options prefill = options_of(seed, 0), decode = options_of(seed, 1);
@@ -507,8 +495,7 @@ static void slow_transfers_are_given_up(void **state) {
 /* Transfers that never arrive, one after the other: the first is waited for half a second, then it
  * is known what the link is like and what computing takes, and they are waited for an eighth of
  * that; but one in sixteen. */
-static void a_slow_link_is_remembered(void **state) {
-    (void)state;
+TEST(a_slow_link_is_remembered) {
     struct unit_options options = world_options();
     struct pair *pair = pair_open(1, &options, &options);
     uint32_t long_waits = 0;
@@ -579,8 +566,7 @@ static void fail_transfer(struct pair *pair, uint32_t came) {
 
 /* Nothing came, or one block of four, and the storage has none, some, or all that are whole: the
  * unit's first row begins behind what it could have, and the account says where that came from. */
-static void what_is_stored_is_not_computed_again(void **state) {
-    (void)state;
+TEST(what_is_stored_is_not_computed_again) {
     for (uint32_t came = 0; came < 2; came++)
         for (uint32_t stored = 0; stored < 4; stored++) {
             struct pair *pair = pair_with_storage(KV_CHOICE_LOAD);
@@ -607,8 +593,7 @@ static void what_is_stored_is_not_computed_again(void **state) {
 
 /* A transfer fails before the other unit's last blocks are in the storage: they are asked for
  * again, soon and for a while, and then loaded, or computed if they never come. */
-static void what_is_only_being_stored_is_asked_for_again(void **state) {
-    (void)state;
+TEST(what_is_only_being_stored_is_asked_for_again) {
     for (uint32_t asks = 0; asks < 5; asks++) { /* until the last block is there; 4: never */
         struct pair *pair = pair_with_storage(asks % 2 ? KV_CHOICE_LOAD : KV_CHOICE_MEASURED);
         uint32_t had = asks == 4 ? 1 : 3;
@@ -638,8 +623,7 @@ static void what_is_only_being_stored_is_asked_for_again(void **state) {
 /* The unit that computes a prompt has its first blocks from the storage, and a row that waits for
  * them in a step: what such a step has under way does not leave. Behind it all blocks are named at
  * once; had the load not been whole, those that did come and were computed. */
-static void blocks_leave_when_their_load_is_whole(void **state) {
-    (void)state;
+TEST(blocks_leave_when_their_load_is_whole) {
     for (uint32_t lost = 0; lost < 2; lost++) {
         struct pair *before = pair_with_storage(KV_CHOICE_LOAD);
         before->turn_ns = 1000000;
@@ -681,8 +665,7 @@ static void blocks_leave_when_their_load_is_whole(void **state) {
 }
 
 /* All blocks are there, but not the word that they are: as good as arrived. */
-static void a_lost_last_word_costs_nothing(void **state) {
-    (void)state;
+TEST(a_lost_last_word_costs_nothing) {
     struct pair *pair = pair_with_storage(KV_CHOICE_LOAD);
     compute_prompt(pair);
     fail_transfer(pair, 4);
@@ -698,8 +681,7 @@ static void a_lost_last_word_costs_nothing(void **state) {
 
 /* A step that computes a handed-over request again would show: the decode unit's first row begins
  * behind the prompt. */
-static void what_arrives_is_not_computed_again(void **state) {
-    (void)state;
+TEST(what_arrives_is_not_computed_again) {
     struct unit_options options = world_options();
     options.prefix_cache = true;
     struct pair *pair = pair_open(1, &options, &options);
@@ -726,8 +708,7 @@ static void what_arrives_is_not_computed_again(void **state) {
 
 /* A gateway asks again when it hears of the unit's load: a report of each refusal would bring the
  * same reservations back at once, for as long as there is no room. */
-static void a_refused_reservation_is_no_news_of_the_load(void **state) {
-    (void)state;
+TEST(a_refused_reservation_is_no_news_of_the_load) {
     struct unit_options options = world_options();
     options.page_count = 12;
     struct pair *pair = pair_open(1, &options, &options);
@@ -748,8 +729,7 @@ static void a_refused_reservation_is_no_news_of_the_load(void **state) {
 
 /* Its rank has died: a request that only waits for its blocks ends like the others, once they come no
  * more, whoever is told first. */
-static void a_reservation_ends_with_its_rank(void **state) {
-    (void)state;
+TEST(a_reservation_ends_with_its_rank) {
     for (uint32_t reported_first = 0; reported_first < 2; reported_first++) {
         struct unit_options options = world_options();
         struct pair *pair = pair_open(1, &options, &options);
@@ -771,8 +751,7 @@ static void a_reservation_ends_with_its_rank(void **state) {
 }
 
 /* First tokens that no engine can have chosen end the request, and hurt nobody. */
-static void wrong_first_tokens_are_refused(void **state) {
-    (void)state;
+TEST(wrong_first_tokens_are_refused) {
     struct unit_options options = world_options();
     struct pair *pair = pair_open(1, &options, &options);
     uint32_t tokens[100] = {1};
@@ -790,26 +769,4 @@ static void wrong_first_tokens_are_refused(void **state) {
     assert_int_equal(pair->decode->known[0].reason, FINISH_FAILED);
     world_assert_empty(pair->decode);
     pair_close(pair);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(answers_go_on_elsewhere),
-        cmocka_unit_test(blocks_that_fail_to_come_are_computed),
-        cmocka_unit_test(cancelled_ones_leave_nothing),
-        cmocka_unit_test(failed_steps_leave_nothing),
-        cmocka_unit_test(steps_that_break_off_are_made_again),
-        cmocka_unit_test(the_storage_is_the_second_way),
-        cmocka_unit_test(slow_transfers_are_given_up),
-        cmocka_unit_test(a_slow_link_is_remembered),
-        cmocka_unit_test(what_is_stored_is_not_computed_again),
-        cmocka_unit_test(what_is_only_being_stored_is_asked_for_again),
-        cmocka_unit_test(blocks_leave_when_their_load_is_whole),
-        cmocka_unit_test(a_lost_last_word_costs_nothing),
-        cmocka_unit_test(what_arrives_is_not_computed_again),
-        cmocka_unit_test(a_reservation_ends_with_its_rank),
-        cmocka_unit_test(wrong_first_tokens_are_refused),
-        cmocka_unit_test(a_refused_reservation_is_no_news_of_the_load),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

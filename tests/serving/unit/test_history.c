@@ -4,11 +4,7 @@
  */
 #include "serving/unit/history.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
-
-#include <cmocka.h>
+#include "test_case.h"
 
 enum { LONG = LIMIT_HISTORY_TOKENS + 100 };
 static uint32_t prompt[LONG];
@@ -24,8 +20,7 @@ static struct history open(uint32_t prompt_count, uint32_t new_tokens_max) {
     return history;
 }
 
-static void it_holds_everything_of_short_sequences(void **state) {
-    (void)state;
+TEST(it_holds_everything_of_short_sequences) {
     struct history history = open(5, 3);
     assert_int_equal(history.capacity, 8);
     for (uint32_t i = 0; i < 3; i++)
@@ -36,8 +31,7 @@ static void it_holds_everything_of_short_sequences(void **state) {
     assert_int_equal(history.tokens[7], 102);
 }
 
-static void the_oldest_tokens_fall_out(void **state) {
-    (void)state;
+TEST(the_oldest_tokens_fall_out) {
     struct history history = open(LONG, 1000);
     assert_int_equal(history.count, LIMIT_HISTORY_TOKENS);
     assert_int_equal(history.prompt_count, LIMIT_HISTORY_TOKENS);
@@ -52,8 +46,7 @@ static void the_oldest_tokens_fall_out(void **state) {
 }
 
 /* An answer that goes on elsewhere: as if all its tokens had been added one by one. */
-static void it_begins_in_the_middle_of_an_answer(void **state) {
-    (void)state;
+TEST(it_begins_in_the_middle_of_an_answer) {
     static const uint32_t counts[][2] = {
         {5, 3}, {1, 40}, {LONG - 50, 50}, {50, LONG - 50}, {LIMIT_HISTORY_TOKENS, 9}};
     static uint32_t expected[LIMIT_HISTORY_TOKENS];
@@ -72,8 +65,7 @@ static void it_begins_in_the_middle_of_an_answer(void **state) {
     }
 }
 
-static void unopened_and_hungry_ones_do_no_harm(void **state) {
-    (void)state;
+TEST(unopened_and_hungry_ones_do_no_harm) {
     struct history history = {0};
     struct arena arena;
     history_add(&history, 5);
@@ -81,14 +73,4 @@ static void unopened_and_hungry_ones_do_no_harm(void **state) {
     arena_over(&arena, memory, 16);
     assert_false(history_open(&history, &arena, prompt, 100, 0, 100));
     assert_int_equal(history.capacity, 0);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(it_holds_everything_of_short_sequences),
-        cmocka_unit_test(the_oldest_tokens_fall_out),
-        cmocka_unit_test(it_begins_in_the_middle_of_an_answer),
-        cmocka_unit_test(unopened_and_hungry_ones_do_no_harm),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,16 +4,11 @@
  * read), nobody touches a page that is being loaded or copied, every page is back at the end, and
  * what one unit has kept another one loads.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 #include "contract/record_kv.h"
 #include "serving/policy/speculate.h"
 #include "storage.h"
+#include "test_case.h"
 
 static void take_other(struct world *world, const struct record *record) {
     storage_take(world->context, world, record);
@@ -66,8 +61,7 @@ static uint32_t ask_families(struct world *world) {
     return world->hits;
 }
 
-static void what_one_keeps_another_loads(void **state) {
-    (void)state;
+TEST(what_one_keeps_another_loads) {
     struct storage *storage = storage_open(1);
     struct world *first = open_above(storage, KV_CHOICE_LOAD);
     assert_int_equal(ask_families(first), 0);
@@ -93,8 +87,7 @@ static void what_one_keeps_another_loads(void **state) {
     free(storage);
 }
 
-static void another_tenant_finds_nothing(void **state) {
-    (void)state;
+TEST(another_tenant_finds_nothing) {
     struct storage *storage = storage_open(2);
     struct world *world = open_above(storage, KV_CHOICE_LOAD);
     uint32_t tokens[300];
@@ -115,8 +108,7 @@ static void another_tenant_finds_nothing(void **state) {
 
 /* The storage of another process is asked: a request waits for its answer, but not for ever; the
  * unit says until when. */
-static void an_answer_is_waited_for_in_time(void **state) {
-    (void)state;
+TEST(an_answer_is_waited_for_in_time) {
     struct storage *storage = storage_open(3);
     struct world *world = open_above(storage, KV_CHOICE_MEASURED);
     uint32_t late = world_submit(world, 200, 5);
@@ -149,8 +141,7 @@ static void an_answer_is_waited_for_in_time(void **state) {
 }
 
 /* Cancelled while its pages are written to: they are given back when that is over. */
-static void a_load_outlives_its_request(void **state) {
-    (void)state;
+TEST(a_load_outlives_its_request) {
     struct storage *storage = storage_open(4);
     struct world *world = open_above(storage, KV_CHOICE_LOAD);
     world_submit_family(world, 5, 500, 4);
@@ -186,8 +177,7 @@ static uint64_t reloaded(const struct world *world) {
 
 /* Answers that grow until pages run out: who lost its pages loads what it had, of its answer, too,
  * which was kept block by block; the tokens are those of whoever computes all of it again. */
-static void interrupted_requests_load_what_they_had(void **state) {
-    (void)state;
+TEST(interrupted_requests_load_what_they_had) {
     uint64_t recomputed[2] = {0}, loaded[2] = {0}, preemptions = 0;
     for (uint32_t way = 0; way < 2; way++)
         for (uint32_t life = 0; life < 10; life++) {
@@ -220,8 +210,7 @@ static void interrupted_requests_load_what_they_had(void **state) {
 
 /* A unit is lost with all its pages; another one that shares the storage goes on from the last
  * whole block, be it of the answer, and is told to look for what was stored a moment ago. */
-static void another_unit_loads_an_answers_blocks(void **state) {
-    (void)state;
+TEST(another_unit_loads_an_answers_blocks) {
     struct storage *storage = storage_open(5);
     struct world *first = open_above(storage, KV_CHOICE_LOAD);
     first->stop_odds = 0;
@@ -249,8 +238,7 @@ static void another_unit_loads_an_answers_blocks(void **state) {
 }
 
 /* Many requests, a slow and forgetful storage, few pages. */
-static void whatever_the_storage_does_the_answers_stay(void **state) {
-    (void)state;
+TEST(whatever_the_storage_does_the_answers_stay) {
     uint32_t loaded = 0, dropped = 0;
     for (uint64_t seed = 1; seed <= 30; seed++) {
         struct storage *storage = storage_open(seed);
@@ -279,8 +267,7 @@ static void whatever_the_storage_does_the_answers_stay(void **state) {
 
 /* A lone request runs while its blocks come: its row begins behind them before they are there, and
  * counts as if they had been. */
-static void a_lone_request_runs_while_it_loads(void **state) {
-    (void)state;
+TEST(a_lone_request_runs_while_it_loads) {
     struct storage *storage = storage_open(6);
     struct world *world = open_above(storage, KV_CHOICE_LOAD);
     world_submit_family(world, 5, 500, 4);
@@ -367,8 +354,7 @@ static uint32_t waiting_rows(const struct world *world) {
 
 /* Alone a row waits in a step for its load, however long that takes; where others run, here or at
  * other ranks, only if its load is known to be quick; else it is parked as ever. */
-static void a_row_makes_others_wait_for_little(void **state) {
-    (void)state;
+TEST(a_row_makes_others_wait_for_little) {
     static const struct {
         bool answers, others;
         int64_t block_ns;
@@ -399,8 +385,7 @@ static void a_row_makes_others_wait_for_little(void **state) {
 }
 
 /* A load comes behind those that are under way at its rank: each would be quick alone. */
-static void loads_ahead_count(void **state) {
-    (void)state;
+TEST(loads_ahead_count) {
     struct storage *storage = storage_open(10);
     struct world *world = open_measured(storage, 100000);
     begin_answer(world);
@@ -433,8 +418,7 @@ static void loads_ahead_count(void **state) {
 
 /* What a refused row would have taken of the step is somebody else's: a prompt that computes all
  * gets the same row as if the other had not been there. */
-static void a_refused_row_leaves_its_room(void **state) {
-    (void)state;
+TEST(a_refused_row_leaves_its_room) {
     uint32_t rows[2];
     for (uint32_t way = 0; way < 2; way++) {
         struct storage *storage = storage_open(8);
@@ -461,8 +445,7 @@ static void a_refused_row_leaves_its_room(void **state) {
 
 /* In mid-step, beside an answer: its client leaves, the engine dies, the step fails; the load comes
  * before the step's end, not whole, or long after it. */
-static void a_row_that_waits_may_be_left(void **state) {
-    (void)state;
+TEST(a_row_that_waits_may_be_left) {
     enum { STAYS, CANCELLED, ABANDONED, FAILED, FAILED_BEHIND, WAYS };
     for (uint32_t way = 0; way < WAYS; way++)
         for (uint32_t load = 0; load < 3; load++) { /* whole; not; later */
@@ -507,8 +490,7 @@ static void a_row_that_waits_may_be_left(void **state) {
 }
 
 /* Lone requests and others, loads that break, steps that fail, cancels in mid-step. */
-static void rows_that_wait_change_no_answer(void **state) {
-    (void)state;
+TEST(rows_that_wait_change_no_answer) {
     uint32_t waited = 0, lost = 0;
     load_parts = 5;
     for (uint64_t seed = 1; seed <= 30; seed++) {
@@ -539,23 +521,4 @@ static void rows_that_wait_change_no_answer(void **state) {
     load_parts = 0;
     fail_odds = 0;
     assert_true(waited > 100 && lost > 10);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_one_keeps_another_loads),
-        cmocka_unit_test(another_tenant_finds_nothing),
-        cmocka_unit_test(an_answer_is_waited_for_in_time),
-        cmocka_unit_test(a_load_outlives_its_request),
-        cmocka_unit_test(interrupted_requests_load_what_they_had),
-        cmocka_unit_test(another_unit_loads_an_answers_blocks),
-        cmocka_unit_test(a_lone_request_runs_while_it_loads),
-        cmocka_unit_test(a_row_makes_others_wait_for_little),
-        cmocka_unit_test(loads_ahead_count),
-        cmocka_unit_test(a_refused_row_leaves_its_room),
-        cmocka_unit_test(a_row_that_waits_may_be_left),
-        cmocka_unit_test(rows_that_wait_change_no_answer),
-        cmocka_unit_test(whatever_the_storage_does_the_answers_stay),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

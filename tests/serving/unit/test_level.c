@@ -4,15 +4,10 @@
  * fewer than the shortest chunk worth its context; a bound lasts until it is taken off, and
  * whatever the bounds are, every request ends with the answer it would have had.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 #include "base/random.h"
 #include "serving/unit/level.h"
+#include "test_case.h"
 #include "world.h"
 
 /* 1 us a token; attending to 64 positions takes as long; a position read back takes 0.1 us. */
@@ -52,8 +47,7 @@ static double plan_cost(const struct world *world, uint32_t *prompt_tokens_out) 
     return step_cost_ns(&cost, &work);
 }
 
-static void a_bound_step_costs_no_more(void **state) {
-    (void)state;
+TEST(a_bound_step_costs_no_more) {
     uint32_t bound_steps = 0, least_steps = 0;
     for (uint32_t life = 0; life < 60; life++) {
         struct unit_options options = roomy();
@@ -88,8 +82,7 @@ static void a_bound_step_costs_no_more(void **state) {
 }
 
 /* What it would take is what it takes when nothing is cached and all can start. */
-static void the_full_step_is_foretold(void **state) {
-    (void)state;
+TEST(the_full_step_is_foretold) {
     for (uint32_t count = 1; count < 4; count++) {
         struct unit_options options = roomy();
         options.step_tokens_max = 500;
@@ -110,12 +103,4 @@ static void the_full_step_is_foretold(void **state) {
         world_assert_empty(world);
         world_close(world);
     }
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_bound_step_costs_no_more),
-        cmocka_unit_test(the_full_step_is_foretold),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

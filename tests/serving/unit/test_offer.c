@@ -2,13 +2,9 @@
  * Protects what the choice among ranks looks at: a rank's next step has room for a request of every
  * turn but those that come behind a full step's worth of others, as counting them one by one says.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
-
-#include <cmocka.h>
 
 #include "base/random.h"
+#include "test_case.h"
 #include "world.h"
 
 /* Whether a request of that turn has room behind those that wait, of whom each takes its tokens,
@@ -21,8 +17,7 @@ static bool has_room(const struct unit_options *options, uint32_t answers, const
     return taken < options->step_tokens_max;
 }
 
-static void a_step_is_full_from_one_turn_on(void **state) {
-    (void)state;
+TEST(a_step_is_full_from_one_turn_on) {
     struct predict_length lengths = {0};
     uint32_t always = 0, never = 0;
     for (uint32_t life = 0; life < 300; life++) {
@@ -59,11 +54,4 @@ static void a_step_is_full_from_one_turn_on(void **state) {
         world_close(world);
     }
     assert_true(always > 50 && never > 50);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_step_is_full_from_one_turn_on),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,17 +4,12 @@
  * good quarter of it. Streams of answers of random lengths, percentiles of their time per output
  * token: (last - first token) / (tokens - 1) of each.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 #include "base/check.h"
 #include "base/random.h"
 #include "contract/step_plan.h"
 #include "serving/unit/unit.h"
+#include "test_case.h"
 
 enum { STREAMS_MAX = 64, LONG_PROMPT = 1900, ANSWERS_MAX = 20000, REQUESTS_MAX = 1024 };
 #define SECOND INT64_C(1000000000)
@@ -203,8 +198,7 @@ static struct pace run(uint32_t streams, bool prompts, double noise) {
 
 /* What the default pace promises: TPOT's 99th percentile at most one and a half times as long, and
  * all prompts get through at the rate at which they come. */
-static void long_prompts_lengthen_answers_by_half_at_most(void **state) {
-    (void)state;
+TEST(long_prompts_lengthen_answers_by_half_at_most) {
     static const uint32_t streams[] = {4, 16, 64};
     /* Of 64 tokens at a millisecond each, one block of a long prompt is a sixth. */
     static const double most[] = {1.65, 1.5, 1.5};
@@ -227,11 +221,4 @@ static void long_prompts_lengthen_answers_by_half_at_most(void **state) {
             assert_true(busy.prompts_done + 4 >= busy.prompts_begun);
             assert_true(busy.prompt_first_max_ms < 4000);
         }
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(long_prompts_lengthen_answers_by_half_at_most),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,13 +2,8 @@
  * Protects a request's pages: what was computed in the very forms is found and shared, nothing of
  * another tenant; cached blocks make room for whoever needs their pages, and no other request's do.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
 
-#include <cmocka.h>
-
+#include "test_case.h"
 #include "world.h"
 
 enum { PROMPT = 100, ANSWER = 150, KEYS_MAX = TOKENS_MAX / KV_BLOCK_TOKENS };
@@ -30,8 +25,7 @@ static uint32_t hit_of(const struct world *world, const uint32_t *tokens, uint32
     return unit_hit_tokens(world->unit, keys, count);
 }
 
-static void keys_find_what_was_computed(void **state) {
-    (void)state;
+TEST(keys_find_what_was_computed) {
     for (uint32_t cache = 0; cache < 2; cache++) {
         struct unit_options options = world_options();
         options.prefix_cache = cache;
@@ -53,8 +47,7 @@ static void keys_find_what_was_computed(void **state) {
 }
 
 /* Two of one prompt at a time: each computes it, and the blocks of one remain. */
-static void equal_blocks_are_kept_once(void **state) {
-    (void)state;
+TEST(equal_blocks_are_kept_once) {
     struct unit_options options = world_options();
     options.prefix_cache = true;
     struct world *world = world_open(&options);
@@ -69,8 +62,7 @@ static void equal_blocks_are_kept_once(void **state) {
 
 /* A prompt a page larger than what is free beside the cached blocks; then one that has to wait for
  * pages which somebody holds. */
-static void cached_blocks_go_when_pages_are_needed_and_held_ones_stay(void **state) {
-    (void)state;
+TEST(cached_blocks_go_when_pages_are_needed_and_held_ones_stay) {
     struct unit_options options = world_options();
     options.prefix_cache = true;
     options.page_count = 10;
@@ -95,13 +87,4 @@ static void cached_blocks_go_when_pages_are_needed_and_held_ones_stay(void **sta
     assert_true(world->known[holder].work.preemptions + world->known[large].work.preemptions == 0);
     world_assert_empty(world);
     world_close(world);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(keys_find_what_was_computed),
-        cmocka_unit_test(equal_blocks_are_kept_once),
-        cmocka_unit_test(cached_blocks_go_when_pages_are_needed_and_held_ones_stay),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,15 +3,10 @@
  * of low priority; who has to give up its pages goes on later as if it never had; and rows bring
  * what the choice of their tokens depends on.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 #include "base/check.h"
 #include "serving/policy/step_cost.h"
+#include "test_case.h"
 #include "world.h"
 
 /* A machine: 2 ms a step, 50 us an answer, 60 us a prompt token, 10 ns a position it reads. */
@@ -79,8 +74,7 @@ static double answer_ms(const struct unit_options *options, bool beside_prompts,
 
 /* Prompts beside answers lengthen them by the stretch that is allowed and no more, whether a block
  * fits into one step's allowance or not; and each prompt gets through before the next arrives. */
-static void prompts_do_not_starve_answers_nor_answers_prompts(void **state) {
-    (void)state;
+TEST(prompts_do_not_starve_answers_nor_answers_prompts) {
     double first_ms;
     struct unit_options options = timed_options();
     double calm = answer_ms(&options, false, &first_ms);
@@ -105,8 +99,7 @@ static void prompts_do_not_starve_answers_nor_answers_prompts(void **state) {
 
 /* Urgent requests keep coming, as many as can run: one that is not urgent waits only as long as its
  * lower priority is worth. */
-static void nobody_waits_forever(void **state) {
-    (void)state;
+TEST(nobody_waits_forever) {
     struct unit_options options = timed_options();
     uint32_t tokens[64] = {0};
     options.step_rows_max = 2;
@@ -129,8 +122,7 @@ static void nobody_waits_forever(void **state) {
 
 /* Three answers grow past the pages there are: the youngest gives way and comes back, and nobody
  * can tell from the tokens. */
-static void who_is_interrupted_continues_as_if_never(void **state) {
-    (void)state;
+TEST(who_is_interrupted_continues_as_if_never) {
     struct unit_options options = world_options();
     options.page_count = 9;
     for (uint32_t cached = 0; cached < 2; cached++) {
@@ -157,8 +149,7 @@ static void submit_sampled(struct world *world, struct sampling sampling, uint32
 
 /* Rows that sample bring the tokens before them, in order, and biases; stop tokens are masked as
  * long as min_tokens asks; other rows, and rows without such wishes, bring nothing. */
-static void rows_bring_what_their_choice_depends_on(void **state) {
-    (void)state;
+TEST(rows_bring_what_their_choice_depends_on) {
     struct unit_options options = world_options();
     options.chunk_tokens_max = 64; /* the prompts take two steps */
     struct world *world = world_open(&options);
@@ -197,8 +188,7 @@ static void rows_bring_what_their_choice_depends_on(void **state) {
 /* Else most of a long answer's plans would be pages that the engine knows. Two equal prompts with
  * their answers have 15 blocks each; those are told once more that both computed, for one of them is
  * replaced. That they are the right ones, the world sees in every plan. */
-static void pages_are_reported_when_they_change(void **state) {
-    (void)state;
+TEST(pages_are_reported_when_they_change) {
     uint32_t tokens[640];
     struct unit_options options = world_options();
     options.page_count = 60;
@@ -214,15 +204,4 @@ static void pages_are_reported_when_they_change(void **state) {
     assert_true(world->steps >= 300);
     assert_true(world->reported_pages >= 2 * 15 && world->reported_pages <= 3 * 15);
     world_close(world);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(prompts_do_not_starve_answers_nor_answers_prompts),
-        cmocka_unit_test(nobody_waits_forever),
-        cmocka_unit_test(who_is_interrupted_continues_as_if_never),
-        cmocka_unit_test(rows_bring_what_their_choice_depends_on),
-        cmocka_unit_test(pages_are_reported_when_they_change),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,18 +5,12 @@
  * a rank is about to take them than when they are bound on arrival, and less than in turns. And
  * what levelled steps are for: all wait less.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 #include "base/random.h"
 #include "contract/step_plan.h"
 #include "serving/policy/balance/balance.h"
 #include "serving/unit/rank_units.h"
+#include "test_case.h"
 
 enum { RANKS = 8, REQUESTS = 1200, PROMPT_MAX = 1800, VOCAB = 30000 };
 
@@ -217,8 +211,7 @@ static struct waits mean_of(const char *name, enum balance_method method, bool o
     return mean;
 }
 
-static void prompts_that_are_bound_late_wait_no_longer(void **state) {
-    (void)state;
+TEST(prompts_that_are_bound_late_wait_no_longer) {
     struct waits late = mean_of("late", BALANCE_WORK, false, false);
     struct waits arrival = mean_of("on arrival", BALANCE_WORK, true, false);
     struct waits turns = mean_of("in turns", BALANCE_ROUND_ROBIN, true, false);
@@ -226,10 +219,4 @@ static void prompts_that_are_bound_late_wait_no_longer(void **state) {
     assert_true(late.p99 <= arrival.p99 * 1.2);
     assert_true(late.p99 < turns.p99);
     assert_true(levelled.p50 < late.p50 && levelled.p99 < late.p99);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(prompts_that_are_bound_late_wait_no_longer)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

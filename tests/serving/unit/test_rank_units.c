@@ -8,16 +8,10 @@
  */
 #include "world.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include "base/random.h"
 #include "serving/policy/balance/balance_decode.h"
 #include "serving/policy/balance/balance_prefill.h"
+#include "test_case.h"
 
 enum { RANKS = 3, NEW_TOKENS = 9, PROMPT_MAX = 150, ASKS_MAX = 16 };
 enum { LONG_TOKENS = 230, PAGE_COUNT = 20 };
@@ -140,7 +134,7 @@ static uint32_t held_by_all(const struct world *world) {
     return held;
 }
 
-static void requests_spread_evenly_and_each_gets_its_tokens(void **state) {
+TEST(requests_spread_evenly_and_each_gets_its_tokens) {
     struct unit_options options = small_unit();
     struct world *world = open_world(&options);
     for (uint32_t i = 0; i < RANKS * 3; i++)
@@ -158,7 +152,7 @@ static void requests_spread_evenly_and_each_gets_its_tokens(void **state) {
     close_world(world);
 }
 
-static void all_ranks_introduce_themselves_as_one_and_again_with_a_new_role(void **state) {
+TEST(all_ranks_introduce_themselves_as_one_and_again_with_a_new_role) {
     struct unit_options options = small_unit();
     struct world *world = open_world(&options);
     step(world);
@@ -171,7 +165,7 @@ static void all_ranks_introduce_themselves_as_one_and_again_with_a_new_role(void
     close_world(world);
 }
 
-static void prompts_go_where_their_beginning_is_cached_but_not_all_of_them(void **state) {
+TEST(prompts_go_where_their_beginning_is_cached_but_not_all_of_them) {
     struct unit_options options = small_unit();
     struct world *world = open_world(&options);
     for (uint32_t family = 0; family < RANKS; family++)
@@ -197,7 +191,7 @@ static void prompts_go_where_their_beginning_is_cached_but_not_all_of_them(void 
     close_world(world);
 }
 
-static void the_simple_methods_spread_equal_requests_evenly(void **state) {
+TEST(the_simple_methods_spread_equal_requests_evenly) {
     for (uint32_t method = BALANCE_WORK + 1; method < BALANCE_METHOD_COUNT; method++) {
         struct unit_options options = small_unit();
         options.rank_balance = method;
@@ -214,8 +208,7 @@ static void the_simple_methods_spread_equal_requests_evenly(void **state) {
 
 /* The report has a tail of all ranks: one after each rank's results, or after each of the requests
  * that come at once, would grow with their square. */
-static void
-the_results_of_a_step_bring_one_report_and_all_that_comes_between_turns_one(void **state) {
+TEST(the_results_of_a_step_bring_one_report_and_all_that_comes_between_turns_one) {
     struct unit_options options = small_unit();
     struct world *world = open_world(&options);
     for (uint32_t i = 0; i < 3 * RANKS; i++)
@@ -241,7 +234,7 @@ the_results_of_a_step_bring_one_report_and_all_that_comes_between_turns_one(void
     close_world(world);
 }
 
-static void a_rank_without_work_gets_a_plan_without_rows(void **state) {
+TEST(a_rank_without_work_gets_a_plan_without_rows) {
     struct unit_options options = small_unit();
     struct world *world = open_world(&options);
     submit(world);
@@ -252,7 +245,7 @@ static void a_rank_without_work_gets_a_plan_without_rows(void **state) {
 }
 
 /* A rank that had a row in an earlier step alone does not count. */
-static void the_last_step_has_the_rows_of_that_step_alone(void **state) {
+TEST(the_last_step_has_the_rows_of_that_step_alone) {
     struct unit_options options = small_unit();
     struct world *world = open_world(&options);
     uint32_t lone = 0;
@@ -277,7 +270,7 @@ static void the_last_step_has_the_rows_of_that_step_alone(void **state) {
 
 /* One rank's prompt beside others' answers: nobody waits for it but they, and there is no other to
  * wait for. */
-static void levelled_steps_make_a_lone_prompt_wait_for_nobody(void **state) {
+TEST(levelled_steps_make_a_lone_prompt_wait_for_nobody) {
     uint32_t steps[2];
     for (uint32_t levels = 0; levels < 2; levels++) {
         struct unit_options options = small_unit();
@@ -298,7 +291,7 @@ static void levelled_steps_make_a_lone_prompt_wait_for_nobody(void **state) {
     assert_int_equal(steps[0], steps[1]);
 }
 
-static void every_life_ends_each_request_once(void **state) {
+TEST(every_life_ends_each_request_once) {
     for (uint32_t life = 0; life < 30; life++) {
         struct unit_options options = small_unit();
         options.speculate = life % 2;
@@ -319,7 +312,7 @@ static void every_life_ends_each_request_once(void **state) {
     }
 }
 
-static void a_full_unit_refuses_and_so_does_one_that_drains(void **state) {
+TEST(a_full_unit_refuses_and_so_does_one_that_drains) {
     struct unit_options options = small_unit();
     struct world *world = open_world(&options);
     for (uint32_t i = 0; i < RANKS * options.requests_max + 4; i++)
@@ -344,7 +337,7 @@ static void a_full_unit_refuses_and_so_does_one_that_drains(void **state) {
     close_world(world);
 }
 
-static void one_rank_has_the_memory_for_prompts_that_the_others_do_not_need(void **state) {
+TEST(one_rank_has_the_memory_for_prompts_that_the_others_do_not_need) {
     struct unit_options options = small_unit();
     options.prompt_bytes = POOL_CHUNK_BYTES; /* for each rank: of less than two requests */
     struct world *world = open_world(&options);
@@ -357,7 +350,7 @@ static void one_rank_has_the_memory_for_prompts_that_the_others_do_not_need(void
     close_world(world);
 }
 
-static void a_masked_rank_finishes_what_it_has_and_gets_nothing_new(void **state) {
+TEST(a_masked_rank_finishes_what_it_has_and_gets_nothing_new) {
     struct unit_options options = small_unit();
     struct record_experts experts = {.record = record_head(RECORD_EXPERTS, sizeof experts),
                                      .ranks = RANKS};
@@ -387,7 +380,7 @@ static void a_masked_rank_finishes_what_it_has_and_gets_nothing_new(void **state
 }
 
 /* It may leave before. */
-static void a_request_belongs_to_no_rank_until_one_is_about_to_take_it(void **state) {
+TEST(a_request_belongs_to_no_rank_until_one_is_about_to_take_it) {
     struct unit_options options = small_unit();
     struct world *world = open_world(&options);
     for (uint32_t i = 0; i < RANKS; i++)
@@ -415,7 +408,7 @@ static void a_request_belongs_to_no_rank_until_one_is_about_to_take_it(void **st
     close_world(world);
 }
 
-static void who_waits_in_line_is_refused_when_all_ranks_are_masked(void **state) {
+TEST(who_waits_in_line_is_refused_when_all_ranks_are_masked) {
     struct unit_options options = small_unit();
     struct world *world = open_world(&options);
     for (uint32_t i = 0; i < 2 * RANKS; i++)
@@ -439,7 +432,7 @@ static void reserve(struct world *world, uint32_t prompt_count) {
 }
 
 /* Prompts that come from elsewhere: equal KV pages rather than equal counts. */
-static void reserved_answers_spread_by_pages_and_none_comes_where_there_is_no_room(void **state) {
+TEST(reserved_answers_spread_by_pages_and_none_comes_where_there_is_no_room) {
     struct unit_options options = small_unit();
     struct world *world = open_world(&options);
     reserve(world, 150); /* 4 pages with the first token's: as much as two small ones */
@@ -565,7 +558,7 @@ static void submit_three(struct world *world, uint32_t family) {
     step(world);
 }
 
-static void each_rank_finds_loads_and_keeps_in_its_own_storage(void **state) {
+TEST(each_rank_finds_loads_and_keeps_in_its_own_storage) {
     struct unit_options options = storing_unit();
     struct world *world = open_world(&options);
     submit_three(world, 0);
@@ -598,7 +591,7 @@ static void each_rank_finds_loads_and_keeps_in_its_own_storage(void **state) {
 
 /* A step is one for all ranks: a row waits in it where no rank has anything else to do, be the load
  * slow or not measured. */
-static void a_row_waits_in_a_step_for_a_load_that_is_known_to_be_quick_or_alone(void **state) {
+TEST(a_row_waits_in_a_step_for_a_load_that_is_known_to_be_quick_or_alone) {
     for (int quick = 0; quick < 2; quick++) {
         struct unit_options options = storing_unit();
         options.kv_load_parts = 40;
@@ -639,7 +632,7 @@ static void a_row_waits_in_a_step_for_a_load_that_is_known_to_be_quick_or_alone(
 }
 
 /* A rank that has nothing of a prompt in its pages loads what another one has stored. */
-static void what_others_stored_counts_when_a_load_has_shown_what_it_costs(void **state) {
+TEST(what_others_stored_counts_when_a_load_has_shown_what_it_costs) {
     for (int measured = 0; measured < 2; measured++) {
         struct unit_options options = storing_unit();
         struct world *world = open_world(&options);
@@ -674,7 +667,7 @@ static void pass_through(struct world *world, uint32_t family) {
 }
 
 /* A rank's storage keeps a prompt's blocks in memory when they have long left its pages. */
-static void what_a_storage_has_in_memory_counts_if_it_is_remembered(void **state) {
+TEST(what_a_storage_has_in_memory_counts_if_it_is_remembered) {
     for (uint32_t remembered = 0; remembered < 60; remembered += 30) {
         struct unit_options options = storing_unit();
         options.kv_memory_blocks = remembered;
@@ -749,7 +742,7 @@ static void assert_all_answered(const struct world *world) {
     assert_int_equal(world->load.totals.preemptions, preemptions);
 }
 
-static void a_rank_that_runs_out_of_pages_gives_a_request_to_one_that_has_some(void **state) {
+TEST(a_rank_that_runs_out_of_pages_gives_a_request_to_one_that_has_some) {
     struct world *world = crowd(true);
     uint32_t moved = 0;
     world_run(world);
@@ -765,7 +758,7 @@ static void a_rank_that_runs_out_of_pages_gives_a_request_to_one_that_has_some(v
     close_world(world);
 }
 
-static void where_no_other_rank_takes_it_a_request_waits_for_pages_of_its_own(void **state) {
+TEST(where_no_other_rank_takes_it_a_request_waits_for_pages_of_its_own) {
     struct world *world = crowd(false);
     world_run(world);
     assert_all_answered(world);
@@ -776,7 +769,7 @@ static void where_no_other_rank_takes_it_a_request_waits_for_pages_of_its_own(vo
     close_world(world);
 }
 
-static void a_request_that_moved_is_cancelled_where_it_is_now(void **state) {
+TEST(a_request_that_moved_is_cancelled_where_it_is_now) {
     struct world *world = crowd(true);
     while (held_by(world, 1) + held_by(world, 2) == 0) {
         step(world);
@@ -798,7 +791,7 @@ static uint32_t some(uint32_t most, uint32_t life, uint32_t what, uint32_t i) {
 }
 
 /* More than all ranks together have pages for. */
-static void crowded_ranks_interrupt_and_move_requests_and_change_no_answer(void **state) {
+TEST(crowded_ranks_interrupt_and_move_requests_and_change_no_answer) {
     uint64_t moved = 0, preempted = 0;
     for (uint32_t life = 0; life < 30; life++) {
         struct unit_options options = small_unit();
@@ -827,8 +820,7 @@ static void crowded_ranks_interrupt_and_move_requests_and_change_no_answer(void 
 }
 
 /* Its host of KV pages says hello, at another address maybe, which gateways are told. */
-static void a_rank_that_comes_back_has_its_new_address(void **state) {
-    (void)state;
+TEST(a_rank_that_comes_back_has_its_new_address) {
     struct unit_options options = small_unit();
     static const char addresses[RANKS][KV_ADDRESS_BYTES] = {"a", "b", "c"};
     options.kv_addresses = addresses;
@@ -842,35 +834,4 @@ static void a_rank_that_comes_back_has_its_new_address(void **state) {
     assert_int_equal(world->hellos, hellos + 1);
     assert_string_equal(world->kv_address, "d");
     close_world(world);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(requests_spread_evenly_and_each_gets_its_tokens),
-        cmocka_unit_test(all_ranks_introduce_themselves_as_one_and_again_with_a_new_role),
-        cmocka_unit_test(prompts_go_where_their_beginning_is_cached_but_not_all_of_them),
-        cmocka_unit_test(the_simple_methods_spread_equal_requests_evenly),
-        cmocka_unit_test(
-            the_results_of_a_step_bring_one_report_and_all_that_comes_between_turns_one),
-        cmocka_unit_test(a_rank_without_work_gets_a_plan_without_rows),
-        cmocka_unit_test(the_last_step_has_the_rows_of_that_step_alone),
-        cmocka_unit_test(levelled_steps_make_a_lone_prompt_wait_for_nobody),
-        cmocka_unit_test(every_life_ends_each_request_once),
-        cmocka_unit_test(a_full_unit_refuses_and_so_does_one_that_drains),
-        cmocka_unit_test(a_rank_that_comes_back_has_its_new_address),
-        cmocka_unit_test(one_rank_has_the_memory_for_prompts_that_the_others_do_not_need),
-        cmocka_unit_test(a_masked_rank_finishes_what_it_has_and_gets_nothing_new),
-        cmocka_unit_test(a_request_belongs_to_no_rank_until_one_is_about_to_take_it),
-        cmocka_unit_test(who_waits_in_line_is_refused_when_all_ranks_are_masked),
-        cmocka_unit_test(reserved_answers_spread_by_pages_and_none_comes_where_there_is_no_room),
-        cmocka_unit_test(each_rank_finds_loads_and_keeps_in_its_own_storage),
-        cmocka_unit_test(a_row_waits_in_a_step_for_a_load_that_is_known_to_be_quick_or_alone),
-        cmocka_unit_test(what_others_stored_counts_when_a_load_has_shown_what_it_costs),
-        cmocka_unit_test(what_a_storage_has_in_memory_counts_if_it_is_remembered),
-        cmocka_unit_test(a_rank_that_runs_out_of_pages_gives_a_request_to_one_that_has_some),
-        cmocka_unit_test(where_no_other_rank_takes_it_a_request_waits_for_pages_of_its_own),
-        cmocka_unit_test(a_request_that_moved_is_cancelled_where_it_is_now),
-        cmocka_unit_test(crowded_ranks_interrupt_and_move_requests_and_change_no_answer),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,16 +5,11 @@
  * world checks on the way that every token was computed in its own form, and that penalties and
  * masks see the whole answer.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 #include "base/check.h"
 #include "base/random.h"
 #include "serving/policy/speculate.h"
+#include "test_case.h"
 #include "world.h"
 
 enum { PROMPT = 100, ANSWER = 150 };
@@ -67,8 +62,7 @@ static void assert_resumes(const struct unit_options *options, const struct samp
     world_close(world);
 }
 
-static void an_answer_cut_anywhere_goes_on_the_same(void **state) {
-    (void)state;
+TEST(an_answer_cut_anywhere_goes_on_the_same) {
     for (uint32_t way = 0; way < 8; way++) {
         struct unit_options options = world_options();
         const struct sampling *sampling = way & 1 ? &picky : &plain;
@@ -82,8 +76,7 @@ static void an_answer_cut_anywhere_goes_on_the_same(void **state) {
 
 /* It comes back to the unit where it ran: blocks of its prompt and of its answer are still there,
  * and what the client is told of hits counts only the prompt's. */
-static void what_is_cached_is_found(void **state) {
-    (void)state;
+TEST(what_is_cached_is_found) {
     struct unit_options options = world_options();
     options.prefix_cache = true;
     struct world *world = open_never_stopping(&options);
@@ -119,8 +112,7 @@ static void what_is_cached_is_found(void **state) {
 }
 
 /* Too few pages for all: resumed requests are interrupted, and interrupted ones were resumed. */
-static void resumed_ones_are_interrupted_like_others(void **state) {
-    (void)state;
+TEST(resumed_ones_are_interrupted_like_others) {
     uint64_t preemptions = 0;
     for (uint32_t life = 0; life < 20; life++) {
         struct unit_options options = world_options();
@@ -141,13 +133,4 @@ static void resumed_ones_are_interrupted_like_others(void **state) {
         world_close(world);
     }
     assert_true(preemptions > 0);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(an_answer_cut_anywhere_goes_on_the_same),
-        cmocka_unit_test(what_is_cached_is_found),
-        cmocka_unit_test(resumed_ones_are_interrupted_like_others),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

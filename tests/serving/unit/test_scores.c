@@ -4,14 +4,9 @@
  * chunks, and though the prompt stands in the cache or in the storage, pages are taken away or
  * others share the step. The world checks all that; here it is made hard.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 #include "storage.h"
+#include "test_case.h"
 #include "world.h"
 
 static const struct sampling scored = {.top_p = 1, .flags = SAMPLING_LOGPROBS | SAMPLING_SCORES};
@@ -26,8 +21,7 @@ static void make_prompt(uint32_t *tokens, uint32_t count) {
         tokens[i] = (5 * i + 3) % VOCAB;
 }
 
-static void every_token_is_reported_once(void **state) {
-    (void)state;
+TEST(every_token_is_reported_once) {
     static const uint32_t counts[] = {1, 2, 16, 17, 18, 63, 64, 65, 127, 128, 129, 130, 700};
     uint32_t tokens[TOKENS_MAX];
     make_prompt(tokens, TOKENS_MAX);
@@ -46,8 +40,7 @@ static void every_token_is_reported_once(void **state) {
 }
 
 /* Nothing is skipped, and nothing lies there twice. */
-static void a_cached_prompt_is_computed_all_the_same(void **state) {
-    (void)state;
+TEST(a_cached_prompt_is_computed_all_the_same) {
     uint32_t tokens[300];
     make_prompt(tokens, 300);
     struct unit_options options = world_options();
@@ -70,8 +63,7 @@ static void a_cached_prompt_is_computed_all_the_same(void **state) {
     world_close(world);
 }
 
-static void what_a_scored_prompt_leaves_others_find(void **state) {
-    (void)state;
+TEST(what_a_scored_prompt_leaves_others_find) {
     uint32_t tokens[300];
     make_prompt(tokens, 300);
     struct unit_options options = world_options();
@@ -87,8 +79,7 @@ static void what_a_scored_prompt_leaves_others_find(void **state) {
 }
 
 /* Pages are too few for all: some are interrupted, also in mid-prompt, and come back. */
-static void interruptions_repeat_nothing(void **state) {
-    (void)state;
+TEST(interruptions_repeat_nothing) {
     uint32_t interrupted = 0, again = 0;
     for (uint32_t seed = 0; seed < 40; seed++) {
         struct unit_options options = world_options();
@@ -137,8 +128,7 @@ static bool begins_again(const struct world *world, uint32_t number) {
 
 /* Answers before it in turn need new pages while its prompt is under way: it begins again, and what
  * it repeats is not told twice. */
-static void a_prompt_cut_in_the_middle_goes_on(void **state) {
-    (void)state;
+TEST(a_prompt_cut_in_the_middle_goes_on) {
     uint32_t tokens[500], cuts = 0;
     make_prompt(tokens, 500);
     for (uint32_t received = 56; received < 68; received++) {
@@ -179,8 +169,7 @@ static void run_above(struct world *world, struct storage *storage) {
 }
 
 /* What the storage has is not even asked for; an answer that was begun may load again. */
-static void the_storage_is_not_asked(void **state) {
-    (void)state;
+TEST(the_storage_is_not_asked) {
     uint32_t tokens[300];
     make_prompt(tokens, 300);
     struct storage *storage = storage_open(1);
@@ -201,16 +190,4 @@ static void the_storage_is_not_asked(void **state) {
     world_assert_empty(world);
     world_close(world);
     free(storage);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_token_is_reported_once),
-        cmocka_unit_test(a_cached_prompt_is_computed_all_the_same),
-        cmocka_unit_test(what_a_scored_prompt_leaves_others_find),
-        cmocka_unit_test(interruptions_repeat_nothing),
-        cmocka_unit_test(a_prompt_cut_in_the_middle_goes_on),
-        cmocka_unit_test(the_storage_is_not_asked),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,22 +2,16 @@
  * The unit with an invented engine: first its promises one by one, then random lives over many
  * seeds.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 #include "base/check.h"
 #include "base/random.h"
 #include "serving/policy/step_cost.h"
+#include "test_case.h"
 #include "world.h"
 
 /* ---- promises ---- */
 
-static void it_introduces_itself_once(void **state) {
-    (void)state;
+TEST(it_introduces_itself_once) {
     struct unit_options options = world_options();
     struct world *world = world_open(&options);
     assert_int_not_equal(world->machine.next_wake_ns(world->machine.self), MACHINE_NEVER);
@@ -36,8 +30,7 @@ static void it_introduces_itself_once(void **state) {
 }
 
 /* Prompts longer than a step, answers to the last allowed token, many at once. */
-static void requests_of_all_sizes_end_well(void **state) {
-    (void)state;
+TEST(requests_of_all_sizes_end_well) {
     struct unit_options options = world_options();
     struct world *world = world_open(&options);
     static const uint32_t sizes[][2] = {{1, 1}, {64, 1}, {65, 64}, {700, 40}, {128, 300}, {999, 1}};
@@ -52,8 +45,7 @@ static void requests_of_all_sizes_end_well(void **state) {
     world_close(world);
 }
 
-static void what_cannot_run_is_refused_at_once(void **state) {
-    (void)state;
+TEST(what_cannot_run_is_refused_at_once) {
     struct unit_options options = world_options();
     options.page_count = 10; /* 640 tokens */
     struct world *world = world_open(&options);
@@ -80,8 +72,7 @@ static void what_cannot_run_is_refused_at_once(void **state) {
 
 /* The engine still writes to the pages of a running request: they may go back only after the step.
  */
-static void a_request_cancelled_in_a_step_frees_its_pages_after_it(void **state) {
-    (void)state;
+TEST(a_request_cancelled_in_a_step_frees_its_pages_after_it) {
     struct unit_options options = world_options();
     struct world *world = world_open(&options);
     uint32_t running = world_submit(world, 100, 50);
@@ -103,8 +94,7 @@ static void a_request_cancelled_in_a_step_frees_its_pages_after_it(void **state)
     world_close(world);
 }
 
-static void a_failed_step_fails_its_requests_only(void **state) {
-    (void)state;
+TEST(a_failed_step_fails_its_requests_only) {
     struct unit_options options = world_options();
     struct world *world = world_open(&options);
     uint32_t first = world_submit(world, 100, 50);
@@ -121,8 +111,7 @@ static void a_failed_step_fails_its_requests_only(void **state) {
     world_close(world);
 }
 
-static void options_out_of_range_are_named(void **state) {
-    (void)state;
+TEST(options_out_of_range_are_named) {
     static char memory[1 << 10];
     struct unit_options options = world_options();
     struct arena arena;
@@ -198,8 +187,7 @@ static void arrive(struct world *world) {
  * drain, few pages, constraints that force tokens, come late or lead nowhere. Whatever happens: one ending each, tokens in order and the same as without
  * interruptions, only rows read that were written for these very tokens, pages back, tables empty.
  */
-static void every_life_ends_once_and_returns_its_pages(void **state) {
-    (void)state;
+TEST(every_life_ends_once_and_returns_its_pages) {
     uint32_t reasons[FINISH_REASON_COUNT] = {0}, fulls = 0, forced = 0, late = 0, stuck = 0;
     uint64_t drafts = 0, right = 0;
     uint64_t hits = 0, evicted = 0, preemptions = 0, recomputed = 0, steps = 0, outputs = 0;
@@ -264,17 +252,4 @@ static void every_life_ends_once_and_returns_its_pages(void **state) {
     print_message("# %u tokens forced, %u rows late, %u answers stuck\n", forced, late, stuck);
     assert_true(forced > 10000 && late > 500 && stuck > 50);
     assert_true(hits > 10000 && evicted > 1000 && preemptions > 50 && recomputed > 5000);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(it_introduces_itself_once),
-        cmocka_unit_test(requests_of_all_sizes_end_well),
-        cmocka_unit_test(what_cannot_run_is_refused_at_once),
-        cmocka_unit_test(a_request_cancelled_in_a_step_frees_its_pages_after_it),
-        cmocka_unit_test(a_failed_step_fails_its_requests_only),
-        cmocka_unit_test(options_out_of_range_are_named),
-        cmocka_unit_test(every_life_ends_once_and_returns_its_pages),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

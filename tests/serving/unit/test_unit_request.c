@@ -4,12 +4,7 @@
  */
 #include "serving/unit/unit_request.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "test_case.h"
 
 #define PROMPT_TOKENS 100
 #define PAGES 16
@@ -67,7 +62,7 @@ static bool was_reported(struct unit *unit) {
     return changed;
 }
 
-static void each_transition_counts(void **state) {
+TEST(each_transition_counts) {
     struct world world;
     open_world(&world);
     struct unit *unit = world.unit;
@@ -91,7 +86,7 @@ static void each_transition_counts(void **state) {
     free(world.memory);
 }
 
-static void who_is_parked_holds_its_pages_until_it_waits_again_or_ends(void **state) {
+TEST(who_is_parked_holds_its_pages_until_it_waits_again_or_ends) {
     struct world world;
     open_world(&world);
     struct unit *unit = world.unit;
@@ -123,7 +118,7 @@ static void who_is_parked_holds_its_pages_until_it_waits_again_or_ends(void **st
     free(world.memory);
 }
 
-static void nobody_is_parked_without_room(void **state) {
+TEST(nobody_is_parked_without_room) {
     struct world world;
     open_world(&world);
     struct unit *unit = world.unit;
@@ -137,7 +132,7 @@ static void nobody_is_parked_without_room(void **state) {
     free(world.memory);
 }
 
-static void slots_come_back(void **state) {
+TEST(slots_come_back) {
     struct world world;
     open_world(&world);
     struct unit *unit = world.unit;
@@ -152,14 +147,4 @@ static void slots_come_back(void **state) {
         assert_int_equal(unit->prompts->free_count, unit->prompts->chunk_count);
     }
     free(world.memory);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(each_transition_counts),
-        cmocka_unit_test(who_is_parked_holds_its_pages_until_it_waits_again_or_ends),
-        cmocka_unit_test(nobody_is_parked_without_room),
-        cmocka_unit_test(slots_come_back),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,14 +4,8 @@
  */
 #include "serving/unit/waiting_line.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include "base/random.h"
+#include "test_case.h"
 
 enum { RANKS = 2, REQUESTS = 8, PROMPT = 70, KEYS = 1 };
 
@@ -65,7 +59,7 @@ static void assert_whole(uint32_t place, uint32_t number) {
     assert_int_equal(waiting_line_find(&line, id_of(number)), place);
 }
 
-static void requests_stand_by_priority_and_then_by_arrival(void **state) {
+TEST_AROUND(requests_stand_by_priority_and_then_by_arrival, open_line, close_line) {
     static const int32_t priorities[] = {0, 1, 0, -1, 1, 0};
     static const uint32_t order[] = {1, 4, 0, 2, 5, 3};
     for (uint32_t i = 0; i < 6; i++)
@@ -74,7 +68,7 @@ static void requests_stand_by_priority_and_then_by_arrival(void **state) {
         assert_whole(place, order[place]);
 }
 
-static void a_full_line_takes_nobody_until_somebody_leaves(void **state) {
+TEST_AROUND(a_full_line_takes_nobody_until_somebody_leaves, open_line, close_line) {
     for (uint32_t i = 0; i < REQUESTS; i++)
         assert_true(add(i, 0));
     assert_false(add(REQUESTS, 5));
@@ -84,7 +78,7 @@ static void a_full_line_takes_nobody_until_somebody_leaves(void **state) {
     assert_whole(3, 4);
 }
 
-static void memory_comes_back_whoever_leaves(void **state) {
+TEST_AROUND(memory_comes_back_whoever_leaves, open_line, close_line) {
     uint32_t number = 0;
     for (uint32_t turn = 0; turn < 5000; turn++) {
         if (random_uniform(1, 0, turn) < 0.5 || line.count == 0) {
@@ -99,7 +93,7 @@ static void memory_comes_back_whoever_leaves(void **state) {
 }
 
 /* However small the unit is; an ordinary one, with each of the others. */
-static void the_longest_constraint_finds_a_place(void **state) {
+TEST_AROUND(the_longest_constraint_finds_a_place, open_line, close_line) {
     for (uint32_t i = 0; i < REQUESTS; i++) {
         uint32_t bytes = i == 3 ? LIMIT_CONSTRAINT_BYTES : 4096;
         struct record_submit fixed = {
@@ -115,17 +109,4 @@ static void the_longest_constraint_finds_a_place(void **state) {
         const struct record_submit *submit = waiting_line_at(&line, i)->submit;
         assert_int_equal(submit_constraint(submit)[submit->constraint_bytes - 1], 'a' + (int)i);
     }
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(requests_stand_by_priority_and_then_by_arrival, open_line,
-                                        close_line),
-        cmocka_unit_test_setup_teardown(a_full_line_takes_nobody_until_somebody_leaves, open_line,
-                                        close_line),
-        cmocka_unit_test_setup_teardown(memory_comes_back_whoever_leaves, open_line, close_line),
-        cmocka_unit_test_setup_teardown(the_longest_constraint_finds_a_place, open_line,
-                                        close_line),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,19 +4,12 @@
  */
 #include "serving/gateway/api/answer_calls.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include "base/check.h"
+#include "test_case.h"
 
 static char memory[1 << 16];
 
-static void calls_keep_their_order_and_texts(void **state) {
-    (void)state;
+TEST(calls_keep_their_order_and_texts) {
     struct arena arena;
     struct answer_calls calls = {0};
     arena_over(&arena, memory, sizeof memory);
@@ -36,8 +29,7 @@ static void calls_keep_their_order_and_texts(void **state) {
     assert_int_equal(calls.escaped_count, 2 + strlen("firstsecond") + strlen("{\\\"a\\\":1}"));
 }
 
-static void memory_has_an_end(void **state) {
-    (void)state;
+TEST(memory_has_an_end) {
     struct arena arena;
     struct answer_calls calls = {0};
     arena_over(&arena, memory, 64);
@@ -45,8 +37,7 @@ static void memory_has_an_end(void **state) {
     assert_int_equal(calls.count, 0);
 }
 
-static void ids_differ_by_request_choice_and_call(void **state) {
-    (void)state;
+TEST(ids_differ_by_request_choice_and_call) {
     char ids[5][ANSWER_CALLS_ID_BYTES], again[ANSWER_CALLS_ID_BYTES];
     struct request_id one = {.high = 1, .low = 2}, other = {.high = 2, .low = 1};
     answer_calls_make_id("call_", 24, one, 0, 0, ids[0]);
@@ -62,13 +53,4 @@ static void ids_differ_by_request_choice_and_call(void **state) {
     assert_int_equal(strlen(ids[0]), 5 + 24);
     assert_int_equal(strlen(ids[4]), 9);
     assert_int_equal(strspn(ids[4], "0123456789abcdef"), 9);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(calls_keep_their_order_and_texts),
-        cmocka_unit_test(memory_has_an_end),
-        cmocka_unit_test(ids_differ_by_request_choice_and_call),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,14 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "serving/gateway/api/answer_text.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-
-#include <cmocka.h>
+#include "test_case.h"
 
 /* Pieces of all sizes across block borders come back as one text, whole and in parts. */
-static void pieces_become_one_text(void **state) {
-    (void)state;
+TEST(pieces_become_one_text) {
     static char memory[4 << 20], expected[300000], out[1 << 20];
     struct arena arena;
     struct answer_text text = {0};
@@ -38,20 +34,11 @@ static void pieces_become_one_text(void **state) {
     }
 }
 
-static void memory_that_ends_is_said(void **state) {
-    (void)state;
+TEST(memory_that_ends_is_said) {
     static char memory[4096], piece[6000];
     struct arena arena;
     struct answer_text text = {0};
     arena_over(&arena, memory, sizeof memory);
     assert_false(answer_text_add(&text, &arena, (struct bytes){piece, sizeof piece}));
     assert_true(text.count > 0 && text.count < sizeof piece);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(pieces_become_one_text),
-        cmocka_unit_test(memory_that_ends_is_said),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,10 +3,7 @@
  */
 #include "serving/gateway/api/answer_walk.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-
-#include <cmocka.h>
+#include "test_case.h"
 
 static char memory[1 << 16];
 static struct arena arena;
@@ -25,7 +22,7 @@ static void add_call(uint32_t token_at) {
 
 /* Content, thoughts, content, two calls, content: tokens without text are the content's that
  * follows, but behind a call the call's. */
-static void blocks_come_in_order_with_their_tokens(void **state) {
+TEST(blocks_come_in_order_with_their_tokens) {
     static const struct answer_walk_block expected[] = {
         {.part = TOKEN_STREAM_CONTENT, .from = 0, .to = 2, .token_from = 0, .token_to = 3},
         {.part = TOKEN_STREAM_REASONING, .from = 2, .to = 4, .token_from = 3, .token_to = 7},
@@ -34,7 +31,6 @@ static void blocks_come_in_order_with_their_tokens(void **state) {
         {.part = TOKEN_STREAM_CALL, .token_from = 12, .token_to = 15},
         {.part = TOKEN_STREAM_CONTENT, .from = 5, .to = 6, .token_from = 15, .token_to = 20},
     };
-    (void)state;
     arena_over(&arena, memory, sizeof memory);
     add(TOKEN_STREAM_CONTENT, 1, "a");
     add(TOKEN_STREAM_CONTENT, 2, "b");
@@ -62,20 +58,11 @@ static void blocks_come_in_order_with_their_tokens(void **state) {
     assert_int_equal(answer_text_part_count(&text, TOKEN_STREAM_REASONING), 2);
 }
 
-static void an_empty_answer_has_no_blocks(void **state) {
-    (void)state;
+TEST(an_empty_answer_has_no_blocks) {
     struct answer_text nothing = {0};
     struct token_list tokens = {.count = 1};
     struct api_choice choice = {.text = &nothing, .tokens = &tokens};
     struct answer_walk walk = answer_walk_open(&choice);
     struct answer_walk_block block;
     assert_false(answer_walk_next(&walk, &block));
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(blocks_come_in_order_with_their_tokens),
-        cmocka_unit_test(an_empty_answer_has_no_blocks),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,16 +5,11 @@
  */
 #include "serving/gateway/api/api_body.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
-
-#include <cmocka.h>
-
 #include "base/check.h"
 #include "base/format.h"
 #include "bodies.h"
 #include "serving/gateway/api/api_field.h"
+#include "test_case.h"
 
 static struct bodies bodies;
 
@@ -24,8 +19,7 @@ static bool read_one(const struct dialect *dialect, const char *name, const char
     return dialect->chats ? bodies_chat(&bodies, member) : bodies_completion(&bodies, member);
 }
 
-static void every_refused_field_is_refused_by_name(void **state) {
-    (void)state;
+TEST(every_refused_field_is_refused_by_name) {
     static const struct dialect *const dialects[] = {&chat_dialect, &completion_dialect};
     const struct api_field *field;
     bodies_open(&bodies);
@@ -41,8 +35,7 @@ static void every_refused_field_is_refused_by_name(void **state) {
         }
 }
 
-static void values_that_ask_for_nothing_are_no_reason(void **state) {
-    (void)state;
+TEST(values_that_ask_for_nothing_are_no_reason) {
     static const char *const fine[] = {
         "\"functions\":[]",
         "\"function_call\":\"none\"",
@@ -69,8 +62,7 @@ static void values_that_ask_for_nothing_are_no_reason(void **state) {
         if (bodies_chat(&bodies, not_fine[i])) fail_msg("%s", not_fine[i]);
 }
 
-static void neutral_fields_are_ignored_without_a_word(void **state) {
-    (void)state;
+TEST(neutral_fields_are_ignored_without_a_word) {
     bodies_open(&bodies);
     assert_true(bodies_chat(&bodies, "\"user\":\"u\",\"metadata\":{\"a\":1},\"service_tier\":5,"
                                      "\"prompt_cache_key\":\"k\",\"cache_prompt\":true"));
@@ -83,8 +75,7 @@ static void assert_warning(const char *members, const char *warning) {
         fail_msg("%.*s", (int)bodies.request.warning.count, bodies.request.warning.data);
 }
 
-static void unknown_names_are_reported_in_plain_ascii(void **state) {
-    (void)state;
+TEST(unknown_names_are_reported_in_plain_ascii) {
     bodies_open(&bodies);
     assert_warning("\"zig\":1,\"zag\":null", "unknown fields: zig, zag");
     assert_warning("\"a b\\r\\nX: 1\":1", "unknown fields: a?b??X:?1");
@@ -94,8 +85,7 @@ static void unknown_names_are_reported_in_plain_ascii(void **state) {
                    "unknown fields: 0123456789012345678901234567890123456789...");
 }
 
-static void a_warning_has_an_end(void **state) {
-    (void)state;
+TEST(a_warning_has_an_end) {
     static char members[1 << 17];
     size_t at = 0;
     bodies_open(&bodies);
@@ -105,15 +95,4 @@ static void a_warning_has_an_end(void **state) {
     struct bytes warning = bodies.request.warning;
     assert_true(warning.count <= API_WARNING_BYTES_MAX);
     assert_memory_equal(warning.data + warning.count - 5, ", ...", 5);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_refused_field_is_refused_by_name),
-        cmocka_unit_test(values_that_ask_for_nothing_are_no_reason),
-        cmocka_unit_test(neutral_fields_are_ignored_without_a_word),
-        cmocka_unit_test(unknown_names_are_reported_in_plain_ascii),
-        cmocka_unit_test(a_warning_has_an_end),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,14 +5,9 @@
  */
 #include "serving/gateway/api/api_constraint.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
-
-#include <cmocka.h>
-
 #include "base/check.h"
 #include "bodies.h"
+#include "test_case.h"
 
 #define SCHEMA "{\"type\":\"object\",\"properties\":{\"b\":{\"const\":1.5},\"a\":{}}}"
 #define IN_STRING "\"{\\\"type\\\": \\\"object\\\", \\\"a\\\": 1}\""
@@ -93,8 +88,7 @@ static const struct {
      "{\"regex\":\"a\"}", "regex"},
 };
 
-static void each_way_to_ask_becomes_its_form(void **state) {
-    (void)state;
+TEST(each_way_to_ask_becomes_its_form) {
     bodies_open(&bodies);
     for (size_t i = 0; i < ARRAY_COUNT(asked); i++) {
         if (!bodies_chat(&bodies, asked[i].members)) fail_msg("%s", bodies.error.message);
@@ -153,8 +147,7 @@ static const struct {
     {"\"grammar_triggers\":[{\"value\":\"x\"}]", 400, "grammar_triggers", "unsupported_parameter"},
 };
 
-static void each_mistake_is_named(void **state) {
-    (void)state;
+TEST(each_mistake_is_named) {
     bodies_open(&bodies);
     for (size_t i = 0; i < ARRAY_COUNT(refused); i++) {
         if (bodies_chat(&bodies, refused[i].members)) fail_msg("accepted: %s", refused[i].members);
@@ -163,8 +156,7 @@ static void each_mistake_is_named(void **state) {
     }
 }
 
-static void two_that_differ_are_both_named(void **state) {
-    (void)state;
+TEST(two_that_differ_are_both_named) {
     bodies_open(&bodies);
     assert_false(bodies_chat(&bodies, "\"guided_regex\":\"a\",\"guided_choice\":[\"a\"]"));
     assert_string_equal(bodies.error.message,
@@ -172,8 +164,7 @@ static void two_that_differ_are_both_named(void **state) {
                         "answer has to be.");
 }
 
-static void a_schema_in_a_string_has_the_limits_of_a_body(void **state) {
-    (void)state;
+TEST(a_schema_in_a_string_has_the_limits_of_a_body) {
     static char members[4096];
     size_t at = 0;
     bodies_open(&bodies);
@@ -186,14 +177,4 @@ static void a_schema_in_a_string_has_the_limits_of_a_body(void **state) {
     members[at] = 0;
     assert_false(bodies_chat(&bodies, members));
     bodies_refused(&bodies, 413, "guided_json", "request_too_large");
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(each_way_to_ask_becomes_its_form),
-        cmocka_unit_test(each_mistake_is_named),
-        cmocka_unit_test(two_that_differ_are_both_named),
-        cmocka_unit_test(a_schema_in_a_string_has_the_limits_of_a_body),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,19 +4,12 @@
  */
 #include "serving/gateway/api/api_field.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include "base/check.h"
 #include "serving/gateway/dialects/chat_dialect.h"
 #include "serving/gateway/dialects/completion_dialect.h"
+#include "test_case.h"
 
-static void no_dialect_has_two_rows_of_one_name(void **state) {
-    (void)state;
+TEST(no_dialect_has_two_rows_of_one_name) {
     const struct api_field *one, *other;
     for (size_t i = 0; (one = api_field_at(i)); i++)
         for (size_t j = i + 1; (other = api_field_at(j)); j++)
@@ -24,8 +17,7 @@ static void no_dialect_has_two_rows_of_one_name(void **state) {
                 fail_msg("%s", one->name);
 }
 
-static void each_row_can_be_followed(void **state) {
-    (void)state;
+TEST(each_row_can_be_followed) {
     const struct api_field *field;
     for (size_t i = 0; (field = api_field_at(i)); i++) {
         assert_true(field->dialects != 0 && field->dialects < 1u << DIALECT_COUNT);
@@ -37,8 +29,7 @@ static void each_row_can_be_followed(void **state) {
     }
 }
 
-static void a_row_is_found_for_its_dialect_alone(void **state) {
-    (void)state;
+TEST(a_row_is_found_for_its_dialect_alone) {
     const struct api_field *field = api_field_find(&chat_dialect, BYTES_LITERAL("messages"));
     assert_string_equal(field->name, "messages");
     assert_null(api_field_find(&completion_dialect, BYTES_LITERAL("messages")));
@@ -163,21 +154,10 @@ static const char *const names[] = {
     "n_keep",
 };
 
-static void what_other_apis_have_has_a_row(void **state) {
-    (void)state;
+TEST(what_other_apis_have_has_a_row) {
     for (size_t i = 0; i < ARRAY_COUNT(names); i++)
         if (!api_field_find(&chat_dialect, bytes_of(names[i]))) fail_msg("%s", names[i]);
     static const char *const plain[] = {"best_of", "echo", "logprobs", "prompt", "suffix", "user"};
     for (size_t i = 0; i < ARRAY_COUNT(plain); i++)
         if (!api_field_find(&completion_dialect, bytes_of(plain[i]))) fail_msg("%s", plain[i]);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(no_dialect_has_two_rows_of_one_name),
-        cmocka_unit_test(each_row_can_be_followed),
-        cmocka_unit_test(a_row_is_found_for_its_dialect_alone),
-        cmocka_unit_test(what_other_apis_have_has_a_row),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

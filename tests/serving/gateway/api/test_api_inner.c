@@ -4,12 +4,6 @@
  */
 #include "serving/gateway/api/api_inner.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-
-#include <cmocka.h>
-
 #include "base/check.h"
 #include "base/format.h"
 #include "bodies.h"
@@ -17,6 +11,7 @@
 #include "serving/gateway/dialects/anthropic_dialect.h"
 #include "serving/gateway/dialects/chat_dialect.h"
 #include "serving/gateway/dialects/responses_dialect.h"
+#include "test_case.h"
 
 static struct bodies bodies;
 
@@ -27,8 +22,7 @@ static void assert_warns(const struct dialect *dialect, const char *body, const 
                  bodies.request.warning.data, warning);
 }
 
-static void unknown_members_are_reported_with_their_path(void **state) {
-    (void)state;
+TEST(unknown_members_are_reported_with_their_path) {
     bodies_open(&bodies);
     assert_warns(&chat_dialect,
                  "{\"messages\":[{\"role\":\"user\",\"content\":\"a\"},{\"role\":\"assistant\","
@@ -59,8 +53,7 @@ static void unknown_members_are_reported_with_their_path(void **state) {
 }
 
 /* What a template uses reaches it, so that it is no news. */
-static void what_the_template_uses_is_known(void **state) {
-    (void)state;
+TEST(what_the_template_uses_is_known) {
     static char memory[8 << 20], scratch_memory[8 << 20];
     static const char body[] = "{\"messages\":[{\"role\":\"user\",\"content\":\"a\",\"mood\":1,"
                                "\"moo\":1}],\"chat_template_kwargs\":{\"tone\":1,\"ton\":1}}";
@@ -85,8 +78,7 @@ static void what_the_template_uses_is_known(void **state) {
 }
 
 /* What comes back of answers and what marks other servers' caches is no news; null asks for nothing. */
-static void what_changes_nothing_is_not_reported(void **state) {
-    (void)state;
+TEST(what_changes_nothing_is_not_reported) {
     bodies_open(&bodies);
     assert_warns(&chat_dialect,
                  "{\"messages\":[{\"role\":\"assistant\",\"content\":\"a\",\"refusal\":null,"
@@ -101,8 +93,7 @@ static void what_changes_nothing_is_not_reported(void **state) {
                  "");
 }
 
-static void a_path_may_stand_in_a_header(void **state) {
-    (void)state;
+TEST(a_path_may_stand_in_a_header) {
     static char body[1 << 17];
     bodies_open(&bodies);
     assert_warns(&chat_dialect,
@@ -117,14 +108,4 @@ static void a_path_may_stand_in_a_header(void **state) {
     struct bytes warning = bodies.request.warning;
     assert_true(warning.count <= API_WARNING_BYTES_MAX);
     assert_memory_equal(warning.data + warning.count - 5, ", ...", 5);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(unknown_members_are_reported_with_their_path),
-        cmocka_unit_test(what_the_template_uses_is_known),
-        cmocka_unit_test(what_changes_nothing_is_not_reported),
-        cmocka_unit_test(a_path_may_stand_in_a_header),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,15 +3,10 @@
  */
 #include "serving/gateway/api/api_messages.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
-
-#include <cmocka.h>
-
 #include "base/check.h"
 #include "base/format.h"
 #include "bodies.h"
+#include "test_case.h"
 
 static struct bodies bodies;
 
@@ -24,8 +19,7 @@ static bool read_with(const char *messages, const char *more) {
 #define USER "{\"role\":\"user\",\"content\":\"q\"}"
 #define SAID "{\"role\":\"assistant\",\"content\":\"a\""
 
-static void each_mistake_of_a_message_is_named(void **state) {
-    (void)state;
+TEST(each_mistake_of_a_message_is_named) {
     static const struct {
         const char *message;
         uint32_t status;
@@ -55,8 +49,7 @@ static void each_mistake_of_a_message_is_named(void **state) {
     }
 }
 
-static void null_members_are_as_if_absent(void **state) {
-    (void)state;
+TEST(null_members_are_as_if_absent) {
     bodies_open(&bodies);
     assert_true(read_with(SAID ",\"refusal\":null,\"audio\":null,\"function_call\":null,"
                                "\"tool_calls\":null,\"prefix\":null,\"name\":null,"
@@ -66,8 +59,7 @@ static void null_members_are_as_if_absent(void **state) {
     assert_true(bodies.request.opens_turn);
 }
 
-static void a_prefix_is_continued(void **state) {
-    (void)state;
+TEST(a_prefix_is_continued) {
     bodies_open(&bodies);
     assert_true(read_with(USER "," SAID ",\"prefix\":true}", ""));
     assert_true(bodies.request.continues && !bodies.request.opens_turn);
@@ -83,13 +75,4 @@ static void a_prefix_is_continued(void **state) {
     bodies_refused(&bodies, 400, "add_generation_prompt", "invalid_value");
     assert_true(read_with(USER, "\"add_generation_prompt\":false"));
     assert_false(bodies.request.opens_turn);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(each_mistake_of_a_message_is_named),
-        cmocka_unit_test(null_members_are_as_if_absent),
-        cmocka_unit_test(a_prefix_is_continued),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

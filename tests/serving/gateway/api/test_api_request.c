@@ -4,15 +4,10 @@
  */
 #include "serving/gateway/api/api_request.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
-
-#include <cmocka.h>
-
 #include "base/check.h"
 #include "serving/gateway/dialects/chat_dialect.h"
 #include "serving/gateway/dialects/completion_dialect.h"
+#include "test_case.h"
 
 static char memory[32 << 20];
 static struct api_request parsed;
@@ -185,8 +180,7 @@ static const struct refusal {
     {&completion_dialect, "{\"prompt\":\"a\",\"echo\":\"yes\"}", 400, "echo", "invalid_type"},
 };
 
-static void each_mistake_is_named(void **state) {
-    (void)state;
+TEST(each_mistake_is_named) {
     for (size_t i = 0; i < ARRAY_COUNT(refusals); i++) {
         const struct refusal *row = &refusals[i];
         if (parse(row->dialect, row->body)) fail_msg("accepted: %s", row->body);
@@ -198,8 +192,7 @@ static void each_mistake_is_named(void **state) {
     }
 }
 
-static void a_chat_is_read_whole(void **state) {
-    (void)state;
+TEST(a_chat_is_read_whole) {
     assert_true(parse(
         &chat_dialect,
         "{\"model\":\"tiny-r1\",\"messages\":[{\"role\":\"system\",\"content\":\"be kind\"},"
@@ -227,8 +220,7 @@ static void a_chat_is_read_whole(void **state) {
 }
 
 /* What is left out, or null, is the server's default. */
-static void absent_and_null_fields_mean_the_defaults(void **state) {
-    (void)state;
+TEST(absent_and_null_fields_mean_the_defaults) {
     static const char *const bodies[] = {
         "{" HI "}",
         "{" HI ",\"model\":null,\"temperature\":null,\"top_p\":null,\"top_k\":null,\"seed\":null,"
@@ -247,8 +239,7 @@ static void absent_and_null_fields_mean_the_defaults(void **state) {
     }
 }
 
-static void the_choice_of_tokens_is_read_whole(void **state) {
-    (void)state;
+TEST(the_choice_of_tokens_is_read_whole) {
     assert_true(parse(&chat_dialect,
                       "{" HI ",\"min_p\":0.25,\"frequency_penalty\":-2,\"presence_penalty\":2,"
                       "\"repetition_penalty\":1.5,\"min_tokens\":3,\"logprobs\":true,"
@@ -274,8 +265,7 @@ static void the_choice_of_tokens_is_read_whole(void **state) {
     assert_true(sampling->repetition_penalty == 0.0f && sampling->min_p == 0.0f);
 }
 
-static void prompts_come_in_many_forms(void **state) {
-    (void)state;
+TEST(prompts_come_in_many_forms) {
     assert_true(parse(&completion_dialect, "{\"prompt\":\"hello\",\"echo\":true}"));
     assert_int_equal(parsed.prompt_count, 1);
     assert_null(parsed.prompts->tokens);
@@ -304,8 +294,7 @@ static void prompts_come_in_many_forms(void **state) {
 }
 
 /* Only there no token at all is an answer. */
-static void echo_with_logprobs_asks_about_the_prompt(void **state) {
-    (void)state;
+TEST(echo_with_logprobs_asks_about_the_prompt) {
     assert_true(parse(&completion_dialect, "{\"prompt\":\"a\",\"echo\":true,\"logprobs\":5}"));
     assert_int_equal(parsed.sampling.flags, SAMPLING_LOGPROBS | SAMPLING_SCORES);
     assert_false(parsed.prompt_only);
@@ -341,8 +330,7 @@ static void assert_refused(const struct dialect *dialect, uint32_t http_status, 
 }
 
 /* What would take long to parse is not parsed: the message names the limit. */
-static void bodies_of_too_many_parts_are_not_parsed(void **state) {
-    (void)state;
+TEST(bodies_of_too_many_parts_are_not_parsed) {
     make_body("{\"messages\":[{\"role\":\"user\",\"content\":\"hi\"}],\"x\":{",
               "\"a\":{},\"b\":[],\"c\":\"\",\"d\":0,", LIMIT_BODY_KEYS / 4, "\"e\":\"\"}}");
     assert_refused(&chat_dialect, 413, "request_too_large", "more than 65536 keys");
@@ -362,8 +350,7 @@ static void bodies_of_too_many_parts_are_not_parsed(void **state) {
 }
 
 /* A prompt of token ids as long as the longest context is read, and so is a long conversation. */
-static void large_requests_are_read(void **state) {
-    (void)state;
+TEST(large_requests_are_read) {
     make_body("{\"logit_bias\":{\"7\":-1},\"prompt\":[", "4,", 163840, "5]}");
     assert_true(parse(&completion_dialect, large_body));
     assert_int_equal(parsed.prompts->token_count, 163841);
@@ -381,25 +368,9 @@ static void large_requests_are_read(void **state) {
 }
 
 /* Bodies made to eat memory meet the arena's end, and are told so. */
-static void memory_has_an_end(void **state) {
-    (void)state;
+TEST(memory_has_an_end) {
     make_body("{\"messages\":[", "[],", 10000, "[]]}");
     assert_false(parse_in(1 << 18, &chat_dialect, large_body));
     assert_int_equal(error.http_status, 413);
     assert_non_null(strstr(error.message, "too many parts"));
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(each_mistake_is_named),
-        cmocka_unit_test(a_chat_is_read_whole),
-        cmocka_unit_test(absent_and_null_fields_mean_the_defaults),
-        cmocka_unit_test(the_choice_of_tokens_is_read_whole),
-        cmocka_unit_test(prompts_come_in_many_forms),
-        cmocka_unit_test(echo_with_logprobs_asks_about_the_prompt),
-        cmocka_unit_test(bodies_of_too_many_parts_are_not_parsed),
-        cmocka_unit_test(large_requests_are_read),
-        cmocka_unit_test(memory_has_an_end),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

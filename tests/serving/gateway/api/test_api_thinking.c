@@ -4,19 +4,13 @@
  */
 #include "serving/gateway/api/api_thinking.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
-
-#include <cmocka.h>
-
 #include "base/check.h"
 #include "bodies.h"
+#include "test_case.h"
 
 static struct bodies bodies;
 
-static void each_field_switches_thinking(void **state) {
-    (void)state;
+TEST(each_field_switches_thinking) {
     static const struct {
         const char *members;
         enum chat_thinking thinking;
@@ -49,8 +43,7 @@ static void each_field_switches_thinking(void **state) {
     }
 }
 
-static void contradictions_are_refused(void **state) {
-    (void)state;
+TEST(contradictions_are_refused) {
     bodies_open(&bodies);
     assert_false(bodies_chat(&bodies, "\"thinking\":{\"type\":\"disabled\"},"
                                       "\"enable_thinking\":true"));
@@ -63,8 +56,7 @@ static void contradictions_are_refused(void **state) {
     bodies_refused(&bodies, 400, "chat_template_kwargs", "invalid_value");
 }
 
-static void what_the_model_cannot_do_is_refused(void **state) {
-    (void)state;
+TEST(what_the_model_cannot_do_is_refused) {
     bodies_open(&bodies);
     bodies.defaults.thought = CHAT_THOUGHT_ALWAYS;
     assert_false(bodies_chat(&bodies, "\"thinking\":{\"type\":\"disabled\"}"));
@@ -81,8 +73,7 @@ static void what_the_model_cannot_do_is_refused(void **state) {
     assert_true(bodies_chat(&bodies, "\"thinking\":{\"type\":\"disabled\"}"));
 }
 
-static void what_says_nothing_of_thinking_is_refused(void **state) {
-    (void)state;
+TEST(what_says_nothing_of_thinking_is_refused) {
     bodies_open(&bodies);
     assert_false(bodies_chat(&bodies, "\"thinking\":true"));
     bodies_refused(&bodies, 400, "thinking", "invalid_type");
@@ -94,14 +85,4 @@ static void what_says_nothing_of_thinking_is_refused(void **state) {
     bodies_refused(&bodies, 400, "reasoning_effort", "invalid_type");
     assert_false(bodies_chat(&bodies, "\"chat_template_kwargs\":[]"));
     bodies_refused(&bodies, 400, "chat_template_kwargs", "invalid_type");
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(each_field_switches_thinking),
-        cmocka_unit_test(contradictions_are_refused),
-        cmocka_unit_test(what_the_model_cannot_do_is_refused),
-        cmocka_unit_test(what_says_nothing_of_thinking_is_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

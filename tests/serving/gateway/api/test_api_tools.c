@@ -5,16 +5,11 @@
  */
 #include "serving/gateway/api/api_tools.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
-
-#include <cmocka.h>
-
 #include "../../text/support.h"
 #include "base/check.h"
 #include "base/format.h"
 #include "bodies.h"
+#include "test_case.h"
 
 #define TOOL "{\"type\":\"function\",\"function\":{\"name\":\"f\",\"parameters\":{}}}"
 
@@ -32,8 +27,7 @@ static void open_with_marks(void) {
     bodies.defaults.calls = TOOL_FORMAT_DEEPSEEK_V31;
 }
 
-static void tools_are_passed_on_as_they_stand(void **state) {
-    (void)state;
+TEST(tools_are_passed_on_as_they_stand) {
     bodies_open(&bodies);
     assert_true(bodies_chat(&bodies, "\"tools\":[" TOOL "]"));
     assert_int_equal(tree_count(bodies.request.tools), 1);
@@ -46,8 +40,7 @@ static void tools_are_passed_on_as_they_stand(void **state) {
                                      "\"a-B_9\",\"description\":null,\"strict\":false}}]"));
 }
 
-static void tools_that_are_not_to_be_called_are_none(void **state) {
-    (void)state;
+TEST(tools_that_are_not_to_be_called_are_none) {
     bodies_open(&bodies);
     assert_true(bodies_chat(&bodies, "\"tools\":[" TOOL "],\"tool_choice\":\"none\""));
     assert_null(bodies.request.tools);
@@ -56,8 +49,7 @@ static void tools_that_are_not_to_be_called_are_none(void **state) {
     assert_true(bodies_chat(&bodies, "\"tool_choice\":\"none\""));
 }
 
-static void each_mistake_about_tools_is_named(void **state) {
-    (void)state;
+TEST(each_mistake_about_tools_is_named) {
     static const struct {
         const char *members;
         uint32_t status;
@@ -111,8 +103,7 @@ static void each_mistake_about_tools_is_named(void **state) {
     }
 }
 
-static void there_may_be_512_tools(void **state) {
-    (void)state;
+TEST(there_may_be_512_tools) {
     static char members[64 << 10];
     bodies_open(&bodies);
     for (uint32_t count = LIMIT_TOOLS; count <= LIMIT_TOOLS + 1; count++) {
@@ -127,8 +118,7 @@ static void there_may_be_512_tools(void **state) {
     bodies_refused(&bodies, 422, "tools", "out_of_range");
 }
 
-static void a_template_without_a_place_for_tools_takes_none(void **state) {
-    (void)state;
+TEST(a_template_without_a_place_for_tools_takes_none) {
     bodies_open(&bodies);
     bodies.defaults.prints_tools = false;
     assert_false(bodies_chat(&bodies, "\"tools\":[" TOOL "]"));
@@ -136,8 +126,7 @@ static void a_template_without_a_place_for_tools_takes_none(void **state) {
     assert_true(bodies_chat(&bodies, "\"tools\":[" TOOL "],\"tool_choice\":\"none\""));
 }
 
-static void a_template_without_a_place_for_documents_takes_none(void **state) {
-    (void)state;
+TEST(a_template_without_a_place_for_documents_takes_none) {
     bodies_open(&bodies);
     assert_true(bodies_chat(&bodies, "\"documents\":[{\"text\":\"a\"}]"));
     assert_int_equal(tree_count(bodies.request.documents), 1);
@@ -206,8 +195,7 @@ static const struct {
      "", "response_format"},
 };
 
-static void calls_are_bound_as_far_as_they_are_to_be(void **state) {
-    (void)state;
+TEST(calls_are_bound_as_far_as_they_are_to_be) {
     open_with_marks();
     for (size_t i = 0; i < ARRAY_COUNT(bound); i++) {
         const struct api_constraint *constraint = &bodies.request.constraint;
@@ -221,8 +209,7 @@ static void calls_are_bound_as_far_as_they_are_to_be(void **state) {
     }
 }
 
-static void keys_of_arguments_come_in_order_where_that_is_asked_for(void **state) {
-    (void)state;
+TEST(keys_of_arguments_come_in_order_where_that_is_asked_for) {
     open_with_marks();
     assert_true(bodies_chat(&bodies, "\"strict_order\":true,\"tools\":[" F
                                      "],\"tool_choice\":\"required\""));
@@ -230,8 +217,7 @@ static void keys_of_arguments_come_in_order_where_that_is_asked_for(void **state
                               BYTES_LITERAL("{\"schema\":" F_SCHEMA ",\"in_order\":true}")));
 }
 
-static void strict_calls_that_begin_like_text_are_refused(void **state) {
-    (void)state;
+TEST(strict_calls_that_begin_like_text_are_refused) {
     open_with_marks();
     bodies.defaults.calls = TOOL_FORMAT_LLAMA;
     assert_false(bodies_chat(&bodies, "\"tools\":[" F "," STRICT "]"));
@@ -245,8 +231,7 @@ static void strict_calls_that_begin_like_text_are_refused(void **state) {
     assert_int_equal(bodies.request.constraint.form.count, 0);
 }
 
-static void schemas_that_pairs_cannot_hold_are_refused(void **state) {
-    (void)state;
+TEST(schemas_that_pairs_cannot_hold_are_refused) {
     open_with_marks();
     bodies.defaults.calls = TOOL_FORMAT_GLM;
     assert_false(bodies_chat(&bodies, "\"tools\":[" F "," STRICT "],\"tool_choice\":\"required\""));
@@ -254,20 +239,4 @@ static void schemas_that_pairs_cannot_hold_are_refused(void **state) {
     assert_false(bodies_chat(&bodies, "\"tools\":[" F "," STRICT "],\"tool_choice\":" NAMED("g")));
     bodies_refused(&bodies, 400, "tools[1].function.strict", "unsupported_parameter");
     assert_true(bodies_chat(&bodies, "\"tools\":[" TOOL "],\"tool_choice\":\"required\""));
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_template_without_a_place_for_documents_takes_none),
-        cmocka_unit_test(tools_are_passed_on_as_they_stand),
-        cmocka_unit_test(tools_that_are_not_to_be_called_are_none),
-        cmocka_unit_test(each_mistake_about_tools_is_named),
-        cmocka_unit_test(there_may_be_512_tools),
-        cmocka_unit_test(a_template_without_a_place_for_tools_takes_none),
-        cmocka_unit_test(calls_are_bound_as_far_as_they_are_to_be),
-        cmocka_unit_test(keys_of_arguments_come_in_order_where_that_is_asked_for),
-        cmocka_unit_test(strict_calls_that_begin_like_text_are_refused),
-        cmocka_unit_test(schemas_that_pairs_cannot_hold_are_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,21 +4,14 @@
  */
 #include "serving/gateway/api/api_values.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include "base/check.h"
 #include "base/format.h"
 #include "bodies.h"
+#include "test_case.h"
 
 static struct bodies bodies;
 
-static void the_model_has_several_names(void **state) {
-    (void)state;
+TEST(the_model_has_several_names) {
     bodies_open(&bodies);
     assert_true(bodies_completion(&bodies, "\"model\":\"m\""));
     assert_true(bodies_completion(&bodies, "\"model\":\"quick\""));
@@ -28,8 +21,7 @@ static void the_model_has_several_names(void **state) {
     assert_non_null(strstr(bodies.error.message, "'m' is served"));
 }
 
-static void a_user_id_is_of_plain_letters(void **state) {
-    (void)state;
+TEST(a_user_id_is_of_plain_letters) {
     static char members[600];
     static const char *const bad[] = {"\"user_id\":\"a b\"", "\"user_id\":\"\u00fc\"",
                                       "\"user_id\":\"a.b\""};
@@ -49,8 +41,7 @@ static void a_user_id_is_of_plain_letters(void **state) {
     bodies_refused(&bodies, 400, "user_id", "invalid_type");
 }
 
-static void top_k_is_off_with_0_and_with_minus_1(void **state) {
-    (void)state;
+TEST(top_k_is_off_with_0_and_with_minus_1) {
     bodies_open(&bodies);
     bodies.defaults.sampling.top_k = 9;
     assert_true(bodies_chat(&bodies, "\"top_k\":-1"));
@@ -65,8 +56,7 @@ static void top_k_is_off_with_0_and_with_minus_1(void **state) {
     assert_non_null(strstr(bodies.error.message, "between -1 and "));
 }
 
-static void a_seed_is_any_of_64_bits(void **state) {
-    (void)state;
+TEST(a_seed_is_any_of_64_bits) {
     bodies_open(&bodies);
     assert_true(bodies_chat(&bodies, "\"seed\":18446744073709551611"));
     assert_true(bodies.request.sampling.seed == 18446744073709551611u);
@@ -83,8 +73,7 @@ static void a_seed_is_any_of_64_bits(void **state) {
     bodies_refused(&bodies, 400, "seed", "invalid_type");
 }
 
-static void a_number_beyond_64_bits_is_refused_by_its_field(void **state) {
-    (void)state;
+TEST(a_number_beyond_64_bits_is_refused_by_its_field) {
     static const char *const bad[][2] = {
         {"\"temperature\":1e400", "temperature"},
         {"\"temperature\":-1e400", "temperature"},
@@ -106,15 +95,13 @@ static void a_number_beyond_64_bits_is_refused_by_its_field(void **state) {
     bodies_refused(&bodies, 422, "prompt", "out_of_range");
 }
 
-static void what_nobody_reads_may_have_any_number(void **state) {
-    (void)state;
+TEST(what_nobody_reads_may_have_any_number) {
     bodies_open(&bodies);
     assert_true(bodies_chat(&bodies, "\"metadata\":{\"a\":18446744073709551616,\"b\":-1E+400}"));
     assert_true(bodies_chat(&bodies, "\"temperature\":-0,\"top_p\":1E0"));
 }
 
-static void a_suffix_goes_with_texts_alone(void **state) {
-    (void)state;
+TEST(a_suffix_goes_with_texts_alone) {
     bodies_open(&bodies);
     assert_true(bodies_completion(&bodies, "\"suffix\":\"end\""));
     assert_true(bytes_equal(bodies.request.suffix, BYTES_LITERAL("end")));
@@ -123,17 +110,4 @@ static void a_suffix_goes_with_texts_alone(void **state) {
     bodies_refused(&bodies, 400, "suffix", "unsupported_parameter");
     assert_false(bodies_read(&bodies, &completion_dialect, "{\"prompt\":[5],\"suffix\":\"end\"}"));
     bodies_refused(&bodies, 400, "suffix", "unsupported_parameter");
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_model_has_several_names),
-        cmocka_unit_test(a_user_id_is_of_plain_letters),
-        cmocka_unit_test(top_k_is_off_with_0_and_with_minus_1),
-        cmocka_unit_test(a_seed_is_any_of_64_bits),
-        cmocka_unit_test(a_number_beyond_64_bits_is_refused_by_its_field),
-        cmocka_unit_test(what_nobody_reads_may_have_any_number),
-        cmocka_unit_test(a_suffix_goes_with_texts_alone),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,11 +4,7 @@
  */
 #include "serving/gateway/api/token_list.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
-
-#include <cmocka.h>
+#include "test_case.h"
 
 enum { TOKENS = 12000, EACH_MAX = 3 };
 
@@ -27,8 +23,7 @@ static void see(void *context, uint32_t index, const struct token_logprob *entri
     assert_true(entries[0].logprob == (seen->each ? -1.5f : 0.0f));
 }
 
-static void tokens_come_out_as_they_went_in(void **state) {
-    (void)state;
+TEST(tokens_come_out_as_they_went_in) {
     for (uint32_t each = 0; each <= EACH_MAX; each++) {
         struct arena arena;
         struct token_list list = {0};
@@ -48,8 +43,7 @@ static void tokens_come_out_as_they_went_in(void **state) {
     }
 }
 
-static void the_last_tokens_are_there_at_once(void **state) {
-    (void)state;
+TEST(the_last_tokens_are_there_at_once) {
     struct arena arena;
     struct token_list list = {0};
     arena_over(&arena, memory, sizeof memory);
@@ -64,8 +58,7 @@ static void the_last_tokens_are_there_at_once(void **state) {
     }
 }
 
-static void memory_that_ends_is_said(void **state) {
-    (void)state;
+TEST(memory_that_ends_is_said) {
     struct arena arena;
     struct token_list list = {0};
     const struct token_logprob entry = {7, -1};
@@ -73,13 +66,4 @@ static void memory_that_ends_is_said(void **state) {
     while (token_list_add(&list, &arena, &entry, 1))
         assert_true(list.count <= 1024 / sizeof entry);
     assert_true(list.count > 0);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(tokens_come_out_as_they_went_in),
-        cmocka_unit_test(the_last_tokens_are_there_at_once),
-        cmocka_unit_test(memory_that_ends_is_said),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

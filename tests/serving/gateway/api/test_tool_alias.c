@@ -4,15 +4,11 @@
  */
 #include "serving/gateway/api/tool_alias.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
-
-#include <cmocka.h>
+#include "test_case.h"
 
 static char memory[4096];
 
-static void a_copy_outlives_what_it_was_made_of(void **state) {
+TEST(a_copy_outlives_what_it_was_made_of) {
     char name[] = "mail__send", own[] = "send", space[] = "mail";
     const struct tool_alias rows[] = {
         {.name = {name, 10}, .own = {own, 4}, .namespace = {space, 4}},
@@ -34,19 +30,11 @@ static void a_copy_outlives_what_it_was_made_of(void **state) {
     assert_null(tool_alias_find(&copy, BYTES_LITERAL("mail")));
 }
 
-static void nothing_takes_no_memory(void **state) {
+TEST(nothing_takes_no_memory) {
     struct tool_aliases copy = {.count = 7};
     struct arena arena;
     arena_over(&arena, memory, 0);
     assert_true(tool_alias_copy(&(struct tool_aliases){0}, &arena, &copy));
     assert_int_equal(copy.count, 0);
     assert_null(tool_alias_find(&copy, BYTES_LITERAL("a")));
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_copy_outlives_what_it_was_made_of),
-        cmocka_unit_test(nothing_takes_no_memory),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,16 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  * An answer in parts, for the test of a dialect's words: kept whole as the gateway keeps it, cut
- * into the pieces of a stream, and the events of such a stream. Include it behind <cmocka.h>.
+ * into the pieces of a stream, and the events of such a stream.
  */
 #ifndef TESTS_GATEWAY_DIALECTS_ANSWER_PARTS_H
 #define TESTS_GATEWAY_DIALECTS_ANSWER_PARTS_H
 
-#include <stdio.h>
-#include <string.h>
-
 #include "base/check.h"
 #include "base/tree.h"
 #include "serving/gateway/api/api_answer.h"
+#include "test_case.h"
 
 struct part { /* of an answer, in order */
     enum token_stream_part part;

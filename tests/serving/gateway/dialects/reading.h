@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Bodies of requests as a dialect reads them, in front of a model that thinks or not, as asked, and
- * knows tools: for the test of a dialect's reader, which includes this file behind <cmocka.h>.
+ * knows tools: for the test of a dialect's reader.
  */
 #ifndef TESTS_GATEWAY_DIALECTS_READING_H
 #define TESTS_GATEWAY_DIALECTS_READING_H
 
 #include "base/check.h"
 #include "serving/gateway/api/api_request.h"
+#include "test_case.h"
 
 static char reading_memory[4 << 20];
 static struct arena arena;

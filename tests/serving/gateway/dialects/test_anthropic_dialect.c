@@ -4,20 +4,13 @@
  */
 #include "serving/gateway/dialects/anthropic_dialect.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-
-#include <cmocka.h>
-
 #include "speech.h"
+#include "test_case.h"
 
 #define MESSAGES "/v1/messages"
 #define HI "\"max_tokens\":40,\"messages\":[{\"role\":\"user\",\"content\":\"hi\"}]"
 
-static void an_answer_is_a_message_of_blocks(void **state) {
-    (void)state;
+TEST(an_answer_is_a_message_of_blocks) {
     struct world *world = speech_open((struct gateway_options){0});
     uint32_t client = speech_ask(world, MESSAGES, "{" HI "}");
     speech_say(world, "Hm</think>\n\nHi!", false);
@@ -29,8 +22,7 @@ static void an_answer_is_a_message_of_blocks(void **state) {
     close_empty(world);
 }
 
-static void an_answer_is_streamed(void **state) {
-    (void)state;
+TEST(an_answer_is_streamed) {
     struct world *world = speech_open((struct gateway_options){0});
     uint32_t client = speech_ask(world, "/anthropic" MESSAGES, "{" HI ",\"stream\":true}");
     speech_say(world, "Hm</think>\n\nHi!", true);
@@ -52,8 +44,7 @@ static void an_answer_is_streamed(void **state) {
 }
 
 /* Clients look for these words, and then shorten the conversation. */
-static void a_prompt_that_is_too_long_is_reported_in_the_apis_words(void **state) {
-    (void)state;
+TEST(a_prompt_that_is_too_long_is_reported_in_the_apis_words) {
     static char body[(2 << 20) + 256], words[(2 << 20) + 1];
     struct world *world = speech_open((struct gateway_options){.body_bytes_max = 4 << 20});
     for (size_t i = 0; i < sizeof words - 1; i++)
@@ -70,8 +61,7 @@ static void a_prompt_that_is_too_long_is_reported_in_the_apis_words(void **state
     close_empty(world);
 }
 
-static void a_stop_sequence_is_named(void **state) {
-    (void)state;
+TEST(a_stop_sequence_is_named) {
     struct world *world = speech_open((struct gateway_options){0});
     for (int stream = 0; stream < 2; stream++) {
         char body[256];
@@ -85,8 +75,7 @@ static void a_stop_sequence_is_named(void **state) {
     close_empty(world);
 }
 
-static void a_prompt_is_counted_and_not_answered(void **state) {
-    (void)state;
+TEST(a_prompt_is_counted_and_not_answered) {
     struct world *world = speech_open((struct gateway_options){0});
     uint32_t submits = world->submits;
     uint32_t client = speech_ask(world, MESSAGES "/count_tokens",
@@ -103,8 +92,7 @@ static void a_prompt_is_counted_and_not_answered(void **state) {
 }
 
 /* Too long to be tokenized here and now: the host does it, and the client is told then. */
-static void a_long_prompt_is_counted_too(void **state) {
-    (void)state;
+TEST(a_long_prompt_is_counted_too) {
     struct world *world = speech_open((struct gateway_options){.inline_text_bytes = 16});
     uint32_t client =
         speech_ask(world, "/anthropic" MESSAGES "/count_tokens",
@@ -115,8 +103,7 @@ static void a_long_prompt_is_counted_too(void **state) {
     close_empty(world);
 }
 
-static void who_waits_is_sent_pings(void **state) {
-    (void)state;
+TEST(who_waits_is_sent_pings) {
     struct world *world = speech_open((struct gateway_options){0});
     uint32_t client = speech_ask(world, MESSAGES, "{" HI ",\"stream\":true}");
     world->now_ns += 10 * SECOND;
@@ -128,8 +115,7 @@ static void who_waits_is_sent_pings(void **state) {
     close_empty(world);
 }
 
-static void errors_come_in_anthropics_words(void **state) {
-    (void)state;
+TEST(errors_come_in_anthropics_words) {
     struct world *world = speech_open((struct gateway_options){0});
     uint32_t client = speech_ask(world, MESSAGES, "{}");
     expect(world, client, 400,
@@ -148,18 +134,4 @@ static void errors_come_in_anthropics_words(void **state) {
     assert_non_null(strstr(world->clients[client].data,
                            "{\"type\":\"error\",\"error\":{\"type\":\"overloaded_error\""));
     close_empty(world);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(an_answer_is_a_message_of_blocks),
-        cmocka_unit_test(an_answer_is_streamed),
-        cmocka_unit_test(a_prompt_that_is_too_long_is_reported_in_the_apis_words),
-        cmocka_unit_test(a_stop_sequence_is_named),
-        cmocka_unit_test(a_prompt_is_counted_and_not_answered),
-        cmocka_unit_test(a_long_prompt_is_counted_too),
-        cmocka_unit_test(who_waits_is_sent_pings),
-        cmocka_unit_test(errors_come_in_anthropics_words),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,15 +4,9 @@
  */
 #include "serving/gateway/dialects/anthropic_reader.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-
-#include <cmocka.h>
-
 #include "reading.h"
 #include "serving/gateway/dialects/anthropic_dialect.h"
+#include "test_case.h"
 
 static bool parse(const char *body) {
     return read_as(&anthropic_dialect, body);
@@ -26,7 +20,7 @@ static void expect_messages(const char *body, const char *expected) {
     expect(tree_text(&arena, parsed.messages), expected);
 }
 
-static void strings_and_blocks_of_text_are_content(void **state) {
+TEST(strings_and_blocks_of_text_are_content) {
     expect_messages("{\"system\":\"be brief\"," HI "}",
                     "[{\"role\":\"system\",\"content\":\"be brief\"},"
                     "{\"role\":\"user\",\"content\":\"hi\"}]");
@@ -41,7 +35,7 @@ static void strings_and_blocks_of_text_are_content(void **state) {
     assert_false(parsed.continues);
 }
 
-static void calls_and_their_results_become_messages(void **state) {
+TEST(calls_and_their_results_become_messages) {
     expect_messages(
         SAYS("{\"role\":\"user\",\"content\":\"weather?\"},"
              "{\"role\":\"assistant\",\"content\":["
@@ -64,7 +58,7 @@ static void calls_and_their_results_become_messages(void **state) {
         "{\"role\":\"user\",\"content\":\"and?\"}]");
 }
 
-static void turns_of_one_speaker_in_a_row_are_one(void **state) {
+TEST(turns_of_one_speaker_in_a_row_are_one) {
     expect_messages(
         SAYS("{\"role\":\"user\",\"content\":\"a\"},"
              "{\"role\":\"user\",\"content\":[{\"type\":\"text\",\"text\":\"b\"},"
@@ -89,14 +83,14 @@ static void turns_of_one_speaker_in_a_row_are_one(void **state) {
         "{\"role\":\"user\",\"content\":\"c\"}]");
 }
 
-static void an_assistants_message_at_the_end_goes_on(void **state) {
+TEST(an_assistants_message_at_the_end_goes_on) {
     assert_true(parse(SAYS("{\"role\":\"user\",\"content\":\"hi\"},"
                            "{\"role\":\"assistant\",\"content\":\"He\"}")));
     assert_true(parsed.continues);
     assert_false(parsed.opens_turn);
 }
 
-static void tools_become_functions(void **state) {
+TEST(tools_become_functions) {
     static const char tools[] =
         "{" HI ",\"tools\":[{\"name\":\"look\",\"description\":\"looks\",\"input_schema\":"
         "{\"type\":\"object\"},\"cache_control\":{\"type\":\"ephemeral\"},\"strict\":false},"
@@ -115,7 +109,7 @@ static void tools_become_functions(void **state) {
     assert_null(parsed.tools);
 }
 
-static void thinking_effort_and_user_are_read(void **state) {
+TEST(thinking_effort_and_user_are_read) {
     assert_true(parse("{" HI "}"));
     assert_int_equal(parsed.thinking, CHAT_THINKING_DEFAULT);
     assert_true(parse("{" HI ",\"thinking\":{\"type\":\"enabled\",\"budget_tokens\":2048},"
@@ -136,7 +130,7 @@ static void thinking_effort_and_user_are_read(void **state) {
 }
 
 /* None of them may be told apart by what it looks like. */
-static void every_user_id_is_a_user(void **state) {
+TEST(every_user_id_is_a_user) {
     static const char *const ids[] = {
         "ann@example.org",
         "user_9f86d081884c7d65_account_6ba7b810-9dad-11d1-80b4-00c04fd430c8_session_"
@@ -157,20 +151,20 @@ static void every_user_id_is_a_user(void **state) {
     assert_string_equal(error.param, "metadata.user_id");
 }
 
-static void a_count_needs_no_length(void **state) {
+TEST(a_count_needs_no_length) {
     assert_true(read_as(&anthropic_count_dialect,
                         "{\"messages\":[{\"role\":\"user\",\"content\":\"hi\"}]}"));
     assert_true(parsed.tokens_only);
 }
 
-static void unknown_fields_are_reported(void **state) {
+TEST(unknown_fields_are_reported) {
     assert_true(parse("{" HI ",\"colour\":1,\"n\":2}"));
     assert_true(bytes_equal(parsed.warning, BYTES_LITERAL("unknown fields: colour, n")));
 }
 
 #define FORMAT(schema) "{\"type\":\"json_schema\",\"schema\":" schema "}"
 
-static void a_format_binds_the_answer_under_both_its_names(void **state) {
+TEST(a_format_binds_the_answer_under_both_its_names) {
     assert_true(parse("{" HI ",\"output_format\":" FORMAT("{\"type\": \"null\"}") "}"));
     expect(parsed.constraint.form, "{\"schema\":{\"type\":\"null\"}}");
     assert_string_equal(parsed.constraint.field, "output_format");
@@ -186,7 +180,7 @@ static void a_format_binds_the_answer_under_both_its_names(void **state) {
 #define TOOL                                                                                       \
     ",\"tools\":[{\"name\":\"f\",\"input_schema\":{\"type\":\"object\",\"maxProperties\":1}}]"
 
-static void a_choice_of_tools_binds_the_answer(void **state) {
+TEST(a_choice_of_tools_binds_the_answer) {
     static const char one[] =
         "{\"sequence\":[{\"text\":\"{\\\"name\\\": "
         "\\\"\"},{\"sequence\":[{\"text\":\"f\"},{\"text\":"
@@ -272,11 +266,11 @@ static const struct refusal refusals[] = {
     {"{" HI ",\"mcp_servers\":[{}]}", 400, "mcp_servers"},
 };
 
-static void what_cannot_be_done_is_refused_by_name(void **state) {
+TEST(what_cannot_be_done_is_refused_by_name) {
     expect_refused(&anthropic_dialect, refusals, ARRAY_COUNT(refusals));
 }
 
-static void what_the_model_cannot_do_is_refused(void **state) {
+TEST(what_the_model_cannot_do_is_refused) {
     defaults.thought = CHAT_THOUGHT_ALWAYS;
     assert_false(parse("{" HI ",\"thinking\":{\"type\":\"disabled\"}}"));
     assert_string_equal(error.param, "thinking");
@@ -287,31 +281,11 @@ static void what_the_model_cannot_do_is_refused(void **state) {
     defaults.prints_tools = true;
 }
 
-static void a_small_arena_refuses(void **state) {
+TEST(a_small_arena_refuses) {
     static const char body[] =
         SAYS("{\"role\":\"assistant\",\"content\":[{\"type\":\"thinking\",\"thinking\":\"hm\"},"
              "{\"type\":\"tool_use\",\"id\":\"t\",\"name\":\"f\",\"input\":{\"a\":1}}]},"
              "{\"role\":\"user\",\"content\":[{\"type\":\"tool_result\",\"tool_use_id\":\"t\"},"
              "{\"type\":\"text\",\"text\":\"x\"}]}");
     expect_taken_with_room(&anthropic_dialect, body);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(strings_and_blocks_of_text_are_content),
-        cmocka_unit_test(calls_and_their_results_become_messages),
-        cmocka_unit_test(turns_of_one_speaker_in_a_row_are_one),
-        cmocka_unit_test(an_assistants_message_at_the_end_goes_on),
-        cmocka_unit_test(tools_become_functions),
-        cmocka_unit_test(thinking_effort_and_user_are_read),
-        cmocka_unit_test(every_user_id_is_a_user),
-        cmocka_unit_test(a_count_needs_no_length),
-        cmocka_unit_test(unknown_fields_are_reported),
-        cmocka_unit_test(a_format_binds_the_answer_under_both_its_names),
-        cmocka_unit_test(a_choice_of_tools_binds_the_answer),
-        cmocka_unit_test(what_cannot_be_done_is_refused_by_name),
-        cmocka_unit_test(what_the_model_cannot_do_is_refused),
-        cmocka_unit_test(a_small_arena_refuses),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,15 +4,9 @@
  */
 #include "serving/gateway/dialects/anthropic_words.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-
-#include <cmocka.h>
-
 #include "answer_parts.h"
 #include "serving/gateway/dialects/anthropic_dialect.h"
+#include "test_case.h"
 
 static _Alignas(16) char tree_memory[1 << 20];
 static char said[1 << 16];
@@ -201,7 +195,7 @@ static void read_whole(const char *body, size_t count) {
 
 /* ---- tests ---- */
 
-static void a_whole_answer_has_all_blocks_in_order(void **state) {
+TEST(a_whole_answer_has_all_blocks_in_order) {
     assert_string_equal(
         whole(parts, ARRAY_COUNT(parts), API_FINISH_CALLS),
         "{\"id\":\"msg_000000000000001200000000000000ab\",\"type\":\"message\",\"role\":"
@@ -218,13 +212,13 @@ static void a_whole_answer_has_all_blocks_in_order(void **state) {
         "\"cache_creation_input_tokens\":0,\"cache_read_input_tokens\":4,\"output_tokens\":7}}");
 }
 
-static void an_answer_can_be_empty(void **state) {
+TEST(an_answer_can_be_empty) {
     const char *body = whole(NULL, 0, API_FINISH_STOP_STRING);
     assert_non_null(strstr(body, "\"content\":[],\"stop_reason\":\"stop_sequence\","
                                  "\"stop_sequence\":\"E\\\"D\","));
 }
 
-static void arguments_that_are_no_object_are_kept_as_text(void **state) {
+TEST(arguments_that_are_no_object_are_kept_as_text) {
     static const char *const wrong[] = {"[1]", "7", "{\"a\":1}x", "{", "\"{}\"", "{} {}"};
     for (size_t i = 0; i < ARRAY_COUNT(wrong); i++) {
         struct part list[] = {{TOKEN_STREAM_CALL, "f"}, {TOKEN_STREAM_ARGUMENTS, wrong[i]}};
@@ -236,7 +230,7 @@ static void arguments_that_are_no_object_are_kept_as_text(void **state) {
     }
 }
 
-static void a_stream_opens_fills_and_closes_its_blocks(void **state) {
+TEST(a_stream_opens_fills_and_closes_its_blocks) {
     static const struct part list[] = {{TOKEN_STREAM_REASONING, "hm"},
                                        {TOKEN_STREAM_CALL, "look"},
                                        {TOKEN_STREAM_ARGUMENTS, "{}"},
@@ -284,7 +278,7 @@ static void a_stream_opens_fills_and_closes_its_blocks(void **state) {
         "data: {\"type\":\"message_stop\"}\n\n");
 }
 
-static void every_cut_of_the_text_says_what_the_whole_answer_says(void **state) {
+TEST(every_cut_of_the_text_says_what_the_whole_answer_says) {
     static const enum api_finish finishes[] = {API_FINISH_STOP, API_FINISH_STOP_STRING,
                                                API_FINISH_LENGTH, API_FINISH_CALLS, API_FINISH_CUT};
     for (size_t f = 0; f < ARRAY_COUNT(finishes); f++)
@@ -301,7 +295,7 @@ static void every_cut_of_the_text_says_what_the_whole_answer_says(void **state) 
             }
 }
 
-static void tokens_without_text_are_not_reported(void **state) {
+TEST(tokens_without_text_are_not_reported) {
     struct json_writer writer = {0};
     struct dialect_place place = {0};
     struct api_event event = {.kind = API_EVENT_PIECE,
@@ -310,7 +304,7 @@ static void tokens_without_text_are_not_reported(void **state) {
     assert_int_equal(writer.count, 0);
 }
 
-static void a_receipt_stands_in_the_last_event(void **state) {
+TEST(a_receipt_stands_in_the_last_event) {
     struct json_writer writer = {.out = said, .room = sizeof said - 1};
     struct dialect_place place = {0};
     struct api_event event = {.kind = API_EVENT_DONE,
@@ -321,7 +315,7 @@ static void a_receipt_stands_in_the_last_event(void **state) {
     assert_non_null(strstr(said, "{\"type\":\"message_stop\",\"receipt\":{\"output\":1}}\n\n"));
 }
 
-static void errors_are_of_anthropics_types(void **state) {
+TEST(errors_are_of_anthropics_types) {
     static const struct {
         uint32_t http_status;
         const char *type;
@@ -345,18 +339,4 @@ static void errors_are_of_anthropics_types(void **state) {
                        types[i].type);
         assert_string_equal(said, expected);
     }
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_whole_answer_has_all_blocks_in_order),
-        cmocka_unit_test(an_answer_can_be_empty),
-        cmocka_unit_test(arguments_that_are_no_object_are_kept_as_text),
-        cmocka_unit_test(a_stream_opens_fills_and_closes_its_blocks),
-        cmocka_unit_test(every_cut_of_the_text_says_what_the_whole_answer_says),
-        cmocka_unit_test(tokens_without_text_are_not_reported),
-        cmocka_unit_test(a_receipt_stands_in_the_last_event),
-        cmocka_unit_test(errors_are_of_anthropics_types),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

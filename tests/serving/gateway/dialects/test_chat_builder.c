@@ -4,11 +4,7 @@
  */
 #include "serving/gateway/dialects/chat_builder.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
-
-#include <cmocka.h>
+#include "test_case.h"
 
 static _Alignas(16) char memory[1 << 18];
 static struct arena arena;
@@ -31,7 +27,7 @@ static void expect(const struct tree *tree, const char *expected) {
     assert_string_equal(copy, expected);
 }
 
-static void what_an_assistant_says_in_a_row_is_one_message(void **state) {
+TEST(what_an_assistant_says_in_a_row_is_one_message) {
     struct chat_builder builder = open();
     chat_builder_message(&builder, "user", text("hi"));
     chat_builder_reason(&builder, text("a"));
@@ -52,14 +48,14 @@ static void what_an_assistant_says_in_a_row_is_one_message(void **state) {
            "{\"type\":\"text\",\"text\":\"three\"}]}]");
 }
 
-static void calls_without_words_have_no_content(void **state) {
+TEST(calls_without_words_have_no_content) {
     struct chat_builder builder = open();
     chat_builder_call(&builder, text("id"), text("f"), text("{}"));
     assert_true(chat_builder_end(&builder));
     assert_true(tree_is_null(tree_member(tree_at(builder.messages, 0), "content")));
 }
 
-static void tools_become_functions(void **state) {
+TEST(tools_become_functions) {
     struct chat_builder builder = open();
     struct tree *schema = tree_make_object(&arena);
     chat_builder_tool(&builder, text("f"), text("does"), schema, tree_make_bool(false));
@@ -72,20 +68,10 @@ static void tools_become_functions(void **state) {
                           "{\"type\":\"function\",\"function\":{}}]");
 }
 
-static void a_full_arena_is_reported_at_the_end(void **state) {
+TEST(a_full_arena_is_reported_at_the_end) {
     struct chat_builder builder = open();
     const struct tree *hi = text("hi");
     for (int i = 0; i < 10000; i++)
         chat_builder_message(&builder, "user", hi);
     assert_false(chat_builder_end(&builder));
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_an_assistant_says_in_a_row_is_one_message),
-        cmocka_unit_test(calls_without_words_have_no_content),
-        cmocka_unit_test(tools_become_functions),
-        cmocka_unit_test(a_full_arena_is_reported_at_the_end),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,14 +4,8 @@
  */
 #include "serving/gateway/dialects/chat_dialect.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include "base/check.h"
+#include "test_case.h"
 
 static _Alignas(16) char memory[1 << 16];
 static struct arena arena;
@@ -77,8 +71,7 @@ static void assert_whole(enum api_finish finish, const char *expected) {
     "{\"index\":0,\"message\":{\"role\":\"assistant\"," message                                    \
     "},\"logprobs\":null,\"finish_reason\":" finish "}]," USAGE "}"
 
-static void whole_answers_report_calls(void **state) {
-    (void)state;
+TEST(whole_answers_report_calls) {
     begin();
     say_call("call_1", "look", "{\"at\":\"\u00e9\"}");
     say_call("call_2", "wait", "{}");
@@ -99,8 +92,7 @@ static void whole_answers_report_calls(void **state) {
                        "\"length\""));
 }
 
-static void an_answer_without_text_or_calls_is_empty(void **state) {
-    (void)state;
+TEST(an_answer_without_text_or_calls_is_empty) {
     begin();
     assert_whole(API_FINISH_STOP, WHOLE("\"content\":\"\"", "\"stop\""));
     assert_whole(API_FINISH_STOP_STRING, WHOLE("\"content\":\"\"", "\"stop\""));
@@ -119,8 +111,7 @@ static void assert_piece(struct api_piece piece, const char *expected) {
     assert_event((struct api_event){.kind = API_EVENT_PIECE, .piece = piece}, expected);
 }
 
-static void streams_report_calls_piece_by_piece(void **state) {
-    (void)state;
+TEST(streams_report_calls_piece_by_piece) {
     assert_event(
         (struct api_event){.kind = API_EVENT_BEGIN},
         CHUNK("{\"role\":\"assistant\",\"content\":\"\",\"reasoning_content\":null}", "null"));
@@ -143,8 +134,7 @@ static void streams_report_calls_piece_by_piece(void **state) {
                  "data: " HEAD("chat.completion.chunk") "]," USAGE "}\n\ndata: [DONE]\n\n");
 }
 
-static void a_stream_that_fails_says_why(void **state) {
-    (void)state;
+TEST(a_stream_that_fails_says_why) {
     struct api_error error = {0};
     api_error_set(&error, 503, NULL, "engine_failed", "It failed.");
     assert_event((struct api_event){.kind = API_EVENT_FAILED, .error = &error},
@@ -153,8 +143,7 @@ static void a_stream_that_fails_says_why(void **state) {
 }
 
 /* The inputs of two calls, one behind the other; the last one's comes with the end. */
-static void a_call_of_a_custom_tool_has_its_input_whole(void **state) {
-    (void)state;
+TEST(a_call_of_a_custom_tool_has_its_input_whole) {
     static const struct tool_alias edit = {
         .name = {"edit", 4}, .own = {"edit", 4}, .namespace = {"", 0}, .takes_text = true};
     struct api_answer custom = answer;
@@ -201,15 +190,4 @@ static void a_call_of_a_custom_tool_has_its_input_whole(void **state) {
     assert_ptr_equal(second, said + sizeof first - 1); /* no arguments between */
     assert_non_null(strstr(second, "{\"index\":1,\"id\":\"call_2\",\"type\":\"function\""));
     assert_null(strstr(second + 1, input)); /* once */
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(whole_answers_report_calls),
-        cmocka_unit_test(an_answer_without_text_or_calls_is_empty),
-        cmocka_unit_test(streams_report_calls_piece_by_piece),
-        cmocka_unit_test(a_call_of_a_custom_tool_has_its_input_whole),
-        cmocka_unit_test(a_stream_that_fails_says_why),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

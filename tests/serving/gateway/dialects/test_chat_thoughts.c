@@ -3,14 +3,9 @@
  */
 #include "serving/gateway/dialects/chat_thoughts.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-
-#include <cmocka.h>
-
 #include "reading.h"
 #include "serving/gateway/dialects/chat_dialect.h"
+#include "test_case.h"
 
 static const char *thoughts_of(const char *members) {
     static char body[1024];
@@ -25,7 +20,7 @@ static const char *thoughts_of(const char *members) {
     return text.data;
 }
 
-static void every_name_of_thoughts_is_taken(void **state) {
+TEST(every_name_of_thoughts_is_taken) {
     assert_string_equal(thoughts_of(""), "none");
     assert_string_equal(thoughts_of(",\"reasoning_content\":\"hm\""), "hm");
     assert_string_equal(thoughts_of(",\"reasoning\":\"hm\""), "hm");
@@ -41,15 +36,7 @@ static void every_name_of_thoughts_is_taken(void **state) {
                         "hm");
 }
 
-static void what_is_no_thought_is_refused_by_its_place(void **state) {
+TEST(what_is_no_thought_is_refused_by_its_place) {
     assert_string_equal(thoughts_of(",\"reasoning\":7"), "messages[1].reasoning");
     assert_string_equal(thoughts_of(",\"reasoning_details\":{}"), "messages[1].reasoning_details");
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_name_of_thoughts_is_taken),
-        cmocka_unit_test(what_is_no_thought_is_refused_by_its_place),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

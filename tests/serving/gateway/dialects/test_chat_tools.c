@@ -4,15 +4,9 @@
  */
 #include "serving/gateway/dialects/chat_tools.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-
-#include <cmocka.h>
-
 #include "reading.h"
 #include "serving/gateway/dialects/chat_dialect.h"
+#include "test_case.h"
 
 #define USER "{\"role\":\"user\",\"content\":\"a\"}"
 #define ASK "{\"messages\":[" USER "],\"tools\":["
@@ -23,7 +17,7 @@ static void parse(const char *body) {
     if (!read_as(&chat_dialect, body)) fail_msg("%s: %s", body, error.message);
 }
 
-static void a_custom_tool_is_a_function_of_one_text(void **state) {
+TEST(a_custom_tool_is_a_function_of_one_text) {
     parse(ASK LOOK "," EDIT "]}");
     expect(tree_text(&arena, parsed.tools),
            "[" LOOK ",{\"type\":\"function\",\"function\":{\"name\":\"edit\",\"parameters\":{"
@@ -35,7 +29,7 @@ static void a_custom_tool_is_a_function_of_one_text(void **state) {
     assert_int_equal(parsed.aliases.count, 0);
 }
 
-static void one_is_chosen_by_its_own_type(void **state) {
+TEST(one_is_chosen_by_its_own_type) {
     static const char *const choices[] = {
         "{\"type\":\"custom\",\"custom\":{\"name\":\"edit\"}}",
         "{\"type\":\"allowed_tools\",\"allowed_tools\":{\"mode\":\"required\",\"tools\":[{\"type\":"
@@ -50,7 +44,7 @@ static void one_is_chosen_by_its_own_type(void **state) {
     }
 }
 
-static void an_earlier_call_is_one_of_a_function(void **state) {
+TEST(an_earlier_call_is_one_of_a_function) {
     parse("{\"messages\":[" USER ",{\"role\":\"assistant\",\"content\":null,\"tool_calls\":["
           "{\"id\":\"c1\",\"type\":\"custom\",\"custom\":{\"name\":\"edit\",\"input\":\"x\"}}]},"
           "{\"role\":\"tool\",\"tool_call_id\":\"c1\",\"content\":\"done\"}]}");
@@ -62,7 +56,7 @@ static void an_earlier_call_is_one_of_a_function(void **state) {
     assert_int_equal(tree_count(parsed.messages), 3);
 }
 
-static void what_is_wrong_is_found_where_it_stands(void **state) {
+TEST(what_is_wrong_is_found_where_it_stands) {
     static const struct {
         const char *body, *param;
     } cases[] = {
@@ -80,14 +74,4 @@ static void what_is_wrong_is_found_where_it_stands(void **state) {
         if (read_as(&chat_dialect, cases[i].body)) fail_msg("%s", cases[i].body);
         assert_string_equal(error.param, cases[i].param);
     }
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_custom_tool_is_a_function_of_one_text),
-        cmocka_unit_test(one_is_chosen_by_its_own_type),
-        cmocka_unit_test(an_earlier_call_is_one_of_a_function),
-        cmocka_unit_test(what_is_wrong_is_found_where_it_stands),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,20 +4,13 @@
  */
 #include "serving/gateway/dialects/responses_dialect.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-
-#include <cmocka.h>
-
 #include "speech.h"
+#include "test_case.h"
 
 #define RESPONSES "/v1/responses"
 #define HI "\"input\":\"hi\""
 
-static void an_answer_is_a_response_of_items(void **state) {
-    (void)state;
+TEST(an_answer_is_a_response_of_items) {
     struct world *world = speech_open((struct gateway_options){0});
     uint32_t client = speech_ask(world, RESPONSES, "{" HI ",\"instructions\":\"be brief\"}");
     speech_say(world, "Hm</think>\n\nHi!", false);
@@ -32,8 +25,7 @@ static void an_answer_is_a_response_of_items(void **state) {
 }
 
 /* One token a step, or all in one: the last event has the whole answer. */
-static void a_stream_repeats_what_it_said(void **state) {
-    (void)state;
+TEST(a_stream_repeats_what_it_said) {
     struct world *world = speech_open((struct gateway_options){0});
     for (int at_once = 0; at_once < 2; at_once++) {
         uint32_t client =
@@ -69,8 +61,7 @@ static void a_stream_repeats_what_it_said(void **state) {
 }
 
 /* An answer that cannot be repeated any more is cut before it cannot be told. */
-static void an_answer_that_outgrows_its_memory_fails(void **state) {
-    (void)state;
+TEST(an_answer_that_outgrows_its_memory_fails) {
     static char body[1 << 18], words[4001];
     struct world *world =
         speech_open((struct gateway_options){.outbox_bytes = 1 << 20, .body_bytes_max = 1 << 18});
@@ -97,8 +88,7 @@ static void an_answer_that_outgrows_its_memory_fails(void **state) {
 }
 
 /* Sealed reasoning is told twice in its item and twice in the response, so it is cut earlier. */
-static void sealed_reasoning_that_outgrows_its_memory_fails(void **state) {
-    (void)state;
+TEST(sealed_reasoning_that_outgrows_its_memory_fails) {
     static char words[4001];
     memset(words, '"', sizeof words - 1);
     for (int streams = 0; streams < 2; streams++) {
@@ -123,21 +113,9 @@ static void sealed_reasoning_that_outgrows_its_memory_fails(void **state) {
     }
 }
 
-static void errors_come_in_openais_words(void **state) {
-    (void)state;
+TEST(errors_come_in_openais_words) {
     struct world *world = speech_open((struct gateway_options){0});
     uint32_t client = speech_ask(world, RESPONSES, "{" HI ",\"store\":true}");
     expect(world, client, 400, "\"param\":\"store\",\"code\":\"unsupported_parameter\"}}");
     close_empty(world);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(an_answer_is_a_response_of_items),
-        cmocka_unit_test(a_stream_repeats_what_it_said),
-        cmocka_unit_test(an_answer_that_outgrows_its_memory_fails),
-        cmocka_unit_test(sealed_reasoning_that_outgrows_its_memory_fails),
-        cmocka_unit_test(errors_come_in_openais_words),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

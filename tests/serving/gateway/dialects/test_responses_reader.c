@@ -4,14 +4,9 @@
  */
 #include "serving/gateway/dialects/responses_reader.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
-
-#include <cmocka.h>
-
 #include "reading.h"
 #include "serving/gateway/dialects/responses_dialect.h"
+#include "test_case.h"
 
 static bool parse(const char *text) {
     return read_as(&responses_dialect, text);
@@ -25,7 +20,7 @@ static void expect_messages(const char *text, const char *expected) {
     expect(tree_text(&arena, parsed.messages), expected);
 }
 
-static void tokenize_queue_and_messages_are_content(void **state) {
+TEST(tokenize_queue_and_messages_are_content) {
     expect_messages("{\"instructions\":\"be brief\"," HI "}",
                     "[{\"role\":\"system\",\"content\":\"be brief\"},"
                     "{\"role\":\"user\",\"content\":\"hi\"}]");
@@ -45,7 +40,7 @@ static void tokenize_queue_and_messages_are_content(void **state) {
     assert_false(parsed.continues);
 }
 
-static void items_of_an_assistants_turn_are_one_message(void **state) {
+TEST(items_of_an_assistants_turn_are_one_message) {
     expect_messages(
         ITEMS("{\"role\":\"user\",\"content\":\"weather?\"},"
               "{\"type\":\"reasoning\",\"id\":\"rs_1\",\"summary\":[],\"content\":[{\"type\":"
@@ -74,7 +69,7 @@ static void items_of_an_assistants_turn_are_one_message(void **state) {
 }
 
 /* Clients that keep no reasoning_text (Codex) have what was sealed alone. */
-static void reasoning_that_was_sealed_comes_back(void **state) {
+TEST(reasoning_that_was_sealed_comes_back) {
     expect_messages(
         ITEMS("{\"role\":\"user\",\"content\":\"hi\"},"
               "{\"type\":\"reasoning\",\"summary\":[{\"type\":\"summary_text\",\"text\":\"s\"}],"
@@ -99,7 +94,7 @@ static void reasoning_that_was_sealed_comes_back(void **state) {
     "{\"type\":\"function\",\"name\":\"look\",\"description\":\"looks\",\"parameters\":{\"type\":" \
     "\"object\"},\"strict\":false}"
 
-static void answers_repeat_what_was_asked(void **state) {
+TEST(answers_repeat_what_was_asked) {
     assert_true(parse("{" HI "}"));
     expect(parsed.reported,
            "\"instructions\":null,\"tools\":[],\"metadata\":{},\"text\":{\"format\":{\"type\":"
@@ -128,7 +123,7 @@ static void answers_repeat_what_was_asked(void **state) {
 #define FORMAT                                                                                     \
     "{\"format\":{\"type\":\"json_schema\",\"name\":\"n\",\"schema\":{\"type\":\"null\"}}}"
 
-static void a_format_binds_the_answer_and_is_repeated(void **state) {
+TEST(a_format_binds_the_answer_and_is_repeated) {
     assert_true(parse("{" HI ",\"text\":" FORMAT "}"));
     expect(parsed.constraint.form, "{\"schema\":{\"type\":\"null\"}}");
     assert_string_equal(parsed.constraint.field, "text.format");
@@ -140,7 +135,7 @@ static void a_format_binds_the_answer_and_is_repeated(void **state) {
     expect(parsed.constraint.form, "{\"schema\":{\"type\":\"object\"}}");
 }
 
-static void a_choice_of_tools_binds_the_answer(void **state) {
+TEST(a_choice_of_tools_binds_the_answer) {
     static const char form[] =
         "{\"sequence\":[{\"text\":\"{\\\"name\\\": \\\"\"},{\"sequence\":[{\"text\":\"look\"},{"
         "\"text\":\"\\\", \\\"parameters\\\": \"},{\"schema\":{\"type\":\"object\"}}]},{\"text\":"
@@ -160,7 +155,7 @@ static void a_choice_of_tools_binds_the_answer(void **state) {
     defaults.calls = TOOL_FORMAT_DEEPSEEK_V3;
 }
 
-static void long_instructions_are_not_repeated(void **state) {
+TEST(long_instructions_are_not_repeated) {
     static char body[1 << 20];
     strcpy(body, "{" HI ",\"instructions\":\"");
     size_t count = strlen(body);
@@ -171,7 +166,7 @@ static void long_instructions_are_not_repeated(void **state) {
     assert_int_equal(tree_count(parsed.messages), 2);
 }
 
-static void what_asks_for_nothing_is_fine(void **state) {
+TEST(what_asks_for_nothing_is_fine) {
     assert_true(parse("{" HI ",\"store\":false,\"background\":false,\"truncation\":\"disabled\","
                       "\"previous_response_id\":null,\"text\":{\"format\":{\"type\":\"text\"},"
                       "\"verbosity\":\"medium\"},\"include\":[\"reasoning.encrypted_content\"],"
@@ -183,7 +178,7 @@ static void what_asks_for_nothing_is_fine(void **state) {
     assert_int_equal(parsed.thinking, CHAT_THINKING_OFF);
 }
 
-static void log_probabilities_are_asked_for_in_two_ways(void **state) {
+TEST(log_probabilities_are_asked_for_in_two_ways) {
     assert_true(parse("{" HI ",\"include\":[\"message.output_text.logprobs\"]}"));
     assert_true(parsed.sampling.flags & SAMPLING_LOGPROBS);
     assert_int_equal(parsed.sampling.top_logprobs, 0);
@@ -192,7 +187,7 @@ static void log_probabilities_are_asked_for_in_two_ways(void **state) {
     assert_int_equal(parsed.sampling.top_logprobs, 3);
 }
 
-static void unknown_fields_are_reported(void **state) {
+TEST(unknown_fields_are_reported) {
     assert_true(parse("{" HI ",\"colour\":1}"));
     assert_true(bytes_equal(parsed.warning, BYTES_LITERAL("unknown fields: colour")));
 }
@@ -242,11 +237,11 @@ static const struct refusal refusals[] = {
     {"{" HI ",\"tool_choice\":{\"type\":\"function\",\"name\":\"f\"}}", 400, "tool_choice"},
 };
 
-static void what_cannot_be_done_is_refused_by_name(void **state) {
+TEST(what_cannot_be_done_is_refused_by_name) {
     expect_refused(&responses_dialect, refusals, ARRAY_COUNT(refusals));
 }
 
-static void a_part_without_its_text_is_not_taken_for_another_type(void **state) {
+TEST(a_part_without_its_text_is_not_taken_for_another_type) {
     assert_false(parse(ITEMS("{\"role\":\"user\",\"content\":[{\"type\":\"input_text\"}]}")));
     assert_string_equal(error.message,
                         "'input[0].content' needs parts with a string 'text' or 'refusal'.");
@@ -255,28 +250,9 @@ static void a_part_without_its_text_is_not_taken_for_another_type(void **state) 
                         "'input[0].content': the type 'input_image' is not supported here.");
 }
 
-static void a_small_arena_refuses(void **state) {
+TEST(a_small_arena_refuses) {
     static const char text[] =
         ITEMS("{\"type\":\"reasoning\",\"content\":[{\"text\":\"hm\"}]},"
               "{\"role\":\"user\",\"content\":[{\"type\":\"input_text\",\"text\":\"a\"}]}");
     expect_taken_with_room(&responses_dialect, text);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(tokenize_queue_and_messages_are_content),
-        cmocka_unit_test(items_of_an_assistants_turn_are_one_message),
-        cmocka_unit_test(reasoning_that_was_sealed_comes_back),
-        cmocka_unit_test(answers_repeat_what_was_asked),
-        cmocka_unit_test(a_format_binds_the_answer_and_is_repeated),
-        cmocka_unit_test(a_choice_of_tools_binds_the_answer),
-        cmocka_unit_test(long_instructions_are_not_repeated),
-        cmocka_unit_test(what_asks_for_nothing_is_fine),
-        cmocka_unit_test(log_probabilities_are_asked_for_in_two_ways),
-        cmocka_unit_test(unknown_fields_are_reported),
-        cmocka_unit_test(what_cannot_be_done_is_refused_by_name),
-        cmocka_unit_test(a_part_without_its_text_is_not_taken_for_another_type),
-        cmocka_unit_test(a_small_arena_refuses),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

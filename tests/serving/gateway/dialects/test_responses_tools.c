@@ -4,15 +4,10 @@
  */
 #include "serving/gateway/dialects/responses_tools.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
-
-#include <cmocka.h>
-
 #include "base/check.h"
 #include "base/format.h"
 #include "serving/gateway/dialects/responses_dialect.h"
+#include "test_case.h"
 
 static char memory[4 << 20], body[1 << 16];
 static struct arena arena;
@@ -65,7 +60,7 @@ static void expect_alias(const char *name, const char *namespace, const char *ow
     "\"parameters\":{\"type\":\"object\",\"properties\":{\"input\":{\"type\":\"string\"}},"        \
     "\"required\":[\"input\"],\"additionalProperties\":false}}}"
 
-static void a_namespaces_tools_are_functions_with_its_name_in_front(void **state) {
+TEST(a_namespaces_tools_are_functions_with_its_name_in_front) {
     ask(FUNCTION("send") "," MAIL
                          ",{\"type\":\"namespace\",\"name\":\"disk_\",\"tools\":[" FUNCTION(
                              "read") "]}",
@@ -82,7 +77,7 @@ static void a_namespaces_tools_are_functions_with_its_name_in_front(void **state
     assert_int_equal(parsed.warning.count, 0);
 }
 
-static void a_custom_tool_is_a_function_of_one_text(void **state) {
+TEST(a_custom_tool_is_a_function_of_one_text) {
     ask(CUSTOM(",\"description\":\"Edits.\",\"format\":{\"type\":\"text\"}"), "");
     expect(tree_text(&arena, parsed.tools),
            "[{\"type\":\"function\",\"function\":{\"name\":\"apply_patch\",\"description\":"
@@ -91,7 +86,7 @@ static void a_custom_tool_is_a_function_of_one_text(void **state) {
     assert_int_equal(parsed.warning.count, 0);
 }
 
-static void a_grammar_is_reported_to_the_model_and_that_it_is_not_held_to_the_client(void **state) {
+TEST(a_grammar_is_reported_to_the_model_and_that_it_is_not_held_to_the_client) {
     ask(FUNCTION("f") "," CUSTOM(",\"description\":\"Edits.\",\"format\":{\"type\":\"grammar\","
                                  "\"syntax\":\"lark\",\"definition\":\"start: \\\"a\\\"\"}"),
         ",\"colour\":1");
@@ -102,7 +97,7 @@ static void a_grammar_is_reported_to_the_model_and_that_it_is_not_held_to_the_cl
            "unknown fields: colour; tools[1].format is shown to the model, not enforced");
 }
 
-static void tools_that_the_server_would_run_are_left_out_and_reported(void **state) {
+TEST(tools_that_the_server_would_run_are_left_out_and_reported) {
     ask("{\"type\":\"web_search\",\"external_web_access\":false}," FUNCTION(
             "f") ","
                  "{\"type\":\"image_generation\",\"output_format\":\"png\"}",
@@ -117,7 +112,7 @@ static void tools_that_the_server_would_run_are_left_out_and_reported(void **sta
     assert_true(bytes_contain(parsed.reported, BYTES_LITERAL("\"tools\":[],")));
 }
 
-static void earlier_calls_have_the_names_that_the_model_knows(void **state) {
+TEST(earlier_calls_have_the_names_that_the_model_knows) {
     static const char input[] =
         "[{\"role\":\"user\",\"content\":\"hi\"},"
         "{\"type\":\"function_call\",\"call_id\":\"c1\",\"namespace\":\"mcp__mail\",\"name\":"
@@ -139,7 +134,7 @@ static void earlier_calls_have_the_names_that_the_model_knows(void **state) {
            "{\"role\":\"tool\",\"content\":\"done\",\"tool_call_id\":\"c2\"}]");
 }
 
-static void a_custom_tool_may_be_the_one_that_must_be_called(void **state) {
+TEST(a_custom_tool_may_be_the_one_that_must_be_called) {
     ask(FUNCTION("f") "," CUSTOM(""),
         ",\"tool_choice\":{\"type\":\"custom\",\"name\":\"apply_patch\"}");
     assert_true(bytes_contain(parsed.constraint.form, BYTES_LITERAL("{\"text\":\"apply_patch\"}")));
@@ -151,7 +146,7 @@ static void a_custom_tool_may_be_the_one_that_must_be_called(void **state) {
     assert_false(bytes_contain(parsed.constraint.form, BYTES_LITERAL("{\"text\":\"f\"}")));
 }
 
-static void what_is_wrong_is_found_where_the_client_wrote_it(void **state) {
+TEST(what_is_wrong_is_found_where_the_client_wrote_it) {
     static const struct {
         const char *tools, *more, *param;
     } cases[] = {
@@ -188,7 +183,7 @@ static void what_is_wrong_is_found_where_the_client_wrote_it(void **state) {
     }
 }
 
-static void a_name_may_have_128_bytes_with_its_namespace(void **state) {
+TEST(a_name_may_have_128_bytes_with_its_namespace) {
     char tools[512], name[129];
     for (size_t count = 120; count <= 126; count++) {
         memset(name, 'f', count);
@@ -199,18 +194,4 @@ static void a_name_may_have_128_bytes_with_its_namespace(void **state) {
                     name);
         assert_int_equal(parse("\"hi\"", tools, ""), count + 3 <= LIMIT_TOOL_NAME);
     }
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_namespaces_tools_are_functions_with_its_name_in_front),
-        cmocka_unit_test(a_custom_tool_is_a_function_of_one_text),
-        cmocka_unit_test(a_grammar_is_reported_to_the_model_and_that_it_is_not_held_to_the_client),
-        cmocka_unit_test(tools_that_the_server_would_run_are_left_out_and_reported),
-        cmocka_unit_test(earlier_calls_have_the_names_that_the_model_knows),
-        cmocka_unit_test(a_custom_tool_may_be_the_one_that_must_be_called),
-        cmocka_unit_test(what_is_wrong_is_found_where_the_client_wrote_it),
-        cmocka_unit_test(a_name_may_have_128_bytes_with_its_namespace),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,15 +5,9 @@
  */
 #include "serving/gateway/dialects/responses_words.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-
-#include <cmocka.h>
-
 #include "answer_parts.h"
 #include "serving/gateway/dialects/responses_dialect.h"
+#include "test_case.h"
 
 static _Alignas(16) char tree_memory[4 << 20];
 static struct arena trees;
@@ -193,7 +187,7 @@ static void read_stream(const char *stream) {
     "],\"usage\":{\"input_tokens\":10,\"input_tokens_details\":{\"cached_tokens\":4},"             \
     "\"output_tokens\":7,\"output_tokens_details\":{\"reasoning_tokens\":2},\"total_tokens\":17}}"
 
-static void a_whole_answer_has_all_items_in_order(void **state) {
+TEST(a_whole_answer_has_all_items_in_order) {
     assert_string_equal(
         whole(ARRAY_COUNT(parts), API_FINISH_LENGTH),
         HEAD("incomplete", "null",
@@ -235,7 +229,7 @@ static void a_whole_answer_has_all_items_in_order(void **state) {
                                                      "\"server_error\",\"message\":\""));
 }
 
-static void a_stream_numbers_its_events(void **state) {
+TEST(a_stream_numbers_its_events) {
     const char *stream = stream_of(1, API_FINISH_STOP, 99);
     static const char expected[] =
         "event: response.created\n"
@@ -301,7 +295,7 @@ static void a_stream_numbers_its_events(void **state) {
     assert_string_equal(stream, expected);
 }
 
-static void calls_are_reported_with_their_name_first(void **state) {
+TEST(calls_are_reported_with_their_name_first) {
     const char *stream = stream_of(4, API_FINISH_CALLS, 99);
     assert_non_null(
         strstr(stream, "\"output_index\":2,\"item\":{\"id\":\"fc" ID
@@ -342,14 +336,14 @@ static void check_every_cut(void) {
             }
 }
 
-static void every_cut_of_the_text_says_what_the_whole_answer_says(void **state) {
+TEST(every_cut_of_the_text_says_what_the_whole_answer_says) {
     check_every_cut();
     ask_in_other_words(true);
     check_every_cut();
     ask_in_other_words(false);
 }
 
-static void a_call_is_reported_in_the_words_of_the_clients_tool(void **state) {
+TEST(a_call_is_reported_in_the_words_of_the_clients_tool) {
     ask_in_other_words(true);
     const char *reported = whole(ARRAY_COUNT(parts), API_FINISH_LENGTH);
     assert_non_null(strstr(reported,
@@ -368,7 +362,7 @@ static void a_call_is_reported_in_the_words_of_the_clients_tool(void **state) {
     ask_in_other_words(false);
 }
 
-static void sealed_reasoning_stands_in_its_item(void **state) {
+TEST(sealed_reasoning_stands_in_its_item) {
     static const char sealed[] = "\"summary\":[],\"content\":[{\"type\":\"reasoning_text\",";
     ask_in_other_words(true);
     const char *reported = whole(1, API_FINISH_STOP);
@@ -402,7 +396,7 @@ static void say_event(const struct api_answer *asked, struct json_writer *writer
 }
 
 /* A thought, a message whose first token makes no text, a call, and a message behind it. */
-static void each_message_has_its_own_log_probabilities(void **state) {
+TEST(each_message_has_its_own_log_probabilities) {
     static const struct {
         enum token_stream_part part;
         const char *text;
@@ -459,7 +453,7 @@ static void each_message_has_its_own_log_probabilities(void **state) {
 }
 
 /* Where they are more than can be repeated, deltas alone tell them. */
-static void log_probabilities_that_are_not_kept_come_with_deltas(void **state) {
+TEST(log_probabilities_that_are_not_kept_come_with_deltas) {
     struct api_answer asked = answer;
     struct json_writer writer = {.out = said, .room = sizeof said - 1};
     struct dialect_place place = {0};
@@ -483,7 +477,7 @@ static void log_probabilities_that_are_not_kept_come_with_deltas(void **state) {
     assert_int_equal(times_reported(7), 1);
 }
 
-static void a_failure_is_the_last_event(void **state) {
+TEST(a_failure_is_the_last_event) {
     struct api_error error;
     (void)api_error_set(&error, 503, NULL, "engine_failed", "broke \"down\"\xff");
     struct json_writer writer = {.out = said, .room = sizeof said - 1};
@@ -499,7 +493,7 @@ static void a_failure_is_the_last_event(void **state) {
                                  "\\\"down\\\"\xef\xbf\xbd\"}"));
 }
 
-static void a_prompt_that_is_too_long_has_its_code(void **state) {
+TEST(a_prompt_that_is_too_long_has_its_code) {
     struct api_error error;
     (void)api_error_set(&error, 400, NULL, "context_length_exceeded", "too long");
     struct json_writer writer = {.out = said, .room = sizeof said - 1};
@@ -509,7 +503,7 @@ static void a_prompt_that_is_too_long_has_its_code(void **state) {
     assert_non_null(strstr(said, "\"error\":{\"code\":\"context_length_exceeded\",\"message\":"));
 }
 
-static void a_receipt_stands_in_the_last_event(void **state) {
+TEST(a_receipt_stands_in_the_last_event) {
     struct json_writer writer = {.out = said, .room = sizeof said - 1};
     struct dialect_place place = {.events = 9};
     forget_answer();
@@ -521,21 +515,4 @@ static void a_receipt_stands_in_the_last_event(void **state) {
     responses_words_event(&writer, &answer, &place, &event);
     said[writer.count] = '\0';
     assert_non_null(strstr(said, "},\"receipt\":{\"output\":1}}\n\n"));
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_whole_answer_has_all_items_in_order),
-        cmocka_unit_test(a_stream_numbers_its_events),
-        cmocka_unit_test(calls_are_reported_with_their_name_first),
-        cmocka_unit_test(every_cut_of_the_text_says_what_the_whole_answer_says),
-        cmocka_unit_test(a_call_is_reported_in_the_words_of_the_clients_tool),
-        cmocka_unit_test(sealed_reasoning_stands_in_its_item),
-        cmocka_unit_test(each_message_has_its_own_log_probabilities),
-        cmocka_unit_test(log_probabilities_that_are_not_kept_come_with_deltas),
-        cmocka_unit_test(a_failure_is_the_last_event),
-        cmocka_unit_test(a_prompt_that_is_too_long_has_its_code),
-        cmocka_unit_test(a_receipt_stands_in_the_last_event),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

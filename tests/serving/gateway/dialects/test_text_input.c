@@ -4,15 +4,10 @@
  */
 #include "serving/gateway/dialects/text_input.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
-
-#include <cmocka.h>
-
 #include "base/check.h"
 #include "base/format.h"
 #include "base/tree.h"
+#include "test_case.h"
 
 static _Alignas(16) char memory[1 << 16], tree_memory[1 << 16];
 static char reported[4096];
@@ -35,7 +30,7 @@ static const char *input_of(const char *arguments, size_t piece) {
     return reported;
 }
 
-static void the_text_is_the_one_that_the_model_wrote(void **state) {
+TEST(the_text_is_the_one_that_the_model_wrote) {
     static const struct {
         const char *arguments, *input;
     } cases[] = {
@@ -61,7 +56,7 @@ static void the_text_is_the_one_that_the_model_wrote(void **state) {
 }
 
 /* A '\' that begins no escape is one that the model meant. */
-static void what_is_reported_is_always_a_json_string(void **state) {
+TEST(what_is_reported_is_always_a_json_string) {
     static const char alphabet[] = "\\u\"0afnZ\x01";
     char arguments[32] = "{\"input\":\"";
     size_t begin = strlen(arguments);
@@ -79,12 +74,4 @@ static void what_is_reported_is_always_a_json_string(void **state) {
         if (tree_parse(&arena, bytes_of(json), "input", &root, &error) && !strstr(json, "\\u0000"))
             fail_msg("%s: %s", arguments, json);
     }
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_text_is_the_one_that_the_model_wrote),
-        cmocka_unit_test(what_is_reported_is_always_a_json_string),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

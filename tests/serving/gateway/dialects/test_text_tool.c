@@ -4,14 +4,9 @@
  */
 #include "serving/gateway/dialects/text_tool.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
-
-#include <cmocka.h>
-
 #include "reading.h"
 #include "serving/gateway/dialects/chat_dialect.h"
+#include "test_case.h"
 
 static const struct tree *tree_of_text(const char *text) {
     const struct tree *tree = NULL;
@@ -29,7 +24,7 @@ static struct api_reader open_reader(void) {
     "\"parameters\":{\"type\":\"object\",\"properties\":{\"input\":{\"type\":\"string\"}},"        \
     "\"required\":[\"input\"],\"additionalProperties\":false}}}]"
 
-static void a_grammar_stands_behind_the_description(void **state) {
+TEST(a_grammar_stands_behind_the_description) {
     static const char *const tools[] = {
         "{\"description\":\"Edits.\",\"format\":{\"type\":\"grammar\",\"syntax\":\"regex\","
         "\"definition\":\"a+\"}}",
@@ -49,7 +44,7 @@ static void a_grammar_stands_behind_the_description(void **state) {
     }
 }
 
-static void a_format_that_is_none_is_refused_at_its_place(void **state) {
+TEST(a_format_that_is_none_is_refused_at_its_place) {
     struct api_reader reader = open_reader();
     struct chat_builder builder = chat_builder_open(&arena);
     const struct tree *name = tree_make_string(&arena, BYTES_LITERAL("edit"));
@@ -61,20 +56,11 @@ static void a_format_that_is_none_is_refused_at_its_place(void **state) {
                               tree_of_text("{\"format\":{\"type\":\"text\"}}"), name, "tools[0]"));
 }
 
-static void an_earlier_input_is_an_argument(void **state) {
+TEST(an_earlier_input_is_an_argument) {
     struct api_reader reader = open_reader();
     const struct tree *text =
         text_tool_arguments(&reader, tree_make_string(&arena, BYTES_LITERAL("a \"b\"\n")));
     struct bytes said;
     assert_true(tree_get_string(text, &said));
     expect(said, "{\"input\":\"a \\\"b\\\"\\n\"}");
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_grammar_stands_behind_the_description),
-        cmocka_unit_test(a_format_that_is_none_is_refused_at_its_place),
-        cmocka_unit_test(an_earlier_input_is_an_argument),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

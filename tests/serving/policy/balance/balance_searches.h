@@ -4,14 +4,9 @@
 #ifndef TESTS_BALANCE_SEARCHES_H
 #define TESTS_BALANCE_SEARCHES_H
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include "balance_loads.h"
 #include "serving/policy/balance/balance_counts.h"
+#include "test_case.h"
 
 enum { SEARCH_EXPERTS = 256, SEARCH_SLOTS = 288 };
 

@@ -1,17 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "serving/policy/balance/balance.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-
-#include <cmocka.h>
+#include "test_case.h"
 
 static const struct balance_rank ranks[] = {
     {5, 900, true}, {2, 100, false}, {3, 800, true}, {3, 700, true}};
 
-static void each_method_looks_at_its_own(void **state) {
-    (void)state;
+TEST(each_method_looks_at_its_own) {
     assert_int_equal(balance_simply(BALANCE_LEAST_REQUESTS, ranks, 4, 0), 2);
     assert_int_equal(balance_simply(BALANCE_LEAST_TOKENS, ranks, 4, 0), 3);
     assert_int_equal(balance_simply(BALANCE_ROUND_ROBIN, ranks, 4, 4), 0);
@@ -20,8 +15,7 @@ static void each_method_looks_at_its_own(void **state) {
 
 /* Never a full rank, the same for the same draw, and never the worst of all: that is only drawn
  * against itself. */
-static void two_draws_choose_the_better(void **state) {
-    (void)state;
+TEST(two_draws_choose_the_better) {
     uint32_t chosen[4] = {0};
     for (uint64_t draw = 0; draw < 4000; draw++) {
         uint32_t rank = balance_simply(BALANCE_POWER_OF_TWO, ranks, 4, draw);
@@ -33,20 +27,10 @@ static void two_draws_choose_the_better(void **state) {
     assert_true(chosen[2] > 1000 && chosen[3] > 1000);
 }
 
-static void no_rank_is_chosen_where_none_takes(void **state) {
-    (void)state;
+TEST(no_rank_is_chosen_where_none_takes) {
     const struct balance_rank full[2] = {{0, 0, false}, {0, 0, false}};
     for (int method = BALANCE_ROUND_ROBIN; method < BALANCE_METHOD_COUNT; method++)
         assert_int_equal(balance_simply(method, full, 2, 7), BALANCE_NO_RANK);
     for (int method = 0; method < BALANCE_METHOD_COUNT; method++)
         assert_non_null(balance_method_name(method));
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(each_method_looks_at_its_own),
-        cmocka_unit_test(two_draws_choose_the_better),
-        cmocka_unit_test(no_rank_is_chosen_where_none_takes),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

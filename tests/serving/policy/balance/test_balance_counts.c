@@ -11,7 +11,7 @@ static uint64_t slots_below(uint64_t cap) {
     return slots;
 }
 
-static void no_counts_give_a_smaller_largest_share(void **unused) {
+TEST(no_counts_give_a_smaller_largest_share) {
     for (uint32_t kind = 0; kind < LOADS_KINDS; kind++) {
         struct balance_state state = search_open(kind, 4, 32);
         uint32_t slots = 0;
@@ -27,7 +27,7 @@ static void no_counts_give_a_smaller_largest_share(void **unused) {
     }
 }
 
-static void nobody_gets_more_than_allowed_where_that_suffices(void **unused) {
+TEST(nobody_gets_more_than_allowed_where_that_suffices) {
     struct balance_state state = search_open(8, 0, 32); /* nearly all load is expert 8's */
     balance_counts_choose(&state, search_ids, SEARCH_EXPERTS, SEARCH_SLOTS, 32);
     assert_int_equal(state.counts[8], 32);
@@ -35,7 +35,7 @@ static void nobody_gets_more_than_allowed_where_that_suffices(void **unused) {
     assert_int_equal(state.counts[8], SEARCH_SLOTS - SEARCH_EXPERTS + 1);
 }
 
-static void items_come_by_share_and_equal_ones_by_expert(void **unused) {
+TEST(items_come_by_share_and_equal_ones_by_expert) {
     for (uint32_t kind = 0; kind < LOADS_KINDS; kind++) {
         struct balance_state state = search_count(kind, 4, 32);
         uint32_t left[SEARCH_EXPERTS];
@@ -48,13 +48,4 @@ static void items_come_by_share_and_equal_ones_by_expert(void **unused) {
                         (state.shares[before] == state.shares[expert] && before <= expert));
         }
     }
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(no_counts_give_a_smaller_largest_share),
-        cmocka_unit_test(nobody_gets_more_than_allowed_where_that_suffices),
-        cmocka_unit_test(items_come_by_share_and_equal_ones_by_expert),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,11 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "serving/policy/balance/balance_decode.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-
-#include <cmocka.h>
+#include "test_case.h"
 
 static const struct decode_costs costs = {.request_ns = 10, .page_ns = 1};
 static const struct decode_need need = {.page_count = 10, .pages_expected = 5};
@@ -16,8 +12,7 @@ static struct decode_rank rank(uint32_t requests, uint32_t held, uint32_t reserv
 }
 
 /* Requests and pages are weighed by what they cost; promises count as held. */
-static void the_cheapest_step_takes(void **state) {
-    (void)state;
+TEST(the_cheapest_step_takes) {
     const struct decode_rank ranks[3] = {rank(4, 20, 0, 0), rank(1, 45, 0, 0), rank(2, 20, 30, 0)};
     struct decode_choice choice = balance_decode(&costs, &need, ranks, 3); /* 60, 55, 70 */
     assert_int_equal(choice.rank, 1);
@@ -26,8 +21,7 @@ static void the_cheapest_step_takes(void **state) {
 
 /* A rank that its own growth will fill is passed by; where all will be full, the widest is taken.
  */
-static void growth_is_foreseen(void **state) {
-    (void)state;
+TEST(growth_is_foreseen) {
     const struct decode_rank ranks[2] = {rank(1, 50, 0, 40), rank(4, 60, 0, 10)};
     assert_int_equal(balance_decode(&costs, &need, ranks, 2).rank, 1);
     const struct decode_rank tight[2] = {rank(1, 50, 0, 40), rank(4, 60, 0, 29)};
@@ -36,8 +30,7 @@ static void growth_is_foreseen(void **state) {
     assert_int_equal(choice.reason, DECODE_BOUND_TIGHT);
 }
 
-static void who_waits_is_reported_why(void **state) {
-    (void)state;
+TEST(who_waits_is_reported_why) {
     const struct decode_rank rows[2] = {rank(8, 0, 0, 0), rank(8, 0, 0, 0)};
     const struct decode_rank pages[2] = {rank(8, 0, 0, 0), rank(1, 60, 31, 0)};
     assert_int_equal(balance_decode(&costs, &need, rows, 2).reason, DECODE_WAITS_ROWS);
@@ -47,21 +40,10 @@ static void who_waits_is_reported_why(void **state) {
         assert_non_null(balance_decode_reason_name(i));
 }
 
-static void the_cheapest_to_move_leaves(void **state) {
-    (void)state;
+TEST(the_cheapest_to_move_leaves) {
     const struct decode_running running[4] = {{9, 1}, {4, 2}, {3, 3}, {4, 4}};
     assert_int_equal(balance_decode_relieve(running, 4, 4), 3);  /* of two equal the later turn */
     assert_int_equal(balance_decode_relieve(running, 4, 1), 2);  /* the smallest does */
     assert_int_equal(balance_decode_relieve(running, 4, 20), 0); /* nobody does: the largest */
     assert_int_equal(balance_decode_relieve(running, 0, 1), BALANCE_NO_RANK);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_cheapest_step_takes),
-        cmocka_unit_test(growth_is_foreseen),
-        cmocka_unit_test(who_waits_is_reported_why),
-        cmocka_unit_test(the_cheapest_to_move_leaves),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

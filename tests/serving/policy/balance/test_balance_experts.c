@@ -2,15 +2,9 @@
 #include "serving/policy/balance/balance_experts.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 #include "balance_loads.h"
+#include "test_case.h"
 
 #define SLOTS_MAX 576
 
@@ -119,8 +113,7 @@ static const struct balance_shape shapes[] = {
 
 /* Every placement is whole, says its balance and its bound truly, is no worse than the greedy's and
  * keeps to the nodes when asked to: on all kinds of load and shapes. */
-static void placements_keep_their_promises(void **state) {
-    (void)state;
+TEST(placements_keep_their_promises) {
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
         struct world world;
         open_world(&world, shapes[i]);
@@ -137,8 +130,7 @@ static void placements_keep_their_promises(void **state) {
 }
 
 /* What the greedy leaves on the table at 32 ranks is taken: within 1 % of the bound. */
-static void the_bound_is_reached_at_32_ranks(void **state) {
-    (void)state;
+TEST(the_bound_is_reached_at_32_ranks) {
     struct world world;
     open_world(&world, shapes[0]);
     for (uint32_t kind = 0; kind < LOADS_DRAWN; kind++)
@@ -153,8 +145,7 @@ static void the_bound_is_reached_at_32_ranks(void **state) {
 }
 
 /* A replica beside its duplicate is of no use: none at the shapes that are served. */
-static void replicas_live_on_different_ranks(void **state) {
-    (void)state;
+TEST(replicas_live_on_different_ranks) {
     for (size_t i = 0; i < 4; i++) {
         struct world world;
         open_world(&world, shapes[i]);
@@ -168,8 +159,7 @@ static void replicas_live_on_different_ranks(void **state) {
 }
 
 /* Neither what the memory held before nor the unit of the loads matters. */
-static void placements_depend_on_loads_alone(void **state) {
-    (void)state;
+TEST(placements_depend_on_loads_alone) {
     for (size_t i = 0; i < 3; i++) {
         struct world world;
         uint16_t first[SLOTS_MAX];
@@ -187,8 +177,7 @@ static void placements_depend_on_loads_alone(void **state) {
     }
 }
 
-static void a_layer_without_load_is_placed(void **state) {
-    (void)state;
+TEST(a_layer_without_load_is_placed) {
     struct world world;
     open_world(&world, shapes[0]);
     memset(world.loads, 0, sizeof world.loads);
@@ -199,8 +188,7 @@ static void a_layer_without_load_is_placed(void **state) {
     free(world.memory);
 }
 
-static void wrong_shapes_are_refused(void **state) {
-    (void)state;
+TEST(wrong_shapes_are_refused) {
     static const struct {
         struct balance_shape shape;
         const char *why;
@@ -219,16 +207,4 @@ static void wrong_shapes_are_refused(void **state) {
         assert_int_equal(balance_experts_check(&wrong[i].shape, &error), STATUS_INVALID);
         if (!strstr(error.text, wrong[i].why)) fail_msg("'%s' lacks it", error.text);
     }
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(placements_keep_their_promises),
-        cmocka_unit_test(the_bound_is_reached_at_32_ranks),
-        cmocka_unit_test(replicas_live_on_different_ranks),
-        cmocka_unit_test(placements_depend_on_loads_alone),
-        cmocka_unit_test(a_layer_without_load_is_placed),
-        cmocka_unit_test(wrong_shapes_are_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,14 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "serving/policy/balance/balance_keep.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include "balance_loads.h"
+#include "test_case.h"
 
 #define SLOTS_MAX 512
 
@@ -66,8 +60,7 @@ static const struct balance_shape shapes[] = {
 
 /* The same loads again move nothing; other loads move fewer slots than a fresh placement would, and
  * a tolerance makes it fewer still; the balance keeps to the tolerance. */
-static void few_experts_move(void **state) {
-    (void)state;
+TEST(few_experts_move) {
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
         for (int strict = 0; strict < 2; strict++)
             for (uint32_t kind = 0; kind < LOADS_DRAWN; kind++) {
@@ -94,8 +87,7 @@ static void few_experts_move(void **state) {
 
 /* A drift at 32 ranks: less than a third of the moves that starting over would make; at 144 ranks,
  * where counts change, less than half of all slots. */
-static void a_drift_costs_a_repair(void **state) {
-    (void)state;
+TEST(a_drift_costs_a_repair) {
     struct world world;
     open_world(&world, &shapes[0], 1, BALANCE_FREE);
     drift(&world);
@@ -110,8 +102,7 @@ static void a_drift_costs_a_repair(void **state) {
 }
 
 /* A placement that had only got other names is recognised. */
-static void names_do_not_matter(void **state) {
-    (void)state;
+TEST(names_do_not_matter) {
     struct world world;
     uint16_t turned[SLOTS_MAX];
     open_world(&world, &shapes[0], 3, BALANCE_FREE);
@@ -125,8 +116,7 @@ static void names_do_not_matter(void **state) {
 
 /* Nor do those of nodes, and of the ranks in each, where groups must stay on nodes. One replica that
  * lies where it must not makes a repair impossible, and is all that moves. */
-static void names_of_nodes_do_not_matter(void **state) {
-    (void)state;
+TEST(names_of_nodes_do_not_matter) {
     struct world world;
     uint16_t turned[SLOTS_MAX];
     open_world(&world, &shapes[0], 3, BALANCE_STRICT);
@@ -143,14 +133,4 @@ static void names_of_nodes_do_not_matter(void **state) {
     keep(&world, BALANCE_STRICT, 0);
     assert_int_equal(world.moves, 1);
     free(world.memory);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(few_experts_move),
-        cmocka_unit_test(a_drift_costs_a_repair),
-        cmocka_unit_test(names_do_not_matter),
-        cmocka_unit_test(names_of_nodes_do_not_matter),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -10,7 +10,7 @@ enum { RANKS = 32 };
 static const struct balance_span all = {0, RANKS};
 
 /* Every item goes to a rank that is no busier than any other with room. */
-static void items_go_to_the_least_loaded_rank_with_room(void **unused) {
+TEST(items_go_to_the_least_loaded_rank_with_room) {
     struct balance_state state = search_count(2, 1, RANKS);
     uint64_t loads[RANKS] = {0};
     uint32_t held[RANKS] = {0};
@@ -35,7 +35,7 @@ static uint32_t count_duplicates(const struct balance_state *state) {
     return count;
 }
 
-static void duplicates_part_without_a_larger_largest_load(void **unused) {
+TEST(duplicates_part_without_a_larger_largest_load) {
     struct balance_state state = search_count(8, 1, RANKS);
     for (uint32_t i = 0; i < SEARCH_SLOTS; i++) /* all replicas of the busy one side by side */
         state.experts[i] = search_items[i];
@@ -48,7 +48,7 @@ static void duplicates_part_without_a_larger_largest_load(void **unused) {
     search_assert_true(&state);
 }
 
-static void a_search_lowers_the_largest_load_towards_its_target(void **unused) {
+TEST(a_search_lowers_the_largest_load_towards_its_target) {
     for (uint32_t kind = 0; kind < LOADS_KINDS; kind++) {
         struct balance_state state = search_count(kind, 2, RANKS);
         struct balance_search search = {all, 8, 0, 1};
@@ -69,13 +69,4 @@ static void a_search_lowers_the_largest_load_towards_its_target(void **unused) {
         balance_pack_refine(&state, &search);
         assert_memory_equal(experts, state.experts, sizeof experts);
     }
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(items_go_to_the_least_loaded_rank_with_room),
-        cmocka_unit_test(duplicates_part_without_a_larger_largest_load),
-        cmocka_unit_test(a_search_lowers_the_largest_load_towards_its_target),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

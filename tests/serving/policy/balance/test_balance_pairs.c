@@ -18,7 +18,7 @@ static uint64_t largest_pair(const struct balance_state *state) {
     return most;
 }
 
-static void a_search_is_no_worse_than_its_beginning(void **unused) {
+TEST(a_search_is_no_worse_than_its_beginning) {
     for (uint32_t kind = 0; kind < LOADS_KINDS; kind++) {
         struct balance_state state = search_count(kind, 3, RANKS);
         uint16_t order[SEARCH_EXPERTS];
@@ -34,11 +34,4 @@ static void a_search_is_no_worse_than_its_beginning(void **unused) {
         search_assert_true(&state);
         assert_true(balance_state_max(&state) <= begin);
     }
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_search_is_no_worse_than_its_beginning),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

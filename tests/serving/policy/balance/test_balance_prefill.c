@@ -1,13 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "serving/policy/balance/balance_prefill.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-
-#include <cmocka.h>
-
 #include "base/limits.h"
+#include "test_case.h"
 
 static const struct prefill_costs costs = {.token = 100, .attended = 1, .read = 400};
 
@@ -17,8 +12,7 @@ static struct prefill_choice choose(bool patient, const struct prefill_rank rank
     return balance_prefill(&costs, &need, ranks, hits, 3);
 }
 
-static void costs_count_attention(void **state) {
-    (void)state;
+TEST(costs_count_attention) {
     assert_float_equal(balance_prefill_costs_of(&costs, 0, 500), 0, 0);
     assert_float_equal(balance_prefill_costs_of(&costs, 10, 0), 1000 + 55, 1e-9);
     assert_float_equal(balance_prefill_costs_of(&costs, 10, 100), 1000 + 1055 + 40000, 1e-9);
@@ -27,8 +21,7 @@ static void costs_count_attention(void **state) {
 
 /* Equal work: the rank with least of it; a rank that takes nobody now is not bound, however idle.
  */
-static void the_least_loaded_takes(void **state) {
-    (void)state;
+TEST(the_least_loaded_takes) {
     const struct prefill_hit none[3] = {{0, 0}, {0, 0}, {0, 0}};
     const struct prefill_rank ranks[3] = {{true, 99, 5e6}, {true, 99, 4e6}, {true, 99, 6e6}};
     struct prefill_choice choice = choose(true, ranks, none);
@@ -40,8 +33,7 @@ static void the_least_loaded_takes(void **state) {
 }
 
 /* A cache that saves more than the difference of loads decides, less what fetching takes. */
-static void a_hit_is_weighed_against_load(void **state) {
-    (void)state;
+TEST(a_hit_is_weighed_against_load) {
     const struct prefill_rank ranks[3] = {{true, 99, 0}, {true, 99, 1e5}, {true, 99, 9e9}};
     struct prefill_hit hits[3] = {{0, 0}, {960, 0}, {960, 0}};
     struct prefill_choice choice = choose(true, ranks, hits);
@@ -52,8 +44,7 @@ static void a_hit_is_weighed_against_load(void **state) {
 }
 
 /* It waits for a busy rank only where that is sooner, and only while it is patient. */
-static void a_prompt_waits_only_while_it_is_patient(void **state) {
-    (void)state;
+TEST(a_prompt_waits_only_while_it_is_patient) {
     const struct prefill_rank ranks[3] = {{true, 99, 5e5}, {false, 99, 4e4}, {true, 99, 5e5}};
     const struct prefill_hit hits[3] = {{0, 0}, {960, 0}, {0, 0}};
     struct prefill_choice choice = choose(true, ranks, hits);
@@ -62,8 +53,7 @@ static void a_prompt_waits_only_while_it_is_patient(void **state) {
     assert_int_equal(choose(false, ranks, hits).rank, 0);
 }
 
-static void who_waits_is_reported_why(void **state) {
-    (void)state;
+TEST(who_waits_is_reported_why) {
     const struct prefill_hit none[3] = {{0, 0}, {0, 0}, {0, 0}};
     const struct prefill_rank full[3] = {{false, 99, 0}, {false, 99, 0}, {false, 99, 0}};
     const struct prefill_rank paged[3] = {{true, 15, 0}, {true, 3, 0}, {false, 99, 0}};
@@ -73,23 +63,10 @@ static void who_waits_is_reported_why(void **state) {
         assert_non_null(balance_prefill_reason_name(i));
 }
 
-static void the_level_is_the_mean_of_those_that_work(void **state) {
-    (void)state;
+TEST(the_level_is_the_mean_of_those_that_work) {
     const double full_ns[4] = {300, 0, 900, 600};
     assert_float_equal(balance_prefill_level(full_ns, 4, 0), 600, 1e-9);
     assert_float_equal(balance_prefill_level(full_ns, 4, 800), 800, 1e-9);
     const double idle_ns[2] = {0, 0};
     assert_float_equal(balance_prefill_level(idle_ns, 2, 5), 5, 1e-9);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(costs_count_attention),
-        cmocka_unit_test(the_least_loaded_takes),
-        cmocka_unit_test(a_hit_is_weighed_against_load),
-        cmocka_unit_test(a_prompt_waits_only_while_it_is_patient),
-        cmocka_unit_test(who_waits_is_reported_why),
-        cmocka_unit_test(the_level_is_the_mean_of_those_that_work),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,7 +4,7 @@
  */
 #include "balance_searches.h"
 
-static void loads_keep_their_proportions_near_the_given_sum(void **state) {
+TEST(loads_keep_their_proportions_near_the_given_sum) {
     static const uint64_t loads[][3] = {{1, 2, 5}, {UINT64_C(1) << 60, UINT64_C(2) << 60, 5 << 20}};
     uint64_t scaled[3];
     for (int i = 0; i < 2; i++) {
@@ -18,7 +18,7 @@ static void loads_keep_their_proportions_near_the_given_sum(void **state) {
     assert_true(scaled[0] > 0 && scaled[0] == scaled[1] && scaled[1] == scaled[2]);
 }
 
-static void loads_of_ranks_are_those_of_what_their_slots_hold(void **unused) {
+TEST(loads_of_ranks_are_those_of_what_their_slots_hold) {
     struct balance_state state = search_open(3, 1, 32), copy;
     static uint64_t memory[2048];
     for (uint32_t slot = 0; slot < SEARCH_SLOTS; slot++)
@@ -40,7 +40,7 @@ static void loads_of_ranks_are_those_of_what_their_slots_hold(void **unused) {
         assert_true(copy.rank_loads[rank] <= balance_state_max(&copy));
 }
 
-static void keys_sort_by_share_and_equal_ones_by_id_whatever_their_number(void **state) {
+TEST(keys_sort_by_share_and_equal_ones_by_id_whatever_their_number) {
     uint64_t keys[100], other[100];
     for (uint32_t count = 0; count <= 100; count++) {
         uint64_t sum = 0;
@@ -60,7 +60,7 @@ static void keys_sort_by_share_and_equal_ones_by_id_whatever_their_number(void *
     }
 }
 
-static void a_heap_gives_its_keys_from_the_largest_on(void **state) {
+TEST(a_heap_gives_its_keys_from_the_largest_on) {
     enum { COUNT = 37 };
     uint64_t heap[COUNT];
     for (uint32_t i = 0; i < COUNT; i++)
@@ -73,14 +73,4 @@ static void a_heap_gives_its_keys_from_the_largest_on(void **state) {
         balance_state_sink(heap, count - 1, 0);
         assert_true(heap[0] <= first);
     }
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(loads_keep_their_proportions_near_the_given_sum),
-        cmocka_unit_test(loads_of_ranks_are_those_of_what_their_slots_hold),
-        cmocka_unit_test(keys_sort_by_share_and_equal_ones_by_id_whatever_their_number),
-        cmocka_unit_test(a_heap_gives_its_keys_from_the_largest_on),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,11 +2,8 @@
 #include "serving/policy/balance/balance_traffic.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 
-#include <cmocka.h>
+#include "test_case.h"
 
 static const struct balance_shape shape = {8, 4, 8, 4, 2}; /* groups of 2 experts, 4 slots a node */
 static const uint64_t loads[8] = {1, 1, 1, 1, 1, 1, 1, 1};
@@ -21,8 +18,7 @@ static void assert_traffic(const uint16_t *slots, uint32_t groups, uint32_t expe
 }
 
 /* Two of four groups: the 6 pairs are alike; 2 of them lie on one node, 4 touch both. */
-static void whole_groups_cost_what_their_nodes_cost(void **state) {
-    (void)state;
+TEST(whole_groups_cost_what_their_nodes_cost) {
     const uint16_t slots[] = {0, 1, 2, 3, 4, 5, 6, 7};
     assert_traffic(slots, 1, 2, 1, 0);
     assert_traffic(slots, 2, 4, (2 * 1 + 4 * 2) / 6.0, 0);
@@ -30,28 +26,17 @@ static void whole_groups_cost_what_their_nodes_cost(void **state) {
 }
 
 /* One group, two draws of its two experts, one expert on each node: half the tokens touch both. */
-static void a_torn_group_costs_more(void **state) {
-    (void)state;
+TEST(a_torn_group_costs_more) {
     const uint16_t slots[] = {0, 2, 4, 6, 1, 3, 5, 7};
     assert_traffic(slots, 1, 1, 1, 0.5);
     assert_traffic(slots, 1, 2, 1.5, 0.5);
 }
 
-static void no_load_is_no_traffic(void **state) {
-    (void)state;
+TEST(no_load_is_no_traffic) {
     const uint16_t slots[] = {0, 1, 2, 3, 4, 5, 6, 7};
     const uint64_t none[8] = {0};
     struct balance_choice choice = {2, 4};
     struct balance_traffic traffic;
     balance_traffic(&shape, &choice, none, slots, &traffic);
     assert_true(traffic.copies == 0 && traffic.away == 0);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(whole_groups_cost_what_their_nodes_cost),
-        cmocka_unit_test(a_torn_group_costs_more),
-        cmocka_unit_test(no_load_is_no_traffic),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,13 +5,8 @@
  */
 #include "serving/policy/balance/balance_units.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-
-#include <cmocka.h>
-
 #include "contract/record_unit.h"
+#include "test_case.h"
 
 static struct balance_unit unit(uint32_t requests, uint64_t pages_taken) {
     return (struct balance_unit){.takes = true,
@@ -36,8 +31,7 @@ static void assert_choice(struct units_choice choice, uint32_t expected, enum un
 }
 
 /* Requests and pages count as shares, so the larger of two units gets more. */
-static void the_smallest_share_takes(void **state) {
-    (void)state;
+TEST(the_smallest_share_takes) {
     struct balance_unit units[3] = {unit(5, 10), unit(2, 60), unit(5, 10)};
     assert_choice(balance_units(&need, units, 3), 0, UNITS_BOUND); /* the lowest of equals */
     units[2].requests_max = 40;
@@ -46,8 +40,7 @@ static void the_smallest_share_takes(void **state) {
     assert_choice(balance_units(&need, units, 3), 0, UNITS_BOUND);
 }
 
-static void who_waits_is_reported_why(void **state) {
-    (void)state;
+TEST(who_waits_is_reported_why) {
     struct balance_unit units[2] = {unit(0, 0), unit(0, 0)};
     units[0].waiting = BALANCE_UNITS_WAITING;
     assert_choice(balance_units(&need, units, 2), 1, UNITS_BOUND);
@@ -66,8 +59,7 @@ static void who_waits_is_reported_why(void **state) {
 }
 
 /* A request that began at units of one kind of arithmetic sees no others. */
-static void who_computes_otherwise_is_not_there(void **state) {
-    (void)state;
+TEST(who_computes_otherwise_is_not_there) {
     struct balance_unit units[3] = {unit(0, 0), unit(2, 10), unit(1, 10)};
     struct balance_units_need one = need, two = need;
     units[1].numerics = 1;
@@ -90,8 +82,7 @@ static void who_computes_otherwise_is_not_there(void **state) {
 }
 
 /* Answers to one prompt share its computation; a failure is retried elsewhere where it can. */
-static void partners_meet_and_failures_part(void **state) {
-    (void)state;
+TEST(partners_meet_and_failures_part) {
     struct balance_unit units[2] = {unit(0, 0), unit(5, 50)};
     struct balance_units_need own = need;
     own.partner = 1;
@@ -109,8 +100,7 @@ static void partners_meet_and_failures_part(void **state) {
 }
 
 /* A prefix is worth some load, the more of it the more, and never more than a bound. */
-static void a_prefix_is_worth_a_bounded_load(void **state) {
-    (void)state;
+TEST(a_prefix_is_worth_a_bounded_load) {
     struct balance_unit units[3] = {unit(10, 0), unit(10, 0), unit(10, 0)};
     uint32_t hits[3] = {0, 320, 64};
     struct balance_units_need hit = need;
@@ -144,8 +134,7 @@ static struct balance_unit computes(uint32_t requests, double step_left_ns, doub
 /* A unit is emptiest when its step has just ended, and then a prompt would wait for all of its next
  * one. So the end of the step that runs counts beside the prompts that are there, and whatever of
  * the prompt need not be computed. An idle unit wins, and if all are equal, the emptiest. */
-static void a_prompt_goes_where_it_waits_least(void **state) {
-    (void)state;
+TEST(a_prompt_goes_where_it_waits_least) {
     struct balance_unit units[3] = {computes(1, 9e8, 1e9), computes(5, 2e8, 1e9),
                                     computes(4, 5e8, 1e9)};
     uint32_t hits[3] = {0, 0, 0};
@@ -172,8 +161,7 @@ static void a_prompt_goes_where_it_waits_least(void **state) {
 }
 
 /* Where a unit that also answers may be chosen, or none that only computes serves, memory counts. */
-static void where_answers_stay_the_share_counts(void **state) {
-    (void)state;
+TEST(where_answers_stay_the_share_counts) {
     struct balance_unit units[2] = {computes(1, 9e8, 1e9), computes(5, 0, 0)};
     struct balance_units_need own = need;
     own.roles = BALANCE_ROLE(UNIT_PREFILL) | BALANCE_ROLE(UNIT_BOTH);
@@ -184,8 +172,7 @@ static void where_answers_stay_the_share_counts(void **state) {
 
 /* Units that step in turn, one always busier than the others: as many prompts come to each as its
  * speed lets through, and nobody waits longer than where units are taken in turns. */
-static void prompts_find_the_step_that_begins_next(void **state) {
-    (void)state;
+TEST(prompts_find_the_step_that_begins_next) {
     enum { UNITS = 4, PROMPTS = 4000, STEP = 1000, EACH = 20 };
     struct balance_units_need own = need;
     double waited = 0, in_turns = 0, queue[UNITS] = {0};
@@ -208,18 +195,4 @@ static void prompts_find_the_step_that_begins_next(void **state) {
     assert_true(waited < 0.8 * in_turns);
     for (uint32_t u = 0; u < UNITS; u++)
         assert_true(bound[u] > 0.6 * PROMPTS / UNITS && bound[u] < 1.4 * PROMPTS / UNITS);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_smallest_share_takes),
-        cmocka_unit_test(who_waits_is_reported_why),
-        cmocka_unit_test(who_computes_otherwise_is_not_there),
-        cmocka_unit_test(partners_meet_and_failures_part),
-        cmocka_unit_test(a_prefix_is_worth_a_bounded_load),
-        cmocka_unit_test(a_prompt_goes_where_it_waits_least),
-        cmocka_unit_test(where_answers_stay_the_share_counts),
-        cmocka_unit_test(prompts_find_the_step_that_begins_next),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

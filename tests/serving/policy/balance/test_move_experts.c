@@ -3,19 +3,14 @@
  * expert, of the same rank if there is one, else of the one that gives least, a rank of the same node
  * before all others; emptied slots take nothing from anybody.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 #include "base/random.h"
 #include "serving/policy/balance/move_experts.h"
+#include "test_case.h"
 
 #define NONE EXPERT_MOVE_NOTHING
 
-static void each_slot_takes_its_expert_from_the_best_giver(void **state) {
+TEST(each_slot_takes_its_expert_from_the_best_giver) {
     /* ranks of two slots: 0 lies on ranks 0 and 1, 3 on 1 and 2 */
     static const uint32_t from[6] = {0, 1, 0, 3, 2, 3}, to[6] = {3, 0, 3, 0, NONE, 2};
     struct move_experts layer = {
@@ -37,7 +32,7 @@ static void each_slot_takes_its_expert_from_the_best_giver(void **state) {
     assert_int_equal(move_experts(&layer, gives, moves), 0);
 }
 
-static void a_giver_of_the_same_node_comes_first(void **state) {
+TEST(a_giver_of_the_same_node_comes_first) {
     /* nodes of two ranks of one slot; 0 lies on both nodes, 1 on the second alone */
     static const uint32_t from[4] = {0, 2, 0, 1}, to[4] = {0, 0, 1, 1};
     struct move_experts layer = {
@@ -67,7 +62,7 @@ static void deal(uint32_t *slots, uint64_t seed) {
     }
 }
 
-static void moves_make_any_map_of_any_other(void **state) {
+TEST(moves_make_any_map_of_any_other) {
     uint32_t from[SLOTS], to[SLOTS], then[SLOTS], gives[RANKS] = {0};
     struct expert_move moves[SLOTS];
     struct move_experts layer = {.ranks = RANKS, .slots_per_rank = ROOM, .from = from, .to = to};
@@ -91,12 +86,4 @@ static void moves_make_any_map_of_any_other(void **state) {
         most = gives[rank] > most ? gives[rank] : most;
     }
     assert_true(most - least < most / 10);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(each_slot_takes_its_expert_from_the_best_giver),
-        cmocka_unit_test(a_giver_of_the_same_node_comes_first),
-        cmocka_unit_test(moves_make_any_map_of_any_other)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

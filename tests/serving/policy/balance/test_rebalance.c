@@ -6,17 +6,11 @@
  * where answers are made nodes do not matter; and a new map needs its gain twice, some knowledge, and
  * a rest.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 #include "base/random.h"
 #include "serving/policy/balance/move_experts.h"
 #include "serving/policy/balance/rebalance.h"
+#include "test_case.h"
 
 enum { EXPERTS = 64, RANKS = 8, ROOM = 10, SLOTS = RANKS * ROOM };
 
@@ -24,7 +18,7 @@ static const struct rebalance_shape shape = {
     .experts = EXPERTS, .ranks = RANKS, .slots_per_rank = ROOM};
 static const struct rebalance_prices flat; /* nothing is known, and there is one node */
 static uint64_t loads[EXPERTS];
-static void *memory;
+static uint64_t memory[1 << 16];
 
 static void draw_loads(uint64_t seed) {
     for (uint32_t e = 0; e < EXPERTS; e++) {
@@ -55,7 +49,7 @@ static uint32_t check_map(const bool *masked, const uint32_t *from, const uint32
     return moves;
 }
 
-static void a_new_map_is_whole_and_no_worse(void **state) {
+TEST(a_new_map_is_whole_and_no_worse) {
     static const bool nobody[RANKS];
     uint32_t from[SLOTS], to[SLOTS], again[SLOTS];
     struct rebalance_gain gain, second;
@@ -71,7 +65,7 @@ static void a_new_map_is_whole_and_no_worse(void **state) {
 }
 
 /* Rank 2 goes, and comes back. */
-static void masked_ranks_end_up_empty_and_come_back(void **state) {
+TEST(masked_ranks_end_up_empty_and_come_back) {
     static const bool masked[RANKS] = {[2] = true}, nobody[RANKS];
     uint32_t from[SLOTS], to[SLOTS], back[SLOTS];
     struct rebalance_gain gain;
@@ -95,7 +89,7 @@ static uint32_t slots_per_rank(uint32_t experts, uint32_t ranks, uint32_t redund
     return (experts + redundant + ranks - 1) / ranks;
 }
 
-static void the_refusal_says_how_many_redundant_experts_suffice(void **state) {
+TEST(the_refusal_says_how_many_redundant_experts_suffice) {
     bool masked[12] = {0};
     for (uint32_t ranks = 2; ranks <= 12; ranks++)
         for (uint32_t gone = 1; gone < ranks; gone++)
@@ -113,7 +107,7 @@ static void the_refusal_says_how_many_redundant_experts_suffice(void **state) {
             }
 }
 
-static void a_new_map_needs_its_gain_twice_and_a_rest(void **state) {
+TEST(a_new_map_needs_its_gain_twice_and_a_rest) {
     struct rebalance_rule rule = {
         .gain = 0.1, .layer_gain = 0.05, .choices_min = 100, .rest_ns = 1000};
     struct rebalance rebalance = {0};
@@ -178,7 +172,7 @@ static struct rebalance_gain place(const struct rebalance_prices *prices, uint64
     return gain;
 }
 
-static void each_layer_takes_the_cheapest_way(void **state) {
+TEST(each_layer_takes_the_cheapest_way) {
     static const double copy_ns[] = {0, 1, 10, 100, 10000};
     uint32_t from[SLOTS], to[SLOTS], ways[REBALANCE_WAY_COUNT] = {0};
     for (uint64_t seed = 1; seed < 30; seed++)
@@ -197,7 +191,7 @@ static void each_layer_takes_the_cheapest_way(void **state) {
     assert_true(ways[REBALANCE_GROUPS] > 0 && ways[REBALANCE_NEAR] + ways[REBALANCE_GLOBAL] > 0);
 }
 
-static void groups_stay_on_nodes_where_the_link_is_dear(void **state) {
+TEST(groups_stay_on_nodes_where_the_link_is_dear) {
     const struct rebalance_prices dear = {.pair_ns = 1, .copy_ns = 1e6, .passes = true};
     const struct rebalance_prices cheap = {.pair_ns = 1e6, .copy_ns = 1, .passes = true};
     uint32_t from[SLOTS], to[SLOTS], fewer = 0;
@@ -213,7 +207,7 @@ static void groups_stay_on_nodes_where_the_link_is_dear(void **state) {
     assert_true(fewer > 20); /* few hot experts that lie on one node by chance may do as well */
 }
 
-static void before_anything_is_measured_prompts_have_whole_groups(void **state) {
+TEST(before_anything_is_measured_prompts_have_whole_groups) {
     const struct rebalance_prices unknown = {.passes = true};
     uint32_t from[SLOTS], to[SLOTS];
     struct rebalance_gain gain = place(&unknown, 3, from, to);
@@ -235,7 +229,7 @@ static double price_moves(const struct rebalance_prices *prices, const uint32_t 
     return (far * prices->far_ns + (given - far) * prices->near_ns) / RANKS / prices->tokens;
 }
 
-static void experts_that_move_pay_for_the_link_they_take(void **state) {
+TEST(experts_that_move_pay_for_the_link_they_take) {
     const struct rebalance_rule rule = {.layer_gain = 0.02};
     uint32_t from[SLOTS], to[SLOTS], changed = 0, moved = 0, at_first = 0;
     for (uint64_t seed = 1; seed < 30; seed++) {
@@ -260,7 +254,7 @@ static void experts_that_move_pay_for_the_link_they_take(void **state) {
     assert_true(moved < at_first && changed == 0);
 }
 
-static void where_answers_are_made_nodes_do_not_matter(void **state) {
+TEST(where_answers_are_made_nodes_do_not_matter) {
     const struct rebalance_prices prices = {
         .pair_ns = 1, .copy_ns = 1e6, .passes = true, .makes_answers = true};
     static const bool nobody[RANKS];
@@ -273,7 +267,7 @@ static void where_answers_are_made_nodes_do_not_matter(void **state) {
 }
 
 /* A row for each rank: that a node is near to itself brings little. */
-static void rows_that_nobody_passes_on_are_priced_rank_by_rank(void **state) {
+TEST(rows_that_nobody_passes_on_are_priced_rank_by_rank) {
     const struct rebalance_prices passes = {.pair_ns = 1, .copy_ns = 10, .passes = true};
     const struct rebalance_prices each = {.pair_ns = 1, .copy_ns = 10};
     uint32_t from[SLOTS], to[SLOTS];
@@ -283,7 +277,7 @@ static void rows_that_nobody_passes_on_are_priced_rank_by_rank(void **state) {
 }
 
 /* One rank of a node goes: the rest has no nodes of one size. A whole node goes: the others have. */
-static void masked_ranks_leave_nodes_or_none(void **state) {
+TEST(masked_ranks_leave_nodes_or_none) {
     static const bool one[RANKS] = {[2] = true};
     static const bool pairs[RANKS] = {[0] = true, [2] = true, [4] = true, [6] = true};
     const struct rebalance_prices prices = {.pair_ns = 1, .copy_ns = 1e6, .passes = true};
@@ -291,6 +285,7 @@ static void masked_ranks_leave_nodes_or_none(void **state) {
     uint32_t from[2 * SLOTS], to[2 * SLOTS];
     struct rebalance_gain gain;
     wide.slots_per_rank = 2 * ROOM;
+    assert_true(rebalance_bytes(&wide) <= sizeof memory); /* the largest shape */
     draw_loads(9);
     for (uint32_t slot = 0; slot < 2 * SLOTS; slot++)
         from[slot] = slot % EXPERTS;
@@ -298,26 +293,4 @@ static void masked_ranks_leave_nodes_or_none(void **state) {
     assert_true(gain.way == REBALANCE_GLOBAL && gain.copies_after == 0 && gain.forced);
     rebalance_layer(&wide, &prices, loads, pairs, from, memory, to, &gain);
     assert_true(gain.way == REBALANCE_GROUPS && gain.copies_after > 0 && gain.forced);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_new_map_is_whole_and_no_worse),
-        cmocka_unit_test(masked_ranks_end_up_empty_and_come_back),
-        cmocka_unit_test(the_refusal_says_how_many_redundant_experts_suffice),
-        cmocka_unit_test(each_layer_takes_the_cheapest_way),
-        cmocka_unit_test(groups_stay_on_nodes_where_the_link_is_dear),
-        cmocka_unit_test(before_anything_is_measured_prompts_have_whole_groups),
-        cmocka_unit_test(experts_that_move_pay_for_the_link_they_take),
-        cmocka_unit_test(where_answers_are_made_nodes_do_not_matter),
-        cmocka_unit_test(rows_that_nobody_passes_on_are_priced_rank_by_rank),
-        cmocka_unit_test(masked_ranks_leave_nodes_or_none),
-        cmocka_unit_test(a_new_map_needs_its_gain_twice_and_a_rest),
-    };
-    struct rebalance_shape largest = over_nodes;
-    largest.slots_per_rank = 2 * ROOM;
-    memory = malloc(rebalance_bytes(&largest));
-    int failed = cmocka_run_group_tests(tests, NULL, NULL);
-    free(memory);
-    return failed;
 }
