@@ -68,7 +68,7 @@ enum status simulator_gateways_open(struct simulator_world *world, struct arena 
         status = gateway_create(arena, &own, &gateway->gateway, error);
         if (status) return status;
         gateway->machine = gateway_machine(gateway->gateway);
-        if (!simulator_post_open(&gateway->inbox, arena, POST_BYTES))
+        if (!post_open(&gateway->inbox, arena, POST_BYTES))
             return simulator_gateways_no_memory(error);
     }
     return status;
@@ -127,7 +127,7 @@ void simulator_gateways_ask(struct simulator_world *world, struct simulator_gate
 static struct record *put(struct simulator_world *world, struct simulator_gateway *gateway,
                           size_t bytes) {
     int64_t due_ns = world->now_ns + world->network_ns;
-    struct record *record = simulator_post_put(&gateway->inbox, due_ns, 0, bytes);
+    struct record *record = post_put(&gateway->inbox, due_ns, 0, bytes);
     check(record); /* fails if more than POST_BYTES are in transit to a gateway */
     simulator_gateways_wake(world, gateway, due_ns);
     return record;
@@ -161,26 +161,25 @@ void simulator_gateways_wake(struct simulator_world *world, struct simulator_gat
 
 /* Lists the arrived messages from *at_io on, up to GATEWAY_EXPECT_MAX. Returns how many. */
 static uint32_t list_next(const struct simulator_world *world,
-                          const struct simulator_gateway *gateway,
-                          const struct simulator_message **at_io,
+                          const struct simulator_gateway *gateway, size_t *at_io,
                           const struct record **records_out) {
-    const struct simulator_message *message = *at_io;
+    const struct post_message *message;
     uint32_t count = 0;
-    while (count < GATEWAY_EXPECT_MAX && message && message->due_ns <= world->now_ns) {
+    for (; count < GATEWAY_EXPECT_MAX; *at_io += message->bytes) {
+        message = post_at(&gateway->inbox, *at_io);
+        if (!message || message->due_ns > world->now_ns) break;
         records_out[count++] = &message->record;
-        message = simulator_post_behind(&gateway->inbox, message);
     }
-    *at_io = message;
     return count;
 }
 
 /* Announces the messages that are delivered next, from *ahead_io on. Returns how many. */
 static uint32_t simulator_gateways_expect(const struct simulator_world *world,
                                           const struct simulator_gateway *gateway,
-                                          const struct simulator_message **ahead_io) {
+                                          size_t *ahead_io) {
     const struct record *records[2 * GATEWAY_EXPECT_MAX];
     uint32_t count = list_next(world, gateway, ahead_io, records);
-    const struct simulator_message *behind = *ahead_io;
+    size_t behind = *ahead_io;
     for (uint32_t i = 0; i < count; i++)
         if (records[i]->kind == RECORD_FROM_UNIT)
             simulator_clients_prefetch(world,
@@ -192,9 +191,10 @@ static uint32_t simulator_gateways_expect(const struct simulator_world *world,
 
 void simulator_gateways_run(struct simulator_world *world, struct simulator_gateway *gateway) {
     struct machine *machine = &gateway->machine;
-    const struct simulator_message *message, *ahead = simulator_post_first(&gateway->inbox);
+    const struct post_message *message;
+    size_t ahead = 0;      /* of the messages that were not announced yet */
     uint32_t expected = 0; /* announced and not delivered yet */
-    while ((message = simulator_post_first(&gateway->inbox)) && message->due_ns <= world->now_ns) {
+    while ((message = post_at(&gateway->inbox, 0)) && message->due_ns <= world->now_ns) {
         if (expected <= EXPECTED_LEAST)
             expected += simulator_gateways_expect(world, gateway, &ahead);
         expected--;
@@ -202,13 +202,14 @@ void simulator_gateways_run(struct simulator_world *world, struct simulator_gate
             simulator_clients_notice(
                 world, envelope_inner((const struct record_envelope *)&message->record));
         simulator_gateways_hand_over(world, gateway, &message->record);
-        simulator_post_drop(&gateway->inbox);
+        ahead -= message->bytes;
+        post_drop(&gateway->inbox, 0);
     }
     simulator_gateways_drain(world, gateway);
     machine->step(machine->self, world->now_ns);
     simulator_gateways_drain(world, gateway);
     simulator_gateways_wake(world, gateway, machine->next_wake_ns(machine->self));
-    simulator_gateways_wake(world, gateway, simulator_post_next_ns(&gateway->inbox));
+    simulator_gateways_wake(world, gateway, post_next_ns(&gateway->inbox));
 }
 
 void simulator_gateways_verify(struct simulator_world *world) {

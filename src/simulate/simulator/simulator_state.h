@@ -13,7 +13,7 @@
 #include "serving/gateway/gateway.h"
 #include "serving/unit/rank_units.h"
 #include "simulate/kernel/event_queue.h"
-#include "simulate/kernel/simulator_post.h"
+#include "simulate/kernel/post.h"
 #include "simulate/simulator/simulator.h"
 #include "simulate/simulator/simulator_engine.h"
 #include "simulate/simulator/simulator_faults.h"
@@ -43,7 +43,7 @@ struct simulator_unit {
     size_t memory_bytes;
     struct rank_units *units;
     struct machine machine;
-    struct simulator_post inbox;
+    struct post inbox;
     struct simulator_engine engine;
     struct step_clock *clock;
     struct event_alarm alarm;        /* when it runs next */
@@ -68,7 +68,7 @@ struct simulator_gateway {
     uint32_t index;
     struct gateway *gateway;
     struct machine machine;
-    struct simulator_post inbox;
+    struct post inbox;
     struct event_alarm alarm;
     int64_t busy_ns;    /* the time until which it receives no request */
     uint32_t tokenizes; /* 1 + the client of the prompt that it needs; 0: none */

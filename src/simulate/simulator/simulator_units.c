@@ -302,7 +302,7 @@ void simulator_units_kill(struct simulator_world *world, struct simulator_unit *
     unit->preempted += load_of(unit)->totals.preemptions;
     unit->up = unit->in_step = false;
     unit->alarm.due_ns = MACHINE_NEVER;
-    simulator_post_clear(&unit->inbox);
+    post_clear(&unit->inbox);
     for (uint32_t i = 0; i < world->options->gateways; i++)
         simulator_units_disconnect(world, unit, i, after_ns);
     simulator_transfer_lose(&world->transfers, unit->index, world->network_ns + after_ns,
@@ -334,7 +334,7 @@ static enum status start(struct simulator_world *world, struct simulator_unit *u
     forget_requests(unit);
     unit->pages_held = unit->pages_cached = 0;
     unit->load_ns = world->now_ns;
-    simulator_post_clear(&unit->inbox);
+    post_clear(&unit->inbox);
     for (uint32_t i = 0; i < world->options->gateways; i++)
         simulator_units_connect(world, unit, i);
     simulator_units_wake(world, unit, world->now_ns);
@@ -388,8 +388,7 @@ static enum status simulator_units_open_unit(struct simulator_world *world,
     unit->memory_bytes = machine_bytes(&unit->options, kind->ranks);
     unit->memory = arena_take(arena, unit->memory_bytes);
     unit->hello = arena_take_zeroed(arena, said_bytes(kind->ranks));
-    bool opened = unit->memory && unit->hello &&
-                  simulator_post_open(&unit->inbox, arena, POST_BYTES) &&
+    bool opened = unit->memory && unit->hello && post_open(&unit->inbox, arena, POST_BYTES) &&
                   simulator_engine_open(&unit->engine, arena, unit->clock, options->model,
                                         kind->ranks, unit->options.step_rows_max, kind->overlap) &&
                   open_nic(world, unit, arena) && simulator_units_open_store(world, unit, arena);
@@ -617,7 +616,7 @@ void simulator_units_send(struct simulator_world *world, uint32_t gateway, uint3
     struct simulator_unit *unit = &world->units[connection % world->unit_count];
     if (!unit->up || unit->connections[gateway] != connection) return;
     int64_t due_ns = world->now_ns + world->network_ns;
-    struct record *copy = simulator_post_put(&unit->inbox, due_ns, connection, record->bytes);
+    struct record *copy = post_put(&unit->inbox, due_ns, connection, record->bytes);
     check(copy); /* fails if more than POST_BYTES are in transit to a unit */
     memcpy(copy, record, record->bytes);
     simulator_units_wake(world, unit, due_ns);
@@ -671,7 +670,7 @@ static bool is_connected(const struct simulator_world *world, const struct simul
 
 /* Delivers a record. Records in transit when the network was cut are lost. */
 static void simulator_units_deliver(struct simulator_world *world, struct simulator_unit *unit,
-                                    const struct simulator_message *message) {
+                                    const struct post_message *message) {
     if (!is_connected(world, unit, message->connection)) return;
     if (message->record.kind == RECORD_SUBMIT) {
         if (unit->open_count == unit->open_max) simulator_units_drain(world, unit);
@@ -697,18 +696,18 @@ void simulator_units_cut(struct simulator_world *world, struct simulator_unit *u
 
 void simulator_units_run(struct simulator_world *world, struct simulator_unit *unit) {
     struct machine *machine = &unit->machine;
-    const struct simulator_message *message;
+    const struct post_message *message;
     if (!unit->up) return;
-    while ((message = simulator_post_first(&unit->inbox)) && message->due_ns <= world->now_ns) {
+    while ((message = post_at(&unit->inbox, 0)) && message->due_ns <= world->now_ns) {
         simulator_units_deliver(world, unit, message);
-        simulator_post_drop(&unit->inbox);
+        post_drop(&unit->inbox, 0);
     }
     if (unit->in_step && unit->done_ns <= world->now_ns) simulator_units_end_step(world, unit);
     simulator_units_drain(world, unit);
     machine->step(machine->self, world->now_ns);
     simulator_units_drain(world, unit);
     simulator_units_wake(world, unit, machine->next_wake_ns(machine->self));
-    simulator_units_wake(world, unit, simulator_post_next_ns(&unit->inbox));
+    simulator_units_wake(world, unit, post_next_ns(&unit->inbox));
     if (unit->in_step) simulator_units_wake(world, unit, unit->done_ns);
 }
 

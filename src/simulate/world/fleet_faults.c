@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The faults of a simulated fleet during the fault phase. Each fault has a random stream and a
- * timetable of its own. A fault that is added, or is made more frequent, therefore changes a seed's
- * run only by its effects, not by its draws.
+ * The faults of a simulated fleet during the fault phase, and their end.
  */
 #include "base/check.h"
 #include "base/number.h"
@@ -9,11 +7,6 @@
 
 static struct fleet_unit_host *fleet_faults_any_unit(struct world *world, struct fleet_dice *dice) {
     return &world->units[fleet_dice_below(dice, world->unit_count)];
-}
-
-static uint32_t fleet_faults_index_of(const struct world *world,
-                                      const struct fleet_unit_host *unit) {
-    return (uint32_t)(unit - world->units);
 }
 
 /* A random gateway. With a single gateway nothing is drawn. */
@@ -30,26 +23,26 @@ static void kill_gateway(struct world *world, struct fleet_dice *dice) {
 static void kill_unit(struct world *world, struct fleet_dice *dice) {
     struct fleet_unit_host *unit = fleet_faults_any_unit(world, dice);
     if (unit->up && world->hosts.present)
-        fleet_hosts_kill_rank(world, fleet_faults_index_of(world, unit), 0);
+        fleet_hosts_kill_rank(world, unit->index, 0);
     else if (unit->up)
-        fleet_units_kill(world, fleet_faults_index_of(world, unit));
+        fleet_units_kill(world, unit->index);
 }
 
 static void freeze_unit(struct world *world, struct fleet_dice *dice) {
     struct fleet_unit_host *unit = fleet_faults_any_unit(world, dice);
-    uint32_t index = fleet_faults_index_of(world, unit);
+    uint32_t index = unit->index;
     if (!unit->up) return;
     unit->frozen_ns = world->now_ns + fleet_dice_time(dice, FLEET_SECOND / 20, 6 * FLEET_SECOND);
     world->carriers.frozen_ns[index] = world->storage.frozen_ns[index] = unit->frozen_ns;
     world->report->freezes++;
-    fleet_log_add(world->log, world->now_ns, "unit freezes", index, FLEET_LOG_NOWHERE,
-                  (uint64_t)(unit->frozen_ns - world->now_ns) / FLEET_MS, 0);
+    world_log(world, "unit freezes", index, FLEET_LOG_NOWHERE,
+              (uint64_t)(unit->frozen_ns - world->now_ns) / FLEET_MS, 0);
 }
 
 static void cut_unit(struct world *world, struct fleet_dice *dice) {
     struct fleet_unit_host *unit = fleet_faults_any_unit(world, dice);
     if (!unit->up) return;
-    fleet_units_cut(world, fleet_faults_index_of(world, unit), any_gateway(world, dice), true);
+    fleet_units_cut(world, unit->index, any_gateway(world, dice), true);
     world->report->cuts++;
 }
 
@@ -61,14 +54,14 @@ static void doom_rank(struct world *world, struct fleet_dice *dice) {
         left += !unit->dead[i];
     if (!unit->up || left < 2 || unit->dead[rank]) return;
     if (world->hosts.present)
-        fleet_hosts_kill_rank(world, fleet_faults_index_of(world, unit), rank);
+        fleet_hosts_kill_rank(world, unit->index, rank);
     else
         unit->dies = 1 + rank;
 }
 
 static void drain_unit(struct world *world, struct fleet_dice *dice) {
     struct fleet_unit_host *unit = fleet_faults_any_unit(world, dice);
-    if (unit->up) fleet_units_ask_drain(world, fleet_faults_index_of(world, unit));
+    if (unit->up) fleet_units_ask_drain(world, unit->index);
 }
 
 static void order_drain(struct world *world, struct fleet_dice *dice) {
@@ -94,7 +87,7 @@ static void part_unit(struct world *world, struct fleet_dice *dice) {
     uint32_t gateway = any_gateway(world, dice);
     int64_t until_ns = world->now_ns + fleet_dice_time(dice, FLEET_SECOND / 2, 6 * FLEET_SECOND);
     if (!unit->up || !unit->links[gateway].connection) return;
-    fleet_units_part(world, fleet_faults_index_of(world, unit), gateway, until_ns);
+    fleet_units_part(world, unit->index, gateway, until_ns);
     world->report->parted++;
 }
 
@@ -138,11 +131,7 @@ static void let_drained_go(struct world *world) {
 
 #define STREAM_FIRST 16 /* lower numbers belong to other modules */
 
-/* The longest time between two faults of the kind; on average it is a third of that. */
-static const struct {
-    int64_t after_ms_max;
-    void (*strike)(struct world *world, struct fleet_dice *dice);
-} faults[] = {
+static const struct fault_kind faults[] = {
     {40000, kill_gateway}, {10800, kill_unit},  {21500, freeze_unit},
     {14400, cut_unit},     {14400, doom_rank},  {86000, drain_unit},
     {86000, order_drain},  {43000, order_role}, {13300, cut_network},
@@ -150,41 +139,14 @@ static const struct {
     {30000, part_unit},
 };
 
-_Static_assert(ARRAY_COUNT(faults) == FLEET_FAULTS, "each has its timetable");
-
-static void fleet_faults_plan_next(struct world *world, uint32_t fault) {
-    struct fleet_fault *timetable = &world->faults[fault];
-    timetable->due_ns =
-        world->now_ns + fleet_dice_time(&timetable->dice, 0, faults[fault].after_ms_max * FLEET_MS);
-}
-
 void fleet_faults_open(struct world *world) {
-    for (uint32_t i = 0; i < FLEET_FAULTS; i++) {
-        world->faults[i] =
-            (struct fleet_fault){.dice = {.seed = world->options.seed, .stream = STREAM_FIRST + i},
-                                 .due_ns = MACHINE_NEVER};
-        if (world->options.faults) fleet_faults_plan_next(world, i);
-    }
-}
-
-int64_t fleet_faults_wake_ns(const struct world *world) {
-    int64_t wake_ns = MACHINE_NEVER;
-    for (uint32_t i = 0; i < FLEET_FAULTS; i++)
-        wake_ns = min_i64(wake_ns, world->faults[i].due_ns);
-    return wake_ns;
-}
-
-void fleet_faults_strike(struct world *world) {
-    for (uint32_t i = 0; i < FLEET_FAULTS; i++) {
-        if (world->faults[i].due_ns > world->now_ns) continue;
-        faults[i].strike(world, &world->faults[i].dice);
-        fleet_faults_plan_next(world, i);
-    }
+    if (world->options.faults)
+        fault_timetable_open(&world->faults, faults, ARRAY_COUNT(faults), world->options.seed,
+                             STREAM_FIRST);
 }
 
 void fleet_faults_heal(struct world *world) {
-    for (uint32_t i = 0; i < FLEET_FAULTS; i++)
-        world->faults[i].due_ns = MACHINE_NEVER;
+    fault_timetable_end(&world->faults);
     world->carriers.faults = world->storage.faults = false;
     world->storage.off_ns = min_i64(world->storage.off_ns, world->now_ns);
     let_drained_go(world);
@@ -203,5 +165,5 @@ void fleet_faults_heal(struct world *world) {
     }
     if (world->hosts.present) fleet_hosts_heal(world);
     if (world->managers.present) fleet_managers_heal(world);
-    fleet_log_add(world->log, world->now_ns, "healed", FLEET_LOG_NOWHERE, FLEET_LOG_NOWHERE, 0, 0);
+    world_log(world, "healed", FLEET_LOG_NOWHERE, FLEET_LOG_NOWHERE, 0, 0);
 }

@@ -35,8 +35,7 @@ static void fleet_gateway_forward(struct world *world, uint32_t index,
             uint64_t salt = fleet_clients_tenant(&world->clients, submit->request.low / 64);
             memcpy(submit->tenant.bytes, &salt, sizeof salt);
         }
-        fleet_post_send(&unit->inbox, world_arrival_ns(world, &link->in_ns), link->connection,
-                        inner);
+        post_send(&unit->inbox, world_arrival_ns(world, &link->in_ns), link->connection, inner);
     }
 }
 
@@ -48,7 +47,7 @@ static void verify_constraint(struct world *world, struct fleet_gateway_host *ho
         .request = record_request(record),
         .verdict = CONSTRAINT_HOLDS,
     };
-    fleet_post_send(&host->inbox, world->now_ns, 0, &verdict.record);
+    post_send(&host->inbox, world->now_ns, 0, &verdict.record);
 }
 
 /* Sometimes fills the gateway's outbox nearly full with records that nothing reads. */
@@ -143,7 +142,7 @@ static void ask_operator(struct world *world, uint32_t index, const char *path, 
     memcpy(client_request_path(record), path, fixed.path_bytes);
     memcpy(client_request_authorization(record), key, fixed.authorization_bytes);
     memcpy(client_request_body(record), body, fixed.body_bytes);
-    fleet_post_send(&world->gateways[index].inbox, world->now_ns, 0, &record->record);
+    post_send(&world->gateways[index].inbox, world->now_ns, 0, &record->record);
 }
 
 void fleet_gateway_ask_drain(struct world *world, uint32_t gateway, uint32_t connection,
@@ -210,8 +209,7 @@ static void lose_client(struct world *world, struct fleet_client *client) {
     fleet_gateway_hand_over(world, client->gateway, &gone.record);
     fleet_gateway_drain(world, client->gateway); /* output sent before it left is lost or arrives */
     client->gone = true;
-    fleet_log_add(world->log, world->now_ns, "client goes", FLEET_LOG_NOWHERE, FLEET_LOG_NOWHERE,
-                  client->number, 0);
+    world_log(world, "client goes", FLEET_LOG_NOWHERE, FLEET_LOG_NOWHERE, client->number, 0);
 }
 
 /* One client leaves, or stops reading. If it stops, its host buffers its output and drops it a
@@ -262,10 +260,10 @@ void fleet_gateway_start(struct world *world, uint32_t index) {
     check(status == STATUS_OK);
     host->machine = gateway_machine(host->gateway);
     host->up_ns = MACHINE_NEVER;
-    host->inbox.used = 0;
+    post_clear(&host->inbox);
     host->shares = (struct fleet_shares){.waiting_count = 0};
-    fleet_log_add(world->log, world->now_ns, "gateway starts", FLEET_LOG_NOWHERE, FLEET_LOG_NOWHERE,
-                  index, world->ledger.writers[index].life);
+    world_log(world, "gateway starts", FLEET_LOG_NOWHERE, FLEET_LOG_NOWHERE, index,
+              world->ledger.writers[index].life);
 }
 
 static void fleet_gateway_take_account(struct world *world, uint32_t index) {
@@ -290,11 +288,10 @@ void fleet_gateway_kill(struct world *world, uint32_t index) {
     }
     for (uint32_t i = 0; i < world->unit_count; i++)
         if (world->units[i].up) fleet_units_cut(world, i, index, false);
-    host->inbox.used = 0;
+    post_clear(&host->inbox);
     fleet_ledger_forget(&world->ledger, index, clients);
     world->report->gateway_deaths++;
-    fleet_log_add(world->log, world->now_ns, "gateway dies", FLEET_LOG_NOWHERE, FLEET_LOG_NOWHERE,
-                  index, 0);
+    world_log(world, "gateway dies", FLEET_LOG_NOWHERE, FLEET_LOG_NOWHERE, index, 0);
 }
 
 static bool any_lives(const struct world *world) {
@@ -315,12 +312,12 @@ static void receive_ledger(struct world *world, uint32_t index) {
 
 static void receive_units(struct world *world, uint32_t index) {
     struct fleet_gateway_host *host = &world->gateways[index];
-    const struct fleet_message *message;
+    const struct post_message *message;
     if (!host->gateway) return;
-    while ((message = fleet_post_at(&host->inbox, 0)) && message->due_ns <= world->now_ns) {
+    while ((message = post_at(&host->inbox, 0)) && message->due_ns <= world->now_ns) {
         crowd(world, host);
         fleet_gateway_hand_over(world, index, &message->record);
-        fleet_post_drop(&host->inbox, 0);
+        post_drop(&host->inbox, 0);
     }
     fleet_gateway_drain(world, index);
     host->machine.step(host->machine.self, world->now_ns);
@@ -351,7 +348,7 @@ int64_t fleet_gateway_wake_ns(const struct world *world) {
         wake_ns = min_i64(wake_ns, host->machine.next_wake_ns(host->machine.self));
         wake_ns = min_i64(wake_ns, world->accounts.reported[i].report_ns);
         wake_ns = min_i64(wake_ns, world->ledger.writers[i].done_ns);
-        wake_ns = min_i64(wake_ns, fleet_post_next_ns(&host->inbox));
+        wake_ns = min_i64(wake_ns, post_next_ns(&host->inbox));
     }
     if (!any_lives(world)) return wake_ns;
     return min_i64(wake_ns, min_i64(world->ask_ns, min_i64(world->leave_ns, world->stall_ns)));

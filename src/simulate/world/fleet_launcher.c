@@ -37,8 +37,7 @@ static bool is_silent(const struct world *world) {
 
 static void fleet_launcher_end_job(struct world *world, struct fleet_unit_job *job,
                                    const char *how) {
-    fleet_log_add(world->log, world->now_ns, how, job->node, FLEET_LOG_NOWHERE, job->number,
-                  job->role);
+    world_log(world, how, job->node, FLEET_LOG_NOWHERE, job->number, job->role);
     *job = (struct fleet_unit_job){.number = 0};
 }
 

@@ -174,8 +174,8 @@ static void report_view(struct world *world) {
     struct managed_unit units[MANAGED_UNITS_MAX];
     uint32_t count = fleet_manager_units(world->managers.manager, units);
     for (uint32_t i = 0; i < count; i++)
-        fleet_log_add(world->log, world->now_ns, managed_units_state_name(units[i].state),
-                      units[i].role, FLEET_LOG_NOWHERE, units[i].number, units[i].sight);
+        world_log(world, managed_units_state_name(units[i].state), units[i].role, FLEET_LOG_NOWHERE,
+                  units[i].number, units[i].sight);
 }
 
 /* Checks a unit that leaves a role. Only an operator's order, or a promise, may leave none. */
@@ -252,8 +252,8 @@ static void fleet_managers_perform(struct world *world, const struct record_flee
         [FLEET_ACT_START] = "manager starts",    [FLEET_ACT_DRAIN] = "manager drains",
         [FLEET_ACT_BACK] = "manager calls back", [FLEET_ACT_ROLE] = "manager converts",
         [FLEET_ACT_STOP] = "manager stops",      [FLEET_ACT_KILL] = "manager ends at once"};
-    fleet_log_add(world->log, world->now_ns, names[action->act], FLEET_LOG_NOWHERE,
-                  FLEET_LOG_NOWHERE, action->number, action->reason);
+    world_log(world, names[action->act], FLEET_LOG_NOWHERE, FLEET_LOG_NOWHERE, action->number,
+              action->reason);
     verify_action(world, action);
     world->report->acts[action->act]++;
     if (action->act == FLEET_ACT_START)
@@ -271,8 +271,7 @@ static void fleet_managers_die(struct world *world) {
     it->up_ns = world->now_ns + fleet_dice_time(&it->launches, FLEET_SECOND / 10, BEGINS_NS_MAX);
     it->look_ns = MACHINE_NEVER;
     world->report->manager_deaths++;
-    fleet_log_add(world->log, world->now_ns, "manager dies", FLEET_LOG_NOWHERE, FLEET_LOG_NOWHERE,
-                  0, 0);
+    world_log(world, "manager dies", FLEET_LOG_NOWHERE, FLEET_LOG_NOWHERE, 0, 0);
 }
 
 /* Executes decided actions; those that are left are lost if the process dies. */
@@ -336,8 +335,6 @@ static void fleet_managers_look(struct world *world) {
     fleet_keeper_book(it->keeper, &it->book);
     look_for_orphans(world);
     verify_promise(world);
-    uint32_t count = fleet_launcher_count(world);
-    if (count > world->report->units_most) world->report->units_most = count;
 }
 
 /* ---- incarnations ---- */
@@ -367,8 +364,8 @@ static void begin(struct world *world) {
     it->begun_ns = it->look_ns = world->now_ns;
     world->report->manager_lives++;
     world->report->adopted += fleet_launcher_count(world);
-    fleet_log_add(world->log, world->now_ns, "manager begins", FLEET_LOG_NOWHERE, FLEET_LOG_NOWHERE,
-                  it->book.last_number + 1, 0);
+    world_log(world, "manager begins", FLEET_LOG_NOWHERE, FLEET_LOG_NOWHERE,
+              it->book.last_number + 1, 0);
 }
 
 /* ---- faults ---- */
@@ -426,7 +423,7 @@ static void preempt(struct world *world, struct fleet_dice *dice) {
     if (!unit->up || unit->ends) return;
     unit->ends = true;
     world->report->preemptions++;
-    fleet_units_ask_drain(world, (uint32_t)(unit - world->units));
+    fleet_units_ask_drain(world, unit->index);
 }
 
 static void wish(struct world *world, struct record_fleet_order order) {
@@ -456,39 +453,13 @@ static void operate(struct world *world, struct fleet_dice *dice) {
         }
 }
 
-static void operate_again(struct world *world, struct fleet_dice *dice) {
-    operate(world, dice);
-}
-
 #define STREAM_FIRST 64 /* lower numbers belong to other modules */
 
-/* The longest time between two faults of the kind; on average it is a third of that. */
-static const struct {
-    int64_t after_ms_max;
-    void (*strike)(struct world *world, struct fleet_dice *dice);
-} faults[] = {
-    {30000, kill_manager},  {50000, start_second}, {60000, silence_launcher},
-    {40000, blind_manager}, {40000, make_stale},   {40000, lose_node},
-    {6000, lose_in_drain},  {60000, preempt},      {40000, operate},
-    {60000, operate_again},
+static const struct fault_kind faults[] = {
+    {30000, kill_manager}, {50000, start_second}, {60000, silence_launcher}, {40000, blind_manager},
+    {40000, make_stale},   {40000, lose_node},    {6000, lose_in_drain},     {60000, preempt},
+    {40000, operate},      {60000, operate},
 };
-
-_Static_assert(ARRAY_COUNT(faults) == FLEET_MANAGER_FAULTS, "each has its timetable");
-
-static void fleet_managers_plan_next(struct world *world, uint32_t fault) {
-    struct fleet_managers *it = &world->managers;
-    it->faults[fault].due_ns =
-        world->now_ns +
-        fleet_dice_time(&it->faults[fault].dice, 0, faults[fault].after_ms_max * FLEET_MS);
-}
-
-static void fleet_managers_strike(struct world *world) {
-    for (uint32_t i = 0; i < FLEET_MANAGER_FAULTS; i++) {
-        if (world->managers.faults[i].due_ns > world->now_ns) continue;
-        faults[i].strike(world, &world->managers.faults[i].dice);
-        fleet_managers_plan_next(world, i);
-    }
-}
 
 /* Operators withdraw their orders. */
 static void take_wishes_back(struct world *world) {
@@ -506,8 +477,7 @@ static void take_wishes_back(struct world *world) {
 
 void fleet_managers_heal(struct world *world) {
     struct fleet_managers *it = &world->managers;
-    for (uint32_t i = 0; i < FLEET_MANAGER_FAULTS; i++)
-        it->faults[i].due_ns = MACHINE_NEVER;
+    fault_timetable_end(&it->faults);
     it->silent_ns = min_i64(it->silent_ns, world->now_ns);
     it->stale_ns = min_i64(it->stale_ns, world->now_ns);
     for (uint32_t i = 0; i < FLEET_GATEWAYS_MAX; i++)
@@ -531,19 +501,16 @@ void fleet_managers_open(struct world *world, struct arena *arena) {
     world->report->apart = true;
     it->book.pinned[SCALE_PREFILL] = it->book.pinned[SCALE_DECODE] = FLEET_UNPINNED;
     it->look_ns = it->up_ns = MACHINE_NEVER;
-    for (uint32_t i = 0; i < FLEET_MANAGER_FAULTS; i++) {
-        it->faults[i].dice =
-            (struct fleet_dice){.seed = world->options.seed, .stream = STREAM_FIRST + i};
-        it->faults[i].due_ns = MACHINE_NEVER;
-        if (world->options.faults) fleet_managers_plan_next(world, i);
-    }
+    if (world->options.faults)
+        fault_timetable_open(&it->faults, faults, ARRAY_COUNT(faults), world->options.seed,
+                             STREAM_FIRST);
     it->up_ns = 0;
 }
 
 void fleet_managers_run(struct world *world) {
     struct fleet_managers *it = &world->managers;
     if (!it->present) return;
-    fleet_managers_strike(world);
+    fault_timetable_strike(&it->faults, world, world->now_ns);
     fleet_launcher_run(world);
     if (it->up_ns <= world->now_ns) begin(world);
     if (it->manager && it->look_ns <= world->now_ns) fleet_managers_look(world);
@@ -553,10 +520,8 @@ int64_t fleet_managers_wake_ns(const struct world *world) {
     const struct fleet_managers *it = &world->managers;
     if (!it->present) return MACHINE_NEVER;
     int64_t wake_ns = min_i64(it->up_ns, it->look_ns);
-    wake_ns = min_i64(wake_ns, fleet_launcher_wake_ns(world));
-    for (uint32_t i = 0; i < FLEET_MANAGER_FAULTS; i++)
-        wake_ns = min_i64(wake_ns, it->faults[i].due_ns);
-    return wake_ns;
+    wake_ns = min_i64(wake_ns, fault_timetable_next_ns(&it->faults));
+    return min_i64(wake_ns, fleet_launcher_wake_ns(world));
 }
 
 bool fleet_managers_awaits(const struct world *world) {

@@ -23,14 +23,13 @@
 
 #include "serving/fleet/fleet_keeper.h"
 #include "simulate/clients/fleet_clients.h"
-#include "simulate/kernel/fleet_dice.h"
+#include "simulate/kernel/fault_timetable.h"
 #include "simulate/pages/fleet_carriers.h"
 
 struct world;
 
 enum {
     FLEET_JOBS_MAX = 4 * FLEET_UNITS_MAX, /* jobs that run, wait for nodes, or never get any */
-    FLEET_MANAGER_FAULTS = 10,
     FLEET_WISHES_MAX = 8,
     FLEET_NO_NODE = 255
 };
@@ -74,10 +73,7 @@ struct fleet_managers {
     int64_t silent_ns;                    /* it does not answer until then, */
     int64_t blind_ns[FLEET_GATEWAYS_MAX]; /* the gateway is unreachable until then, */
     int64_t stale_ns;                     /* and the reports of gateways are old until then */
-    struct {
-        struct fleet_dice dice;
-        int64_t due_ns;
-    } faults[FLEET_MANAGER_FAULTS];
+    struct fault_timetable faults;
 };
 
 void fleet_managers_open(struct world *world, struct arena *arena);

@@ -15,7 +15,8 @@
 #include "simulate/clients/fleet_ledger.h"
 #include "simulate/clients/fleet_shares.h"
 #include "simulate/engine/fleet_token_oracle.h"
-#include "simulate/kernel/fleet_post.h"
+#include "simulate/kernel/fault_timetable.h"
+#include "simulate/kernel/post.h"
 #include "simulate/pages/fleet_carriers.h"
 #include "simulate/pages/fleet_storage.h"
 #include "simulate/world/fleet_hosts.h"
@@ -50,14 +51,15 @@ struct fleet_wait {
 };
 
 struct fleet_unit_host {
+    uint32_t index;
     char *memory; /* of the unit and the engines of its present incarnation */
     struct rank_units *units;
     struct machine machine;
     struct fleet_engine engines[FLEET_RANKS_MAX];
-    struct fleet_post inbox;
-    struct fleet_post wires; /* messages to the hosts of its ranks' pages */
-    uint32_t role;           /* enum unit_role */
-    uint32_t numerics;       /* numerics of its present incarnation */
+    struct post inbox;
+    struct post wires; /* messages to the hosts of its ranks' pages */
+    uint32_t role;     /* enum unit_role */
+    uint32_t numerics; /* numerics of its present incarnation */
     uint32_t life;
     /* at its start: gateways alive, and incarnations so far */
     uint32_t gateways_found, gateway_lives;
@@ -87,18 +89,11 @@ struct fleet_unit_host {
     _Alignas(8) char hello[SAID_BYTES], load[SAID_BYTES]; /* last hello and load sent */
 };
 
-#define FLEET_FAULTS 13 /* number of kinds (fleet_faults.c) */
-
-struct fleet_fault { /* the faults of one kind */
-    struct fleet_dice dice;
-    int64_t due_ns; /* time of the next one; MACHINE_NEVER: none */
-};
-
 struct fleet_gateway_host {
     char *memory;
     struct gateway *gateway; /* NULL: dead */
     struct machine machine;
-    struct fleet_post inbox;
+    struct post inbox;
     struct fleet_shares shares;
     int64_t up_ns; /* time of its restart; MACHINE_NEVER */
 };
@@ -128,7 +123,7 @@ struct world {
     struct fleet_token_oracle token_oracle;
     struct fleet_clients clients;
     struct fleet_accounts accounts;
-    struct fleet_fault faults[FLEET_FAULTS];
+    struct fault_timetable faults;
     struct fleet_hosts hosts;
     struct fleet_managers managers;
     int64_t ask_ns, leave_ns;     /* times of the next ones */
@@ -145,6 +140,12 @@ static inline void world_breach(struct world *world, const char *text) {
     if (!report->breach[0])
         format_text(report->breach, sizeof report->breach, "%s (after %lld ms)", text,
                     (long long)(world->now_ns / FLEET_MS));
+}
+
+/* Adds an event without a request to the log. */
+static inline void world_log(struct world *world, const char *what, uint32_t unit, uint32_t rank,
+                             uint64_t a, uint64_t b) {
+    fleet_log_add(world->log, world->now_ns, what, unit, rank, a, b);
 }
 
 /* The arrival time of a message sent now, not before that of the previous one. */
@@ -212,8 +213,6 @@ void fleet_gateway_verify(struct world *world);
 /* ---- fleet_faults.c ---- */
 
 void fleet_faults_open(struct world *world);
-int64_t fleet_faults_wake_ns(const struct world *world);
-void fleet_faults_strike(struct world *world);
 void fleet_faults_heal(struct world *world);
 
 /* ---- fleet_inside.c ---- */

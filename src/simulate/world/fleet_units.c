@@ -18,7 +18,7 @@
 static void send_link(struct world *world, uint32_t gateway, enum record_kind kind,
                       uint32_t connection, int64_t due_ns) {
     struct record_unit_link link = {.record = record_head(kind, sizeof link), .unit = {connection}};
-    fleet_post_send(&world->gateways[gateway].inbox, due_ns, connection, &link.record);
+    post_send(&world->gateways[gateway].inbox, due_ns, connection, &link.record);
 }
 
 static void notify_gateway(struct world *world, struct fleet_unit_host *unit, uint32_t gateway,
@@ -34,8 +34,8 @@ static void notify_gateway(struct world *world, struct fleet_unit_host *unit, ui
     check(inner);
     memcpy(inner, record, record->bytes);
     check(record_valid(box.memory, box.used));
-    fleet_post_send(&world->gateways[gateway].inbox, world_arrival_ns(world, &link->out_ns),
-                    link->connection, machine_outbox_next(&box, NULL));
+    post_send(&world->gateways[gateway].inbox, world_arrival_ns(world, &link->out_ns),
+              link->connection, machine_outbox_next(&box, NULL));
 }
 
 /* Sends a record about the unit itself to all gateways. */
@@ -83,11 +83,6 @@ static void take_finished(struct world *world, struct fleet_unit_host *unit,
 }
 
 /* ---- steps ---- */
-
-static uint32_t fleet_units_index_of(const struct world *world,
-                                     const struct fleet_unit_host *unit) {
-    return (uint32_t)(unit - world->units);
-}
 
 /* The row of the plan that waits for a load, if any. The load was requested together with the
  * plan. */
@@ -137,15 +132,15 @@ static void fleet_units_begin_step(struct world *world, struct fleet_unit_host *
     bool is_dead = unit->dead[plan->rank];
     world->report->worked_again += unit->was_dead[plan->rank] && !is_dead && plan->row_count > 0;
     if (!is_dead) fleet_engine_begin(&unit->engines[plan->rank], plan, salts);
-    fleet_post_send(&unit->inbox, done_ns, 0, &plan->record);
+    post_send(&unit->inbox, done_ns, 0, &plan->record);
     unit->waits[plan->rank] = wait_of(world, unit, plan);
     unit->reports[plan->rank] = fleet_dice_below(&world->dice, 3) && unit->role == UNIT_PREFILL;
     unit->step_rows += plan->row_count;
     uint32_t slices = unit->reports[plan->rank] || unit->waits[plan->rank].asked ? FLEET_SLICES : 0;
     for (uint32_t slice = 0; slice < slices; slice++)
-        fleet_post_send(&unit->inbox,
-                        world->now_ns + (done_ns - world->now_ns) * (slice + 1) / FLEET_SLICES - 1,
-                        OF_SLICE + slice, &plan->record);
+        post_send(&unit->inbox,
+                  world->now_ns + (done_ns - world->now_ns) * (slice + 1) / FLEET_SLICES - 1,
+                  OF_SLICE + slice, &plan->record);
 }
 
 /* Writes a slice. A failing step stops long before its last slice. */
@@ -155,8 +150,8 @@ static void write_slice(struct world *world, struct fleet_unit_host *unit,
     fleet_engine_read(&unit->engines[plan->rank], plan, slice);
     if (!unit->reports[plan->rank] || unit->dead[plan->rank] || fails) return;
     fleet_engine_write(&unit->engines[plan->rank], plan, slice);
-    fleet_carriers_progress(&world->carriers, fleet_units_index_of(world, unit), plan->rank,
-                            plan->step, slice + 1, world->now_ns);
+    fleet_carriers_progress(&world->carriers, unit->index, plan->rank, plan->step, slice + 1,
+                            world->now_ns);
 }
 
 /* The result for the waiting row. An engine may leave it to the unit whether all blocks arrived. */
@@ -168,15 +163,14 @@ static enum fleet_step_end end_wait(struct world *world, struct fleet_unit_host 
     if (unit->failing)
         return unit->breaks && !unit->dead[rank] ? FLEET_STEP_BREAKS : FLEET_STEP_FAILS;
     if (wait.asked == 0) return FLEET_STEP_WHOLE;
-    *ended_out = fleet_storage_take_end(&world->storage, fleet_units_index_of(world, unit), rank,
-                                        wait.slot, load_out);
+    *ended_out = fleet_storage_take_end(&world->storage, unit->index, rank, wait.slot, load_out);
     bool whole = *ended_out && load_out->blocks == wait.asked;
     bool lost = wait.in_vain || !*ended_out || (unit->looks && !whole);
     world->report->in_step += !lost && whole;
     world->report->in_step_lost += lost || !whole;
     world->report->in_other_step += unit->step_rows > 1;
-    fleet_log_add(world->log, world->now_ns, lost ? "row waited in vain" : "row waited",
-                  fleet_units_index_of(world, unit), rank, wait.slot, whole);
+    world_log(world, lost ? "row waited in vain" : "row waited", unit->index, rank, wait.slot,
+              whole);
     return lost ? FLEET_STEP_LOSES : FLEET_STEP_WHOLE;
 }
 
@@ -216,24 +210,23 @@ static void bury_rank(struct world *world, struct fleet_unit_host *unit, uint32_
         .record = record_head(RECORD_DRAIN, sizeof drain), .one_rank = 1, .rank = rank, .dead = 1};
     unit->dead[rank] = unit->was_dead[rank] = true;
     fleet_engine_spoil(&unit->engines[rank]);
-    fleet_carriers_bury(&world->carriers, fleet_units_index_of(world, unit), rank, world->now_ns);
-    fleet_storage_bury(&world->storage, fleet_units_index_of(world, unit), rank);
-    fleet_log_add(world->log, world->now_ns, "rank dies", fleet_units_index_of(world, unit), rank,
-                  0, 0);
+    fleet_carriers_bury(&world->carriers, unit->index, rank, world->now_ns);
+    fleet_storage_bury(&world->storage, unit->index, rank);
+    world_log(world, "rank dies", unit->index, rank, 0, 0);
     world->report->rank_deaths++;
-    fleet_post_send(&unit->inbox, done_ns, 0, &drain.record);
+    post_send(&unit->inbox, done_ns, 0, &drain.record);
 }
 
 /* True for the message of a step, false for one of its slices. */
-static bool is_step(const struct fleet_message *message) {
+static bool is_step(const struct post_message *message) {
     return message->record.kind == RECORD_RUN_STEP && message->connection < OF_SLICE;
 }
 
 /* Interrupts a step in flight. Reports about ranks follow it. Returns its end. */
 static int64_t fleet_units_break_step(struct world *world, struct fleet_unit_host *unit) {
-    const struct fleet_message *message;
+    const struct post_message *message;
     int64_t due_ns = world->now_ns;
-    for (uint32_t at = 0; (message = fleet_post_at(&unit->inbox, at)); at += message->bytes) {
+    for (size_t at = 0; (message = post_at(&unit->inbox, at)); at += message->bytes) {
         if (!is_step(message)) continue;
         world->report->failed_steps += !unit->failing;
         unit->breaks |= !unit->failing;
@@ -256,12 +249,12 @@ void fleet_units_take_back(struct world *world, uint32_t index, uint32_t rank) {
                                  .rank = rank,
                                  .back = 1,
                                  .dead = 1,
-                                 .pid = 1 + world->report->returned++};
+                                 .pid = (int64_t)++world->report->returned};
     unit->dead[rank] = false;
     fleet_engine_spoil(&unit->engines[rank]);
     fleet_carriers_return(&world->carriers, index, rank);
-    fleet_log_add(world->log, world->now_ns, "rank is back", index, rank, (uint64_t)drain.pid, 0);
-    fleet_post_send(&unit->inbox, fleet_units_break_step(world, unit), 0, &drain.record);
+    world_log(world, "rank is back", index, rank, (uint64_t)drain.pid, 0);
+    post_send(&unit->inbox, fleet_units_break_step(world, unit), 0, &drain.record);
 }
 
 /* ---- the unit's records ---- */
@@ -280,13 +273,13 @@ static void fleet_units_report_pages(struct world *world, struct fleet_unit_host
     if (rank) due_ns += fleet_dice_time(&world->dice, FLEET_MS / 100, 2 * FLEET_MS);
     if (due_ns < unit->wire_ns[rank]) due_ns = unit->wire_ns[rank];
     unit->wire_ns[rank] = due_ns;
-    fleet_post_send(&unit->wires, due_ns, rank, record);
+    post_send(&unit->wires, due_ns, rank, record);
 }
 
 static void deliver_to_pages(struct world *world, struct fleet_unit_host *unit) {
-    const struct fleet_message *message;
-    uint32_t index = fleet_units_index_of(world, unit);
-    while ((message = fleet_post_at(&unit->wires, 0)) && message->due_ns <= world->now_ns) {
+    const struct post_message *message;
+    uint32_t index = unit->index;
+    while ((message = post_at(&unit->wires, 0)) && message->due_ns <= world->now_ns) {
         uint16_t kind = message->record.kind;
         if (kind == RECORD_KV_EXPECT || kind == RECORD_KV_PUSH || kind == RECORD_KV_CANCEL)
             fleet_carriers_take(&world->carriers, index, message->connection, &message->record,
@@ -294,7 +287,7 @@ static void deliver_to_pages(struct world *world, struct fleet_unit_host *unit) 
         else
             fleet_storage_take(&world->storage, index, message->connection, &message->record,
                                world->now_ns);
-        fleet_post_drop(&unit->wires, 0);
+        post_drop(&unit->wires, 0);
     }
 }
 
@@ -306,8 +299,8 @@ static void log_said(struct world *world, const struct fleet_unit_host *unit,
     if (!ends && record->kind != RECORD_TOKENS && record->kind != RECORD_SCORES &&
         record->kind != RECORD_RESERVED)
         return;
-    fleet_log_request(world->log, world->now_ns, record_name(record->kind),
-                      fleet_units_index_of(world, unit), FLEET_LOG_NOWHERE, record_request(record),
+    fleet_log_request(world->log, world->now_ns, record_name(record->kind), unit->index,
+                      FLEET_LOG_NOWHERE, record_request(record),
                       ends ? finished->reason : tokens->first_output_position,
                       ends ? finished->work.prompt_hit_tokens : tokens->token_count);
 }
@@ -315,7 +308,7 @@ static void log_said(struct world *world, const struct fleet_unit_host *unit,
 /* Cancels all its requests. */
 static void fleet_units_cut_all(struct world *world, struct fleet_unit_host *unit) {
     for (uint32_t i = 0; i < world->gateway_count; i++)
-        fleet_units_cut(world, fleet_units_index_of(world, unit), i, true);
+        fleet_units_cut(world, unit->index, i, true);
     world->report->cuts++;
 }
 
@@ -345,9 +338,8 @@ static void fleet_units_drain(struct world *world, struct fleet_unit_host *unit)
     bool stepped = false;
     for (const struct record *record = NULL; (record = machine_outbox_next(outbox, record));) {
         if (record_is_kv(record)) {
-            fleet_log_request(world->log, world->now_ns, record_name(record->kind),
-                              fleet_units_index_of(world, unit), record_kv_rank(record),
-                              record_request(record), 0, 0);
+            fleet_log_request(world->log, world->now_ns, record_name(record->kind), unit->index,
+                              record_kv_rank(record), record_request(record), 0, 0);
             fleet_units_report_pages(world, unit, record);
             continue;
         }
@@ -400,14 +392,14 @@ static void fleet_units_hand_over(struct world *world, struct fleet_unit_host *u
 
 /* True unless the message is from a connection that is gone. */
 static bool fleet_units_is_known(const struct world *world, const struct fleet_unit_host *unit,
-                                 const struct fleet_message *message) {
+                                 const struct post_message *message) {
     if (message->connection == 0) return true;
     for (uint32_t i = 0; i < world->gateway_count; i++)
         if (unit->links[i].connection == message->connection) return true;
     return false;
 }
 
-static void note_submit(struct fleet_unit_host *unit, const struct fleet_message *message) {
+static void note_submit(struct fleet_unit_host *unit, const struct post_message *message) {
     const struct record_submit *submit = (const void *)&message->record;
     check(unit->open_count < OPEN_MAX);
     unit->open[unit->open_count++] =
@@ -418,8 +410,7 @@ static void note_submit(struct fleet_unit_host *unit, const struct fleet_message
 
 static struct fleet_load_state fleet_units_look(const struct world *world,
                                                 const struct fleet_unit_host *unit, uint32_t rank) {
-    return fleet_storage_look(&world->storage, fleet_units_index_of(world, unit), rank,
-                              unit->waits[rank].slot);
+    return fleet_storage_look(&world->storage, unit->index, rank, unit->waits[rank].slot);
 }
 
 static bool fleet_units_waits(const struct world *world, const struct fleet_unit_host *unit,
@@ -443,9 +434,9 @@ static void give_up_waiting(struct world *world, struct fleet_unit_host *unit) {
 
 /* True if the due end of a slice, or of the step on all ranks, waits for a load. */
 static bool fleet_units_is_held(const struct world *world, const struct fleet_unit_host *unit,
-                                const struct fleet_message *message) {
+                                const struct post_message *message) {
     if (message->record.kind != RECORD_RUN_STEP || unit->failing) return false;
-    if (fleet_hosts_holds(world, fleet_units_index_of(world, unit))) return true;
+    if (fleet_hosts_holds(world, unit->index)) return true;
     if (message->connection >= OF_SLICE) {
         uint32_t rank = ((const struct step_plan *)(const void *)&message->record)->rank;
         return fleet_units_waits(world, unit, rank) &&
@@ -477,10 +468,10 @@ static void note_drain(struct world *world, struct fleet_unit_host *unit,
 }
 
 static void fleet_units_deliver(struct world *world, struct fleet_unit_host *unit) {
-    const struct fleet_message *message;
-    uint32_t at = 0;
+    const struct post_message *message;
+    size_t at = 0;
     give_up_waiting(world, unit);
-    while ((message = fleet_post_at(&unit->inbox, at)) && message->due_ns <= world->now_ns) {
+    while ((message = post_at(&unit->inbox, at)) && message->due_ns <= world->now_ns) {
         const struct record *record = &message->record;
         if (fleet_units_is_held(world, unit, message)) {
             if (unit->dies) {
@@ -494,9 +485,8 @@ static void fleet_units_deliver(struct world *world, struct fleet_unit_host *uni
         if (known && record->kind == RECORD_SUBMIT) note_submit(unit, message);
         if (known && (record->kind == RECORD_SUBMIT || record->kind == RECORD_CANCEL ||
                       record->kind == RECORD_CONTINUE))
-            fleet_log_request(world->log, world->now_ns, record_name(record->kind),
-                              fleet_units_index_of(world, unit), FLEET_LOG_NOWHERE,
-                              record_request(record), 0, 0);
+            fleet_log_request(world->log, world->now_ns, record_name(record->kind), unit->index,
+                              FLEET_LOG_NOWHERE, record_request(record), 0, 0);
         const struct record_drain *drain = (const void *)record;
         if (record->kind == RECORD_DRAIN && unit->ends && drain->back) known = false;
         if (known && record->kind == RECORD_DRAIN && !drain->one_rank)
@@ -510,7 +500,7 @@ static void fleet_units_deliver(struct world *world, struct fleet_unit_host *uni
         } else if (known) {
             fleet_units_hand_over(world, unit, record);
         }
-        fleet_post_drop(&unit->inbox, at);
+        post_drop(&unit->inbox, at);
     }
 }
 
@@ -524,7 +514,7 @@ void fleet_units_receive(void *context, uint32_t unit, const struct record *reco
     fleet_log_request(world->log, world->now_ns, record_name(record->kind), unit, rank,
                       record_request(record),
                       ((const struct record_kv *)(const void *)record)->value, 0);
-    fleet_post_send(&host->inbox, due_ns, 0, record);
+    post_send(&host->inbox, due_ns, 0, record);
 }
 
 struct fleet_engine *fleet_units_engine(void *context, uint32_t unit, uint32_t rank) {
@@ -543,7 +533,7 @@ static void renew(struct world *world, struct fleet_unit_host *unit) {
 static void start(struct world *world, struct fleet_unit_host *unit) {
     struct arena arena;
     struct error error;
-    uint32_t index = fleet_units_index_of(world, unit);
+    uint32_t index = unit->index;
     char addresses[FLEET_RANKS_MAX][KV_ADDRESS_BYTES];
     struct unit_options options = world->unit_options;
     unit->life++;
@@ -577,7 +567,8 @@ static void start(struct world *world, struct fleet_unit_host *unit) {
                              (struct fleet_place){(uint8_t)index, (uint8_t)rank, unit->life},
                              &unit->engines[rank]);
     }
-    unit->inbox.used = unit->wires.used = 0;
+    post_clear(&unit->inbox);
+    post_clear(&unit->wires);
     unit->open_count = 0;
     unit->up = true;
     unit->draining = unit->goes = unit->ends = false;
@@ -593,8 +584,7 @@ static void start(struct world *world, struct fleet_unit_host *unit) {
     memset(unit->load, 0, sizeof unit->load);
     for (uint32_t i = 0; i < world->gateway_count; i++)
         unit->links[i].connect_ns = world->now_ns;
-    fleet_log_add(world->log, world->now_ns, "unit starts", index, FLEET_LOG_NOWHERE, unit->life,
-                  unit->role);
+    world_log(world, "unit starts", index, FLEET_LOG_NOWHERE, unit->life, unit->role);
 }
 
 static void fleet_units_connect(struct world *world, struct fleet_unit_host *unit,
@@ -622,8 +612,8 @@ static void fleet_units_disconnect(struct world *world, struct fleet_unit_host *
     struct fleet_gateway_link *link = &unit->links[gateway];
     if (!link->connection) return;
     int64_t lost_ns = world->now_ns + fleet_dice_time(dice, 0, 3 * FLEET_SECOND / 2);
-    fleet_post_lose(&world->gateways[gateway].inbox, link->connection,
-                    world->now_ns + fleet_dice_time(dice, 0, 3 * FLEET_MS));
+    post_lose(&world->gateways[gateway].inbox, link->connection,
+              world->now_ns + fleet_dice_time(dice, 0, 3 * FLEET_MS));
     if (lost_ns < link->out_ns) lost_ns = link->out_ns;
     send_link(world, gateway, RECORD_UNIT_LOST, link->connection, lost_ns);
     link->connection = 0;
@@ -646,7 +636,7 @@ void fleet_units_kill(struct world *world, uint32_t index) {
     /* Its supervisor restarts it, or its manager starts another one. */
     if (world->hosts.present || world->managers.present) unit->up_ns = MACHINE_NEVER;
     world->report->deaths++;
-    fleet_log_add(world->log, world->now_ns, "unit dies", index, FLEET_LOG_NOWHERE, 0, 0);
+    world_log(world, "unit dies", index, FLEET_LOG_NOWHERE, 0, 0);
 }
 
 /* Cancels everything that the connection submitted. The unit continues, and connects again. */
@@ -659,20 +649,19 @@ void fleet_units_cut(struct world *world, uint32_t index, uint32_t gateway, bool
     for (uint32_t i = 0; i < unit->open_count; i++) {
         struct record_cancel cancel = {record_head(RECORD_CANCEL, sizeof cancel), unit->open[i].id};
         if (!connection || unit->open[i].connection != connection) continue;
-        fleet_post_send(&unit->inbox, world->now_ns, 0, &cancel.record);
+        post_send(&unit->inbox, world->now_ns, 0, &cancel.record);
         unit->open[i].connection = 0;
     }
     link->connect_ns =
         world->now_ns + fleet_dice_time(&world->dice, FLEET_SECOND / 20, 2 * FLEET_SECOND);
-    fleet_log_add(world->log, world->now_ns, "unit loses a gateway", index, FLEET_LOG_NOWHERE,
-                  gateway, 0);
+    world_log(world, "unit loses a gateway", index, FLEET_LOG_NOWHERE, gateway, 0);
 }
 
 void fleet_units_part(struct world *world, uint32_t index, uint32_t gateway, int64_t until_ns) {
     struct fleet_gateway_link *link = &world->units[index].links[gateway];
     uint32_t connection = link->connection;
     if (!connection) return;
-    fleet_post_lose(&world->gateways[gateway].inbox, connection, world->now_ns);
+    post_lose(&world->gateways[gateway].inbox, connection, world->now_ns);
     fleet_units_cut(world, index, gateway, false);
     send_link(world, gateway, RECORD_UNIT_LOST, connection, until_ns);
     link->connect_ns = until_ns + fleet_dice_time(&world->dice, 0, FLEET_SECOND);
@@ -686,7 +675,7 @@ bool fleet_units_is_connected(const struct world *world, uint32_t index) {
 
 void fleet_units_ask_drain(struct world *world, uint32_t unit) {
     struct record_drain drain = {.record = record_head(RECORD_DRAIN, sizeof drain)};
-    fleet_post_send(&world->units[unit].inbox, world->now_ns, 0, &drain.record);
+    post_send(&world->units[unit].inbox, world->now_ns, 0, &drain.record);
     world->report->drains++;
 }
 
@@ -699,10 +688,10 @@ uint32_t fleet_units_held(const struct world *world, const struct fleet_unit_hos
 
 bool fleet_units_quiet(const struct world *world, uint32_t index) {
     const struct fleet_unit_host *unit = &world->units[index];
-    const struct fleet_message *message;
-    for (uint32_t at = 0; (message = fleet_post_at(&unit->inbox, at)); at += message->bytes)
+    const struct post_message *message;
+    for (size_t at = 0; (message = post_at(&unit->inbox, at)); at += message->bytes)
         if (message->record.kind == RECORD_RUN_STEP || record_is_kv(&message->record)) return false;
-    return unit->wires.used == 0 && fleet_carriers_open_count(&world->carriers, index) == 0 &&
+    return !post_at(&unit->wires, 0) && fleet_carriers_open_count(&world->carriers, index) == 0 &&
            fleet_storage_open_count(&world->storage, index) == 0;
 }
 
@@ -731,9 +720,9 @@ void fleet_units_run(struct world *world, uint32_t index) {
 
 /* The first message that is not held. Held messages are checked at every event. */
 static int64_t next_message_ns(const struct world *world, const struct fleet_unit_host *unit) {
-    const struct fleet_message *message;
+    const struct post_message *message;
     int64_t next_ns = MACHINE_NEVER;
-    for (uint32_t at = 0; (message = fleet_post_at(&unit->inbox, at)); at += message->bytes) {
+    for (size_t at = 0; (message = post_at(&unit->inbox, at)); at += message->bytes) {
         bool held = message->due_ns <= world->now_ns && fleet_units_is_held(world, unit, message);
         if (!held) return min_i64(next_ns, message->due_ns);
         bool waits_yet = unit->wait_until_ns > world->now_ns;
@@ -751,6 +740,6 @@ int64_t fleet_units_wake_ns(const struct world *world, uint32_t index) {
         wake_ns = min_i64(wake_ns, unit->links[i].connect_ns);
     wake_ns = min_i64(wake_ns, unit->machine.next_wake_ns(unit->machine.self));
     wake_ns = min_i64(wake_ns, next_message_ns(world, unit));
-    wake_ns = min_i64(wake_ns, fleet_post_next_ns(&unit->wires));
+    wake_ns = min_i64(wake_ns, post_next_ns(&unit->wires));
     return wake_ns > unit->frozen_ns ? wake_ns : unit->frozen_ns;
 }

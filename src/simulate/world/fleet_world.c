@@ -15,11 +15,13 @@
 /* Units without a manager; with a manager, nodes. */
 #define STANDING_MAX 4
 #define NODES_LEAST 4
+#define POST_BYTES ((size_t)4 << 20)
 
 /* ---- time ---- */
 
 static void pass_time(struct world *world) {
-    int64_t next_ns = min_i64(fleet_gateway_wake_ns(world), fleet_faults_wake_ns(world));
+    int64_t next_ns =
+        min_i64(fleet_gateway_wake_ns(world), fault_timetable_next_ns(&world->faults));
     next_ns = min_i64(next_ns, fleet_hosts_wake_ns(world));
     next_ns = min_i64(next_ns, fleet_managers_wake_ns(world));
     next_ns = min_i64(next_ns, fleet_carriers_next_ns(&world->carriers));
@@ -180,8 +182,10 @@ static void fleet_world_open_units(struct world *world, struct arena *arena) {
                         64;
     for (uint32_t i = 0; i < world->unit_count; i++) {
         struct fleet_unit_host *unit = &world->units[i];
+        unit->index = i;
         unit->memory = arena_take(arena, world->unit_bytes);
-        bool opened = fleet_post_open(&unit->inbox, arena) && fleet_post_open(&unit->wires, arena);
+        bool opened = post_open(&unit->inbox, arena, POST_BYTES) &&
+                      post_open(&unit->wires, arena, POST_BYTES);
         check(unit->memory && opened);
         for (uint32_t k = 0; k < FLEET_GATEWAYS_MAX; k++)
             unit->links[k].connect_ns = MACHINE_NEVER;
@@ -195,7 +199,7 @@ static void open_gateways(struct world *world, struct arena *arena) {
     for (uint32_t i = 0; i < world->gateway_count; i++) {
         struct fleet_gateway_host *host = &world->gateways[i];
         host->memory = arena_take(arena, gateway_memory_bytes(world->gateway_options));
-        bool opened = fleet_post_open(&host->inbox, arena);
+        bool opened = post_open(&host->inbox, arena, POST_BYTES);
         check(host->memory && opened);
     }
 }
@@ -333,7 +337,6 @@ static void verify_rest(struct world *world) {
         const struct record_unit_load *load = (const void *)unit->load;
         if (!unit->up) continue; /* nothing requires a unit there */
         report->preempted += load->totals.preemptions;
-        report->recomputed += load->totals.recomputed_tokens;
         if (load->pages_held || load->requests_waiting || load->requests_running)
             world_breach(world, "a unit at rest holds pages or requests");
         for (uint32_t rank = 0; load->rank_count && rank < world->ranks; rank++)
@@ -363,7 +366,7 @@ static void fleet_world_live(struct world *world) {
            !world->ledger.breach[0] && !report->breach[0]) {
         if (!healed && world->now_ns >= world->healed_ns) fleet_faults_heal(world);
         healed = world->now_ns >= world->healed_ns;
-        fleet_faults_strike(world);
+        fault_timetable_strike(&world->faults, world, world->now_ns);
         fleet_hosts_run(world);
         fleet_managers_run(world);
         fleet_carriers_run(&world->carriers, world->now_ns);

@@ -66,44 +66,44 @@ enum fleet_refusal {
 };
 
 struct fleet_world_report {
-    char breach[256]; /* empty: all invariants held */
-    /* clients; cut: received some tokens and an error */
-    uint32_t asked, answered, refused, cut, left;
-    uint32_t chats, bound;              /* among those answered; bound: by a constraint */
+    char breach[256];   /* empty: all invariants held */
+    bool apart, stores; /* units have roles; there is a KV storage */
+    bool renewed;       /* units restart with other numerics */
+    bool scarce;        /* the gateway could not store every answer's tokens */
+    uint64_t digest;    /* digest of all records of the gateways */
+    int64_t rest_ns;    /* time at which all work had ended */
+    /* Counts, from here to the end. Clients; cut: received some tokens and an error */
+    uint64_t asked, answered, refused, cut, left;
+    uint64_t chats, bound;              /* among those answered; bound: by a constraint */
     uint64_t calls;                     /* tool calls that clients received */
     uint64_t bound_begun, late, forced; /* answers at engines, repeats included; masks; tokens */
-    uint32_t refused_by[FLEET_REFUSALS];
-    uint32_t abandoned; /* clients of a gateway that died */
-    uint32_t deaths, freezes, cuts, failed_steps, drains, roles, rank_deaths, gateway_deaths;
-    uint32_t network_cuts, disk_failures, parted, backs; /* parted: a unit from a gateway */
-    bool apart, stores;                    /* units have roles; there is a KV storage */
-    bool renewed;                          /* units restart with other numerics */
-    uint32_t answered_renewed;             /* answered by such units */
-    bool scarce;                           /* the gateway could not store every answer's tokens */
-    uint64_t losses, resumed, handed_over; /* by the gateway's counters */
-    uint64_t arrived, not_arrived;         /* transfers of KV blocks */
-    uint64_t late_slices;                  /* arrived after their transfer had ended */
+    uint64_t refused_by[FLEET_REFUSALS];
+    uint64_t abandoned; /* clients of a gateway that died */
+    uint64_t deaths, freezes, cuts, failed_steps, drains, roles, rank_deaths, gateway_deaths;
+    uint64_t network_cuts, disk_failures, parted, backs; /* parted: a unit from a gateway */
+    uint64_t answered_renewed;                           /* answered by units with other numerics */
+    uint64_t losses, resumed, handed_over;               /* by the gateway's counters */
+    uint64_t arrived, not_arrived;                       /* transfers of KV blocks */
+    uint64_t late_slices;                           /* arrived after their transfer had ended */
     uint64_t loaded, kept, dropped, refused_blocks; /* of the KV storage; refused: damaged */
     uint64_t in_step, in_step_lost;  /* rows that waited in steps for loads: complete, failed */
     uint64_t in_other_step;          /* rows among them with other rows in the step */
-    uint64_t preempted, recomputed;  /* tokens, by the units that exist at the end */
+    uint64_t preempted;              /* requests, by the units that exist at the end */
     uint64_t entries, written_again; /* by the ledger's counters */
     uint64_t compared;               /* comparisons of two waiting accounts' shares */
-    /* in runs with hosts */
-    uint32_t host_faults, launches, survived, hosts_lost, given_up, abandons;
-    uint32_t again, ranks_given_up;
-    uint32_t returned, worked_again; /* returned ranks; steps with rows of such ranks */
-    uint32_t return_ends, return_hangs, return_cuts; /* while ranks returned */
-    uint32_t stuck[SUPERVISE_VERDICT_COUNT];         /* verdicts of this kind */
-    /* In runs with a manager: */
-    uint32_t acts[FLEET_ACT_COUNT];
-    uint32_t launched, launches_failed, stopped, ended_at_once, units_most;
-    uint32_t manager_lives, manager_deaths, managers_refused, adopted, nodes_lost, lost_in_drain;
-    uint32_t launcher_silences, blindings, stale_times, preemptions, wishes;
     /* tallied: units with totals at the gateways that equal their own counts */
-    uint32_t gateways, tallied;
-    uint64_t digest; /* digest of all records of the gateways */
-    int64_t rest_ns; /* time at which all work had ended */
+    uint64_t gateways, tallied;
+    /* In runs with hosts: */
+    uint64_t host_faults, launches, survived, hosts_lost, given_up, abandons;
+    uint64_t again, ranks_given_up;
+    uint64_t returned, worked_again; /* returned ranks; steps with rows of such ranks */
+    uint64_t return_ends, return_hangs, return_cuts; /* while ranks returned */
+    uint64_t stuck[SUPERVISE_VERDICT_COUNT];         /* verdicts of this kind */
+    /* In runs with a manager: */
+    uint64_t acts[FLEET_ACT_COUNT];
+    uint64_t launched, launches_failed, stopped, ended_at_once;
+    uint64_t manager_lives, manager_deaths, managers_refused, adopted, nodes_lost, lost_in_drain;
+    uint64_t launcher_silences, blindings, stale_times, preemptions, wishes;
 };
 
 /* Arena bytes that suffice for fleet_world_run. Few of them are touched. */

@@ -52,6 +52,15 @@ static struct fleet_world_report lives_live(struct fleet_world_options options) 
     return report;
 }
 
+/* Adds the counts of a life. */
+static void lives_add(struct fleet_world_report *sum, const struct fleet_world_report *report) {
+    size_t first = offsetof(struct fleet_world_report, asked);
+    uint64_t *to = (uint64_t *)(void *)((char *)sum + first);
+    const uint64_t *from = (const uint64_t *)(const void *)((const char *)report + first);
+    for (size_t i = 0; i < (sizeof *sum - first) / sizeof *to; i++)
+        to[i] += from[i];
+}
+
 /* False: nobody asks for other seeds than the usual. */
 static bool lives_take_seeds(unsigned long *first_out, unsigned long *count_out) {
     const char *asked_for = getenv("FATHOM_SEEDS");

@@ -29,38 +29,21 @@ static void units_come_back_whatever_happens_to_their_hosts(void **state) {
     bool asked_for = lives_take_seeds(&first, &count);
     for (uint64_t seed = first; seed < first + count; seed++) {
         struct fleet_world_report report = live(seed);
-        sum.asked += report.asked;
-        sum.answered += report.answered;
-        sum.resumed += report.resumed;
-        sum.losses += report.losses;
-        sum.host_faults += report.host_faults;
-        sum.launches += report.launches;
-        sum.survived += report.survived;
-        sum.again += report.again;
-        sum.ranks_given_up += report.ranks_given_up;
-        sum.returned += report.returned;
-        sum.worked_again += report.worked_again;
-        sum.return_ends += report.return_ends;
-        sum.return_hangs += report.return_hangs;
-        sum.return_cuts += report.return_cuts;
-        sum.hosts_lost += report.hosts_lost;
-        sum.given_up += report.given_up;
-        sum.abandons += report.abandons;
-        for (uint32_t i = 0; i < SUPERVISE_VERDICT_COUNT; i++)
-            sum.stuck[i] += report.stuck[i];
+        lives_add(&sum, &report);
     }
-    print_message("# %u asked: %u answered; %u losses, %u resumed\n", sum.asked, sum.answered,
-                  (unsigned)sum.losses, (unsigned)sum.resumed);
-    print_message("# %u faults of hosts, %u agents lost, %u launches, %u given up; %u times the "
-                  "others went on, %u ranks were started again, %u given up; stuck: %u ranks not "
-                  "run, %u computed nothing, %u deadlocks\n",
-                  sum.host_faults, sum.hosts_lost, sum.launches, sum.given_up, sum.survived,
-                  sum.again, sum.ranks_given_up, sum.stuck[SUPERVISE_FROZEN],
-                  sum.stuck[SUPERVISE_STUCK], sum.stuck[SUPERVISE_DEADLOCK]);
-    print_message("# on their way back %u ranks ended, %u hung, %u were cut off; %u were back, and "
-                  "had rows in %u steps\n",
-                  sum.return_ends, sum.return_hangs, sum.return_cuts, sum.returned,
-                  sum.worked_again);
+    print_message("# %lu asked: %lu answered; %lu losses, %lu resumed\n", sum.asked, sum.answered,
+                  sum.losses, sum.resumed);
+    print_message(
+        "# %lu faults of hosts, %lu agents lost, %lu launches, %lu given up; %lu times the "
+        "others went on, %lu ranks were started again, %lu given up; stuck: %lu ranks not "
+        "run, %lu computed nothing, %lu deadlocks\n",
+        sum.host_faults, sum.hosts_lost, sum.launches, sum.given_up, sum.survived, sum.again,
+        sum.ranks_given_up, sum.stuck[SUPERVISE_FROZEN], sum.stuck[SUPERVISE_STUCK],
+        sum.stuck[SUPERVISE_DEADLOCK]);
+    print_message(
+        "# on their way back %lu ranks ended, %lu hung, %lu were cut off; %lu were back, and "
+        "had rows in %lu steps\n",
+        sum.return_ends, sum.return_hangs, sum.return_cuts, sum.returned, sum.worked_again);
     if (asked_for || count < 40) return; /* fewer may not meet each fault */
     assert_true(sum.host_faults > 400 && sum.hosts_lost > 120 && sum.launches > 200);
     assert_true(sum.survived > 16 && sum.resumed > 200);

@@ -23,51 +23,25 @@ static struct fleet_world_report live(uint64_t seed, bool faults) {
         .seed = seed, .faults = faults, .gateway_dies = true, .manager = true});
 }
 
-static void add(struct fleet_world_report *sum, const struct fleet_world_report *report) {
-    for (uint32_t i = 0; i < FLEET_ACT_COUNT; i++)
-        sum->acts[i] += report->acts[i];
-    sum->asked += report->asked;
-    sum->answered += report->answered;
-    sum->refused += report->refused;
-    sum->cut += report->cut;
-    sum->left += report->left;
-    sum->deaths += report->deaths;
-    sum->gateway_deaths += report->gateway_deaths;
-    sum->losses += report->losses;
-    sum->resumed += report->resumed;
-    sum->launched += report->launched;
-    sum->launches_failed += report->launches_failed;
-    sum->stopped += report->stopped;
-    sum->ended_at_once += report->ended_at_once;
-    sum->manager_lives += report->manager_lives;
-    sum->manager_deaths += report->manager_deaths;
-    sum->managers_refused += report->managers_refused;
-    sum->adopted += report->adopted;
-    sum->nodes_lost += report->nodes_lost;
-    sum->lost_in_drain += report->lost_in_drain;
-    sum->launcher_silences += report->launcher_silences;
-    sum->blindings += report->blindings;
-    sum->stale_times += report->stale_times;
-    sum->preemptions += report->preemptions;
-    sum->wishes += report->wishes;
-}
-
 static void report_sum(const struct fleet_world_report *sum) {
-    print_message("# %u asked: %u answered, %u refused, %u cut, %u left; %u deaths of units, %u of "
-                  "gateways; %u losses, %u resumed\n",
-                  sum->asked, sum->answered, sum->refused, sum->cut, sum->left, sum->deaths,
-                  sum->gateway_deaths, (unsigned)sum->losses, (unsigned)sum->resumed);
-    print_message("# %u starts, %u drains, %u called back, %u roles, %u stops, %u ends at once; %u "
-                  "launched, %u launches failed, %u were stopped, %u ended at once\n",
-                  sum->acts[FLEET_ACT_START], sum->acts[FLEET_ACT_DRAIN], sum->acts[FLEET_ACT_BACK],
-                  sum->acts[FLEET_ACT_ROLE], sum->acts[FLEET_ACT_STOP], sum->acts[FLEET_ACT_KILL],
-                  sum->launched, sum->launches_failed, sum->stopped, sum->ended_at_once);
-    print_message("# %u managers, %u died, %u refused beside another one, %u units taken over; %u "
-                  "nodes lost, %u of them under a drain; the launcher was silent %u times, "
-                  "gateways not heard %u, stale %u; %u preemptions, %u wishes\n",
-                  sum->manager_lives, sum->manager_deaths, sum->managers_refused, sum->adopted,
-                  sum->nodes_lost, sum->lost_in_drain, sum->launcher_silences, sum->blindings,
-                  sum->stale_times, sum->preemptions, sum->wishes);
+    print_message(
+        "# %lu asked: %lu answered, %lu refused, %lu cut, %lu left; %lu deaths of units, %lu of "
+        "gateways; %lu losses, %lu resumed\n",
+        sum->asked, sum->answered, sum->refused, sum->cut, sum->left, sum->deaths,
+        sum->gateway_deaths, sum->losses, sum->resumed);
+    print_message(
+        "# %lu starts, %lu drains, %lu called back, %lu roles, %lu stops, %lu ends at once; %lu "
+        "launched, %lu launches failed, %lu were stopped, %lu ended at once\n",
+        sum->acts[FLEET_ACT_START], sum->acts[FLEET_ACT_DRAIN], sum->acts[FLEET_ACT_BACK],
+        sum->acts[FLEET_ACT_ROLE], sum->acts[FLEET_ACT_STOP], sum->acts[FLEET_ACT_KILL],
+        sum->launched, sum->launches_failed, sum->stopped, sum->ended_at_once);
+    print_message(
+        "# %lu managers, %lu died, %lu refused beside another one, %lu units taken over; %lu "
+        "nodes lost, %lu of them under a drain; the launcher was silent %lu times, "
+        "gateways not heard %lu, stale %lu; %lu preemptions, %lu wishes\n",
+        sum->manager_lives, sum->manager_deaths, sum->managers_refused, sum->adopted,
+        sum->nodes_lost, sum->lost_in_drain, sum->launcher_silences, sum->blindings,
+        sum->stale_times, sum->preemptions, sum->wishes);
 }
 
 static void nothing_is_lost_whatever_happens_to_the_manager(void **state) {
@@ -77,7 +51,7 @@ static void nothing_is_lost_whatever_happens_to_the_manager(void **state) {
     bool asked_for = lives_take_seeds(&first, &count);
     for (uint64_t seed = first; seed < first + count; seed++) {
         struct fleet_world_report report = live(seed, true);
-        add(&sum, &report);
+        lives_add(&sum, &report);
     }
     report_sum(&sum);
     if (asked_for || count < 20) return; /* fewer may not meet each fault */
@@ -100,7 +74,7 @@ static void without_faults_units_follow_the_load(void **state) {
     struct fleet_world_report sum = {0};
     for (uint64_t seed = first; seed < first + count; seed += each) {
         struct fleet_world_report report = live(seed, false);
-        add(&sum, &report);
+        lives_add(&sum, &report);
         assert_true(report.left == 0);
         assert_int_equal(report.manager_lives, 1);
         assert_int_equal(report.cut, 0);

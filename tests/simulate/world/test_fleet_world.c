@@ -25,48 +25,40 @@ static struct fleet_world_report live(uint64_t seed, bool faults) {
 
 static void report_sum(const struct fleet_world_report *sum) {
     print_message(
-        "# %u asked: %u answered, %u refused, %u cut, %u left; %u deaths, %u freezes, "
-        "%u cuts, %u failed steps, %u drains, %u new roles, %u dead ranks; %u losses, %u resumed, "
-        "%u preempted\n",
+        "# %lu asked: %lu answered, %lu refused, %lu cut, %lu left; %lu deaths, %lu freezes, "
+        "%lu cuts, %lu failed steps, %lu drains, %lu new roles, %lu dead ranks; %lu losses, %lu "
+        "resumed, "
+        "%lu preempted\n",
         sum->asked, sum->answered, sum->refused, sum->cut, sum->left, sum->deaths, sum->freezes,
-        sum->cuts, sum->failed_steps, sum->drains, sum->roles, sum->rank_deaths,
-        (unsigned)sum->losses, (unsigned)sum->resumed, (unsigned)sum->preempted);
-    print_message("# apart: %u gateways died (%u clients abandoned), %u network cuts, %u disk "
-                  "failures; %u handed over, %u transfers arrived, %u did not, %u late slices; "
-                  "%u blocks kept, %u dropped, %u loaded, %u damaged\n",
+        sum->cuts, sum->failed_steps, sum->drains, sum->roles, sum->rank_deaths, sum->losses,
+        sum->resumed, sum->preempted);
+    print_message("# apart: %lu gateways died (%lu clients abandoned), %lu network cuts, %lu disk "
+                  "failures; %lu handed over, %lu transfers arrived, %lu did not, %lu late slices; "
+                  "%lu blocks kept, %lu dropped, %lu loaded, %lu damaged\n",
                   sum->gateway_deaths, sum->abandoned, sum->network_cuts, sum->disk_failures,
-                  (unsigned)sum->handed_over, (unsigned)sum->arrived, (unsigned)sum->not_arrived,
-                  (unsigned)sum->late_slices, (unsigned)sum->kept, (unsigned)sum->dropped,
-                  (unsigned)sum->loaded, (unsigned)sum->refused_blocks);
-    print_message("# %u chats answered, %u calls of tools; loads in steps: %u rows waited for "
-                  "theirs, %u more in vain; %u beside others\n",
-                  sum->chats, (unsigned)sum->calls, (unsigned)sum->in_step,
-                  (unsigned)sum->in_step_lost, (unsigned)sum->in_other_step);
-    print_message("# %u bound answers, begun %u times; %u masks late, %u tokens forced\n",
-                  sum->bound, (unsigned)sum->bound_begun, (unsigned)sum->late,
-                  (unsigned)sum->forced);
-    print_message("# refused: %u queue full, %u no memory, %u by their rates, %u by their balance, "
-                  "%u no unit, %u failed, %u no ledger, %u too late, %u numerics gone; %u "
-                  "answered by renewed units\n",
-                  sum->refused_by[FLEET_QUEUE_FULL], sum->refused_by[FLEET_NO_MEMORY],
-                  sum->refused_by[FLEET_RATE], sum->refused_by[FLEET_UNPAID],
-                  sum->refused_by[FLEET_NO_UNIT], sum->refused_by[FLEET_FAILED],
-                  sum->refused_by[FLEET_LEDGER], sum->refused_by[FLEET_OVERLOADED],
-                  sum->refused_by[FLEET_NUMERICS_GONE], sum->answered_renewed);
-    print_message("# ledger: %u entries, of them %u written once more; %u units judged by "
-                  "tallies\n",
-                  (unsigned)sum->entries, (unsigned)sum->written_again, sum->tallied);
+                  sum->handed_over, sum->arrived, sum->not_arrived, sum->late_slices, sum->kept,
+                  sum->dropped, sum->loaded, sum->refused_blocks);
+    print_message("# %lu chats answered, %lu calls of tools; loads in steps: %lu rows waited for "
+                  "theirs, %lu more in vain; %lu beside others\n",
+                  sum->chats, sum->calls, sum->in_step, sum->in_step_lost, sum->in_other_step);
+    print_message("# %lu bound answers, begun %lu times; %lu masks late, %lu tokens forced\n",
+                  sum->bound, sum->bound_begun, sum->late, sum->forced);
     print_message(
-        "# %u gateways, %u units cut off from one, %u called back; shares of two accounts "
-        "that wait compared %u times\n",
-        sum->gateways, sum->parted, sum->backs, (unsigned)sum->compared);
-}
-
-/* Why clients were refused, and by which units they were answered. */
-static void add_reasons(struct fleet_world_report *sum, const struct fleet_world_report *report) {
-    for (uint32_t i = 0; i < FLEET_REFUSALS; i++)
-        sum->refused_by[i] += report->refused_by[i];
-    sum->answered_renewed += report->answered_renewed;
+        "# refused: %lu queue full, %lu no memory, %lu by their rates, %lu by their balance, "
+        "%lu no unit, %lu failed, %lu no ledger, %lu too late, %lu numerics gone; %lu "
+        "answered by renewed units\n",
+        sum->refused_by[FLEET_QUEUE_FULL], sum->refused_by[FLEET_NO_MEMORY],
+        sum->refused_by[FLEET_RATE], sum->refused_by[FLEET_UNPAID], sum->refused_by[FLEET_NO_UNIT],
+        sum->refused_by[FLEET_FAILED], sum->refused_by[FLEET_LEDGER],
+        sum->refused_by[FLEET_OVERLOADED], sum->refused_by[FLEET_NUMERICS_GONE],
+        sum->answered_renewed);
+    print_message("# ledger: %lu entries, of them %lu written once more; %lu units judged by "
+                  "tallies\n",
+                  sum->entries, sum->written_again, sum->tallied);
+    print_message(
+        "# %lu gateways, %lu units cut off from one, %lu called back; shares of two accounts "
+        "that wait compared %lu times\n",
+        sum->gateways, sum->parted, sum->backs, sum->compared);
 }
 
 static void every_answer_survives(void **state) {
@@ -76,50 +68,7 @@ static void every_answer_survives(void **state) {
     bool asked_for = lives_take_seeds(&first, &count);
     for (uint64_t seed = first; seed < first + count; seed++) {
         struct fleet_world_report report = live(seed, true);
-        sum.asked += report.asked;
-        sum.answered += report.answered;
-        sum.chats += report.chats;
-        sum.calls += report.calls;
-        sum.bound += report.bound;
-        sum.bound_begun += report.bound_begun;
-        sum.late += report.late;
-        sum.forced += report.forced;
-        sum.refused += report.refused;
-        sum.cut += report.cut;
-        add_reasons(&sum, &report);
-        sum.left += report.left;
-        sum.deaths += report.deaths;
-        sum.freezes += report.freezes;
-        sum.cuts += report.cuts;
-        sum.failed_steps += report.failed_steps;
-        sum.drains += report.drains;
-        sum.roles += report.roles;
-        sum.rank_deaths += report.rank_deaths;
-        sum.losses += report.losses;
-        sum.resumed += report.resumed;
-        sum.preempted += report.preempted;
-        sum.abandoned += report.abandoned;
-        sum.gateway_deaths += report.gateway_deaths;
-        sum.network_cuts += report.network_cuts;
-        sum.disk_failures += report.disk_failures;
-        sum.handed_over += report.handed_over;
-        sum.arrived += report.arrived;
-        sum.not_arrived += report.not_arrived;
-        sum.late_slices += report.late_slices;
-        sum.loaded += report.loaded;
-        sum.kept += report.kept;
-        sum.dropped += report.dropped;
-        sum.refused_blocks += report.refused_blocks;
-        sum.in_step += report.in_step;
-        sum.in_step_lost += report.in_step_lost;
-        sum.in_other_step += report.in_other_step;
-        sum.entries += report.entries;
-        sum.written_again += report.written_again;
-        sum.tallied += report.tallied;
-        sum.gateways += report.gateways;
-        sum.parted += report.parted;
-        sum.backs += report.backs;
-        sum.compared += report.compared;
+        lives_add(&sum, &report);
     }
     report_sum(&sum);
     if (asked_for || count < 20) return; /* fewer may not meet each fault */
