@@ -122,7 +122,7 @@ static enum status read_files(struct planning *plan, struct error *error) {
     if (!status)
         status = hardware_file_model_figures_read(tree, values->model, &plan->model, error);
     if (!status && values->prices) {
-        struct scenario_place place = {.file = values->prices, .error = error};
+        struct tree_place place = {.file = values->prices, .error = error};
         status = library.find(library.context, &plan->arena, "prices", bytes_of(values->prices),
                               &tree, error);
         if (!status) status = prices_read(&place, tree, &found->prices);

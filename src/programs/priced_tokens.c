@@ -15,7 +15,7 @@
 #define PRICE_MAX ((double)LEDGER_PRICE_MAX / PICOS_OF_MILLION) /* of a million tokens */
 #define NODE_HOUR_MAX 1e6
 
-_Static_assert(PRICES_MODELS_MAX <= LEDGER_MODELS_MAX && SCENARIO_TEXT_BYTES <= LEDGER_MODEL_BYTES,
+_Static_assert(PRICES_MODELS_MAX <= LEDGER_MODELS_MAX && TREE_TEXT_BYTES <= LEDGER_MODEL_BYTES,
                "the ledger has room for all models of a file");
 
 struct priced_tokens {
@@ -71,7 +71,7 @@ enum status priced_tokens_read(const char *name, struct priced_tokens **priced_o
     struct arena arena;
     struct sim_files files = {.scenario = "--prices"};
     struct scenario_library library = sim_files_library(&files);
-    struct scenario_place place = {.file = name, .error = error};
+    struct tree_place place = {.file = name, .error = error};
     const struct tree *tree = NULL;
     enum status status = STATUS_OK;
     arena_over(&arena, memory, memory ? ARENA_BYTES : 0);

@@ -6,13 +6,12 @@
 #ifndef SIMULATE_HARDWARE_HARDWARE_FILE_H
 #define SIMULATE_HARDWARE_HARDWARE_FILE_H
 
-#include "base/status.h"
-#include "base/tree.h"
+#include "simulate/hardware/tree_keys.h"
 
 /* The simulator's hardware values in addition to stage times. The stages' constants are opaque to
  * it. */
 struct hardware {
-    char name[32];
+    char name[TREE_TEXT_BYTES];
     uint32_t gpus_per_node;
     double hbm_bytes;   /* of a GPU, available to an engine */
     double hbm_gbps;    /* GB/s of a GPU */
@@ -31,7 +30,7 @@ struct hardware {
 };
 
 struct model_figures {
-    char name[32];
+    char name[TREE_TEXT_BYTES];
     uint32_t layers, dense_layers; /* excludes the MTP layer */
     uint32_t hidden, heads, q_rank, kv_rank, rope_dim, nope_dim, value_dim;
     uint32_t experts, experts_per_token, expert_groups, groups_per_token, expert_hidden;

@@ -4,6 +4,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/check.h"
 #include "base/number.h"
 #include "simulate/hardware/stage_table.h"
 
@@ -211,15 +212,15 @@ static struct stage_transfers low_latency(const struct hardware_stages *stages, 
                                           uint32_t ranks_per_node) {
     const struct figure_table *table = &stages->links.low_latency;
     double scale = ranks > ranks_per_node ? stages->nic_scale : stages->nvlink_scale;
-    double dispatch = figure_tree_table_between(table, 1, ranks);
-    double combine = figure_tree_table_between(table, 3, ranks);
+    double dispatch = figure_table_between(table, 1, ranks);
+    double combine = figure_table_between(table, 3, ranks);
     return (struct stage_transfers){
         .dispatch_us = dispatch,
         .combine_us = combine,
         .dispatch_token_us =
-            (figure_tree_table_between(table, 2, ranks) - dispatch) / LOW_LATENCY_TOKENS * scale,
+            (figure_table_between(table, 2, ranks) - dispatch) / LOW_LATENCY_TOKENS * scale,
         .combine_token_us =
-            (figure_tree_table_between(table, 4, ranks) - combine) / LOW_LATENCY_TOKENS * scale,
+            (figure_table_between(table, 4, ranks) - combine) / LOW_LATENCY_TOKENS * scale,
     };
 }
 
@@ -231,12 +232,12 @@ static struct stage_transfers normal(const struct hardware_stages *stages,
     double scale = links->contention * (nodes > 1 ? stages->nic_scale : stages->nvlink_scale);
     double bytes = stage_rates_copies(model, nodes) * model->hidden;
     return (struct stage_transfers){
-        .dispatch_us = figure_tree_table_between(&links->normal, 3, nodes),
-        .combine_us = figure_tree_table_between(&links->normal, 4, nodes),
+        .dispatch_us = figure_table_between(&links->normal, 3, nodes),
+        .combine_us = figure_table_between(&links->normal, 4, nodes),
         .dispatch_token_us = bytes * links->dispatch_scales * scale /
-                             (figure_tree_table_between(&links->normal, 1, nodes) * 1e3),
+                             (figure_table_between(&links->normal, 1, nodes) * 1e3),
         .combine_token_us =
-            bytes * 2 * scale / (figure_tree_table_between(&links->normal, 2, nodes) * 1e3),
+            bytes * 2 * scale / (figure_table_between(&links->normal, 2, nodes) * 1e3),
     };
 }
 
@@ -251,104 +252,102 @@ struct stage_transfers stage_rates_transfers(const struct hardware_stages *stage
 /* ---- reading ---- */
 
 #define RATE(owner, name, least, most)                                                             \
-    { #name, offsetof(struct owner, name), least, most, false, 0 }
+    { #name, KEY_NUMBER, offsetof(struct owner, name), least, most, .needed = true }
 
-static enum status read_products(const struct figure_place *place, struct product_rates *products) {
-    static const char *const names[] = {"down",      "query",       "expand", "output",
-                                        "shared_up", "shared_down", "dense",  NULL};
-    static const struct figure_row rows[] = {
-        RATE(product_rates, tflops_64, 1e-6, 1e6),
-        RATE(product_rates, tflops_128, 1e-6, 1e6),
-        RATE(product_rates, tflops, 1e-6, 1e6),
+static const struct tree_key product_keys[] = {
+    RATE(product_rates, tflops_64, 1e-6, 1e6),
+    RATE(product_rates, tflops_128, 1e-6, 1e6),
+    RATE(product_rates, tflops, 1e-6, 1e6),
+};
+
+static enum status read_products(const struct tree_place *stages, const struct tree *tree,
+                                 struct product_rates *products) {
+    static const struct tree_key keys[STAGE_PRODUCT_COUNT] = {
+        {"down", .kind = KEY_OTHER},      {"query", .kind = KEY_OTHER},
+        {"expand", .kind = KEY_OTHER},    {"output", .kind = KEY_OTHER},
+        {"shared_up", .kind = KEY_OTHER}, {"shared_down", .kind = KEY_OTHER},
+        {"dense", .kind = KEY_OTHER},
     };
-    enum status status = figure_tree_place_read(place, NULL, 0, names, NULL);
-    for (uint32_t i = 0; !status && i < STAGE_PRODUCT_COUNT; i++) {
-        struct figure_place below = figure_tree_place_below(place, names[i]);
-        status =
-            figure_tree_place_read(&below, rows, sizeof rows / sizeof *rows, NULL, &products[i]);
-    }
+    struct tree_place place = tree_keys_below(stages, "products");
+    enum status status = tree_keys_read(&place, tree, keys, STAGE_PRODUCT_COUNT, NULL);
+    for (uint32_t i = 0; !status && i < STAGE_PRODUCT_COUNT; i++)
+        status = tree_keys_read_member(&place, tree, keys[i].name, product_keys,
+                                       ARRAY_COUNT(product_keys), &products[i]);
     return status;
 }
 
-static enum status read_answer(const struct figure_place *place, struct answer_rates *rates) {
-    static const struct figure_row rows[] = {
-        RATE(answer_rates, attention_0_us, 0, 1e6),
-        RATE(answer_rates, attention_1_us, 0, 1e6),
-        RATE(answer_rates, shared_us, 0, 1e6),
-        RATE(answer_rates, absorb_us, 0, 1e6),
-        RATE(answer_rates, absorb_tflops, 1e-6, 1e6),
-        RATE(answer_rates, core_us, 0, 1e6),
-        RATE(answer_rates, core_tflops, 1e-6, 1e6),
-        RATE(answer_rates, core_tflops_2, 1e-6, 1e6),
-        RATE(answer_rates, core_gbps, 1e-6, 1e6),
-        RATE(answer_rates, experts_us, 0, 1e6),
-        RATE(answer_rates, up_us, 0, 1e6),
-        RATE(answer_rates, down_us, 0, 1e6),
-        RATE(answer_rates, up_tflops, 1e-6, 1e6),
-        RATE(answer_rates, down_tflops, 1e-6, 1e6),
-        RATE(answer_rates, weights_gbps, 1e-6, 1e6),
-        RATE(answer_rates, issue_us, 0, 1e6),
-        RATE(answer_rates, step_us, 0, 1e9),
-    };
-    return figure_tree_place_read(place, rows, sizeof rows / sizeof *rows, NULL, rates);
-}
+static const struct tree_key answer_keys[] = {
+    RATE(answer_rates, attention_0_us, 0, 1e6),
+    RATE(answer_rates, attention_1_us, 0, 1e6),
+    RATE(answer_rates, shared_us, 0, 1e6),
+    RATE(answer_rates, absorb_us, 0, 1e6),
+    RATE(answer_rates, absorb_tflops, 1e-6, 1e6),
+    RATE(answer_rates, core_us, 0, 1e6),
+    RATE(answer_rates, core_tflops, 1e-6, 1e6),
+    RATE(answer_rates, core_tflops_2, 1e-6, 1e6),
+    RATE(answer_rates, core_gbps, 1e-6, 1e6),
+    RATE(answer_rates, experts_us, 0, 1e6),
+    RATE(answer_rates, up_us, 0, 1e6),
+    RATE(answer_rates, down_us, 0, 1e6),
+    RATE(answer_rates, up_tflops, 1e-6, 1e6),
+    RATE(answer_rates, down_tflops, 1e-6, 1e6),
+    RATE(answer_rates, weights_gbps, 1e-6, 1e6),
+    RATE(answer_rates, issue_us, 0, 1e6),
+    RATE(answer_rates, step_us, 0, 1e9),
+};
 
-static enum status stage_rates_read_prompt(const struct figure_place *place,
-                                           struct prompt_rates *rates) {
-    static const struct figure_row rows[] = {
-        RATE(prompt_rates, compute_share, 0.01, 1), RATE(prompt_rates, core_tflops, 1e-6, 1e6),
-        RATE(prompt_rates, up_tflops, 1e-6, 1e6),   RATE(prompt_rates, down_tflops, 1e-6, 1e6),
-        RATE(prompt_rates, attention_us, 0, 1e6),   RATE(prompt_rates, experts_us, 0, 1e6),
-        RATE(prompt_rates, step_us, 0, 1e9),
-    };
-    return figure_tree_place_read(place, rows, sizeof rows / sizeof *rows, NULL, rates);
-}
+static const struct tree_key prompt_keys[] = {
+    RATE(prompt_rates, compute_share, 0.01, 1), RATE(prompt_rates, core_tflops, 1e-6, 1e6),
+    RATE(prompt_rates, up_tflops, 1e-6, 1e6),   RATE(prompt_rates, down_tflops, 1e-6, 1e6),
+    RATE(prompt_rates, attention_us, 0, 1e6),   RATE(prompt_rates, experts_us, 0, 1e6),
+    RATE(prompt_rates, step_us, 0, 1e9),
+};
 
-static enum status read_links(struct arena *arena, const struct figure_place *place,
-                              struct link_rates *links) {
-    static const char *const tables[] = {"low_latency", "normal", NULL};
+static const struct tree_key move_keys[] = {
+    RATE(move_rates, gbps, 1e-6, 1e6),
+    RATE(move_rates, adopt_us, 0, 1e9),
+    RATE(move_rates, memory_bytes, 1, 1e13),
+};
+
+static enum status read_links(struct arena *arena, const struct tree_place *stages,
+                              const struct tree *tree, struct link_rates *links) {
     static const char *const low_columns[] = {"ep",         "dispatch_us",    "dispatch_us_128",
                                               "combine_us", "combine_us_128", NULL};
     static const char *const normal_columns[] = {"nodes",       "dispatch_gbps", "combine_gbps",
                                                  "dispatch_us", "combine_us",    NULL};
-    static const struct figure_row rows[] = {
+    static const struct tree_key keys[] = {
         RATE(link_rates, dispatch_scales, 1, 4),
         RATE(link_rates, contention, 1, 100),
+        {"low_latency", KEY_OTHER, .needed = true},
+        {"normal", KEY_OTHER, .needed = true},
     };
-    struct figure_place low = figure_tree_place_below(place, "low_latency");
-    struct figure_place wide = figure_tree_place_below(place, "normal");
-    enum status status =
-        figure_tree_place_read(place, rows, sizeof rows / sizeof *rows, tables, links);
+    struct tree_place place = tree_keys_below(stages, "links");
+    struct tree_place low = tree_keys_below(&place, "low_latency");
+    struct tree_place wide = tree_keys_below(&place, "normal");
+    enum status status = tree_keys_read(&place, tree, keys, ARRAY_COUNT(keys), links);
     if (!status)
-        status = figure_tree_place_table(&low, low_columns, NULL, arena, &links->low_latency);
+        status = figure_table_read(&low, tree_member(tree, "low_latency"), low_columns, arena,
+                                   &links->low_latency);
     if (!status)
-        status = figure_tree_place_table(&wide, normal_columns, NULL, arena, &links->normal);
+        status = figure_table_read(&wide, tree_member(tree, "normal"), normal_columns, arena,
+                                   &links->normal);
     return status;
-}
-
-static enum status read_moves(const struct figure_place *place, struct move_rates *moves) {
-    static const struct figure_row rows[] = {
-        RATE(move_rates, gbps, 1e-6, 1e6),
-        RATE(move_rates, adopt_us, 0, 1e9),
-        RATE(move_rates, memory_bytes, 1, 1e13),
-    };
-    return figure_tree_place_read(place, rows, sizeof rows / sizeof *rows, NULL, moves);
 }
 
 struct measured_with {
     double hbm_gbps, nic_gbps, nvlink_gbps;
 };
 
-static enum status read_scales(const struct figure_place *place, const struct hardware *hardware,
-                               struct hardware_stages *stages) {
-    static const struct figure_row rows[] = {
+static enum status read_scales(const struct tree_place *place, const struct tree *tree,
+                               const struct hardware *hardware, struct hardware_stages *stages) {
+    static const struct tree_key keys[] = {
         RATE(measured_with, hbm_gbps, 1e-6, 1e6),
         RATE(measured_with, nic_gbps, 1e-6, 1e6),
         RATE(measured_with, nvlink_gbps, 1e-6, 1e6),
     };
-    struct measured_with measured;
+    struct measured_with measured = {0};
     enum status status =
-        figure_tree_place_read(place, rows, sizeof rows / sizeof *rows, NULL, &measured);
+        tree_keys_read_member(place, tree, "measured", keys, ARRAY_COUNT(keys), &measured);
     if (status) return status;
     stages->hbm_scale = measured.hbm_gbps / hardware->hbm_gbps;
     stages->nic_scale = measured.nic_gbps / hardware->nic_gbps;
@@ -356,14 +355,12 @@ static enum status read_scales(const struct figure_place *place, const struct ha
     return STATUS_OK;
 }
 
-static enum status read_table(struct arena *arena, const struct figure_place *place,
-                              struct hardware_stages *stages) {
+static enum status read_table(struct arena *arena, const struct tree_place *place,
+                              const struct tree *tree, struct hardware_stages *stages) {
+    struct tree_place below = tree_keys_below(place, "table");
     struct bytes text;
-    if (!tree_get_string(tree_member(place->object, "table"), &text))
-        return error_set(place->error, STATUS_INVALID,
-                         "%.200s: stages.table: expected the text of "
-                         "`fathom bench layer --table`",
-                         place->file);
+    if (!tree_get_string(tree, &text))
+        return tree_keys_refuse(&below, "expected the text of `fathom bench layer --table`");
     struct stage_table *table = arena_take(arena, sizeof *table);
     if (!table)
         return error_set(place->error, STATUS_NO_MEMORY, "%.200s: no memory for stages.table",
@@ -372,31 +369,48 @@ static enum status read_table(struct arena *arena, const struct figure_place *pl
     return stage_table_read(text, "stages.table", table, place->error);
 }
 
-enum status stage_rates_read(struct arena *arena, const struct figure_place *place,
-                             const struct hardware *hardware, struct hardware_stages *stages_out) {
-    static const char *const of_rates[] = {"measured", "products", "answer", "prompt",
-                                           "links",    "moves",    NULL};
-    static const char *const of_table[] = {"measured", "table", "links", "moves", NULL};
-    const bool is_table = tree_member(place->object, "table") != NULL;
-    const struct figure_place measured = figure_tree_place_below(place, "measured"),
-                              products = figure_tree_place_below(place, "products"),
-                              answer = figure_tree_place_below(place, "answer"),
-                              prompt = figure_tree_place_below(place, "prompt"),
-                              links = figure_tree_place_below(place, "links"),
-                              moves = figure_tree_place_below(place, "moves");
+/* Reads the rates of a layer's stages, which hardware without a table has. */
+static enum status read_rates(const struct tree_place *place, const struct tree *tree,
+                              struct hardware_stages *stages) {
+    enum status status = read_products(place, tree_member(tree, "products"), stages->products);
+    if (!status)
+        status = tree_keys_read_member(place, tree, "answer", answer_keys, ARRAY_COUNT(answer_keys),
+                                       &stages->answer);
+    if (!status)
+        status = tree_keys_read_member(place, tree, "prompt", prompt_keys, ARRAY_COUNT(prompt_keys),
+                                       &stages->prompt);
+    return status;
+}
+
+enum status stage_rates_read(struct arena *arena, const struct tree_place *place,
+                             const struct tree *tree, const struct hardware *hardware,
+                             struct hardware_stages *stages_out) {
+    static const struct tree_key of_rates[] = {
+        {"measured", .kind = KEY_OTHER}, {"products", .kind = KEY_OTHER},
+        {"answer", .kind = KEY_OTHER},   {"prompt", .kind = KEY_OTHER},
+        {"links", .kind = KEY_OTHER},    {"moves", .kind = KEY_OTHER},
+    };
+    static const struct tree_key of_table[] = {
+        {"measured", .kind = KEY_OTHER},
+        {"table", .kind = KEY_OTHER},
+        {"links", .kind = KEY_OTHER},
+        {"moves", .kind = KEY_OTHER},
+    };
+    const struct tree *table = tree_member(tree, "table"), *links = tree_member(tree, "links");
     memset(stages_out, 0, sizeof *stages_out);
     stages_out->hbm_scale = stages_out->nic_scale = stages_out->nvlink_scale = 1;
     stages_out->prompt.compute_share = 1;
+    stages_out->has_links = links != NULL;
     enum status status =
-        figure_tree_place_read(place, NULL, 0, is_table ? of_table : of_rates, NULL);
-    if (!status && is_table) status = read_table(arena, place, stages_out);
-    if (!status && (!is_table || measured.object))
-        status = read_scales(&measured, hardware, stages_out);
-    if (!status && !is_table) status = read_products(&products, stages_out->products);
-    if (!status && !is_table) status = read_answer(&answer, &stages_out->answer);
-    if (!status && !is_table) status = stage_rates_read_prompt(&prompt, &stages_out->prompt);
-    stages_out->has_links = links.object != NULL;
-    if (!status && links.object) status = read_links(arena, &links, &stages_out->links);
-    if (!status && moves.object) status = read_moves(&moves, &stages_out->moves);
+        tree_keys_read(place, tree, table ? of_table : of_rates,
+                       table ? ARRAY_COUNT(of_table) : ARRAY_COUNT(of_rates), NULL);
+    if (!status && table) status = read_table(arena, place, table, stages_out);
+    if (!status && (!table || tree_member(tree, "measured")))
+        status = read_scales(place, tree, hardware, stages_out);
+    if (!status && !table) status = read_rates(place, tree, stages_out);
+    if (!status && links) status = read_links(arena, place, links, &stages_out->links);
+    if (!status && tree_member(tree, "moves"))
+        status = tree_keys_read_member(place, tree, "moves", move_keys, ARRAY_COUNT(move_keys),
+                                       &stages_out->moves);
     return status;
 }

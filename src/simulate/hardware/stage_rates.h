@@ -12,7 +12,7 @@
 #ifndef SIMULATE_HARDWARE_STAGE_RATES_H
 #define SIMULATE_HARDWARE_STAGE_RATES_H
 
-#include "simulate/hardware/figure_tree.h"
+#include "simulate/hardware/figure_table.h"
 #include "simulate/hardware/hardware_file.h"
 #include "simulate/hardware/stage_table.h"
 
@@ -111,8 +111,8 @@ struct stage_transfers stage_rates_transfers(const struct hardware_stages *stage
                                              uint32_t ranks_per_node, bool prompts);
 
 /* Reads `stages:`. `hardware` must have its bandwidths already. */
-enum status stage_rates_read(struct arena *arena, const struct figure_place *place,
-                             const struct hardware *hardware,
+enum status stage_rates_read(struct arena *arena, const struct tree_place *place,
+                             const struct tree *tree, const struct hardware *hardware,
                              struct hardware_stages *stages_out) MUST_USE;
 
 #endif

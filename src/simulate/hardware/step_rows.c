@@ -8,6 +8,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/check.h"
 #include "base/number.h"
 
 #define SWEEPS_MAX 20000
@@ -196,7 +197,7 @@ static void fit_evenness(struct step_fitting *fitting) {
     fitting->fit->evenness = evenness < 0 ? 0 : evenness > 1 ? 1 : evenness;
 }
 
-static enum status fit_ranks(struct arena *arena, const struct figure_place *place,
+static enum status fit_ranks(struct arena *arena, const struct tree_place *place,
                              const struct figure_table *table, struct step_fit *fit) {
     struct step_fitting fitting = {.table = table, .fit = fit};
     fitting.products = arena_take_zeroed(arena, STEP_ROWS_WEIGHTS * sizeof *fitting.products);
@@ -204,10 +205,10 @@ static enum status fit_ranks(struct arena *arena, const struct figure_place *pla
         return error_set(place->error, STATUS_NO_MEMORY, "%.200s: no memory for %s", place->file,
                          place->path);
     find_bends(&fitting);
+    struct tree_place rows = tree_keys_below(place, "rows");
     if (fit->row_count < 2)
-        return error_set(place->error, STATUS_INVALID,
-                         "%.200s: %s.rows: expected two or more in which all %u ranks are busy",
-                         place->file, place->path, fit->ranks);
+        return tree_keys_refuse(&rows, "expected two or more in which all %u ranks are busy",
+                                fit->ranks);
     for (uint32_t i = 0; i < table->row_count; i++)
         if (step_rows_is_even(&fitting, step_rows_row_of(&fitting, i)))
             step_rows_add_products(&fitting, step_rows_row_of(&fitting, i));
@@ -220,12 +221,12 @@ static enum status fit_ranks(struct arena *arena, const struct figure_place *pla
 
 /* ---- reading ---- */
 
-static enum status refuse_row(const struct figure_place *place, uint32_t i, const char *what) {
-    return error_set(place->error, STATUS_INVALID, "%.200s: %s.rows: number %u: expected %s",
-                     place->file, place->path, i + 1, what);
+static enum status refuse_row(const struct tree_place *place, uint32_t i, const char *what) {
+    struct tree_place rows = tree_keys_below(place, "rows");
+    return tree_keys_refuse(&rows, "number %u: expected %s", i + 1, what);
 }
 
-static enum status step_rows_check_rows(const struct figure_place *place,
+static enum status step_rows_check_rows(const struct tree_place *place,
                                         const struct figure_table *table, struct step_rows *rows) {
     for (uint32_t i = 0; i < table->row_count; i++) {
         const double *row = table->at + (size_t)i * table->column_count;
@@ -244,24 +245,23 @@ static enum status step_rows_check_rows(const struct figure_place *place,
     return STATUS_OK;
 }
 
-enum status step_rows_read(struct arena *arena, const struct figure_place *place,
-                           struct step_rows *rows_out) {
+enum status step_rows_read(struct arena *arena, const struct tree_place *place,
+                           const struct tree *tree, struct step_rows *rows_out) {
     static const char *const columns[COLUMN_COUNT + 1] = {
         "ranks",       "busy",          "prompt_tokens", "attended", "cached",
         "answer_rows", "answer_tokens", "context",       "us",       NULL};
-    static const struct figure_row figures[] = {
-        {"weight_bytes", offsetof(struct step_rows, weight_bytes), 0, 1e15, false, 0},
-        {"page_count", offsetof(struct step_rows, page_count), 0, 1e9, false, 0},
+    static const struct tree_key keys[] = {
+        {"model", KEY_TEXT, offsetof(struct step_rows, model), .needed = true},
+        {"weight_bytes", KEY_NUMBER, offsetof(struct step_rows, weight_bytes), 0, 1e15,
+         .needed = true},
+        {"page_count", KEY_NUMBER, offsetof(struct step_rows, page_count), 0, 1e9, .needed = true},
+        {"columns", KEY_OTHER, .needed = true},
+        {"rows", KEY_OTHER, .needed = true},
     };
-    static const char *const others[] = {"model", "columns", "rows", NULL};
-    static const char *const all[] = {"model",        "columns",    "rows",
-                                      "weight_bytes", "page_count", NULL};
     struct figure_table table;
     memset(rows_out, 0, sizeof *rows_out);
-    enum status status = figure_tree_place_read(place, figures, 2, others, rows_out);
-    if (!status)
-        status = figure_tree_place_text(place, "model", rows_out->model, sizeof rows_out->model);
-    if (!status) status = figure_tree_place_table(place, columns, all, arena, &table);
+    enum status status = tree_keys_read(place, tree, keys, ARRAY_COUNT(keys), rows_out);
+    if (!status) status = figure_table_read(place, tree, columns, arena, &table);
     if (!status) status = step_rows_check_rows(place, &table, rows_out);
     for (uint32_t i = 0; !status && i < rows_out->fit_count; i++)
         status = fit_ranks(arena, place, &table, &rows_out->fits[i]);

@@ -13,7 +13,7 @@
 #ifndef SIMULATE_HARDWARE_STEP_ROWS_H
 #define SIMULATE_HARDWARE_STEP_ROWS_H
 
-#include "simulate/hardware/figure_tree.h"
+#include "simulate/hardware/figure_table.h"
 
 #define STEP_ROWS_BENDS 32 /* of a piecewise linear part */
 #define STEP_ROWS_PLAIN 5  /* fixed, a, b, c, d */
@@ -34,7 +34,7 @@ struct step_fit { /* fit of the rows with one number of ranks */
 };
 
 struct step_rows {
-    char model[32];
+    char model[TREE_TEXT_BYTES];
     double weight_bytes, page_count;
     uint32_t fit_count;
     struct step_fit fits[STEP_ROWS_RANKS];
@@ -45,8 +45,8 @@ struct step_features { /* of a rank; fractions if it is a mean */
 };
 
 /* Reads `steps:` and fits. */
-enum status step_rows_read(struct arena *arena, const struct figure_place *place,
-                           struct step_rows *rows_out) MUST_USE;
+enum status step_rows_read(struct arena *arena, const struct tree_place *place,
+                           const struct tree *tree, struct step_rows *rows_out) MUST_USE;
 
 /* The fit for a number of ranks; NULL if no rows have it. */
 const struct step_fit *step_rows_of(const struct step_rows *rows, uint32_t ranks);

@@ -197,7 +197,7 @@ static void day_page_write_charts(struct json_writer *writer, const struct day_o
 }
 
 void day_page_write(struct json_writer *writer, const struct day_outcome *outcome) {
-    char title[SCENARIO_TEXT_BYTES + 32];
+    char title[TREE_TEXT_BYTES + 32];
     format_text(title, sizeof title, "fathom sim: %s", outcome->scenario->name);
     outcome_page_head(writer, title);
     json_writer_print(

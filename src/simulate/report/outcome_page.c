@@ -321,7 +321,7 @@ static void write_money(struct json_writer *writer, const struct outcome *outcom
 void outcome_page_write(struct json_writer *writer, const struct outcome *outcome) {
     struct day_figure figures[OUTCOME_FIGURES_MAX];
     uint32_t count = outcome_figures(outcome, figures);
-    char title[SCENARIO_TEXT_BYTES + 32];
+    char title[TREE_TEXT_BYTES + 32];
     format_text(title, sizeof title, "fathom sim: %s", outcome->scenario->name);
     outcome_page_head(writer, title);
     json_writer_print(

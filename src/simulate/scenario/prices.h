@@ -6,7 +6,7 @@
 #ifndef SIMULATE_SCENARIO_PRICES_H
 #define SIMULATE_SCENARIO_PRICES_H
 
-#include "simulate/scenario/scenario_keys.h"
+#include "simulate/hardware/tree_keys.h"
 
 #define PRICES_PERIODS_MAX 8
 #define PRICES_MODELS_MAX 16
@@ -27,20 +27,20 @@ struct prices_calendar {
 };
 
 struct prices_model {
-    char name[SCENARIO_TEXT_BYTES];
+    char name[TREE_TEXT_BYTES];
     struct prices_calendar calendar;
 };
 
 struct prices {
-    char name[SCENARIO_TEXT_BYTES];
-    char currency[SCENARIO_TEXT_BYTES];
+    char name[TREE_TEXT_BYTES];
+    char currency[TREE_TEXT_BYTES];
     double node_hour;                              /* 0: there are no prices */
     struct prices_calendar calendar;               /* of every model that is not in `models` */
     struct prices_model models[PRICES_MODELS_MAX]; /* [model_count] with different names */
     uint32_t model_count;
 };
 
-enum status prices_read(const struct scenario_place *place, const struct tree *tree,
+enum status prices_read(const struct tree_place *place, const struct tree *tree,
                         struct prices *prices_out) MUST_USE;
 
 /* The calendar of the model with that name. */

@@ -20,56 +20,35 @@
 
 #define ROOT(member) offsetof(struct scenario, member)
 
-static const struct scenario_key root_keys[] = {
-    {.name = "name", .kind = SCENARIO_TEXT, .offset = ROOT(name)},
-    {.name = "about", .kind = SCENARIO_OTHER},
-    {.name = "hardware", .kind = SCENARIO_OTHER, .needed = true},
-    {.name = "model", .kind = SCENARIO_OTHER, .needed = true},
-    {.name = "prices", .kind = SCENARIO_OTHER},
-    {.name = "fleet", .kind = SCENARIO_OTHER, .needed = true},
-    {.name = "load", .kind = SCENARIO_OTHER, .needed = true},
-    {.name = "faults", .kind = SCENARIO_OTHER},
-    {.name = "settle_s", .kind = SCENARIO_TIME, .offset = ROOT(options.settle_ns)},
-    {.name = "warm_s", .kind = SCENARIO_TIME, .offset = ROOT(options.warm_ns)},
-    {.name = "measure_s", .kind = SCENARIO_TIME, .offset = ROOT(options.measure_ns)},
-    {.name = "start_hour", .kind = SCENARIO_NUMBER, .offset = ROOT(start_hour), .maximum = 24},
-    {.name = "seed", .kind = SCENARIO_LARGE, .offset = ROOT(options.seed)},
+static const struct tree_key root_keys[] = {
+    {"name", KEY_TEXT, .offset = ROOT(name)},
+    {"hardware", KEY_OTHER, .needed = true},
+    {"model", KEY_OTHER, .needed = true},
+    {"prices", .kind = KEY_OTHER},
+    {"fleet", KEY_OTHER, .needed = true},
+    {"load", KEY_OTHER, .needed = true},
+    {"faults", .kind = KEY_OTHER},
+    {"settle_s", KEY_TIME, .offset = ROOT(options.settle_ns)},
+    {"warm_s", KEY_TIME, .offset = ROOT(options.warm_ns)},
+    {"measure_s", KEY_TIME, .offset = ROOT(options.measure_ns)},
+    {"start_hour", KEY_NUMBER, ROOT(start_hour), .maximum = 24},
+    {"seed", KEY_LARGE, .offset = ROOT(options.seed)},
 };
 
 /* ---- the fleet ---- */
 
 #define FLEET(member) offsetof(struct simulator_options, member)
 
-static const struct scenario_key fleet_keys[] = {
-    {.name = "gateways",
-     .kind = SCENARIO_COUNT,
-     .offset = FLEET(gateways),
-     .minimum = 1,
-     .maximum = 1024},
-    {.name = "gateway_requests",
-     .kind = SCENARIO_COUNT,
-     .offset = FLEET(gateway_requests_max),
-     .minimum = 1,
-     .maximum = 1e6},
-    {.name = "prefix_blocks",
-     .kind = SCENARIO_COUNT,
-     .offset = FLEET(prefix_blocks),
-     .minimum = 0,
-     .maximum = 1e9},
-    {.name = "through_api", .kind = SCENARIO_FLAG, .offset = FLEET(through_api)},
-    {.name = "storage_bytes", .kind = SCENARIO_NUMBER, .offset = FLEET(storage_bytes)},
-    {.name = "host_bytes", .kind = SCENARIO_NUMBER, .offset = FLEET(host_bytes)},
-    {.name = "expert_skew",
-     .kind = SCENARIO_NUMBER,
-     .offset = FLEET(expert_skew),
-     .minimum = 0,
-     .maximum = 4},
-    {.name = "expert_drift",
-     .kind = SCENARIO_NUMBER,
-     .offset = FLEET(expert_drift),
-     .minimum = 0,
-     .maximum = 1},
-    {.name = "units", .kind = SCENARIO_OTHER, .needed = true},
+static const struct tree_key fleet_keys[] = {
+    {"gateways", KEY_COUNT, FLEET(gateways), .minimum = 1, .maximum = 1024},
+    {"gateway_requests", KEY_COUNT, FLEET(gateway_requests_max), .minimum = 1, .maximum = 1e6},
+    {"prefix_blocks", KEY_COUNT, FLEET(prefix_blocks), .maximum = 1e9},
+    {"through_api", KEY_FLAG, .offset = FLEET(through_api)},
+    {"storage_bytes", KEY_NUMBER, .offset = FLEET(storage_bytes)},
+    {"host_bytes", KEY_NUMBER, .offset = FLEET(host_bytes)},
+    {"expert_skew", KEY_NUMBER, FLEET(expert_skew), .maximum = 4},
+    {"expert_drift", KEY_NUMBER, FLEET(expert_drift), .maximum = 1},
+    {"units", KEY_OTHER, .needed = true},
 };
 
 /* A kind of units as the scenario writes it in words. The numbers are read directly into
@@ -81,89 +60,43 @@ struct kind_words {
 
 #define KIND(member) offsetof(struct kind_words, kind.member)
 
-static const struct scenario_key kind_keys[] = {
-    {.name = "about", .kind = SCENARIO_OTHER},
-    {.name = "role",
-     .kind = SCENARIO_CHOICE,
-     .offset = offsetof(struct kind_words, role),
-     .choices = "both|prefill|decode",
+static const struct tree_key kind_keys[] = {
+    {"role", KEY_CHOICE, offsetof(struct kind_words, role), .choices = "both|prefill|decode",
      .needed = true},
-    {.name = "count", .kind = SCENARIO_COUNT, .offset = KIND(count), .minimum = 1, .maximum = 4096},
-    {.name = "hardware", .kind = SCENARIO_OTHER},
-    {.name = "ranks",
-     .kind = SCENARIO_COUNT,
-     .offset = KIND(ranks),
-     .minimum = 1,
-     .maximum = LIMIT_RANKS,
-     .needed = true},
-    {.name = "ranks_per_node",
-     .kind = SCENARIO_COUNT,
-     .offset = KIND(ranks_per_node),
-     .minimum = 1,
-     .maximum = LIMIT_RANKS},
-    {.name = "redundant_experts",
-     .kind = SCENARIO_COUNT,
-     .offset = KIND(redundant_experts),
-     .minimum = 0,
-     .maximum = LIMIT_EXPERTS},
-    {.name = "balance_experts", .kind = SCENARIO_FLAG, .offset = KIND(balance_experts)},
-    {.name = "rows",
-     .kind = SCENARIO_COUNT,
-     .offset = KIND(rows_max),
-     .minimum = 0,
-     .maximum = 65536},
-    {.name = "requests",
-     .kind = SCENARIO_COUNT,
-     .offset = KIND(requests_max),
-     .minimum = 0,
-     .maximum = 65536},
-    {.name = "step_tokens",
-     .kind = SCENARIO_COUNT,
-     .offset = KIND(step_tokens_max),
-     .minimum = 0,
-     .maximum = 1e6},
-    {.name = "pages", .kind = SCENARIO_COUNT, .offset = KIND(page_count)},
-    {.name = "context_tokens",
-     .kind = SCENARIO_COUNT,
-     .offset = KIND(context_tokens_max),
-     .minimum = 0,
-     .maximum = LIMIT_CONTEXT},
-    {.name = "speculate",
-     .kind = SCENARIO_CHOICE,
-     .offset = KIND(speculate),
-     .choices = SPECULATE_NAMES},
-    {.name = "overlap",
-     .kind = SCENARIO_CHOICE,
-     .offset = offsetof(struct kind_words, overlap),
-     .choices = OVERLAP_NAMES},
-    {.name = "rank_balance",
-     .kind = SCENARIO_CHOICE,
-     .offset = KIND(rank_balance),
-     .choices = BALANCE_NAMES},
-    {.name = "bind_on_arrival", .kind = SCENARIO_FLAG, .offset = KIND(bind_on_arrival)},
-    {.name = "level_steps", .kind = SCENARIO_FLAG, .offset = KIND(level_steps)},
-    {.name = "prefix_cache", .kind = SCENARIO_FLAG, .offset = KIND(prefix_cache)},
-    {.name = "kv_storage", .kind = SCENARIO_FLAG, .offset = KIND(kv_storage)},
-    {.name = "tpot_target_ms",
-     .kind = SCENARIO_NUMBER,
-     .offset = KIND(tpot_target_ms),
-     .minimum = 0,
-     .maximum = 1e6},
+    {"count", KEY_COUNT, KIND(count), .minimum = 1, .maximum = 4096},
+    {"hardware", .kind = KEY_OTHER},
+    {"ranks", KEY_COUNT, KIND(ranks), .minimum = 1, .maximum = LIMIT_RANKS, .needed = true},
+    {"ranks_per_node", KEY_COUNT, KIND(ranks_per_node), .minimum = 1, .maximum = LIMIT_RANKS},
+    {"redundant_experts", KEY_COUNT, KIND(redundant_experts), .maximum = LIMIT_EXPERTS},
+    {"balance_experts", KEY_FLAG, .offset = KIND(balance_experts)},
+    {"rows", KEY_COUNT, KIND(rows_max), .maximum = 65536},
+    {"requests", KEY_COUNT, KIND(requests_max), .maximum = 65536},
+    {"step_tokens", KEY_COUNT, KIND(step_tokens_max), .maximum = 1e6},
+    {"pages", KEY_COUNT, .offset = KIND(page_count)},
+    {"context_tokens", KEY_COUNT, KIND(context_tokens_max), .maximum = LIMIT_CONTEXT},
+    {"speculate", KEY_CHOICE, KIND(speculate), .choices = SPECULATE_NAMES},
+    {"overlap", KEY_CHOICE, offsetof(struct kind_words, overlap), .choices = OVERLAP_NAMES},
+    {"rank_balance", KEY_CHOICE, KIND(rank_balance), .choices = BALANCE_NAMES},
+    {"bind_on_arrival", KEY_FLAG, .offset = KIND(bind_on_arrival)},
+    {"level_steps", KEY_FLAG, .offset = KIND(level_steps)},
+    {"prefix_cache", KEY_FLAG, .offset = KIND(prefix_cache)},
+    {"kv_storage", KEY_FLAG, .offset = KIND(kv_storage)},
+    {"tpot_target_ms", KEY_NUMBER, KIND(tpot_target_ms), .maximum = 1e6},
 };
 
 /* Reads hardware given at this place; else the fleet's is used. */
-static enum status read_hardware(struct arena *arena, const struct scenario_place *place,
+static enum status read_hardware(struct arena *arena, const struct tree_place *place,
                                  const struct tree *tree, struct hardware *out) {
-    struct scenario_place below = scenario_keys_below(place, "hardware");
-    char name[SCENARIO_PATH_BYTES + 128];
+    struct tree_place below = tree_keys_below(place, "hardware");
+    char name[TREE_PATH_BYTES + 128];
     if (tree_kind(tree) != TREE_OBJECT)
-        return scenario_keys_refuse(&below, "expected a name, a file or an object, found %s",
-                                    tree_name(tree));
+        return tree_keys_refuse(&below, "expected a name, a file or an object, found %s",
+                                tree_name(tree));
     format_text(name, sizeof name, "%.100s: %s", place->file, below.path);
     return hardware_file_read(arena, tree, name, out, place->error);
 }
 
-static enum status scenario_read_kind(struct arena *arena, const struct scenario_place *place,
+static enum status scenario_read_kind(struct arena *arena, const struct tree_place *place,
                                       const struct tree *tree, struct scenario *scenario,
                                       uint32_t index) {
     struct kind_words words = {.kind = {.count = 1,
@@ -173,7 +106,7 @@ static enum status scenario_read_kind(struct arena *arena, const struct scenario
                                         .level_steps = true,
                                         .kv_storage = true}};
     const struct tree *own = NULL;
-    enum status status = scenario_keys_read(place, tree, kind_keys, ARRAY_COUNT(kind_keys), &words);
+    enum status status = tree_keys_read(place, tree, kind_keys, ARRAY_COUNT(kind_keys), &words);
     if (status) return status;
     struct simulator_unit_kind *kind = &scenario->options.kinds[index];
     *kind = words.kind;
@@ -189,23 +122,23 @@ static enum status scenario_read_kind(struct arena *arena, const struct scenario
     return status;
 }
 
-static enum status read_fleet(struct arena *arena, const struct scenario_place *root,
+static enum status read_fleet(struct arena *arena, const struct tree_place *root,
                               struct scenario *scenario) {
-    struct scenario_place place = scenario_keys_below(root, "fleet");
-    struct scenario_place list = scenario_keys_below(&place, "units");
+    struct tree_place place = tree_keys_below(root, "fleet");
+    struct tree_place list = tree_keys_below(&place, "units");
     const struct tree *tree = tree_member(scenario->tree, "fleet");
     enum status status =
-        scenario_keys_read(&place, tree, fleet_keys, ARRAY_COUNT(fleet_keys), &scenario->options);
+        tree_keys_read(&place, tree, fleet_keys, ARRAY_COUNT(fleet_keys), &scenario->options);
     if (status) return status;
     const struct tree *units = tree_member(tree, "units");
     size_t count = tree_count(units);
     if (count < 1 || count > SIMULATOR_KINDS_MAX)
-        return scenario_keys_refuse(&list, "expected a list of 1 to %d kinds of units",
-                                    SIMULATOR_KINDS_MAX);
+        return tree_keys_refuse(&list, "expected a list of 1 to %d kinds of units",
+                                SIMULATOR_KINDS_MAX);
     for (size_t i = 0; !status && i < count; i++) {
-        struct scenario_place below = scenario_keys_element(&list, i);
+        struct tree_place below = tree_keys_element(&list, i);
         if (tree_kind(tree_at(units, i)) != TREE_OBJECT)
-            return scenario_keys_refuse(&below, "expected an object");
+            return tree_keys_refuse(&below, "expected an object");
         status = scenario_read_kind(arena, &below, tree_at(units, i), scenario, (uint32_t)i);
     }
     scenario->options.kind_count = (uint32_t)count;
@@ -217,191 +150,96 @@ static enum status read_fleet(struct arena *arena, const struct scenario_place *
 #define MIX(member) offsetof(struct scenario_load, mix.member)
 #define REPLAY(member) offsetof(struct scenario_load, replay.member)
 
-static const struct scenario_key load_keys[] = {
-    {.name = "about", .kind = SCENARIO_OTHER},
-    {.name = "mix", .kind = SCENARIO_OTHER},
-    {.name = "trace", .kind = SCENARIO_OTHER},
-    {.name = "day", .kind = SCENARIO_OTHER},
+static const struct tree_key load_keys[] = {
+    {"mix", .kind = KEY_OTHER},
+    {"trace", .kind = KEY_OTHER},
+    {"day", .kind = KEY_OTHER},
 };
 
-static const struct scenario_key mix_keys[] = {
-    {.name = "about", .kind = SCENARIO_OTHER},
-    {.name = "requests_per_s",
-     .kind = SCENARIO_NUMBER,
-     .offset = MIX(requests_per_s),
-     .minimum = 1e-6,
-     .maximum = 1e6,
+static const struct tree_key mix_keys[] = {
+    {"requests_per_s", KEY_NUMBER, MIX(requests_per_s), .minimum = 1e-6, .maximum = 1e6,
      .needed = true},
-    {.name = "requests", .kind = SCENARIO_LARGE, .offset = MIX(requests)},
-    {.name = "arrival_cv",
-     .kind = SCENARIO_NUMBER,
-     .offset = MIX(arrival_cv),
-     .minimum = 0.05,
-     .maximum = 20},
-    {.name = "turns",
-     .kind = SCENARIO_NUMBER,
-     .offset = MIX(shape.turns),
-     .minimum = 1,
-     .maximum = 1000},
-    {.name = "systems",
-     .kind = SCENARIO_COUNT,
-     .offset = MIX(shape.systems),
-     .minimum = 1,
-     .maximum = 1e6},
-    {.name = "tokens_max",
-     .kind = SCENARIO_COUNT,
-     .offset = MIX(shape.tokens_max),
-     .minimum = 128,
-     .maximum = LIMIT_CONTEXT},
-    {.name = "answer_cv",
-     .kind = SCENARIO_NUMBER,
-     .offset = MIX(shape.answer_cv),
-     .minimum = 0,
-     .maximum = 10},
-    {.name = "text_cv",
-     .kind = SCENARIO_NUMBER,
-     .offset = MIX(shape.text_cv),
-     .minimum = 0,
-     .maximum = 10},
-    {.name = "think_s",
-     .kind = SCENARIO_NUMBER,
-     .offset = MIX(think_s),
-     .minimum = 1e-3,
-     .maximum = 1e6},
-    {.name = "assumed_ttft_s",
-     .kind = SCENARIO_NUMBER,
-     .offset = MIX(ttft_s),
-     .minimum = 0,
-     .maximum = 1e4},
-    {.name = "assumed_tpot_s",
-     .kind = SCENARIO_NUMBER,
-     .offset = MIX(tpot_s),
-     .minimum = 1e-6,
-     .maximum = 100},
-    {.name = "past", .kind = SCENARIO_FLAG, .offset = MIX(past)},
-    {.name = "moments", .kind = SCENARIO_OTHER},
-    {.name = "tokens", .kind = SCENARIO_OTHER},
+    {"requests", KEY_LARGE, .offset = MIX(requests)},
+    {"arrival_cv", KEY_NUMBER, MIX(arrival_cv), .minimum = 0.05, .maximum = 20},
+    {"turns", KEY_NUMBER, MIX(shape.turns), .minimum = 1, .maximum = 1000},
+    {"systems", KEY_COUNT, MIX(shape.systems), .minimum = 1, .maximum = 1e6},
+    {"tokens_max", KEY_COUNT, MIX(shape.tokens_max), .minimum = 128, .maximum = LIMIT_CONTEXT},
+    {"answer_cv", KEY_NUMBER, MIX(shape.answer_cv), .maximum = 10},
+    {"text_cv", KEY_NUMBER, MIX(shape.text_cv), .maximum = 10},
+    {"think_s", KEY_NUMBER, MIX(think_s), .minimum = 1e-3, .maximum = 1e6},
+    {"assumed_ttft_s", KEY_NUMBER, MIX(ttft_s), .maximum = 1e4},
+    {"assumed_tpot_s", KEY_NUMBER, MIX(tpot_s), .minimum = 1e-6, .maximum = 100},
+    {"past", KEY_FLAG, .offset = MIX(past)},
+    {"moments", .kind = KEY_OTHER},
+    {"tokens", .kind = KEY_OTHER},
 };
 
-static const struct scenario_key moments_keys[] = {
-    {.name = "prompt_answer_ratio",
-     .kind = SCENARIO_NUMBER,
-     .offset = offsetof(struct mix_moments, prompt_answer_ratio),
-     .minimum = 1e-3,
-     .maximum = 1e6,
+static const struct tree_key moments_keys[] = {
+    {"prompt_answer_ratio", KEY_NUMBER, offsetof(struct mix_moments, prompt_answer_ratio),
+     .minimum = 1e-3, .maximum = 1e6, .needed = true},
+    {"hit_share", KEY_NUMBER, offsetof(struct mix_moments, hit_share), .maximum = 0.999,
      .needed = true},
-    {.name = "hit_share",
-     .kind = SCENARIO_NUMBER,
-     .offset = offsetof(struct mix_moments, hit_share),
-     .minimum = 0,
-     .maximum = 0.999,
-     .needed = true},
-    {.name = "kv_tokens",
-     .kind = SCENARIO_NUMBER,
-     .offset = offsetof(struct mix_moments, kv_tokens),
-     .minimum = 1,
-     .maximum = 1e6,
+    {"kv_tokens", KEY_NUMBER, offsetof(struct mix_moments, kv_tokens), .minimum = 1, .maximum = 1e6,
      .needed = true},
 };
 
 #define SHAPE(member) offsetof(struct load_shape, member)
 
-static const struct scenario_key tokens_keys[] = {
-    {.name = "answer",
-     .kind = SCENARIO_NUMBER,
-     .offset = SHAPE(answer_tokens),
-     .minimum = 1,
-     .maximum = LIMIT_CONTEXT,
+static const struct tree_key tokens_keys[] = {
+    {"answer", KEY_NUMBER, SHAPE(answer_tokens), .minimum = 1, .maximum = LIMIT_CONTEXT,
      .needed = true},
-    {.name = "text",
-     .kind = SCENARIO_NUMBER,
-     .offset = SHAPE(text_tokens),
-     .minimum = 1,
-     .maximum = LIMIT_CONTEXT,
+    {"text", KEY_NUMBER, SHAPE(text_tokens), .minimum = 1, .maximum = LIMIT_CONTEXT,
      .needed = true},
-    {.name = "system",
-     .kind = SCENARIO_NUMBER,
-     .offset = SHAPE(system_tokens),
-     .minimum = 0,
-     .maximum = LIMIT_CONTEXT},
+    {"system", KEY_NUMBER, SHAPE(system_tokens), .maximum = LIMIT_CONTEXT},
 };
 
-static const struct scenario_key trace_keys[] = {
-    {.name = "about", .kind = SCENARIO_OTHER},
-    {.name = "file",
-     .kind = SCENARIO_TEXT,
-     .offset = offsetof(struct scenario_load, trace),
-     .needed = true},
-    {.name = "length_scale",
-     .kind = SCENARIO_NUMBER,
-     .offset = offsetof(struct scenario_load, length_scale),
-     .minimum = 1.0 / 512,
+static const struct tree_key trace_keys[] = {
+    {"file", KEY_TEXT, offsetof(struct scenario_load, trace), .needed = true},
+    {"length_scale", KEY_NUMBER, offsetof(struct scenario_load, length_scale), .minimum = 1.0 / 512,
      .maximum = 16},
-    {.name = "tokens_max",
-     .kind = SCENARIO_COUNT,
-     .offset = REPLAY(tokens_max),
-     .minimum = 2,
-     .maximum = LIMIT_CONTEXT},
-    {.name = "speed",
-     .kind = SCENARIO_NUMBER,
-     .offset = REPLAY(speed),
-     .minimum = 1e-6,
-     .maximum = 1e6},
-    {.name = "requests_per_s",
-     .kind = SCENARIO_NUMBER,
-     .offset = REPLAY(requests_per_s),
-     .minimum = 1e-6,
-     .maximum = 1e6},
-    {.name = "plays",
-     .kind = SCENARIO_COUNT,
-     .offset = REPLAY(plays),
-     .minimum = 0,
-     .maximum = 1e6},
-    {.name = "abreast",
-     .kind = SCENARIO_COUNT,
-     .offset = REPLAY(abreast),
-     .minimum = 1,
-     .maximum = LOAD_REPLAY_ABREAST_MAX},
-    {.name = "requests", .kind = SCENARIO_LARGE, .offset = REPLAY(requests)},
+    {"tokens_max", KEY_COUNT, REPLAY(tokens_max), .minimum = 2, .maximum = LIMIT_CONTEXT},
+    {"speed", KEY_NUMBER, REPLAY(speed), .minimum = 1e-6, .maximum = 1e6},
+    {"requests_per_s", KEY_NUMBER, REPLAY(requests_per_s), .minimum = 1e-6, .maximum = 1e6},
+    {"plays", KEY_COUNT, REPLAY(plays), .maximum = 1e6},
+    {"abreast", KEY_COUNT, REPLAY(abreast), .minimum = 1, .maximum = LOAD_REPLAY_ABREAST_MAX},
+    {"requests", KEY_LARGE, .offset = REPLAY(requests)},
 };
 
-static enum status read_mix(const struct scenario_place *load_place, const struct tree *tree,
+static enum status read_mix(const struct tree_place *load_place, const struct tree *tree,
                             struct scenario_load *load) {
-    struct scenario_place place = scenario_keys_below(load_place, "mix");
+    struct tree_place place = tree_keys_below(load_place, "mix");
     struct error why;
     load->kind = SCENARIO_LOAD_MIX;
-    enum status status = scenario_keys_read(&place, tree, mix_keys, ARRAY_COUNT(mix_keys), load);
+    enum status status = tree_keys_read(&place, tree, mix_keys, ARRAY_COUNT(mix_keys), load);
     if (status) return status;
     const struct tree *moments = tree_member(tree, "moments"),
                       *tokens = tree_member(tree, "tokens");
     if (!moments == !tokens)
-        return scenario_keys_refuse(&place, "expected either moments (prompt_answer_ratio, "
-                                            "hit_share, kv_tokens) or tokens (answer, text, "
-                                            "system)");
-    struct scenario_place below = scenario_keys_below(&place, moments ? "moments" : "tokens");
+        return tree_keys_refuse(&place, "expected either moments (prompt_answer_ratio, "
+                                        "hit_share, kv_tokens) or tokens (answer, text, "
+                                        "system)");
+    struct tree_place below = tree_keys_below(&place, moments ? "moments" : "tokens");
     if (tokens)
-        return scenario_keys_read(&below, tokens, tokens_keys, ARRAY_COUNT(tokens_keys),
-                                  &load->mix.shape);
-    status =
-        scenario_keys_read(&below, moments, moments_keys, ARRAY_COUNT(moments_keys), &load->asked);
+        return tree_keys_read(&below, tokens, tokens_keys, ARRAY_COUNT(tokens_keys),
+                              &load->mix.shape);
+    status = tree_keys_read(&below, moments, moments_keys, ARRAY_COUNT(moments_keys), &load->asked);
     if (!status && load_shape_solve(&load->asked, &load->mix.shape, &why))
-        status = scenario_keys_refuse(&below, "%s", why.text);
+        status = tree_keys_refuse(&below, "%s", why.text);
     return status;
 }
 
-static enum status scenario_read_trace(const struct scenario_place *load_place,
-                                       const struct tree *tree, struct scenario_load *load) {
-    struct scenario_place place = scenario_keys_below(load_place, "trace");
+static enum status scenario_read_trace(const struct tree_place *load_place, const struct tree *tree,
+                                       struct scenario_load *load) {
+    struct tree_place place = tree_keys_below(load_place, "trace");
     load->kind = SCENARIO_LOAD_TRACE;
-    enum status status =
-        scenario_keys_read(&place, tree, trace_keys, ARRAY_COUNT(trace_keys), load);
+    enum status status = tree_keys_read(&place, tree, trace_keys, ARRAY_COUNT(trace_keys), load);
     /* blocks have whole tokens, so this is the effective scale */
     load->replay.block_tokens = (uint32_t)lround(load->length_scale * LOAD_TRACE_BLOCK_TOKENS);
     return status;
 }
 
 /* The windows' times are those of the scenario. */
-static enum status read_day(const struct scenario_place *place, const struct tree *tree,
+static enum status read_day(const struct tree_place *place, const struct tree *tree,
                             struct scenario *scenario) {
     struct day_options *day = &scenario->load.day;
     const struct simulator_options *options = &scenario->options;
@@ -411,33 +249,31 @@ static enum status read_day(const struct scenario_place *place, const struct tre
     day->warm_s = (double)options->warm_ns * 1e-9;
     day->measure_s = (double)options->measure_ns * 1e-9;
     if (status) return status;
-    if (options->measure_ns == 0)
-        return scenario_keys_refuse(place, "a day's windows need measure_s");
+    if (options->measure_ns == 0) return tree_keys_refuse(place, "a day's windows need measure_s");
     if (options->kind_count != 2 || options->kinds[0].role != UNIT_PREFILL ||
         options->kinds[1].role != UNIT_DECODE)
-        return scenario_keys_refuse(place, "a day's fleet has two kinds of units: prefill first, "
-                                           "then decode");
+        return tree_keys_refuse(place, "a day's fleet has two kinds of units: prefill first, "
+                                       "then decode");
     return STATUS_OK;
 }
 
-static enum status scenario_read_load(const struct scenario_place *root,
-                                      struct scenario *scenario) {
-    struct scenario_place place = scenario_keys_below(root, "load");
+static enum status scenario_read_load(const struct tree_place *root, struct scenario *scenario) {
+    struct tree_place place = tree_keys_below(root, "load");
     const struct tree *tree = tree_member(scenario->tree, "load");
     struct scenario_load *load = &scenario->load;
-    enum status status = scenario_keys_read(&place, tree, load_keys, ARRAY_COUNT(load_keys), load);
+    enum status status = tree_keys_read(&place, tree, load_keys, ARRAY_COUNT(load_keys), load);
     if (status) return status;
     const struct tree *mix = tree_member(tree, "mix"), *trace = tree_member(tree, "trace");
     const struct tree *day = tree_member(tree, "day");
     if (!!mix + !!trace + !!day != 1)
-        return scenario_keys_refuse(&place, "expected one of mix, trace and day");
+        return tree_keys_refuse(&place, "expected one of mix, trace and day");
     if (day) return read_day(&place, day, scenario);
     status = mix ? read_mix(&place, mix, load) : scenario_read_trace(&place, trace, load);
     if (status) return status;
     bool endless = mix ? load->mix.requests == 0 : load->replay.plays == 0;
     if (endless && scenario->options.measure_ns == 0 && load->replay.requests == 0)
-        return scenario_keys_refuse(root, "neither the load nor the measured time ends; give "
-                                          "measure_s");
+        return tree_keys_refuse(root, "neither the load nor the measured time ends; give "
+                                      "measure_s");
     return STATUS_OK;
 }
 
@@ -461,23 +297,23 @@ static void set_defaults(struct scenario *scenario) {
 }
 
 /* Reads everything except the fleet: hardware, model, prices. */
-static enum status scenario_read_parts(struct arena *arena, const struct scenario_place *root,
+static enum status scenario_read_parts(struct arena *arena, const struct tree_place *root,
                                        struct scenario *scenario) {
     const struct tree *model = tree_member(scenario->tree, "model");
     const struct tree *prices = tree_member(scenario->tree, "prices");
-    struct scenario_place place = scenario_keys_below(root, "model");
-    char name[SCENARIO_PATH_BYTES + 128];
+    struct tree_place place = tree_keys_below(root, "model");
+    char name[TREE_PATH_BYTES + 128];
     enum status status =
         read_hardware(arena, root, tree_member(scenario->tree, "hardware"), &scenario->hardware[0]);
     if (status) return status;
     if (tree_kind(model) != TREE_OBJECT)
-        return scenario_keys_refuse(&place, "expected a name, a file or an object, found %s",
-                                    tree_name(model));
+        return tree_keys_refuse(&place, "expected a name, a file or an object, found %s",
+                                tree_name(model));
     format_text(name, sizeof name, "%.100s: model", root->file);
     status = hardware_file_model_figures_read(model, name, &scenario->model, root->error);
     scenario->options.model = &scenario->model;
     if (status || !prices) return status;
-    place = scenario_keys_below(root, "prices");
+    place = tree_keys_below(root, "prices");
     status = prices_read(&place, prices, &scenario->prices);
     if (!status)
         scenario->prices.calendar =
@@ -487,14 +323,13 @@ static enum status scenario_read_parts(struct arena *arena, const struct scenari
 
 enum status scenario_read(struct arena *arena, const struct tree *tree, const char *file,
                           struct scenario *scenario, struct error *error) {
-    struct scenario_place root = {.file = file, .error = error};
+    struct tree_place root = {.file = file, .error = error};
     *scenario = (struct scenario){.tree = tree};
     set_defaults(scenario);
-    enum status status =
-        scenario_keys_read(&root, tree, root_keys, ARRAY_COUNT(root_keys), scenario);
+    enum status status = tree_keys_read(&root, tree, root_keys, ARRAY_COUNT(root_keys), scenario);
     if (status) return status;
     if (scenario->options.settle_ns > scenario->options.warm_ns)
-        return scenario_keys_refuse(&root, "settle_s is a part of warm_s, and longer than it");
+        return tree_keys_refuse(&root, "settle_s is a part of warm_s, and longer than it");
     status = scenario_read_parts(arena, &root, scenario);
     if (!status) status = read_fleet(arena, &root, scenario);
     if (!status)

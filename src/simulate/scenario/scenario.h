@@ -21,16 +21,16 @@ enum scenario_load_kind { SCENARIO_LOAD_MIX, SCENARIO_LOAD_TRACE, SCENARIO_LOAD_
 struct scenario_load {
     enum scenario_load_kind kind;
     struct load_mix_options mix;
-    struct mix_moments asked;        /* moments that the shape was solved for; zeros: the shape was
+    struct mix_moments asked;    /* moments that the shape was solved for; zeros: the shape was
                                * given */
-    char trace[SCENARIO_TEXT_BYTES]; /* a name or a file */
+    char trace[TREE_TEXT_BYTES]; /* a name or a file */
     double length_scale;
     struct load_replay_options replay; /* without its trace */
     struct day_options day;
 };
 
 struct scenario {
-    char name[SCENARIO_TEXT_BYTES];
+    char name[TREE_TEXT_BYTES];
     struct simulator_options options; /* without its source, until the load is opened */
     struct hardware
         hardware[SIMULATOR_KINDS_MAX + 1]; /* the fleet's, then those of kinds of units */

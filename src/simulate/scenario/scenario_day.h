@@ -5,11 +5,11 @@
 #ifndef SIMULATE_SCENARIO_SCENARIO_DAY_H
 #define SIMULATE_SCENARIO_SCENARIO_DAY_H
 
-#include "simulate/scenario/scenario_keys.h"
+#include "simulate/hardware/tree_keys.h"
 #include "simulate/simulator/day.h"
 
 /* `place`: that of the object `load`; `tree`: its member `day`. */
-enum status scenario_day_read(const struct scenario_place *place, const struct tree *tree,
+enum status scenario_day_read(const struct tree_place *place, const struct tree *tree,
                               struct day_options *day_out) MUST_USE;
 
 #endif

@@ -14,7 +14,7 @@
 #define SIMULATE_SCENARIO_SCENARIO_FAULTS_H
 
 #include "base/arena.h"
-#include "simulate/scenario/scenario_keys.h"
+#include "simulate/hardware/tree_keys.h"
 #include "simulate/simulator/fault_costs.h"
 #include "simulate/simulator/simulator_faults.h"
 
@@ -22,7 +22,7 @@
 
 /* Sets the options' faults, and the limits of times. The options must already have kinds of units,
  * gateways, times and seed. STATUS_INVALID names the key and the cure. */
-enum status scenario_faults_read(struct arena *arena, const struct scenario_place *root,
+enum status scenario_faults_read(struct arena *arena, const struct tree_place *root,
                                  const struct tree *tree, struct simulator_options *options,
                                  struct fault_limits *limits_out) MUST_USE;
 

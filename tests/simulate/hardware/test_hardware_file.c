@@ -38,7 +38,7 @@ static void a_file_without_stages_or_with_a_strange_key_is_refused(void **state)
     tree = builtin_tree(BUILTIN_HARDWARE, "h800");
     assert_true(tree_set(&tree_arena, tree, "hbm_gbs", tree_make_integer(&tree_arena, 1)));
     assert_int_equal(hardware_file_read(&tree_arena, tree, "h", &hardware, &error), STATUS_INVALID);
-    assert_string_equal(error.text, "h: hbm_gbs: no such key is known");
+    assert_string_equal(error.text, "h: unknown key 'hbm_gbs'; did you mean hbm_gbps?");
 }
 
 static void deepseek_v3_has_the_figures_of_its_config(void **state) {

@@ -103,9 +103,9 @@ static void a_table_of_a_measured_layer_takes_the_place_of_rates(void **state) {
                                 phases[phase], stage_part_name((enum stage_part)part),
                                 expert ? 0 : 8, expert ? 8 : 0, expert ? 2 : 0);
         }
-    const struct figure_place place = {.object = tree_of(text), .file = "f", .error = &error};
+    const struct tree_place place = {.file = "f", .error = &error};
     const struct hardware hardware = {.hbm_gbps = 1, .nic_gbps = 1, .nvlink_gbps = 1};
-    enum status status = stage_rates_read(&tree_arena, &place, &hardware, &stages);
+    enum status status = stage_rates_read(&tree_arena, &place, tree_of(text), &hardware, &stages);
     if (status) print_error("%s\n", error.text);
     assert_int_equal(status, STATUS_OK);
     const struct stage_work work = {.answer_rows = 8, .answer_tokens = 8, .context = 64};

@@ -68,9 +68,8 @@ static void add_machine(uint32_t ranks) {
 }
 
 static enum status read_rows(void) {
-    const struct figure_place place = {
-        .object = tree_of(text), .file = "f", .path = "steps", .error = &error};
-    return step_rows_read(&tree_arena, &place, &rows);
+    const struct tree_place place = {.file = "f", .path = "steps", .error = &error};
+    return step_rows_read(&tree_arena, &place, tree_of(text), &rows);
 }
 
 static void is_timed(const struct step_features *features) {

@@ -16,7 +16,7 @@ static struct error error;
 static enum status read_text(const char *text, struct prices *prices) {
     struct arena arena;
     const struct tree *tree;
-    struct scenario_place place = {.file = "file", .path = "prices", .error = &error};
+    struct tree_place place = {.file = "file", .path = "prices", .error = &error};
     arena_over(&arena, memory, sizeof memory);
     assert_int_equal(tree_parse(&arena, bytes_of(text), "text", &tree, &error), STATUS_OK);
     return prices_read(&place, tree, prices);

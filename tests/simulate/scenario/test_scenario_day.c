@@ -22,7 +22,7 @@ static struct day_options day;
 
 static enum status read_day(const char *setting) {
     const struct tree *tree;
-    struct scenario_place place = {.file = "deepseek-day", .path = "load", .error = &error};
+    struct tree_place place = {.file = "deepseek-day", .path = "load", .error = &error};
     arena_over(&arena, memory, sizeof memory);
     struct bytes text = builtin_text(BUILTIN_SCENARIO, bytes_of("deepseek-day"));
     enum status status = yaml_tree_parse(&arena, text, "deepseek-day", &tree, &error);

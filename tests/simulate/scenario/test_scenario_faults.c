@@ -23,7 +23,7 @@ static struct simulator_options fleet(void) {
 
 static enum status read(const char *text, struct simulator_options *options) {
     const struct tree *tree;
-    struct scenario_place root = {.file = "some.yaml", .error = &error};
+    struct tree_place root = {.file = "some.yaml", .error = &error};
     arena_over(&arena, memory, sizeof memory);
     assert_int_equal(tree_parse(&arena, bytes_of(text), "some", &tree, &error), STATUS_OK);
     return scenario_faults_read(&arena, &root, tree, options, &limits);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "simulate/scenario/scenario_keys.h"
+#include "simulate/hardware/tree_keys.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -15,18 +15,18 @@ struct things {
     double share;
     int64_t time_ns;
     bool flag;
-    char text[SCENARIO_TEXT_BYTES];
+    char text[TREE_TEXT_BYTES];
 };
 
 #define AT(member) offsetof(struct things, member)
 
-static const struct scenario_key keys[] = {
-    {.name = "count", .kind = SCENARIO_COUNT, .offset = AT(count), .needed = true},
-    {.name = "share", .kind = SCENARIO_NUMBER, .offset = AT(share), .maximum = 1},
-    {.name = "time_s", .kind = SCENARIO_TIME, .offset = AT(time_ns)},
-    {.name = "flag", .kind = SCENARIO_FLAG, .offset = AT(flag)},
-    {.name = "text", .kind = SCENARIO_TEXT, .offset = AT(text)},
-    {.name = "choice", .kind = SCENARIO_CHOICE, .offset = AT(choice), .choices = "red|green"},
+static const struct tree_key keys[] = {
+    {"count", KEY_COUNT, AT(count), .needed = true},
+    {"share", KEY_NUMBER, AT(share), .maximum = 1},
+    {"time_s", KEY_TIME, .offset = AT(time_ns)},
+    {"flag", KEY_FLAG, .offset = AT(flag)},
+    {"text", KEY_TEXT, .offset = AT(text)},
+    {"choice", KEY_CHOICE, AT(choice), .choices = "red|green"},
 };
 
 static char memory[1 << 16];
@@ -35,10 +35,10 @@ static struct error error;
 static enum status read_text(const char *text, struct things *things) {
     struct arena arena;
     const struct tree *tree;
-    struct scenario_place place = {.file = "file", .path = "a[1]", .error = &error};
+    struct tree_place place = {.file = "file", .path = "a[1]", .error = &error};
     arena_over(&arena, memory, sizeof memory);
     assert_int_equal(tree_parse(&arena, bytes_of(text), "text", &tree, &error), STATUS_OK);
-    return scenario_keys_read(&place, tree, keys, ARRAY_COUNT(keys), things);
+    return tree_keys_read(&place, tree, keys, ARRAY_COUNT(keys), things);
 }
 
 static void values_land_where_the_table_says(void **state) {
