@@ -69,7 +69,7 @@ static void walk_follow(const struct token_trie *trie, struct matcher *matcher,
         if (count == 0) return;
         at = matcher_push_token(matcher, at, live[(uint8_t)choices.data[i] % count]);
         check(at.number);
-        if (!matcher_settle(matcher, &at)) return;
+        if (!matcher_compact(matcher, &at)) return;
     }
 }
 

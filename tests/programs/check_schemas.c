@@ -131,7 +131,7 @@ static size_t run_text(struct checker *checker, struct grammar *grammar, struct 
                     (int)(text.count - at < 40 ? text.count - at : 40), text.data + at);
             exit(1);
         }
-        if (!position.number || !matcher_settle(matcher, &position)) return at;
+        if (!position.number || !matcher_compact(matcher, &position)) return at;
         at += tokenizer_token_bytes(checker->tokenizer, token).count;
         checker->token_count++;
     }

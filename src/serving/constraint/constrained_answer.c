@@ -45,7 +45,7 @@ static void push_bound(struct constrained_answer *answer, uint32_t token) {
         return;
     }
     answer->at = matcher_push_token(answer->matcher, answer->at, token);
-    if (!matcher_settle(answer->matcher, &answer->at)) answer->place = CONSTRAINED_STUCK;
+    if (!matcher_compact(answer->matcher, &answer->at)) answer->place = CONSTRAINED_STUCK;
 }
 
 static void push_free(struct constrained_answer *answer, uint32_t token) {

@@ -14,7 +14,7 @@
 
 #include <cmocka.h>
 
-#include "serving/grammar/automata/automaton_draft.h"
+#include "serving/grammar/automata/automaton_builder.h"
 
 #include "../../keep.h"
 

@@ -8,7 +8,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
-/* cmocka needs the four above */
+/* cmocka dependencies the four above */
 #include <cmocka.h>
 #include <stdlib.h>
 

@@ -2,7 +2,7 @@
 #include "serving/grammar/automata/automaton.h"
 
 #include "base/check.h"
-#include "serving/grammar/automata/automaton_draft.h"
+#include "serving/grammar/automata/automaton_builder.h"
 
 bool automaton_accepts(const struct automaton *automaton, struct bytes text, uint32_t *label_out) {
     uint32_t state = automaton->start;
@@ -107,33 +107,33 @@ static uint32_t classes_of_texts(const struct bytes *texts, size_t count, uint8_
     return class_count < 256 ? class_count + 1 : 256;
 }
 
-static enum status automaton_add_text(struct automaton_draft *draft, struct bytes text,
+static enum status automaton_add_text(struct automaton_builder *dfa, struct bytes text,
                                       uint32_t label) {
-    uint32_t state = draft->start;
+    uint32_t state = dfa->start;
     for (size_t i = 0; i < text.count; i++) {
-        uint8_t class = draft->classes[(uint8_t)text.data[i]];
-        uint32_t next = automaton_draft_row(draft, state)[class];
+        uint8_t class = dfa->classes[(uint8_t)text.data[i]];
+        uint32_t next = automaton_builder_row(dfa, state)[class];
         if (!next) {
-            enum status status = automaton_draft_add(draft, &next);
+            enum status status = automaton_builder_add(dfa, &next);
             if (status) return status;
-            automaton_draft_row(draft, state)[class] = next;
+            automaton_builder_row(dfa, state)[class] = next;
         }
         state = next;
     }
-    draft->labels[state] = label;
+    dfa->labels[state] = label;
     return STATUS_OK;
 }
 
 enum status automaton_of_texts(struct automaton_work *work, const struct bytes *texts, size_t count,
                                const struct automaton **out) {
-    struct automaton_draft draft;
+    struct automaton_builder dfa;
     uint8_t classes[256];
     uint32_t class_count = classes_of_texts(texts, count, classes);
-    enum status status = automaton_draft_open(&draft, work, classes, class_count);
-    if (!status) status = automaton_draft_add(&draft, &draft.start);
+    enum status status = automaton_builder_open(&dfa, work, classes, class_count);
+    if (!status) status = automaton_builder_add(&dfa, &dfa.start);
     for (size_t i = 0; !status && i < count; i++)
-        status = automaton_add_text(&draft, texts[i], (uint32_t)i + 1);
-    if (!status) status = automaton_draft_finish(&draft, out);
+        status = automaton_add_text(&dfa, texts[i], (uint32_t)i + 1);
+    if (!status) status = automaton_builder_finish(&dfa, out);
     arena_clear(work->scratch);
     return status;
 }

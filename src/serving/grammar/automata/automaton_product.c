@@ -3,7 +3,7 @@
  * of their states. The operation decides which tuples are live.
  */
 #include "base/check.h"
-#include "serving/grammar/automata/automaton_draft.h"
+#include "serving/grammar/automata/automaton_builder.h"
 
 #define LANGUAGES_MAX 64
 
@@ -14,9 +14,9 @@ struct automaton_product {
     const struct automaton *const *languages;
     size_t count;
     uint8_t steps[256][LANGUAGES_MAX]; /* of a class of the product: the languages' classes */
-    struct sequences tuples;           /* number + 1 is the draft's state; number 0: all dead */
-    struct sequences sets;
-    struct automaton_draft draft;
+    struct tuple_table tuples;         /* number + 1 is the dfa's state; number 0: all dead */
+    struct tuple_table sets;
+    struct automaton_builder dfa;
 };
 
 /* Bytes that are of one class in each language are of one class. */
@@ -55,7 +55,7 @@ static enum status label_of(struct automaton_product *product, const uint32_t *t
         *out = 0;
         if (!set) return STATUS_OK;
         const uint32_t words[2] = {(uint32_t)set, (uint32_t)(set >> 32)};
-        enum status status = automaton_draft_sequences_intern(&product->sets, words, 2, out);
+        enum status status = automaton_builder_tuples_intern(&product->sets, words, 2, out);
         ++*out;
         return status;
     }
@@ -65,18 +65,18 @@ static enum status label_of(struct automaton_product *product, const uint32_t *t
     return STATUS_OK;
 }
 
-/* The state of a tuple; a new one is added to the draft. */
+/* The state of a tuple; a new one is added to the dfa. */
 static enum status automaton_product_state_of(struct automaton_product *product,
                                               const uint32_t *tuple, uint32_t *out) {
     *out = 0;
     if (is_dead(product, tuple)) return STATUS_OK;
     uint32_t number = 0, label = 0;
     enum status status =
-        automaton_draft_sequences_intern(&product->tuples, tuple, product->count, &number);
-    if (!status && number + 1 == product->draft.state_count) {
-        status = automaton_draft_add(&product->draft, out);
+        automaton_builder_tuples_intern(&product->tuples, tuple, product->count, &number);
+    if (!status && number + 1 == product->dfa.state_count) {
+        status = automaton_builder_add(&product->dfa, out);
         if (!status) status = label_of(product, tuple, &label);
-        if (!status) product->draft.labels[*out] = label;
+        if (!status) product->dfa.labels[*out] = label;
     }
     *out = number + 1;
     return status;
@@ -86,9 +86,9 @@ static enum status automaton_product_add_steps(struct automaton_product *product
     uint32_t from[LANGUAGES_MAX], to[LANGUAGES_MAX], before[LANGUAGES_MAX];
     size_t count = 0;
     uint32_t next = 0;
-    const uint32_t *tuple = sequences_at(&product->tuples, state - 1, &count);
+    const uint32_t *tuple = tuple_table_at(&product->tuples, state - 1, &count);
     memcpy(from, tuple, count * sizeof *from);
-    for (uint32_t class = 0; class < product->draft.class_count; class ++) {
+    for (uint32_t class = 0; class < product->dfa.class_count; class ++) {
         for (size_t i = 0; i < count; i++) {
             const struct automaton *language = product->languages[i];
             to[i] =
@@ -100,7 +100,7 @@ static enum status automaton_product_add_steps(struct automaton_product *product
             if (status) return status;
             memcpy(before, to, count * sizeof *to);
         }
-        automaton_draft_row(&product->draft, state)[class] = next;
+        automaton_builder_row(&product->dfa, state)[class] = next;
     }
     return STATUS_OK;
 }
@@ -112,15 +112,15 @@ static enum status automaton_product_make(struct automaton_product *product,
     uint8_t classes[256];
     check(product->count <= LANGUAGES_MAX);
     uint32_t class_count = join_classes(product, classes);
-    enum status status = automaton_draft_sequences_open(&product->tuples, work);
-    if (!status) status = automaton_draft_sequences_open(&product->sets, work);
-    if (!status) status = automaton_draft_open(&product->draft, work, classes, class_count);
+    enum status status = automaton_builder_tuples_open(&product->tuples, work);
+    if (!status) status = automaton_builder_tuples_open(&product->sets, work);
+    if (!status) status = automaton_builder_open(&product->dfa, work, classes, class_count);
     for (size_t i = 0; i < product->count; i++)
         start[i] = product->languages[i]->start;
-    if (!status) status = automaton_product_state_of(product, start, &product->draft.start);
-    for (uint32_t state = 1; !status && state < product->draft.state_count; state++)
+    if (!status) status = automaton_product_state_of(product, start, &product->dfa.start);
+    for (uint32_t state = 1; !status && state < product->dfa.state_count; state++)
         status = automaton_product_add_steps(product, state);
-    return status ? status : automaton_draft_finish(&product->draft, out);
+    return status ? status : automaton_builder_finish(&product->dfa, out);
 }
 
 enum status automaton_product_combine(struct automaton_work *work,
@@ -162,7 +162,7 @@ enum status automaton_join(struct automaton_work *work, const struct automaton *
     }
     for (uint32_t i = 0; !status && i < product->sets.count; i++) {
         size_t words = 0;
-        const uint32_t *set = sequences_at(&product->sets, i, &words);
+        const uint32_t *set = tuple_table_at(&product->sets, i, &words);
         sets[i] = set[0] | (uint64_t)set[1] << 32;
     }
     if (!status) {
@@ -175,18 +175,18 @@ enum status automaton_join(struct automaton_work *work, const struct automaton *
 
 enum status automaton_relabel(struct automaton_work *work, const struct automaton *a,
                               const uint32_t *new_labels, const struct automaton **out) {
-    struct automaton_draft draft;
-    enum status status = automaton_draft_open(&draft, work, a->classes, a->class_count);
+    struct automaton_builder dfa;
+    enum status status = automaton_builder_open(&dfa, work, a->classes, a->class_count);
     for (uint32_t state = 1; !status && state < a->state_count; state++) {
         uint32_t added = 0;
-        status = automaton_draft_add(&draft, &added);
+        status = automaton_builder_add(&dfa, &added);
         if (status) break;
-        memcpy(automaton_draft_row(&draft, added), a->next + (size_t)state * a->class_count,
+        memcpy(automaton_builder_row(&dfa, added), a->next + (size_t)state * a->class_count,
                a->class_count * sizeof *a->next);
-        draft.labels[added] = a->labels[state] ? new_labels[a->labels[state] - 1] : 0;
+        dfa.labels[added] = a->labels[state] ? new_labels[a->labels[state] - 1] : 0;
     }
-    draft.start = a->start;
-    if (!status) status = automaton_draft_finish(&draft, out);
+    dfa.start = a->start;
+    if (!status) status = automaton_builder_finish(&dfa, out);
     arena_clear(work->scratch);
     return status;
 }

@@ -2,11 +2,11 @@
 #include "serving/grammar/automata/code_points.h"
 
 #include "base/check.h"
-#include "serving/grammar/automata/automaton_draft.h"
+#include "serving/grammar/automata/automaton_builder.h"
 
 enum status code_points_add(struct code_points *set, uint32_t first, uint32_t last) {
-    enum status status = automaton_draft_room(set->work, &set->ranges, set->count, &set->capacity,
-                                              sizeof *set->ranges);
+    enum status status = automaton_builder_room(set->work, &set->ranges, set->count, &set->capacity,
+                                                sizeof *set->ranges);
     if (!status) set->ranges[set->count++] = (struct code_range){first, last};
     return status;
 }
@@ -21,7 +21,7 @@ enum status code_points_add_all(struct code_points *set, const struct code_range
 
 void code_points_order(struct code_points *set) {
     uint32_t kept = 0;
-    automaton_draft_sort((uint32_t *)set->ranges, set->count, 2);
+    automaton_builder_sort((uint32_t *)set->ranges, set->count, 2);
     for (size_t i = 0; i < set->count; i++) {
         struct code_range range = set->ranges[i];
         if (kept && range.first <= set->ranges[kept - 1].last + 1) {

@@ -2,7 +2,7 @@
 #include "serving/grammar/automata/number_set.h"
 
 #include "base/check.h"
-#include "serving/grammar/automata/automaton_draft.h"
+#include "serving/grammar/automata/automaton_builder.h"
 
 #define EXPONENT_MAX 400
 #define SPELT_DIGITS_MAX 1000
@@ -95,7 +95,7 @@ enum { CLASS_MINUS = 10, CLASS_PLUS, CLASS_POINT, CLASS_EXPONENT, CLASS_OTHER, C
 enum { LESS = 1, EQUAL = 2, MORE = 3 };
 
 struct number_builder {
-    struct automaton_draft draft;
+    struct automaton_builder dfa;
     enum status status;
 };
 
@@ -108,21 +108,21 @@ static enum status builder_open(struct number_builder *builder, struct automaton
     classes['+'] = CLASS_PLUS;
     classes['.'] = CLASS_POINT;
     classes['e'] = classes['E'] = CLASS_EXPONENT;
-    builder->status = automaton_draft_open(&builder->draft, work, classes, CLASS_COUNT);
+    builder->status = automaton_builder_open(&builder->dfa, work, classes, CLASS_COUNT);
     return builder->status;
 }
 
 /* The dead state after a failure, which is in builder->status. */
 static uint32_t add(struct number_builder *builder, uint32_t label) {
     uint32_t state = 0;
-    if (!builder->status) builder->status = automaton_draft_add(&builder->draft, &state);
+    if (!builder->status) builder->status = automaton_builder_add(&builder->dfa, &state);
     if (builder->status) return 0;
-    builder->draft.labels[state] = label;
+    builder->dfa.labels[state] = label;
     return state;
 }
 
 static void lead(struct number_builder *builder, uint32_t from, int class, uint32_t to) {
-    if (!builder->status) automaton_draft_row(&builder->draft, from)[class] = to;
+    if (!builder->status) automaton_builder_row(&builder->dfa, from)[class] = to;
 }
 
 /* Digits from `first` to `last`. */
@@ -272,7 +272,7 @@ static void add_scientific(struct number_builder *builder, uint32_t start,
     uint32_t exponents[4] = {0};
     for (int c = 0; c < 3; c++)
         exponents[compared[c]] = add_exponent(builder, tens, labels[c], labels);
-    uint32_t before = builder->draft.state_count;
+    uint32_t before = builder->dfa.state_count;
     uint32_t points[4] = {
         0, add_any_fraction(builder, LESS),
         add_fraction(builder, value->digits + 1, value->digit_count - 1, compared),
@@ -285,8 +285,8 @@ static void add_scientific(struct number_builder *builder, uint32_t start,
         lead(builder, whole, CLASS_POINT, points[c]);
     }
     /* The labels are how the number before the exponent compares. */
-    for (uint32_t state = before; !builder->status && state < builder->draft.state_count; state++) {
-        uint32_t *label = &builder->draft.labels[state];
+    for (uint32_t state = before; !builder->status && state < builder->dfa.state_count; state++) {
+        uint32_t *label = &builder->dfa.labels[state];
         if (*label) lead(builder, state, CLASS_EXPONENT, exponents[*label]);
         *label = 0;
     }
@@ -302,7 +302,7 @@ static enum status compare_some(struct automaton_work *work, const struct decima
     if (status) return status;
     uint32_t starts[2] = {add(&builder, 0), add(&builder, 0)};
     lead(&builder, starts[0], CLASS_MINUS, starts[1]);
-    builder.draft.start = starts[0];
+    builder.dfa.start = starts[0];
     for (int side = 0; side < 2; side++) {
         const uint32_t other = side ? LESS : MORE,
                        against[2] = {number_set_is_zero(value) ? EQUAL : other, other};
@@ -314,7 +314,7 @@ static enum status compare_some(struct automaton_work *work, const struct decima
             number_set_add_plain(&builder, starts[side], value, labels[side]);
     }
     status = builder.status;
-    if (!status) status = automaton_draft_finish(&builder.draft, out);
+    if (!status) status = automaton_builder_finish(&builder.dfa, out);
     arena_clear(work->scratch);
     return status;
 }
@@ -370,12 +370,12 @@ static uint32_t accepts_remainder(const struct remainders *remainders, uint64_t 
 static void add_remainder_states(struct remainders *remainders) {
     struct number_builder *builder = &remainders->builder;
     uint32_t unit = remainders->unit, scale = remainders->scale;
-    remainders->whole = builder->draft.state_count;
+    remainders->whole = builder->dfa.state_count;
     for (uint32_t rest = 0; rest < unit; rest++)
         (void)add(builder, accepts_remainder(remainders, rest, scale));
     remainders->naught = add(builder, 1);
     /* Digits behind the point: none yet (which accepts nothing), 1 to scale, and more than that. */
-    remainders->behind = builder->draft.state_count;
+    remainders->behind = builder->dfa.state_count;
     for (uint32_t digits = 0; digits <= scale + 1; digits++)
         for (uint32_t rest = 0; rest < unit; rest++)
             (void)add(builder, digits && accepts_remainder(remainders, rest,
@@ -421,11 +421,11 @@ static enum status make_multiples(struct automaton_work *work, const struct deci
     enum status status = builder_open(&remainders.builder, work);
     if (status) return status;
     uint32_t start = add(&remainders.builder, 0), minus = add(&remainders.builder, 0);
-    remainders.builder.draft.start = start;
+    remainders.builder.dfa.start = start;
     add_remainder_states(&remainders);
     add_remainder_steps(&remainders, start, minus);
     status = remainders.builder.status;
-    if (!status) status = automaton_draft_finish(&remainders.builder.draft, out);
+    if (!status) status = automaton_builder_finish(&remainders.builder.dfa, out);
     arena_clear(work->scratch);
     return status;
 }

@@ -3,7 +3,7 @@
 
 #include "base/check.h"
 #include "base/utf8.h"
-#include "serving/grammar/automata/automaton_draft.h"
+#include "serving/grammar/automata/automaton_builder.h"
 
 #define DEPTH_MAX 100
 #define COUNT_MAX 1000000u
@@ -319,13 +319,13 @@ static enum status regex_tree_read_class(struct parser *parser) {
     return status ? status : finish_part(parser, 0, negative);
 }
 
-/* ---- atoms, sequences, alternatives ---- */
+/* ---- atoms, tuple_table, alternatives ---- */
 
 static enum status regex_tree_read_alternatives(struct parser *parser, uint32_t *out);
 
 /* Behind ( */
 static enum status read_group(struct parser *parser, uint32_t *out) {
-    struct regex_node look = {.kind = REGEX_LOOK};
+    struct regex_node look = {.kind = REGEX_LOOKAHEAD};
     bool looks = false;
     if (regex_tree_take(parser->source, "?")) {
         looks = regex_tree_take(parser->source, "=");

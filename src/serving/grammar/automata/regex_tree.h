@@ -26,7 +26,7 @@ enum regex_kind {
     REGEX_BEGIN,     /* ^ */
     REGEX_END,       /* $ */
     REGEX_WORD_EDGE, /* \b; negative: \B */
-    REGEX_LOOK       /* (?=node `first`); negative: (?!node `first`) */
+    REGEX_LOOKAHEAD  /* (?=node `first`); negative: (?!node `first`) */
 };
 
 struct regex_node {
@@ -34,7 +34,7 @@ struct regex_node {
     bool negative;
     uint32_t first, count;
     uint32_t min, max;
-    uint32_t rule; /* 1 + the rule that the node refers to (rule_draft.h); 0: none */
+    uint32_t rule; /* 1 + the rule that the node refers to (grammar_builder.h); 0: none */
 };
 
 struct regex {
@@ -51,7 +51,7 @@ struct regex_tree {
     struct regex_node *nodes;
     uint32_t *links;
     struct code_range *ranges;
-    uint32_t *waiting; /* nodes of sequences and alternatives that are not finished */
+    uint32_t *waiting; /* nodes of tuple_table and alternatives that are not finished */
     uint32_t node_count, node_capacity, link_count, link_capacity, range_count, range_capacity,
         waiting_count, waiting_capacity;
 };
@@ -90,10 +90,10 @@ enum status regex_tree_parse(struct automaton_work *work, struct bytes pattern,
                              enum regex_syntax syntax, struct regex *out,
                              struct error *error) MUST_USE;
 
-/* ---- the automaton: regex_automaton.c ---- */
+/* ---- the automaton: regex_dfa.c ---- */
 
 /* Makes the automaton of the part below `node`. STATUS_TOO_LARGE, STATUS_NO_MEMORY. */
-enum status regex_automaton_make(struct automaton_work *work, const struct regex *regex,
-                                 uint32_t node, const struct automaton **out) MUST_USE;
+enum status regex_dfa_make(struct automaton_work *work, const struct regex *regex, uint32_t node,
+                           const struct automaton **out) MUST_USE;
 
 #endif

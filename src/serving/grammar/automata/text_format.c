@@ -117,7 +117,7 @@ static const struct {
     {"uuid", "[0-9A-Fa-f]{8}-(?:[0-9A-Fa-f]{4}-){3}[0-9A-Fa-f]{12}", NULL,
      NULL}, /* RFC 4122, section 3 */
     {"json-pointer", POINTER, NULL, NULL},
-    /* draft-handrews-relative-json-pointer-01, section 3 */
+    /* dfa-handrews-relative-json-pointer-01, section 3 */
     {"relative-json-pointer", "(?:0|[1-9]\\d*)(?:#|" POINTER ")", NULL, NULL},
     {"regex", NULL, NULL, NULL},
 };
@@ -132,10 +132,10 @@ static size_t find(struct bytes name) {
 enum text_format text_format_find(struct bytes name) {
     size_t i = find(name);
     if (i == ARRAY_COUNT(formats)) return TEXT_FORMAT_UNKNOWN;
-    return formats[i].pattern ? TEXT_FORMAT_HELD : TEXT_FORMAT_NOT_HELD;
+    return formats[i].pattern ? TEXT_FORMAT_SUPPORTED : TEXT_FORMAT_UNSUPPORTED;
 }
 
-bool text_format_is_narrow(struct bytes name, bool brief) {
+bool text_format_is_incomplete(struct bytes name, bool brief) {
     size_t i = find(name);
     return bytes_equal(name, BYTES_LITERAL("hostname")) ||
            bytes_equal(name, BYTES_LITERAL("idn-email")) ||

@@ -8,15 +8,15 @@
 #include "serving/grammar/automata/automaton.h"
 
 enum text_format {
-    TEXT_FORMAT_HELD,
-    TEXT_FORMAT_NOT_HELD, /* a draft defines it, but no automaton of ours holds it */
-    TEXT_FORMAT_UNKNOWN   /* no draft defines it: it says something to people alone */
+    TEXT_FORMAT_SUPPORTED,
+    TEXT_FORMAT_UNSUPPORTED, /* a dfa defines it, but no automaton of ours holds it */
+    TEXT_FORMAT_UNKNOWN      /* no dfa defines it: it says something to people alone */
 };
 
 enum text_format text_format_find(struct bytes name);
 /* Whether texts of the format are left out that it has, as its automaton could not hold them
  * all. */
-bool text_format_is_narrow(struct bytes name, bool brief);
+bool text_format_is_incomplete(struct bytes name, bool brief);
 /* Makes the automaton of a supported format, with label 1. `brief`: its length is limited
  * (maxLength), so hosts that are IP literals may be left out, which take most states of URIs and
  * mail addresses. */

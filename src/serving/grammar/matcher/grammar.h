@@ -14,7 +14,7 @@
 #include "serving/grammar/matcher/token_trie.h"
 #include "serving/grammar/rules/grammar_program.h"
 
-#define GRAMMAR_THREADS_MAX 512 /* at once; more are not followed */
+#define GRAMMAR_STACKS_MAX 512 /* at once; more are not followed */
 
 enum stack_where {              /* of arrays and objects */
                    WHERE_FIRST, /* behind [ or { */
@@ -50,14 +50,14 @@ struct grammar {
 enum status grammar_read(struct arena *arena, const struct shape_program *program,
                          struct grammar *out) MUST_USE;
 
-struct thread_list {
+struct stack_list {
     uint32_t count;
-    uint32_t frames[GRAMMAR_THREADS_MAX];
+    uint32_t frames[GRAMMAR_STACKS_MAX];
 };
 
 /* Adds a frame once; STACK_NONE is none. */
-static inline void grammar_add_thread(struct thread_list *out, uint32_t frame) {
-    if (frame == STACK_NONE || out->count == GRAMMAR_THREADS_MAX) return;
+static inline void grammar_add_stack(struct stack_list *out, uint32_t frame) {
+    if (frame == STACK_NONE || out->count == GRAMMAR_STACKS_MAX) return;
     for (uint32_t i = 0; i < out->count; i++)
         if (out->frames[i] == frame) return;
     out->frames[out->count++] = frame;
@@ -65,18 +65,18 @@ static inline void grammar_add_thread(struct thread_list *out, uint32_t frame) {
 
 /* Adds the frames that the frame `number` becomes by `byte`; none if it may not come. */
 void grammar_step(const struct grammar *grammar, struct stack_table *table, uint32_t number,
-                  uint8_t byte, struct thread_list *out);
+                  uint8_t byte, struct stack_list *out);
 /* Adds what a value of a shape, on top of the frame `below`, becomes by its first byte. */
 void grammar_begin_value(const struct grammar *grammar, struct stack_table *table, uint32_t shape,
-                         uint8_t byte, uint32_t below, struct thread_list *out);
+                         uint8_t byte, uint32_t below, struct stack_list *out);
 /* Adds what a finished value of `hash` (if the items of its array must differ; else any)
  * becomes. */
 void grammar_end_value(const struct grammar *grammar, struct stack_table *table, uint32_t below,
-                       uint64_t hash, struct thread_list *out);
+                       uint64_t hash, struct stack_list *out);
 /* Adds the effect of a key of the object at frame `number` that has led to `state` of its leaf.
  */
 void grammar_end_key(const struct grammar *grammar, struct stack_table *table, uint32_t number,
-                     uint32_t state, uint64_t hash, struct thread_list *out);
+                     uint32_t state, uint64_t hash, struct stack_list *out);
 /* The frame of a rule: `number` itself, or the one below a number that may end; else STACK_NONE. */
 uint32_t grammar_rule_below(const struct grammar *grammar, const struct stack_table *table,
                             uint32_t number);
@@ -91,7 +91,7 @@ uint32_t object_step_begin(const struct grammar *grammar, struct stack_table *ta
                            uint32_t object, uint32_t below);
 /* A byte that is no blank, where no value begins. */
 void object_step(const struct grammar *grammar, struct stack_table *table,
-                 const struct stack_frame *frame, uint8_t byte, struct thread_list *out);
+                 const struct stack_frame *frame, uint8_t byte, struct stack_list *out);
 /* Makes the filter of the next key in the object of this frame. */
 void object_step_filter(const struct grammar *grammar, const struct stack_frame *frame,
                         struct key_filter *out);
@@ -108,10 +108,10 @@ uint32_t object_step_behind_value(struct stack_table *table, const struct stack_
 uint32_t rule_step_begin(const struct grammar *grammar, struct stack_table *table);
 /* Adds the frames that the frame `number` of a rule becomes by `byte`. */
 void rule_step(const struct grammar *grammar, struct stack_table *table, uint32_t number,
-               uint8_t byte, struct thread_list *out);
+               uint8_t byte, struct stack_list *out);
 /* The same of a frame like `number`, but in `state`, and without the rule's own steps by bytes. */
 void rule_step_leave(const struct grammar *grammar, struct stack_table *table, uint32_t number,
-                     uint32_t state, uint8_t byte, struct thread_list *out);
+                     uint32_t state, uint8_t byte, struct stack_list *out);
 bool rule_step_may_end(const struct grammar *grammar, const struct stack_table *table,
                        uint32_t number);
 /* Nothing may follow a frame but the end. */
@@ -126,17 +126,17 @@ bool rule_step_leaves(const struct grammar *grammar, const struct grammar_rule *
 
 /* Adds what the frame becomes by the token `token`. */
 void rule_step_token(const struct grammar *grammar, struct stack_table *table, uint32_t number,
-                     uint32_t token, struct thread_list *out);
+                     uint32_t token, struct stack_list *out);
 
 /* The continuations that frames allow, collected one frame after the other. */
-struct rule_outlook {
+struct next_tokens {
     uint64_t *mask; /* gets the tokens' bits; NULL: not needed */
     bool bytes;     /* ordinary tokens may come */
     uint32_t token; /* the only added token; TOKEN_NONE: there is none */
     bool several;   /* there are others */
 };
 void rule_step_look(const struct grammar *grammar, struct stack_table *table, uint32_t number,
-                    struct rule_outlook *outlook);
+                    struct next_tokens *outlook);
 
 /* ---- masks: token_mask.c ---- */
 
@@ -148,6 +148,6 @@ void token_mask_memory_keep(struct mask_memory *memory, uint64_t content, const 
 
 /* Adds to `mask` what the threads let through. Frames that it puts are left to the caller. */
 void token_mask_fill(const struct grammar *grammar, struct stack_table *table,
-                     const struct thread_list *threads, uint64_t *mask);
+                     const struct stack_list *threads, uint64_t *mask);
 
 #endif

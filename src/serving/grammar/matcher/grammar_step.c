@@ -41,8 +41,8 @@ static bool is_between_lines(uint8_t space) {
 /* ---- threads ---- */
 
 static void put(struct stack_table *table, const struct stack_frame *frame, const uint64_t *tail,
-                struct thread_list *out) {
-    grammar_add_thread(out, stack_table_put(table, frame, tail));
+                struct stack_list *out) {
+    grammar_add_stack(out, stack_table_put(table, frame, tail));
 }
 
 /* ---- values ---- */
@@ -57,7 +57,7 @@ static enum shape_unique unique_of(const struct grammar *grammar, const struct s
 static const char *const literals[3] = {"null", "true", "false"};
 
 static void begin_literals(struct stack_table *table, uint32_t kinds, uint8_t byte, uint32_t below,
-                           struct thread_list *out) {
+                           struct stack_list *out) {
     for (uint32_t i = 0; i < 3; i++)
         if ((kinds & 1u << i) && byte == (uint8_t)literals[i][0])
             put(table,
@@ -140,7 +140,7 @@ static bool may_differ(const struct grammar *grammar, const struct stack_table *
 
 static void begin_number(const struct grammar *grammar, struct stack_table *table,
                          uint32_t alternative, uint8_t byte, uint32_t below,
-                         struct thread_list *out) {
+                         struct stack_list *out) {
     uint32_t leaf = grammar->number_leaf[alternative];
     const struct automaton *automaton = grammar->leaves[leaf].automaton;
     struct stack_frame frame = {.below = below, .kind = STACK_NUMBER, .subject = leaf};
@@ -154,7 +154,7 @@ static void begin_number(const struct grammar *grammar, struct stack_table *tabl
 }
 
 static void begin_string(const struct grammar *grammar, struct stack_table *table,
-                         uint32_t alternative, uint32_t below, struct thread_list *out) {
+                         uint32_t alternative, uint32_t below, struct stack_list *out) {
     enum shape_unique unique = unique_of(grammar, table, below);
     struct stack_frame frame = {.below = below, .kind = STACK_STRING};
     frame.subject = grammar->string_leaf[alternative];
@@ -173,10 +173,10 @@ static void begin_string(const struct grammar *grammar, struct stack_table *tabl
 }
 
 static void begin_array(const struct grammar *grammar, struct stack_table *table, uint32_t array,
-                        uint32_t below, struct thread_list *out);
+                        uint32_t below, struct stack_list *out);
 
 void grammar_begin_value(const struct grammar *grammar, struct stack_table *table, uint32_t shape,
-                         uint8_t byte, uint32_t below, struct thread_list *out) {
+                         uint8_t byte, uint32_t below, struct stack_list *out) {
     const struct value_shape *of = &grammar->program->shapes[shape];
     if (below == STACK_NONE) return;
     for (uint32_t i = of->first; i < of->first + of->count; i++) {
@@ -184,7 +184,7 @@ void grammar_begin_value(const struct grammar *grammar, struct stack_table *tabl
         if (byte == '"' && (alternative->kinds & SHAPE_STRING))
             begin_string(grammar, table, i, below, out);
         else if (byte == '{' && (alternative->kinds & SHAPE_OBJECT))
-            grammar_add_thread(out, object_step_begin(grammar, table, alternative->object, below));
+            grammar_add_stack(out, object_step_begin(grammar, table, alternative->object, below));
         else if (byte == '[' && (alternative->kinds & SHAPE_ARRAY))
             begin_array(grammar, table, alternative->array, below, out);
         else if ((byte == '-' || (byte >= '0' && byte <= '9')) &&
@@ -258,7 +258,7 @@ static bool array_may_close(const struct shape_array *array, const struct stack_
 }
 
 static void begin_array(const struct grammar *grammar, struct stack_table *table, uint32_t array,
-                        uint32_t below, struct thread_list *out) {
+                        uint32_t below, struct stack_list *out) {
     const struct shape_array *shape = &grammar->program->arrays[array];
     struct stack_frame frame = {.below = below, .kind = STACK_ARRAY, .subject = array};
     const uint64_t *all = NULL;
@@ -272,7 +272,7 @@ static void begin_array(const struct grammar *grammar, struct stack_table *table
 
 static void grammar_step_begin_item(const struct grammar *grammar, struct stack_table *table,
                                     const struct stack_frame *frame, uint8_t byte,
-                                    struct thread_list *out) {
+                                    struct stack_list *out) {
     const struct shape_array *array = &grammar->program->arrays[frame->subject];
     struct shape_item item = item_at(grammar, array, frame->state);
     for (uint32_t counted = 0; counted < 2; counted++) {
@@ -290,7 +290,7 @@ static void grammar_step_begin_item(const struct grammar *grammar, struct stack_
 }
 
 static void step_array(const struct grammar *grammar, struct stack_table *table,
-                       const struct stack_frame *frame, uint8_t byte, struct thread_list *out) {
+                       const struct stack_frame *frame, uint8_t byte, struct stack_list *out) {
     const struct shape_array *array = &grammar->program->arrays[frame->subject];
     struct stack_frame next = *frame;
     if (byte == ']' && frame->where != WHERE_NEXT) {
@@ -305,10 +305,10 @@ static void step_array(const struct grammar *grammar, struct stack_table *table,
 }
 
 void grammar_end_value(const struct grammar *grammar, struct stack_table *table, uint32_t below,
-                       uint64_t hash, struct thread_list *out) {
+                       uint64_t hash, struct stack_list *out) {
     enum shape_unique unique = unique_of(grammar, table, below);
     if (unique == SHAPE_REPEATS) {
-        grammar_add_thread(out, below);
+        grammar_add_stack(out, below);
         return;
     }
     const struct stack_frame *array = stack_table_at(table, below);
@@ -345,9 +345,10 @@ bool grammar_filter(const struct grammar *grammar, const struct stack_table *tab
 }
 
 static void end_string(const struct grammar *grammar, struct stack_table *table,
-                       const struct stack_frame *frame, struct thread_list *out) {
+                       const struct stack_frame *frame, struct stack_list *out) {
     const struct text_leaf *leaf = &grammar->leaves[frame->subject];
-    if (!string_content_may_end(leaf, (struct content_place){frame->state, frame->escape})) return;
+    if (!string_content_may_end(leaf, (struct string_position){frame->state, frame->escape}))
+        return;
     if (frame->kind == STACK_KEY) {
         grammar_end_key(grammar, table, frame->below, frame->state, frame->hash, out);
         return;
@@ -362,8 +363,8 @@ static void end_string(const struct grammar *grammar, struct stack_table *table,
 }
 
 static void step_string(const struct grammar *grammar, struct stack_table *table,
-                        const struct stack_frame *frame, uint8_t byte, struct thread_list *out) {
-    struct content_place place = {frame->state, frame->escape};
+                        const struct stack_frame *frame, uint8_t byte, struct stack_list *out) {
+    struct string_position place = {frame->state, frame->escape};
     if (byte == '"' && (place.escape == 0)) {
         end_string(grammar, table, frame, out);
         return;
@@ -380,7 +381,7 @@ static void step_string(const struct grammar *grammar, struct stack_table *table
 }
 
 static void step_number(const struct grammar *grammar, struct stack_table *table,
-                        const struct stack_frame *frame, uint8_t byte, struct thread_list *out) {
+                        const struct stack_frame *frame, uint8_t byte, struct stack_list *out) {
     const struct automaton *automaton = grammar->leaves[frame->subject].automaton;
     struct stack_frame next = *frame;
     next.state = automaton_step(automaton, frame->state, byte);
@@ -388,7 +389,7 @@ static void step_number(const struct grammar *grammar, struct stack_table *table
                        (track_number(&next, byte) && may_differ(grammar, table, &next))))
         put(table, &next, NULL, out);
     if (!automaton->labels[frame->state]) return;
-    struct thread_list after;
+    struct stack_list after;
     after.count = 0;
     grammar_end_value(grammar, table, frame->below,
                       frame->flags & STACK_TRACKED ? number_hash(frame) : 0, &after);
@@ -397,7 +398,7 @@ static void step_number(const struct grammar *grammar, struct stack_table *table
 }
 
 static void step_literal(const struct grammar *grammar, struct stack_table *table,
-                         const struct stack_frame *frame, uint8_t byte, struct thread_list *out) {
+                         const struct stack_frame *frame, uint8_t byte, struct stack_list *out) {
     struct stack_frame next = *frame;
     const char *text = literals[frame->subject];
     if (byte != (uint8_t)text[frame->state]) return;
@@ -422,7 +423,7 @@ uint32_t grammar_rule_below(const struct grammar *grammar, const struct stack_ta
 
 /* Blanks; true if `byte` is none, and a part of the text may come. */
 static bool step_blank(struct stack_table *table, const struct stack_frame *frame, uint8_t byte,
-                       struct thread_list *out) {
+                       struct stack_list *out) {
     if (byte != ' ' && byte != '\t' && byte != '\n' && byte != '\r')
         return !is_between_lines(frame->space);
     struct stack_frame next = *frame;
@@ -433,7 +434,7 @@ static bool step_blank(struct stack_table *table, const struct stack_frame *fram
 }
 
 void grammar_step(const struct grammar *grammar, struct stack_table *table, uint32_t number,
-                  uint8_t byte, struct thread_list *out) {
+                  uint8_t byte, struct stack_list *out) {
     const struct stack_frame *frame = stack_table_at(table, number);
     switch (frame->kind) {
     case STACK_RULE:

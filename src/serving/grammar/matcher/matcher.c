@@ -10,7 +10,7 @@ struct matcher {
     struct grammar *grammar;
     struct stack_table table, spare; /* settling copies from one to the other */
     uint32_t *moved;                 /* [FRAMES_MAX] where a frame went */
-    struct thread_list here, next;   /* while bytes are pushed */
+    struct stack_list here, next;    /* while bytes are pushed */
 };
 
 enum status matcher_grammar_open(struct arena *arena, const struct grammar_program *program,
@@ -46,8 +46,7 @@ const struct token_trie *matcher_trie(const struct matcher *matcher) {
 
 /* ---- positions ---- */
 
-static void list_threads(const struct stack_table *table, uint32_t number,
-                         struct thread_list *out) {
+static void list_threads(const struct stack_table *table, uint32_t number, struct stack_list *out) {
     const struct stack_frame *frame = stack_table_at(table, number);
     out->count = 0;
     if (frame->kind != STACK_SET) {
@@ -67,9 +66,9 @@ static bool comes_behind(const struct stack_table *table, uint32_t a, uint32_t b
 }
 
 /* Equal sets get equal numbers: their stacks are put in order. */
-static uint32_t matcher_number_of(struct stack_table *table, struct thread_list *threads) {
+static uint32_t matcher_number_of(struct stack_table *table, struct stack_list *threads) {
     if (threads->count < 2) return threads->count ? threads->frames[0] : STACK_NONE;
-    uint64_t tail[GRAMMAR_THREADS_MAX / 2];
+    uint64_t tail[GRAMMAR_STACKS_MAX / 2];
     uint32_t words = (threads->count + 1) / 2;
     for (uint32_t i = 1; i < threads->count; i++) {
         uint32_t each = threads->frames[i], at = i;
@@ -130,12 +129,12 @@ struct grammar_position matcher_push_token(struct matcher *matcher, struct gramm
     matcher->here.count = 0;
     if (by_bytes.number) list_threads(&matcher->table, by_bytes.number, &matcher->here);
     for (uint32_t i = 0; i < matcher->here.count; i++)
-        grammar_add_thread(&matcher->next, matcher->here.frames[i]);
+        grammar_add_stack(&matcher->next, matcher->here.frames[i]);
     return (struct grammar_position){matcher_number_of(&matcher->table, &matcher->next)};
 }
 
 bool matcher_may_end(const struct matcher *matcher, struct grammar_position at) {
-    struct thread_list threads;
+    struct stack_list threads;
     if (at.number == STACK_NONE) return false;
     list_threads(&matcher->table, at.number, &threads);
     for (uint32_t i = 0; i < threads.count; i++) {
@@ -146,7 +145,7 @@ bool matcher_may_end(const struct matcher *matcher, struct grammar_position at) 
 }
 
 bool matcher_must_end(const struct matcher *matcher, struct grammar_position at) {
-    struct thread_list threads;
+    struct stack_list threads;
     if (at.number == STACK_NONE) return false;
     list_threads(&matcher->table, at.number, &threads);
     for (uint32_t i = 0; i < threads.count; i++)
@@ -157,9 +156,9 @@ bool matcher_must_end(const struct matcher *matcher, struct grammar_position at)
 /* ---- what may come ---- */
 
 /* Computes the tokens that the threads allow. The caller removes the frames that it pushes. */
-static struct rule_outlook matcher_look(struct matcher *matcher, const struct thread_list *threads,
-                                        uint64_t *mask) {
-    struct rule_outlook outlook = {.mask = mask, .token = TOKEN_NONE};
+static struct next_tokens matcher_look(struct matcher *matcher, const struct stack_list *threads,
+                                       uint64_t *mask) {
+    struct next_tokens outlook = {.mask = mask, .token = TOKEN_NONE};
     for (uint32_t i = 0; i < threads->count; i++) {
         uint32_t rule = grammar_rule_below(matcher->grammar, &matcher->table, threads->frames[i]);
         outlook.bytes |= rule != threads->frames[i];
@@ -170,7 +169,7 @@ static struct rule_outlook matcher_look(struct matcher *matcher, const struct th
 
 void matcher_mask(struct matcher *matcher, struct grammar_position at, uint64_t *mask) {
     const struct token_trie *trie = matcher->grammar->trie;
-    struct thread_list threads;
+    struct stack_list threads;
     memset(mask, 0, trie->word_count * sizeof *mask);
     if (at.number == STACK_NONE) return;
     uint64_t content = stack_table_at(&matcher->table, at.number)->content;
@@ -179,7 +178,7 @@ void matcher_mask(struct matcher *matcher, struct grammar_position at, uint64_t 
     uint32_t frame_count = matcher->table.frame_count;
     token_mask_fill(matcher->grammar, &matcher->table, &threads, mask);
     if (matcher->grammar->has_tokens) (void)matcher_look(matcher, &threads, mask);
-    stack_table_cut(&matcher->table, frame_count);
+    stack_table_truncate(&matcher->table, frame_count);
     token_mask_memory_keep(matcher->grammar->masks, content, mask);
 }
 
@@ -189,19 +188,19 @@ void matcher_mask_slowly(struct matcher *matcher, struct grammar_position at, ui
     for (uint32_t t = 0; t < trie->token_count; t++) {
         uint32_t frame_count = matcher->table.frame_count;
         if (matcher_push_token(matcher, at, t).number) mask[t / 64] |= UINT64_C(1) << t % 64;
-        stack_table_cut(&matcher->table, frame_count);
+        stack_table_truncate(&matcher->table, frame_count);
     }
 }
 
 bool matcher_forced_token(struct matcher *matcher, struct grammar_position at,
                           uint32_t *token_out) {
-    struct thread_list threads;
+    struct stack_list threads;
     if (!matcher->grammar->has_tokens || at.number == STACK_NONE || matcher_may_end(matcher, at))
         return false;
     list_threads(&matcher->table, at.number, &threads);
     uint32_t frame_count = matcher->table.frame_count;
-    struct rule_outlook outlook = matcher_look(matcher, &threads, NULL);
-    stack_table_cut(&matcher->table, frame_count);
+    struct next_tokens outlook = matcher_look(matcher, &threads, NULL);
+    stack_table_truncate(&matcher->table, frame_count);
     if (outlook.bytes || outlook.several || outlook.token == TOKEN_NONE) return false;
     *token_out = outlook.token;
     return true;
@@ -224,7 +223,7 @@ static uint32_t matcher_move(struct matcher *matcher, uint32_t number) {
     const uint32_t *moved = matcher->moved;
     const struct stack_frame *frame = stack_table_at(&matcher->table, number);
     struct stack_frame copy = *frame;
-    uint64_t tail[GRAMMAR_THREADS_MAX / 2];
+    uint64_t tail[GRAMMAR_STACKS_MAX / 2];
     copy.below = moved[frame->below];
     copy.seen = moved[frame->seen];
     for (uint32_t i = 0; frame->kind == STACK_SET && i < frame->tail_words; i++)
@@ -232,7 +231,7 @@ static uint32_t matcher_move(struct matcher *matcher, uint32_t number) {
     return stack_table_put(&matcher->spare, &copy, frame->kind == STACK_SET ? tail : frame->tail);
 }
 
-bool matcher_settle(struct matcher *matcher, struct grammar_position *at) {
+bool matcher_compact(struct matcher *matcher, struct grammar_position *at) {
     struct stack_table *table = &matcher->table;
     bool much_left =
         table->frame_count < table->frame_max / 2 && table->word_used < table->word_count / 2;
@@ -242,7 +241,7 @@ bool matcher_settle(struct matcher *matcher, struct grammar_position *at) {
     for (uint32_t i = at->number; i > 0; i--)
         if (matcher->moved[i]) mark_named(table, i, matcher->moved);
     matcher->moved[STACK_NONE] = STACK_NONE;
-    stack_table_cut(&matcher->spare, 1);
+    stack_table_truncate(&matcher->spare, 1);
     for (uint32_t i = 1; i <= at->number; i++)
         if (matcher->moved[i]) matcher->moved[i] = matcher_move(matcher, i);
     at->number = matcher->moved[at->number];

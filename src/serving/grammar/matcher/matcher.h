@@ -5,7 +5,7 @@
  * alone: another matcher that gets the same tokens is at the same position.
  *
  * A position is a small value; to go back to an earlier one (a draft that was wrong) is to use it
- * again. Positions live in the matcher's memory, which is bounded: matcher_settle forgets all but
+ * again. Positions live in the matcher's memory, which is bounded: matcher_compact forgets all but
  * one.
  */
 #ifndef SERVING_GRAMMAR_MATCHER_MATCHER_H
@@ -58,6 +58,6 @@ bool matcher_forced_token(struct matcher *matcher, struct grammar_position at, u
 
 /* Keeps `at` alone (its number may change), and gives the memory of the others back, if not much is
  * left. False: it takes more than the matcher has. */
-bool matcher_settle(struct matcher *matcher, struct grammar_position *at) MUST_USE;
+bool matcher_compact(struct matcher *matcher, struct grammar_position *at) MUST_USE;
 
 #endif

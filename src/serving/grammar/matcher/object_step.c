@@ -145,7 +145,7 @@ uint32_t object_step_behind_value(struct stack_table *table, const struct stack_
 }
 
 static void begin_key(const struct grammar *grammar, struct stack_table *table,
-                      const struct stack_frame *frame, struct thread_list *out) {
+                      const struct stack_frame *frame, struct stack_list *out) {
     const struct shape_object *object = object_step_shape_of(grammar, frame);
     struct stack_frame below = *frame;
     if (!may_take_key(grammar, frame)) return;
@@ -159,11 +159,11 @@ static void begin_key(const struct grammar *grammar, struct stack_table *table,
         key.hash = CONTENT_HASH_START;
     }
     key.below = stack_table_put(table, &below, frame->tail);
-    if (key.below) grammar_add_thread(out, stack_table_put(table, &key, NULL));
+    if (key.below) grammar_add_stack(out, stack_table_put(table, &key, NULL));
 }
 
 void object_step(const struct grammar *grammar, struct stack_table *table,
-                 const struct stack_frame *frame, uint8_t byte, struct thread_list *out) {
+                 const struct stack_frame *frame, uint8_t byte, struct stack_list *out) {
     struct stack_frame next = *frame;
     next.space = 0;
     if (byte == '}' && (frame->where == WHERE_FIRST || frame->where == WHERE_AFTER)) {
@@ -172,10 +172,10 @@ void object_step(const struct grammar *grammar, struct stack_table *table,
         begin_key(grammar, table, frame, out);
     } else if (byte == ',' && frame->where == WHERE_AFTER && may_take_key(grammar, frame)) {
         next.where = WHERE_NEXT;
-        grammar_add_thread(out, stack_table_put(table, &next, frame->tail));
+        grammar_add_stack(out, stack_table_put(table, &next, frame->tail));
     } else if (byte == ':' && frame->where == WHERE_COLON) {
         next.where = WHERE_VALUE;
-        grammar_add_thread(out, stack_table_put(table, &next, frame->tail));
+        grammar_add_stack(out, stack_table_put(table, &next, frame->tail));
     }
 }
 
@@ -190,7 +190,7 @@ static bool note_key(struct stack_table *table, struct stack_frame *frame, uint6
 }
 
 void grammar_end_key(const struct grammar *grammar, struct stack_table *table, uint32_t number,
-                     uint32_t state, uint64_t hash, struct thread_list *out) {
+                     uint32_t state, uint64_t hash, struct stack_list *out) {
     const struct stack_frame *frame = stack_table_at(table, number);
     const struct shape_object *object = object_step_shape_of(grammar, frame);
     uint32_t label = object->keys->labels[state];
@@ -214,5 +214,5 @@ void grammar_end_key(const struct grammar *grammar, struct stack_table *table, u
     if (object->count_max != SHAPE_UNBOUNDED) next.state++;
     if (next.distinct >= object->count_min) next.seen = STACK_NONE;
     find_allowed(grammar, &next, sets);
-    grammar_add_thread(out, stack_table_put(table, &next, sets));
+    grammar_add_stack(out, stack_table_put(table, &next, sets));
 }

@@ -13,19 +13,19 @@
 
 /* The positions of a text before its next byte: in a frame's state, at the start of what that
  * calls, and, where the rule may end, in the state of the frame below. */
-struct rule_point {
+struct rule_item {
     uint32_t rule, state, below;
     bool ends; /* the rule may end here; where it has just been called, there is a way around it */
 };
 
 /* Visits all points of one frame, the latest found first, so that each path ends before many others
  * are opened. */
-struct rule_walk {
+struct rule_closure {
     const struct grammar *grammar;
     struct stack_table *table;
     int byte;
     uint32_t count, visits_left;
-    struct rule_point waiting[WAITING_MAX];
+    struct rule_item waiting[WAITING_MAX];
 };
 
 /* ---- frames ---- */
@@ -49,11 +49,11 @@ uint32_t rule_step_begin(const struct grammar *grammar, struct stack_table *tabl
 
 /* ---- points ---- */
 
-static void rule_step_wait(struct rule_walk *walk, struct rule_point point) {
+static void rule_step_wait(struct rule_closure *walk, struct rule_item point) {
     if (walk->count < WAITING_MAX) walk->waiting[walk->count++] = point;
 }
 
-static void begin_walk(struct rule_walk *walk, const struct grammar *grammar,
+static void begin_walk(struct rule_closure *walk, const struct grammar *grammar,
                        struct stack_table *table, uint32_t number, int byte) {
     const struct stack_frame *frame = stack_table_at(table, number);
     walk->grammar = grammar;
@@ -61,14 +61,14 @@ static void begin_walk(struct rule_walk *walk, const struct grammar *grammar,
     walk->byte = byte;
     walk->count = 0;
     walk->visits_left = VISITS_MAX;
-    rule_step_wait(walk, (struct rule_point){frame->subject, frame->state, frame->below, true});
+    rule_step_wait(walk, (struct rule_item){frame->subject, frame->state, frame->below, true});
 }
 
-static bool rule_step_may_begin(const struct rule_walk *walk, const struct grammar_rule *rule) {
+static bool rule_step_may_begin(const struct rule_closure *walk, const struct grammar_rule *rule) {
     return walk->byte == NO_BYTE ? true : byte_set_has(&rule->begins, (uint8_t)walk->byte);
 }
 
-static bool next_point(struct rule_walk *walk, struct rule_point *out) {
+static bool next_point(struct rule_closure *walk, struct rule_item *out) {
     if (!walk->count || !walk->visits_left) return false;
     walk->visits_left--;
     *out = walk->waiting[--walk->count];
@@ -77,7 +77,7 @@ static bool next_point(struct rule_walk *walk, struct rule_point *out) {
     const struct rule_edge *edges = rule_edges(rule, out->state, &count);
     if (out->ends && out->below && rule->automaton->labels[out->state]) {
         const struct stack_frame *below = stack_table_at(walk->table, out->below);
-        rule_step_wait(walk, (struct rule_point){below->subject, below->state, below->below, true});
+        rule_step_wait(walk, (struct rule_item){below->subject, below->state, below->below, true});
     }
     for (uint32_t i = 0; i < count; i++) {
         const struct grammar_rule *called = rule_at(walk->grammar, edges[i].subject);
@@ -85,7 +85,7 @@ static bool next_point(struct rule_walk *walk, struct rule_point *out) {
         uint32_t behind = put(walk->grammar, walk->table, out->rule, edges[i].to, out->below);
         if (behind == STACK_NONE) continue;
         rule_step_wait(
-            walk, (struct rule_point){edges[i].subject, called->automaton->start, behind, false});
+            walk, (struct rule_item){edges[i].subject, called->automaton->start, behind, false});
     }
     return true;
 }
@@ -93,7 +93,7 @@ static bool next_point(struct rule_walk *walk, struct rule_point *out) {
 /* ---- bytes ---- */
 
 static void begin_values(const struct grammar *grammar, struct stack_table *table,
-                         const struct rule_point *at, uint8_t byte, struct thread_list *out) {
+                         const struct rule_item *at, uint8_t byte, struct stack_list *out) {
     uint32_t count;
     const struct rule_edge *edges = rule_edges(rule_at(grammar, at->rule), at->state, &count);
     for (uint32_t i = 0; i < count; i++)
@@ -102,28 +102,28 @@ static void begin_values(const struct grammar *grammar, struct stack_table *tabl
                                 put(grammar, table, at->rule, edges[i].to, at->below), out);
 }
 
-static void step_points(struct rule_walk *walk, bool leaves, struct thread_list *out) {
-    struct rule_point at;
+static void step_points(struct rule_closure *walk, bool leaves, struct stack_list *out) {
+    struct rule_item at;
     uint8_t byte = (uint8_t)walk->byte;
     for (; next_point(walk, &at); leaves = false) {
         const struct automaton *automaton = rule_at(walk->grammar, at.rule)->automaton;
         uint32_t state = leaves ? 0 : automaton_step(automaton, at.state, byte);
         if (state)
-            grammar_add_thread(out, put(walk->grammar, walk->table, at.rule, state, at.below));
+            grammar_add_stack(out, put(walk->grammar, walk->table, at.rule, state, at.below));
         begin_values(walk->grammar, walk->table, &at, byte, out);
     }
 }
 
 void rule_step(const struct grammar *grammar, struct stack_table *table, uint32_t number,
-               uint8_t byte, struct thread_list *out) {
-    struct rule_walk walk;
+               uint8_t byte, struct stack_list *out) {
+    struct rule_closure walk;
     begin_walk(&walk, grammar, table, number, byte);
     step_points(&walk, false, out);
 }
 
 void rule_step_leave(const struct grammar *grammar, struct stack_table *table, uint32_t number,
-                     uint32_t state, uint8_t byte, struct thread_list *out) {
-    struct rule_walk walk;
+                     uint32_t state, uint8_t byte, struct stack_list *out) {
+    struct rule_closure walk;
     begin_walk(&walk, grammar, table, number, byte);
     walk.waiting[0].state = state;
     step_points(&walk, true, out);
@@ -167,9 +167,9 @@ static bool has_bytes(const struct grammar *grammar, uint32_t token) {
 }
 
 void rule_step_token(const struct grammar *grammar, struct stack_table *table, uint32_t number,
-                     uint32_t token, struct thread_list *out) {
-    struct rule_walk walk;
-    struct rule_point at;
+                     uint32_t token, struct stack_list *out) {
+    struct rule_closure walk;
+    struct rule_item at;
     begin_walk(&walk, grammar, table, number, NO_BYTE);
     while (next_point(&walk, &at)) {
         uint32_t count;
@@ -178,20 +178,19 @@ void rule_step_token(const struct grammar *grammar, struct stack_table *table, u
             bool same = edges[i].subject == token;
             if ((edges[i].symbol == RULE_TOKEN && same) ||
                 (edges[i].symbol == RULE_OTHER_TOKEN && !same && has_bytes(grammar, token)))
-                grammar_add_thread(out, put(grammar, table, at.rule, edges[i].to, at.below));
+                grammar_add_stack(out, put(grammar, table, at.rule, edges[i].to, at.below));
         }
     }
 }
 
-static void note_token(const struct grammar *grammar, struct rule_outlook *outlook,
-                       uint32_t token) {
+static void note_token(const struct grammar *grammar, struct next_tokens *outlook, uint32_t token) {
     outlook->several |= outlook->token != TOKEN_NONE && outlook->token != token;
     outlook->token = token;
     if (outlook->mask && token < grammar->trie->token_count)
         outlook->mask[token / 64] |= UINT64_C(1) << token % 64;
 }
 
-static void note_others(const struct grammar *grammar, struct rule_outlook *outlook,
+static void note_others(const struct grammar *grammar, struct next_tokens *outlook,
                         uint32_t token) {
     outlook->several = true;
     for (uint32_t t = 0; outlook->mask && t < grammar->trie->token_count; t++)
@@ -199,9 +198,9 @@ static void note_others(const struct grammar *grammar, struct rule_outlook *outl
 }
 
 void rule_step_look(const struct grammar *grammar, struct stack_table *table, uint32_t number,
-                    struct rule_outlook *outlook) {
-    struct rule_walk walk;
-    struct rule_point at;
+                    struct next_tokens *outlook) {
+    struct rule_closure walk;
+    struct rule_item at;
     begin_walk(&walk, grammar, table, number, NO_BYTE);
     while (next_point(&walk, &at)) {
         const struct grammar_rule *rule = rule_at(grammar, at.rule);

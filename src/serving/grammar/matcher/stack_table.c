@@ -81,7 +81,7 @@ uint32_t stack_table_put(struct stack_table *table, const struct stack_frame *fr
     return number;
 }
 
-void stack_table_cut(struct stack_table *table, uint32_t frame_count) {
+void stack_table_truncate(struct stack_table *table, uint32_t frame_count) {
     while (table->frame_count > frame_count) {
         const struct stack_frame *last = stack_table_at(table, --table->frame_count);
         table->heads[last->content & table->head_mask] = last->chain;

@@ -29,10 +29,11 @@ struct stack_frame {
     uint16_t tail_words;
     uint16_t distinct; /* objects: keys, up to the least number of them */
     uint32_t subject;
-    uint32_t state;  /* of automata; characters; items; keys */
-    uint32_t escape; /* strings: of content_place; arrays: items counted; objects: 1 + the entry of
+    uint32_t state; /* of automata; characters; items; keys */
+    uint32_t
+        escape;    /* strings: of string_position; arrays: items counted; objects: 1 + the entry of
                       * the next value */
-    uint32_t seen;   /* arrays, objects: a STACK_SEEN frame or none */
+    uint32_t seen; /* arrays, objects: a STACK_SEEN frame or none */
     uint64_t hash;
     uint64_t tail[];
 };
@@ -52,7 +53,7 @@ enum status stack_table_open(struct stack_table *table, struct arena *arena,
 uint32_t stack_table_put(struct stack_table *table, const struct stack_frame *frame,
                          const uint64_t *tail);
 /* Takes back all but the first `frame_count` frames. */
-void stack_table_cut(struct stack_table *table, uint32_t frame_count);
+void stack_table_truncate(struct stack_table *table, uint32_t frame_count);
 
 static inline const struct stack_frame *stack_table_at(const struct stack_table *table,
                                                        uint32_t number) {

@@ -22,8 +22,8 @@ enum escape_kind {
     ESCAPE_LOW_DIGITS, /* behind its \u */
 };
 
-struct content_place string_content_begin(const struct text_leaf *leaf) {
-    return (struct content_place){leaf->automaton ? leaf->automaton->start : 0, ESCAPE_NONE};
+struct string_position string_content_begin(const struct text_leaf *leaf) {
+    return (struct string_position){leaf->automaton ? leaf->automaton->start : 0, ESCAPE_NONE};
 }
 
 bool string_content_is_live(const struct key_filter *filter, uint32_t state) {
@@ -35,7 +35,7 @@ bool string_content_is_live(const struct key_filter *filter, uint32_t state) {
     return false;
 }
 
-bool string_content_may_end(const struct text_leaf *leaf, struct content_place place) {
+bool string_content_may_end(const struct text_leaf *leaf, struct string_position place) {
     if (place.escape != ESCAPE_NONE) return false;
     return leaf->automaton ? leaf->automaton->labels[place.state] != 0
                            : place.state >= leaf->length_min;
@@ -51,7 +51,7 @@ static bool string_content_has_room(const struct text_leaf *leaf, uint32_t state
     return leaf->length_max == SHAPE_UNBOUNDED || state < leaf->length_max;
 }
 
-static void count_character(const struct text_leaf *leaf, struct content_place *place) {
+static void count_character(const struct text_leaf *leaf, struct string_position *place) {
     if (leaf->length_max != SHAPE_UNBOUNDED || place->state < leaf->length_min) place->state++;
     place->escape = ESCAPE_NONE;
 }
@@ -67,7 +67,7 @@ static uint32_t kind_of_lead(uint8_t byte) {
 }
 
 /* Table 3-7 of the Unicode standard. */
-static bool step_utf8(const struct text_leaf *leaf, struct content_place *place, uint8_t byte) {
+static bool step_utf8(const struct text_leaf *leaf, struct string_position *place, uint8_t byte) {
     uint8_t low = 0x80, high = 0xBF;
     uint32_t next = ESCAPE_ONE_MORE;
     switch (place->escape) {
@@ -161,7 +161,7 @@ static bool any_escape_stands(const struct text_leaf *leaf, const struct key_fil
 
 static bool string_content_take_character(const struct text_leaf *leaf,
                                           const struct key_filter *filter,
-                                          struct content_place *place, uint32_t code,
+                                          struct string_position *place, uint32_t code,
                                           uint64_t *hash) {
     uint8_t text[4];
     uint32_t count = utf8_write(code, (char *)text);
@@ -183,7 +183,7 @@ static int string_content_digit_of(uint8_t byte) {
 }
 
 static bool step_digit(const struct text_leaf *leaf, const struct key_filter *filter,
-                       struct content_place *place, uint8_t byte, uint64_t *hash) {
+                       struct string_position *place, uint8_t byte, uint64_t *hash) {
     int digit = string_content_digit_of(byte);
     bool low_half = (place->escape & 15) == ESCAPE_LOW_DIGITS;
     uint32_t count = (place->escape >> 4 & 3) + 1, high = place->escape >> 20;
@@ -211,7 +211,7 @@ static bool step_digit(const struct text_leaf *leaf, const struct key_filter *fi
 }
 
 static bool step_escape(const struct text_leaf *leaf, const struct key_filter *filter,
-                        struct content_place *place, uint8_t byte, uint64_t *hash) {
+                        struct string_position *place, uint8_t byte, uint64_t *hash) {
     static const char names[] = "\"\\/bfnrt";
     static const char values[] = "\"\\/\b\f\n\r\t";
     switch (place->escape & 15) {
@@ -236,7 +236,7 @@ static bool step_escape(const struct text_leaf *leaf, const struct key_filter *f
 }
 
 bool string_content_step(const struct text_leaf *leaf, const struct key_filter *filter,
-                         struct content_place *place, uint8_t byte, uint64_t *hash) {
+                         struct string_position *place, uint8_t byte, uint64_t *hash) {
     if ((place->escape & 15) >= ESCAPE_BEGUN) return step_escape(leaf, filter, place, byte, hash);
     if (byte < 0x20 || byte == '"') return false;
     if (byte == '\\') {

@@ -22,17 +22,17 @@ struct key_filter {
     uint32_t word_count;
 };
 
-struct content_place {
+struct string_position {
     uint32_t state;  /* the automaton's; without one the characters before */
     uint32_t escape; /* 0: between characters, or inside one that the automaton knows of */
 };
 
-struct content_place string_content_begin(const struct text_leaf *leaf);
+struct string_position string_content_begin(const struct text_leaf *leaf);
 /* False: `byte` may not come. The quote that ends the content is not for this function. `filter`
  * and `hash` (of the decoded text) may be NULL. */
 bool string_content_step(const struct text_leaf *leaf, const struct key_filter *filter,
-                         struct content_place *place, uint8_t byte, uint64_t *hash);
-bool string_content_may_end(const struct text_leaf *leaf, struct content_place place);
+                         struct string_position *place, uint8_t byte, uint64_t *hash);
+bool string_content_may_end(const struct text_leaf *leaf, struct string_position place);
 bool string_content_is_live(const struct key_filter *filter, uint32_t state);
 
 /* Updates the hash of a decoded text; NULL: not needed. */

@@ -6,7 +6,7 @@
  */
 
 #include "serving/grammar/matcher/grammar.h"
-#include "serving/grammar/matcher/leaf_walk.h"
+#include "serving/grammar/matcher/leaf_cache.h"
 
 #define REMEMBERED_NODES_MIN 32 /* smaller parts of rules are walked again */
 
@@ -14,7 +14,7 @@ struct mask_walk {
     const struct grammar *grammar;
     const struct token_trie *trie;
     struct stack_table *table;
-    struct leaf_walks *walks;
+    struct leaf_cache *walks;
     uint64_t *mask;
     uint64_t serial; /* of this mask */
 };
@@ -24,7 +24,7 @@ struct mask_walk {
 #define MASKS_MAX 64
 
 struct mask_memory {
-    struct leaf_walks *walks;
+    struct leaf_cache *walks;
     uint64_t serial;
     uint32_t word_count, next;
     uint64_t contents[MASKS_MAX]; /* 0: none */
@@ -36,7 +36,7 @@ struct mask_memory *token_mask_memory_create(struct arena *arena, const struct t
     if (!memory) return NULL;
     memory->word_count = trie->word_count;
     memory->masks = arena_take(arena, (size_t)MASKS_MAX * trie->word_count * sizeof(uint64_t));
-    memory->walks = leaf_walk_create(arena, trie);
+    memory->walks = leaf_cache_create(arena, trie);
     return memory->masks && memory->walks ? memory : NULL;
 }
 
@@ -60,8 +60,7 @@ void token_mask_memory_keep(struct mask_memory *memory, uint64_t content, const 
 
 static void token_mask_walk(struct mask_walk *at, uint32_t node, uint32_t number);
 
-static void token_mask_take(struct mask_walk *at, uint32_t node,
-                            const struct thread_list *threads) {
+static void token_mask_take(struct mask_walk *at, uint32_t node, const struct stack_list *threads) {
     if (threads->count == 0) return;
     token_trie_mark(at->trie, node, at->mask);
     if (at->trie->nodes[node].size == 1) return;
@@ -87,13 +86,13 @@ static void walk_bytes(struct mask_walk *at, uint32_t node, uint32_t frame) {
     bool between = kind == STACK_ARRAY || kind == STACK_OBJECT;
     uint32_t end = node + nodes[node].size;
     for (uint32_t child = node + 1; child < end; child += nodes[child].size) {
-        struct thread_list threads;
+        struct stack_list threads;
         uint32_t frame_count = at->table->frame_count;
         if (between && !stands_between(nodes[child].byte)) continue;
         threads.count = 0;
         grammar_step(at->grammar, at->table, frame, nodes[child].byte, &threads);
         token_mask_take(at, child, &threads);
-        stack_table_cut(at->table, frame_count);
+        stack_table_truncate(at->table, frame_count);
     }
 }
 
@@ -101,7 +100,7 @@ static void walk_bytes(struct mask_walk *at, uint32_t node, uint32_t frame) {
 static void walk_on(struct mask_walk *at, uint32_t node, uint32_t frame, uint32_t to) {
     const struct trie_node *nodes = at->trie->nodes;
     uint32_t below = to, frame_count = at->table->frame_count;
-    struct thread_list threads, next;
+    struct stack_list threads, next;
     while (nodes[below].token == TOKEN_NONE)
         below++;
     const char *text = at->trie->tokens[nodes[below].token].data;
@@ -115,14 +114,14 @@ static void walk_on(struct mask_walk *at, uint32_t node, uint32_t frame, uint32_
         memcpy(threads.frames, next.frames, next.count * sizeof *next.frames);
     }
     token_mask_take(at, to, &threads);
-    stack_table_cut(at->table, frame_count);
+    stack_table_truncate(at->table, frame_count);
 }
 
 static void close_filtered(struct mask_walk *at, uint32_t node, const struct stack_frame *frame,
-                           struct content_place place) {
+                           struct string_position place) {
     uint32_t frame_count = at->table->frame_count;
     struct stack_frame here = *frame;
-    struct thread_list threads;
+    struct stack_list threads;
     threads.count = 0;
     here.state = place.state;
     here.escape = 0;
@@ -132,20 +131,20 @@ static void close_filtered(struct mask_walk *at, uint32_t node, const struct sta
     uint32_t closing = stack_table_put(at->table, &here, NULL);
     if (closing) grammar_step(at->grammar, at->table, closing, '"', &threads);
     token_mask_take(at, node, &threads);
-    stack_table_cut(at->table, frame_count);
+    stack_table_truncate(at->table, frame_count);
 }
 
 /* A leaf with a context-dependent set of allowed texts: a key of the remaining properties, or a
  * string of the remaining texts. Few tokens lead to one of them. walk_leaf handles keys of no
  * property. */
 static void walk_filtered(struct mask_walk *at, uint32_t node, uint32_t number,
-                          struct content_place place, const struct key_filter *filter) {
+                          struct string_position place, const struct key_filter *filter) {
     const struct trie_node *nodes = at->trie->nodes;
     const struct stack_frame *frame = stack_table_at(at->table, number);
     const struct text_leaf *leaf = &at->grammar->leaves[frame->subject];
     uint32_t end = node + nodes[node].size;
     for (uint32_t child = node + 1; child < end; child += nodes[child].size) {
-        struct content_place next = place;
+        struct string_position next = place;
         if (nodes[child].byte == '"' && place.escape == 0) {
             close_filtered(at, child, frame, place);
         } else if (string_content_step(leaf, filter, &next, nodes[child].byte, NULL)) {
@@ -158,7 +157,7 @@ static void walk_filtered(struct mask_walk *at, uint32_t node, uint32_t number,
 /* ---- walking by leaves ---- */
 
 static void end_leaf(struct mask_walk *at, uint32_t number, uint32_t state,
-                     struct thread_list *threads) {
+                     struct stack_list *threads) {
     const struct stack_frame *frame = stack_table_at(at->table, number);
     threads->count = 0;
     if (frame->kind == STACK_KEY)
@@ -171,7 +170,7 @@ static void take_ends(struct mask_walk *at, uint32_t node, uint32_t number,
                       const struct leaf_end *ends, uint32_t count) {
     const struct stack_frame *frame = stack_table_at(at->table, number);
     bool tracked = frame->flags & STACK_TRACKED;
-    struct thread_list threads;
+    struct stack_list threads;
     uint32_t state = 0;
     bool known = false;
     for (uint32_t i = 0; i < count; i++) {
@@ -200,7 +199,7 @@ static void take_free(struct mask_walk *at, uint32_t number, const struct text_l
     uint32_t left = bounded ? leaf->length_max - frame->state : UINT32_MAX;
     const uint64_t *inside = left > TOKEN_TRIE_WITHIN ? trie->inside : trie->within[left];
     uint32_t end_count = 0;
-    struct thread_list threads;
+    struct stack_list threads;
     if (left > TOKEN_TRIE_WITHIN && bounded && left < TOKEN_TRIE_BYTES_MAX) {
         inside = trie->within[TOKEN_TRIE_WITHIN];
         for (uint32_t i = 0; i < trie->long_count; i++) {
@@ -208,7 +207,7 @@ static void take_free(struct mask_walk *at, uint32_t number, const struct text_l
             if (trie->needs[token] <= left) at->mask[token / 64] |= UINT64_C(1) << token % 64;
         }
     }
-    if (leaf_walk_is_new(at->walks, inside, at->serial))
+    if (leaf_cache_is_new(at->walks, inside, at->serial))
         for (uint32_t w = 0; w < trie->word_count; w++)
             at->mask[w] |= inside[w];
     for (uint32_t i = 0; i < trie->end_count; i++) {
@@ -230,18 +229,18 @@ static void walk_leaf(struct mask_walk *at, uint32_t node, uint32_t number, cons
         take_free(at, number, leaf);
         return;
     }
-    const struct leaf_part *part =
-        leaf_walk_part(at->walks, at->grammar,
-                       &(struct leaf_key){.node = node,
-                                          .leaf = frame->subject,
-                                          .place = {frame->state, frame->escape},
-                                          .is_number = frame->kind == STACK_NUMBER,
-                                          .open = open});
+    const struct leaf_cache_entry *part =
+        leaf_cache_find(at->walks, at->grammar,
+                        &(struct leaf_key){.node = node,
+                                           .leaf = frame->subject,
+                                           .place = {frame->state, frame->escape},
+                                           .is_number = frame->kind == STACK_NUMBER,
+                                           .open = open});
     if (!part) { /* no memory for what is found */
         walk_bytes(at, node, number);
         return;
     }
-    leaf_walk_mark(at->walks, part, at->serial, at->mask);
+    leaf_cache_mark(at->walks, part, at->serial, at->mask);
     take_ends(at, node, number, part->ends, part->end_count);
     if (frame->kind == STACK_NUMBER && part->ends_here)
         take_ends(at, node, number, &(struct leaf_end){node, frame->state}, 1);
@@ -250,29 +249,29 @@ static void walk_leaf(struct mask_walk *at, uint32_t node, uint32_t number, cons
 /* A rule's own bytes by its automaton alone; stacks follow only the bytes that leave it. */
 static void token_mask_walk_rule(struct mask_walk *at, uint32_t node, uint32_t number) {
     const struct stack_frame *frame = stack_table_at(at->table, number);
-    const struct leaf_part *part = NULL;
+    const struct leaf_cache_entry *part = NULL;
     if (rule_step_must_end(at->grammar, at->table, number)) return;
     if (at->trie->nodes[node].size >= REMEMBERED_NODES_MIN)
-        part = leaf_walk_part(at->walks, at->grammar,
-                              &(struct leaf_key){.node = node,
-                                                 .leaf = frame->subject,
-                                                 .place = {.state = frame->state},
-                                                 .is_rule = true});
+        part = leaf_cache_find(at->walks, at->grammar,
+                               &(struct leaf_key){.node = node,
+                                                  .leaf = frame->subject,
+                                                  .place = {.state = frame->state},
+                                                  .is_rule = true});
     if (!part) {
         walk_bytes(at, node, number);
         return;
     }
-    leaf_walk_mark(at->walks, part, at->serial, at->mask);
+    leaf_cache_mark(at->walks, part, at->serial, at->mask);
     const struct leaf_end *ends = part->ends;
     uint32_t end_count = part->end_count;
     for (uint32_t i = 0; i < end_count; i++) {
-        struct thread_list threads;
+        struct stack_list threads;
         uint32_t frame_count = at->table->frame_count;
         threads.count = 0;
         rule_step_leave(at->grammar, at->table, number, ends[i].state,
                         at->trie->nodes[ends[i].node].byte, &threads);
         token_mask_take(at, ends[i].node, &threads);
-        stack_table_cut(at->table, frame_count);
+        stack_table_truncate(at->table, frame_count);
     }
 }
 
@@ -304,18 +303,18 @@ static void token_mask_walk(struct mask_walk *at, uint32_t node, uint32_t number
     }
     if (filter.open) walk_leaf(at, node, number, filter.open);
     filter.open = NULL;
-    walk_filtered(at, node, number, (struct content_place){frame->state, frame->escape}, &filter);
+    walk_filtered(at, node, number, (struct string_position){frame->state, frame->escape}, &filter);
 }
 
 void token_mask_fill(const struct grammar *grammar, struct stack_table *table,
-                     const struct thread_list *threads, uint64_t *mask) {
+                     const struct stack_list *threads, uint64_t *mask) {
     struct mask_walk at = {.grammar = grammar,
                            .trie = grammar->trie,
                            .table = table,
                            .walks = grammar->masks->walks,
                            .mask = mask,
                            .serial = ++grammar->masks->serial};
-    leaf_walk_tidy(at.walks);
+    leaf_cache_trim(at.walks);
     for (uint32_t i = 0; i < threads->count; i++)
         token_mask_walk(&at, 0, threads->frames[i]);
 }

@@ -107,7 +107,7 @@ static void token_trie_set_bit(uint64_t *mask, uint32_t token) {
 }
 
 static void token_trie_note_inside(const struct token_trie *trie, uint32_t node,
-                                   struct content_place place, struct content_tables *tables) {
+                                   struct string_position place, struct content_tables *tables) {
     uint32_t needs = place.state + (place.escape != 0);
     for (uint32_t t = trie->nodes[node].token; t != TOKEN_NONE; t = trie->same_bytes[t]) {
         token_trie_set_bit(tables->inside, t);
@@ -121,12 +121,12 @@ static void token_trie_note_inside(const struct token_trie *trie, uint32_t node,
 
 static void walk_content(const struct token_trie *trie, struct content_tables *tables) {
     static const struct text_leaf any = {NULL, 0, SHAPE_UNBOUNDED - 1};
-    struct content_place path[TOKEN_TRIE_BYTES_MAX + 1] = {{0}};
+    struct string_position path[TOKEN_TRIE_BYTES_MAX + 1] = {{0}};
     tables->end_count = 0;
     for (uint32_t i = 1; i < trie->node_count;) {
         const struct trie_node *node = &trie->nodes[i];
         uint32_t here = i;
-        struct content_place place = path[node->depth - 1];
+        struct string_position place = path[node->depth - 1];
         if (node->byte == '"' && place.escape == 0) {
             if (tables->ends) tables->ends[tables->end_count] = (struct trie_end){i, place.state};
             tables->end_count++;

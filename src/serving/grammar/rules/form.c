@@ -4,7 +4,7 @@
 #include "base/check.h"
 #include "serving/grammar/automata/regex_tree.h"
 #include "serving/grammar/rules/gbnf.h"
-#include "serving/grammar/rules/rule_draft.h"
+#include "serving/grammar/rules/grammar_builder.h"
 #include "serving/grammar/schema/shape_join.h"
 
 #define SCHEMA_STEPS_MIN 2000000 /* for each schema, however many there are */
@@ -13,7 +13,7 @@ struct reader {
     struct arena *arena;
     struct arena kept, passing; /* parts of the scratch */
     struct automaton_work work;
-    struct rule_draft draft;
+    struct grammar_builder builder;
     const struct tokenizer *tokenizer;
     struct schema_limits limits; /* for one schema */
     struct error *error;
@@ -69,21 +69,21 @@ static enum status form_read_schema(struct reader *reader, const struct tree *fo
                        sizeof *reader->values))
         return STATUS_NO_MEMORY;
     reader->values[reader->value_count++] = program;
-    return rule_draft_symbol(&reader->draft, RULE_VALUE, reader->value_count - 1, out);
+    return grammar_builder_symbol(&reader->builder, RULE_VALUE, reader->value_count - 1, out);
 }
 
 /* One \n may stand before a whole text: some models begin so. */
 static enum status add_line_end(struct reader *reader, uint32_t value, uint32_t *out) {
-    struct rule_draft *draft = &reader->draft;
+    struct grammar_builder *builder = &reader->builder;
     uint32_t line_end = 0;
     enum status status =
-        regex_tree_add_set(&draft->tree, &(struct code_range){'\n', '\n'}, 1, &line_end);
-    if (!status) status = rule_draft_repeat(draft, line_end, 0, 1, &line_end);
-    if (!status) status = regex_tree_wait(&draft->tree, line_end);
-    if (!status) status = regex_tree_wait(&draft->tree, value);
+        regex_tree_add_set(&builder->tree, &(struct code_range){'\n', '\n'}, 1, &line_end);
+    if (!status) status = grammar_builder_repeat(builder, line_end, 0, 1, &line_end);
+    if (!status) status = regex_tree_wait(&builder->tree, line_end);
+    if (!status) status = regex_tree_wait(&builder->tree, value);
     if (!status)
         status =
-            regex_tree_gather(&draft->tree, REGEX_SEQUENCE, draft->tree.waiting_count - 2, out);
+            regex_tree_gather(&builder->tree, REGEX_SEQUENCE, builder->tree.waiting_count - 2, out);
     return status;
 }
 
@@ -98,9 +98,9 @@ static enum status join_values(struct reader *reader, const struct shape_program
     } else {
         status = shape_join(reader->arena, reader->values, reader->value_count, roots, out);
     }
-    for (size_t i = 0; !status && i < reader->draft.symbol_count; i++)
-        if (reader->draft.symbols[i].kind == RULE_VALUE)
-            reader->draft.symbols[i].subject = roots[reader->draft.symbols[i].subject];
+    for (size_t i = 0; !status && i < reader->builder.symbol_count; i++)
+        if (reader->builder.symbols[i].kind == RULE_VALUE)
+            reader->builder.symbols[i].subject = roots[reader->builder.symbols[i].subject];
     return status;
 }
 
@@ -111,39 +111,40 @@ static enum status form_read_regex(struct reader *reader, const struct tree *val
     struct bytes pattern;
     struct regex regex;
     struct error error = {"its automaton is too large"};
-    struct draft_rule rule = {.body = RULE_NONE};
+    struct builder_rule rule = {.body = RULE_NONE};
     uint32_t number = 0;
     enum status status = form_read_text(reader, "regex", value, &pattern);
     if (status) return status;
     status = regex_tree_parse(work, pattern, REGEX_ECMA, &regex, &error);
-    if (!status) status = regex_automaton_make(work, &regex, regex.root, &rule.automaton);
+    if (!status) status = regex_dfa_make(work, &regex, regex.root, &rule.automaton);
     arena_clear(work->scratch);
     if (status) return error_set(reader->error, status, "regex: %s", error.text);
     if (!rule.automaton->start)
         return error_set(reader->error, STATUS_INVALID, "regex: no text matches");
-    status = rule_draft_add_rule(&reader->draft, &rule, &number);
-    return status ? status : rule_draft_reference(&reader->draft, number, out);
+    status = grammar_builder_add_rule(&reader->builder, &rule, &number);
+    return status ? status : grammar_builder_reference(&reader->builder, number, out);
 }
 
 static enum status form_read_choice(struct reader *reader, const struct tree *value,
                                     uint32_t *out) {
-    uint32_t base = reader->draft.tree.waiting_count;
+    uint32_t base = reader->builder.tree.waiting_count;
     if (tree_count(value) == 0) return form_expect(reader, "choice", "a list of strings", value);
     for (size_t i = 0; i < tree_count(value); i++) {
         struct bytes text;
         uint32_t node = 0;
         enum status status = form_read_text(reader, "choice", tree_at(value, i), &text);
-        if (!status) status = rule_draft_text(&reader->draft, text, &node);
-        if (!status) status = regex_tree_wait(&reader->draft.tree, node);
+        if (!status) status = grammar_builder_text(&reader->builder, text, &node);
+        if (!status) status = regex_tree_wait(&reader->builder.tree, node);
         if (status) return status;
     }
-    return regex_tree_gather(&reader->draft.tree, REGEX_ALTERNATE, base, out);
+    return regex_tree_gather(&reader->builder.tree, REGEX_ALTERNATE, base, out);
 }
 
 static enum status read_gbnf(struct reader *reader, const struct tree *value, uint32_t *out) {
     struct bytes text;
     enum status status = form_read_text(reader, "gbnf", value, &text);
-    return status ? status : gbnf_read(&reader->draft, text, reader->tokenizer, out, reader->error);
+    return status ? status
+                  : gbnf_read(&reader->builder, text, reader->tokenizer, out, reader->error);
 }
 
 static enum status form_read_token(struct reader *reader, const struct tree *value, uint32_t *out) {
@@ -155,23 +156,23 @@ static enum status form_read_token(struct reader *reader, const struct tree *val
         return error_set(reader->error, STATUS_INVALID,
                          "token: the tokenizer has no added token '%.*s'", (int)text.count,
                          text.data);
-    return rule_draft_symbol(&reader->draft, RULE_TOKEN, token, out);
+    return grammar_builder_symbol(&reader->builder, RULE_TOKEN, token, out);
 }
 
 /* ---- forms of forms ---- */
 
 static enum status read_forms(struct reader *reader, const char *keyword, enum regex_kind kind,
                               const struct tree *value, uint32_t *out) {
-    uint32_t base = reader->draft.tree.waiting_count;
+    uint32_t base = reader->builder.tree.waiting_count;
     if (tree_kind(value) != TREE_ARRAY || (kind == REGEX_ALTERNATE && tree_count(value) == 0))
         return form_expect(reader, keyword, "a list of forms", value);
     for (size_t i = 0; i < tree_count(value); i++) {
         uint32_t node = 0;
         enum status status = read_form(reader, tree_at(value, i), &node);
-        if (!status) status = regex_tree_wait(&reader->draft.tree, node);
+        if (!status) status = regex_tree_wait(&reader->builder.tree, node);
         if (status) return status;
     }
-    return regex_tree_gather(&reader->draft.tree, kind, base, out);
+    return regex_tree_gather(&reader->builder.tree, kind, base, out);
 }
 
 static enum status read_repeat(struct reader *reader, const struct tree *form,
@@ -183,7 +184,7 @@ static enum status read_repeat(struct reader *reader, const struct tree *form,
         status = error_set(reader->error, STATUS_INVALID, "most: %u is less than least, %u", most,
                            least);
     if (!status) status = read_form(reader, value, &node);
-    return status ? status : rule_draft_repeat(&reader->draft, node, least, most, out);
+    return status ? status : grammar_builder_repeat(&reader->builder, node, least, most, out);
 }
 
 /* The form's keyword; others only say more of it. */
@@ -234,7 +235,7 @@ static enum status form_read_kind(struct reader *reader, const struct tree *form
         return error_set(reader->error, STATUS_INVALID, "%.*s: is no keyword of a form",
                          (int)keyword.count, keyword.data);
     status = form_read_text(reader, "text", value, &text);
-    return status ? status : rule_draft_text(&reader->draft, text, out);
+    return status ? status : grammar_builder_text(&reader->builder, text, out);
 }
 
 static enum status read_form(struct reader *reader, const struct tree *form, uint32_t *out) {
@@ -271,16 +272,17 @@ static size_t count_schemas(const struct tree *form, uint32_t depth_left) {
 static enum status form_compile_each(struct reader *reader, const struct tree *form,
                                      const struct grammar_program **out) {
     const struct shape_program *shapes = NULL;
-    struct draft_rule root = {.line = 0};
+    struct builder_rule root = {.line = 0};
     uint32_t rule = 0;
     enum status status = read_form(reader, form, &root.body);
     if (status) return status;
     if (tree_member(form, "schema")) status = add_line_end(reader, root.body, &root.body);
-    if (!status) rule = rule_of_node(&reader->draft, root.body);
-    if (!status && rule == RULE_NONE) status = rule_draft_add_rule(&reader->draft, &root, &rule);
+    if (!status) rule = rule_of_node(&reader->builder, root.body);
+    if (!status && rule == RULE_NONE)
+        status = grammar_builder_add_rule(&reader->builder, &root, &rule);
     if (!status) status = join_values(reader, &shapes);
     if (status) return error_set(reader->error, status, "the form is too large");
-    return rule_build(reader->arena, &reader->draft, rule, shapes, out, reader->error);
+    return grammar_compile(reader->arena, &reader->builder, rule, shapes, out, reader->error);
 }
 
 /* Trees of rules are kept while automata come and go: three quarters are theirs. */
@@ -306,7 +308,7 @@ enum status form_compile(struct arena *arena, struct arena *scratch, const struc
                                           .scratch = &reader.passing,
                                           .states_max = limits->states_max,
                                           .steps_left = limits->steps_max};
-    rule_draft_open(&reader.draft, &reader.work);
+    grammar_builder_open(&reader.builder, &reader.work);
     if (schemas > 1 && limits->steps_max > SCHEMA_STEPS_MIN) {
         uint64_t share = limits->steps_max / schemas;
         reader.limits.steps_max = share > SCHEMA_STEPS_MIN ? share : SCHEMA_STEPS_MIN;

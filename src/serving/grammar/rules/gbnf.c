@@ -2,12 +2,12 @@
 #include "serving/grammar/rules/gbnf.h"
 
 #include "base/utf8.h"
-#include "serving/grammar/automata/automaton_draft.h"
+#include "serving/grammar/automata/automaton_builder.h"
 
 #define DEPTH_MAX 100
 
 struct gbnf_parser {
-    struct rule_draft *draft;
+    struct grammar_builder *builder;
     struct regex_source *source;
     const struct tokenizer *tokenizer;
     struct error *error;
@@ -107,22 +107,22 @@ static enum status gbnf_take_character(struct gbnf_parser *parser, uint32_t *out
 
 /* Behind the opening quote. */
 static enum status read_literal(struct gbnf_parser *parser, uint32_t *out) {
-    uint32_t base = parser->draft->tree.waiting_count;
+    uint32_t base = parser->builder->tree.waiting_count;
     while (!regex_tree_take(parser->source, "\"")) {
         struct code_range one;
         uint32_t node = 0;
         enum status status = gbnf_take_character(parser, &one.first);
         one.last = one.first;
-        if (!status) status = regex_tree_add_set(&parser->draft->tree, &one, 1, &node);
-        if (!status) status = regex_tree_wait(&parser->draft->tree, node);
+        if (!status) status = regex_tree_add_set(&parser->builder->tree, &one, 1, &node);
+        if (!status) status = regex_tree_wait(&parser->builder->tree, node);
         if (status) return status;
     }
-    return regex_tree_gather(&parser->draft->tree, REGEX_SEQUENCE, base, out);
+    return regex_tree_gather(&parser->builder->tree, REGEX_SEQUENCE, base, out);
 }
 
 /* Behind [ */
 static enum status gbnf_read_class(struct gbnf_parser *parser, uint32_t *out) {
-    struct code_points set = {.work = parser->draft->work};
+    struct code_points set = {.work = parser->builder->work};
     bool negative = regex_tree_take(parser->source, "^");
     enum status status = STATUS_OK;
     while (!status && !regex_tree_take(parser->source, "]")) {
@@ -143,8 +143,8 @@ static enum status gbnf_read_class(struct gbnf_parser *parser, uint32_t *out) {
     if (status) return status;
     code_points_order(&set);
     if (negative) status = code_points_complement(&set, 0);
-    if (!status) status = regex_tree_add_set(&parser->draft->tree, set.ranges, set.count, out);
-    arena_clear(parser->draft->work->scratch);
+    if (!status) status = regex_tree_add_set(&parser->builder->tree, set.ranges, set.count, out);
+    arena_clear(parser->builder->work->scratch);
     return status;
 }
 
@@ -174,7 +174,7 @@ static enum status gbnf_read_token(struct gbnf_parser *parser, enum rule_symbol 
                          "gbnf: line %u: rule %.*s: the tokenizer has no token %.*s",
                          line_at(parser, from), (int)parser->rule.count, parser->rule.data,
                          (int)text.count, text.data);
-    return rule_draft_symbol(parser->draft, kind, token, out);
+    return grammar_builder_symbol(parser->builder, kind, token, out);
 }
 
 /* ---- rules ---- */
@@ -188,16 +188,16 @@ static struct bytes gbnf_take_name(struct gbnf_parser *parser) {
 
 /* The rule of this name, which may not be written yet. */
 static enum status find_rule(struct gbnf_parser *parser, struct bytes name, uint32_t *out) {
-    struct rule_draft *draft = parser->draft;
-    for (uint32_t r = parser->first_rule; r < draft->rule_count; r++) {
-        if (!automaton_spend(draft->work, 1)) return STATUS_TOO_LARGE;
-        if (!bytes_equal(draft->rules[r].name, name)) continue;
+    struct grammar_builder *builder = parser->builder;
+    for (uint32_t r = parser->first_rule; r < builder->rule_count; r++) {
+        if (!automaton_spend(builder->work, 1)) return STATUS_TOO_LARGE;
+        if (!bytes_equal(builder->rules[r].name, name)) continue;
         *out = r;
         return STATUS_OK;
     }
-    struct draft_rule rule = {
+    struct builder_rule rule = {
         .name = name, .line = line_at(parser, parser->source->at), .body = RULE_NONE};
-    return rule_draft_add_rule(draft, &rule, out);
+    return grammar_builder_add_rule(builder, &rule, out);
 }
 
 static enum status gbnf_read_alternatives(struct gbnf_parser *parser, bool nested, uint32_t *out);
@@ -208,12 +208,12 @@ static enum status gbnf_read_item(struct gbnf_parser *parser, uint32_t *out) {
     uint32_t rule = 0;
     if (gbnf_is_name(regex_tree_peek(parser->source))) {
         status = find_rule(parser, gbnf_take_name(parser), &rule);
-        return status ? status : rule_draft_reference(parser->draft, rule, out);
+        return status ? status : grammar_builder_reference(parser->builder, rule, out);
     }
     if (regex_tree_take(parser->source, "\"")) return read_literal(parser, out);
     if (regex_tree_take(parser->source, "[")) return gbnf_read_class(parser, out);
     if (regex_tree_take(parser->source, "."))
-        return regex_tree_add_set(&parser->draft->tree, &any, 1, out);
+        return regex_tree_add_set(&parser->builder->tree, &any, 1, out);
     if (regex_tree_take(parser->source, "!<"))
         return gbnf_read_token(parser, RULE_OTHER_TOKEN, out);
     if (regex_tree_take(parser->source, "<")) return gbnf_read_token(parser, RULE_TOKEN, out);
@@ -258,7 +258,7 @@ static enum status read_repeats(struct gbnf_parser *parser, bool nested, uint32_
             status = read_counts(parser, &min, &max);
         else if (!regex_tree_take(parser->source, "*"))
             return STATUS_OK;
-        if (!status) status = rule_draft_repeat(parser->draft, *node, min, max, node);
+        if (!status) status = grammar_builder_repeat(parser->builder, *node, min, max, node);
         if (status) return status;
     }
 }
@@ -269,27 +269,27 @@ static bool begins_item(int byte) {
 }
 
 static enum status gbnf_read_sequence(struct gbnf_parser *parser, bool nested, uint32_t *out) {
-    uint32_t base = parser->draft->tree.waiting_count;
+    uint32_t base = parser->builder->tree.waiting_count;
     while (begins_item(regex_tree_peek(parser->source))) {
         uint32_t node = 0;
         enum status status = gbnf_read_item(parser, &node);
         if (!status) status = read_repeats(parser, nested, &node);
-        if (!status) status = regex_tree_wait(&parser->draft->tree, node);
+        if (!status) status = regex_tree_wait(&parser->builder->tree, node);
         if (status) return status;
     }
-    return regex_tree_gather(&parser->draft->tree, REGEX_SEQUENCE, base, out);
+    return regex_tree_gather(&parser->builder->tree, REGEX_SEQUENCE, base, out);
 }
 
 static enum status gbnf_read_alternatives(struct gbnf_parser *parser, bool nested, uint32_t *out) {
-    uint32_t base = parser->draft->tree.waiting_count;
+    uint32_t base = parser->builder->tree.waiting_count;
     enum status status = STATUS_OK;
     do {
         uint32_t node = 0;
         gbnf_skip(parser, true);
         status = gbnf_read_sequence(parser, nested, &node);
-        if (!status) status = regex_tree_wait(&parser->draft->tree, node);
+        if (!status) status = regex_tree_wait(&parser->builder->tree, node);
     } while (!status && regex_tree_take(parser->source, "|"));
-    return status ? status : regex_tree_gather(&parser->draft->tree, REGEX_ALTERNATE, base, out);
+    return status ? status : regex_tree_gather(&parser->builder->tree, REGEX_ALTERNATE, base, out);
 }
 
 static enum status read_rule(struct gbnf_parser *parser) {
@@ -303,23 +303,23 @@ static enum status read_rule(struct gbnf_parser *parser) {
     if (!regex_tree_take(parser->source, "::="))
         return refuse(parser, STATUS_INVALID, "expected ::= behind its name");
     enum status status = find_rule(parser, name, &rule);
-    if (!status && parser->draft->rules[rule].body != RULE_NONE)
+    if (!status && parser->builder->rules[rule].body != RULE_NONE)
         return refuse(parser, STATUS_INVALID, "is written twice");
     if (!status) status = gbnf_read_alternatives(parser, false, &body);
     if (status) return status;
     if (regex_tree_peek(parser->source) != -1 && !is_newline(regex_tree_peek(parser->source)))
         return refuse(parser, STATUS_INVALID, "something unknown; expected the rule's end");
-    parser->draft->rules[rule].body = body;
-    parser->draft->rules[rule].line = line;
+    parser->builder->rules[rule].body = body;
+    parser->builder->rules[rule].line = line;
     return STATUS_OK;
 }
 
 static enum status find_root(struct gbnf_parser *parser, uint32_t *out) {
-    struct rule_draft *draft = parser->draft;
+    struct grammar_builder *builder = parser->builder;
     uint32_t root = RULE_NONE;
     parser->rule = (struct bytes){"", 0};
-    for (uint32_t r = parser->first_rule; r < draft->rule_count; r++) {
-        const struct draft_rule *rule = &draft->rules[r];
+    for (uint32_t r = parser->first_rule; r < builder->rule_count; r++) {
+        const struct builder_rule *rule = &builder->rules[r];
         if (rule->body == RULE_NONE && !rule->automaton)
             return error_set(parser->error, STATUS_INVALID,
                              "gbnf: line %u: rule %.*s: is used, but not written", rule->line,
@@ -327,22 +327,22 @@ static enum status find_root(struct gbnf_parser *parser, uint32_t *out) {
         if (bytes_equal(rule->name, BYTES_LITERAL("root"))) root = r;
     }
     if (root == RULE_NONE) return refuse(parser, STATUS_INVALID, "the grammar has no rule root");
-    return rule_draft_reference(draft, root, out);
+    return grammar_builder_reference(builder, root, out);
 }
 
-enum status gbnf_read(struct rule_draft *draft, struct bytes text,
+enum status gbnf_read(struct grammar_builder *builder, struct bytes text,
                       const struct tokenizer *tokenizer, uint32_t *out, struct error *error) {
     struct regex_source source = {.text = text};
-    struct gbnf_parser parser = {.draft = draft,
+    struct gbnf_parser parser = {.builder = builder,
                                  .source = &source,
                                  .tokenizer = tokenizer,
                                  .error = error,
-                                 .first_rule = draft->rule_count};
+                                 .first_rule = builder->rule_count};
     error_set(error, STATUS_TOO_LARGE, "gbnf: the grammar is too large");
     source.at = utf8_valid_prefix(text);
     if (source.at < text.count) return refuse(&parser, STATUS_INVALID, "invalid UTF-8");
     source.at = 0;
-    if (!automaton_spend(draft->work, text.count)) return STATUS_TOO_LARGE;
+    if (!automaton_spend(builder->work, text.count)) return STATUS_TOO_LARGE;
     enum status status = STATUS_OK;
     for (gbnf_skip(&parser, true); !status && source.at < text.count; gbnf_skip(&parser, true))
         status = read_rule(&parser);

@@ -9,13 +9,13 @@
 #ifndef SERVING_GRAMMAR_RULES_GBNF_H
 #define SERVING_GRAMMAR_RULES_GBNF_H
 
-#include "serving/grammar/rules/rule_draft.h"
+#include "serving/grammar/rules/grammar_builder.h"
 #include "serving/text/tokenizer.h"
 
 /* Adds the rules of a grammar; `out` is a node of its root. `text` is kept by reference for
  * messages. `tokenizer` may be NULL where no token is named. STATUS_INVALID with line and rule;
  * STATUS_TOO_LARGE: too deep, or too much of it; STATUS_NO_MEMORY. */
-enum status gbnf_read(struct rule_draft *draft, struct bytes text,
+enum status gbnf_read(struct grammar_builder *builder, struct bytes text,
                       const struct tokenizer *tokenizer, uint32_t *out,
                       struct error *error) MUST_USE;
 

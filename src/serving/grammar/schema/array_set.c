@@ -5,14 +5,15 @@
 
 #define BREACH_ITEMS_MAX 16 /* items of which one may break a rule */
 
-enum status array_set_claims_of(struct schema_state *state, const struct array_set *array,
-                                uint32_t index, uint32_t *out) {
-    uint32_t claims = CLAIMS_ANY;
+enum status array_set_conjunction_of(struct schema_state *state, const struct array_set *array,
+                                     uint32_t index, uint32_t *out) {
+    uint32_t conjunction = CONJUNCTION_TRUE;
     enum status status = schema_state_spend(state, array->rule_count);
     for (uint32_t i = 0; i < array->rule_count && !status; i++)
         if (array->rules[i].from <= index && index < array->rules[i].to)
-            status = schema_state_claims_and(state, claims, array->rules[i].claims, &claims);
-    *out = claims;
+            status = schema_state_conjunction_and(state, conjunction, array->rules[i].conjunction,
+                                                  &conjunction);
+    *out = conjunction;
     return status;
 }
 
@@ -27,7 +28,7 @@ static enum status array_set_join_rules(struct schema_state *state, const struct
         const struct item_rule *rule = &b->rules[i];
         uint32_t k = 0;
         while (k < a->rule_count && (rules[k].from != rule->from || rules[k].to != rule->to ||
-                                     rules[k].claims != rule->claims))
+                                     rules[k].conjunction != rule->conjunction))
             k++;
         if (k < a->rule_count)
             rules[k].evaluates |= rule->evaluates;
@@ -74,22 +75,22 @@ enum status array_set_and(struct schema_state *state, const void *first_set, con
     if (!status) status = array_set_join_rules(state, a, b, both);
     if (status) return status;
     for (uint32_t i = 0; i < both->rule_count; i++)
-        if (both->rules[i].claims == CLAIMS_NEVER)
+        if (both->rules[i].conjunction == CONJUNCTION_FALSE)
             both->length_max = min_u32(both->length_max, both->rules[i].from);
     if (both->counts && both->counted_max == UINT32_MAX)
         both->length_min = max_u32(both->length_min, both->counted_min);
     bool none = both->length_min > both->length_max ||
                 (both->counts && both->counted_min > both->counted_max);
     for (uint32_t i = 0; i < both->length_min && i < BREACH_ITEMS_MAX && !none; i++) {
-        uint32_t claims, first, second;
-        status = array_set_claims_of(state, both, i, &claims);
-        if (!status) status = array_set_claims_of(state, a, i, &first);
-        if (!status) status = array_set_claims_of(state, b, i, &second);
+        uint32_t conjunction, first, second;
+        status = array_set_conjunction_of(state, both, i, &conjunction);
+        if (!status) status = array_set_conjunction_of(state, a, i, &first);
+        if (!status) status = array_set_conjunction_of(state, b, i, &second);
         if (status) return status;
-        none = claims == CLAIMS_NEVER;
-        if (none || first == CLAIMS_ANY || second == CLAIMS_ANY) continue;
-        if (claims == first && claims == second) continue;
-        status = schema_state_claims_probe(state, claims, &none);
+        none = conjunction == CONJUNCTION_FALSE;
+        if (none || first == CONJUNCTION_TRUE || second == CONJUNCTION_TRUE) continue;
+        if (conjunction == first && conjunction == second) continue;
+        status = schema_state_conjunction_is_empty(state, conjunction, &none);
         if (status) return status;
     }
     if (!none) *out = both;
@@ -105,7 +106,7 @@ static bool same_array(const struct array_set *a, const struct array_set *b) {
         return false;
     for (uint32_t i = 0; i < a->rule_count; i++)
         if (a->rules[i].from != b->rules[i].from || a->rules[i].to != b->rules[i].to ||
-            a->rules[i].claims != b->rules[i].claims ||
+            a->rules[i].conjunction != b->rules[i].conjunction ||
             a->rules[i].evaluates != b->rules[i].evaluates)
             return false;
     return true;
@@ -132,18 +133,19 @@ static enum status array_set_add_both(struct schema_state *state, const struct a
     return status || !both ? status : array_set_add(state, all, both);
 }
 
-/* Adds arrays of `a` that have an item at `index` which breaks a claim (UINT32_MAX: any item). */
+/* Adds arrays of `a` that have an item at `index` which breaks a literal (UINT32_MAX: any item). */
 static enum status array_set_add_item(struct schema_state *state, const struct array_set *a,
-                                      uint32_t index, uint32_t claim, struct set_list *all) {
+                                      uint32_t index, uint32_t literal, struct set_list *all) {
     struct array_set part = state->array_any;
     part.length_min = index + 1;
     struct item_rule *rule = arena_take(state->arena, sizeof *rule);
     if (!rule) return state_failed(state, STATUS_NO_MEMORY);
     *rule = (struct item_rule){.from = index, .to = index + 1};
-    enum status status =
-        claim == UINT32_MAX ? STATUS_OK : schema_state_claims_contrary(state, claim, &rule->claims);
+    enum status status = literal == UINT32_MAX
+                             ? STATUS_OK
+                             : schema_state_conjunction_not(state, literal, &rule->conjunction);
     if (status) return status;
-    if (claim != UINT32_MAX) {
+    if (literal != UINT32_MAX) {
         part.rules = rule;
         part.rule_count = 1;
     }
@@ -161,10 +163,12 @@ static enum status breaks_always(struct schema_state *state, const struct array_
     if (end - rule->from > BREACH_ITEMS_MAX) return STATUS_OK;
     *out = true;
     for (uint32_t i = rule->from; i < end && i < rule->to && *out; i++) {
-        uint32_t claims;
-        enum status status = array_set_claims_of(state, a, i, &claims);
-        if (!status) status = schema_state_claims_and(state, claims, rule->claims, &claims);
-        if (!status) status = schema_state_claims_probe(state, claims, out);
+        uint32_t conjunction;
+        enum status status = array_set_conjunction_of(state, a, i, &conjunction);
+        if (!status)
+            status =
+                schema_state_conjunction_and(state, conjunction, rule->conjunction, &conjunction);
+        if (!status) status = schema_state_conjunction_is_empty(state, conjunction, out);
         if (status) return status;
     }
     return STATUS_OK;
@@ -172,20 +176,20 @@ static enum status breaks_always(struct schema_state *state, const struct array_
 
 static enum status array_set_add_rule_breach(struct schema_state *state, const struct array_set *a,
                                              const struct item_rule *rule, struct set_list *all) {
-    if (rule->claims == CLAIMS_ANY) return STATUS_OK;
-    if (rule->claims == CLAIMS_NEVER)
+    if (rule->conjunction == CONJUNCTION_TRUE) return STATUS_OK;
+    if (rule->conjunction == CONJUNCTION_FALSE)
         return array_set_add_item(state, a, rule->from, UINT32_MAX, all);
     for (uint32_t i = 0; i < a->rule_count; i++)
         if (a->rules[i].from <= rule->from && a->rules[i].to >= rule->to &&
-            a->rules[i].claims == rule->claims)
+            a->rules[i].conjunction == rule->conjunction)
             return STATUS_OK; /* `a` obeys it */
     bool always;
     enum status status = breaks_always(state, a, rule, &always);
     if (status) return status;
     if (always) return array_set_add_item(state, a, rule->from, UINT32_MAX, all);
-    const struct claims_entry claims = state->claims[rule->claims];
+    const struct conjunction conjunction = state->conjunctions[rule->conjunction];
     uint32_t to = min_u32(rule->to, a->length_max);
-    for (uint32_t i = 0; i < claims.count && !status; i++) {
+    for (uint32_t i = 0; i < conjunction.count && !status; i++) {
         if (to > rule->from && to - rule->from > BREACH_ITEMS_MAX) {
             if (rule->to < a->length_max)
                 return state_error(state, STATUS_UNSUPPORTED,
@@ -193,7 +197,7 @@ static enum status array_set_add_rule_breach(struct schema_state *state, const s
                                    BREACH_ITEMS_MAX);
             struct array_set part = state->array_any;
             part.counts = true;
-            part.counted = claims.claims[i] ^ 1;
+            part.counted = conjunction.literals[i] ^ 1;
             part.counted_from = rule->from;
             part.counted_min = 1;
             part.counted_max = UINT32_MAX;
@@ -202,7 +206,7 @@ static enum status array_set_add_rule_breach(struct schema_state *state, const s
             continue;
         }
         for (uint32_t index = rule->from; index < to && !status; index++)
-            status = array_set_add_item(state, a, index, claims.claims[i], all);
+            status = array_set_add_item(state, a, index, conjunction.literals[i], all);
     }
     return status;
 }

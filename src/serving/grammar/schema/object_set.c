@@ -3,7 +3,8 @@
 #include "base/number.h"
 #include "serving/grammar/schema/value_set.h"
 
-#define COMPARED_MAX 4096  /* sets of claims that are made to find out whether one holds another */
+#define COMPARED_MAX                                                                               \
+    4096 /* sets of conjunction that are made to find out whether one holds another */
 #define CHOICE_NAMES_MAX 4 /* of a difference that asks which of them are there */
 
 static bool in_list(const uint32_t *list, uint32_t count, uint32_t value) {
@@ -18,9 +19,8 @@ static bool in_list(const uint32_t *list, uint32_t count, uint32_t value) {
     return low < count && list[low] == value;
 }
 
-bool object_set_condition_has_name(const struct schema_state *state, uint32_t condition,
-                                   uint32_t name) {
-    const struct key_condition *keys = &state->conditions[condition];
+bool object_set_keys_have_name(const struct schema_state *state, uint32_t key_set, uint32_t name) {
+    const struct key_set *keys = &state->key_sets[key_set];
     bool has = false;
     if (keys->name_count && keys->names[keys->name_count - 1] >= name)
         has = in_list(keys->names, keys->name_count, name);
@@ -30,33 +30,34 @@ bool object_set_condition_has_name(const struct schema_state *state, uint32_t co
         uint32_t label;
         has = automaton_accepts(automaton, state->names[name], &label);
     }
-    for (uint32_t i = 0; i < keys->condition_count && !has; i++)
-        has = object_set_condition_has_name(state, keys->conditions[i], name);
+    for (uint32_t i = 0; i < keys->key_set_count && !has; i++)
+        has = object_set_keys_have_name(state, keys->key_sets[i], name);
     return has != keys->negated;
 }
 
-bool object_set_condition_has_other(const struct schema_state *state, uint32_t condition,
-                                    const uint32_t *languages, uint32_t language_count,
-                                    uint64_t inside) {
-    const struct key_condition *keys = &state->conditions[condition];
+bool object_set_keys_have_other(const struct schema_state *state, uint32_t key_set,
+                                const uint32_t *languages, uint32_t language_count,
+                                uint64_t inside) {
+    const struct key_set *keys = &state->key_sets[key_set];
     bool has = false;
     for (uint32_t i = 0; i < keys->language_count && !has; i++)
         for (uint32_t k = 0; k < language_count && !has; k++)
             has = languages[k] == keys->languages[i] && (inside >> k & 1);
-    for (uint32_t i = 0; i < keys->condition_count && !has; i++)
-        has = object_set_condition_has_other(state, keys->conditions[i], languages, language_count,
-                                             inside);
+    for (uint32_t i = 0; i < keys->key_set_count && !has; i++)
+        has =
+            object_set_keys_have_other(state, keys->key_sets[i], languages, language_count, inside);
     return has != keys->negated;
 }
 
-enum status object_set_claims_of(struct schema_state *state, const struct object_set *object,
-                                 uint32_t name, uint32_t *out) {
-    uint32_t claims = CLAIMS_ANY;
+enum status object_set_conjunction_of(struct schema_state *state, const struct object_set *object,
+                                      uint32_t name, uint32_t *out) {
+    uint32_t conjunction = CONJUNCTION_TRUE;
     enum status status = schema_state_spend(state, object->rule_count);
     for (uint32_t i = 0; i < object->rule_count && !status; i++)
-        if (object_set_condition_has_name(state, object->rules[i].condition, name))
-            status = schema_state_claims_and(state, claims, object->rules[i].claims, &claims);
-    *out = claims;
+        if (object_set_keys_have_name(state, object->rules[i].key_set, name))
+            status = schema_state_conjunction_and(state, conjunction, object->rules[i].conjunction,
+                                                  &conjunction);
+    *out = conjunction;
     return status;
 }
 
@@ -78,8 +79,8 @@ static enum status object_set_join_rules(struct schema_state *state, const struc
     uint32_t count = a->rule_count;
     for (uint32_t i = 0; i < b->rule_count; i++) {
         uint32_t k = 0;
-        while (k < a->rule_count && (rules[k].condition != b->rules[i].condition ||
-                                     rules[k].claims != b->rules[i].claims))
+        while (k < a->rule_count && (rules[k].key_set != b->rules[i].key_set ||
+                                     rules[k].conjunction != b->rules[i].conjunction))
             k++;
         if (k < a->rule_count)
             rules[k].evaluates |= b->rules[i].evaluates;
@@ -113,23 +114,23 @@ static enum status join_required(struct schema_state *state, const struct object
 
 static enum status join_needs(struct schema_state *state, const struct object_set *a,
                               const struct object_set *b, struct object_set *out) {
-    out->needs = a->need_count ? a->needs : b->needs;
-    out->need_count = a->need_count ? a->need_count : b->need_count;
-    if (a->need_count == 0 || b->need_count == 0) return STATUS_OK;
-    struct key_need *needs =
-        arena_take(state->arena, (a->need_count + b->need_count) * sizeof *needs);
-    if (!needs) return state_failed(state, STATUS_NO_MEMORY);
-    memcpy(needs, a->needs, a->need_count * sizeof *needs);
-    uint32_t count = a->need_count;
-    for (uint32_t i = 0; i < b->need_count; i++) {
+    out->dependencies = a->dependency_count ? a->dependencies : b->dependencies;
+    out->dependency_count = a->dependency_count ? a->dependency_count : b->dependency_count;
+    if (a->dependency_count == 0 || b->dependency_count == 0) return STATUS_OK;
+    struct key_dependency *dependencies = arena_take(
+        state->arena, (a->dependency_count + b->dependency_count) * sizeof *dependencies);
+    if (!dependencies) return state_failed(state, STATUS_NO_MEMORY);
+    memcpy(dependencies, a->dependencies, a->dependency_count * sizeof *dependencies);
+    uint32_t count = a->dependency_count;
+    for (uint32_t i = 0; i < b->dependency_count; i++) {
         uint32_t k = 0;
-        while (k < count &&
-               (needs[k].name != b->needs[i].name || needs[k].other != b->needs[i].other))
+        while (k < count && (dependencies[k].name != b->dependencies[i].name ||
+                             dependencies[k].other != b->dependencies[i].other))
             k++;
-        if (k == count) needs[count++] = b->needs[i];
+        if (k == count) dependencies[count++] = b->dependencies[i];
     }
-    out->needs = needs;
-    out->need_count = count;
+    out->dependencies = dependencies;
+    out->dependency_count = count;
     return STATUS_OK;
 }
 
@@ -138,14 +139,15 @@ static enum status join_needs(struct schema_state *state, const struct object_se
 static enum status lacks_required(struct schema_state *state, const struct object_set *a,
                                   const struct object_set *b, bool *out) {
     for (uint32_t i = 0; i < a->required_count && !*out; i++) {
-        uint32_t claims, first, second;
-        enum status status = object_set_claims_of(state, a, a->required[i], &first);
-        if (!status) status = object_set_claims_of(state, b, a->required[i], &second);
-        if (!status) status = schema_state_claims_and(state, first, second, &claims);
+        uint32_t conjunction, first, second;
+        enum status status = object_set_conjunction_of(state, a, a->required[i], &first);
+        if (!status) status = object_set_conjunction_of(state, b, a->required[i], &second);
+        if (!status) status = schema_state_conjunction_and(state, first, second, &conjunction);
         if (status) return status;
-        *out = claims == CLAIMS_NEVER;
-        if (*out || first == CLAIMS_ANY || second == CLAIMS_ANY || first == second) continue;
-        status = schema_state_claims_probe(state, claims, out);
+        *out = conjunction == CONJUNCTION_FALSE;
+        if (*out || first == CONJUNCTION_TRUE || second == CONJUNCTION_TRUE || first == second)
+            continue;
+        status = schema_state_conjunction_is_empty(state, conjunction, out);
         if (status) return status;
     }
     return STATUS_OK;
@@ -179,18 +181,19 @@ enum status object_set_and(struct schema_state *state, const void *first, const 
 static bool same_object(const struct object_set *a, const struct object_set *b) {
     return a == b ||
            (a->rule_count == b->rule_count && a->required_count == b->required_count &&
-            a->need_count == b->need_count && a->count_min == b->count_min &&
+            a->dependency_count == b->dependency_count && a->count_min == b->count_min &&
             a->count_max == b->count_max &&
             (a->required_count == 0 ||
              memcmp(a->required, b->required, a->required_count * sizeof *a->required) == 0) &&
-            (a->need_count == 0 ||
-             memcmp(a->needs, b->needs, a->need_count * sizeof *a->needs) == 0));
+            (a->dependency_count == 0 ||
+             memcmp(a->dependencies, b->dependencies,
+                    a->dependency_count * sizeof *a->dependencies) == 0));
 }
 
 static bool same_rules(const struct object_set *a, const struct object_set *b) {
     for (uint32_t i = 0; i < a->rule_count; i++)
-        if (a->rules[i].condition != b->rules[i].condition ||
-            a->rules[i].claims != b->rules[i].claims ||
+        if (a->rules[i].key_set != b->rules[i].key_set ||
+            a->rules[i].conjunction != b->rules[i].conjunction ||
             a->rules[i].evaluates != b->rules[i].evaluates)
             return false;
     return true;
@@ -202,38 +205,39 @@ static bool same_rules(const struct object_set *a, const struct object_set *b) {
  * arrays and objects, which are quick to compare. */
 static enum status claims_within(struct schema_state *state, uint32_t a, uint32_t b, bool *out) {
     bool never;
-    uint32_t before = state->claims_count;
-    *out = a == b || a == CLAIMS_NEVER || b == CLAIMS_ANY;
-    if (*out || b == CLAIMS_NEVER || state->compared_count >= COMPARED_MAX) return STATUS_OK;
-    enum status status = schema_state_claims_probe(state, a, &never);
-    if (status || state->claims[a].reading != READING_DONE) return status;
-    if (state->claims[a].set->arrays.count || state->claims[a].set->objects.count) return STATUS_OK;
-    const struct claims_entry wanted = state->claims[b];
+    uint32_t before = state->conjunction_count;
+    *out = a == b || a == CONJUNCTION_FALSE || b == CONJUNCTION_TRUE;
+    if (*out || b == CONJUNCTION_FALSE || state->compared_count >= COMPARED_MAX) return STATUS_OK;
+    enum status status = schema_state_conjunction_is_empty(state, a, &never);
+    if (status || state->conjunctions[a].reading != READING_DONE) return status;
+    if (state->conjunctions[a].set->arrays.count || state->conjunctions[a].set->objects.count)
+        return STATUS_OK;
+    const struct conjunction wanted = state->conjunctions[b];
     *out = true;
     for (uint32_t i = 0; i < wanted.count && *out; i++) {
         uint32_t breach;
-        status = schema_state_claims_contrary(state, wanted.claims[i], &breach);
-        if (!status) status = schema_state_claims_and(state, a, breach, &breach);
-        if (!status) status = schema_state_claims_probe(state, breach, out);
+        status = schema_state_conjunction_not(state, wanted.literals[i], &breach);
+        if (!status) status = schema_state_conjunction_and(state, a, breach, &breach);
+        if (!status) status = schema_state_conjunction_is_empty(state, breach, out);
         if (status) return status;
     }
-    state->compared_count += state->claims_count - before;
+    state->compared_count += state->conjunction_count - before;
     return STATUS_OK;
 }
 
 /* Whether every object of `a` satisfies the rule, as far as can be determined. */
 static enum status obeys(struct schema_state *state, const struct object_set *a,
                          const struct key_rule *rule, bool *out) {
-    const struct key_condition *keys = &state->conditions[rule->condition];
-    uint32_t claims;
-    *out = rule->claims == CLAIMS_ANY;
+    const struct key_set *keys = &state->key_sets[rule->key_set];
+    uint32_t conjunction;
+    *out = rule->conjunction == CONJUNCTION_TRUE;
     enum status status = schema_state_spend(state, 1 + a->rule_count);
     for (uint32_t i = 0; i < a->rule_count && !*out; i++)
-        *out = a->rules[i].condition == rule->condition && a->rules[i].claims == rule->claims;
-    bool one = keys->name_count == 1 && !keys->language_count && !keys->condition_count;
+        *out = a->rules[i].key_set == rule->key_set && a->rules[i].conjunction == rule->conjunction;
+    bool one = keys->name_count == 1 && !keys->language_count && !keys->key_set_count;
     if (status || *out || !one || keys->negated) return status;
-    status = object_set_claims_of(state, a, keys->names[0], &claims);
-    return status ? status : claims_within(state, claims, rule->claims, out);
+    status = object_set_conjunction_of(state, a, keys->names[0], &conjunction);
+    return status ? status : claims_within(state, conjunction, rule->conjunction, out);
 }
 
 /* Whether every object of `a` is one of `b`, as far as can be determined. */
@@ -244,12 +248,13 @@ static enum status object_within(struct schema_state *state, const struct object
     if (status || a->count_min < b->count_min || a->count_max > b->count_max) return status;
     for (uint32_t i = 0; i < b->required_count; i++)
         if (!in_list(a->required, a->required_count, b->required[i])) return STATUS_OK;
-    for (uint32_t i = 0; i < b->need_count; i++) {
+    for (uint32_t i = 0; i < b->dependency_count; i++) {
         uint32_t k = 0;
-        while (k < a->need_count &&
-               (a->needs[k].name != b->needs[i].name || a->needs[k].other != b->needs[i].other))
+        while (k < a->dependency_count && (a->dependencies[k].name != b->dependencies[i].name ||
+                                           a->dependencies[k].other != b->dependencies[i].other))
             k++;
-        if (k == a->need_count && !in_list(a->required, a->required_count, b->needs[i].other))
+        if (k == a->dependency_count &&
+            !in_list(a->required, a->required_count, b->dependencies[i].other))
             return STATUS_OK;
     }
     *out = true;
@@ -298,15 +303,16 @@ static enum status object_set_add_both(struct schema_state *state, const struct 
     return status || !both ? status : object_set_add(state, all, both);
 }
 
-/* Objects with a property of this name that satisfies the claims; without `present` it may be
+/* Objects with a property of this name that satisfies the conjunction; without `present` it may be
  * missing. */
-static enum status object_of_property(struct schema_state *state, uint32_t name, uint32_t claims,
-                                      bool present, const struct object_set **out) {
+static enum status object_of_property(struct schema_state *state, uint32_t name,
+                                      uint32_t conjunction, bool present,
+                                      const struct object_set **out) {
     struct object_set object = state->object_any;
-    struct key_rule rule = {.claims = claims};
-    enum status status = schema_state_condition_of_name(state, name, &rule.condition);
+    struct key_rule rule = {.conjunction = conjunction};
+    enum status status = schema_state_key_set_of_name(state, name, &rule.key_set);
     object.required_count = present;
-    object.rule_count = claims != CLAIMS_ANY;
+    object.rule_count = conjunction != CONJUNCTION_TRUE;
     if (!status) status = schema_state_keep(state, &name, sizeof name, &object.required);
     if (!status) status = schema_state_keep(state, &rule, sizeof rule, &object.rules);
     return status ? status : schema_state_keep(state, &object, sizeof object, out);
@@ -322,34 +328,35 @@ static enum status object_of_counts(struct schema_state *state, uint32_t min, ui
 }
 
 static enum status object_set_add_property(struct schema_state *state, const struct object_set *a,
-                                           uint32_t name, uint32_t claims, bool present,
+                                           uint32_t name, uint32_t conjunction, bool present,
                                            struct set_list *all) {
     const struct object_set *part = NULL;
-    enum status status = object_of_property(state, name, claims, present, &part);
+    enum status status = object_of_property(state, name, conjunction, present, &part);
     return status ? status : object_set_add_both(state, a, part, all);
 }
 
-/* Adds objects of `a` where the property of this name is there and breaks one of the claims. */
+/* Adds objects of `a` where the property of this name is there and breaks one of the conjunction. */
 static enum status add_breach(struct schema_state *state, const struct object_set *a, uint32_t name,
-                              uint32_t claims, struct set_list *all) {
-    if (claims == CLAIMS_NEVER)
-        return object_set_add_property(state, a, name, CLAIMS_ANY, true, all);
+                              uint32_t conjunction, struct set_list *all) {
+    if (conjunction == CONJUNCTION_FALSE)
+        return object_set_add_property(state, a, name, CONJUNCTION_TRUE, true, all);
     enum status status = STATUS_OK;
-    for (uint32_t i = 0; i < state->claims[claims].count && !status; i++) {
+    for (uint32_t i = 0; i < state->conjunctions[conjunction].count && !status; i++) {
         uint32_t contrary;
-        status = schema_state_claims_contrary(state, state->claims[claims].claims[i], &contrary);
+        status = schema_state_conjunction_not(state, state->conjunctions[conjunction].literals[i],
+                                              &contrary);
         if (!status) status = object_set_add_property(state, a, name, contrary, true, all);
     }
     return status;
 }
 
-/* The condition of a rule that lets no key be but some names; NULL: there is none. */
-static const struct key_condition *closed_to(const struct schema_state *state,
-                                             const struct object_set *object) {
+/* The key_set of a rule that lets no key be but some names; NULL: there is none. */
+static const struct key_set *closed_to(const struct schema_state *state,
+                                       const struct object_set *object) {
     for (uint32_t i = 0; i < object->rule_count; i++) {
-        const struct key_condition *keys = &state->conditions[object->rules[i].condition];
-        if (object->rules[i].claims == CLAIMS_NEVER && keys->negated && !keys->language_count &&
-            !keys->condition_count)
+        const struct key_set *keys = &state->key_sets[object->rules[i].key_set];
+        if (object->rules[i].conjunction == CONJUNCTION_FALSE && keys->negated &&
+            !keys->language_count && !keys->key_set_count)
             return keys;
     }
     return NULL;
@@ -358,7 +365,7 @@ static const struct key_condition *closed_to(const struct schema_state *state,
 /* Adds objects of `a` with a key outside of `names`: for each choice of names that are there, one
  * key more than those. */
 static enum status add_other_key(struct schema_state *state, const struct object_set *a,
-                                 const struct key_condition *keys, struct set_list *all) {
+                                 const struct key_set *keys, struct set_list *all) {
     enum status status = STATUS_OK;
     for (uint32_t choice = 0; choice < 1u << keys->name_count && !status; choice++) {
         const void *part = a;
@@ -367,8 +374,8 @@ static enum status add_other_key(struct schema_state *state, const struct object
             bool there = choice >> i & 1;
             const struct object_set *one = NULL;
             present += there;
-            status = object_of_property(state, keys->names[i], there ? CLAIMS_ANY : CLAIMS_NEVER,
-                                        there, &one);
+            status = object_of_property(state, keys->names[i],
+                                        there ? CONJUNCTION_TRUE : CONJUNCTION_FALSE, there, &one);
             if (!status) status = object_set_and(state, part, one, &part);
         }
         if (status || !part) continue;
@@ -380,33 +387,33 @@ static enum status add_other_key(struct schema_state *state, const struct object
 }
 
 /* The schema keyword of a rule for keys without a name. */
-static const char *keyword_of(const struct key_rule *rule, const struct key_condition *keys) {
-    if (keys->condition_count) return "unevaluatedProperties";
+static const char *keyword_of(const struct key_rule *rule, const struct key_set *keys) {
+    if (keys->key_set_count) return "unevaluatedProperties";
     if (!keys->negated) return "patternProperties";
     return rule->evaluates ? "additionalProperties" : "propertyNames";
 }
 
-/* Adds objects of `a` that break one rule: some key of its condition breaks its claims. */
+/* Adds objects of `a` that break one rule: some key of its key_set breaks its conjunction. */
 static enum status object_set_add_rule_breach(struct schema_state *state,
                                               const struct object_set *a,
                                               const struct key_rule *rule, struct set_list *all) {
-    if (rule->claims == CLAIMS_ANY) return STATUS_OK;
+    if (rule->conjunction == CONJUNCTION_TRUE) return STATUS_OK;
     for (uint32_t i = 0; i < a->rule_count; i++)
-        if (a->rules[i].condition == rule->condition && a->rules[i].claims == rule->claims)
+        if (a->rules[i].key_set == rule->key_set && a->rules[i].conjunction == rule->conjunction)
             return STATUS_OK; /* `a` obeys it */
-    const struct key_condition keys = state->conditions[rule->condition];
-    bool named = !keys.negated && !keys.language_count && !keys.condition_count;
-    const struct key_condition *closed = closed_to(state, a);
+    const struct key_set keys = state->key_sets[rule->key_set];
+    bool named = !keys.negated && !keys.language_count && !keys.key_set_count;
+    const struct key_set *closed = closed_to(state, a);
     enum status status = STATUS_OK;
     if (named || closed) {
-        const struct key_condition names = named ? keys : *closed;
+        const struct key_set names = named ? keys : *closed;
         for (uint32_t i = 0; i < names.name_count && !status; i++)
-            if (named || object_set_condition_has_name(state, rule->condition, names.names[i]))
-                status = add_breach(state, a, names.names[i], rule->claims, all);
+            if (named || object_set_keys_have_name(state, rule->key_set, names.names[i]))
+                status = add_breach(state, a, names.names[i], rule->conjunction, all);
         return status;
     }
-    if (keys.negated && !keys.language_count && !keys.condition_count &&
-        rule->claims == CLAIMS_NEVER && keys.name_count <= CHOICE_NAMES_MAX)
+    if (keys.negated && !keys.language_count && !keys.key_set_count &&
+        rule->conjunction == CONJUNCTION_FALSE && keys.name_count <= CHOICE_NAMES_MAX)
         return add_other_key(state, a, &keys, all);
     return state_error(state, STATUS_UNSUPPORTED,
                        "cannot hold that some property of any name breaks %s",
@@ -428,16 +435,19 @@ enum status object_set_without(struct schema_state *state, const void *first, co
     }
     for (uint32_t i = 0; i < b->required_count && !status; i++)
         if (!in_list(a->required, a->required_count, b->required[i]))
-            status = object_set_add_property(state, a, b->required[i], CLAIMS_NEVER, false, all);
+            status =
+                object_set_add_property(state, a, b->required[i], CONJUNCTION_FALSE, false, all);
     for (uint32_t i = 0; i < b->rule_count && !status; i++)
         status = object_set_add_rule_breach(state, a, &b->rules[i], all);
-    for (uint32_t i = 0; i < b->need_count && !status; i++) {
+    for (uint32_t i = 0; i < b->dependency_count && !status; i++) {
         const struct object_set *lacking = NULL;
         const void *both = NULL;
-        status = object_of_property(state, b->needs[i].other, CLAIMS_NEVER, false, &lacking);
+        status =
+            object_of_property(state, b->dependencies[i].other, CONJUNCTION_FALSE, false, &lacking);
         if (!status) status = object_set_and(state, a, lacking, &both);
         if (!status && both)
-            status = object_set_add_property(state, both, b->needs[i].name, CLAIMS_ANY, true, all);
+            status = object_set_add_property(state, both, b->dependencies[i].name, CONJUNCTION_TRUE,
+                                             true, all);
     }
     return status;
 }

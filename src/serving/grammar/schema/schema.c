@@ -30,15 +30,15 @@ static enum status schema_open_state(struct schema_state *state) {
     enum status status = map_open(&state->known, state->arena, KNOWN_MAX);
     if (!status) status = language_open(&state->languages, &state->work);
     if (status) return state_failed(state, status);
-    status =
-        schema_state_room(state, &state->claims, 0, &state->claims_capacity, sizeof *state->claims);
+    status = schema_state_room(state, &state->conjunctions, 0, &state->conjunction_capacity,
+                               sizeof *state->conjunctions);
     if (!status) status = value_set_open(state);
     if (status) return status;
-    state->claims[CLAIMS_NEVER] =
-        (struct claims_entry){.reading = READING_DONE, .set = &state->value_none};
-    state->claims[CLAIMS_ANY] =
-        (struct claims_entry){.reading = READING_DONE, .set = &state->value_any};
-    state->claims_count = CLAIMS_FIXED_COUNT;
+    state->conjunctions[CONJUNCTION_FALSE] =
+        (struct conjunction){.reading = READING_DONE, .set = &state->value_none};
+    state->conjunctions[CONJUNCTION_TRUE] =
+        (struct conjunction){.reading = READING_DONE, .set = &state->value_any};
+    state->conjunction_count = CONJUNCTION_FIXED_COUNT;
     return STATUS_OK;
 }
 
@@ -50,19 +50,19 @@ static enum status schema_compile_each(struct schema_state *state, const struct 
                            tree_kind_name(kind));
     enum status status = schema_open_state(state);
     if (!status) status = schema_refs_collect(state, schema);
-    struct schema_source source = {.tree = schema, .parent = UINT32_MAX};
-    uint32_t claim, claims, root;
-    if (!status) status = schema_state_source(state, &source, &claim);
+    struct subschema subschema = {.tree = schema, .parent = UINT32_MAX};
+    uint32_t literal, conjunction, root;
+    if (!status) status = schema_state_subschema(state, &subschema, &literal);
     if (status) return status;
-    claim *= 2;
+    literal *= 2;
     struct shape_graph graph;
-    status = schema_state_claims(state, &claim, 1, &claims);
-    if (!status) status = shape_graph_grow(&graph, state, claims, &root);
+    status = schema_state_conjunction(state, &literal, 1, &conjunction);
+    if (!status) status = shape_graph_grow(&graph, state, conjunction, &root);
     if (!status) status = shape_graph_find_live(&graph);
     if (status) return status;
     state->at = UINT32_MAX;
     state->keyword = NULL;
-    if (!node_lives(&graph, root))
+    if (!node_is_live(&graph, root))
         return state_error(state, STATUS_INVALID, "no value fulfils the schema");
     return shape_build(arena, &graph, root, out);
 }

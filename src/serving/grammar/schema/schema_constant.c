@@ -2,18 +2,18 @@
  * enum and const: values themselves. Strings of an enum share an automaton.
  */
 #include "serving/grammar/automata/number_set.h"
-#include "serving/grammar/schema/schema_read.h"
+#include "serving/grammar/schema/schema_reader.h"
 #include "serving/grammar/schema/value_set.h"
 
-enum status schema_constant_read_number_text(struct schema_reader *reader, const struct tree *value,
-                                             struct bytes *out) {
+enum status schema_constant_read_number_text(struct schema_readering_ *reader,
+                                             const struct tree *value, struct bytes *out) {
     if (tree_kind(value) != TREE_INTEGER && tree_kind(value) != TREE_REAL)
         return read_wrong_kind(reader, value, "a number");
     *out = tree_text(reader->state->arena, value);
     return out->data ? STATUS_OK : state_failed(reader->state, STATUS_NO_MEMORY);
 }
 
-static enum status language_of_number(struct schema_reader *reader, const struct tree *value,
+static enum status language_of_number(struct schema_readering_ *reader, const struct tree *value,
                                       uint32_t *out) {
     struct schema_state *state = reader->state;
     struct bytes text;
@@ -30,24 +30,24 @@ static enum status language_of_number(struct schema_reader *reader, const struct
     return status ? state_failed(state, status) : STATUS_OK;
 }
 
-/* Registers a value inside a constant as a subschema, and returns the claim that requires it. */
-static enum status claims_of_constant(struct schema_reader *reader, const struct tree *value,
+/* Registers a value inside a constant as a subschema, and returns the literal that requires it. */
+static enum status claims_of_constant(struct schema_readering_ *reader, const struct tree *value,
                                       uint32_t *out) {
-    struct schema_source source = {
+    struct subschema subschema = {
         .tree = value,
-        .resource = reader->state->sources[reader->source].resource,
+        .resource = reader->state->subschemas[reader->subschema].resource,
         .parent = reader->state->at,
         .keyword = reader->state->keyword,
         .constant = true,
     };
-    uint32_t claim;
-    enum status status = schema_state_source(reader->state, &source, &claim);
+    uint32_t literal;
+    enum status status = schema_state_subschema(reader->state, &subschema, &literal);
     if (status) return status;
-    claim *= 2; /* a claim that is not negated */
-    return schema_state_claims(reader->state, &claim, 1, out);
+    literal *= 2; /* a literal that is not negated */
+    return schema_state_conjunction(reader->state, &literal, 1, out);
 }
 
-static enum status read_constant_array(struct schema_reader *reader, const struct tree *value,
+static enum status read_constant_array(struct schema_readering_ *reader, const struct tree *value,
                                        struct value_set *out) {
     struct schema_state *state = reader->state;
     uint32_t count = (uint32_t)tree_count(value);
@@ -57,13 +57,13 @@ static enum status read_constant_array(struct schema_reader *reader, const struc
         .rules = rules, .rule_count = count, .length_min = count, .length_max = count};
     for (uint32_t i = 0; i < count; i++) {
         rules[i] = (struct item_rule){.from = i, .to = i + 1};
-        enum status status = claims_of_constant(reader, tree_at(value, i), &rules[i].claims);
+        enum status status = claims_of_constant(reader, tree_at(value, i), &rules[i].conjunction);
         if (status) return status;
     }
     return value_set_list_of(state, &array, sizeof array, &out->arrays);
 }
 
-static enum status read_constant_object(struct schema_reader *reader, const struct tree *value,
+static enum status read_constant_object(struct schema_readering_ *reader, const struct tree *value,
                                         struct value_set *out) {
     struct schema_state *state = reader->state;
     struct tree_cursor cursor = {0};
@@ -80,14 +80,14 @@ static enum status read_constant_object(struct schema_reader *reader, const stru
     for (uint32_t i = 0; i < count && tree_next_member(value, &cursor, &key, &member); i++) {
         rules[i] = (struct key_rule){0};
         status = schema_state_name(state, key, &names[i]);
-        if (!status) status = schema_state_condition_of_name(state, names[i], &rules[i].condition);
-        if (!status) status = claims_of_constant(reader, member, &rules[i].claims);
+        if (!status) status = schema_state_key_set_of_name(state, names[i], &rules[i].key_set);
+        if (!status) status = claims_of_constant(reader, member, &rules[i].conjunction);
         if (status) return status;
     }
-    schema_read_words_sort(names, count);
-    struct key_condition others = {.names = names, .name_count = count, .negated = true};
-    rules[count] = (struct key_rule){.claims = CLAIMS_NEVER};
-    status = schema_state_condition(state, &others, &rules[count].condition);
+    schema_reader_words_sort(names, count);
+    struct key_set others = {.names = names, .name_count = count, .negated = true};
+    rules[count] = (struct key_rule){.conjunction = CONJUNCTION_FALSE};
+    status = schema_state_key_set(state, &others, &rules[count].key_set);
     struct object_set object = {.rules = rules,
                                 .rule_count = count + 1,
                                 .required = names,
@@ -96,8 +96,8 @@ static enum status read_constant_object(struct schema_reader *reader, const stru
     return status ? status : value_set_list_of(state, &object, sizeof object, &out->objects);
 }
 
-enum status schema_constant_read_constant(struct schema_reader *reader, const struct tree *value,
-                                          struct value_set *out) {
+enum status schema_constant_read_constant(struct schema_readering_ *reader,
+                                          const struct tree *value, struct value_set *out) {
     struct bytes text;
     *out = reader->state->value_none;
     enum status status;
@@ -127,7 +127,7 @@ enum status schema_constant_read_constant(struct schema_reader *reader, const st
 }
 
 /* The strings of an enum as one language. */
-static enum status language_of_strings(struct schema_reader *reader, const struct tree *list,
+static enum status language_of_strings(struct schema_readering_ *reader, const struct tree *list,
                                        uint32_t *out) {
     struct schema_state *state = reader->state;
     uint32_t total = (uint32_t)tree_count(list), count = 0;
@@ -141,19 +141,19 @@ static enum status language_of_strings(struct schema_reader *reader, const struc
     }
     *out = LANGUAGE_NONE;
     if (count == 0) return STATUS_OK;
-    schema_read_words_sort(names, count);
-    count = schema_read_words_unique(names, count);
+    schema_reader_words_sort(names, count);
+    count = schema_reader_words_unique(names, count);
     for (uint32_t i = 0; i < count; i++)
         texts[i] = state->names[names[i]];
     enum status status = language_of_texts(&state->languages, texts, count, out);
     return status ? state_failed(state, status) : STATUS_OK;
 }
 
-enum status schema_constant_read_constants(struct schema_reader *reader) {
+enum status schema_constant_read_constants(struct schema_readering_ *reader) {
     struct schema_state *state = reader->state;
     struct value_set part;
     enum status status = STATUS_OK;
-    const struct tree *list = schema_read_keyword(reader, "enum");
+    const struct tree *list = schema_reader_keyword(reader, "enum");
     if (list) {
         if (tree_kind(list) != TREE_ARRAY) return read_wrong_kind(reader, list, "an array");
         struct value_set all = state->value_none;
@@ -166,7 +166,7 @@ enum status schema_constant_read_constants(struct schema_reader *reader) {
         if (!status) status = value_set_and(state, &reader->set, &all, &reader->set);
         if (status) return status;
     }
-    const struct tree *value = schema_read_keyword(reader, "const");
+    const struct tree *value = schema_reader_keyword(reader, "const");
     if (!value || reader->draft < DRAFT_6) return STATUS_OK;
     status = schema_constant_read_constant(reader, value, &part);
     return status ? status : value_set_and(state, &reader->set, &part, &reader->set);

@@ -295,7 +295,7 @@ static const struct tree *find_anchor(const struct schema_state *state, struct b
 enum status schema_refs_find(struct schema_state *state, uint32_t from, struct bytes reference,
                              uint32_t *source_out) {
     struct bytes fragment, address = cut_fragment(reference, &fragment), whole;
-    uint32_t resource = state->sources[from].resource;
+    uint32_t resource = state->subschemas[from].resource;
     enum status status = schema_state_spend(state, 1 + state->resource_count + reference.count);
     if (!status)
         status = schema_refs_resolve(state, state->resources[resource].address, address, &whole);
@@ -318,15 +318,15 @@ enum status schema_refs_find(struct schema_state *state, uint32_t from, struct b
         return state_error(state, STATUS_INVALID, "\"%.*s\" leads to nothing in the schema",
                            (int)(reference.count < 200 ? reference.count : 200), reference.data);
     if (tree_kind(tree) == TREE_OBJECT) resource = schema_refs_resource_of(state, tree, resource);
-    struct schema_source source = {
+    struct subschema subschema = {
         .tree = tree, .resource = resource, .parent = UINT32_MAX, .key = reference};
-    if (source.key.count && source.key.data[0] == '#') {
-        source.key.data++;
-        source.key.count--;
-        if (source.key.count && source.key.data[0] == '/') {
-            source.key.data++;
-            source.key.count--;
+    if (subschema.key.count && subschema.key.data[0] == '#') {
+        subschema.key.data++;
+        subschema.key.count--;
+        if (subschema.key.count && subschema.key.data[0] == '/') {
+            subschema.key.data++;
+            subschema.key.count--;
         }
     }
-    return schema_state_source(state, &source, source_out);
+    return schema_state_subschema(state, &subschema, source_out);
 }

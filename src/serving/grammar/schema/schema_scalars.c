@@ -4,12 +4,12 @@
 #include "base/format.h"
 #include "serving/grammar/automata/number_set.h"
 #include "serving/grammar/automata/text_format.h"
-#include "serving/grammar/schema/schema_read.h"
+#include "serving/grammar/schema/schema_reader.h"
 #include "serving/grammar/schema/value_set.h"
 
 #define COUNTED_FAR 256 /* characters: with so many states of each, a format had better be brief */
 
-static enum status schema_scalars_read_decimal(struct schema_reader *reader,
+static enum status schema_scalars_read_decimal(struct schema_readering_ *reader,
                                                const struct tree *value, struct decimal *out) {
     struct bytes text;
     enum status status = schema_constant_read_number_text(reader, value, &text);
@@ -22,10 +22,10 @@ static enum status schema_scalars_read_decimal(struct schema_reader *reader,
 
 /* Reads one bound of numbers. `exclusive` is a boolean next to it in draft 4, later a separate
  * bound. */
-static enum status read_bound(struct schema_reader *reader, const char *keyword,
+static enum status read_bound(struct schema_readering_ *reader, const char *keyword,
                               const char *exclusive, int order, bool *has_out, bool *excluded_out,
                               struct decimal *bound_out) {
-    const struct tree *value = schema_read_keyword(reader, exclusive);
+    const struct tree *value = schema_reader_keyword(reader, exclusive);
     enum status status = STATUS_OK;
     bool strict = false;
     if (value && !tree_get_bool(value, &strict) && reader->draft >= DRAFT_6) {
@@ -33,7 +33,7 @@ static enum status read_bound(struct schema_reader *reader, const char *keyword,
         if (status) return status;
         *has_out = *excluded_out = true;
     }
-    value = schema_read_keyword(reader, keyword);
+    value = schema_reader_keyword(reader, keyword);
     if (!value) return STATUS_OK;
     struct decimal bound;
     status = schema_scalars_read_decimal(reader, value, &bound);
@@ -45,7 +45,7 @@ static enum status read_bound(struct schema_reader *reader, const char *keyword,
     return STATUS_OK;
 }
 
-static enum status read_numbers(struct schema_reader *reader, bool whole) {
+static enum status read_numbers(struct schema_readering_ *reader, bool whole) {
     struct schema_state *state = reader->state;
     struct number_set set = {.whole = whole};
     enum status status = read_bound(reader, "maximum", "exclusiveMaximum", -1, &set.has_max,
@@ -53,7 +53,7 @@ static enum status read_numbers(struct schema_reader *reader, bool whole) {
     if (!status)
         status = read_bound(reader, "minimum", "exclusiveMinimum", 1, &set.has_min,
                             &set.min_excluded, &set.min);
-    const struct tree *multiple = schema_read_keyword(reader, "multipleOf");
+    const struct tree *multiple = schema_reader_keyword(reader, "multipleOf");
     if (!status && multiple) {
         set.has_multiple = true;
         status = schema_scalars_read_decimal(reader, multiple, &set.multiple);
@@ -83,7 +83,7 @@ static enum status read_numbers(struct schema_reader *reader, bool whole) {
     return value_set_and(state, &reader->set, &numbers, &reader->set);
 }
 
-static enum status keep_strings(struct schema_reader *reader, uint32_t language) {
+static enum status keep_strings(struct schema_readering_ *reader, uint32_t language) {
     struct schema_state *state = reader->state;
     return schema_state_combine(state, AUTOMATON_AND, reader->set.string, language,
                                 &reader->set.string);
@@ -108,33 +108,33 @@ static enum status note_ignored(struct schema_state *state, struct bytes name) {
 }
 
 /* `brief`: text_format.h. */
-static enum status read_format(struct schema_reader *reader, bool brief) {
+static enum status read_format(struct schema_readering_ *reader, bool brief) {
     struct schema_state *state = reader->state;
-    const struct tree *value = schema_read_keyword(reader, "format");
+    const struct tree *value = schema_reader_keyword(reader, "format");
     struct bytes name;
     if (!tree_get_string(value, &name)) return STATUS_OK;
     switch (text_format_find(name)) {
     case TEXT_FORMAT_UNKNOWN:
         return note_ignored(state, name);
-    case TEXT_FORMAT_NOT_HELD:
+    case TEXT_FORMAT_UNSUPPORTED:
         return state_error(state, STATUS_UNSUPPORTED, "cannot hold the format \"%.*s\"",
                            (int)(name.count < 60 ? name.count : 60), name.data);
-    case TEXT_FORMAT_HELD:
+    case TEXT_FORMAT_SUPPORTED:
         break;
     }
     uint32_t language;
     enum status status = schema_state_format(state, name, brief, &language);
-    reader->set.narrow |= text_format_is_narrow(name, brief);
+    reader->set.incomplete |= text_format_is_incomplete(name, brief);
     return status ? status : keep_strings(reader, language);
 }
 
-static enum status read_strings(struct schema_reader *reader) {
+static enum status read_strings(struct schema_readering_ *reader) {
     struct schema_state *state = reader->state;
     uint32_t min = 0, max = UINT32_MAX, language;
-    enum status status = schema_read_count(reader, "minLength", &min);
-    if (!status) status = schema_read_count(reader, "maxLength", &max);
+    enum status status = schema_reader_count(reader, "minLength", &min);
+    if (!status) status = schema_reader_count(reader, "maxLength", &max);
     if (!status) status = read_format(reader, max > COUNTED_FAR && max != UINT32_MAX);
-    const struct tree *value = status ? NULL : schema_read_keyword(reader, "pattern");
+    const struct tree *value = status ? NULL : schema_reader_keyword(reader, "pattern");
     struct bytes pattern;
     if (!status && value && reader->set.string != LANGUAGE_NONE) {
         if (!tree_get_string(value, &pattern)) return read_wrong_kind(reader, value, "a string");
@@ -164,7 +164,7 @@ static bool says_whole(const struct tree *type) {
     return whole;
 }
 
-enum status schema_scalars_read_scalars(struct schema_reader *reader) {
+enum status schema_scalars_read_scalars(struct schema_readering_ *reader) {
     enum status status = STATUS_OK;
     if (reader->set.number != LANGUAGE_NONE)
         status = read_numbers(reader, says_whole(tree_member(reader->tree, "type")));

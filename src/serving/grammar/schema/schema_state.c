@@ -21,18 +21,18 @@ enum state_known {
 
 size_t schema_state_error_write(struct schema_state *state, const char *format, ...) {
     if (!state->error) return 0;
-    const struct schema_source *parts[PATH_PARTS_MAX];
+    const struct subschema *parts[PATH_PARTS_MAX];
     uint32_t count = 0;
     uint32_t at = state->at;
     while (at != UINT32_MAX && count < PATH_PARTS_MAX) {
-        parts[count++] = &state->sources[at];
-        at = state->sources[at].parent;
+        parts[count++] = &state->subschemas[at];
+        at = state->subschemas[at].parent;
     }
     char *text = state->error->text;
     size_t room = sizeof state->error->text;
     size_t used = format_text(text, room, at == UINT32_MAX ? "#" : "...");
     while (count--) {
-        const struct schema_source *part = parts[count];
+        const struct subschema *part = parts[count];
         if (part->keyword) used += format_text(text + used, room - used, "/%.40s", part->keyword);
         if (part->key.count)
             used += format_text(text + used, room - used, "/%.*s",
@@ -153,108 +153,109 @@ static bool same_words(const uint32_t *a, const uint32_t *b, uint32_t count) {
     return count == 0 || memcmp(a, b, count * sizeof *a) == 0;
 }
 
-static bool same_condition(const struct key_condition *a, const struct key_condition *b) {
+static bool same_condition(const struct key_set *a, const struct key_set *b) {
     return a->negated == b->negated && a->name_count == b->name_count &&
-           a->language_count == b->language_count && a->condition_count == b->condition_count &&
+           a->language_count == b->language_count && a->key_set_count == b->key_set_count &&
            same_words(a->names, b->names, a->name_count) &&
            same_words(a->languages, b->languages, a->language_count) &&
-           same_words(a->conditions, b->conditions, a->condition_count);
+           same_words(a->key_sets, b->key_sets, a->key_set_count);
 }
 
-enum status schema_state_condition(struct schema_state *state,
-                                   const struct key_condition *condition, uint32_t *out) {
-    uint64_t hash = condition->negated ? 1 : 0;
-    hash = hash_bytes(hash, condition->names, condition->name_count * sizeof *condition->names);
-    hash = hash_bytes(hash, condition->languages, condition->language_count * sizeof(uint32_t));
-    hash = hash_bytes(hash, condition->conditions, condition->condition_count * sizeof(uint32_t));
-    struct map_key key = schema_state_key_of(KNOWN_CONDITION, hash, condition->name_count);
+enum status schema_state_key_set(struct schema_state *state, const struct key_set *key_set,
+                                 uint32_t *out) {
+    uint64_t hash = key_set->negated ? 1 : 0;
+    hash = hash_bytes(hash, key_set->names, key_set->name_count * sizeof *key_set->names);
+    hash = hash_bytes(hash, key_set->languages, key_set->language_count * sizeof(uint32_t));
+    hash = hash_bytes(hash, key_set->key_sets, key_set->key_set_count * sizeof(uint32_t));
+    struct map_key key = schema_state_key_of(KNOWN_CONDITION, hash, key_set->name_count);
     uint32_t found = map_find(&state->known, key);
-    if (found != MAP_NONE && same_condition(&state->conditions[found], condition)) {
+    if (found != MAP_NONE && same_condition(&state->key_sets[found], key_set)) {
         *out = found;
         return STATUS_OK;
     }
-    enum status status = schema_state_room(state, &state->conditions, state->condition_count,
-                                           &state->condition_capacity, sizeof *state->conditions);
+    enum status status = schema_state_room(state, &state->key_sets, state->key_set_count,
+                                           &state->key_set_capacity, sizeof *state->key_sets);
     if (status) return status;
-    state->conditions[state->condition_count] = *condition;
-    *out = state->condition_count++;
+    state->key_sets[state->key_set_count] = *key_set;
+    *out = state->key_set_count++;
     schema_state_remember(state, key, *out);
-    return schema_state_spend(state, 1 + condition->name_count);
+    return schema_state_spend(state, 1 + key_set->name_count);
 }
 
-enum status schema_state_condition_of_name(struct schema_state *state, uint32_t name,
-                                           uint32_t *out) {
-    struct key_condition condition = {.names = &name, .name_count = 1};
-    uint32_t before = state->condition_count;
-    enum status status = schema_state_condition(state, &condition, out);
-    if (status || *out != before || state->condition_count == before) return status;
+enum status schema_state_key_set_of_name(struct schema_state *state, uint32_t name, uint32_t *out) {
+    struct key_set key_set = {.names = &name, .name_count = 1};
+    uint32_t before = state->key_set_count;
+    enum status status = schema_state_key_set(state, &key_set, out);
+    if (status || *out != before || state->key_set_count == before) return status;
     uint32_t *kept = arena_take(state->arena, sizeof *kept);
     if (!kept) return state_failed(state, STATUS_NO_MEMORY);
     *kept = name;
-    state->conditions[*out].names = kept;
+    state->key_sets[*out].names = kept;
     return STATUS_OK;
 }
 
-enum status schema_state_source(struct schema_state *state, const struct schema_source *source,
-                                uint32_t *out) {
-    struct map_key key =
-        schema_state_key_of(KNOWN_SOURCE, (uint64_t)(uintptr_t)source->tree, source->constant);
+enum status schema_state_subschema(struct schema_state *state, const struct subschema *subschema,
+                                   uint32_t *out) {
+    struct map_key key = schema_state_key_of(KNOWN_SOURCE, (uint64_t)(uintptr_t)subschema->tree,
+                                             subschema->constant);
     uint32_t found = map_find(&state->known, key);
     if (found != MAP_NONE) {
         *out = found;
         return STATUS_OK;
     }
-    enum status status = schema_state_room(state, &state->sources, state->source_count,
-                                           &state->source_capacity, sizeof *state->sources);
+    enum status status = schema_state_room(state, &state->subschemas, state->subschema_count,
+                                           &state->subschema_capacity, sizeof *state->subschemas);
     if (status) return status;
-    if (state->known.count == state->known.capacity || state->source_count == UINT32_MAX / 4)
+    if (state->known.count == state->known.capacity || state->subschema_count == UINT32_MAX / 4)
         return state_failed(state, STATUS_TOO_LARGE);
-    state->sources[state->source_count] = *source;
-    *out = state->source_count++;
+    state->subschemas[state->subschema_count] = *subschema;
+    *out = state->subschema_count++;
     schema_state_remember(state, key, *out);
     return schema_state_spend(state, 1);
 }
 
-enum status schema_state_claims(struct schema_state *state, const uint32_t *claims, uint32_t count,
-                                uint32_t *out) {
+enum status schema_state_conjunction(struct schema_state *state, const uint32_t *conjunction,
+                                     uint32_t count, uint32_t *out) {
     if (count == 0) {
-        *out = CLAIMS_ANY;
+        *out = CONJUNCTION_TRUE;
         return STATUS_OK;
     }
     for (uint32_t i = 1; i < count; i++) {
-        if ((claims[i] ^ 1) != claims[i - 1]) continue;
-        *out = CLAIMS_NEVER;
+        if ((conjunction[i] ^ 1) != conjunction[i - 1]) continue;
+        *out = CONJUNCTION_FALSE;
         return STATUS_OK;
     }
-    uint64_t hash = hash_bytes(0, claims, count * sizeof *claims);
+    uint64_t hash = hash_bytes(0, conjunction, count * sizeof *conjunction);
     struct map_key key = schema_state_key_of(KNOWN_CLAIMS, hash, count);
     uint32_t found = map_find(&state->known, key);
-    if (found != MAP_NONE && state->claims[found].count == count &&
-        same_words(state->claims[found].claims, claims, count)) {
+    if (found != MAP_NONE && state->conjunctions[found].count == count &&
+        same_words(state->conjunctions[found].literals, conjunction, count)) {
         *out = found;
         return STATUS_OK;
     }
-    enum status status = schema_state_room(state, &state->claims, state->claims_count,
-                                           &state->claims_capacity, sizeof *state->claims);
+    enum status status =
+        schema_state_room(state, &state->conjunctions, state->conjunction_count,
+                          &state->conjunction_capacity, sizeof *state->conjunctions);
     if (status) return status;
-    if (state->claims_count >= state->limits->shapes_max)
+    if (state->conjunction_count >= state->limits->shapes_max)
         return state_failed(state, STATUS_TOO_LARGE);
     uint32_t *kept = arena_take(state->arena, count * sizeof *kept);
     if (!kept) return state_failed(state, STATUS_NO_MEMORY);
-    memcpy(kept, claims, count * sizeof *kept);
-    state->claims[state->claims_count] = (struct claims_entry){.claims = kept, .count = count};
-    *out = state->claims_count++;
+    memcpy(kept, conjunction, count * sizeof *kept);
+    state->conjunctions[state->conjunction_count] =
+        (struct conjunction){.literals = kept, .count = count};
+    *out = state->conjunction_count++;
     schema_state_remember(state, key, *out);
     return schema_state_spend(state, count);
 }
 
-enum status schema_state_claims_and(struct schema_state *state, uint32_t a, uint32_t b,
-                                    uint32_t *out) {
-    if (a == b || b == CLAIMS_ANY || a == CLAIMS_NEVER) {
+enum status schema_state_conjunction_and(struct schema_state *state, uint32_t a, uint32_t b,
+                                         uint32_t *out) {
+    if (a == b || b == CONJUNCTION_TRUE || a == CONJUNCTION_FALSE) {
         *out = a;
         return STATUS_OK;
     }
-    if (a == CLAIMS_ANY || b == CLAIMS_NEVER) {
+    if (a == CONJUNCTION_TRUE || b == CONJUNCTION_FALSE) {
         *out = b;
         return STATUS_OK;
     }
@@ -264,63 +265,65 @@ enum status schema_state_claims_and(struct schema_state *state, uint32_t a, uint
         *out = found;
         return STATUS_OK;
     }
-    const struct claims_entry *first = &state->claims[a], *second = &state->claims[b];
+    const struct conjunction *first = &state->conjunctions[a], *second = &state->conjunctions[b];
     uint32_t *all = arena_take(state->arena, (first->count + second->count) * sizeof *all);
     if (!all) return state_failed(state, STATUS_NO_MEMORY);
     uint32_t i = 0, k = 0, count = 0;
     while (i < first->count || k < second->count) {
         bool take_second =
-            i == first->count || (k < second->count && second->claims[k] < first->claims[i]);
-        uint32_t claim = take_second ? second->claims[k++] : first->claims[i++];
-        if (count == 0 || all[count - 1] != claim) all[count++] = claim;
+            i == first->count || (k < second->count && second->literals[k] < first->literals[i]);
+        uint32_t literal = take_second ? second->literals[k++] : first->literals[i++];
+        if (count == 0 || all[count - 1] != literal) all[count++] = literal;
     }
-    enum status status = schema_state_claims(state, all, count, out);
+    enum status status = schema_state_conjunction(state, all, count, out);
     if (!status) schema_state_remember(state, key, *out);
     return status;
 }
 
-enum status schema_state_claims_contrary(struct schema_state *state, uint32_t claim,
+enum status schema_state_conjunction_not(struct schema_state *state, uint32_t literal,
                                          uint32_t *out) {
-    uint32_t other = claim ^ 1;
-    return schema_state_claims(state, &other, 1, out);
+    uint32_t other = literal ^ 1;
+    return schema_state_conjunction(state, &other, 1, out);
 }
 
-static enum status read_source(struct schema_state *state, uint32_t source, struct value_set *out) {
-    if (state->sources[source].reading == READING_DONE) {
-        *out = state->sources[source].set;
+static enum status read_source(struct schema_state *state, uint32_t subschema,
+                               struct value_set *out) {
+    if (state->subschemas[subschema].reading == READING_DONE) {
+        *out = state->subschemas[subschema].set;
         return STATUS_OK;
     }
-    if (state->sources[source].reading == READING_UNDER_WAY)
-        return state_error(state, STATUS_INVALID,
-                           "leads back to itself before any value; a recursion needs a property "
-                           "or an item in between");
+    if (state->subschemas[subschema].reading == READING_UNDER_WAY)
+        return state_error(
+            state, STATUS_INVALID,
+            "leads back to itself before any value; a recursion dependencies a property "
+            "or an item in between");
     if (state->depth >= state->limits->depth_max)
         return state_error(state, STATUS_TOO_LARGE, "is nested more than %u deep",
                            state->limits->depth_max);
     uint32_t at = state->at;
     const char *keyword = state->keyword;
-    state->sources[source].reading = READING_UNDER_WAY;
-    state->at = source;
+    state->subschemas[subschema].reading = READING_UNDER_WAY;
+    state->at = subschema;
     state->keyword = NULL;
     state->depth++;
-    enum status status = schema_read_source_read(state, source, out);
+    enum status status = schema_reader_source_read(state, subschema, out);
     state->depth--;
     state->at = at;
     state->keyword = keyword;
-    state->sources[source].reading = status ? READING_NOT_BEGUN : READING_DONE;
-    if (!status) state->sources[source].set = *out;
+    state->subschemas[subschema].reading = status ? READING_NOT_BEGUN : READING_DONE;
+    if (!status) state->subschemas[subschema].set = *out;
     return status;
 }
 
-static enum status schema_state_read_all(struct schema_state *state, uint32_t claims,
+static enum status schema_state_read_all(struct schema_state *state, uint32_t conjunction,
                                          struct value_set *out) {
     *out = state->value_any;
     for (int contrary = 0; contrary < 2; contrary++) {
-        for (uint32_t i = 0; i < state->claims[claims].count; i++) {
-            uint32_t claim = state->claims[claims].claims[i];
-            if ((int)(claim & 1) != contrary) continue;
+        for (uint32_t i = 0; i < state->conjunctions[conjunction].count; i++) {
+            uint32_t literal = state->conjunctions[conjunction].literals[i];
+            if ((int)(literal & 1) != contrary) continue;
             struct value_set part;
-            enum status status = read_source(state, claim / 2, &part);
+            enum status status = read_source(state, literal / 2, &part);
             if (!status && contrary) status = value_set_without(state, out, &part, out);
             if (!status && !contrary) status = value_set_and(state, out, &part, out);
             if (status) return status;
@@ -329,9 +332,9 @@ static enum status schema_state_read_all(struct schema_state *state, uint32_t cl
     return STATUS_OK;
 }
 
-enum status schema_state_claims_read(struct schema_state *state, uint32_t claims,
-                                     const struct value_set **out) {
-    struct claims_entry *entry = &state->claims[claims];
+enum status schema_state_conjunction_read(struct schema_state *state, uint32_t conjunction,
+                                          const struct value_set **out) {
+    struct conjunction *entry = &state->conjunctions[conjunction];
     if (entry->reading != READING_DONE) {
         if (entry->reading == READING_UNDER_WAY)
             return state_error(state, STATUS_INVALID, "leads back to itself before any value");
@@ -340,10 +343,10 @@ enum status schema_state_claims_read(struct schema_state *state, uint32_t claims
         if (!set) return state_failed(state, STATUS_NO_MEMORY);
         uint32_t at = state->at;
         const char *keyword = state->keyword;
-        if (entry->count) state->at = entry->claims[entry->count - 1] / 2;
+        if (entry->count) state->at = entry->literals[entry->count - 1] / 2;
         state->keyword = NULL;
-        enum status status = schema_state_read_all(state, claims, set);
-        entry = &state->claims[claims]; /* the table may have moved */
+        enum status status = schema_state_read_all(state, conjunction, set);
+        entry = &state->conjunctions[conjunction]; /* the table may have moved */
         entry->reading = status ? READING_NOT_BEGUN : READING_DONE;
         if (status) return status;
         entry->set = set;
@@ -354,14 +357,15 @@ enum status schema_state_claims_read(struct schema_state *state, uint32_t claims
     return STATUS_OK;
 }
 
-enum status schema_state_claims_probe(struct schema_state *state, uint32_t claims, bool *out) {
+enum status schema_state_conjunction_is_empty(struct schema_state *state, uint32_t conjunction,
+                                              bool *out) {
     *out = false;
     const struct value_set *set;
     struct error *kept = state->error;
     uint32_t at = state->at;
     const char *keyword = state->keyword;
     state->error = NULL; /* no message is read, and many may fail */
-    enum status status = schema_state_claims_read(state, claims, &set);
+    enum status status = schema_state_conjunction_read(state, conjunction, &set);
     state->error = kept;
     state->at = at;
     state->keyword = keyword;

@@ -2,8 +2,8 @@
  * The state shared by the files that compile a schema. A schema is read into a value set. For each
  * kind of value it contains scalars as one language, and arrays and objects as a union of array
  * sets and object sets. The operations and, or and without work on these. The constraint of an item
- * or a property is a set of claims, which is read only when needed. So recursion ends, because the
- * number of claims is finite. A claim is a schema of the document, a constant of it, or the
+ * or a property is a set of conjunction, which is read only when needed. So recursion ends, because the
+ * number of conjunction is finite. A literal is a schema of the document, a constant of it, or the
  * negation of one of them.
  */
 #ifndef SERVING_GRAMMAR_SCHEMA_SCHEMA_STATE_H
@@ -13,16 +13,16 @@
 #include "serving/grammar/automata/language.h"
 #include "serving/grammar/schema/schema.h"
 
-enum claims_fixed {
-    CLAIMS_NEVER, /* nothing fulfils them */
-    CLAIMS_ANY,   /* everything does */
-    CLAIMS_FIXED_COUNT
+enum conjunction_fixed {
+    CONJUNCTION_FALSE, /* nothing fulfils them */
+    CONJUNCTION_TRUE,  /* everything does */
+    CONJUNCTION_FIXED_COUNT
 };
 
 /* Claims of items at the indices from..to - 1; to UINT32_MAX: to the end. */
 struct item_rule {
     uint32_t from, to;
-    uint32_t claims;
+    uint32_t conjunction;
     bool evaluates; /* of unevaluatedItems */
 };
 
@@ -31,32 +31,32 @@ struct array_set {
     uint32_t rule_count;
     uint32_t length_min, length_max;
     bool unique;
-    bool counts; /* of the items from index counted_from on, as many fulfil the claim counted */
+    bool counts; /* of the items from index counted_from on, as many fulfil the literal counted */
     uint32_t counted_from, counted, counted_min, counted_max;
 };
 
-/* Which keys: those of the names, languages and conditions, or (negated) all others. */
-struct key_condition {
-    const uint32_t *names, *languages, *conditions; /* names ascend */
-    uint32_t name_count, language_count, condition_count;
+/* Which keys: those of the names, languages and key_sets, or (negated) all others. */
+struct key_set {
+    const uint32_t *names, *languages, *key_sets; /* names ascend */
+    uint32_t name_count, language_count, key_set_count;
     bool negated;
 };
 
 struct key_rule {
-    uint32_t condition;
-    uint32_t claims;
+    uint32_t key_set;
+    uint32_t conjunction;
     bool evaluates; /* of unevaluatedProperties */
 };
 
-struct key_need { /* where the property `name` is, there is `other` */
+struct key_dependency { /* where the property `name` is, there is `other` */
     uint32_t name, other;
 };
 
 struct object_set {
     const struct key_rule *rules;
     const uint32_t *required; /* names, ascending */
-    const struct key_need *needs;
-    uint32_t rule_count, required_count, need_count;
+    const struct key_dependency *dependencies;
+    uint32_t rule_count, required_count, dependency_count;
     uint32_t count_min, count_max;
 };
 
@@ -69,16 +69,16 @@ struct set_list {
 struct value_set {
     uint32_t bits;           /* of shape_kind: null, true, false */
     uint32_t number, string; /* languages */
-    bool narrow;             /* strings are left out, for a format's sake (text_format_is_narrow) */
+    bool incomplete; /* strings are left out, for a format's sake (text_format_is_incomplete) */
     struct set_list arrays, objects;
 };
 
 enum reading { READING_NOT_BEGUN, READING_UNDER_WAY, READING_DONE };
 
-struct schema_source {
+struct subschema {
     const struct tree *tree;
     uint32_t resource;
-    uint32_t parent; /* the source around it; UINT32_MAX: none */
+    uint32_t parent; /* the subschema around it; UINT32_MAX: none */
     const char *keyword;
     struct bytes key;
     bool constant; /* the value itself, not a schema */
@@ -86,8 +86,8 @@ struct schema_source {
     struct value_set set;
 };
 
-struct claims_entry {
-    const uint32_t *claims; /* 2 * source, + 1 where it must not be fulfilled; ascending */
+struct conjunction {
+    const uint32_t *literals; /* 2 * subschema, + 1 where it must not be fulfilled; ascending */
     uint32_t count;
     enum reading reading;
     const struct value_set *set;
@@ -116,21 +116,21 @@ struct schema_state {
     const struct schema_options *options;
     struct error *error;
 
-    uint32_t at; /* the source and its keyword that are worked on, for messages */
+    uint32_t at; /* the subschema and its keyword that are worked on, for messages */
     const char *keyword;
     uint32_t depth;
 
     struct map known;
     struct bytes *names;
-    struct key_condition *conditions;
-    struct claims_entry *claims;
-    struct schema_source *sources;
+    struct key_set *key_sets;
+    struct conjunction *conjunctions;
+    struct subschema *subschemas;
     struct schema_resource *resources;
     struct schema_anchor *anchors;
-    uint32_t name_count, name_capacity, condition_count, condition_capacity, claims_count,
-        claims_capacity, source_count, source_capacity, resource_count, resource_capacity,
-        anchor_count, anchor_capacity;
-    uint32_t compared_count; /* claims that were made to compare object sets alone */
+    uint32_t name_count, name_capacity, key_set_count, key_set_capacity, conjunction_count,
+        conjunction_capacity, subschema_count, subschema_capacity, resource_count,
+        resource_capacity, anchor_count, anchor_capacity;
+    uint32_t compared_count; /* conjunction that were made to compare object sets alone */
     bool unevaluated;        /* some schema speaks of unevaluated items or properties */
     struct bytes ignored;
 
@@ -169,7 +169,7 @@ enum status schema_state_combine(struct schema_state *state, enum automaton_oper
 enum status schema_state_keep(struct schema_state *state, const void *item, size_t bytes,
                               void *out) MUST_USE;
 
-/* Numbers of names, conditions, sources and sets of claims; equal ones share theirs. */
+/* Numbers of names, key_sets, subschemas and sets of conjunction; equal ones share theirs. */
 enum status schema_state_name(struct schema_state *state, struct bytes text,
                               uint32_t *out) MUST_USE;
 /* Languages of patterns and formats, each made once. */
@@ -177,35 +177,35 @@ enum status schema_state_pattern(struct schema_state *state, struct bytes patter
                                  uint32_t *language_out) MUST_USE;
 enum status schema_state_format(struct schema_state *state, struct bytes name, bool brief,
                                 uint32_t *language_out) MUST_USE;
-enum status schema_state_condition(struct schema_state *state,
-                                   const struct key_condition *condition, uint32_t *out) MUST_USE;
-enum status schema_state_condition_of_name(struct schema_state *state, uint32_t name,
-                                           uint32_t *out) MUST_USE;
-enum status schema_state_source(struct schema_state *state, const struct schema_source *source,
-                                uint32_t *out) MUST_USE;
-enum status schema_state_claims(struct schema_state *state, const uint32_t *claims, uint32_t count,
-                                uint32_t *out) MUST_USE;
-enum status schema_state_claims_and(struct schema_state *state, uint32_t a, uint32_t b,
-                                    uint32_t *out) MUST_USE;
-/* The contrary of a claim as a set of claims. */
-enum status schema_state_claims_contrary(struct schema_state *state, uint32_t claim,
+enum status schema_state_key_set(struct schema_state *state, const struct key_set *key_set,
+                                 uint32_t *out) MUST_USE;
+enum status schema_state_key_set_of_name(struct schema_state *state, uint32_t name,
+                                         uint32_t *out) MUST_USE;
+enum status schema_state_subschema(struct schema_state *state, const struct subschema *subschema,
+                                   uint32_t *out) MUST_USE;
+enum status schema_state_conjunction(struct schema_state *state, const uint32_t *conjunction,
+                                     uint32_t count, uint32_t *out) MUST_USE;
+enum status schema_state_conjunction_and(struct schema_state *state, uint32_t a, uint32_t b,
+                                         uint32_t *out) MUST_USE;
+/* The contrary of a literal as a set of conjunction. */
+enum status schema_state_conjunction_not(struct schema_state *state, uint32_t literal,
                                          uint32_t *out) MUST_USE;
 
-/* The values that satisfy a set of claims. */
-enum status schema_state_claims_read(struct schema_state *state, uint32_t claims,
-                                     const struct value_set **out) MUST_USE;
+/* The values that satisfy a set of conjunction. */
+enum status schema_state_conjunction_read(struct schema_state *state, uint32_t conjunction,
+                                          const struct value_set **out) MUST_USE;
 /* *out: no value satisfies them, as far as can be determined yet. Fails only if compilation cannot
  * continue. */
-enum status schema_state_claims_probe(struct schema_state *state, uint32_t claims,
-                                      bool *out) MUST_USE;
+enum status schema_state_conjunction_is_empty(struct schema_state *state, uint32_t conjunction,
+                                              bool *out) MUST_USE;
 
-/* schema_read.c: what a schema or a constant holds. */
-enum status schema_read_source_read(struct schema_state *state, uint32_t source,
-                                    struct value_set *out) MUST_USE;
+/* schema_reader.c: what a schema or a constant holds. */
+enum status schema_reader_source_read(struct schema_state *state, uint32_t subschema,
+                                      struct value_set *out) MUST_USE;
 
 /* schema_refs.c */
 enum status schema_refs_collect(struct schema_state *state, const struct tree *root) MUST_USE;
-/* The source that a $ref in `from` leads to. */
+/* The subschema that a $ref in `from` leads to. */
 enum status schema_refs_find(struct schema_state *state, uint32_t from, struct bytes reference,
                              uint32_t *source_out) MUST_USE;
 /* The resource of an object with a parent in `resource`. */

@@ -52,7 +52,7 @@ static enum status copy_automaton(struct shape_builder *builder, const struct au
 }
 
 static uint32_t shape_build_ask_for(struct shape_builder *builder, uint32_t node) {
-    if (!node_lives(builder->graph, node)) return SHAPE_NONE;
+    if (!node_is_live(builder->graph, node)) return SHAPE_NONE;
     if (builder->shape_of[node] == SHAPE_NONE) {
         builder->order[builder->shape_count] = node;
         builder->shape_of[node] = builder->shape_count++;
@@ -114,12 +114,12 @@ static enum status shape_build_add_item(struct shape_builder *builder,
 
 /* The length that no array can pass. */
 static uint32_t shape_build_longest(const struct shape_graph *graph,
-                                    const struct array_form *form) {
+                                    const struct array_node *form) {
     uint32_t counted = 0;
     for (uint32_t i = 0; i <= form->prefix_count; i++) {
         if (i >= form->length_max) return form->length_max;
-        bool plain = node_lives(graph, form->items[i].plain);
-        if (!plain && !node_lives(graph, form->items[i].counted)) return i;
+        bool plain = node_is_live(graph, form->items[i].plain);
+        if (!plain && !node_is_live(graph, form->items[i].counted)) return i;
         if (!plain && i == form->prefix_count && form->counted_max - counted < UINT32_MAX - i)
             return min_u32(form->length_max, i + form->counted_max - counted);
         if (!plain && counted++ == form->counted_max) return i;
@@ -143,7 +143,7 @@ static enum status build_listed(struct shape_builder *builder, const struct auto
     return status;
 }
 
-static enum status build_array(struct shape_builder *builder, const struct array_form *form,
+static enum status build_array(struct shape_builder *builder, const struct array_node *form,
                                uint32_t *out) {
     struct shape_array array = {
         .prefix = builder->item_count,
@@ -185,7 +185,7 @@ static enum status add_entry(struct shape_builder *builder, uint32_t node, uint3
 }
 
 /* Entries and the automaton of keys: names that are possible, and other keys that are live. */
-static enum status build_keys(struct shape_builder *builder, const struct object_form *form,
+static enum status build_keys(struct shape_builder *builder, const struct object_node *form,
                               struct shape_object *object, uint32_t *bits) {
     struct schema_state *state = builder->state;
     uint32_t count = form->name_count + form->class_count;
@@ -205,7 +205,7 @@ static enum status build_keys(struct shape_builder *builder, const struct object
     }
     for (uint32_t i = 0; i < form->class_count && !status; i++) {
         shifted[i] = form->name_count + i + 1;
-        if (!form->rest || !node_lives(builder->graph, form->class_nodes[i])) continue;
+        if (!form->rest || !node_is_live(builder->graph, form->class_nodes[i])) continue;
         labels[form->name_count + i] = builder->entry_count - object->entry + 1;
         status = add_entry(builder, form->class_nodes[i], SHAPE_NO_BIT);
     }
@@ -246,7 +246,7 @@ static enum status build_reaches(struct shape_builder *builder, struct shape_obj
     return status;
 }
 
-static uint32_t bit_of(const struct object_form *form, const uint32_t *bits, uint32_t name) {
+static uint32_t bit_of(const struct object_node *form, const uint32_t *bits, uint32_t name) {
     uint32_t i = 0;
     while (form->names[i] != name)
         i++;
@@ -254,13 +254,13 @@ static uint32_t bit_of(const struct object_form *form, const uint32_t *bits, uin
 }
 
 /* Everything that the properties in a set of bits need, and what that needs. */
-static void close_needs(struct shape_builder *builder, const struct object_form *form,
+static void close_needs(struct shape_builder *builder, const struct object_node *form,
                         const uint32_t *bits, uint32_t first) {
     for (bool changed = true; changed;) {
         changed = false;
-        for (uint32_t i = 0; i < form->set->need_count; i++) {
-            uint32_t bit = bit_of(form, bits, form->set->needs[i].name);
-            uint32_t other = bit_of(form, bits, form->set->needs[i].other);
+        for (uint32_t i = 0; i < form->set->dependency_count; i++) {
+            uint32_t bit = bit_of(form, bits, form->set->dependencies[i].name);
+            uint32_t other = bit_of(form, bits, form->set->dependencies[i].other);
             if (bit == SHAPE_NO_BIT || !has_bit(builder, first, bit)) continue;
             if (has_bit(builder, first, other)) continue;
             shape_build_set_bit(builder, first, other);
@@ -269,7 +269,7 @@ static void close_needs(struct shape_builder *builder, const struct object_form 
     }
 }
 
-static enum status build_needs(struct shape_builder *builder, const struct object_form *form,
+static enum status build_needs(struct shape_builder *builder, const struct object_node *form,
                                struct shape_object *object, const uint32_t *bits) {
     enum status status = shape_build_add_words(builder, object->word_count, &object->required);
     if (status) return status;
@@ -277,8 +277,8 @@ static enum status build_needs(struct shape_builder *builder, const struct objec
         shape_build_set_bit(builder, object->required, bit_of(form, bits, form->set->required[i]));
     close_needs(builder, form, bits, object->required);
     object->dependency = builder->dependency_count;
-    for (uint32_t i = 0; i < form->set->need_count && !status; i++) {
-        uint32_t bit = bit_of(form, bits, form->set->needs[i].name), k = object->dependency;
+    for (uint32_t i = 0; i < form->set->dependency_count && !status; i++) {
+        uint32_t bit = bit_of(form, bits, form->set->dependencies[i].name), k = object->dependency;
         if (bit == SHAPE_NO_BIT || has_bit(builder, object->required, bit)) continue;
         while (k < builder->dependency_count && builder->dependencies[k].bit != bit)
             k++;
@@ -312,7 +312,7 @@ static enum status check_object(struct shape_builder *builder, const struct shap
                        UINT16_MAX);
 }
 
-static enum status build_object(struct shape_builder *builder, struct object_form *form,
+static enum status build_object(struct shape_builder *builder, struct object_node *form,
                                 uint32_t *out) {
     struct schema_state *state = builder->state;
     struct shape_object object = {.count_min = form->set->count_min,
@@ -374,11 +374,11 @@ static enum status build_shape(struct shape_builder *builder, uint32_t node_inde
     out->first = builder->alternative_count;
     while (!status) {
         while (array < node->set->arrays.count &&
-               !shape_graph_array_form_lives(builder->graph, &node->arrays[array]))
+               !shape_graph_array_is_live(builder->graph, &node->arrays[array]))
             array++;
         bool lives = false;
         while (!status && !lives && object < node->set->objects.count) {
-            status = shape_graph_object_form_lives(builder->graph, &node->objects[object], &lives);
+            status = shape_graph_object_is_live(builder->graph, &node->objects[object], &lives);
             object += !lives;
         }
         if (!status && array < node->set->arrays.count) {

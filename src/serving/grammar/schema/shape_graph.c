@@ -17,29 +17,30 @@ static enum status shape_graph_no_memory(struct shape_graph *graph) {
     return state_failed(graph->state, STATUS_NO_MEMORY);
 }
 
-static enum status shape_graph_add_node(struct shape_graph *graph, uint32_t claims,
+static enum status shape_graph_add_node(struct shape_graph *graph, uint32_t conjunction,
                                         const struct value_set *set, uint32_t *out) {
     struct schema_state *state = graph->state;
     uint32_t count = graph->node_count;
     enum status status =
         schema_state_room(state, &graph->nodes, count, &graph->node_capacity, sizeof *graph->nodes);
     if (!status)
-        status = schema_state_room(state, &graph->claims, count, &graph->claims_capacity,
-                                   sizeof *graph->claims);
+        status = schema_state_room(state, &graph->conjunctions, count, &graph->conjunction_capacity,
+                                   sizeof *graph->conjunctions);
     if (status) return status;
     graph->nodes[count] = (struct shape_node){.set = set};
-    graph->claims[count] = claims;
+    graph->conjunctions[count] = conjunction;
     graph->node_count++;
     *out = count;
     return STATUS_OK;
 }
 
-static enum status shape_graph_node_of(struct shape_graph *graph, uint32_t claims, uint32_t *out) {
+static enum status shape_graph_node_of(struct shape_graph *graph, uint32_t conjunction,
+                                       uint32_t *out) {
     struct schema_state *state = graph->state;
     *out = NODE_NONE;
-    if (claims == CLAIMS_NEVER) return STATUS_OK;
-    if (claims >= graph->node_of_count) {
-        uint32_t count = 2 * state->claims_count;
+    if (conjunction == CONJUNCTION_FALSE) return STATUS_OK;
+    if (conjunction >= graph->node_of_count) {
+        uint32_t count = 2 * state->conjunction_count;
         uint32_t *larger = shape_graph_take(graph, count, sizeof *larger);
         if (!larger) return shape_graph_no_memory(graph);
         memset(larger, 0xFF, count * sizeof *larger);
@@ -48,11 +49,12 @@ static enum status shape_graph_node_of(struct shape_graph *graph, uint32_t claim
         graph->node_of = larger;
         graph->node_of_count = count;
     }
-    if (graph->node_of[claims] == NODE_NONE) {
-        enum status status = shape_graph_add_node(graph, claims, NULL, &graph->node_of[claims]);
+    if (graph->node_of[conjunction] == NODE_NONE) {
+        enum status status =
+            shape_graph_add_node(graph, conjunction, NULL, &graph->node_of[conjunction]);
         if (status) return status;
     }
-    *out = graph->node_of[claims];
+    *out = graph->node_of[conjunction];
     return STATUS_OK;
 }
 
@@ -61,18 +63,18 @@ static enum status shape_graph_node_of(struct shape_graph *graph, uint32_t claim
 static enum status grow_item(struct shape_graph *graph, const struct array_set *array,
                              uint32_t index, struct shape_item *out) {
     struct schema_state *state = graph->state;
-    uint32_t claims, plain, counted;
-    enum status status = array_set_claims_of(state, array, index, &claims);
-    plain = claims;
+    uint32_t conjunction, plain, counted;
+    enum status status = array_set_conjunction_of(state, array, index, &conjunction);
+    plain = conjunction;
     out->counted = NODE_NONE;
     if (!status && array->counts && index >= array->counted_from) {
         uint32_t other;
-        status = schema_state_claims(state, &array->counted, 1, &counted);
-        if (!status) status = schema_state_claims_and(state, claims, counted, &counted);
+        status = schema_state_conjunction(state, &array->counted, 1, &counted);
+        if (!status) status = schema_state_conjunction_and(state, conjunction, counted, &counted);
         if (!status) status = shape_graph_node_of(graph, counted, &out->counted);
         if (!status && array->counted_max < UINT32_MAX) {
-            status = schema_state_claims_contrary(state, array->counted, &other);
-            if (!status) status = schema_state_claims_and(state, claims, other, &plain);
+            status = schema_state_conjunction_not(state, array->counted, &other);
+            if (!status) status = schema_state_conjunction_and(state, conjunction, other, &plain);
         }
     }
     return status ? status : shape_graph_node_of(graph, plain, &out->plain);
@@ -87,7 +89,7 @@ static enum status refuse_unique(struct shape_graph *graph) {
 
 /* Strings that are few become a list of them. */
 static enum status list_strings(struct shape_graph *graph, const struct automaton *strings,
-                                uint32_t count, struct array_form *form) {
+                                uint32_t count, struct array_node *form) {
     struct schema_state *state = graph->state;
     struct bytes texts[LISTED_MAX];
     for (uint32_t i = 0; i < count; i++) {
@@ -122,14 +124,14 @@ static enum status spell_one_way(struct shape_graph *graph, const struct value_s
 }
 
 static enum status grow_unique(struct shape_graph *graph, const struct array_set *array,
-                               struct array_form *form) {
+                               struct array_node *form) {
     struct schema_state *state = graph->state;
     if (!array->unique || form->length_max <= 1) return STATUS_OK;
-    uint32_t claims;
+    uint32_t conjunction;
     const struct value_set *set;
     if (form->prefix_count || array->counts) return refuse_unique(graph);
-    enum status status = array_set_claims_of(state, array, 0, &claims);
-    if (!status) status = schema_state_claims_read(state, claims, &set);
+    enum status status = array_set_conjunction_of(state, array, 0, &conjunction);
+    if (!status) status = schema_state_conjunction_read(state, conjunction, &set);
     if (status) return status;
     bool numbers = set->number != LANGUAGE_NONE, strings = set->string != LANGUAGE_NONE;
     if (!numbers && !strings && !set->bits && !set->arrays.count && !set->objects.count)
@@ -142,7 +144,8 @@ static enum status grow_unique(struct shape_graph *graph, const struct array_set
         struct value_set *spelt = shape_graph_take(graph, 1, sizeof *spelt);
         if (!spelt) return shape_graph_no_memory(graph);
         status = spell_one_way(graph, set, spelt);
-        if (!status) status = shape_graph_add_node(graph, CLAIMS_ANY, spelt, &form->items[0].plain);
+        if (!status)
+            status = shape_graph_add_node(graph, CONJUNCTION_TRUE, spelt, &form->items[0].plain);
         if (!status) status = language_automaton(&state->languages, spelt->number, &automaton);
     } else {
         const struct language *language = &state->languages.languages[set->string];
@@ -158,7 +161,7 @@ static enum status grow_unique(struct shape_graph *graph, const struct array_set
 }
 
 static enum status grow_array(struct shape_graph *graph, const struct array_set *array,
-                              struct array_form *form) {
+                              struct array_node *form) {
     uint32_t prefix = array->counts ? array->counted_from : 0;
     for (uint32_t i = 0; i < array->rule_count; i++) {
         uint32_t end = array->rules[i].to == UINT32_MAX ? array->rules[i].from : array->rules[i].to;
@@ -168,7 +171,7 @@ static enum status grow_array(struct shape_graph *graph, const struct array_set 
     if (prefix > PREFIX_MAX)
         return state_error(graph->state, STATUS_TOO_LARGE, "has more than %d items of their own",
                            PREFIX_MAX);
-    *form = (struct array_form){
+    *form = (struct array_node){
         .prefix_count = prefix,
         .length_min = array->length_min,
         .length_max = array->length_max,
@@ -213,9 +216,9 @@ static enum status note_name(struct shape_graph *graph, struct key_sorts *sorts,
 }
 
 static enum status note_condition(struct shape_graph *graph, struct key_sorts *sorts,
-                                  uint32_t condition) {
+                                  uint32_t key_set) {
     struct schema_state *state = graph->state;
-    const struct key_condition keys = state->conditions[condition];
+    const struct key_set keys = state->key_sets[key_set];
     enum status status = schema_state_spend(state, 1 + keys.name_count);
     for (uint32_t i = 0; i < keys.name_count && !status; i++)
         status = note_name(graph, sorts, keys.names[i]);
@@ -231,8 +234,8 @@ static enum status note_condition(struct shape_graph *graph, struct key_sorts *s
         sorts->languages[k] = keys.languages[i];
         if (k == sorts->language_count) sorts->language_count++;
     }
-    for (uint32_t i = 0; i < keys.condition_count && !status; i++)
-        status = note_condition(graph, sorts, keys.conditions[i]);
+    for (uint32_t i = 0; i < keys.key_set_count && !status; i++)
+        status = note_condition(graph, sorts, keys.key_sets[i]);
     return status;
 }
 
@@ -240,12 +243,12 @@ static enum status note_all(struct shape_graph *graph, const struct object_set *
                             struct key_sorts *sorts) {
     enum status status = STATUS_OK;
     for (uint32_t i = 0; i < object->rule_count && !status; i++)
-        status = note_condition(graph, sorts, object->rules[i].condition);
+        status = note_condition(graph, sorts, object->rules[i].key_set);
     for (uint32_t i = 0; i < object->required_count && !status; i++)
         status = note_name(graph, sorts, object->required[i]);
-    for (uint32_t i = 0; i < object->need_count && !status; i++) {
-        status = note_name(graph, sorts, object->needs[i].name);
-        if (!status) status = note_name(graph, sorts, object->needs[i].other);
+    for (uint32_t i = 0; i < object->dependency_count && !status; i++) {
+        status = note_name(graph, sorts, object->dependencies[i].name);
+        if (!status) status = note_name(graph, sorts, object->dependencies[i].other);
     }
     return status;
 }
@@ -253,20 +256,21 @@ static enum status note_all(struct shape_graph *graph, const struct object_set *
 static enum status claims_of_class(struct shape_graph *graph, const struct object_set *object,
                                    const struct key_sorts *sorts, uint64_t inside, uint32_t *out) {
     struct schema_state *state = graph->state;
-    uint32_t claims = CLAIMS_ANY;
+    uint32_t conjunction = CONJUNCTION_TRUE;
     enum status status = schema_state_spend(state, object->rule_count);
     for (uint32_t i = 0; i < object->rule_count && !status; i++)
-        if (object_set_condition_has_other(state, object->rules[i].condition, sorts->languages,
-                                           sorts->language_count, inside))
-            status = schema_state_claims_and(state, claims, object->rules[i].claims, &claims);
-    *out = claims;
+        if (object_set_keys_have_other(state, object->rules[i].key_set, sorts->languages,
+                                       sorts->language_count, inside))
+            status = schema_state_conjunction_and(state, conjunction, object->rules[i].conjunction,
+                                                  &conjunction);
+    *out = conjunction;
     return status;
 }
 
-/* Keys that are of no name, by what the rules claim of them: label - 1 of form->rest is an index
+/* Keys that are of no name, by what the rules literal of them: label - 1 of form->rest is an index
  * into form->class_nodes. */
 static enum status grow_classes(struct shape_graph *graph, const struct object_set *object,
-                                const struct key_sorts *sorts, struct object_form *form) {
+                                const struct key_sorts *sorts, struct object_node *form) {
     struct schema_state *state = graph->state;
     const struct automaton *parts[KEY_LANGUAGES_MAX + 1];
     const uint64_t every = 1, *sets = &every;
@@ -283,10 +287,10 @@ static enum status grow_classes(struct shape_graph *graph, const struct object_s
     uint32_t *labels = shape_graph_take(graph, set_count, sizeof *labels);
     if (!form->class_nodes || !labels) return shape_graph_no_memory(graph);
     for (uint32_t i = 0; i < set_count; i++) {
-        uint32_t claims, node, k = 0;
-        status =
-            claims_of_class(graph, object, sorts, sorts->language_count ? sets[i] : 0, &claims);
-        if (!status) status = shape_graph_node_of(graph, claims, &node);
+        uint32_t conjunction, node, k = 0;
+        status = claims_of_class(graph, object, sorts, sorts->language_count ? sets[i] : 0,
+                                 &conjunction);
+        if (!status) status = shape_graph_node_of(graph, conjunction, &node);
         if (status) return status;
         if (node == NODE_NONE) continue;
         while (k < form->class_count && form->class_nodes[k] != node)
@@ -303,7 +307,7 @@ static enum status grow_classes(struct shape_graph *graph, const struct object_s
 
 /* Other keys that are few become names. */
 static enum status name_rest(struct shape_graph *graph, struct key_sorts *sorts,
-                             struct object_form *form) {
+                             struct object_node *form) {
     struct schema_state *state = graph->state;
     if (!form->rest || sorts->language_count == 0) return STATUS_OK;
     uint64_t members = automaton_member_count(form->rest);
@@ -326,22 +330,22 @@ static enum status name_rest(struct shape_graph *graph, struct key_sorts *sorts,
 /* With more keys wanted than are required, and a bound, keys that come again or that need others
  * may take all places. Each key of no property must be able to become one that has not come, so
  * from no state of theirs may there be an end of texts. */
-static enum status check_count(struct shape_graph *graph, const struct object_form *form) {
+static enum status check_count(struct shape_graph *graph, const struct object_node *form) {
     const struct object_set *set = form->set;
     bool bounded = set->count_max < UINT32_MAX, in_order = graph->state->options->in_order;
     bool runs_out = bounded && form->rest && form->rest->member_counts;
-    bool needs = set->need_count && (bounded || in_order);
-    if (set->count_min <= set->required_count || (!runs_out && !needs)) return STATUS_OK;
+    bool dependencies = set->dependency_count && (bounded || in_order);
+    if (set->count_min <= set->required_count || (!runs_out && !dependencies)) return STATUS_OK;
     graph->state->keyword = "minProperties";
     return state_error(graph->state, STATUS_UNSUPPORTED, "cannot be held together with %s",
-                       needs ? "properties that need others"
-                             : "maxProperties and these patterns of keys");
+                       dependencies ? "properties that need others"
+                                    : "maxProperties and these patterns of keys");
 }
 
 static enum status grow_object(struct shape_graph *graph, const struct object_set *object,
-                               struct object_form *form) {
+                               struct object_node *form) {
     struct key_sorts sorts = {0};
-    *form = (struct object_form){.set = object};
+    *form = (struct object_node){.set = object};
     graph->form_count++;
     enum status status = note_all(graph, object, &sorts);
     if (!status) status = grow_classes(graph, object, &sorts, form);
@@ -354,9 +358,9 @@ static enum status grow_object(struct shape_graph *graph, const struct object_se
     form->possible = shape_graph_take(graph, form->name_count, sizeof *form->possible);
     if (!form->name_nodes || !form->possible) return shape_graph_no_memory(graph);
     for (uint32_t i = 0; i < form->name_count && !status; i++) {
-        uint32_t claims;
-        status = object_set_claims_of(graph->state, object, form->names[i], &claims);
-        if (!status) status = shape_graph_node_of(graph, claims, &form->name_nodes[i]);
+        uint32_t conjunction;
+        status = object_set_conjunction_of(graph->state, object, form->names[i], &conjunction);
+        if (!status) status = shape_graph_node_of(graph, conjunction, &form->name_nodes[i]);
     }
     return status;
 }
@@ -380,11 +384,12 @@ static enum status thin_out(struct shape_graph *graph, const struct value_set **
 
 static enum status grow_node(struct shape_graph *graph, uint32_t index) {
     struct schema_state *state = graph->state;
-    uint32_t claims = graph->claims[index];
-    if (state->claims[claims].count) state->at = state->claims[claims].claims[0] / 2;
+    uint32_t conjunction = graph->conjunctions[index];
+    if (state->conjunctions[conjunction].count)
+        state->at = state->conjunctions[conjunction].literals[0] / 2;
     state->keyword = NULL;
     const struct value_set *set = graph->nodes[index].set;
-    enum status status = set ? STATUS_OK : schema_state_claims_read(state, claims, &set);
+    enum status status = set ? STATUS_OK : schema_state_conjunction_read(state, conjunction, &set);
     if (status) return status;
     status = thin_out(graph, &set);
     struct value_set *spelt = status ? NULL : shape_graph_take(graph, 1, sizeof *spelt);
@@ -392,8 +397,8 @@ static enum status grow_node(struct shape_graph *graph, uint32_t index) {
     if (!status) *spelt = *set;
     if (!status) status = value_set_spell(state, spelt);
     if (status) return status;
-    struct array_form *arrays = shape_graph_take(graph, set->arrays.count, sizeof *arrays);
-    struct object_form *objects = shape_graph_take(graph, set->objects.count, sizeof *objects);
+    struct array_node *arrays = shape_graph_take(graph, set->arrays.count, sizeof *arrays);
+    struct object_node *objects = shape_graph_take(graph, set->objects.count, sizeof *objects);
     if (!arrays || !objects) return shape_graph_no_memory(graph);
     for (uint32_t i = 0; i < set->arrays.count && !status; i++)
         status = grow_array(graph, set->arrays.sets[i], &arrays[i]);
@@ -407,20 +412,20 @@ static enum status grow_node(struct shape_graph *graph, uint32_t index) {
 }
 
 enum status shape_graph_grow(struct shape_graph *graph, struct schema_state *state,
-                             uint32_t root_claims, uint32_t *root_out) {
+                             uint32_t root_conjunction, uint32_t *root_out) {
     *graph = (struct shape_graph){.state = state};
-    enum status status = shape_graph_node_of(graph, root_claims, root_out);
+    enum status status = shape_graph_node_of(graph, root_conjunction, root_out);
     for (uint32_t i = 0; i < graph->node_count && !status; i++)
         status = grow_node(graph, i);
     return status;
 }
 
-bool shape_graph_array_form_lives(const struct shape_graph *graph, const struct array_form *form) {
+bool shape_graph_array_is_live(const struct shape_graph *graph, const struct array_node *form) {
     uint32_t counted_least = 0, counted_most = 0, length = 0;
     for (; length < form->length_max; length++) {
         const struct shape_item *item =
             &form->items[length < form->prefix_count ? length : form->prefix_count];
-        bool plain = node_lives(graph, item->plain), counted = node_lives(graph, item->counted);
+        bool plain = node_is_live(graph, item->plain), counted = node_is_live(graph, item->counted);
         bool enough = length >= form->length_min && counted_most >= form->counted_min;
         if (enough || (!plain && !counted)) break;
         if (length >= form->prefix_count) { /* so many more as are wanted, to a bound */
@@ -437,9 +442,8 @@ bool shape_graph_array_form_lives(const struct shape_graph *graph, const struct 
     return length >= form->length_min && counted_most >= form->counted_min;
 }
 
-enum status shape_graph_object_form_rest(const struct shape_graph *graph,
-                                         const struct object_form *form,
-                                         const struct automaton **out) {
+enum status shape_graph_object_rest(const struct shape_graph *graph, const struct object_node *form,
+                                    const struct automaton **out) {
     struct schema_state *state = graph->state;
     *out = NULL;
     if (!form->rest) return STATUS_OK;
@@ -447,7 +451,7 @@ enum status shape_graph_object_form_rest(const struct shape_graph *graph,
     if (!labels) return state_failed(state, STATUS_NO_MEMORY);
     uint32_t live = 0;
     for (uint32_t i = 0; i < form->class_count; i++) {
-        labels[i] = node_lives(graph, form->class_nodes[i]) ? i + 1 : 0;
+        labels[i] = node_is_live(graph, form->class_nodes[i]) ? i + 1 : 0;
         live += labels[i] > 0;
     }
     *out = form->rest;
@@ -458,7 +462,7 @@ enum status shape_graph_object_form_rest(const struct shape_graph *graph,
     return status ? state_failed(state, status) : STATUS_OK;
 }
 
-static uint32_t name_index(const struct object_form *form, uint32_t name) {
+static uint32_t name_index(const struct object_node *form, uint32_t name) {
     uint32_t i = 0;
     while (form->names[i] != name)
         i++;
@@ -466,14 +470,14 @@ static uint32_t name_index(const struct object_form *form, uint32_t name) {
 }
 
 /* A property that requires an impossible one is impossible. */
-static void find_possible(const struct shape_graph *graph, struct object_form *form) {
+static void find_possible(const struct shape_graph *graph, struct object_node *form) {
     for (uint32_t i = 0; i < form->name_count; i++)
-        form->possible[i] = node_lives(graph, form->name_nodes[i]);
+        form->possible[i] = node_is_live(graph, form->name_nodes[i]);
     for (bool changed = true; changed;) {
         changed = false;
-        for (uint32_t i = 0; i < form->set->need_count; i++) {
-            uint32_t name = name_index(form, form->set->needs[i].name);
-            uint32_t other = name_index(form, form->set->needs[i].other);
+        for (uint32_t i = 0; i < form->set->dependency_count; i++) {
+            uint32_t name = name_index(form, form->set->dependencies[i].name);
+            uint32_t other = name_index(form, form->set->dependencies[i].other);
             if (!form->possible[name] || form->possible[other]) continue;
             form->possible[name] = false;
             changed = true;
@@ -481,8 +485,8 @@ static void find_possible(const struct shape_graph *graph, struct object_form *f
     }
 }
 
-enum status shape_graph_object_form_lives(const struct shape_graph *graph, struct object_form *form,
-                                          bool *out) {
+enum status shape_graph_object_is_live(const struct shape_graph *graph, struct object_node *form,
+                                       bool *out) {
     *out = false;
     find_possible(graph, form);
     bool *wanted = arena_take_zeroed(graph->state->arena, form->name_count + 1);
@@ -492,9 +496,9 @@ enum status shape_graph_object_form_lives(const struct shape_graph *graph, struc
         wanted[name_index(form, form->set->required[i])] = true;
     for (bool changed = true; changed;) {
         changed = false;
-        for (uint32_t i = 0; i < form->set->need_count; i++) {
-            uint32_t name = name_index(form, form->set->needs[i].name);
-            uint32_t other = name_index(form, form->set->needs[i].other);
+        for (uint32_t i = 0; i < form->set->dependency_count; i++) {
+            uint32_t name = name_index(form, form->set->dependencies[i].name);
+            uint32_t other = name_index(form, form->set->dependencies[i].other);
             if (!wanted[name] || wanted[other]) continue;
             changed = wanted[other] = true;
         }
@@ -507,7 +511,7 @@ enum status shape_graph_object_form_lives(const struct shape_graph *graph, struc
     if (least > form->set->count_max) return STATUS_OK;
     if (most < form->set->count_min) {
         const struct automaton *rest;
-        enum status status = shape_graph_object_form_rest(graph, form, &rest);
+        enum status status = shape_graph_object_rest(graph, form, &rest);
         if (status || !rest) return status;
         uint64_t others = automaton_member_count(rest), /* names may be among them */
             wanted_others = (uint64_t)form->set->count_min + form->name_count;
@@ -521,9 +525,9 @@ static enum status node_becomes_live(struct shape_graph *graph, struct shape_nod
     const struct value_set *set = node->set;
     node->live = set->bits || set->number != LANGUAGE_NONE || set->string != LANGUAGE_NONE;
     for (uint32_t i = 0; i < set->arrays.count && !node->live; i++)
-        node->live = shape_graph_array_form_lives(graph, &node->arrays[i]);
+        node->live = shape_graph_array_is_live(graph, &node->arrays[i]);
     for (uint32_t i = 0; i < set->objects.count && !node->live; i++) {
-        enum status status = shape_graph_object_form_lives(graph, &node->objects[i], &node->live);
+        enum status status = shape_graph_object_is_live(graph, &node->objects[i], &node->live);
         if (status) return status;
     }
     return STATUS_OK;

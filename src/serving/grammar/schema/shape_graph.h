@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Converts value sets to shapes, the first half: each set of claims that a value may have to
+ * Converts value sets to shapes, the first half: each set of conjunction that a value may have to
  * satisfy becomes a node, each array set and object set a form with nodes as items and properties.
  * Then nodes without any finite value are found, as a least fixpoint: a node is live if one of its
  * forms can be filled with live ones. shape_build.c writes the live ones.
@@ -11,7 +11,7 @@
 
 #define NODE_NONE UINT32_MAX /* nothing may stand there */
 
-struct array_form {
+struct array_node {
     struct shape_item *items; /* nodes; [prefix_count + 1], the last is that of the rest */
     uint32_t prefix_count;
     uint32_t length_min, length_max;
@@ -20,7 +20,7 @@ struct array_form {
     const struct automaton *listed;
 };
 
-struct object_form {
+struct object_node {
     const struct object_set *set;
     uint32_t *names, *name_nodes; /* properties, in the schema's order */
     bool *possible;               /* of a name: it may stand in a finite object */
@@ -32,37 +32,36 @@ struct object_form {
 
 struct shape_node {
     const struct value_set *set;
-    struct array_form *arrays;   /* of the set's arrays */
-    struct object_form *objects; /* of the set's objects */
+    struct array_node *arrays;   /* of the set's arrays */
+    struct object_node *objects; /* of the set's objects */
     bool live;
 };
 
 struct shape_graph {
     struct schema_state *state;
     struct shape_node *nodes;
-    uint32_t *claims;  /* of each node */
-    uint32_t *node_of; /* [claims] */
-    uint32_t node_count, node_capacity, claims_capacity, node_of_count;
+    uint32_t *conjunctions; /* of each node */
+    uint32_t *node_of;     /* [conjunction] */
+    uint32_t node_count, node_capacity, conjunction_capacity, node_of_count;
     uint32_t *seen; /* [names] the form that named it last */
     uint32_t seen_count, form_count;
 };
 
 enum status shape_graph_grow(struct shape_graph *graph, struct schema_state *state,
-                             uint32_t root_claims, uint32_t *root_out) MUST_USE;
+                             uint32_t root_conjunction, uint32_t *root_out) MUST_USE;
 enum status shape_graph_find_live(struct shape_graph *graph) MUST_USE;
 
 /* Whether a form can be filled with what is live. */
-bool shape_graph_array_form_lives(const struct shape_graph *graph, const struct array_form *form);
-enum status shape_graph_object_form_lives(const struct shape_graph *graph, struct object_form *form,
-                                          bool *out) MUST_USE;
-static inline bool node_lives(const struct shape_graph *graph, uint32_t node) {
+bool shape_graph_array_is_live(const struct shape_graph *graph, const struct array_node *form);
+enum status shape_graph_object_is_live(const struct shape_graph *graph, struct object_node *form,
+                                       bool *out) MUST_USE;
+static inline bool node_is_live(const struct shape_graph *graph, uint32_t node) {
     return node != NODE_NONE && graph->nodes[node].live;
 }
 
 /* The keys of the classes that are live, label - 1 is a class. */
-enum status shape_graph_object_form_rest(const struct shape_graph *graph,
-                                         const struct object_form *form,
-                                         const struct automaton **out) MUST_USE;
+enum status shape_graph_object_rest(const struct shape_graph *graph, const struct object_node *form,
+                                    const struct automaton **out) MUST_USE;
 
 /* ---- the program: shape_build.c ---- */
 

@@ -120,7 +120,7 @@ enum status value_set_and(struct schema_state *state, const struct value_set *a,
                           const struct value_set *b, struct value_set *out) {
     bool strings = a->string != LANGUAGE_NONE && b->string != LANGUAGE_NONE;
     struct value_set both = {.bits = a->bits & b->bits,
-                             .narrow = strings && (a->narrow || b->narrow)};
+                             .incomplete = strings && (a->incomplete || b->incomplete)};
     enum status status = and_numbers(state, a->number, b->number, &both.number);
     if (status) return status;
     status = schema_state_combine(state, AUTOMATON_AND, a->string, b->string, &both.string);
@@ -132,7 +132,8 @@ enum status value_set_and(struct schema_state *state, const struct value_set *a,
 
 enum status value_set_or(struct schema_state *state, const struct value_set *a,
                          const struct value_set *b, struct value_set *out) {
-    struct value_set any = {.bits = a->bits | b->bits, .narrow = a->narrow || b->narrow};
+    struct value_set any = {.bits = a->bits | b->bits,
+                            .incomplete = a->incomplete || b->incomplete};
     enum status status = STATUS_OK;
     if (a->number == state->number_any || b->number == state->number_any)
         any.number = state->number_any;
@@ -161,12 +162,12 @@ static enum status without_numbers(struct schema_state *state, uint32_t a, uint3
 
 enum status value_set_without(struct schema_state *state, const struct value_set *a,
                               const struct value_set *b, struct value_set *out) {
-    struct value_set rest = {.bits = a->bits & ~b->bits, .narrow = a->narrow};
+    struct value_set rest = {.bits = a->bits & ~b->bits, .incomplete = a->incomplete};
     enum status status = without_numbers(state, a->number, b->number, &rest.number);
     if (status) return status;
     status = schema_state_combine(state, AUTOMATON_WITHOUT, a->string, b->string, &rest.string);
     if (status) return state_failed(state, status);
-    if (b->narrow && rest.string != LANGUAGE_NONE)
+    if (b->incomplete && rest.string != LANGUAGE_NONE)
         return state_error(
             state, STATUS_UNSUPPORTED,
             "cannot take away a format that is held in part: hostname, idn-email, or "

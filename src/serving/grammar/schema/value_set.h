@@ -25,16 +25,15 @@ enum status value_set_or(struct schema_state *state, const struct value_set *a,
 enum status value_set_without(struct schema_state *state, const struct value_set *a,
                               const struct value_set *b, struct value_set *out) MUST_USE;
 
-/* Whether a condition includes the key of this name. */
-bool object_set_condition_has_name(const struct schema_state *state, uint32_t condition,
-                                   uint32_t name);
-/* The same of a key that no condition names; `inside` has a bit for each of `languages`. */
-bool object_set_condition_has_other(const struct schema_state *state, uint32_t condition,
-                                    const uint32_t *languages, uint32_t language_count,
-                                    uint64_t inside);
-/* The claims of an object's rules about the property of this name. */
-enum status object_set_claims_of(struct schema_state *state, const struct object_set *object,
-                                 uint32_t name, uint32_t *out) MUST_USE;
+/* Whether a key_set includes the key of this name. */
+bool object_set_keys_have_name(const struct schema_state *state, uint32_t key_set, uint32_t name);
+/* The same of a key that no key_set names; `inside` has a bit for each of `languages`. */
+bool object_set_keys_have_other(const struct schema_state *state, uint32_t key_set,
+                                const uint32_t *languages, uint32_t language_count,
+                                uint64_t inside);
+/* The conjunction of an object's rules about the property of this name. */
+enum status object_set_conjunction_of(struct schema_state *state, const struct object_set *object,
+                                      uint32_t name, uint32_t *out) MUST_USE;
 
 /* The union of one set alone, which is copied into the arena. */
 enum status value_set_list_of(struct schema_state *state, const void *set, size_t bytes,
@@ -66,8 +65,8 @@ enum status array_set_add(struct schema_state *state, struct set_list *all,
                           const void *array) MUST_USE;
 enum status array_set_without(struct schema_state *state, const void *a, const void *b,
                               struct set_list *all) MUST_USE;
-/* The claims of an array's rules about the item at an index. */
-enum status array_set_claims_of(struct schema_state *state, const struct array_set *array,
-                                uint32_t index, uint32_t *out) MUST_USE;
+/* The conjunction of an array's rules about the item at an index. */
+enum status array_set_conjunction_of(struct schema_state *state, const struct array_set *array,
+                                     uint32_t index, uint32_t *out) MUST_USE;
 
 #endif

@@ -4,7 +4,7 @@
  * where it may end, what masks hold and which token is forced must be the same everywhere.
  */
 #include "matcher_cases.h"
-#include "serving/grammar/rules/rule_draft.h"
+#include "serving/grammar/rules/grammar_builder.h"
 
 #define LETTERS 3 /* a, b, and a token that stands for itself */
 #define LENGTH_MAX 5
@@ -223,17 +223,17 @@ static bool recurs_left(const struct random_grammar *grammar) {
 
 static char memory[4 * MATCHER_CASE_BYTES];
 
-static uint32_t build_item(struct rule_draft *draft, const struct item *item) {
+static uint32_t build_item(struct grammar_builder *draft, const struct item *item) {
     uint32_t node, letter = 'a' + item->letter;
     if (item->letter >= LETTERS)
-        assert_false(rule_draft_reference(draft, item->letter - LETTERS, &node));
+        assert_false(grammar_builder_reference(draft, item->letter - LETTERS, &node));
     else if (item->letter == TOKEN_LETTER)
-        assert_false(rule_draft_symbol(draft, RULE_TOKEN, ADDED, &node));
+        assert_false(grammar_builder_symbol(draft, RULE_TOKEN, ADDED, &node));
     else
         assert_false(
             regex_tree_add_set(&draft->tree, &(struct code_range){letter, letter}, 1, &node));
     if (item->min != 1 || item->max != 1)
-        assert_false(rule_draft_repeat(draft, node, item->min, item->max, &node));
+        assert_false(grammar_builder_repeat(draft, node, item->min, item->max, &node));
     return node;
 }
 
@@ -243,14 +243,14 @@ static enum status build(const struct random_grammar *grammar, struct arena *are
     static const char *const names[RULES] = {"root", "x", "y", "z"};
     struct arena kept, passing;
     struct automaton_work work = {&kept, &passing, 20000, 20000000};
-    struct rule_draft draft;
-    rule_draft_open(&draft, &work);
+    struct grammar_builder draft;
+    grammar_builder_open(&draft, &work);
     arena_over(&kept, memory + MATCHER_CASE_BYTES, MATCHER_CASE_BYTES);
     arena_over(&passing, memory + 2 * MATCHER_CASE_BYTES, MATCHER_CASE_BYTES);
     for (uint32_t r = 0; r < RULES; r++) {
         uint32_t number;
-        struct draft_rule rule = {.name = bytes_of(names[r]), .line = r + 1};
-        assert_false(rule_draft_add_rule(&draft, &rule, &number));
+        struct builder_rule rule = {.name = bytes_of(names[r]), .line = r + 1};
+        assert_false(grammar_builder_add_rule(&draft, &rule, &number));
     }
     for (uint32_t r = 0; r < RULES; r++) {
         const struct rule *rule = &grammar->rules[r];
@@ -266,7 +266,7 @@ static enum status build(const struct random_grammar *grammar, struct arena *are
         }
         assert_false(regex_tree_gather(&draft.tree, REGEX_ALTERNATE, base, &draft.rules[r].body));
     }
-    return rule_build(arena, &draft, 0, &shapes, out, error);
+    return grammar_compile(arena, &draft, 0, &shapes, out, error);
 }
 
 /* ---- comparing ---- */

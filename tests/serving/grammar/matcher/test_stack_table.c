@@ -30,7 +30,7 @@ static void the_youngest_are_taken_back_and_a_full_table_says_so(void **state) {
     for (frame.state = 1; stack_table_put(&table, &frame, NULL); frame.state++)
         put++;
     assert_int_equal(put, 14);
-    stack_table_cut(&table, old + 1);
+    stack_table_truncate(&table, old + 1);
     frame.state = 0;
     assert_int_equal(stack_table_put(&table, &frame, NULL), old);
     frame.state = 77;

@@ -1,45 +1,44 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Protects the way from characters to bytes: a set's step leads to the end by the UTF-8 of its
+ * Protects the way from characters to bytes: a set's state leads to the end by the UTF-8 of its
  * characters, each of them, and by nothing else.
  */
 #include "automata.h"
-#include "serving/grammar/automata/regex_program.h"
+#include "serving/grammar/automata/regex_nfa.h"
 
-static uint32_t follow(const struct regex_program *program, uint32_t step, uint8_t byte) {
-    const struct regex_step *from = &program->steps[step];
+static uint32_t follow(const struct regex_nfa *nfa, uint32_t state, uint8_t byte) {
+    const struct nfa_state *from = &nfa->states[state];
     for (uint32_t i = 0; from->kind == REGEX_BYTES && i < from->count; i++) {
-        const struct regex_edge *edge = &program->edges[from->first + i];
+        const struct nfa_edge *edge = &nfa->edges[from->first + i];
         if (edge->first <= byte && byte <= edge->last) return edge->to;
     }
     return UINT32_MAX;
 }
 
-static bool spells(const struct regex_program *program, uint32_t step, uint32_t end, uint32_t c) {
+static bool spells(const struct regex_nfa *nfa, uint32_t state, uint32_t end, uint32_t c) {
     uint8_t text[4] = {(uint8_t)c};
     size_t count = c < 0x80 ? 1 : c < 0x800 ? 2 : c < 0x10000 ? 3 : 4;
     for (size_t i = count - 1; count > 1 && i > 0; i--, c >>= 6)
         text[i] = (uint8_t)(0x80 | (c & 0x3F));
     if (count > 1) text[0] = (uint8_t)((0xF00 >> count & 0xFF) | c);
-    for (size_t i = 0; i < count && step != UINT32_MAX; i++)
-        step = follow(program, step, text[i]);
-    return step == end;
+    for (size_t i = 0; i < count && state != UINT32_MAX; i++)
+        state = follow(nfa, state, text[i]);
+    return state == end;
 }
 
 static void check_set(const struct code_range *ranges, size_t count) {
-    struct regex_program program = {.work = test_work()};
+    struct regex_nfa nfa = {.work = test_work()};
     uint32_t end = 0, start = 0;
-    assert_int_equal(
-        regex_program_add_step(&program, (struct regex_step){.kind = REGEX_ACCEPT}, &end),
-        STATUS_OK);
-    assert_int_equal(regex_program_add_set(&program, ranges, count, end, &start), STATUS_OK);
+    assert_int_equal(regex_nfa_add_state(&nfa, (struct nfa_state){.kind = REGEX_ACCEPT}, &end),
+                     STATUS_OK);
+    assert_int_equal(regex_nfa_add_set(&nfa, ranges, count, end, &start), STATUS_OK);
     size_t at = 0;
     for (uint32_t c = 0; c <= CODE_POINT_MAX; c++) {
         while (at < count && ranges[at].last < c)
             at++;
         bool in = at < count && ranges[at].first <= c && (c < 0xD800 || c > 0xDFFF);
-        if (spells(&program, start, end, c) != in) fail_msg("U+%04X: %d", c, !in);
+        if (spells(&nfa, start, end, c) != in) fail_msg("U+%04X: %d", c, !in);
     }
-    assert_false(spells(&program, start, end, 0x110000));
+    assert_false(spells(&nfa, start, end, 0x110000));
 }
 
 static void it_spells_each_character_of_a_set(void **state) {
@@ -80,7 +79,7 @@ static void it_knows_what_begins_where_the_text_does(void **state) {
         assert_int_equal(
             regex_tree_parse(test_work(), bytes_of(cases[i].pattern), REGEX_ECMA, &regex, NULL),
             STATUS_OK);
-        assert_int_equal(regex_program_is_anchored(&regex, regex.root), cases[i].anchored);
+        assert_int_equal(regex_nfa_is_anchored(&regex, regex.root), cases[i].anchored);
     }
 }
 

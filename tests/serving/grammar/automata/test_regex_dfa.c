@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Protects that a pattern's automaton finds what a plain search through the pattern's tree, back
- * and forth, finds: over random patterns with anchors, word edges and looks ahead, and random
+ * and forth, finds: over random patterns with anchors, word edges and lookaheads ahead, and random
  * texts. And that patterns of real schemas stay small, and hostile ones are given up.
  */
 #include "automata.h"
@@ -84,7 +84,7 @@ static bool match(const struct goal *goals, size_t at) {
     case REGEX_WORD_EDGE:
         return ((at > 0 && is_word(at - 1)) != is_word(at)) != node->negative &&
                match(goals->next, at);
-    case REGEX_LOOK:
+    case REGEX_LOOKAHEAD:
         return match(&alone, at) != node->negative && match(goals->next, at);
     }
     return false;

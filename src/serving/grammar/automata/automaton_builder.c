@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "serving/grammar/automata/automaton_draft.h"
+#include "serving/grammar/automata/automaton_builder.h"
 
 #include "base/check.h"
 #include "base/hash.h"
 
 #define NONE UINT32_MAX
 
-enum status automaton_draft_room(struct automaton_work *work, void *array, uint32_t count,
-                                 uint32_t *capacity, size_t item_bytes) {
+enum status automaton_builder_room(struct automaton_work *work, void *array, uint32_t count,
+                                   uint32_t *capacity, size_t item_bytes) {
     if (!automaton_spend(work, 1)) return STATUS_TOO_LARGE;
     return arena_reserve(work->scratch, array, count, capacity, item_bytes) ? STATUS_OK
                                                                             : STATUS_NO_MEMORY;
 }
 
-void automaton_draft_sort(uint32_t *words, size_t count, size_t width) {
+void automaton_builder_sort(uint32_t *words, size_t count, size_t width) {
     size_t gap = 1;
     while (gap < count / 3)
         gap = 3 * gap + 1;
@@ -31,110 +31,110 @@ void automaton_draft_sort(uint32_t *words, size_t count, size_t width) {
         }
 }
 
-/* ---- sequences ---- */
+/* ---- tuple_table ---- */
 
-enum status automaton_draft_sequences_open(struct sequences *sequences,
-                                           struct automaton_work *work) {
-    *sequences = (struct sequences){.work = work, .table_mask = 1023};
-    sequences->table =
-        arena_take_zeroed(work->scratch, (sequences->table_mask + 1) * sizeof(uint32_t));
-    bool room = arena_reserve(work->scratch, &sequences->starts, 0, &sequences->start_capacity,
+enum status automaton_builder_tuples_open(struct tuple_table *tuple_table,
+                                          struct automaton_work *work) {
+    *tuple_table = (struct tuple_table){.work = work, .table_mask = 1023};
+    tuple_table->table =
+        arena_take_zeroed(work->scratch, (tuple_table->table_mask + 1) * sizeof(uint32_t));
+    bool room = arena_reserve(work->scratch, &tuple_table->starts, 0, &tuple_table->start_capacity,
                               sizeof(uint32_t)) &&
-                arena_reserve(work->scratch, &sequences->words, 0, &sequences->word_capacity,
+                arena_reserve(work->scratch, &tuple_table->words, 0, &tuple_table->word_capacity,
                               sizeof(uint32_t));
-    if (!sequences->table || !room) return STATUS_NO_MEMORY;
-    sequences->starts[0] = 0;
+    if (!tuple_table->table || !room) return STATUS_NO_MEMORY;
+    tuple_table->starts[0] = 0;
     return STATUS_OK;
 }
 
-static uint32_t *find_slot(const struct sequences *sequences, const uint32_t *words, size_t count) {
-    uint32_t at = (uint32_t)hash_bytes(0, words, count * sizeof *words) & sequences->table_mask;
-    for (;; at = (at + 1) & sequences->table_mask) {
-        uint32_t *slot = &sequences->table[at];
+static uint32_t *find_slot(const struct tuple_table *tuple_table, const uint32_t *words,
+                           size_t count) {
+    uint32_t at = (uint32_t)hash_bytes(0, words, count * sizeof *words) & tuple_table->table_mask;
+    for (;; at = (at + 1) & tuple_table->table_mask) {
+        uint32_t *slot = &tuple_table->table[at];
         if (!*slot) return slot;
         size_t held = 0;
-        const uint32_t *there = sequences_at(sequences, *slot - 1, &held);
+        const uint32_t *there = tuple_table_at(tuple_table, *slot - 1, &held);
         if (held == count && (!count || !memcmp(there, words, count * sizeof *words))) return slot;
     }
 }
 
 /* Keeps half of the table free. */
-static enum status automaton_draft_widen(struct sequences *sequences) {
-    if (2 * sequences->count <= sequences->table_mask) return STATUS_OK;
-    sequences->table_mask = 2 * sequences->table_mask + 1;
-    sequences->table =
-        arena_take_zeroed(sequences->work->scratch, (sequences->table_mask + 1) * sizeof(uint32_t));
-    if (!sequences->table) return STATUS_NO_MEMORY;
-    for (uint32_t i = 0; i < sequences->count; i++) {
+static enum status automaton_builder_widen(struct tuple_table *tuple_table) {
+    if (2 * tuple_table->count <= tuple_table->table_mask) return STATUS_OK;
+    tuple_table->table_mask = 2 * tuple_table->table_mask + 1;
+    tuple_table->table = arena_take_zeroed(tuple_table->work->scratch,
+                                           (tuple_table->table_mask + 1) * sizeof(uint32_t));
+    if (!tuple_table->table) return STATUS_NO_MEMORY;
+    for (uint32_t i = 0; i < tuple_table->count; i++) {
         size_t count = 0;
-        const uint32_t *words = sequences_at(sequences, i, &count);
-        *find_slot(sequences, words, count) = i + 1;
+        const uint32_t *words = tuple_table_at(tuple_table, i, &count);
+        *find_slot(tuple_table, words, count) = i + 1;
     }
     return STATUS_OK;
 }
 
-enum status automaton_draft_sequences_intern(struct sequences *sequences, const uint32_t *words,
-                                             size_t count, uint32_t *number_out) {
-    struct arena *scratch = sequences->work->scratch;
-    if (!automaton_spend(sequences->work, 1 + count)) return STATUS_TOO_LARGE;
-    enum status status = automaton_draft_widen(sequences);
+enum status automaton_builder_tuples_intern(struct tuple_table *tuple_table, const uint32_t *words,
+                                            size_t count, uint32_t *number_out) {
+    struct arena *scratch = tuple_table->work->scratch;
+    if (!automaton_spend(tuple_table->work, 1 + count)) return STATUS_TOO_LARGE;
+    enum status status = automaton_builder_widen(tuple_table);
     if (status) return status;
-    uint32_t *slot = find_slot(sequences, words, count);
+    uint32_t *slot = find_slot(tuple_table, words, count);
     if (*slot) {
         *number_out = *slot - 1;
         return STATUS_OK;
     }
-    if (sequences->count >= sequences->work->states_max) return STATUS_TOO_LARGE;
-    bool room = arena_reserve(scratch, &sequences->starts, sequences->count + 1,
-                              &sequences->start_capacity, sizeof(uint32_t));
-    while (room && sequences->word_capacity - sequences->starts[sequences->count] < count)
-        room = arena_reserve(scratch, &sequences->words, sequences->word_capacity,
-                             &sequences->word_capacity, sizeof *words);
+    if (tuple_table->count >= tuple_table->work->states_max) return STATUS_TOO_LARGE;
+    bool room = arena_reserve(scratch, &tuple_table->starts, tuple_table->count + 1,
+                              &tuple_table->start_capacity, sizeof(uint32_t));
+    while (room && tuple_table->word_capacity - tuple_table->starts[tuple_table->count] < count)
+        room = arena_reserve(scratch, &tuple_table->words, tuple_table->word_capacity,
+                             &tuple_table->word_capacity, sizeof *words);
     if (!room) return STATUS_NO_MEMORY;
-    uint32_t first = sequences->starts[sequences->count];
-    if (count) memcpy(sequences->words + first, words, count * sizeof *words);
-    *number_out = sequences->count++;
-    *slot = sequences->count;
-    sequences->starts[sequences->count] = first + (uint32_t)count;
+    uint32_t first = tuple_table->starts[tuple_table->count];
+    if (count) memcpy(tuple_table->words + first, words, count * sizeof *words);
+    *number_out = tuple_table->count++;
+    *slot = tuple_table->count;
+    tuple_table->starts[tuple_table->count] = first + (uint32_t)count;
     return STATUS_OK;
 }
 
 /* ---- drafts ---- */
 
-enum status automaton_draft_open(struct automaton_draft *draft, struct automaton_work *work,
-                                 const uint8_t *classes, uint32_t class_count) {
-    *draft = (struct automaton_draft){.work = work, .class_count = class_count};
-    memcpy(draft->classes, classes, sizeof draft->classes);
+enum status automaton_builder_open(struct automaton_builder *dfa, struct automaton_work *work,
+                                   const uint8_t *classes, uint32_t class_count) {
+    *dfa = (struct automaton_builder){.work = work, .class_count = class_count};
+    memcpy(dfa->classes, classes, sizeof dfa->classes);
     uint32_t dead = 0;
-    return automaton_draft_add(draft, &dead);
+    return automaton_builder_add(dfa, &dead);
 }
 
-enum status automaton_draft_add(struct automaton_draft *draft, uint32_t *state_out) {
-    struct automaton_work *work = draft->work;
+enum status automaton_builder_add(struct automaton_builder *dfa, uint32_t *state_out) {
+    struct automaton_work *work = dfa->work;
     /* One more than states_max: the dead state costs nothing. */
-    if (draft->state_count > work->states_max || !automaton_spend(work, draft->class_count))
+    if (dfa->state_count > work->states_max || !automaton_spend(work, dfa->class_count))
         return STATUS_TOO_LARGE;
-    uint32_t state = draft->state_count;
-    if (!arena_reserve(work->scratch, &draft->next, state, &draft->next_capacity,
-                       draft->class_count * sizeof(uint32_t)) ||
-        !arena_reserve(work->scratch, &draft->labels, state, &draft->label_capacity,
-                       sizeof(uint32_t)))
+    uint32_t state = dfa->state_count;
+    if (!arena_reserve(work->scratch, &dfa->next, state, &dfa->next_capacity,
+                       dfa->class_count * sizeof(uint32_t)) ||
+        !arena_reserve(work->scratch, &dfa->labels, state, &dfa->label_capacity, sizeof(uint32_t)))
         return STATUS_NO_MEMORY;
-    draft->state_count++;
-    memset(automaton_draft_row(draft, state), 0, draft->class_count * sizeof(uint32_t));
-    draft->labels[state] = 0;
+    dfa->state_count++;
+    memset(automaton_builder_row(dfa, state), 0, dfa->class_count * sizeof(uint32_t));
+    dfa->labels[state] = 0;
     *state_out = state;
     return STATUS_OK;
 }
 
 /* Merges classes that lead to the same state from everywhere. The first of each stays where it is
  * in a row, `kept` [class_count] lists them. */
-static uint32_t merge_classes(struct automaton_draft *draft, uint8_t *kept) {
+static uint32_t merge_classes(struct automaton_builder *dfa, uint8_t *kept) {
     uint64_t hashes[256] = {0};
     uint8_t merged[256];
-    uint32_t k = draft->class_count, count = 0;
-    for (uint32_t s = 0; s < draft->state_count; s++) {
-        const uint32_t *row = automaton_draft_row(draft, s);
+    uint32_t k = dfa->class_count, count = 0;
+    for (uint32_t s = 0; s < dfa->state_count; s++) {
+        const uint32_t *row = automaton_builder_row(dfa, s);
         for (uint32_t c = 0; c < k; c++)
             hashes[c] = hash_word(hashes[c] + 1, row[c]);
     }
@@ -143,17 +143,17 @@ static uint32_t merge_classes(struct automaton_draft *draft, uint8_t *kept) {
         for (; other < count; other++) {
             if (hashes[kept[other]] != hashes[c]) continue;
             uint32_t s = 0;
-            const uint32_t *next = draft->next;
-            while (s < draft->state_count &&
+            const uint32_t *next = dfa->next;
+            while (s < dfa->state_count &&
                    next[(size_t)s * k + c] == next[(size_t)s * k + kept[other]])
                 s++;
-            if (s == draft->state_count) break;
+            if (s == dfa->state_count) break;
         }
         if (other == count) kept[count++] = (uint8_t)c;
         merged[c] = (uint8_t)other;
     }
     for (int byte = 0; byte < 256; byte++)
-        draft->classes[byte] = merged[draft->classes[byte]];
+        dfa->classes[byte] = merged[dfa->classes[byte]];
     return count;
 }
 
@@ -166,42 +166,42 @@ struct transitions {
 };
 
 struct minimiser {
-    struct automaton_draft *draft;
+    struct automaton_builder *dfa;
     struct arena *scratch;
     uint8_t kept[256];
     uint32_t class_count;
     uint32_t state_count;
-    uint32_t *numbers; /* [draft's states] NONE: not live */
-    uint32_t *states;  /* [state_count] of the draft */
+    uint32_t *numbers; /* [dfa's states] NONE: not live */
+    uint32_t *states;  /* [state_count] of the dfa */
     struct transitions steps;
     uint32_t *first_in, *in; /* [state_count + 1], [steps.count]: transitions by their head */
 };
 
-static uint32_t *automaton_draft_take_words(struct arena *scratch, size_t count) {
+static uint32_t *automaton_builder_take_words(struct arena *scratch, size_t count) {
     return arena_take(scratch, count * sizeof(uint32_t));
 }
 
 /* All transitions of states that the start leads to. numbers[s] != NONE marks those. */
 static enum status reach_forward(struct minimiser *m) {
-    struct automaton_draft *draft = m->draft;
-    size_t room = (size_t)draft->state_count * m->class_count, count = 0;
-    uint32_t *queue = automaton_draft_take_words(m->scratch, draft->state_count), queued = 0;
-    m->numbers = automaton_draft_take_words(m->scratch, draft->state_count);
+    struct automaton_builder *dfa = m->dfa;
+    size_t room = (size_t)dfa->state_count * m->class_count, count = 0;
+    uint32_t *queue = automaton_builder_take_words(m->scratch, dfa->state_count), queued = 0;
+    m->numbers = automaton_builder_take_words(m->scratch, dfa->state_count);
     if (!queue || !m->numbers) return STATUS_NO_MEMORY;
-    if (!automaton_spend(draft->work, 2 * room)) return STATUS_TOO_LARGE;
-    for (size_t i = 0, all = (size_t)draft->state_count * draft->class_count; i < all; i++)
-        count += draft->next[i] != 0;
-    m->steps.tails = automaton_draft_take_words(m->scratch, count);
-    m->steps.heads = automaton_draft_take_words(m->scratch, count);
+    if (!automaton_spend(dfa->work, 2 * room)) return STATUS_TOO_LARGE;
+    for (size_t i = 0, all = (size_t)dfa->state_count * dfa->class_count; i < all; i++)
+        count += dfa->next[i] != 0;
+    m->steps.tails = automaton_builder_take_words(m->scratch, count);
+    m->steps.heads = automaton_builder_take_words(m->scratch, count);
     m->steps.classes = arena_take(m->scratch, count);
     if (!m->steps.tails || !m->steps.heads || !m->steps.classes) return STATUS_NO_MEMORY;
-    memset(m->numbers, 0xFF, draft->state_count * sizeof(uint32_t));
-    if (draft->start) {
-        queue[queued++] = draft->start;
-        m->numbers[draft->start] = 0;
+    memset(m->numbers, 0xFF, dfa->state_count * sizeof(uint32_t));
+    if (dfa->start) {
+        queue[queued++] = dfa->start;
+        m->numbers[dfa->start] = 0;
     }
     for (uint32_t i = 0; i < queued; i++) {
-        const uint32_t *row = automaton_draft_row(draft, queue[i]);
+        const uint32_t *row = automaton_builder_row(dfa, queue[i]);
         for (uint32_t c = 0; c < m->class_count; c++) {
             uint32_t head = row[m->kept[c]];
             if (!head) continue;
@@ -221,7 +221,7 @@ static enum status reach_forward(struct minimiser *m) {
 /* Indexes transitions by their head; heads are below `state_count`. */
 static enum status index_heads(struct minimiser *m, uint32_t state_count) {
     m->first_in = arena_take_zeroed(m->scratch, ((size_t)state_count + 2) * sizeof(uint32_t));
-    m->in = automaton_draft_take_words(m->scratch, m->steps.count);
+    m->in = automaton_builder_take_words(m->scratch, m->steps.count);
     if (!m->first_in || !m->in) return STATUS_NO_MEMORY;
     for (uint32_t t = 0; t < m->steps.count; t++)
         m->first_in[m->steps.heads[t] + 2]++;
@@ -234,16 +234,16 @@ static enum status index_heads(struct minimiser *m, uint32_t state_count) {
 
 /* Keeps states that lead to an accepting one, and numbers them and their transitions anew. */
 static enum status keep_live(struct minimiser *m) {
-    struct automaton_draft *draft = m->draft;
-    enum status status = index_heads(m, draft->state_count);
+    struct automaton_builder *dfa = m->dfa;
+    enum status status = index_heads(m, dfa->state_count);
     if (status) return status;
-    uint32_t *queue = automaton_draft_take_words(m->scratch, draft->state_count), queued = 0,
+    uint32_t *queue = automaton_builder_take_words(m->scratch, dfa->state_count), queued = 0,
              kept = 0;
     if (!queue) return STATUS_NO_MEMORY;
     for (uint32_t i = 0; i < m->state_count; i++) {
         uint32_t s = m->states[i];
-        m->numbers[s] = draft->labels[s] ? 1 : NONE;
-        if (draft->labels[s]) queue[queued++] = s;
+        m->numbers[s] = dfa->labels[s] ? 1 : NONE;
+        if (dfa->labels[s]) queue[queued++] = s;
     }
     for (uint32_t i = 0; i < queued; i++)
         for (uint32_t j = m->first_in[queue[i]]; j < m->first_in[queue[i] + 1]; j++) {
@@ -280,7 +280,7 @@ struct partition {
 static enum status partition_open(struct partition *partition, struct arena *scratch,
                                   uint32_t count) {
     *partition = (struct partition){.count = count, .set_count = count > 0};
-    uint32_t *words = automaton_draft_take_words(scratch, 7 * (size_t)count + 7);
+    uint32_t *words = automaton_builder_take_words(scratch, 7 * (size_t)count + 7);
     if (!words) return STATUS_NO_MEMORY;
     uint32_t **const parts[] = {&partition->elements, &partition->places, &partition->sets,
                                 &partition->firsts,   &partition->ends,   &partition->marked,
@@ -359,14 +359,14 @@ static enum status partition_by(struct partition *partition, struct arena *scrat
 
 static enum status open_partitions(struct minimiser *m, struct partition *blocks,
                                    struct partition *cords) {
-    struct sequences labels;
+    struct tuple_table labels;
     uint32_t count = m->steps.count > m->state_count ? m->steps.count : m->state_count;
-    uint32_t *keys = automaton_draft_take_words(m->scratch, count);
+    uint32_t *keys = automaton_builder_take_words(m->scratch, count);
     enum status status = keys ? STATUS_OK : STATUS_NO_MEMORY;
-    if (!status) status = automaton_draft_sequences_open(&labels, m->draft->work);
+    if (!status) status = automaton_builder_tuples_open(&labels, m->dfa->work);
     for (uint32_t i = 0; !status && i < m->state_count; i++)
         status =
-            automaton_draft_sequences_intern(&labels, &m->draft->labels[m->states[i]], 1, &keys[i]);
+            automaton_builder_tuples_intern(&labels, &m->dfa->labels[m->states[i]], 1, &keys[i]);
     if (!status) status = partition_open(blocks, m->scratch, m->state_count);
     if (!status) status = partition_by(blocks, m->scratch, keys, labels.count);
     if (!status) status = partition_open(cords, m->scratch, m->steps.count);
@@ -376,12 +376,12 @@ static enum status open_partitions(struct minimiser *m, struct partition *blocks
     return partition_by(cords, m->scratch, keys, m->class_count);
 }
 
-static enum status automaton_draft_refine(struct minimiser *m, struct partition *blocks) {
+static enum status automaton_builder_refine(struct minimiser *m, struct partition *blocks) {
     struct partition cords;
     enum status status = open_partitions(m, blocks, &cords);
     if (status) return status;
     for (uint32_t block = 1, cord = 0; cord < cords.set_count; cord++) {
-        if (!automaton_spend(m->draft->work, cords.ends[cord] - cords.firsts[cord]))
+        if (!automaton_spend(m->dfa->work, cords.ends[cord] - cords.firsts[cord]))
             return STATUS_TOO_LARGE;
         for (uint32_t i = cords.firsts[cord]; i < cords.ends[cord]; i++)
             partition_mark(blocks, m->steps.tails[cords.elements[i]]);
@@ -405,16 +405,16 @@ static enum status automaton_draft_refine(struct minimiser *m, struct partition 
 static enum status count_members(const struct minimiser *m, uint64_t **out) {
     const struct transitions *steps = &m->steps;
     uint32_t *leaving = arena_take_zeroed(m->scratch, m->state_count * sizeof *leaving);
-    uint32_t *queue = automaton_draft_take_words(m->scratch, m->state_count), queued = 0;
+    uint32_t *queue = automaton_builder_take_words(m->scratch, m->state_count), queued = 0;
     uint64_t *counts = arena_take_zeroed(m->scratch, m->state_count * sizeof *counts);
     uint32_t weights[256] = {0};
     if (!leaving || !queue || !counts) return STATUS_NO_MEMORY;
     for (int byte = 0; byte < 256; byte++)
-        weights[m->draft->classes[byte]]++;
+        weights[m->dfa->classes[byte]]++;
     for (uint32_t t = 0; t < steps->count; t++)
         leaving[steps->tails[t]]++;
     for (uint32_t s = 0; s < m->state_count; s++) {
-        counts[s] = m->draft->labels[m->states[s]] != 0;
+        counts[s] = m->dfa->labels[m->states[s]] != 0;
         if (leaving[s] == 0) queue[queued++] = s;
     }
     *out = queued || !m->state_count ? counts : NULL;
@@ -434,11 +434,11 @@ static enum status count_members(const struct minimiser *m, uint64_t **out) {
 
 static enum status emit(struct minimiser *m, const struct partition *blocks,
                         const struct automaton **out) {
-    struct automaton_draft *draft = m->draft;
-    struct arena *arena = draft->work->arena;
+    struct automaton_builder *dfa = m->dfa;
+    struct arena *arena = dfa->work->arena;
     uint32_t n = blocks->set_count + 1;
-    struct automaton_draft small = {
-        .work = draft->work, .class_count = m->class_count, .state_count = n};
+    struct automaton_builder small = {
+        .work = dfa->work, .class_count = m->class_count, .state_count = n};
     struct automaton *automaton = arena_take_zeroed(arena, sizeof *automaton);
     uint32_t *labels = arena_take_zeroed(arena, n * sizeof *labels);
     uint64_t *counts = NULL, *members = NULL;
@@ -447,13 +447,13 @@ static enum status emit(struct minimiser *m, const struct partition *blocks,
     if (counts) members = arena_take_zeroed(arena, n * sizeof *members);
     small.next = arena_take_zeroed(m->scratch, (size_t)n * m->class_count * sizeof *small.next);
     if (!automaton || !labels || !small.next || (counts && !members)) return STATUS_NO_MEMORY;
-    memcpy(small.classes, draft->classes, sizeof small.classes);
+    memcpy(small.classes, dfa->classes, sizeof small.classes);
     for (uint32_t t = 0; t < m->steps.count; t++)
-        automaton_draft_row(&small, blocks->sets[m->steps.tails[t]] + 1)[m->steps.classes[t]] =
+        automaton_builder_row(&small, blocks->sets[m->steps.tails[t]] + 1)[m->steps.classes[t]] =
             blocks->sets[m->steps.heads[t]] + 1;
     for (uint32_t set = 0; set < blocks->set_count; set++) {
         uint32_t state = blocks->elements[blocks->firsts[set]];
-        labels[set + 1] = draft->labels[m->states[state]];
+        labels[set + 1] = dfa->labels[m->states[state]];
         if (members) members[set + 1] = counts[state];
     }
     uint8_t kept[256];
@@ -462,10 +462,10 @@ static enum status emit(struct minimiser *m, const struct partition *blocks,
     if (!next) return STATUS_NO_MEMORY;
     for (uint32_t s = 0; s < n; s++)
         for (uint32_t c = 0; c < k; c++)
-            next[(size_t)s * k + c] = automaton_draft_row(&small, s)[kept[c]];
-    bool empty = !draft->start || m->numbers[draft->start] == NONE;
+            next[(size_t)s * k + c] = automaton_builder_row(&small, s)[kept[c]];
+    bool empty = !dfa->start || m->numbers[dfa->start] == NONE;
     automaton->state_count = n;
-    automaton->start = empty ? 0 : blocks->sets[m->numbers[draft->start]] + 1;
+    automaton->start = empty ? 0 : blocks->sets[m->numbers[dfa->start]] + 1;
     automaton->class_count = k;
     memcpy(automaton->classes, small.classes, sizeof automaton->classes);
     automaton->next = next;
@@ -475,15 +475,15 @@ static enum status emit(struct minimiser *m, const struct partition *blocks,
     return STATUS_OK;
 }
 
-enum status automaton_draft_finish(struct automaton_draft *draft, const struct automaton **out) {
-    struct minimiser m = {.draft = draft, .scratch = draft->work->scratch};
+enum status automaton_builder_finish(struct automaton_builder *dfa, const struct automaton **out) {
+    struct minimiser m = {.dfa = dfa, .scratch = dfa->work->scratch};
     struct partition blocks;
-    if (!automaton_spend(draft->work, (uint64_t)draft->state_count * draft->class_count))
+    if (!automaton_spend(dfa->work, (uint64_t)dfa->state_count * dfa->class_count))
         return STATUS_TOO_LARGE;
-    m.class_count = merge_classes(draft, m.kept);
+    m.class_count = merge_classes(dfa, m.kept);
     enum status status = reach_forward(&m);
     if (!status) status = keep_live(&m);
-    if (!status) status = automaton_draft_refine(&m, &blocks);
+    if (!status) status = automaton_builder_refine(&m, &blocks);
     if (!status) status = emit(&m, &blocks, out);
     return status;
 }

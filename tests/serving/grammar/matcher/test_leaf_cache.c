@@ -10,7 +10,7 @@ static void what_was_forgotten_is_found_again(void **state) {
     struct grammar_position begin = matcher_begin(one.matcher), at = begin;
     for (uint32_t i = 0; i < 2990; i++) {
         at = matcher_push(one.matcher, at, i ? BYTES_LITERAL("a") : BYTES_LITERAL("\""));
-        assert_true(matcher_settle(one.matcher, &at));
+        assert_true(matcher_compact(one.matcher, &at));
         matcher_mask(one.matcher, at, mask);
         if (i % 1000 == 0) compare_masks(&one, at, "a...");
     }

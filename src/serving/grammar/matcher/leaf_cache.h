@@ -11,9 +11,9 @@
 #include "serving/grammar/matcher/token_trie.h"
 
 struct leaf_key {
-    uint32_t node;              /* the part below it */
-    uint32_t leaf;              /* or the rule */
-    struct content_place place; /* the state of the leaf there */
+    uint32_t node;                /* the part below it */
+    uint32_t leaf;                /* or the rule */
+    struct string_position place; /* the state of the leaf there */
     bool is_number, is_rule;
     const uint64_t *open; /* of a key: the states that are looked at; NULL: all but the dead one */
 };
@@ -23,7 +23,7 @@ struct leaf_end {
     uint32_t state; /* in which the leaf ended, or the rule was left */
 };
 
-struct leaf_part {
+struct leaf_cache_entry {
     struct leaf_key key;
     uint64_t serial; /* of the mask that it was marked in last */
     bool ends_here;  /* a number: it may end at the part's own node */
@@ -34,19 +34,19 @@ struct leaf_part {
         *ends; /* strings, keys: the quote was read; numbers: another byte follows */
 };
 
-struct leaf_walks;
+struct leaf_cache;
 
 /* NULL: no memory. */
-struct leaf_walks *leaf_walk_create(struct arena *arena, const struct token_trie *trie);
+struct leaf_cache *leaf_cache_create(struct arena *arena, const struct token_trie *trie);
 /* Forgets all if much is used; parts that were handed out are gone then. */
-void leaf_walk_tidy(struct leaf_walks *walks);
+void leaf_cache_trim(struct leaf_cache *walks);
 /* NULL: no room is left. */
-struct leaf_part *leaf_walk_part(struct leaf_walks *walks, const struct grammar *grammar,
-                                 const struct leaf_key *key);
+struct leaf_cache_entry *leaf_cache_find(struct leaf_cache *walks, const struct grammar *grammar,
+                                         const struct leaf_key *key);
 /* Adds the tokens that stay inside, once for each mask. */
-void leaf_walk_mark(struct leaf_walks *walks, const struct leaf_part *part, uint64_t serial,
-                    uint64_t *mask);
+void leaf_cache_mark(struct leaf_cache *walks, const struct leaf_cache_entry *part, uint64_t serial,
+                     uint64_t *mask);
 /* Whether a mask of a string without a pattern was not yet added to this mask. */
-bool leaf_walk_is_new(struct leaf_walks *walks, const uint64_t *inside, uint64_t serial);
+bool leaf_cache_is_new(struct leaf_cache *walks, const uint64_t *inside, uint64_t serial);
 
 #endif

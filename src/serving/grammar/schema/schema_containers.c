@@ -2,10 +2,10 @@
  * Keywords of arrays and objects: what their items and properties must fulfil, how many there are.
  */
 #include "base/number.h"
-#include "serving/grammar/schema/schema_read.h"
+#include "serving/grammar/schema/schema_reader.h"
 #include "serving/grammar/schema/value_set.h"
 
-static enum status keep_array(struct schema_reader *reader, const struct array_set *array) {
+static enum status keep_array(struct schema_readering_ *reader, const struct array_set *array) {
     struct schema_state *state = reader->state;
     struct value_set set = state->value_any;
     enum status status = value_set_list_of(state, array, sizeof *array, &set.arrays);
@@ -13,14 +13,14 @@ static enum status keep_array(struct schema_reader *reader, const struct array_s
 }
 
 /* Items at the places that a list names, then the rest. */
-static enum status read_items(struct schema_reader *reader, struct array_set *array) {
+static enum status read_items(struct schema_readering_ *reader, struct array_set *array) {
     struct schema_state *state = reader->state;
     const struct tree *items = tree_member(reader->tree, "items");
-    const struct tree *prefix = schema_read_keyword(reader, "prefixItems");
+    const struct tree *prefix = schema_reader_keyword(reader, "prefixItems");
     const struct tree *rest = items;
     const char *rest_keyword = "items";
     if (!prefix && items && tree_kind(items) == TREE_ARRAY) {
-        prefix = schema_read_keyword(reader, "items");
+        prefix = schema_reader_keyword(reader, "items");
         rest = tree_member(reader->tree, "additionalItems");
         rest_keyword = "additionalItems";
     }
@@ -32,7 +32,8 @@ static enum status read_items(struct schema_reader *reader, struct array_set *ar
     enum status status = STATUS_OK;
     for (uint32_t i = 0; i < count && !status; i++) {
         rules[i] = (struct item_rule){.from = i, .to = i + 1, .evaluates = true};
-        status = schema_read_child(reader, (struct bytes){0}, tree_at(prefix, i), &rules[i].claims);
+        status = schema_reader_child(reader, (struct bytes){0}, tree_at(prefix, i),
+                                     &rules[i].conjunction);
     }
     array->rules = rules;
     array->rule_count = count;
@@ -40,31 +41,31 @@ static enum status read_items(struct schema_reader *reader, struct array_set *ar
     state->keyword = rest_keyword;
     rules[count] = (struct item_rule){.from = count, .to = UINT32_MAX, .evaluates = true};
     array->rule_count = count + 1;
-    return schema_read_child(reader, (struct bytes){0}, rest, &rules[count].claims);
+    return schema_reader_child(reader, (struct bytes){0}, rest, &rules[count].conjunction);
 }
 
-static enum status read_contains(struct schema_reader *reader, struct array_set *array) {
+static enum status read_contains(struct schema_readering_ *reader, struct array_set *array) {
     struct schema_state *state = reader->state;
-    uint32_t min = 1, max = UINT32_MAX, claims;
+    uint32_t min = 1, max = UINT32_MAX, conjunction;
     enum status status = STATUS_OK;
     if (reader->draft < DRAFT_6) return STATUS_OK;
     if (tree_member(reader->tree, "contains") && reader->draft >= DRAFT_2019_09) {
-        status = schema_read_count(reader, "minContains", &min);
-        if (!status) status = schema_read_count(reader, "maxContains", &max);
+        status = schema_reader_count(reader, "minContains", &min);
+        if (!status) status = schema_reader_count(reader, "maxContains", &max);
     }
-    const struct tree *value = schema_read_keyword(reader, "contains");
+    const struct tree *value = schema_reader_keyword(reader, "contains");
     if (status || !value) return status;
-    status = schema_read_child(reader, (struct bytes){0}, value, &claims);
+    status = schema_reader_child(reader, (struct bytes){0}, value, &conjunction);
     if (status) return status;
-    if (claims == CLAIMS_ANY) {
+    if (conjunction == CONJUNCTION_TRUE) {
         array->length_min = max_u32(array->length_min, min);
         array->length_max = min_u32(array->length_max, max);
-    } else if (claims == CLAIMS_NEVER) {
+    } else if (conjunction == CONJUNCTION_FALSE) {
         if (min > 0) array->length_max = 0;
         if (min > 0) array->length_min = 1; /* none at all */
     } else if (min > 0 || max < UINT32_MAX || state->unevaluated) {
         array->counts = true;
-        array->counted = state->claims[claims].claims[0];
+        array->counted = state->conjunctions[conjunction].literals[0];
         array->counted_min = min;
         array->counted_max = max;
         array->length_min = max_u32(array->length_min, min);
@@ -72,17 +73,17 @@ static enum status read_contains(struct schema_reader *reader, struct array_set 
     return STATUS_OK;
 }
 
-enum status schema_parts_read_arrays(struct schema_reader *reader) {
+enum status schema_containers_read_arrays(struct schema_readering_ *reader) {
     if (reader->set.arrays.count == 0) return STATUS_OK;
     struct array_set array = reader->state->array_any;
     enum status status = read_items(reader, &array);
-    if (!status) status = schema_read_count(reader, "minItems", &array.length_min);
-    if (!status) status = schema_read_count(reader, "maxItems", &array.length_max);
+    if (!status) status = schema_reader_count(reader, "minItems", &array.length_min);
+    if (!status) status = schema_reader_count(reader, "maxItems", &array.length_max);
     if (!status) status = read_contains(reader, &array);
     if (status) return status;
     tree_get_bool(tree_member(reader->tree, "uniqueItems"), &array.unique);
     for (uint32_t i = 0; i < array.rule_count; i++)
-        if (array.rules[i].claims == CLAIMS_NEVER)
+        if (array.rules[i].conjunction == CONJUNCTION_FALSE)
             array.length_max = min_u32(array.length_max, array.rules[i].from);
     if (array.length_min > array.length_max) {
         reader->set.arrays.count = 0;
@@ -94,7 +95,7 @@ enum status schema_parts_read_arrays(struct schema_reader *reader) {
     return keep_array(reader, &array);
 }
 
-static enum status keep_object(struct schema_reader *reader, const struct object_set *object) {
+static enum status keep_object(struct schema_readering_ *reader, const struct object_set *object) {
     struct schema_state *state = reader->state;
     struct value_set set = state->value_any;
     enum status status = value_set_list_of(state, object, sizeof *object, &set.objects);
@@ -119,9 +120,9 @@ static uint32_t member_count(const struct tree *object) {
     return count;
 }
 
-static enum status read_properties(struct schema_reader *reader, struct object_draft *draft) {
+static enum status read_properties(struct schema_readering_ *reader, struct object_draft *draft) {
     struct schema_state *state = reader->state;
-    const struct tree *all = schema_read_keyword(reader, "properties"), *value;
+    const struct tree *all = schema_reader_keyword(reader, "properties"), *value;
     if (!all) return STATUS_OK;
     if (tree_kind(all) != TREE_OBJECT) return read_wrong_kind(reader, all, "an object");
     struct tree_cursor cursor = {0};
@@ -130,8 +131,8 @@ static enum status read_properties(struct schema_reader *reader, struct object_d
         uint32_t name;
         struct key_rule rule = {.evaluates = true};
         enum status status = schema_state_name(state, key, &name);
-        if (!status) status = schema_state_condition_of_name(state, name, &rule.condition);
-        if (!status) status = schema_read_child(reader, key, value, &rule.claims);
+        if (!status) status = schema_state_key_set_of_name(state, name, &rule.key_set);
+        if (!status) status = schema_reader_child(reader, key, value, &rule.conjunction);
         if (status) return status;
         draft->names[draft->name_count++] = name;
         draft->rules[draft->rule_count++] = rule;
@@ -144,14 +145,14 @@ static enum status condition_of_language(struct schema_state *state, uint32_t la
     uint32_t *kept = arena_take(state->arena, sizeof *kept);
     if (!kept) return state_failed(state, STATUS_NO_MEMORY);
     *kept = language;
-    struct key_condition condition = {.languages = kept, .language_count = 1, .negated = negated};
-    return schema_state_condition(state, &condition, out);
+    struct key_set key_set = {.languages = kept, .language_count = 1, .negated = negated};
+    return schema_state_key_set(state, &key_set, out);
 }
 
-static enum status read_pattern_properties(struct schema_reader *reader,
+static enum status read_pattern_properties(struct schema_readering_ *reader,
                                            struct object_draft *draft) {
     struct schema_state *state = reader->state;
-    const struct tree *all = schema_read_keyword(reader, "patternProperties"), *value;
+    const struct tree *all = schema_reader_keyword(reader, "patternProperties"), *value;
     if (!all) return STATUS_OK;
     if (tree_kind(all) != TREE_OBJECT) return read_wrong_kind(reader, all, "an object");
     struct tree_cursor cursor = {0};
@@ -160,8 +161,8 @@ static enum status read_pattern_properties(struct schema_reader *reader,
         uint32_t language;
         struct key_rule rule = {.evaluates = true};
         enum status status = schema_state_pattern(state, key, &language);
-        if (!status) status = condition_of_language(state, language, false, &rule.condition);
-        if (!status) status = schema_read_child(reader, key, value, &rule.claims);
+        if (!status) status = condition_of_language(state, language, false, &rule.key_set);
+        if (!status) status = schema_reader_child(reader, key, value, &rule.conjunction);
         if (status) return status;
         if (language == LANGUAGE_NONE) continue;
         draft->languages[draft->language_count++] = language;
@@ -171,40 +172,41 @@ static enum status read_pattern_properties(struct schema_reader *reader,
 }
 
 /* All other keys, and which keys there may be at all. */
-static enum status read_other_keys(struct schema_reader *reader, struct object_draft *draft) {
+static enum status read_other_keys(struct schema_readering_ *reader, struct object_draft *draft) {
     struct schema_state *state = reader->state;
     enum status status = STATUS_OK;
-    schema_read_words_sort(draft->names, draft->name_count);
-    const struct tree *value = schema_read_keyword(reader, "additionalProperties");
+    schema_reader_words_sort(draft->names, draft->name_count);
+    const struct tree *value = schema_reader_keyword(reader, "additionalProperties");
     if (value) {
-        struct key_condition others = {.names = draft->names,
-                                       .name_count = draft->name_count,
-                                       .languages = draft->languages,
-                                       .language_count = draft->language_count,
-                                       .negated = true};
+        struct key_set others = {.names = draft->names,
+                                 .name_count = draft->name_count,
+                                 .languages = draft->languages,
+                                 .language_count = draft->language_count,
+                                 .negated = true};
         struct key_rule rule = {.evaluates = true};
-        status = schema_state_condition(state, &others, &rule.condition);
-        if (!status) status = schema_read_child(reader, (struct bytes){0}, value, &rule.claims);
-        if (rule.claims != CLAIMS_ANY || state->unevaluated)
+        status = schema_state_key_set(state, &others, &rule.key_set);
+        if (!status)
+            status = schema_reader_child(reader, (struct bytes){0}, value, &rule.conjunction);
+        if (rule.conjunction != CONJUNCTION_TRUE || state->unevaluated)
             draft->rules[draft->rule_count++] = rule;
     }
-    value = schema_read_keyword(reader, "propertyNames");
+    value = schema_reader_keyword(reader, "propertyNames");
     if (status || !value || reader->draft < DRAFT_6) return status;
     struct value_set keys;
     const struct automaton *automaton;
-    status = schema_read_branch(reader, (struct bytes){0}, value, &keys);
+    status = schema_reader_branch(reader, (struct bytes){0}, value, &keys);
     if (status || keys.string == LANGUAGE_TEXT) return status;
     status = language_automaton(&state->languages, keys.string, &automaton);
     if (status) return state_failed(state, status);
-    struct key_rule rule = {.claims = CLAIMS_NEVER};
-    status = condition_of_language(state, keys.string, true, &rule.condition);
+    struct key_rule rule = {.conjunction = CONJUNCTION_FALSE};
+    status = condition_of_language(state, keys.string, true, &rule.key_set);
     draft->rules[draft->rule_count++] = rule;
     return status;
 }
 
-static enum status read_required(struct schema_reader *reader, struct object_set *object) {
+static enum status read_required(struct schema_readering_ *reader, struct object_set *object) {
     struct schema_state *state = reader->state;
-    const struct tree *list = schema_read_keyword(reader, "required");
+    const struct tree *list = schema_reader_keyword(reader, "required");
     if (!list || tree_kind(list) == TREE_TRUE || tree_kind(list) == TREE_FALSE)
         return STATUS_OK; /* a boolean is draft 3's, and says nothing later */
     if (tree_kind(list) != TREE_ARRAY) return read_wrong_kind(reader, list, "an array");
@@ -218,31 +220,32 @@ static enum status read_required(struct schema_reader *reader, struct object_set
         enum status status = schema_state_name(state, key, &names[i]);
         if (status) return status;
     }
-    schema_read_words_sort(names, count);
+    schema_reader_words_sort(names, count);
     object->required = names;
-    object->required_count = schema_read_words_unique(names, count);
+    object->required_count = schema_reader_words_unique(names, count);
     return STATUS_OK;
 }
 
 /* For each property, the other properties of `all` that it requires. */
-static enum status read_needs(struct schema_reader *reader, const char *keyword,
+static enum status read_needs(struct schema_readering_ *reader, const char *keyword,
                               struct object_set *object) {
     struct schema_state *state = reader->state;
-    const struct tree *all = schema_read_keyword(reader, keyword), *value;
+    const struct tree *all = schema_reader_keyword(reader, keyword), *value;
     if (!all) return STATUS_OK;
     if (tree_kind(all) != TREE_OBJECT) return read_wrong_kind(reader, all, "an object");
     struct tree_cursor cursor = {0};
     struct bytes key, other;
-    uint32_t total = object->need_count;
+    uint32_t total = object->dependency_count;
     while (tree_next_member(all, &cursor, &key, &value))
         total += (uint32_t)tree_count(value);
-    struct key_need *needs = arena_take(state->arena, total * sizeof *needs);
-    if (!needs) return state_failed(state, STATUS_NO_MEMORY);
-    if (object->need_count) memcpy(needs, object->needs, object->need_count * sizeof *needs);
+    struct key_dependency *dependencies = arena_take(state->arena, total * sizeof *dependencies);
+    if (!dependencies) return state_failed(state, STATUS_NO_MEMORY);
+    if (object->dependency_count)
+        memcpy(dependencies, object->dependencies, object->dependency_count * sizeof *dependencies);
     cursor = (struct tree_cursor){0};
     while (tree_next_member(all, &cursor, &key, &value)) {
         for (size_t i = 0; i < tree_count(value); i++) {
-            struct key_need *need = &needs[object->need_count++];
+            struct key_dependency *need = &dependencies[object->dependency_count++];
             if (!tree_get_string(tree_at(value, i), &other))
                 return read_wrong_kind(reader, tree_at(value, i), "an array of strings");
             enum status status = schema_state_name(state, key, &need->name);
@@ -250,12 +253,12 @@ static enum status read_needs(struct schema_reader *reader, const char *keyword,
             if (status) return status;
         }
     }
-    object->needs = needs;
+    object->dependencies = dependencies;
     return STATUS_OK;
 }
 
 /* Objects without the property `key`, or with it and of `part`. */
-static enum status depend(struct schema_reader *reader, struct bytes key,
+static enum status depend(struct schema_readering_ *reader, struct bytes key,
                           const struct value_set *part) {
     struct schema_state *state = reader->state;
     uint32_t name;
@@ -275,30 +278,31 @@ static enum status depend(struct schema_reader *reader, struct bytes key,
 static bool only_requires(const struct value_set *set) {
     if (set->objects.count != 1) return false;
     const struct object_set *object = set->objects.sets[0];
-    return !object->rule_count && !object->need_count && object->count_min == 0 &&
+    return !object->rule_count && !object->dependency_count && object->count_min == 0 &&
            object->count_max == UINT32_MAX;
 }
 
 /* The same as `depend`, without a choice, which each object would be read in both ways for. */
-static enum status need_all(struct schema_reader *reader, struct bytes key,
+static enum status need_all(struct schema_readering_ *reader, struct bytes key,
                             const struct object_set *required) {
     struct schema_state *state = reader->state;
-    struct key_need *needs = arena_take(state->arena, required->required_count * sizeof *needs);
+    struct key_dependency *dependencies =
+        arena_take(state->arena, required->required_count * sizeof *dependencies);
     struct object_set object = state->object_any;
     uint32_t name;
     if (required->required_count == 0) return STATUS_OK;
-    if (!needs) return state_failed(state, STATUS_NO_MEMORY);
+    if (!dependencies) return state_failed(state, STATUS_NO_MEMORY);
     enum status status = schema_state_name(state, key, &name);
     for (uint32_t i = 0; i < required->required_count; i++)
-        needs[i] = (struct key_need){name, required->required[i]};
-    object.needs = needs;
-    object.need_count = required->required_count;
+        dependencies[i] = (struct key_dependency){name, required->required[i]};
+    object.dependencies = dependencies;
+    object.dependency_count = required->required_count;
     return status ? status : keep_object(reader, &object);
 }
 
 /* For each property of `all`, the schema that the object must then satisfy. */
-static enum status read_dependent(struct schema_reader *reader, const char *keyword) {
-    const struct tree *all = schema_read_keyword(reader, keyword), *value;
+static enum status read_dependent(struct schema_readering_ *reader, const char *keyword) {
+    const struct tree *all = schema_reader_keyword(reader, keyword), *value;
     if (!all || reader->set.objects.count == 0) return STATUS_OK;
     if (tree_kind(all) != TREE_OBJECT) return read_wrong_kind(reader, all, "an object");
     struct tree_cursor cursor = {0};
@@ -306,7 +310,7 @@ static enum status read_dependent(struct schema_reader *reader, const char *keyw
     while (tree_next_member(all, &cursor, &key, &value)) {
         if (tree_kind(value) == TREE_ARRAY || tree_kind(value) == TREE_TRUE) continue;
         struct value_set part;
-        enum status status = schema_read_branch(reader, key, value, &part);
+        enum status status = schema_reader_branch(reader, key, value, &part);
         if (!status)
             status = only_requires(&part) ? need_all(reader, key, part.objects.sets[0])
                                           : depend(reader, key, &part);
@@ -315,7 +319,7 @@ static enum status read_dependent(struct schema_reader *reader, const char *keyw
     return STATUS_OK;
 }
 
-enum status schema_parts_read_objects(struct schema_reader *reader) {
+enum status schema_containers_read_objects(struct schema_readering_ *reader) {
     struct schema_state *state = reader->state;
     if (reader->set.objects.count == 0) return STATUS_OK;
     uint32_t names = member_count(tree_member(reader->tree, "properties"));
@@ -334,8 +338,8 @@ enum status schema_parts_read_objects(struct schema_reader *reader) {
     if (!status) status = read_required(reader, &object);
     if (!status) status = read_needs(reader, "dependentRequired", &object);
     if (!status) status = read_needs(reader, "dependencies", &object);
-    if (!status) status = schema_read_count(reader, "minProperties", &object.count_min);
-    if (!status) status = schema_read_count(reader, "maxProperties", &object.count_max);
+    if (!status) status = schema_reader_count(reader, "minProperties", &object.count_min);
+    if (!status) status = schema_reader_count(reader, "maxProperties", &object.count_max);
     if (status) return status;
     object.rules = draft.rules;
     object.rule_count = draft.rule_count;
@@ -343,7 +347,7 @@ enum status schema_parts_read_objects(struct schema_reader *reader) {
         reader->set.objects.count = 0;
         return STATUS_OK;
     }
-    if (object.rule_count || object.required_count || object.need_count || object.count_min ||
+    if (object.rule_count || object.required_count || object.dependency_count || object.count_min ||
         object.count_max < UINT32_MAX)
         status = keep_object(reader, &object);
     if (!status) status = read_dependent(reader, "dependentSchemas");
@@ -351,26 +355,26 @@ enum status schema_parts_read_objects(struct schema_reader *reader) {
     return status;
 }
 
-/* The keys that no rule of an object speaks of so far must fulfil these claims. */
+/* The keys that no rule of an object speaks of so far must fulfil these conjunction. */
 static enum status close_object(struct schema_state *state, const struct object_set *object,
-                                uint32_t claims, struct object_set *out) {
+                                uint32_t conjunction, struct object_set *out) {
     struct key_rule *rules = arena_take(state->arena, (object->rule_count + 1) * sizeof *rules);
     uint32_t *spoken = arena_take(state->arena, object->rule_count * sizeof *spoken);
     if (!rules || !spoken) return state_failed(state, STATUS_NO_MEMORY);
-    struct key_condition others = {.conditions = spoken, .negated = true};
+    struct key_set others = {.key_sets = spoken, .negated = true};
     for (uint32_t i = 0; i < object->rule_count; i++) {
         rules[i] = object->rules[i];
-        if (rules[i].evaluates) spoken[others.condition_count++] = rules[i].condition;
+        if (rules[i].evaluates) spoken[others.key_set_count++] = rules[i].key_set;
     }
-    rules[object->rule_count] = (struct key_rule){.claims = claims, .evaluates = true};
+    rules[object->rule_count] = (struct key_rule){.conjunction = conjunction, .evaluates = true};
     *out = *object;
     out->rules = rules;
     out->rule_count = object->rule_count + 1;
-    return schema_state_condition(state, &others, &rules[object->rule_count].condition);
+    return schema_state_key_set(state, &others, &rules[object->rule_count].key_set);
 }
 
 static enum status close_array(struct schema_state *state, const struct array_set *array,
-                               uint32_t claims, struct array_set *out) {
+                               uint32_t conjunction, struct array_set *out) {
     if (array->counts)
         return state_error(state, STATUS_UNSUPPORTED, "cannot hold this together with contains");
     uint32_t from = 0;
@@ -381,40 +385,40 @@ static enum status close_array(struct schema_state *state, const struct array_se
     struct item_rule *rules = arena_take(state->arena, (array->rule_count + 1) * sizeof *rules);
     if (!rules) return state_failed(state, STATUS_NO_MEMORY);
     if (array->rule_count) memcpy(rules, array->rules, array->rule_count * sizeof *rules);
-    rules[array->rule_count] =
-        (struct item_rule){.from = from, .to = UINT32_MAX, .claims = claims, .evaluates = true};
+    rules[array->rule_count] = (struct item_rule){
+        .from = from, .to = UINT32_MAX, .conjunction = conjunction, .evaluates = true};
     out->rules = rules;
     out->rule_count = array->rule_count + 1;
-    if (claims == CLAIMS_NEVER) out->length_max = min_u32(out->length_max, from);
+    if (conjunction == CONJUNCTION_FALSE) out->length_max = min_u32(out->length_max, from);
     return STATUS_OK;
 }
 
-enum status schema_parts_read_unevaluated(struct schema_reader *reader) {
+enum status schema_containers_read_unevaluated(struct schema_readering_ *reader) {
     struct schema_state *state = reader->state;
     struct set_list arrays = reader->set.arrays, objects = reader->set.objects;
-    uint32_t claims = CLAIMS_ANY;
+    uint32_t conjunction = CONJUNCTION_TRUE;
     enum status status = STATUS_OK;
-    const struct tree *value = schema_read_keyword(reader, "unevaluatedProperties");
+    const struct tree *value = schema_reader_keyword(reader, "unevaluatedProperties");
     if (value) {
-        status = schema_read_child(reader, (struct bytes){0}, value, &claims);
+        status = schema_reader_child(reader, (struct bytes){0}, value, &conjunction);
         reader->set.objects = (struct set_list){0};
     }
     for (uint32_t i = 0; value && i < objects.count && !status; i++) {
         struct object_set closed;
         const void *kept;
-        status = close_object(state, objects.sets[i], claims, &closed);
+        status = close_object(state, objects.sets[i], conjunction, &closed);
         if (!status) status = schema_state_keep(state, &closed, sizeof closed, &kept);
         if (!status) status = object_set_add(state, &reader->set.objects, kept);
     }
-    value = status ? NULL : schema_read_keyword(reader, "unevaluatedItems");
+    value = status ? NULL : schema_reader_keyword(reader, "unevaluatedItems");
     if (value) {
-        status = schema_read_child(reader, (struct bytes){0}, value, &claims);
+        status = schema_reader_child(reader, (struct bytes){0}, value, &conjunction);
         reader->set.arrays = (struct set_list){0};
     }
     for (uint32_t i = 0; value && i < arrays.count && !status; i++) {
         struct array_set closed;
         const void *kept;
-        status = close_array(state, arrays.sets[i], claims, &closed);
+        status = close_array(state, arrays.sets[i], conjunction, &closed);
         if (status || closed.length_min > closed.length_max) continue;
         status = schema_state_keep(state, &closed, sizeof closed, &kept);
         if (!status) status = array_set_add(state, &reader->set.arrays, kept);

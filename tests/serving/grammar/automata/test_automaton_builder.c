@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Protects that a draft's automaton holds the draft's texts, that all its states live, and that no
+ * Protects that a dfa's automaton holds the dfa's texts, that all its states live, and that no
  * two of them are equal; and that work has an end where it is told to.
  */
 #include "automata.h"
@@ -7,11 +7,11 @@
 #define CLASSES 3
 #define STATES_MAX 24
 
-static uint32_t draft_label(struct automaton_draft *draft, const uint8_t *text, size_t count) {
-    uint32_t state = draft->start;
+static uint32_t draft_label(struct automaton_builder *dfa, const uint8_t *text, size_t count) {
+    uint32_t state = dfa->start;
     for (size_t i = 0; i < count; i++)
-        state = automaton_draft_row(draft, state)[draft->classes[text[i]]];
-    return draft->labels[state];
+        state = automaton_builder_row(dfa, state)[dfa->classes[text[i]]];
+    return dfa->labels[state];
 }
 
 /* Every state of a minimal automaton is told from each other by some text, and leads to an end. */
@@ -41,18 +41,18 @@ static void it_makes_the_smallest_automaton(void **state) {
     uint64_t random = 1;
     for (int round = 0; round < 2000; round++) {
         struct automaton_work *work = test_work();
-        struct automaton_draft draft;
+        struct automaton_builder dfa;
         const struct automaton *automaton = NULL;
         uint8_t classes[256] = {['a'] = 1, ['b'] = 2};
         uint32_t count = 1 + test_random(&random) % STATES_MAX, added = 0;
-        assert_int_equal(automaton_draft_open(&draft, work, classes, CLASSES), STATUS_OK);
+        assert_int_equal(automaton_builder_open(&dfa, work, classes, CLASSES), STATUS_OK);
         for (uint32_t i = 0; i < count; i++)
-            assert_int_equal(automaton_draft_add(&draft, &added), STATUS_OK);
-        draft.start = test_random(&random) % (count + 1);
+            assert_int_equal(automaton_builder_add(&dfa, &added), STATUS_OK);
+        dfa.start = test_random(&random) % (count + 1);
         for (uint32_t s = 1; s <= count; s++) {
-            draft.labels[s] = test_random(&random) % 3 ? 0 : 1 + test_random(&random) % 2;
+            dfa.labels[s] = test_random(&random) % 3 ? 0 : 1 + test_random(&random) % 2;
             for (int c = 0; c < CLASSES; c++)
-                automaton_draft_row(&draft, s)[c] =
+                automaton_builder_row(&dfa, s)[c] =
                     test_random(&random) % 3 ? test_random(&random) % (count + 1) : 0;
         }
         uint8_t texts[40][12];
@@ -60,9 +60,9 @@ static void it_makes_the_smallest_automaton(void **state) {
         for (int i = 0; i < 40; i++) {
             for (int j = 0; j < 12; j++)
                 texts[i][j] = (uint8_t) "abc"[test_random(&random) % 3];
-            labels[i] = draft_label(&draft, texts[i], (size_t)i % 12);
+            labels[i] = draft_label(&dfa, texts[i], (size_t)i % 12);
         }
-        assert_int_equal(automaton_draft_finish(&draft, &automaton), STATUS_OK);
+        assert_int_equal(automaton_builder_finish(&dfa, &automaton), STATUS_OK);
         for (int i = 0; i < 40; i++) {
             uint32_t label = 0;
             struct bytes text = {(const char *)texts[i], (size_t)i % 12};
@@ -74,19 +74,19 @@ static void it_makes_the_smallest_automaton(void **state) {
 }
 
 static void it_gives_equal_sequences_equal_numbers(void **state) {
-    struct sequences sequences;
+    struct tuple_table tuple_table;
     struct automaton_work *work = test_work();
-    assert_int_equal(automaton_draft_sequences_open(&sequences, work), STATUS_OK);
+    assert_int_equal(automaton_builder_tuples_open(&tuple_table, work), STATUS_OK);
     for (int round = 0; round < 2; round++)
         for (uint32_t i = 0; i < 5000; i++) {
             const uint32_t words[3] = {i / 100, i % 100, 7};
             uint32_t number = 0;
             assert_int_equal(
-                automaton_draft_sequences_intern(&sequences, words, i % 3 ? 3 : 2, &number),
+                automaton_builder_tuples_intern(&tuple_table, words, i % 3 ? 3 : 2, &number),
                 STATUS_OK);
             assert_int_equal(number, i);
         }
-    assert_int_equal(sequences.count, 5000);
+    assert_int_equal(tuple_table.count, 5000);
 }
 
 static void it_stops_when_steps_or_states_are_spent(void **state) {

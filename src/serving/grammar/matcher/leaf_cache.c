@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "serving/grammar/matcher/leaf_walk.h"
+#include "serving/grammar/matcher/leaf_cache.h"
 
 #include "base/hash.h"
 #include "serving/grammar/automata/automaton.h"
@@ -10,9 +10,9 @@
 #define WORDS_MAX (256u << 10)
 #define RULE_ENDS_MAX (32u << 10) /* of one part */
 
-struct leaf_walks {
+struct leaf_cache {
     const struct token_trie *trie;
-    struct leaf_part *parts; /* [PARTS_MAX] */
+    struct leaf_cache_entry *parts; /* [PARTS_MAX] */
     uint32_t part_count, word_used;
     uint32_t slots[2 * PARTS_MAX]; /* a part's number plus 1; 0: none */
     uint64_t *words;               /* [WORDS_MAX] what parts point to */
@@ -26,8 +26,8 @@ struct leaf_walks {
     } known[KNOWN_MAX]; /* states that were asked about */
 };
 
-struct leaf_walks *leaf_walk_create(struct arena *arena, const struct token_trie *trie) {
-    struct leaf_walks *walks = arena_take_zeroed(arena, sizeof *walks);
+struct leaf_cache *leaf_cache_create(struct arena *arena, const struct token_trie *trie) {
+    struct leaf_cache *walks = arena_take_zeroed(arena, sizeof *walks);
     if (!walks) return NULL;
     walks->trie = trie;
     walks->parts = arena_take(arena, PARTS_MAX * sizeof *walks->parts);
@@ -36,14 +36,14 @@ struct leaf_walks *leaf_walk_create(struct arena *arena, const struct token_trie
     return walks->parts && walks->words && walks->found ? walks : NULL;
 }
 
-void leaf_walk_tidy(struct leaf_walks *walks) {
+void leaf_cache_trim(struct leaf_cache *walks) {
     if (walks->part_count < PARTS_MAX / 2 && walks->word_used < WORDS_MAX / 2) return;
     walks->part_count = 0;
     walks->word_used = 0;
     memset(walks->slots, 0, sizeof walks->slots);
 }
 
-bool leaf_walk_is_new(struct leaf_walks *walks, const uint64_t *inside, uint64_t serial) {
+bool leaf_cache_is_new(struct leaf_cache *walks, const uint64_t *inside, uint64_t serial) {
     bool is_new = walks->added != inside || walks->added_serial != serial;
     walks->added = inside;
     walks->added_serial = serial;
@@ -52,7 +52,8 @@ bool leaf_walk_is_new(struct leaf_walks *walks, const uint64_t *inside, uint64_t
 
 /* ---- walking ---- */
 
-static void leaf_walk_note_inside(struct leaf_walks *walks, struct leaf_part *part, uint32_t node) {
+static void leaf_cache_note_inside(struct leaf_cache *walks, struct leaf_cache_entry *part,
+                                   uint32_t node) {
     const struct token_trie *trie = walks->trie;
     for (uint32_t t = trie->nodes[node].token; t != TOKEN_NONE; t = trie->same_bytes[t]) {
         walks->found[t / 64] |= UINT64_C(1) << t % 64;
@@ -60,8 +61,8 @@ static void leaf_walk_note_inside(struct leaf_walks *walks, struct leaf_part *pa
     }
 }
 
-static void walk_number(struct leaf_walks *walks, const struct automaton *automaton,
-                        struct leaf_part *part, struct leaf_end *ends) {
+static void walk_number(struct leaf_cache *walks, const struct automaton *automaton,
+                        struct leaf_cache_entry *part, struct leaf_end *ends) {
     const struct trie_node *nodes = walks->trie->nodes;
     uint32_t path[TOKEN_TRIE_BYTES_MAX + 1], first = part->key.node;
     path[nodes[first].depth] = part->key.place.state;
@@ -74,7 +75,7 @@ static void walk_number(struct leaf_walks *walks, const struct automaton *automa
             continue;
         }
         path[nodes[i].depth] = state;
-        leaf_walk_note_inside(walks, part, i);
+        leaf_cache_note_inside(walks, part, i);
         if (automaton->labels[state] && token_trie_leaves_number(walks->trie, i))
             ends[part->end_count++] = (struct leaf_end){i, state};
         i++;
@@ -82,8 +83,9 @@ static void walk_number(struct leaf_walks *walks, const struct automaton *automa
 }
 
 /* False: there are more than `ends_max` places where the rule is left. */
-static bool leaf_walk_rule(struct leaf_walks *walks, const struct grammar *grammar,
-                           struct leaf_part *part, struct leaf_end *ends, uint32_t ends_max) {
+static bool leaf_cache_rule(struct leaf_cache *walks, const struct grammar *grammar,
+                            struct leaf_cache_entry *part, struct leaf_end *ends,
+                            uint32_t ends_max) {
     const struct trie_node *nodes = walks->trie->nodes;
     const struct grammar_rule *rule = &grammar->rules[part->key.leaf];
     uint32_t path[TOKEN_TRIE_BYTES_MAX + 1], first = part->key.node;
@@ -100,7 +102,7 @@ static bool leaf_walk_rule(struct leaf_walks *walks, const struct grammar *gramm
             continue;
         }
         path[nodes[i].depth] = state;
-        leaf_walk_note_inside(walks, part, i);
+        leaf_cache_note_inside(walks, part, i);
         i++;
     }
     return true;
@@ -108,9 +110,9 @@ static bool leaf_walk_rule(struct leaf_walks *walks, const struct grammar *gramm
 
 /* The state of a walk through a string's automaton. */
 struct string_walk {
-    struct leaf_walks *walks;
+    struct leaf_cache *walks;
     const struct text_leaf *leaf;
-    struct leaf_part *part;
+    struct leaf_cache_entry *part;
     struct leaf_end *ends;
     const struct key_filter *filter; /* NULL: every state but the dead one is looked at */
     bool aligned;                    /* with a walk through all strings, which the trie knows */
@@ -118,8 +120,8 @@ struct string_walk {
     uint32_t next_end; /* of the trie's */
 };
 
-static bool leaf_walk_is_free(struct leaf_walks *walks, const struct automaton *automaton,
-                              uint32_t state) {
+static bool leaf_cache_is_free(struct leaf_cache *walks, const struct automaton *automaton,
+                               uint32_t state) {
     if (automaton_step(automaton, state, 'a') != state ||
         automaton_step(automaton, state, '"') != state)
         return false;
@@ -133,7 +135,7 @@ static bool leaf_walk_is_free(struct leaf_walks *walks, const struct automaton *
 }
 
 /* Between two characters no byte of a character's inside may come. */
-static bool leaf_walk_is_between(const struct automaton *automaton, uint32_t state) {
+static bool leaf_cache_is_between(const struct automaton *automaton, uint32_t state) {
     for (uint32_t byte = 0x80; byte <= 0xBF; byte++)
         if (automaton_step(automaton, state, (uint8_t)byte)) return false;
     return true;
@@ -164,7 +166,7 @@ static void take_free_part(struct string_walk *walk, uint32_t node, uint32_t sta
             (struct leaf_end){trie->ends[walk->next_end].node, state};
 }
 
-static bool step_leaf(const struct string_walk *walk, struct content_place *place, uint8_t byte) {
+static bool step_leaf(const struct string_walk *walk, struct string_position *place, uint8_t byte) {
     const struct automaton *automaton = walk->leaf->automaton;
     if (!automaton || place->escape || byte < 0x20 || byte == '\\')
         return string_content_step(walk->leaf, walk->filter, place, byte, NULL);
@@ -175,12 +177,12 @@ static bool step_leaf(const struct string_walk *walk, struct content_place *plac
 
 static void walk_nodes(struct string_walk *walk) {
     const struct trie_node *nodes = walk->walks->trie->nodes;
-    struct content_place path[TOKEN_TRIE_BYTES_MAX + 1];
-    struct leaf_part *part = walk->part;
+    struct string_position path[TOKEN_TRIE_BYTES_MAX + 1];
+    struct leaf_cache_entry *part = walk->part;
     uint32_t first = part->key.node;
     path[nodes[first].depth] = part->key.place;
     for (uint32_t i = first + 1; i < first + nodes[first].size;) {
-        struct content_place place = path[nodes[i].depth - 1];
+        struct string_position place = path[nodes[i].depth - 1];
         uint8_t byte = nodes[i].byte;
         if (byte == '"' && place.escape == 0) {
             if (string_content_may_end(walk->leaf, place))
@@ -188,9 +190,9 @@ static void walk_nodes(struct string_walk *walk) {
         } else if (!step_leaf(walk, &place, byte)) {
             note_range(walk, i, false);
         } else if (!walk->aligned || place.escape ||
-                   !leaf_walk_is_free(walk->walks, walk->leaf->automaton, place.state)) {
+                   !leaf_cache_is_free(walk->walks, walk->leaf->automaton, place.state)) {
             path[nodes[i].depth] = place;
-            if (!walk->clears) leaf_walk_note_inside(walk->walks, part, i);
+            if (!walk->clears) leaf_cache_note_inside(walk->walks, part, i);
             i++;
             continue;
         } else {
@@ -207,20 +209,20 @@ static bool is_mostly_free(const struct string_walk *walk) {
     uint32_t held = 0;
     for (uint32_t child = 1; child < nodes[0].size; child += nodes[child].size) {
         uint32_t state = automaton_step(automaton, walk->part->key.place.state, nodes[child].byte);
-        if (state && leaf_walk_is_free(walk->walks, automaton, state)) held += nodes[child].size;
+        if (state && leaf_cache_is_free(walk->walks, automaton, state)) held += nodes[child].size;
     }
     return held > nodes[0].size / 2;
 }
 
-static void walk_string(struct leaf_walks *walks, const struct text_leaf *leaf,
-                        struct leaf_part *part, struct leaf_end *ends) {
+static void walk_string(struct leaf_cache *walks, const struct text_leaf *leaf,
+                        struct leaf_cache_entry *part, struct leaf_end *ends) {
     const uint64_t no_bits = 0;
     struct key_filter filter = {
         .reaches = &no_bits, .allowed = &no_bits, .open = part->key.open, .word_count = 0};
     struct string_walk walk = {.walks = walks, .leaf = leaf, .part = part, .ends = ends};
     walk.filter = part->key.open ? &filter : NULL;
     walk.aligned = leaf->automaton && part->key.node == 0 && part->key.place.escape == 0 &&
-                   leaf_walk_is_between(leaf->automaton, part->key.place.state);
+                   leaf_cache_is_between(leaf->automaton, part->key.place.state);
     walk.clears = walk.aligned && is_mostly_free(&walk);
     if (walk.clears) {
         memcpy(walks->found, walks->trie->inside, walks->trie->word_count * sizeof(uint64_t));
@@ -231,30 +233,30 @@ static void walk_string(struct leaf_walks *walks, const struct text_leaf *leaf,
 
 /* ---- memory ---- */
 
-static void *leaf_walk_take_words(struct leaf_walks *walks, size_t bytes) {
+static void *leaf_cache_take_words(struct leaf_cache *walks, size_t bytes) {
     void *taken = walks->words + walks->word_used;
     walks->word_used += (uint32_t)divide_up(bytes, sizeof(uint64_t));
     return taken;
 }
 
-static void keep_inside(struct leaf_walks *walks, struct leaf_part *part) {
+static void keep_inside(struct leaf_cache *walks, struct leaf_cache_entry *part) {
     size_t mask_bytes = walks->trie->word_count * sizeof(uint64_t);
     part->inside_mask = NULL;
     part->inside = NULL;
     if (part->inside_count * sizeof(uint32_t) >= mask_bytes) {
-        uint64_t *mask = leaf_walk_take_words(walks, mask_bytes);
+        uint64_t *mask = leaf_cache_take_words(walks, mask_bytes);
         memcpy(mask, walks->found, mask_bytes);
         part->inside_mask = mask;
         return;
     }
-    uint32_t *list = leaf_walk_take_words(walks, part->inside_count * sizeof(uint32_t)), count = 0;
+    uint32_t *list = leaf_cache_take_words(walks, part->inside_count * sizeof(uint32_t)), count = 0;
     part->inside = list;
     for (uint32_t w = 0; count < part->inside_count; w++)
         for (uint64_t bits = walks->found[w]; bits; bits &= bits - 1)
             list[count++] = w * 64 + (uint32_t)__builtin_ctzll(bits);
 }
 
-static uint64_t leaf_walk_hash_of(const struct leaf_key *key) {
+static uint64_t leaf_cache_hash_of(const struct leaf_key *key) {
     uint64_t hash = hash_word(0, (uint64_t)key->node << 32 | key->leaf);
     hash = hash_word(hash, (uint64_t)key->place.state << 32 | key->place.escape);
     return hash + (key->open != NULL) + 2 * (uint64_t)key->is_rule;
@@ -266,41 +268,41 @@ static bool same_key(const struct leaf_key *a, const struct leaf_key *b) {
            a->is_rule == b->is_rule && a->open == b->open;
 }
 
-static struct leaf_part *forget_last(struct leaf_walks *walks, uint32_t slot) {
+static struct leaf_cache_entry *forget_last(struct leaf_cache *walks, uint32_t slot) {
     walks->part_count--;
     walks->slots[slot] = 0;
     return NULL;
 }
 
-struct leaf_part *leaf_walk_part(struct leaf_walks *walks, const struct grammar *grammar,
-                                 const struct leaf_key *key) {
-    uint32_t slot = (uint32_t)leaf_walk_hash_of(key) % (2 * PARTS_MAX);
+struct leaf_cache_entry *leaf_cache_find(struct leaf_cache *walks, const struct grammar *grammar,
+                                         const struct leaf_key *key) {
+    uint32_t slot = (uint32_t)leaf_cache_hash_of(key) % (2 * PARTS_MAX);
     for (; walks->slots[slot]; slot = (slot + 1) % (2 * PARTS_MAX))
         if (same_key(&walks->parts[walks->slots[slot] - 1].key, key))
             return &walks->parts[walks->slots[slot] - 1];
     uint32_t ends_max = key->is_rule ? RULE_ENDS_MAX : walks->trie->leaf_end_max;
     size_t words_max = ends_max + walks->trie->word_count + 2;
     if (walks->part_count == PARTS_MAX || words_max > WORDS_MAX - walks->word_used) return NULL;
-    struct leaf_part *part = &walks->parts[walks->part_count++];
+    struct leaf_cache_entry *part = &walks->parts[walks->part_count++];
     walks->slots[slot] = walks->part_count;
-    *part = (struct leaf_part){.key = *key};
+    *part = (struct leaf_cache_entry){.key = *key};
     memset(walks->found, 0, walks->trie->word_count * sizeof *walks->found);
     struct leaf_end *ends = (struct leaf_end *)(walks->words + walks->word_used);
     if (key->is_rule) {
-        if (!leaf_walk_rule(walks, grammar, part, ends, ends_max)) return forget_last(walks, slot);
+        if (!leaf_cache_rule(walks, grammar, part, ends, ends_max)) return forget_last(walks, slot);
     } else if (key->is_number) {
         walk_number(walks, grammar->leaves[key->leaf].automaton, part, ends);
     } else {
         walk_string(walks, &grammar->leaves[key->leaf], part, ends);
     }
-    part->ends = leaf_walk_take_words(walks, part->end_count * sizeof *ends);
+    part->ends = leaf_cache_take_words(walks, part->end_count * sizeof *ends);
     keep_inside(walks, part);
     return part;
 }
 
-void leaf_walk_mark(struct leaf_walks *walks, const struct leaf_part *part, uint64_t serial,
-                    uint64_t *mask) {
-    struct leaf_part *own = &walks->parts[part - walks->parts];
+void leaf_cache_mark(struct leaf_cache *walks, const struct leaf_cache_entry *part, uint64_t serial,
+                     uint64_t *mask) {
+    struct leaf_cache_entry *own = &walks->parts[part - walks->parts];
     if (own->serial == serial) return;
     own->serial = serial;
     if (part->inside_mask)
