@@ -45,16 +45,17 @@ static bool all_lead(const struct automaton *automaton, uint32_t from, int first
     return true;
 }
 
-/* Equal states are one, so the states within a character are found by single steps. */
+/* A minimal DFA has no equivalent states, so each state inside a character is determined by the
+ * number of continuation bytes that follow. */
 bool automaton_takes_all(const struct automaton *automaton, uint32_t state) {
     static const struct {
-        uint8_t first, last, tail_first, tail_last, tails; /* the bytes that follow the second */
+        uint8_t first, last, tail_first, tail_last, tails; /* bytes after the second */
     } ways[] = {                                           /* the Unicode standard, table 3-7 */
                 {0xC2, 0xDF, 0x80, 0xBF, 0}, {0xE0, 0xE0, 0xA0, 0xBF, 1},
                 {0xE1, 0xEC, 0x80, 0xBF, 1}, {0xED, 0xED, 0x80, 0x9F, 1},
                 {0xEE, 0xEF, 0x80, 0xBF, 1}, {0xF0, 0xF0, 0x90, 0xBF, 2},
                 {0xF1, 0xF3, 0x80, 0xBF, 2}, {0xF4, 0xF4, 0x80, 0x8F, 2}};
-    uint32_t behind[3] = {state}; /* states with so many bytes to come */
+    uint32_t behind[3] = {state}; /* index: continuation bytes still to come */
     behind[1] = automaton_step(automaton, state, 0xC2);
     behind[2] = automaton_step(automaton, state, 0xE1);
     if (!state || !all_lead(automaton, state, 0, 0x7F, state)) return false;
@@ -93,7 +94,7 @@ struct automaton *automaton_copy(struct arena *arena, const struct automaton *au
     return copy->next && copy->labels && counted == !!copy->member_counts ? copy : NULL;
 }
 
-/* A class for each byte that some text has, and the last one for all others. */
+/* One class for each byte that occurs in the texts, and one for all other bytes. */
 static uint32_t classes_of_texts(const struct bytes *texts, size_t count, uint8_t *classes) {
     bool seen[256] = {false};
     uint32_t class_count = 0;

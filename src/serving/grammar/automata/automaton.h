@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Deterministic automata over bytes: sets of texts in UTF-8. They are made of patterns, formats,
- * literals and numbers, and of one another. An automaton never changes. It is in the arena
- * in which it was made.
+ * Deterministic finite automata (DFAs) over bytes. A DFA represents a set of UTF-8 texts, its
+ * language. DFAs are built from patterns, lists of texts and lengths, and combined with the set
+ * operations. A DFA is minimal and immutable. It lives in the arena that it was built in.
  *
- * Every state but 0 is live: some text leads from it to an accepting state. So a text is the start
- * of a member exactly while its state is not 0.
+ * State 0 is the dead state. From every other state, some text leads to an accepting state. A text
+ * is therefore a prefix of a member exactly if the DFA is not in state 0 after reading it.
  */
 #ifndef SERVING_GRAMMAR_AUTOMATA_AUTOMATON_H
 #define SERVING_GRAMMAR_AUTOMATA_AUTOMATON_H
@@ -13,15 +13,14 @@
 #include "base/bytes.h"
 
 struct automaton {
-    uint32_t state_count; /* with the dead state 0 */
-    uint32_t start;       /* 0: no text at all is a member */
+    uint32_t state_count; /* including the dead state 0 */
+    uint32_t start;       /* 0: the language is empty */
     uint32_t class_count;
-    uint8_t classes[256];          /* of a byte; bytes of a class do the same in every state */
+    uint8_t classes[256];          /* byte -> class; bytes of a class have equal transitions */
     const uint32_t *next;          /* [state_count][class_count] */
-    const uint32_t *labels;        /* [state_count] 0: not accepting */
-    const uint64_t *member_counts; /* [state_count] texts that lead from a state to the end of a
-                                    * member, UINT64_MAX: or more; NULL: there is no end of them
-                                    * from any */
+    const uint32_t *labels;        /* [state_count] label of an accepting state, 0: not accepting */
+    const uint64_t *member_counts; /* [state_count] texts accepted from a state, at most
+                                    * UINT64_MAX; NULL: infinitely many from every state */
 };
 
 static inline uint32_t automaton_step(const struct automaton *automaton, uint32_t state,
@@ -29,61 +28,63 @@ static inline uint32_t automaton_step(const struct automaton *automaton, uint32_
     return automaton->next[(size_t)state * automaton->class_count + automaton->classes[byte]];
 }
 
-/* Limits of the work to make automata. Everything below returns STATUS_TOO_LARGE when one is used
- * up, STATUS_NO_MEMORY when an arena is full. */
+/* Memory and limits for building DFAs. The functions below return STATUS_TOO_LARGE if a limit is
+ * reached, and STATUS_NO_MEMORY if an arena is full. */
 struct automaton_work {
     struct arena *arena;   /* results */
-    struct arena *scratch; /* cleared after each call, for no other use */
-    uint32_t states_max;   /* of any automaton on the way */
-    uint64_t steps_left;   /* about one for each state and class looked at */
+    struct arena *scratch; /* temporary memory, cleared by each call */
+    uint32_t states_max;   /* of each DFA, intermediate ones included */
+    uint64_t steps_left;   /* one step: about one state and byte class visited */
 };
 
-/* The texts that an ECMA-262 pattern (with the flag u, as JSON Schema has it) is found in:
- * anywhere, unless ^ and $ say otherwise. Label 1. STATUS_INVALID: no pattern;
- * STATUS_UNSUPPORTED: what no automaton holds (back references); the reason in `error`. */
+/* The texts in which an ECMA-262 pattern (flag u, as in JSON Schema) matches somewhere; ^ and $
+ * anchor it. Label 1. STATUS_INVALID: a syntax error. STATUS_UNSUPPORTED: a DFA cannot represent it
+ * (back references). `error` has the reason. */
 enum status automaton_of_pattern(struct automaton_work *work, struct bytes pattern,
                                  const struct automaton **out, struct error *error) MUST_USE;
-/* The same for GBNF and for whole regular expressions (Rust's and Python's syntax as far as they
- * agree): the text matches from its first to its last byte. */
+/* The texts that a regular expression (the common syntax of Rust and Python) matches as a whole.
+ * Errors as above. */
 enum status automaton_of_regex(struct automaton_work *work, struct bytes pattern,
                                const struct automaton **out, struct error *error) MUST_USE;
 
-/* Exactly these texts; the label of the i-th is i + 1. No two are equal. */
+/* Exactly these texts, which must be distinct. The label of texts[i] is i + 1. */
 enum status automaton_of_texts(struct automaton_work *work, const struct bytes *texts, size_t count,
                                const struct automaton **out) MUST_USE;
-/* All texts of UTF-8 with so many characters; UINT32_MAX: no bound. Label 1. */
+/* All UTF-8 texts of min to max characters; max UINT32_MAX: unbounded. Label 1. */
 enum status automaton_of_lengths(struct automaton_work *work, uint32_t min, uint32_t max,
                                  const struct automaton **out) MUST_USE;
 
 enum automaton_operation {
-    AUTOMATON_AND,     /* texts of both, with the label of the first */
-    AUTOMATON_WITHOUT, /* texts of the first alone */
-    AUTOMATON_OR       /* texts of any; the label is the first one's where it accepts */
+    AUTOMATON_AND,     /* intersection; labels of the first */
+    AUTOMATON_WITHOUT, /* difference: the first minus the second */
+    AUTOMATON_OR       /* union; labels of the first where it accepts, else of the second */
 };
 
 enum status automaton_combine(struct automaton_work *work, enum automaton_operation operation,
                               const struct automaton *a, const struct automaton *b,
                               const struct automaton **out) MUST_USE;
-/* The texts of any of them. Each set of languages that have a text in common gets a label of its
- * own: bit i of (*sets_out)[label - 1] is the i-th language. count <= 64. */
+/* The union of count <= 64 languages. A label identifies the set of languages that contain the
+ * text: bit i of (*sets_out)[label - 1] stands for languages[i]. */
 enum status automaton_join(struct automaton_work *work, const struct automaton *const *languages,
                            size_t count, const struct automaton **out, const uint64_t **sets_out,
                            uint32_t *set_count_out) MUST_USE;
-/* The same states with other labels: new_labels[label - 1]; 0 takes the text away. */
+/* Replaces each label by new_labels[label - 1]; 0 removes the texts with that label. */
 enum status automaton_relabel(struct automaton_work *work, const struct automaton *a,
                               const uint32_t *new_labels, const struct automaton **out) MUST_USE;
 
-/* Whether every character (in UTF-8) leads from the state back to it. */
+/* Whether every UTF-8 character leads from the state back to itself. */
 bool automaton_takes_all(const struct automaton *automaton, uint32_t state);
-/* Whether some byte leads on from the state. */
+/* Whether the state has a transition to a live state. */
 bool automaton_goes_on(const struct automaton *automaton, uint32_t state);
-/* A copy in `arena`; NULL: no memory. */
+/* Copies a DFA into `arena`. NULL: no memory. */
 struct automaton *automaton_copy(struct arena *arena, const struct automaton *automaton);
 
+/* Whether the DFA accepts a text, and with which label. */
 bool automaton_accepts(const struct automaton *automaton, struct bytes text, uint32_t *label_out);
-/* Members, UINT64_MAX: more than that or without end. */
+/* Number of texts in the language; UINT64_MAX: at least that many, or infinitely many. */
 uint64_t automaton_member_count(const struct automaton *automaton);
-/* The index'th member in the order of bytes, of a finite automaton. False: no room in `out`. */
+/* Writes the member at `index` in bytewise order. The language must be finite. False: `out` is too
+ * small. */
 bool automaton_member(const struct automaton *automaton, uint64_t index, char *out, size_t capacity,
                       size_t *count_out) MUST_USE;
 

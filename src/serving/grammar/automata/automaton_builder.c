@@ -31,7 +31,7 @@ void automaton_builder_sort(uint32_t *words, size_t count, size_t width) {
         }
 }
 
-/* ---- tuple_table ---- */
+/* ---- tuple tables ---- */
 
 enum status automaton_builder_tuples_open(struct tuple_table *tuple_table,
                                           struct automaton_work *work) {
@@ -59,7 +59,7 @@ static uint32_t *find_slot(const struct tuple_table *tuple_table, const uint32_t
     }
 }
 
-/* Keeps half of the table free. */
+/* Doubles the hash table if it is more than half full. */
 static enum status automaton_builder_widen(struct tuple_table *tuple_table) {
     if (2 * tuple_table->count <= tuple_table->table_mask) return STATUS_OK;
     tuple_table->table_mask = 2 * tuple_table->table_mask + 1;
@@ -100,7 +100,7 @@ enum status automaton_builder_tuples_intern(struct tuple_table *tuple_table, con
     return STATUS_OK;
 }
 
-/* ---- drafts ---- */
+/* ---- builders ---- */
 
 enum status automaton_builder_open(struct automaton_builder *dfa, struct automaton_work *work,
                                    const uint8_t *classes, uint32_t class_count) {
@@ -112,7 +112,7 @@ enum status automaton_builder_open(struct automaton_builder *dfa, struct automat
 
 enum status automaton_builder_add(struct automaton_builder *dfa, uint32_t *state_out) {
     struct automaton_work *work = dfa->work;
-    /* One more than states_max: the dead state costs nothing. */
+    /* The dead state does not count. */
     if (dfa->state_count > work->states_max || !automaton_spend(work, dfa->class_count))
         return STATUS_TOO_LARGE;
     uint32_t state = dfa->state_count;
@@ -127,8 +127,8 @@ enum status automaton_builder_add(struct automaton_builder *dfa, uint32_t *state
     return STATUS_OK;
 }
 
-/* Merges classes that lead to the same state from everywhere. The first of each stays where it is
- * in a row, `kept` [class_count] lists them. */
+/* Merges byte classes with equal transitions in all states. The rows keep their layout; kept[i] is
+ * the column of the new class i. Returns the number of new classes. */
 static uint32_t merge_classes(struct automaton_builder *dfa, uint8_t *kept) {
     uint64_t hashes[256] = {0};
     uint8_t merged[256];
@@ -171,17 +171,18 @@ struct minimiser {
     uint8_t kept[256];
     uint32_t class_count;
     uint32_t state_count;
-    uint32_t *numbers; /* [dfa's states] NONE: not live */
-    uint32_t *states;  /* [state_count] of the dfa */
+    uint32_t *numbers; /* [states of dfa] new number; NONE: removed */
+    uint32_t *states;  /* [state_count] old number */
     struct transitions steps;
-    uint32_t *first_in, *in; /* [state_count + 1], [steps.count]: transitions by their head */
+    uint32_t *first_in, *in; /* [state_count + 1], [steps.count]: transitions sorted by head */
 };
 
 static uint32_t *automaton_builder_take_words(struct arena *scratch, size_t count) {
     return arena_take(scratch, count * sizeof(uint32_t));
 }
 
-/* All transitions of states that the start leads to. numbers[s] != NONE marks those. */
+/* Lists the transitions of all states reachable from the start, and marks those states by
+ * numbers[s] != NONE. */
 static enum status reach_forward(struct minimiser *m) {
     struct automaton_builder *dfa = m->dfa;
     size_t room = (size_t)dfa->state_count * m->class_count, count = 0;
@@ -218,7 +219,7 @@ static enum status reach_forward(struct minimiser *m) {
     return STATUS_OK;
 }
 
-/* Indexes transitions by their head; heads are below `state_count`. */
+/* Sorts transitions by their head (a number below state_count) into first_in and in. */
 static enum status index_heads(struct minimiser *m, uint32_t state_count) {
     m->first_in = arena_take_zeroed(m->scratch, ((size_t)state_count + 2) * sizeof(uint32_t));
     m->in = automaton_builder_take_words(m->scratch, m->steps.count);
@@ -232,7 +233,8 @@ static enum status index_heads(struct minimiser *m, uint32_t state_count) {
     return STATUS_OK;
 }
 
-/* Keeps states that lead to an accepting one, and numbers them and their transitions anew. */
+/* Keeps the states from which an accepting state is reachable, and renumbers them and their
+ * transitions. */
 static enum status keep_live(struct minimiser *m) {
     struct automaton_builder *dfa = m->dfa;
     enum status status = index_heads(m, dfa->state_count);
@@ -267,13 +269,14 @@ static enum status keep_live(struct minimiser *m) {
     return index_heads(m, m->state_count);
 }
 
-/* ---- making equal states one: A. Valmari, "Fast brief practical DFA minimization" (2012) ---- */
+/* ---- minimization: A. Valmari, "Fast brief practical DFA minimization" (2012) ---- */
 
-/* A partition of the numbers below `count` into sets, which marks and splits them. */
+/* A partition of the numbers below `count` into sets (refinable partition). Elements of a set can be
+ * marked; splitting separates the marked ones. */
 struct partition {
     uint32_t set_count, count;
     uint32_t *elements, *places, *sets; /* [count] */
-    uint32_t *firsts, *ends, *marked;   /* [count] of a set, in elements */
+    uint32_t *firsts, *ends, *marked;   /* [count] by set: indices into elements */
     uint32_t *touched, touched_count;
 };
 
@@ -307,7 +310,8 @@ static void partition_mark(struct partition *partition, uint32_t element) {
     if (!partition->marked[set]++) partition->touched[partition->touched_count++] = set;
 }
 
-/* Marked and unmarked parts of a set become two; the new one is the smaller. */
+/* Splits each set with marks into its marked and unmarked elements. The smaller part becomes the new
+ * set. */
 static void partition_split(struct partition *partition) {
     while (partition->touched_count) {
         uint32_t set = partition->touched[--partition->touched_count];
@@ -330,7 +334,7 @@ static void partition_split(struct partition *partition) {
     }
 }
 
-/* One set for each key: keys [count] are below key_count. */
+/* Groups elements by key: keys [count], each below key_count. */
 static enum status partition_by(struct partition *partition, struct arena *scratch,
                                 const uint32_t *keys, uint32_t key_count) {
     uint32_t *at = arena_take_zeroed(scratch, ((size_t)key_count + 1) * sizeof *at);
@@ -400,8 +404,8 @@ static enum status automaton_builder_refine(struct minimiser *m, struct partitio
 
 /* ---- the automaton ---- */
 
-/* How many members each state leads to, UINT64_MAX: or more; states that lead to a circle have
- * no end of members. *out is NULL where no state has an end of them. */
+/* Counts the texts accepted from each state, up to UINT64_MAX. States that reach a cycle accept
+ * infinitely many. *out is NULL if all states do. */
 static enum status count_members(const struct minimiser *m, uint64_t **out) {
     const struct transitions *steps = &m->steps;
     uint32_t *leaving = arena_take_zeroed(m->scratch, m->state_count * sizeof *leaving);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Automata of automata: several are followed side by side, and a state of the product is a tuple
- * of their states. The operation decides which tuples are live.
+ * The product construction: runs several DFAs in parallel. A state of the product is a tuple of
+ * their states. The operation decides which tuples are dead and which accept.
  */
 #include "base/check.h"
 #include "serving/grammar/automata/automaton_builder.h"
@@ -10,16 +10,16 @@
 struct automaton_product {
     struct automaton_work *work;
     enum automaton_operation operation;
-    bool joins; /* labels are sets of languages */
+    bool joins; /* automaton_join: labels stand for sets of languages */
     const struct automaton *const *languages;
     size_t count;
-    uint8_t steps[256][LANGUAGES_MAX]; /* of a class of the product: the languages' classes */
-    struct tuple_table tuples;         /* number + 1 is the dfa's state; number 0: all dead */
+    uint8_t steps[256][LANGUAGES_MAX]; /* [class of the product] the classes of the languages */
+    struct tuple_table tuples;         /* a tuple's number + 1 is its state */
     struct tuple_table sets;
     struct automaton_builder dfa;
 };
 
-/* Bytes that are of one class in each language are of one class. */
+/* Two bytes share a class if they do so in every language. */
 static uint32_t join_classes(struct automaton_product *product, uint8_t *classes) {
     uint32_t class_count = 0;
     for (int byte = 0; byte < 256; byte++) {
@@ -65,7 +65,7 @@ static enum status label_of(struct automaton_product *product, const uint32_t *t
     return STATUS_OK;
 }
 
-/* The state of a tuple; a new one is added to the dfa. */
+/* The state of a tuple, added to the DFA if it is new. */
 static enum status automaton_product_state_of(struct automaton_product *product,
                                               const uint32_t *tuple, uint32_t *out) {
     *out = 0;

@@ -47,7 +47,7 @@ enum status code_points_complement(struct code_points *set, uint32_t from) {
 
 /* ---- general categories ---- */
 
-/* The group Cased_Letter is LC; a group of one letter has all categories that begin with it. */
+/* A group named by one letter has all categories that begin with it. LC is Cased_Letter. */
 static const struct {
     const char *name, *long_name;
 } categories[UNICODE_CATEGORIES] = {
@@ -64,7 +64,7 @@ static const struct {
 };
 
 static const struct {
-    const char *name, *members; /* the first letters, or whole names with blanks between them */
+    const char *name, *members; /* a category, or the letter of a group */
 } groups[] = {
     {"Letter", "L"},      {"Mark", "M"},   {"Combining_Mark", "M"}, {"Number", "N"},
     {"Punctuation", "P"}, {"punct", "P"},  {"Symbol", "S"},         {"Separator", "Z"},

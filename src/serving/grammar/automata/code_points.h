@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Sets of code points as ranges, for the classes of patterns, and Unicode's general categories.
+ * Sets of code points as lists of ranges: the character classes of patterns. Unicode's general
+ * categories (\p{...}) are added by name.
  */
 #ifndef SERVING_GRAMMAR_AUTOMATA_CODE_POINTS_H
 #define SERVING_GRAMMAR_AUTOMATA_CODE_POINTS_H
@@ -13,7 +14,7 @@ struct code_range {
     uint32_t first, last;
 };
 
-/* Ranges in memory of a scratch, in any order until code_points_order. */
+/* Ranges in the scratch arena. They may overlap and are unordered until code_points_order. */
 struct code_points {
     struct automaton_work *work;
     struct code_range *ranges;
@@ -23,13 +24,13 @@ struct code_points {
 enum status code_points_add(struct code_points *set, uint32_t first, uint32_t last) MUST_USE;
 enum status code_points_add_all(struct code_points *set, const struct code_range *ranges,
                                 size_t count) MUST_USE;
-/* Ascending, no two touch. */
+/* Sorts the ranges and merges those that overlap or touch. */
 void code_points_order(struct code_points *set);
-/* All others from `from` on; `set` is ordered there and stays so. */
+/* Replaces the ranges from index `from` on, which must be ordered, by their complement. */
 enum status code_points_complement(struct code_points *set, uint32_t from) MUST_USE;
 
-/* Unicode's general categories and their groups (L, Lu, Letter, Uppercase_Letter), and Any, ASCII,
- * Assigned. STATUS_NOT_FOUND: none of them. */
+/* Adds a general category or group of categories by name (L, Lu, Letter, Uppercase_Letter), or Any,
+ * ASCII, Assigned. STATUS_NOT_FOUND: an unknown name. */
 enum status code_points_add_property(struct code_points *set, struct bytes name) MUST_USE;
 
 #endif

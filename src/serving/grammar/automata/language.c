@@ -5,9 +5,9 @@
 #include "base/hash.h"
 #include "base/number.h"
 
-#define KNOWN_MAX 8192 /* results; later ones are computed again */
+#define KNOWN_MAX 8192 /* cached results; further ones are not cached */
 
-/* Results of automaton_combine have its operation as their kind. */
+/* Kinds of cache keys, in addition to the values of enum automaton_operation. */
 enum known_kind { KNOWN_AUTOMATON = AUTOMATON_OR + 1, KNOWN_LENGTHS };
 
 static struct map_key language_key_of(unsigned kind, uint64_t low, uint64_t extra) {
@@ -119,7 +119,7 @@ enum status language_automaton(struct language_table *table, uint32_t language,
     return STATUS_OK;
 }
 
-/* The result where no automaton is needed; MAP_NONE: one is. */
+/* The result if it follows from set algebra alone; else MAP_NONE. */
 static uint32_t language_plain(enum automaton_operation operation, uint32_t a, uint32_t b) {
     if (operation == AUTOMATON_WITHOUT)
         return b == LANGUAGE_NONE ? a : a == b || a == LANGUAGE_NONE ? LANGUAGE_NONE : MAP_NONE;

@@ -13,7 +13,7 @@ static bool number_set_is_digit(struct bytes text, size_t at) {
     return at < text.count && text.data[at] >= '0' && text.data[at] <= '9';
 }
 
-/* The exponent at `at`, to the end of the text. */
+/* Parses the rest of the text as an optional exponent. */
 static enum status read_exponent(struct bytes text, size_t at, int *out) {
     *out = 0;
     if (at == text.count) return STATUS_OK;
@@ -44,7 +44,7 @@ enum status number_set_decimal_read(struct bytes text, struct decimal *out) {
         spelt++;
         behind_point += point;
         if (digit == 0 && count + zeros == 0) continue;
-        zeros++; /* those that no other digit follows are left out */
+        zeros++; /* trailing zeros are dropped */
         if (digit == 0) continue;
         fits = fits && count + zeros <= DECIMAL_DIGITS_MAX;
         if (!fits) continue;
@@ -87,11 +87,11 @@ int number_set_decimal_compare(const struct decimal *a, const struct decimal *b)
     return 0;
 }
 
-/* ---- automata that compare ---- */
+/* ---- DFAs that compare a number with a bound ---- */
 
 enum { CLASS_MINUS = 10, CLASS_PLUS, CLASS_POINT, CLASS_EXPONENT, CLASS_OTHER, CLASS_COUNT };
 
-/* Labels: how the number that a text spells compares. */
+/* Labels: how the number in the text compares with the bound. */
 enum { LESS = 1, EQUAL = 2, MORE = 3 };
 
 struct number_builder {
@@ -112,7 +112,7 @@ static enum status builder_open(struct number_builder *builder, struct automaton
     return builder->status;
 }
 
-/* The dead state after a failure, which is in builder->status. */
+/* Adds a state. After a failure, which sets builder->status, returns the dead state. */
 static uint32_t add(struct number_builder *builder, uint32_t label) {
     uint32_t state = 0;
     if (!builder->status) builder->status = automaton_builder_add(&builder->dfa, &state);
@@ -125,22 +125,22 @@ static void lead(struct number_builder *builder, uint32_t from, int class, uint3
     if (!builder->status) automaton_builder_row(&builder->dfa, from)[class] = to;
 }
 
-/* Digits from `first` to `last`. */
+/* Adds transitions for the digits from `first` to `last`. */
 static void lead_digits(struct number_builder *builder, uint32_t from, int first, int last,
                         uint32_t to) {
     for (int digit = first; digit <= last; digit++)
         lead(builder, from, digit, to);
 }
 
-/* A state that takes digits, and accepts. */
+/* An accepting state with a loop on all digits. */
 static uint32_t add_digits(struct number_builder *builder, uint32_t label) {
     uint32_t state = add(builder, label);
     lead_digits(builder, state, 0, 9, state);
     return state;
 }
 
-/* `digits` behind the point, of which the last is not 0, are compared to those that come. Gives the
- * state before the first of them, where at least one must come. labels: of less, equal, more. */
+/* Compares the digits after the point with `digits`, the last of which is not 0. Returns the state
+ * right after the point, where at least one digit must follow. labels: for less, equal, more. */
 static uint32_t add_fraction(struct number_builder *builder, const uint8_t *digits, int count,
                              const uint32_t *labels) {
     uint32_t less = add_digits(builder, labels[0]), more = add_digits(builder, labels[2]);
@@ -162,15 +162,16 @@ static uint32_t add_fraction(struct number_builder *builder, const uint8_t *digi
     return first;
 }
 
-/* A point and digits that change nothing. */
+/* One or more digits after the point that do not affect the comparison. */
 static uint32_t add_any_fraction(struct number_builder *builder, uint32_t label) {
     uint32_t first = add(builder, 0);
     lead_digits(builder, first, 0, 9, add_digits(builder, label));
     return first;
 }
 
-/* Numbers without sign and exponent, compared to a decimal's magnitude (not 0), from `start` on.
- * States of the whole part go by how many digits there were and how they compare so far. */
+/* Compares numbers without sign and exponent, read from `start` on, with the magnitude of a decimal
+ * other than 0. A state of the integer part stands for the number of digits read and their
+ * comparison so far. */
 static void number_set_add_plain(struct number_builder *builder, uint32_t start,
                                  const struct decimal *value, const uint32_t *labels) {
     int whole = value->digit_count - value->scale, count = whole > 0 ? whole : 1;
@@ -199,13 +200,13 @@ static void number_set_add_plain(struct number_builder *builder, uint32_t start,
         lead_digits(builder, at[1], digit + 1, 9, next[2]);
         memcpy(at, next, sizeof at);
     }
-    int zero = whole <= 0;                     /* 0 is less, or what follows the point decides */
-    uint32_t naught = add(builder, labels[0]); /* no digit follows a leading 0 */
+    int zero = whole <= 0; /* 1: the bound is below 1, so the fraction decides after "0" */
+    uint32_t naught = add(builder, labels[0]); /* after a leading 0, no digit is allowed */
     lead(builder, naught, CLASS_POINT, points[zero]);
     lead(builder, start, 0, naught);
 }
 
-/* An exponent behind a number that is zero, or is compared to zero: it changes nothing. */
+/* An exponent that does not affect the comparison: the number or the bound is zero. */
 static uint32_t add_any_exponent(struct number_builder *builder, uint32_t label) {
     uint32_t first = add(builder, 0), sign = add(builder, 0), digits = add_digits(builder, label);
     lead(builder, first, CLASS_PLUS, sign);
@@ -215,7 +216,7 @@ static uint32_t add_any_exponent(struct number_builder *builder, uint32_t label)
     return first;
 }
 
-/* Numbers without sign but with any exponent, compared to zero. labels: of zero, of more. */
+/* Compares numbers without sign, with any exponent, with zero. labels: for zero, more. */
 static void add_against_zero(struct number_builder *builder, uint32_t start,
                              const uint32_t *labels) {
     uint32_t whole[2], point[2], tail[2];
@@ -239,7 +240,7 @@ static void add_against_zero(struct number_builder *builder, uint32_t start,
     lead_digits(builder, whole[1], 0, 9, whole[1]);
 }
 
-/* Exponents of one or two digits, compared to `tens`; where they are equal, `equal` counts. */
+/* Compares an exponent of one or two digits with `tens`; `equal` is the label if they are equal. */
 static uint32_t add_exponent(struct number_builder *builder, int tens, uint32_t equal,
                              const uint32_t *labels) {
     const uint32_t ends[3] = {add(builder, labels[0]), add(builder, equal),
@@ -264,7 +265,7 @@ static uint32_t add_exponent(struct number_builder *builder, int tens, uint32_t 
     return first;
 }
 
-/* Numbers from 1 to 9.99... with an exponent. */
+/* Compares numbers with a mantissa from 1 to 9.99... and an exponent. */
 static void add_scientific(struct number_builder *builder, uint32_t start,
                            const struct decimal *value, const uint32_t *labels) {
     static const uint32_t compared[3] = {LESS, EQUAL, MORE};
@@ -284,7 +285,7 @@ static void add_scientific(struct number_builder *builder, uint32_t start,
         lead(builder, start, digit, whole);
         lead(builder, whole, CLASS_POINT, points[c]);
     }
-    /* The labels are how the number before the exponent compares. */
+    /* The label tells how the mantissa compares with the bound's mantissa. */
     for (uint32_t state = before; !builder->status && state < builder->dfa.state_count; state++) {
         uint32_t *label = &builder->dfa.labels[state];
         if (*label) lead(builder, state, CLASS_EXPONENT, exponents[*label]);
@@ -319,7 +320,7 @@ static enum status compare_some(struct automaton_work *work, const struct decima
     return status;
 }
 
-/* Numbers on the wanted sides of the value. */
+/* The DFA of the numbers less than, equal to and greater than a value that have a nonzero label. */
 static enum status make_bound(struct automaton_work *work, const struct decimal *value,
                               const uint32_t *new_labels, const struct automaton **out) {
     const struct automaton *plain = NULL, *scientific = NULL;
@@ -333,8 +334,7 @@ static enum status make_bound(struct automaton_work *work, const struct decimal 
 
 /* ---- whole numbers and multiples ---- */
 
-/* Whole at sight: digits behind the point are zeros, or the exponent moves the point behind them.
- */
+/* Integers: all digits after the point are zeros, or the exponent moves the point behind them. */
 static enum status number_set_make_whole(struct automaton_work *work,
                                          const struct automaton **out) {
     static const char pattern[] =
@@ -352,12 +352,13 @@ static enum status make_any(struct automaton_work *work, const struct automaton 
     return automaton_of_regex(work, BYTES_LITERAL(pattern), out, NULL);
 }
 
-/* A multiple of `unit` times 10^-scale: states are the remainder of the digits so far, and how many
- * of them stood behind the point. Digits behind the scale'th are zeros. */
+/* Multiples of unit * 10^-scale. A state stands for the remainder of the digits read so far modulo
+ * unit and for their number after the point. Digits beyond the scale'th must be 0. */
 struct remainders {
     struct number_builder builder;
     uint32_t unit, scale;
-    uint32_t whole, naught, behind; /* the first state of each: [unit], [1], [scale + 2][unit] */
+    uint32_t whole, naught,
+        behind; /* first states of: integer part [unit], "0" [1], fraction [scale + 2][unit] */
 };
 
 static uint32_t accepts_remainder(const struct remainders *remainders, uint64_t rest,
@@ -374,7 +375,7 @@ static void add_remainder_states(struct remainders *remainders) {
     for (uint32_t rest = 0; rest < unit; rest++)
         (void)add(builder, accepts_remainder(remainders, rest, scale));
     remainders->naught = add(builder, 1);
-    /* Digits behind the point: none yet (which accepts nothing), 1 to scale, and more than that. */
+    /* Digits after the point: 0 (does not accept), 1 to scale, more than scale. */
     remainders->behind = builder->dfa.state_count;
     for (uint32_t digits = 0; digits <= scale + 1; digits++)
         for (uint32_t rest = 0; rest < unit; rest++)
@@ -483,8 +484,8 @@ enum status number_set_automaton_of_number(struct automaton_work *work, const st
 #define SPELT_LONG "([eE](-[0-9]{1,3}|\\+?([0-9]{1,2}|[12][0-9]{2}|30[0-7])))?"
 #define SPELT_SHORT "([eE](-[0-9]{1,3}|\\+?[0-9]{1,2}))?"
 
-/* 308 nines are below the largest double. Behind more than one digit an exponent has two digits,
- * behind more than 208 there is none. */
+/* 308 nines are below the largest double. To stay below it, exponents have at most two digits after a
+ * mantissa of more than one integer digit, and are excluded after more than 208 digits. */
 enum status number_set_automaton_of_spellings(struct automaton_work *work, bool whole,
                                               const struct automaton **out) {
     static const char pattern[] =

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Runs the nfa of a regular expression over all texts at once: a state of the automaton is a
- * set of threads. A thread is a nfa_state of the nfa together with the states of the automata of its
- * pending lookaheads. A thread ends when its lookahead fails.
+ * Subset construction: determinizes the NFA of a regular expression. A DFA state stands for a set
+ * of threads. A thread is an NFA state together with the states of the DFAs of its pending
+ * lookaheads. It dies when one of these lookaheads fails.
  */
 #include "serving/grammar/automata/regex_tree.h"
 
 #include "base/check.h"
 #include "serving/grammar/automata/regex_nfa.h"
 
-#define LOOKAHEADS_MAX 16 /* that one thread waits for */
+#define LOOKAHEADS_MAX 16 /* pending ones of a thread */
 #define NO_LOOKAHEADS 0u
-#define AT_END 0x80000000u /* of a thread's lookaheads: nothing may follow */
+#define AT_END 0x80000000u /* flag in thread.lookaheads: the text must end here */
 
 struct thread {
     uint32_t nfa_state, lookaheads;
@@ -19,11 +19,11 @@ struct thread {
 struct subset_construction {
     struct regex_nfa nfa;
     struct automaton_builder dfa;
-    struct tuple_table sets; /* number + 1 is the dfa's state; the first word: accepts, place */
-    struct tuple_table lookaheads; /* pairs of a watched automaton and its state; number 0: none */
-    uint32_t *universal; /* [watched_count] the state that all texts lead on from, 0: none */
-    uint32_t tail;       /* the nfa_state REGEX_ANY, or UINT32_MAX */
-    uint8_t bytes[256];  /* one of each class */
+    struct tuple_table sets; /* a set's number + 1 is its DFA state; first word: accepts, context */
+    struct tuple_table lookaheads; /* lists of pairs: lookahead DFA, its state; number 0: none */
+    uint32_t *universal; /* [automaton_count] state that accepts every continuation; 0: none */
+    uint32_t tail;       /* the NFA state REGEX_ANY, or UINT32_MAX */
+    uint8_t bytes[256];  /* [class] one byte of the class */
     struct thread *queue, *raw, *before, *from; /* [thread_capacity] each */
     uint32_t *cursors, *words;                  /* [thread_capacity], [2 * thread_capacity + 1] */
     size_t queue_count, raw_count, before_count;
@@ -32,9 +32,9 @@ struct subset_construction {
     bool accepts;
 };
 
-/* ---- what a thread waits for ---- */
+/* ---- lookaheads of a thread ---- */
 
-/* The state from which every text of UTF-8 is the end of a member; 0: none. */
+/* The state from which every UTF-8 text is accepted; 0: none. */
 static uint32_t find_universal(const struct automaton *automaton) {
     for (uint32_t s = 1; s < automaton->state_count; s++)
         if (automaton->labels[s] && automaton_takes_all(automaton, s)) return s;
@@ -46,23 +46,22 @@ struct lookahead_list {
     size_t count;
 };
 
-static enum status lookahead_list_add(struct lookahead_list *list, uint32_t watched,
-                                      uint32_t state) {
+static enum status lookahead_list_add(struct lookahead_list *list, uint32_t which, uint32_t state) {
     size_t at = list->count;
     for (size_t i = 0; i < list->count; i++)
-        if (list->pairs[i][0] == watched && list->pairs[i][1] == state) return STATUS_OK;
+        if (list->pairs[i][0] == which && list->pairs[i][1] == state) return STATUS_OK;
     if (at == LOOKAHEADS_MAX) return STATUS_TOO_LARGE;
-    for (; at > 0 && (list->pairs[at - 1][0] > watched ||
-                      (list->pairs[at - 1][0] == watched && list->pairs[at - 1][1] > state));
+    for (; at > 0 && (list->pairs[at - 1][0] > which ||
+                      (list->pairs[at - 1][0] == which && list->pairs[at - 1][1] > state));
          at--)
         memcpy(list->pairs[at], list->pairs[at - 1], sizeof list->pairs[at]);
-    list->pairs[at][0] = watched;
+    list->pairs[at][0] = which;
     list->pairs[at][1] = state;
     list->count++;
     return STATUS_OK;
 }
 
-/* The lookaheads of a thread behind `byte`. False: one has failed, the thread is gone. */
+/* Advances the lookaheads of a thread by a byte. Clears *alive_out if one of them fails. */
 static enum status step_looks(struct subset_construction *construction, uint32_t lookaheads,
                               uint8_t byte, bool *alive_out, uint32_t *out) {
     struct lookahead_list list = {.count = 0};
@@ -72,7 +71,7 @@ static enum status step_looks(struct subset_construction *construction, uint32_t
     if (lookaheads == NO_LOOKAHEADS) return STATUS_OK;
     const uint32_t *pairs = tuple_table_at(&construction->lookaheads, lookaheads, &words);
     for (size_t i = 0; i < words; i += 2) {
-        uint32_t state = automaton_step(construction->nfa.watched[pairs[i]], pairs[i + 1], byte);
+        uint32_t state = automaton_step(construction->nfa.automata[pairs[i]], pairs[i + 1], byte);
         if (!state) {
             *alive_out = false;
             return STATUS_OK;
@@ -86,15 +85,15 @@ static enum status step_looks(struct subset_construction *construction, uint32_t
 }
 
 static enum status regex_dfa_add_look(struct subset_construction *construction, uint32_t lookaheads,
-                                      uint32_t watched, bool *alive_out, uint32_t *out) {
+                                      uint32_t which, bool *alive_out, uint32_t *out) {
     struct lookahead_list list = {.count = 0};
     size_t words = 0;
-    uint32_t start = construction->nfa.watched[watched]->start;
+    uint32_t start = construction->nfa.automata[which]->start;
     *alive_out = start != 0;
     *out = lookaheads;
-    if (!start || start == construction->universal[watched]) return STATUS_OK;
+    if (!start || start == construction->universal[which]) return STATUS_OK;
     const uint32_t *pairs = tuple_table_at(&construction->lookaheads, lookaheads, &words);
-    enum status status = lookahead_list_add(&list, watched, start);
+    enum status status = lookahead_list_add(&list, which, start);
     for (size_t i = 0; !status && i < words; i += 2)
         status = lookahead_list_add(&list, pairs[i], pairs[i + 1]);
     return status ? status
@@ -106,7 +105,7 @@ static bool looks_accept(const struct subset_construction *construction, uint32_
     size_t words = 0;
     const uint32_t *pairs = tuple_table_at(&construction->lookaheads, lookaheads, &words);
     for (size_t i = 0; i < words; i += 2)
-        if (!construction->nfa.watched[pairs[i]]->labels[pairs[i + 1]]) return false;
+        if (!construction->nfa.automata[pairs[i]]->labels[pairs[i + 1]]) return false;
     return true;
 }
 
@@ -128,7 +127,7 @@ static enum status regex_dfa_widen(struct subset_construction *construction) {
     return room && construction->words ? STATUS_OK : STATUS_NO_MEMORY;
 }
 
-/* Queues a thread once. */
+/* Queues a thread, unless it is queued already. */
 static enum status queue_thread(struct subset_construction *construction, uint32_t nfa_state,
                                 uint32_t lookaheads) {
     if (!automaton_spend(construction->nfa.work, 1)) return STATUS_TOO_LARGE;
@@ -152,9 +151,9 @@ static enum status queue_thread(struct subset_construction *construction, uint32
     return STATUS_OK;
 }
 
-/* Queues the successors of a thread that takes no byte. */
+/* Queues the successors of a thread by epsilon edges. */
 static enum status regex_dfa_follow(struct subset_construction *construction, struct thread thread,
-                                    enum regex_context place) {
+                                    enum regex_context context) {
     const struct nfa_state *nfa_state = &construction->nfa.states[thread.nfa_state];
     bool ended = thread.lookaheads & AT_END, alive = true;
     uint32_t lookaheads = thread.lookaheads;
@@ -164,17 +163,17 @@ static enum status regex_dfa_follow(struct subset_construction *construction, st
         status = queue_thread(construction, nfa_state->a, lookaheads);
         return status ? status : queue_thread(construction, nfa_state->b, lookaheads);
     case REGEX_IF_BEGIN:
-        return place == REGEX_AT_BEGIN ? queue_thread(construction, nfa_state->a, lookaheads)
-                                       : STATUS_OK;
+        return context == REGEX_AT_BEGIN ? queue_thread(construction, nfa_state->a, lookaheads)
+                                         : STATUS_OK;
     case REGEX_IF_END:
         return queue_thread(construction, nfa_state->a, lookaheads | AT_END);
     case REGEX_IF_LOOKAHEAD: {
-        uint32_t watched = construction->nfa.lookaheads[nfa_state->b].watched[place];
-        const struct automaton *automaton = construction->nfa.watched[watched];
+        uint32_t which = construction->nfa.lookaheads[nfa_state->b].automata[context];
+        const struct automaton *automaton = construction->nfa.automata[which];
         if (ended)
             alive = automaton->labels[automaton->start] != 0;
         else
-            status = regex_dfa_add_look(construction, lookaheads, watched, &alive, &lookaheads);
+            status = regex_dfa_add_look(construction, lookaheads, which, &alive, &lookaheads);
         return status || !alive ? status : queue_thread(construction, nfa_state->a, lookaheads);
     }
     default:
@@ -183,10 +182,10 @@ static enum status regex_dfa_follow(struct subset_construction *construction, st
     }
 }
 
-/* The state of all threads that the raw ones lead to before the next byte. Once all texts that
- * follow are accepted, nothing else counts. */
+/* The DFA state of the epsilon closure of the raw threads. If a thread accepts every continuation,
+ * it replaces all others. */
 static enum status regex_dfa_state_of(struct subset_construction *construction,
-                                      enum regex_context place, uint32_t *out) {
+                                      enum regex_context context, uint32_t *out) {
     enum status status = STATUS_OK;
     size_t kept = 0;
     bool done = false;
@@ -199,7 +198,7 @@ static enum status regex_dfa_state_of(struct subset_construction *construction,
     for (size_t i = 0; !status && !done && i < construction->queue_count; i++) {
         struct thread thread = construction->queue[i];
         enum nfa_state_kind kind = construction->nfa.states[thread.nfa_state].kind;
-        if (kind != REGEX_BYTES) status = regex_dfa_follow(construction, thread, place);
+        if (kind != REGEX_BYTES) status = regex_dfa_follow(construction, thread, context);
         done = kind == REGEX_ANY && thread.lookaheads == NO_LOOKAHEADS;
         bool eats = kind == REGEX_BYTES || kind == REGEX_ANY;
         if (eats && !(thread.lookaheads & AT_END)) construction->queue[kept++] = thread;
@@ -213,9 +212,9 @@ static enum status regex_dfa_state_of(struct subset_construction *construction,
     if (!kept && !construction->accepts) return STATUS_OK;
     automaton_builder_sort((uint32_t *)construction->queue, kept, 2);
     uint32_t number = 0;
-    bool places_count = construction->nfa.word_sensitive && kept && !done;
+    bool context_matters = construction->nfa.word_sensitive && kept && !done;
     construction->words[0] = construction->accepts;
-    if (places_count && place == REGEX_AFTER_WORD) construction->words[0] |= 2;
+    if (context_matters && context == REGEX_AFTER_WORD) construction->words[0] |= 2;
     memcpy(construction->words + 1, construction->queue, kept * sizeof *construction->queue);
     status = automaton_builder_tuples_intern(&construction->sets, construction->words, 1 + 2 * kept,
                                              &number);
@@ -227,8 +226,8 @@ static enum status regex_dfa_state_of(struct subset_construction *construction,
     return status;
 }
 
-/* The threads of `from` behind a byte, into raw. Bytes come ascending: cursors[i] is the first edge
- * of thread i that does not end before the byte. */
+/* Advances the threads in `from` by a byte, into `raw`. Calls come in ascending order of bytes:
+ * cursors[i] is the first edge of thread i that does not end before the byte. */
 static enum status step_threads(struct subset_construction *construction, size_t count,
                                 uint8_t byte) {
     construction->raw_count = 0;
@@ -262,17 +261,17 @@ static enum status regex_dfa_add_steps(struct subset_construction *construction,
     const uint32_t *set = tuple_table_at(&construction->sets, state - 1, &words);
     size_t count = words / 2;
     uint32_t next = 0;
-    enum regex_context last_place = REGEX_AT_BEGIN;
+    enum regex_context last_context = REGEX_AT_BEGIN;
     memcpy(construction->from, set + 1, count * sizeof *construction->from);
     memset(construction->cursors, 0, count * sizeof *construction->cursors);
     for (uint32_t class = 0; class < construction->dfa.class_count; class ++) {
         uint8_t byte = construction->bytes[class];
         enum status status = step_threads(construction, count, byte);
         if (status) return status;
-        enum regex_context place = construction->nfa.word_sensitive && is_word_byte(byte)
-                                       ? REGEX_AFTER_WORD
-                                       : REGEX_AFTER_OTHER;
-        bool same = class && place == last_place &&
+        enum regex_context context = construction->nfa.word_sensitive && is_word_byte(byte)
+                                         ? REGEX_AFTER_WORD
+                                         : REGEX_AFTER_OTHER;
+        bool same = class && context == last_context &&
                     construction->raw_count == construction->before_count &&
                     !memcmp(construction->raw, construction->before,
                             construction->raw_count * sizeof *construction->raw);
@@ -280,8 +279,8 @@ static enum status regex_dfa_add_steps(struct subset_construction *construction,
             memcpy(construction->before, construction->raw,
                    construction->raw_count * sizeof *construction->raw);
             construction->before_count = construction->raw_count;
-            last_place = place;
-            status = regex_dfa_state_of(construction, place, &next);
+            last_context = context;
+            status = regex_dfa_state_of(construction, context, &next);
             if (status) return status;
         }
         automaton_builder_row(&construction->dfa, state)[class] = next;
@@ -289,17 +288,17 @@ static enum status regex_dfa_add_steps(struct subset_construction *construction,
     return STATUS_OK;
 }
 
-/* ---- putting it up ---- */
+/* ---- the construction ---- */
 
-/* Bytes between two cuts do the same everywhere. */
+/* Divides the bytes into classes with equal transitions in the NFA and in all lookahead DFAs. */
 static uint32_t cut_classes(struct subset_construction *construction, uint8_t *classes) {
     const struct regex_nfa *nfa = &construction->nfa;
     bool cuts[257] = {false};
     for (size_t i = 0; i < nfa->edge_count; i++)
         cuts[nfa->edges[i].first] = cuts[nfa->edges[i].last + 1] = true;
-    for (size_t i = 0; i < nfa->watched_count; i++)
+    for (size_t i = 0; i < nfa->automaton_count; i++)
         for (int byte = 1; byte < 256; byte++)
-            if (nfa->watched[i]->classes[byte] != nfa->watched[i]->classes[byte - 1])
+            if (nfa->automata[i]->classes[byte] != nfa->automata[i]->classes[byte - 1])
                 cuts[byte] = true;
     uint32_t class_count = 0;
     for (int byte = 0; byte < 256; byte++) {
@@ -315,15 +314,15 @@ static enum status open_runner(struct subset_construction *construction) {
     struct automaton_work *work = construction->nfa.work;
     uint8_t classes[256];
     uint32_t class_count = cut_classes(construction, classes), none = 0;
-    size_t watched = construction->nfa.watched_count;
-    construction->universal = arena_take(work->scratch, watched * sizeof(uint32_t));
+    size_t which = construction->nfa.automaton_count;
+    construction->universal = arena_take(work->scratch, which * sizeof(uint32_t));
     for (int i = 0; i < 2; i++)
         construction->stamps[i] =
             arena_take_zeroed(work->scratch, construction->nfa.state_count * sizeof(uint32_t));
     if (!construction->universal || !construction->stamps[0] || !construction->stamps[1])
         return STATUS_NO_MEMORY;
-    for (size_t i = 0; i < watched; i++)
-        construction->universal[i] = find_universal(construction->nfa.watched[i]);
+    for (size_t i = 0; i < which; i++)
+        construction->universal[i] = find_universal(construction->nfa.automata[i]);
     enum status status = automaton_builder_tuples_open(&construction->sets, work);
     if (!status) status = automaton_builder_tuples_open(&construction->lookaheads, work);
     if (!status)
@@ -332,7 +331,7 @@ static enum status open_runner(struct subset_construction *construction) {
     return status ? status : automaton_builder_open(&construction->dfa, work, classes, class_count);
 }
 
-/* Where all ends: either nothing may follow, or anything. */
+/* The final state: `open_end` allows any text to follow. */
 static enum status add_end(struct subset_construction *construction, bool open_end, uint32_t *out) {
     static const struct code_range every[] = {{0, CODE_POINT_MAX}};
     struct regex_nfa *nfa = &construction->nfa;
@@ -348,7 +347,7 @@ static enum status add_end(struct subset_construction *construction, bool open_e
     return STATUS_OK;
 }
 
-/* Before the first match: any characters, or the match. */
+/* Allows any characters before the match. */
 static enum status add_search(struct regex_nfa *nfa, uint32_t *start) {
     static const struct code_range every[] = {{0, CODE_POINT_MAX}};
     uint32_t fork = 0, any = 0;
@@ -360,17 +359,17 @@ static enum status add_search(struct regex_nfa *nfa, uint32_t *start) {
     return status;
 }
 
-/* How a match may lie in a text. */
+/* Whether other characters may precede or follow a match. */
 struct regex_bounds {
     bool open_start, open_end;
 };
 
 static enum status regex_dfa_look_ahead(struct automaton_work *work, const struct regex *regex,
-                                        uint32_t node, enum regex_context place,
+                                        uint32_t node, enum regex_context context,
                                         const struct automaton **out);
 
 static enum status run(struct automaton_work *work, const struct regex *regex, uint32_t node,
-                       struct regex_bounds bounds, enum regex_context place,
+                       struct regex_bounds bounds, enum regex_context context,
                        const struct automaton **out) {
     struct subset_construction *construction =
         arena_take_zeroed(work->scratch, sizeof *construction);
@@ -387,16 +386,16 @@ static enum status run(struct automaton_work *work, const struct regex *regex, u
     if (status) return status;
     construction->raw[0] = (struct thread){start, NO_LOOKAHEADS};
     construction->raw_count = 1;
-    status = regex_dfa_state_of(construction, place, &construction->dfa.start);
+    status = regex_dfa_state_of(construction, context, &construction->dfa.start);
     for (uint32_t state = 1; !status && state < construction->dfa.state_count; state++)
         status = regex_dfa_add_steps(construction, state);
     return status ? status : automaton_builder_finish(&construction->dfa, out);
 }
 
 static enum status regex_dfa_look_ahead(struct automaton_work *work, const struct regex *regex,
-                                        uint32_t node, enum regex_context place,
+                                        uint32_t node, enum regex_context context,
                                         const struct automaton **out) {
-    return run(work, regex, node, (struct regex_bounds){.open_end = true}, place, out);
+    return run(work, regex, node, (struct regex_bounds){.open_end = true}, context, out);
 }
 
 static enum status make_of_text(struct automaton_work *work, struct bytes pattern,
@@ -425,7 +424,7 @@ enum status automaton_of_lengths(struct automaton_work *work, uint32_t min, uint
                                  const struct automaton **out) {
     static const struct code_range every[] = {{0, CODE_POINT_MAX}};
     const struct regex_node nodes[] = {
-        {.kind = REGEX_SET, .count = min <= max}, /* no character, where nothing is so long */
+        {.kind = REGEX_SET, .count = min <= max}, /* min > max: the empty set of characters */
         {.kind = REGEX_REPEAT, .min = min, .max = max >= min ? max : min}};
     const struct regex regex = {.root = 1, .nodes = nodes, .ranges = every};
     enum status status = regex_dfa_make(work, &regex, regex.root, out);

@@ -26,7 +26,7 @@ static enum status add_edge(struct regex_nfa *nfa, struct nfa_edge edge) {
 
 /* ---- characters as bytes ---- */
 
-/* Cuts a range of characters into runs of bytes, ascending. */
+/* Splits a range of characters into byte runs, in ascending order. */
 static enum status cut_range(struct regex_nfa *nfa, uint32_t first, uint32_t last) {
     static const uint32_t borders[] = {0x7F, 0x7FF, 0xD7FF, 0xDFFF, 0xFFFF};
     for (size_t i = 0; i < ARRAY_COUNT(borders); i++)
@@ -34,7 +34,7 @@ static enum status cut_range(struct regex_nfa *nfa, uint32_t first, uint32_t las
             enum status status = cut_range(nfa, first, borders[i]);
             return status ? status : cut_range(nfa, borders[i] + 1, last);
         }
-    if (first >= 0xD800 && first <= 0xDFFF) return STATUS_OK; /* no character */
+    if (first >= 0xD800 && first <= 0xDFFF) return STATUS_OK; /* surrogates are not characters */
     uint32_t bytes = first < 0x80 ? 1 : first < 0x800 ? 2 : first < 0x10000 ? 3 : 4;
     for (uint32_t i = 1; i < bytes; i++) {
         uint32_t tails = (1u << (6 * i)) - 1, border = 0;
@@ -69,7 +69,7 @@ static bool step_has_edges(const struct regex_nfa *nfa, uint32_t state,
     return true;
 }
 
-/* A state with these edges: one that was added since `since`, or a new one. */
+/* A state with these edges. Reuses an equal one with a number from `since` on. */
 static enum status share_step(struct regex_nfa *nfa, size_t since, const struct nfa_edge *edges,
                               size_t count, uint32_t *out) {
     if (!automaton_spend(nfa->work, nfa->state_count - since)) return STATUS_TOO_LARGE;
@@ -86,7 +86,7 @@ static enum status share_step(struct regex_nfa *nfa, size_t since, const struct 
     return status ? status : regex_nfa_add_state(nfa, state, out);
 }
 
-/* Runs [from, to) from their byte `depth` on. */
+/* Adds the states for runs [from, to), starting with their byte `depth`. */
 static enum status regex_nfa_add_runs(struct regex_nfa *nfa, size_t since, size_t from, size_t to,
                                       uint32_t depth, uint32_t next, uint32_t *out) {
     struct nfa_edge edges[EDGES_MAX];
@@ -122,15 +122,15 @@ enum status regex_nfa_add_set(struct regex_nfa *nfa, const struct code_range *ra
     return status ? status : regex_nfa_add_runs(nfa, since, 0, nfa->run_count, 0, to, out);
 }
 
-/* ---- looking ---- */
+/* ---- lookaheads ---- */
 
-static enum status regex_nfa_watch(struct regex_nfa *nfa, const struct automaton *automaton,
-                                   uint32_t *out) {
-    enum status status = automaton_builder_room(nfa->work, &nfa->watched, nfa->watched_count,
-                                                &nfa->watched_capacity, sizeof *nfa->watched);
+static enum status regex_nfa_add_automaton(struct regex_nfa *nfa, const struct automaton *automaton,
+                                           uint32_t *out) {
+    enum status status = automaton_builder_room(nfa->work, &nfa->automata, nfa->automaton_count,
+                                                &nfa->automaton_capacity, sizeof *nfa->automata);
     if (status) return status;
-    *out = nfa->watched_count;
-    nfa->watched[nfa->watched_count++] = automaton;
+    *out = nfa->automaton_count;
+    nfa->automata[nfa->automaton_count++] = automaton;
     return STATUS_OK;
 }
 
@@ -141,12 +141,12 @@ static enum status regex_nfa_add_look(struct regex_nfa *nfa, struct regex_lookah
     if (status) return status;
     nfa->lookaheads[nfa->lookahead_count++] = lookahead;
     nfa->word_sensitive |=
-        lookahead.watched[REGEX_AFTER_WORD] != lookahead.watched[REGEX_AFTER_OTHER];
+        lookahead.automata[REGEX_AFTER_WORD] != lookahead.automata[REGEX_AFTER_OTHER];
     struct nfa_state state = {.kind = REGEX_IF_LOOKAHEAD, .a = next, .b = nfa->lookahead_count - 1};
     return regex_nfa_add_state(nfa, state, out);
 }
 
-/* Whether the automaton of a node depends on the preceding character. */
+/* Whether matches of a node depend on the preceding character. */
 static bool is_context_sensitive(const struct regex *regex, uint32_t number) {
     const struct regex_node *node = &regex->nodes[number];
     switch (node->kind) {
@@ -167,38 +167,40 @@ static bool is_context_sensitive(const struct regex *regex, uint32_t number) {
     return false;
 }
 
-/* The texts that begin with one of the node's, or those that do not. */
-static enum status watch_node(struct regex_nfa *nfa, const struct regex *regex, uint32_t node,
-                              bool negative, enum regex_context place, uint32_t *out) {
+/* Adds the DFA of the texts that start with a match of the node, or its complement. */
+static enum status add_lookahead_automaton(struct regex_nfa *nfa, const struct regex *regex,
+                                           uint32_t node, bool negative, enum regex_context context,
+                                           uint32_t *out) {
     static const struct regex_node all_nodes[] = {{.kind = REGEX_SEQUENCE}};
     static const struct regex all = {.nodes = all_nodes};
     struct automaton_work *work = nfa->work;
     const struct automaton *automaton = NULL, *every = NULL;
-    enum status status = nfa->make_lookahead(work, regex, node, place, &automaton);
+    enum status status = nfa->make_lookahead(work, regex, node, context, &automaton);
     if (!status && negative) {
-        status = nfa->make_lookahead(work, &all, 0, place, &every);
+        status = nfa->make_lookahead(work, &all, 0, context, &every);
         if (!status)
             status =
                 automaton_product_combine(work, AUTOMATON_WITHOUT, every, automaton, &automaton);
     }
-    return status ? status : regex_nfa_watch(nfa, automaton, out);
+    return status ? status : regex_nfa_add_automaton(nfa, automaton, out);
 }
 
-static enum status add_looking(struct regex_nfa *nfa, const struct regex_node *node, uint32_t next,
-                               uint32_t *out) {
+static enum status add_lookahead_node(struct regex_nfa *nfa, const struct regex_node *node,
+                                      uint32_t next, uint32_t *out) {
     struct regex_lookahead lookahead = {{0}};
     bool minds = is_context_sensitive(nfa->regex, node->first);
     enum status status = STATUS_OK;
-    for (int place = 0; !status && place < REGEX_CONTEXT_COUNT; place++) {
-        lookahead.watched[place] = lookahead.watched[0];
-        if (minds || place == 0)
-            status = watch_node(nfa, nfa->regex, node->first, node->negative,
-                                (enum regex_context)place, &lookahead.watched[place]);
+    for (int context = 0; !status && context < REGEX_CONTEXT_COUNT; context++) {
+        lookahead.automata[context] = lookahead.automata[0];
+        if (minds || context == 0)
+            status =
+                add_lookahead_automaton(nfa, nfa->regex, node->first, node->negative,
+                                        (enum regex_context)context, &lookahead.automata[context]);
     }
     return status ? status : regex_nfa_add_look(nfa, lookahead, next, out);
 }
 
-/* \b behind a word's character: none of them follows; elsewhere: one follows. */
+/* \b after a word character: no word character follows. Otherwise: a word character follows. */
 static enum status add_word_edge(struct regex_nfa *nfa, bool negative, uint32_t next,
                                  uint32_t *out) {
     static const struct code_range ranges[] = {{'0', '9'}, {'A', 'Z'}, {'_', '_'}, {'a', 'z'}};
@@ -206,9 +208,9 @@ static enum status add_word_edge(struct regex_nfa *nfa, bool negative, uint32_t 
     static const struct regex word = {.nodes = nodes, .ranges = ranges};
     struct regex_lookahead lookahead = {{0}};
     enum status status = STATUS_OK;
-    for (int place = 0; !status && place < REGEX_CONTEXT_COUNT; place++)
-        status = watch_node(nfa, &word, 0, (place == REGEX_AFTER_WORD) != negative,
-                            (enum regex_context)place, &lookahead.watched[place]);
+    for (int context = 0; !status && context < REGEX_CONTEXT_COUNT; context++)
+        status = add_lookahead_automaton(nfa, &word, 0, (context == REGEX_AFTER_WORD) != negative,
+                                         (enum regex_context)context, &lookahead.automata[context]);
     return status ? status : regex_nfa_add_look(nfa, lookahead, next, out);
 }
 
@@ -280,7 +282,7 @@ enum status regex_nfa_add(struct regex_nfa *nfa, uint32_t number, uint32_t next,
     case REGEX_WORD_EDGE:
         return add_word_edge(nfa, node->negative, next, out);
     case REGEX_LOOKAHEAD:
-        return add_looking(nfa, node, next, out);
+        return add_lookahead_node(nfa, node, next, out);
     }
     return regex_nfa_add_state(nfa, state, out);
 }

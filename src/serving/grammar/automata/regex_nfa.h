@@ -1,25 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0
- * A regular expression as a nfa over bytes: K. Thompson's automaton, which is in many states at
- * once. regex_dfa.c runs it.
+ * Thompson's construction: translates the syntax tree of a regular expression into a
+ * nondeterministic finite automaton (NFA) over bytes. regex_dfa.c determinizes it.
  *
- * An assertion (\b, (?=...), (?!...)) is a separate automaton over the text that follows. It may
- * depend on the position, so there are up to three of it.
+ * A lookahead assertion ((?=...), (?!...), \b) becomes a separate DFA over the text that follows. It
+ * may depend on the preceding character (regex_context), so there is one DFA for each context.
  */
-#ifndef SERVING_GRAMMAR_AUTOMATA_REGEX_PROGRAM_H
-#define SERVING_GRAMMAR_AUTOMATA_REGEX_PROGRAM_H
+#ifndef SERVING_GRAMMAR_AUTOMATA_REGEX_NFA_H
+#define SERVING_GRAMMAR_AUTOMATA_REGEX_NFA_H
 
 #include "serving/grammar/automata/automaton_builder.h"
 #include "serving/grammar/automata/regex_tree.h"
 
+/* The position of an assertion: at the start of the text, or after a character that is (not) a word
+ * character. */
 enum regex_context { REGEX_AT_BEGIN, REGEX_AFTER_WORD, REGEX_AFTER_OTHER, REGEX_CONTEXT_COUNT };
 
 enum nfa_state_kind {
     REGEX_BYTES,        /* edges [first, first + count) */
-    REGEX_ANY,          /* the same, and accepts: all texts that follow */
-    REGEX_FORK,         /* to both, a and b */
-    REGEX_IF_BEGIN,     /* to a at the start of the text */
-    REGEX_IF_END,       /* to a where nothing follows */
-    REGEX_IF_LOOKAHEAD, /* to a where lookahead b holds */
+    REGEX_ANY,          /* like REGEX_BYTES, with edges for all characters, and accepts */
+    REGEX_FORK,         /* epsilon edges to a and b */
+    REGEX_IF_BEGIN,     /* epsilon edge to a, at the start of the text only */
+    REGEX_IF_END,       /* epsilon edge to a, at the end of the text only */
+    REGEX_IF_LOOKAHEAD, /* epsilon edge to a if lookahead b accepts the rest */
     REGEX_ACCEPT
 };
 
@@ -29,16 +31,16 @@ struct nfa_state {
     uint32_t first, count;
 };
 
-struct nfa_edge {
+struct nfa_edge { /* bytes first to last */
     uint8_t first, last;
     uint32_t to;
 };
 
 struct regex_lookahead {
-    uint32_t watched[REGEX_CONTEXT_COUNT]; /* indices of automata */
+    uint32_t automata[REGEX_CONTEXT_COUNT]; /* indices into the NFA's lookahead DFAs */
 };
 
-/* UTF-8 texts of one length, with bytes in the ranges from lows to highs. */
+/* A set of UTF-8 characters of `count` bytes: byte i ranges from lows[i] to highs[i]. */
 struct byte_runs {
     uint8_t lows[4], highs[4];
     uint32_t count;
@@ -46,33 +48,32 @@ struct byte_runs {
 
 struct regex_nfa {
     struct automaton_work *work;
-    /* Makes the automaton of the texts that may follow at a position and begin with one of the
-     * node's. The caller that runs NFAs provides it, because an assertion is run as its own
-     * nfa. */
+    /* Builds the DFA of the texts that start with a match of the node. regex_dfa.c provides this
+     * callback, because a lookahead is determinized from an NFA of its own. */
     enum status (*make_lookahead)(struct automaton_work *work, const struct regex *regex,
-                                  uint32_t node, enum regex_context place,
+                                  uint32_t node, enum regex_context context,
                                   const struct automaton **out);
     const struct regex *regex;
     struct nfa_state *states;
     struct nfa_edge *edges;
     struct regex_lookahead *lookaheads;
-    struct byte_runs *runs; /* of the set that is added */
-    const struct automaton **watched;
+    struct byte_runs *runs;            /* of the character set that is being added */
+    const struct automaton **automata; /* of lookaheads */
     uint32_t state_count, state_capacity, edge_count, edge_capacity, lookahead_count,
-        lookahead_capacity, run_count, run_capacity, watched_count, watched_capacity;
-    bool word_sensitive;     /* some lookahead depends on whether a word's character precedes it */
-    uint32_t nothing_behind; /* REGEX_ACCEPT or REGEX_ANY: where everything ends */
+        lookahead_capacity, run_count, run_capacity, automaton_count, automaton_capacity;
+    bool word_sensitive; /* some lookahead differs after a word character */
+    uint32_t final;      /* the final state: REGEX_ACCEPT or REGEX_ANY */
 };
 
-/* The nfa of the node `number` and, behind it, `next`: the state to begin with. */
+/* Adds the states of the tree node `number`, followed by the state `next`. `out` is the first one. */
 enum status regex_nfa_add(struct regex_nfa *nfa, uint32_t number, uint32_t next,
                           uint32_t *out) MUST_USE;
-/* A state with an edge to `to` for each character of the ranges (ordered). */
+/* Adds states that lead to `to` by each character of the ranges, which must be ordered. */
 enum status regex_nfa_add_set(struct regex_nfa *nfa, const struct code_range *ranges, size_t count,
                               uint32_t to, uint32_t *out) MUST_USE;
 enum status regex_nfa_add_state(struct regex_nfa *nfa, struct nfa_state state,
                                 uint32_t *out) MUST_USE;
-/* Whether every text of the node begins where the text does. */
+/* Whether the node matches at the start of the text only (begins with ^). */
 bool regex_nfa_is_anchored(const struct regex *regex, uint32_t node);
 
 #endif

@@ -125,15 +125,15 @@ struct parser {
     struct error *error;
     uint32_t depth;
     struct regex_tree tree;
-    struct code_points set; /* the set that is read */
+    struct code_points set; /* the character class being read */
 };
 
-/* `code` is STATUS_INVALID or STATUS_UNSUPPORTED. */
+/* Returns `code` with a message. */
 #define refuse(parser, code, what)                                                                 \
     error_set((parser)->error, (code), "%s at byte %zu of the pattern", (what),                    \
               (parser)->source->at)
 
-/* Behind \u: four digits, a pair of surrogates, or {digits}. -1: none of them. */
+/* After \u: four digits, a surrogate pair, or {digits}. Returns -1 for anything else. */
 static int64_t take_unicode(struct regex_source *source) {
     if (regex_tree_take(source, "{")) {
         int64_t value = 0, digits = 0;
@@ -178,10 +178,10 @@ static enum status add_properties(struct parser *parser, const char *names) {
     return status;
 }
 
-/* The ranges of the set from `from` on become ordered, and all others where that is wanted. */
+/* Orders the ranges from index `from` on, and complements them if `negative`. */
 static enum status finish_part(struct parser *parser, size_t from, bool negative) {
     struct code_points part = parser->set;
-    if (part.count > from) { /* an empty part, as of [^], may come before any memory does */
+    if (part.count > from) { /* [^] has no ranges, and no memory was allocated yet */
         part.ranges += from;
         part.count -= from;
         code_points_order(&part);
@@ -211,7 +211,7 @@ static enum status add_shorthand(struct parser *parser, int letter) {
     return status ? status : finish_part(parser, from, negative);
 }
 
-/* Behind \p or \P: {name}, {gc=name}, or in Rust's syntax one letter. */
+/* After \p or \P: {name}, {gc=name}, or a single letter (Rust). */
 static enum status regex_tree_add_property(struct parser *parser, bool negative) {
     size_t from = parser->set.count;
     struct bytes name = {parser->source->text.data + parser->source->at, 1};
@@ -238,7 +238,7 @@ static enum status regex_tree_add_property(struct parser *parser, bool negative)
     return status ? status : finish_part(parser, from, negative);
 }
 
-/* Behind a backslash: a character, or NO_CHARACTER where a whole set was added instead. */
+/* After a backslash: a character, or NO_CHARACTER if it was a class, which is added to the set. */
 static enum status regex_tree_read_escape(struct parser *parser, bool in_class, uint32_t *out) {
     static const char controls[] = "t\tn\nv\vf\fr\r";
     *out = NO_CHARACTER;
@@ -280,7 +280,7 @@ static enum status regex_tree_read_escape(struct parser *parser, bool in_class, 
     return STATUS_OK;
 }
 
-/* One end of a range in brackets; NO_CHARACTER: a whole set, which is added already. */
+/* One element of a bracket class. NO_CHARACTER: a class escape, which is added to the set. */
 static enum status regex_tree_read_member(struct parser *parser, uint32_t *out) {
     if (regex_tree_peek(parser->source) == -1) return refuse(parser, STATUS_INVALID, "[ without ]");
     if (regex_tree_take(parser->source, "\\")) return regex_tree_read_escape(parser, true, out);
@@ -288,10 +288,10 @@ static enum status regex_tree_read_member(struct parser *parser, uint32_t *out) 
     return STATUS_OK;
 }
 
-/* Behind [ */
+/* After [ */
 static enum status regex_tree_read_class(struct parser *parser) {
     bool negative = regex_tree_take(parser->source, "^");
-    bool opening = parser->syntax == REGEX_TEXT; /* a leading ] is itself */
+    bool opening = parser->syntax == REGEX_TEXT; /* a leading ] is literal */
     enum status status = STATUS_OK;
     while (!status && (opening || !regex_tree_take(parser->source, "]"))) {
         uint32_t first = 0, last = 0;
@@ -307,8 +307,8 @@ static enum status regex_tree_read_class(struct parser *parser) {
                 status = code_points_add(&parser->set, first, last);
                 continue;
             }
-            /* A set is no end of a range: the dash is itself (ECMA-262, B.1.2.8.1), and whatever
-             * is read on its right begins no other range. */
+            /* A class escape cannot bound a range: the dash is literal (ECMA-262, B.1.2.8.1). The
+             * element on its right does not start another range. */
             status = code_points_add(&parser->set, '-', '-');
             if (!status && last != NO_CHARACTER) status = code_points_add(&parser->set, last, last);
         } else {
@@ -319,11 +319,11 @@ static enum status regex_tree_read_class(struct parser *parser) {
     return status ? status : finish_part(parser, 0, negative);
 }
 
-/* ---- atoms, tuple_table, alternatives ---- */
+/* ---- atoms, sequences, alternatives ---- */
 
 static enum status regex_tree_read_alternatives(struct parser *parser, uint32_t *out);
 
-/* Behind ( */
+/* After ( */
 static enum status read_group(struct parser *parser, uint32_t *out) {
     struct regex_node look = {.kind = REGEX_LOOKAHEAD};
     bool looks = false;
@@ -429,7 +429,7 @@ static enum status regex_tree_read_sequence(struct parser *parser, uint32_t *out
             return refuse(parser, STATUS_INVALID, "a quantifier of nothing");
         status = read_atom(parser, &repeatable, &node);
         if (!status && take_quantifier(parser, &min, &max)) {
-            (void)regex_tree_take(parser->source, "?"); /* lazy: the same texts */
+            (void)regex_tree_take(parser->source, "?"); /* lazy: matches the same texts */
             if (!repeatable || min > max)
                 return refuse(parser, STATUS_INVALID, "a quantifier that cannot be");
             status = regex_tree_add_node(

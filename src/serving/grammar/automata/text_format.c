@@ -6,7 +6,7 @@
 
 #define PATTERN_BYTES_MAX 16384
 
-/* RFC 3339, section 5.6: dates exist, leap years too. */
+/* RFC 3339, section 5.6. Only dates that exist match, including leap years. */
 #define LEAP_YEAR "(?:\\d\\d(?:0[48]|[2468][048]|[13579][26])|(?:[02468][048]|[13579][26])00)"
 #define DATE                                                                                       \
     "(?:\\d{4}-(?:(?:0[13578]|1[02])-(?:0[1-9]|[12]\\d|3[01])|(?:0[469]|11)-(?:0[1-9]|[12]\\d|30)" \
@@ -31,9 +31,9 @@
     ":){2}" LS32 "|(?:" H16 "(?::" H16 "){0,3})?::" H16 ":" LS32 "|(?:" H16 "(?::" H16             \
     "){0,4})?::" LS32 "|(?:" H16 "(?::" H16 "){0,5})?::" H16 "|(?:" H16 "(?::" H16 "){0,6})?::)"
 
-/* RFC 1123 (section 2.1): labels of 63 bytes, 253 in all. That no more come together is said by
- * three shapes of names, which leave out but odd ones: 4 labels, 11 of 22 bytes, 31 of 7. A label
- * xn--... needs a check that is no automaton's, so none is let through. */
+/* RFC 1123 (section 2.1): labels of at most 63 bytes, 253 in all. Three shapes of names keep the
+ * total below the limit and exclude only unusual names: 4 labels, 11 labels of 22 bytes, 31 of 7.
+ * Labels xn--... are excluded, because a DFA cannot verify their punycode. */
 #define LABEL(most) "(?![xX][nN]--)[A-Za-z0-9](?:[A-Za-z0-9-]{0," most "}[A-Za-z0-9])?"
 #define HOSTNAME                                                                                   \
     "(?:" LABEL("61") "(?:\\." LABEL("61") "){0,2}(?:\\." LABEL("59") ")?|" LABEL(                 \
@@ -47,8 +47,8 @@
 #define EMAIL(literal)                                                                             \
     "(?:[" ATOM_BYTES "]+(?:\\.[" ATOM_BYTES "]+)*|" QUOTED ")@(?:" MAIL_LABEL "(?:\\." MAIL_LABEL \
     ")*" literal ")"
-/* RFC 6531, section 3.3. Of the labels that are not ASCII (RFC 5890) those of ideographs, syllables
- * of Hangul and kana: they follow no rule that looks at their neighbours. */
+/* RFC 6531, section 3.3. Of the non-ASCII labels (RFC 5890), only those of ideographs, Hangul
+ * syllables and kana match, because the rules for them do not depend on neighbouring characters. */
 #define WIDE "\\u{80}-\\u{10FFFF}"
 #define WIDE_LABEL "[\\u3041-\\u3096\\u30A1-\\u30FA\\u4E00-\\u9FFF\\uAC00-\\uD7A3]{1,14}"
 #define IDN_LABEL "(?:" MAIL_LABEL "|" WIDE_LABEL ")"
@@ -56,7 +56,8 @@
     "(?:[" ATOM_BYTES WIDE "]+(?:\\.[" ATOM_BYTES WIDE "]+)*|\"(?:[ !#-\\[\\]-~" WIDE              \
     "]|\\\\[ -~])*\")@(?:" IDN_LABEL "(?:\\." IDN_LABEL ")*" literal ")"
 
-/* RFC 3986, appendix A, and RFC 3987, section 2.2: `more` and `private` are what an IRI adds. */
+/* RFC 3986, appendix A, and RFC 3987, section 2.2. `more` and `private` are the additional
+ * characters of IRIs. */
 #define PERCENT "%[0-9A-Fa-f]{2}"
 #define PLAIN "A-Za-z0-9._~!$&'()*+,;="
 #define SCHEME "[A-Za-z][A-Za-z0-9+.-]*"
@@ -84,7 +85,7 @@
     "\\u{B0000}-\\u{BFFFD}\\u{C0000}-\\u{CFFFD}\\u{D0000}-\\u{DFFFD}\\u{E1000}-\\u{EFFFD}"
 #define PRIVATE "\\uE000-\\uF8FF\\u{F0000}-\\u{FFFFD}\\u{100000}-\\u{10FFFD}"
 
-/* RFC 6570, section 2, and what its errata say of the apostrophe. */
+/* RFC 6570, section 2, with the erratum about the apostrophe. */
 #define TEMPLATE_LITERAL "(?:[!#$&'()*+,./0-9:;=?@A-Z\\[\\]_a-z~" UCS PRIVATE "-]|" PERCENT ")"
 #define TEMPLATE_NAME "(?:\\w|" PERCENT ")(?:\\.?(?:\\w|" PERCENT "))*(?::[1-9]\\d{0,3}|\\*)?"
 #define TEMPLATE                                                                                   \
@@ -93,9 +94,9 @@
 #define POINTER "(?:/(?:[^/~]|~[01])*)*" /* RFC 6901, section 3 */
 
 static const struct {
-    const char *name, *pattern; /* NULL: not held */
-    const char *time;           /* what follows, but for leap seconds; NULL: nothing */
-    const char *brief; /* with fewer states, without hosts that are IP literals; NULL: none */
+    const char *name, *pattern; /* NULL: not supported */
+    const char *time;           /* a time without leap seconds that follows; NULL: none */
+    const char *brief;          /* fewer states, without IP-literal hosts; NULL: same as pattern */
 } formats[] = {
     {"date-time", DATE "[tT]", TIME, NULL},
     {"time", "", TIME, NULL},
@@ -117,7 +118,7 @@ static const struct {
     {"uuid", "[0-9A-Fa-f]{8}-(?:[0-9A-Fa-f]{4}-){3}[0-9A-Fa-f]{12}", NULL,
      NULL}, /* RFC 4122, section 3 */
     {"json-pointer", POINTER, NULL, NULL},
-    /* dfa-handrews-relative-json-pointer-01, section 3 */
+    /* draft-handrews-relative-json-pointer-01, section 3 */
     {"relative-json-pointer", "(?:0|[1-9]\\d*)(?:#|" POINTER ")", NULL, NULL},
     {"regex", NULL, NULL, NULL},
 };
@@ -142,8 +143,8 @@ bool text_format_is_incomplete(struct bytes name, bool brief) {
            (brief && i < ARRAY_COUNT(formats) && formats[i].brief);
 }
 
-/* A leap second is the last one of a day of UTC: local times that are a quarter of an hour, or
- * several, away from it, each with its two offsets. */
+/* Leap seconds end a UTC day. Writes alternatives for the local times whose offset from UTC is a
+ * multiple of 15 minutes, each with its two possible offsets. */
 static size_t write_leap_seconds(char *out, size_t capacity) {
     size_t count = 0;
     for (int quarter = 0; quarter < 96; quarter++) {

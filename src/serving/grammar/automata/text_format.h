@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * JSON Schema's formats of strings as automata: date-time, date, time, duration, email, hostname,
- * ipv4, ipv6, uri, uri-reference, uuid, and the others that drafts 4 to 2020-12 define.
+ * JSON Schema's keyword "format" as DFAs: date-time, date, time, duration, email, hostname, ipv4,
+ * ipv6, uri, uri-reference, uuid, and the other formats of drafts 4 to 2020-12.
  */
 #ifndef SERVING_GRAMMAR_AUTOMATA_TEXT_FORMAT_H
 #define SERVING_GRAMMAR_AUTOMATA_TEXT_FORMAT_H
@@ -9,17 +9,16 @@
 
 enum text_format {
     TEXT_FORMAT_SUPPORTED,
-    TEXT_FORMAT_UNSUPPORTED, /* a dfa defines it, but no automaton of ours holds it */
-    TEXT_FORMAT_UNKNOWN      /* no dfa defines it: it says something to people alone */
+    TEXT_FORMAT_UNSUPPORTED, /* defined by a draft, but not representable here */
+    TEXT_FORMAT_UNKNOWN      /* not defined by any draft: an annotation only */
 };
 
 enum text_format text_format_find(struct bytes name);
-/* Whether texts of the format are left out that it has, as its automaton could not hold them
- * all. */
+/* Whether the format's DFA accepts only a subset of the format. */
 bool text_format_is_incomplete(struct bytes name, bool brief);
-/* Makes the automaton of a supported format, with label 1. `brief`: its length is limited
- * (maxLength), so hosts that are IP literals may be left out, which take most states of URIs and
- * mail addresses. */
+/* The DFA of a supported format, with label 1. `brief` selects the smaller DFA without IP-literal
+ * hosts, which take most of the states of URIs and mail addresses. It is used together with
+ * maxLength, which multiplies the states. */
 enum status text_format_automaton_of_format(struct automaton_work *work, struct bytes name,
                                             bool brief, const struct automaton **out) MUST_USE;
 

@@ -1,10 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
- * A grammar ready to run: a program with the leaves of its values numbered (what is read without
- * its context: strings, keys, numbers), and one step of a stack by a byte.
+ * The matcher's internals: a grammar prepared for a vocabulary, and the functions that advance a
+ * pushdown stack by one byte. A grammar is ambiguous in general, so one byte can turn a stack into
+ * several. The matcher follows all of them in parallel.
  *
- * Blanks between the parts of a JSON text are bounded, so that a model cannot idle: up to
- * two spaces or tabs, or one or two line ends (\n or \r\n) and then up to 40 spaces or tabs. Before
- * a value and behind it none is read here: what may stand there is the rules' choice.
+ * A leaf is a DFA that a string, a key or a number is matched with. Equal leaves share a number, so
+ * that what is cached for a leaf applies wherever it occurs.
+ *
+ * Whitespace between the parts of a JSON text is bounded, so that a model cannot emit it for ever:
+ * up to two spaces or tabs, or one or two line ends (\n or \r\n) and then up to 40 spaces or tabs.
+ * Whitespace around a whole value is up to the rules.
  */
 #ifndef SERVING_GRAMMAR_MATCHER_GRAMMAR_H
 #define SERVING_GRAMMAR_MATCHER_GRAMMAR_H
@@ -14,48 +18,49 @@
 #include "serving/grammar/matcher/token_trie.h"
 #include "serving/grammar/rules/grammar_program.h"
 
-#define GRAMMAR_STACKS_MAX 512 /* at once; more are not followed */
+#define GRAMMAR_STACKS_MAX 512 /* in parallel; further ones are dropped */
 
-enum stack_where {              /* of arrays and objects */
-                   WHERE_FIRST, /* behind [ or { */
-                   WHERE_NEXT,  /* behind a comma */
-                   WHERE_COLON, /* behind a key */
-                   WHERE_VALUE, /* behind a colon */
-                   WHERE_AFTER  /* behind a value */
+enum stack_where {              /* position in an array or object */
+                   WHERE_FIRST, /* after [ or { */
+                   WHERE_NEXT,  /* after a comma */
+                   WHERE_COLON, /* after a key */
+                   WHERE_VALUE, /* after a colon */
+                   WHERE_AFTER  /* after a value */
 };
 
 enum stack_flag {
-    STACK_TRACKED = 1,    /* strings, keys, numbers: with a hash of what they say */
-    STACK_CLOSES = 1,     /* objects: may end here */
-    STACK_OPEN = 2,       /* objects: a key of no property may come */
-    STACK_ORDERED_OUT = 4 /* objects in order: such a key has come */
+    STACK_TRACKED = 1,    /* strings, keys, numbers: their content is hashed */
+    STACK_CLOSES = 1,     /* objects: the brace may close */
+    STACK_OPEN = 2,       /* objects: a key that is not a listed property may come */
+    STACK_ORDERED_OUT = 4 /* ordered objects: such a key has been read */
 };
 
-struct mask_memory;
+struct mask_cache;
 
 struct grammar {
-    const struct grammar_rule *rules;    /* the first is the whole text's */
-    const struct shape_program *program; /* of all values */
-    bool has_tokens;                     /* rules ask for tokens */
+    const struct grammar_rule *rules;    /* rule 0 is the start symbol */
+    const struct shape_program *program; /* of all JSON values */
+    bool has_tokens;                     /* rules have edges by added tokens */
     const struct token_trie *trie;
-    const struct text_leaf *leaves; /* distinct ones */
+    const struct text_leaf *leaves; /* [leaf_count] */
     uint32_t leaf_count;
-    const uint32_t *number_leaf, *string_leaf; /* [alternative_count] */
+    const uint32_t *number_leaf, *string_leaf; /* [alternative_count] indices into leaves */
     const uint32_t *key_leaf;                  /* [object_count] */
     const uint32_t *listed_leaf;               /* [array_count] */
-    struct mask_memory *masks;
+    struct mask_cache *masks;
 };
 
-/* Fills the parts of a grammar that depend on the shapes alone. STATUS_NO_MEMORY. */
+/* Fills in the parts of a grammar that depend on the shapes only. STATUS_NO_MEMORY. */
 enum status grammar_read(struct arena *arena, const struct shape_program *program,
                          struct grammar *out) MUST_USE;
 
+/* Stacks, each given by its top frame. */
 struct stack_list {
     uint32_t count;
     uint32_t frames[GRAMMAR_STACKS_MAX];
 };
 
-/* Adds a frame once; STACK_NONE is none. */
+/* Adds a stack, given by its top frame, unless it is listed already. Ignores STACK_NONE. */
 static inline void grammar_add_stack(struct stack_list *out, uint32_t frame) {
     if (frame == STACK_NONE || out->count == GRAMMAR_STACKS_MAX) return;
     for (uint32_t i = 0; i < out->count; i++)
@@ -63,39 +68,57 @@ static inline void grammar_add_stack(struct stack_list *out, uint32_t frame) {
     out->frames[out->count++] = frame;
 }
 
-/* Adds the frames that the frame `number` becomes by `byte`; none if it may not come. */
+/* Advances the stack with the top frame `number` by a byte. Adds the resulting stacks, none if the
+ * byte is not allowed. */
 void grammar_step(const struct grammar *grammar, struct stack_table *table, uint32_t number,
                   uint8_t byte, struct stack_list *out);
-/* Adds what a value of a shape, on top of the frame `below`, becomes by its first byte. */
-void grammar_begin_value(const struct grammar *grammar, struct stack_table *table, uint32_t shape,
-                         uint8_t byte, uint32_t below, struct stack_list *out);
-/* Adds what a finished value of `hash` (if the items of its array must differ; else any)
- * becomes. */
-void grammar_end_value(const struct grammar *grammar, struct stack_table *table, uint32_t below,
-                       uint64_t hash, struct stack_list *out);
-/* Adds the effect of a key of the object at frame `number` that has led to `state` of its leaf.
- */
-void grammar_end_key(const struct grammar *grammar, struct stack_table *table, uint32_t number,
-                     uint32_t state, uint64_t hash, struct stack_list *out);
-/* The frame of a rule: `number` itself, or the one below a number that may end; else STACK_NONE. */
+/* If the top frame belongs to a rule, `number`. If it is a number that may end, and a rule is below,
+ * that rule's frame. Otherwise STACK_NONE. */
 uint32_t grammar_rule_below(const struct grammar *grammar, const struct stack_table *table,
                             uint32_t number);
-/* The filter of a key or of a string of a listed array; false: none is needed. */
-bool grammar_filter(const struct grammar *grammar, const struct stack_table *table,
-                    const struct stack_frame *leaf, struct key_filter *out);
+
+/* ---- values: value_step.c ---- */
+
+/* Adds the stacks after the first byte of a value of a shape, on top of the frame `below`. */
+void value_step_begin(const struct grammar *grammar, struct stack_table *table, uint32_t shape,
+                      uint8_t byte, uint32_t below, struct stack_list *out);
+/* Adds the stacks after the end of a value. `hash` identifies the value if the array below has
+ * uniqueItems. */
+void value_step_end(const struct grammar *grammar, struct stack_table *table, uint32_t below,
+                    uint64_t hash, struct stack_list *out);
+void value_step_literal(const struct grammar *grammar, struct stack_table *table,
+                        const struct stack_frame *frame, uint8_t byte, struct stack_list *out);
+void value_step_string(const struct grammar *grammar, struct stack_table *table,
+                       const struct stack_frame *frame, uint8_t byte, struct stack_list *out);
+/* Adds the stacks in which `byte` continues the number to `out`, and the stacks in which the number
+ * has ended before `byte` to `ended`. */
+void value_step_number(const struct grammar *grammar, struct stack_table *table,
+                       const struct stack_frame *frame, uint8_t byte, struct stack_list *out,
+                       struct stack_list *ended);
+void value_step_array(const struct grammar *grammar, struct stack_table *table,
+                      const struct stack_frame *frame, uint8_t byte, struct stack_list *out);
+/* The filter of a key, or of a string of an array whose items are listed. False: none is needed. */
+bool value_step_filter(const struct grammar *grammar, const struct stack_table *table,
+                       const struct stack_frame *leaf, struct key_filter *out);
 
 /* ---- objects: object_step.c ---- */
 
-/* Behind the opening brace. */
+/* The frame after the opening brace. */
 uint32_t object_step_begin(const struct grammar *grammar, struct stack_table *table,
                            uint32_t object, uint32_t below);
-/* A byte that is no blank, where no value begins. */
+/* Advances an object by a byte that is neither whitespace nor the closing brace nor part of a
+ * value. */
 void object_step(const struct grammar *grammar, struct stack_table *table,
                  const struct stack_frame *frame, uint8_t byte, struct stack_list *out);
-/* Makes the filter of the next key in the object of this frame. */
+bool object_step_may_close(const struct stack_frame *frame);
+/* Adds the stacks after the end of a key, which has led its DFA to `state`. `number` is the frame of
+ * the object. */
+void object_step_end_key(const struct grammar *grammar, struct stack_table *table, uint32_t number,
+                         uint32_t state, uint64_t hash, struct stack_list *out);
+/* The filter of the next key. */
 void object_step_filter(const struct grammar *grammar, const struct stack_frame *frame,
                         struct key_filter *out);
-/* Whether the text that led a key to `state` is a key of no property. */
+/* Whether `state` of the keys' DFA accepts a key that is not one of the listed properties. */
 bool object_step_key_is_open(const struct grammar *grammar, const struct stack_frame *object_frame,
                              uint32_t state);
 /* The shape of the next value, and the frame below it. */
@@ -104,50 +127,53 @@ uint32_t object_step_behind_value(struct stack_table *table, const struct stack_
 
 /* ---- rules: rule_step.c ---- */
 
-/* STACK_NONE where the table is full. */
+/* The stack at the start of a text; STACK_NONE: the table is full. */
 uint32_t rule_step_begin(const struct grammar *grammar, struct stack_table *table);
-/* Adds the frames that the frame `number` of a rule becomes by `byte`. */
+/* Advances a stack with a rule on top by a byte. */
 void rule_step(const struct grammar *grammar, struct stack_table *table, uint32_t number,
                uint8_t byte, struct stack_list *out);
-/* The same of a frame like `number`, but in `state`, and without the rule's own steps by bytes. */
+/* The same for a frame like `number` in `state`, but without the transitions of the rule's own DFA:
+ * only by calls, values and the end of the rule. */
 void rule_step_leave(const struct grammar *grammar, struct stack_table *table, uint32_t number,
                      uint32_t state, uint8_t byte, struct stack_list *out);
 bool rule_step_may_end(const struct grammar *grammar, const struct stack_table *table,
                        uint32_t number);
-/* Nothing may follow a frame but the end. */
+/* Whether only the end of the text may follow. */
 bool rule_step_must_end(const struct grammar *grammar, const struct stack_table *table,
                         uint32_t number);
 
-/* Whether a state is left by a byte: by a call, a value, or the rule's end. */
+/* Whether a byte may leave the rule's DFA in `state`: by a call, a value, or the end of the rule. */
 bool rule_step_leaves(const struct grammar *grammar, const struct grammar_rule *rule,
                       uint32_t state, uint8_t byte);
 
 /* ---- added tokens ---- */
 
-/* Adds what the frame becomes by the token `token`. */
+/* Advances a stack by an added token. */
 void rule_step_token(const struct grammar *grammar, struct stack_table *table, uint32_t number,
                      uint32_t token, struct stack_list *out);
 
-/* The continuations that frames allow, collected one frame after the other. */
+/* The tokens that several stacks allow next. */
 struct next_tokens {
-    uint64_t *mask; /* gets the tokens' bits; NULL: not needed */
-    bool bytes;     /* ordinary tokens may come */
-    uint32_t token; /* the only added token; TOKEN_NONE: there is none */
-    bool several;   /* there are others */
+    uint64_t *mask; /* receives the added tokens; NULL: not needed */
+    bool bytes;     /* ordinary tokens are allowed */
+    uint32_t token; /* an added token that is allowed; TOKEN_NONE: none */
+    bool several;   /* more than one is allowed */
 };
+/* Adds what the stack `number` allows. */
 void rule_step_look(const struct grammar *grammar, struct stack_table *table, uint32_t number,
                     struct next_tokens *outlook);
 
 /* ---- masks: token_mask.c ---- */
 
 /* NULL: no memory. */
-struct mask_memory *token_mask_memory_create(struct arena *arena, const struct token_trie *trie);
-/* Whole masks, by what they are of. */
-bool token_mask_memory_find(struct mask_memory *memory, uint64_t content, uint64_t *mask);
-void token_mask_memory_keep(struct mask_memory *memory, uint64_t content, const uint64_t *mask);
+struct mask_cache *token_mask_cache_create(struct arena *arena, const struct token_trie *trie);
+/* A cache of whole masks by the content hash of a position. */
+bool token_mask_cache_find(struct mask_cache *memory, uint64_t content, uint64_t *mask);
+void token_mask_cache_put(struct mask_cache *memory, uint64_t content, const uint64_t *mask);
 
-/* Adds to `mask` what the threads let through. Frames that it puts are left to the caller. */
+/* Adds the tokens that the stacks allow to `mask`. The caller removes the frames that are added to
+ * the table. */
 void token_mask_fill(const struct grammar *grammar, struct stack_table *table,
-                     const struct stack_list *threads, uint64_t *mask);
+                     const struct stack_list *stacks, uint64_t *mask);
 
 #endif

@@ -1,52 +1,55 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Parts of the trie of tokens walked by a leaf alone (a string, a key, a number, a rule's own bytes),
- * and a memory of what was found: the tokens that stay inside, and the places
- * where they leave. The memory has a fixed size; when much of it is used, all is forgotten.
+ * A cache of token masks by the states of leaves. While a text is inside a leaf (a string, a key, a
+ * number, or the own bytes of a rule), the tokens that stay inside depend only on the leaf and the
+ * state of its DFA. An entry holds these tokens for one subtree of the vocabulary trie, and the trie
+ * nodes at which tokens leave the leaf; from there, the matcher continues with stacks.
+ *
+ * The cache has a fixed size. leaf_cache_trim empties it when it is half full.
  */
-#ifndef SERVING_GRAMMAR_MATCHER_LEAF_WALK_H
-#define SERVING_GRAMMAR_MATCHER_LEAF_WALK_H
+#ifndef SERVING_GRAMMAR_MATCHER_LEAF_CACHE_H
+#define SERVING_GRAMMAR_MATCHER_LEAF_CACHE_H
 
 #include "serving/grammar/matcher/grammar.h"
 #include "serving/grammar/matcher/string_content.h"
 #include "serving/grammar/matcher/token_trie.h"
 
 struct leaf_key {
-    uint32_t node;                /* the part below it */
-    uint32_t leaf;                /* or the rule */
-    struct string_position place; /* the state of the leaf there */
+    uint32_t node;                /* root of the subtree of the vocabulary trie */
+    uint32_t leaf;                /* a leaf, or a rule if is_rule */
+    struct string_position place; /* position in the leaf at that node */
     bool is_number, is_rule;
-    const uint64_t *open; /* of a key: the states that are looked at; NULL: all but the dead one */
+    const uint64_t *open; /* keys: bit set of the states to follow; NULL: all live ones */
 };
 
-struct leaf_end {
-    uint32_t node;  /* of a rule: the byte that left it has been read */
-    uint32_t state; /* in which the leaf ended, or the rule was left */
+struct leaf_end { /* where a token leaves the leaf */
+    uint32_t
+        node; /* strings, keys: after the quote; rules: after the first byte outside; numbers: before it */
+    uint32_t state; /* of the DFA at the end */
 };
 
 struct leaf_cache_entry {
     struct leaf_key key;
-    uint64_t serial; /* of the mask that it was marked in last */
-    bool ends_here;  /* a number: it may end at the part's own node */
+    uint64_t serial; /* the last mask that it was added to */
+    bool ends_here;  /* numbers: may end at key.node itself */
     uint32_t inside_count, end_count;
-    const uint64_t *inside_mask; /* one of the two, by what is shorter */
+    const uint64_t *inside_mask; /* the tokens inside, as a mask or as a list (the shorter) */
     const uint32_t *inside;
-    const struct leaf_end
-        *ends; /* strings, keys: the quote was read; numbers: another byte follows */
+    const struct leaf_end *ends; /* [end_count] */
 };
 
 struct leaf_cache;
 
 /* NULL: no memory. */
 struct leaf_cache *leaf_cache_create(struct arena *arena, const struct token_trie *trie);
-/* Forgets all if much is used; parts that were handed out are gone then. */
-void leaf_cache_trim(struct leaf_cache *walks);
-/* NULL: no room is left. */
-struct leaf_cache_entry *leaf_cache_find(struct leaf_cache *walks, const struct grammar *grammar,
+/* Empties the cache if it is half full. Invalidates all entries. */
+void leaf_cache_trim(struct leaf_cache *cache);
+/* The entry of a key, computed if necessary. NULL: the cache is full. */
+struct leaf_cache_entry *leaf_cache_find(struct leaf_cache *cache, const struct grammar *grammar,
                                          const struct leaf_key *key);
-/* Adds the tokens that stay inside, once for each mask. */
-void leaf_cache_mark(struct leaf_cache *walks, const struct leaf_cache_entry *part, uint64_t serial,
-                     uint64_t *mask);
-/* Whether a mask of a string without a pattern was not yet added to this mask. */
-bool leaf_cache_is_new(struct leaf_cache *walks, const uint64_t *inside, uint64_t serial);
+/* Adds the tokens inside to the mask with this serial number, unless the entry was added before. */
+void leaf_cache_mark(struct leaf_cache *cache, const struct leaf_cache_entry *entry,
+                     uint64_t serial, uint64_t *mask);
+/* Whether the mask `inside` of unconstrained strings was not added to this mask yet. */
+bool leaf_cache_is_new(struct leaf_cache *cache, const uint64_t *inside, uint64_t serial);
 
 #endif

@@ -8,9 +8,9 @@
 
 struct matcher {
     struct grammar *grammar;
-    struct stack_table table, spare; /* settling copies from one to the other */
-    uint32_t *moved;                 /* [FRAMES_MAX] where a frame went */
-    struct stack_list here, next;    /* while bytes are pushed */
+    struct stack_table table, spare; /* matcher_compact copies from one to the other */
+    uint32_t *moved;                 /* [FRAMES_MAX] new numbers of frames */
+    struct stack_list here, next;    /* before and after the current byte */
 };
 
 enum status matcher_grammar_open(struct arena *arena, const struct grammar_program *program,
@@ -22,7 +22,7 @@ enum status matcher_grammar_open(struct arena *arena, const struct grammar_progr
     grammar->rules = program->rules;
     grammar->has_tokens = program->has_tokens;
     grammar->trie = trie;
-    grammar->masks = token_mask_memory_create(arena, trie);
+    grammar->masks = token_mask_cache_create(arena, trie);
     if (!grammar->masks) return error_set(error, STATUS_NO_MEMORY, "no memory for masks");
     *out = grammar;
     return STATUS_OK;
@@ -46,7 +46,7 @@ const struct token_trie *matcher_trie(const struct matcher *matcher) {
 
 /* ---- positions ---- */
 
-static void list_threads(const struct stack_table *table, uint32_t number, struct stack_list *out) {
+static void list_stacks(const struct stack_table *table, uint32_t number, struct stack_list *out) {
     const struct stack_frame *frame = stack_table_at(table, number);
     out->count = 0;
     if (frame->kind != STACK_SET) {
@@ -59,26 +59,26 @@ static void list_threads(const struct stack_table *table, uint32_t number, struc
     }
 }
 
-/* An order that is the same in each table, so that what is dropped beyond the most threads does not
- * depend on where a matcher has been before. */
+/* Orders stacks by content. The order does not depend on the table, so which stacks are dropped
+ * beyond GRAMMAR_STACKS_MAX does not depend on the matcher's history. */
 static bool comes_behind(const struct stack_table *table, uint32_t a, uint32_t b) {
     return stack_table_at(table, a)->content > stack_table_at(table, b)->content;
 }
 
-/* Equal sets get equal numbers: their stacks are put in order. */
-static uint32_t matcher_number_of(struct stack_table *table, struct stack_list *threads) {
-    if (threads->count < 2) return threads->count ? threads->frames[0] : STACK_NONE;
+/* The position of a set of stacks. Sorts them, so that equal sets get equal numbers. */
+static uint32_t matcher_number_of(struct stack_table *table, struct stack_list *stacks) {
+    if (stacks->count < 2) return stacks->count ? stacks->frames[0] : STACK_NONE;
     uint64_t tail[GRAMMAR_STACKS_MAX / 2];
-    uint32_t words = (threads->count + 1) / 2;
-    for (uint32_t i = 1; i < threads->count; i++) {
-        uint32_t each = threads->frames[i], at = i;
-        for (; at > 0 && comes_behind(table, threads->frames[at - 1], each); at--)
-            threads->frames[at] = threads->frames[at - 1];
-        threads->frames[at] = each;
+    uint32_t words = (stacks->count + 1) / 2;
+    for (uint32_t i = 1; i < stacks->count; i++) {
+        uint32_t each = stacks->frames[i], at = i;
+        for (; at > 0 && comes_behind(table, stacks->frames[at - 1], each); at--)
+            stacks->frames[at] = stacks->frames[at - 1];
+        stacks->frames[at] = each;
     }
     memset(tail, 0, words * sizeof *tail);
-    for (uint32_t i = 0; i < threads->count; i++)
-        tail[i / 2] |= (uint64_t)threads->frames[i] << 32 * (i % 2);
+    for (uint32_t i = 0; i < stacks->count; i++)
+        tail[i / 2] |= (uint64_t)stacks->frames[i] << 32 * (i % 2);
     struct stack_frame set = {.kind = STACK_SET, .tail_words = (uint16_t)words};
     return stack_table_put(table, &set, tail);
 }
@@ -97,7 +97,7 @@ static void step_all(struct matcher *matcher, uint8_t byte) {
 struct grammar_position matcher_push(struct matcher *matcher, struct grammar_position from,
                                      struct bytes bytes) {
     if (from.number == STACK_NONE) return from;
-    list_threads(&matcher->table, from.number, &matcher->here);
+    list_stacks(&matcher->table, from.number, &matcher->here);
     for (size_t i = 0; i < bytes.count && matcher->here.count; i++) {
         step_all(matcher, (uint8_t)bytes.data[i]);
         matcher->here.count = matcher->next.count;
@@ -107,7 +107,7 @@ struct grammar_position matcher_push(struct matcher *matcher, struct grammar_pos
     return (struct grammar_position){matcher_number_of(&matcher->table, &matcher->here)};
 }
 
-/* Adds to `next` what the threads become by an added token. */
+/* Advances the stacks in `here` by an added token, into `next`. */
 static void step_token(struct matcher *matcher, uint32_t token) {
     matcher->next.count = 0;
     for (uint32_t i = 0; matcher->grammar->has_tokens && i < matcher->here.count; i++) {
@@ -124,44 +124,44 @@ struct grammar_position matcher_push_token(struct matcher *matcher, struct gramm
     if (token >= trie->token_count || from.number == STACK_NONE) return by_bytes;
     if (trie->tokens[token].count) by_bytes = matcher_push(matcher, from, trie->tokens[token]);
     if (!matcher->grammar->has_tokens) return by_bytes;
-    list_threads(&matcher->table, from.number, &matcher->here);
+    list_stacks(&matcher->table, from.number, &matcher->here);
     step_token(matcher, token);
     matcher->here.count = 0;
-    if (by_bytes.number) list_threads(&matcher->table, by_bytes.number, &matcher->here);
+    if (by_bytes.number) list_stacks(&matcher->table, by_bytes.number, &matcher->here);
     for (uint32_t i = 0; i < matcher->here.count; i++)
         grammar_add_stack(&matcher->next, matcher->here.frames[i]);
     return (struct grammar_position){matcher_number_of(&matcher->table, &matcher->next)};
 }
 
 bool matcher_may_end(const struct matcher *matcher, struct grammar_position at) {
-    struct stack_list threads;
+    struct stack_list stacks;
     if (at.number == STACK_NONE) return false;
-    list_threads(&matcher->table, at.number, &threads);
-    for (uint32_t i = 0; i < threads.count; i++) {
-        uint32_t rule = grammar_rule_below(matcher->grammar, &matcher->table, threads.frames[i]);
+    list_stacks(&matcher->table, at.number, &stacks);
+    for (uint32_t i = 0; i < stacks.count; i++) {
+        uint32_t rule = grammar_rule_below(matcher->grammar, &matcher->table, stacks.frames[i]);
         if (rule && rule_step_may_end(matcher->grammar, &matcher->table, rule)) return true;
     }
     return false;
 }
 
 bool matcher_must_end(const struct matcher *matcher, struct grammar_position at) {
-    struct stack_list threads;
+    struct stack_list stacks;
     if (at.number == STACK_NONE) return false;
-    list_threads(&matcher->table, at.number, &threads);
-    for (uint32_t i = 0; i < threads.count; i++)
-        if (!rule_step_must_end(matcher->grammar, &matcher->table, threads.frames[i])) return false;
+    list_stacks(&matcher->table, at.number, &stacks);
+    for (uint32_t i = 0; i < stacks.count; i++)
+        if (!rule_step_must_end(matcher->grammar, &matcher->table, stacks.frames[i])) return false;
     return true;
 }
 
-/* ---- what may come ---- */
+/* ---- the next tokens ---- */
 
-/* Computes the tokens that the threads allow. The caller removes the frames that it pushes. */
-static struct next_tokens matcher_look(struct matcher *matcher, const struct stack_list *threads,
+/* Computes the added tokens that the stacks allow. The caller removes the frames that it pushes. */
+static struct next_tokens matcher_look(struct matcher *matcher, const struct stack_list *stacks,
                                        uint64_t *mask) {
     struct next_tokens outlook = {.mask = mask, .token = TOKEN_NONE};
-    for (uint32_t i = 0; i < threads->count; i++) {
-        uint32_t rule = grammar_rule_below(matcher->grammar, &matcher->table, threads->frames[i]);
-        outlook.bytes |= rule != threads->frames[i];
+    for (uint32_t i = 0; i < stacks->count; i++) {
+        uint32_t rule = grammar_rule_below(matcher->grammar, &matcher->table, stacks->frames[i]);
+        outlook.bytes |= rule != stacks->frames[i];
         if (rule) rule_step_look(matcher->grammar, &matcher->table, rule, &outlook);
     }
     return outlook;
@@ -169,17 +169,17 @@ static struct next_tokens matcher_look(struct matcher *matcher, const struct sta
 
 void matcher_mask(struct matcher *matcher, struct grammar_position at, uint64_t *mask) {
     const struct token_trie *trie = matcher->grammar->trie;
-    struct stack_list threads;
+    struct stack_list stacks;
     memset(mask, 0, trie->word_count * sizeof *mask);
     if (at.number == STACK_NONE) return;
     uint64_t content = stack_table_at(&matcher->table, at.number)->content;
-    if (token_mask_memory_find(matcher->grammar->masks, content, mask)) return;
-    list_threads(&matcher->table, at.number, &threads);
+    if (token_mask_cache_find(matcher->grammar->masks, content, mask)) return;
+    list_stacks(&matcher->table, at.number, &stacks);
     uint32_t frame_count = matcher->table.frame_count;
-    token_mask_fill(matcher->grammar, &matcher->table, &threads, mask);
-    if (matcher->grammar->has_tokens) (void)matcher_look(matcher, &threads, mask);
+    token_mask_fill(matcher->grammar, &matcher->table, &stacks, mask);
+    if (matcher->grammar->has_tokens) (void)matcher_look(matcher, &stacks, mask);
     stack_table_truncate(&matcher->table, frame_count);
-    token_mask_memory_keep(matcher->grammar->masks, content, mask);
+    token_mask_cache_put(matcher->grammar->masks, content, mask);
 }
 
 void matcher_mask_slowly(struct matcher *matcher, struct grammar_position at, uint64_t *mask) {
@@ -194,21 +194,21 @@ void matcher_mask_slowly(struct matcher *matcher, struct grammar_position at, ui
 
 bool matcher_forced_token(struct matcher *matcher, struct grammar_position at,
                           uint32_t *token_out) {
-    struct stack_list threads;
+    struct stack_list stacks;
     if (!matcher->grammar->has_tokens || at.number == STACK_NONE || matcher_may_end(matcher, at))
         return false;
-    list_threads(&matcher->table, at.number, &threads);
+    list_stacks(&matcher->table, at.number, &stacks);
     uint32_t frame_count = matcher->table.frame_count;
-    struct next_tokens outlook = matcher_look(matcher, &threads, NULL);
+    struct next_tokens outlook = matcher_look(matcher, &stacks, NULL);
     stack_table_truncate(&matcher->table, frame_count);
     if (outlook.bytes || outlook.several || outlook.token == TOKEN_NONE) return false;
     *token_out = outlook.token;
     return true;
 }
 
-/* ---- settling ---- */
+/* ---- compacting ---- */
 
-/* A frame only names frames with smaller numbers. */
+/* Marks the frames that a frame refers to. They have smaller numbers. */
 static void mark_named(const struct stack_table *table, uint32_t number, uint32_t *moved) {
     const struct stack_frame *frame = stack_table_at(table, number);
     moved[frame->below] = 1;

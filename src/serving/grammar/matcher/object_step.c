@@ -18,10 +18,10 @@ static bool object_step_has(const uint64_t *set, uint32_t bit) {
     return set[bit / 64] >> bit % 64 & 1;
 }
 
-/* ---- what may come ---- */
+/* ---- allowed keys ---- */
 
-/* The properties still required in addition to `seen`: all required ones, and those that these
- * depend on. */
+/* Finds the properties that are still required in addition to `seen`: the required ones, and those
+ * that dependentRequired adds. Returns their number. */
 static uint32_t find_missing(const struct shape_program *program, const struct shape_object *object,
                              const uint64_t *seen, uint64_t *missing) {
     const uint64_t *words = program->words;
@@ -49,7 +49,7 @@ static uint32_t keys_left(const struct shape_object *object, const struct stack_
     return object->count_max == SHAPE_UNBOUNDED ? UINT32_MAX : object->count_max - frame->state;
 }
 
-/* Whether all in `set` have larger numbers than `bit`. */
+/* Whether all elements of `set` are at least `bit`. */
 static bool all_behind(const uint64_t *set, uint32_t bit) {
     for (uint32_t w = 0; w < bit / 64; w++)
         if (set[w]) return false;
@@ -66,14 +66,15 @@ static bool may_stand(const struct shape_program *program, const struct shape_ob
     if (keys_left(object, frame) < 1 + missing_count) return false;
     if (!object->in_order) return true;
     uint32_t distinct = min_u32(frame->distinct + 1u, object->count_min);
-    bool others = object->entry_count > object->bit_count; /* other keys are allowed */
+    bool others = object->entry_count > object->bit_count; /* unlisted keys are allowed */
     if (!others && object->bit_count - 1 - bit < object->count_min - distinct) return false;
     for (uint32_t other = bit + 1; other < object->bit_count; other++)
         if (object_step_has(seen, other)) return false;
     return all_behind(missing, bit);
 }
 
-/* Fills the second half of `sets`, what may come, from the first half, what has come. */
+/* Computes the second half of `sets`, the allowed properties, and the flags from the first half, the
+ * properties seen. */
 static void find_allowed(const struct grammar *grammar, struct stack_frame *frame, uint64_t *sets) {
     const struct shape_program *program = grammar->program;
     const struct shape_object *object = object_step_shape_of(grammar, frame);
@@ -162,13 +163,16 @@ static void begin_key(const struct grammar *grammar, struct stack_table *table,
     if (key.below) grammar_add_stack(out, stack_table_put(table, &key, NULL));
 }
 
+bool object_step_may_close(const struct stack_frame *frame) {
+    return (frame->where == WHERE_FIRST || frame->where == WHERE_AFTER) &&
+           (frame->flags & STACK_CLOSES);
+}
+
 void object_step(const struct grammar *grammar, struct stack_table *table,
                  const struct stack_frame *frame, uint8_t byte, struct stack_list *out) {
     struct stack_frame next = *frame;
     next.space = 0;
-    if (byte == '}' && (frame->where == WHERE_FIRST || frame->where == WHERE_AFTER)) {
-        if (frame->flags & STACK_CLOSES) grammar_end_value(grammar, table, frame->below, 0, out);
-    } else if (byte == '"' && (frame->where == WHERE_FIRST || frame->where == WHERE_NEXT)) {
+    if (byte == '"' && (frame->where == WHERE_FIRST || frame->where == WHERE_NEXT)) {
         begin_key(grammar, table, frame, out);
     } else if (byte == ',' && frame->where == WHERE_AFTER && may_take_key(grammar, frame)) {
         next.where = WHERE_NEXT;
@@ -189,8 +193,8 @@ static bool note_key(struct stack_table *table, struct stack_frame *frame, uint6
     return true;
 }
 
-void grammar_end_key(const struct grammar *grammar, struct stack_table *table, uint32_t number,
-                     uint32_t state, uint64_t hash, struct stack_list *out) {
+void object_step_end_key(const struct grammar *grammar, struct stack_table *table, uint32_t number,
+                         uint32_t state, uint64_t hash, struct stack_list *out) {
     const struct stack_frame *frame = stack_table_at(table, number);
     const struct shape_object *object = object_step_shape_of(grammar, frame);
     uint32_t label = object->keys->labels[state];
@@ -205,7 +209,7 @@ void grammar_end_key(const struct grammar *grammar, struct stack_table *table, u
         if (object->in_order) next.flags |= STACK_ORDERED_OUT;
         if (frame->distinct < object->count_min && !note_key(table, &next, hash) &&
             keys_left(object, frame) <= (uint32_t)(object->count_min - frame->distinct))
-            return; /* a duplicate key, without space for it */
+            return; /* a duplicate key that would leave too few keys for minProperties */
     } else {
         if (!object_step_has(sets + object->word_count, entry.bit)) return;
         sets[entry.bit / 64] |= UINT64_C(1) << entry.bit % 64;

@@ -1,25 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Rules during reading. A frame holds the state of one rule; the frame below it holds the state in
- * which the calling rule continues. No frame is kept where a rule ends in its last state or nothing
- * follows a call, so lists written by recursion need no depth.
+ * Matching rules. A frame holds the state of one rule; the frame below it holds the state in which
+ * the calling rule continues. A call in tail position replaces the caller's frame, so
+ * right-recursive lists do not make the stack deeper.
  */
 #include "serving/grammar/matcher/grammar.h"
 
 #include "serving/grammar/automata/automaton.h"
 
 #define WAITING_MAX 256
-#define VISITS_MAX 2048 /* of one step; more are not followed */
-#define NO_BYTE (-1)    /* tokens are asked for */
+#define VISITS_MAX 2048 /* of one step; further ones are dropped */
+#define NO_BYTE (-1)    /* the next symbol is a token */
 
-/* The positions of a text before its next byte: in a frame's state, at the start of what that
- * calls, and, where the rule may end, in the state of the frame below. */
+/* An item: a rule in a state, on top of a stack. The items of a position are its epsilon closure: the
+ * top frame, the starts of the rules that it calls, and if it may end, the frame below. */
 struct rule_item {
     uint32_t rule, state, below;
-    bool ends; /* the rule may end here; where it has just been called, there is a way around it */
+    bool
+        ends; /* the rule may end here; false right after a call, which has an edge around it if it may be empty */
 };
 
-/* Visits all points of one frame, the latest found first, so that each path ends before many others
- * are opened. */
+/* Traverses the epsilon closure of a stack, depth first, so that few items wait. */
 struct rule_closure {
     const struct grammar *grammar;
     struct stack_table *table;
@@ -34,7 +34,7 @@ static const struct grammar_rule *rule_at(const struct grammar *grammar, uint32_
     return &grammar->rules[rule];
 }
 
-/* The frame of a rule's state. */
+/* Pushes a rule's state, except after a call in tail position. */
 static uint32_t put(const struct grammar *grammar, struct stack_table *table, uint32_t rule,
                     uint32_t state, uint32_t below) {
     if (below && state == rule_at(grammar, rule)->last) return below;
@@ -47,7 +47,7 @@ uint32_t rule_step_begin(const struct grammar *grammar, struct stack_table *tabl
     return put(grammar, table, 0, rule_at(grammar, 0)->automaton->start, STACK_NONE);
 }
 
-/* ---- points ---- */
+/* ---- items ---- */
 
 static void rule_step_wait(struct rule_closure *walk, struct rule_item point) {
     if (walk->count < WAITING_MAX) walk->waiting[walk->count++] = point;
@@ -98,8 +98,8 @@ static void begin_values(const struct grammar *grammar, struct stack_table *tabl
     const struct rule_edge *edges = rule_edges(rule_at(grammar, at->rule), at->state, &count);
     for (uint32_t i = 0; i < count; i++)
         if (edges[i].symbol == RULE_VALUE)
-            grammar_begin_value(grammar, table, edges[i].subject, byte,
-                                put(grammar, table, at->rule, edges[i].to, at->below), out);
+            value_step_begin(grammar, table, edges[i].subject, byte,
+                             put(grammar, table, at->rule, edges[i].to, at->below), out);
 }
 
 static void step_points(struct rule_closure *walk, bool leaves, struct stack_list *out) {

@@ -22,7 +22,7 @@ enum status stack_table_open(struct stack_table *table, struct arena *arena, uin
     return table->words && table->starts && table->heads ? STATUS_OK : STATUS_NO_MEMORY;
 }
 
-/* Whatever order they have. */
+/* Independent of the order of the stacks. */
 static uint64_t content_of_set(const struct stack_table *table, const uint64_t *tail,
                                uint32_t words) {
     uint64_t sum = 0;

@@ -4,22 +4,22 @@
 #include "base/hash.h"
 #include "base/utf8.h"
 
-/* An escape's kind: its low four bits. Of digits: bits 4-5 count them, bits 8-19 are their value,
- * bits 20-29 the first surrogate's. */
+/* string_position.escape: the low four bits are the kind. For digits, bits 4-5 are their number, bits
+ * 8-19 their value, and bits 20-29 the high surrogate. */
 enum escape_kind {
     ESCAPE_NONE,
-    ESCAPE_ONE_MORE, /* UTF-8 without an automaton: bytes that still come */
+    ESCAPE_ONE_MORE, /* without a DFA: UTF-8 continuation bytes to come */
     ESCAPE_TWO_MORE,
     ESCAPE_THREE_MORE,
     ESCAPE_AFTER_E0,
     ESCAPE_AFTER_ED,
     ESCAPE_AFTER_F0,
     ESCAPE_AFTER_F4,
-    ESCAPE_BEGUN,      /* behind the backslash */
-    ESCAPE_DIGITS,     /* behind \u */
-    ESCAPE_SECOND,     /* behind a first surrogate */
-    ESCAPE_SECOND_U,   /* behind its backslash */
-    ESCAPE_LOW_DIGITS, /* behind its \u */
+    ESCAPE_BEGUN,      /* after the backslash */
+    ESCAPE_DIGITS,     /* after \u */
+    ESCAPE_SECOND,     /* after a high surrogate */
+    ESCAPE_SECOND_U,   /* after the backslash of the low surrogate */
+    ESCAPE_LOW_DIGITS, /* after the \u of the low surrogate */
 };
 
 struct string_position string_content_begin(const struct text_leaf *leaf) {
@@ -45,7 +45,7 @@ void string_content_hash(uint64_t *hash, uint8_t byte) {
     if (hash) *hash = hash_word(*hash, byte);
 }
 
-/* ---- characters without an automaton ---- */
+/* ---- without a DFA: counting characters ---- */
 
 static bool string_content_has_room(const struct text_leaf *leaf, uint32_t state) {
     return leaf->length_max == SHAPE_UNBOUNDED || state < leaf->length_max;
@@ -66,7 +66,7 @@ static uint32_t kind_of_lead(uint8_t byte) {
     return byte == 0xF4 ? ESCAPE_AFTER_F4 : ESCAPE_NONE;
 }
 
-/* Table 3-7 of the Unicode standard. */
+/* Checks UTF-8 by table 3-7 of the Unicode standard. */
 static bool step_utf8(const struct text_leaf *leaf, struct string_position *place, uint8_t byte) {
     uint8_t low = 0x80, high = 0xBF;
     uint32_t next = ESCAPE_ONE_MORE;
@@ -107,7 +107,7 @@ static bool step_utf8(const struct text_leaf *leaf, struct string_position *plac
     return true;
 }
 
-/* ---- which characters can stand ---- */
+/* ---- which characters are allowed ---- */
 
 static uint32_t state_after(const struct automaton *automaton, uint32_t state, const uint8_t *text,
                             uint32_t count) {
@@ -116,7 +116,8 @@ static uint32_t state_after(const struct automaton *automaton, uint32_t state, c
     return state;
 }
 
-/* Characters that share all but their last bytes: how many, if all of them lie in the range. */
+/* The size of the largest block of characters at `low` that differ only in their last bytes and lie
+ * in the range. *shared_out is the number of bytes that they share. */
 static uint32_t block_at(uint32_t low, uint32_t high, uint32_t byte_count, uint32_t *shared_out) {
     for (uint32_t more = byte_count - 1; more > 0; more--) {
         uint32_t size = 1u << 6 * more;
@@ -127,8 +128,8 @@ static uint32_t block_at(uint32_t low, uint32_t high, uint32_t byte_count, uint3
     return 1;
 }
 
-/* Whether any character from `low` to `high` can; none of them is a surrogate. A state inside a
- * character is live where some rest of it is. */
+/* Whether any character from `low` to `high` is allowed. The range has no surrogates. A live state
+ * inside a character can always be completed. */
 static bool any_stands(const struct text_leaf *leaf, const struct key_filter *filter,
                        uint32_t state, uint32_t low, uint32_t high) {
     uint8_t text[4];
@@ -143,8 +144,8 @@ static bool any_stands(const struct text_leaf *leaf, const struct key_filter *fi
     return false;
 }
 
-/* Like any_stands, for the possible results of \u with digits: a first surrogate represents all
- * characters that begin with it. */
+/* Like any_stands for the code units from `low` to `high` of \u escapes: a high surrogate stands for
+ * all characters that begin with it. */
 static bool any_escape_stands(const struct text_leaf *leaf, const struct key_filter *filter,
                               uint32_t state, uint32_t low, uint32_t high) {
     if (low < 0xD800 && any_stands(leaf, filter, state, low, high < 0xD7FF ? high : 0xD7FF))
@@ -168,7 +169,7 @@ static bool string_content_take_character(const struct text_leaf *leaf,
     for (uint32_t i = 0; i < count; i++)
         string_content_hash(hash, text[i]);
     if (!leaf->automaton) {
-        count_character(leaf, place); /* the backslash has looked for room */
+        count_character(leaf, place); /* the length was checked at the backslash */
         return true;
     }
     place->escape = ESCAPE_NONE;
@@ -218,7 +219,7 @@ static bool step_escape(const struct text_leaf *leaf, const struct key_filter *f
     case ESCAPE_BEGUN:
         if (byte == 'u') {
             place->escape = ESCAPE_DIGITS;
-            return true; /* whatever can stand can be written so */
+            return true; /* every character can be written with \u */
         }
         const char *name = byte ? memchr(names, byte, sizeof names - 1) : NULL;
         if (!name) return false;

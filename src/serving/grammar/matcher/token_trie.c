@@ -11,7 +11,7 @@ static int compare(struct bytes a, struct bytes b) {
     return (a.count > b.count) - (a.count < b.count);
 }
 
-/* Merge sort; the sorted ids are in the array returned, which is one of the two. */
+/* Merge sort. Returns the array with the result, which is one of the two. */
 static uint32_t *token_trie_sort(const struct bytes *tokens, uint32_t *ids, uint32_t *other,
                                  uint32_t count) {
     for (uint32_t run = 1; run < count; run *= 2) {
@@ -45,7 +45,7 @@ static void close_below(struct trie_node *nodes, const uint32_t *path, size_t de
         nodes[path[i]].size = node_count - path[i];
 }
 
-/* Counts the nodes when `nodes` is NULL. */
+/* Fills in the nodes, or only counts them if `nodes` is NULL. */
 static uint32_t token_trie_lay_out(const struct bytes *tokens, const uint32_t *ids, uint32_t count,
                                    struct trie_node *nodes, uint32_t *same_bytes) {
     uint32_t path[TOKEN_TRIE_BYTES_MAX + 1] = {0}, node_count = 1;
@@ -78,7 +78,7 @@ static uint32_t token_trie_lay_out(const struct bytes *tokens, const uint32_t *i
 
 /* ---- ends of leaves ---- */
 
-/* Bytes that may follow a number. */
+/* Whether a byte may follow a number in JSON. */
 static bool follows_number(uint8_t byte) {
     return byte == ',' || byte == ']' || byte == '}' || byte == ' ' || byte == '\n' ||
            byte == '\r' || byte == '\t';
@@ -97,7 +97,7 @@ struct content_tables {
     uint8_t *needs;
     uint64_t *within[TOKEN_TRIE_WITHIN + 1];
     uint64_t *inside;
-    struct trie_end *ends; /* NULL: counts them alone */
+    struct trie_end *ends; /* NULL: only count them */
     uint32_t *long_tokens, *inside_tokens, *inside_before;
     uint32_t end_count, long_count, inside_count;
 };

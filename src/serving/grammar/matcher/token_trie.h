@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
- * A vocabulary as a trie: its tokens by their bytes, so that what starts alike is looked at once.
- * Nodes lie in the order of a walk that visits a node before its children, which makes a walk one
- * pass over memory, and the part below a node one run.
+ * The vocabulary as a trie of the tokens' bytes, so that common prefixes are matched once. Nodes are
+ * in preorder: traversing the trie is one pass over memory, and a subtree is a contiguous range.
  *
- * It also has the facts of every string without a pattern: which tokens stay inside it and how
- * many characters they need, and which hold its closing quote. Added and empty tokens are not in
- * the trie. It never changes once built, so threads may share it.
+ * The trie also has precomputed facts for strings without a pattern: which tokens stay inside, how
+ * many characters they need, and which contain the closing quote. Added and empty tokens are not in
+ * the trie. It is immutable once built, so threads may share it.
  */
 #ifndef SERVING_GRAMMAR_MATCHER_TOKEN_TRIE_H
 #define SERVING_GRAMMAR_MATCHER_TOKEN_TRIE_H
@@ -13,49 +12,50 @@
 #include "serving/text/tokenizer.h"
 
 #define TOKEN_NONE UINT32_MAX
-#define TOKEN_TRIE_BYTES_MAX 254 /* of a token; longer ones are left out, and never let through */
+#define TOKEN_TRIE_BYTES_MAX 254 /* of a token; longer tokens are left out and never allowed */
 #define TOKEN_TRIE_WITHIN 32
 
 struct trie_node {
-    uint32_t size;  /* nodes of the part below, this one included */
-    uint32_t token; /* that ends here; TOKEN_NONE: none does */
-    uint16_t depth; /* bytes from the root, which is node 0 */
-    uint8_t byte;   /* that leads here */
+    uint32_t size;  /* nodes of the subtree, including this one */
+    uint32_t token; /* token that ends here, or TOKEN_NONE */
+    uint16_t depth; /* bytes from the root (node 0) */
+    uint8_t byte;   /* the last byte */
 };
 
-struct trie_end { /* a string's closing quote has just been read */
+struct trie_end { /* a node right after the closing quote of a string */
     uint32_t node;
-    uint32_t characters; /* of the string, before the quote */
+    uint32_t characters; /* before the quote */
 };
 
 struct token_trie {
-    uint32_t token_count, word_count; /* of a mask: 64 tokens a word */
+    uint32_t token_count, word_count; /* word_count: of a mask with one bit for each token */
     uint32_t node_count;
     const struct trie_node *nodes;
-    const uint32_t *same_bytes; /* [token_count] another token with the same bytes, or none */
+    const uint32_t *same_bytes; /* [token_count] next token with the same bytes, or TOKEN_NONE */
     const struct bytes *tokens; /* [token_count]; empty: not in the trie */
-    const uint8_t *needs;       /* [token_count] characters (a part counts as one) of a token that
+    const uint8_t *needs;       /* [token_count] characters, partial ones included, of a token that
                                      * stays inside a string; UINT8_MAX: it does not */
-    const uint64_t *within[TOKEN_TRIE_WITHIN + 1]; /* masks: stays inside with so many characters */
-    const uint64_t *inside;                        /* stays inside, whatever it needs */
-    const uint32_t *long_tokens; /* that stay inside and need more than TOKEN_TRIE_WITHIN */
+    const uint64_t
+        *within[TOKEN_TRIE_WITHIN + 1]; /* [n]: mask of tokens inside with at most n characters */
+    const uint64_t *inside;             /* mask of tokens that stay inside */
+    const uint32_t *long_tokens; /* tokens inside with more than TOKEN_TRIE_WITHIN characters */
     uint32_t long_count;
-    const uint32_t *inside_tokens; /* the same in the order of their nodes */
-    const uint32_t *inside_before; /* [node_count + 1] count of those with nodes before a node */
-    const struct trie_end *ends;   /* in the order of their nodes */
+    const uint32_t *inside_tokens; /* tokens inside, in the order of their nodes */
+    const uint32_t *inside_before; /* [node_count + 1] number of inside_tokens before a node */
+    const struct trie_end *ends;   /* [end_count] in the order of their nodes */
     uint32_t end_count;
-    uint32_t leaf_end_max; /* nodes at which strings and numbers can end */
+    uint32_t leaf_end_max; /* number of nodes at which strings and numbers can end */
 };
 
-/* tokens[i].count 0: i is no token that text may have. The texts are kept by reference. */
+/* Builds the trie. tokens[i].count 0 excludes token i. The trie points to the tokens' bytes. */
 enum status token_trie_build(struct arena *arena, struct arena *scratch, const struct bytes *tokens,
                              uint32_t token_count, const struct token_trie **out) MUST_USE;
-/* Makes the trie of a tokenizer, with as many rows as the model has. */
+/* Builds the trie of a tokenizer for a model with row_count logits. */
 enum status token_trie_of_tokenizer(struct arena *arena, struct arena *scratch,
                                     const struct tokenizer *tokenizer, uint32_t row_count,
                                     const struct token_trie **out) MUST_USE;
 
-/* Whether some token continues after a number that ends at a node. */
+/* Whether some token continues after the end of a number at a node. */
 bool token_trie_leaves_number(const struct token_trie *trie, uint32_t node);
 
 /* Sets the bits of the tokens that end at a node. */

@@ -7,17 +7,17 @@
 #include "serving/grammar/rules/grammar_builder.h"
 #include "serving/grammar/schema/shape_join.h"
 
-#define SCHEMA_STEPS_MIN 2000000 /* for each schema, however many there are */
+#define SCHEMA_STEPS_MIN 2000000 /* at least, for each of several schemas */
 
 struct reader {
     struct arena *arena;
-    struct arena kept, passing; /* parts of the scratch */
+    struct arena kept, passing; /* two parts of the scratch arena */
     struct automaton_work work;
     struct grammar_builder builder;
     const struct tokenizer *tokenizer;
-    struct schema_limits limits; /* for one schema */
+    struct schema_limits limits; /* of each schema */
     struct error *error;
-    const struct shape_program **values; /* of schemas */
+    const struct shape_program **values; /* the compiled schemas */
     uint32_t value_count, value_capacity;
     uint32_t depth;
 };
@@ -72,7 +72,7 @@ static enum status form_read_schema(struct reader *reader, const struct tree *fo
     return grammar_builder_symbol(&reader->builder, RULE_VALUE, reader->value_count - 1, out);
 }
 
-/* One \n may stand before a whole text: some models begin so. */
+/* Allows a single \n before the value, because some models start their answer with one. */
 static enum status add_line_end(struct reader *reader, uint32_t value, uint32_t *out) {
     struct grammar_builder *builder = &reader->builder;
     uint32_t line_end = 0;
@@ -87,7 +87,7 @@ static enum status add_line_end(struct reader *reader, uint32_t value, uint32_t 
     return status;
 }
 
-/* The shapes of all schemas, and the symbols of values name them. */
+/* Joins the shapes of all schemas into one program, and makes the symbols refer to them. */
 static enum status join_values(struct reader *reader, const struct shape_program **out) {
     uint32_t *roots = arena_take(&reader->kept, (reader->value_count + 1) * sizeof *roots);
     if (!roots) return STATUS_NO_MEMORY;
@@ -187,7 +187,7 @@ static enum status read_repeat(struct reader *reader, const struct tree *form,
     return status ? status : grammar_builder_repeat(&reader->builder, node, least, most, out);
 }
 
-/* The form's keyword; others only say more of it. */
+/* Finds the form's keyword. The keywords in `further` only modify it. */
 static enum status form_read_keyword(struct reader *reader, const struct tree *form,
                                      struct bytes *keyword_out, const struct tree **value_out) {
     static const char *const further[] = {"in_order", "any_spelling", "least", "most"};
@@ -256,7 +256,7 @@ static enum status read_form(struct reader *reader, const struct tree *form, uin
     return status;
 }
 
-/* ---- the whole ---- */
+/* ---- compiling ---- */
 
 static size_t count_schemas(const struct tree *form, uint32_t depth_left) {
     size_t count = tree_member(form, "schema") != NULL;
@@ -285,7 +285,8 @@ static enum status form_compile_each(struct reader *reader, const struct tree *f
     return grammar_compile(reader->arena, &reader->builder, rule, shapes, out, reader->error);
 }
 
-/* Trees of rules are kept while automata come and go: three quarters are theirs. */
+/* A quarter of the memory holds the rules' trees. The rest is temporary memory of single
+ * automata. */
 static void form_split_scratch(struct reader *reader, struct arena *scratch) {
     if (scratch->pool) {
         arena_open(&reader->kept, scratch->pool);

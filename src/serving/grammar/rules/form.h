@@ -1,19 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Forms: what a text can be bound to, written as JSON, and compiled to one program for the matcher.
+ * A form describes, as JSON, which texts an answer may be. This file compiles forms to grammar
+ * programs, which the matcher runs.
  *
- *   {"schema": SCHEMA, "in_order": BOOL}  a JSON text that fulfils the schema (schema.h); also
+ *   {"schema": SCHEMA, "in_order": BOOL}  a JSON text valid against the schema (schema.h); also
  *                                         "any_spelling": BOOL
  *   {"regex": PATTERN}                    the whole text matches (ECMA, as "pattern"; no lookarounds)
- *   {"choice": [TEXT, ...]}               one of them
- *   {"gbnf": GRAMMAR}                     llama.cpp's GBNF, from its rule "root" on
- *   {"text": TEXT}                        these bytes
- *   {"token": TEXT}                       the added token with this text, as that token
- *   {"sequence": [FORM, ...]}             one behind the other
- *   {"any": [FORM, ...]}                  one of them
- *   {"repeat": FORM, "least": N, "most": N}  `most` left out: no bound
+ *   {"choice": [TEXT, ...]}               one of these texts
+ *   {"gbnf": GRAMMAR}                     a text of llama.cpp's GBNF grammar
+ *   {"text": TEXT}                        exactly this text
+ *   {"token": TEXT}                       the added token with this text
+ *   {"sequence": [FORM, ...]}             one after the other
+ *   {"any": [FORM, ...]}                  one of these forms
+ *   {"repeat": FORM, "least": N, "most": N}  no "most": unbounded
  *
- * Bytes of ordinary tokens are matched by bytes, however the text is cut into tokens; an added token
- * is matched by a {"token": ...} alone.
+ * Ordinary tokens are matched by their bytes, independent of how the text is split into tokens. An
+ * added token is matched only by {"token": ...}.
  */
 #ifndef SERVING_GRAMMAR_RULES_FORM_H
 #define SERVING_GRAMMAR_RULES_FORM_H
@@ -24,10 +25,10 @@
 
 struct grammar_program;
 
-/* `form` is a form as above. Results lie in `arena` and refer to nothing else; `scratch` is given
- * back. `tokenizer` (may be NULL where no form names a token) knows the added tokens. Errors as of
- * schema_compile: STATUS_INVALID, STATUS_UNSUPPORTED, STATUS_TOO_LARGE, STATUS_NO_MEMORY; a
- * grammar's name its line and rule, a regular expression's its place. */
+/* Compiles a form. The program is in `arena` and refers to nothing outside of it; `scratch` is
+ * cleared. `tokenizer` looks up added tokens. It may be NULL if the form names none. Errors as in
+ * schema_compile: STATUS_INVALID, STATUS_UNSUPPORTED, STATUS_TOO_LARGE, STATUS_NO_MEMORY. Errors in
+ * grammars name the line and rule, errors in regular expressions the byte. */
 enum status form_compile(struct arena *arena, struct arena *scratch, const struct tree *form,
                          const struct tokenizer *tokenizer, const struct schema_limits *limits,
                          const struct grammar_program **out, struct error *error) MUST_USE;

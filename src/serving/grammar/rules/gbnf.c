@@ -12,8 +12,8 @@ struct gbnf_parser {
     const struct tokenizer *tokenizer;
     struct error *error;
     uint32_t depth;
-    uint32_t first_rule; /* of this grammar */
-    struct bytes rule;   /* that is read; empty: none yet */
+    uint32_t first_rule; /* the first rule of this grammar in the builder */
+    struct bytes rule;   /* the rule being parsed; empty: none yet */
 };
 
 /* ---- failures ---- */
@@ -44,7 +44,7 @@ static bool gbnf_is_name(int byte) {
            (byte >= '0' && byte <= '9') || byte == '-' || byte == '_';
 }
 
-/* Blanks and comments; line ends only where a rule may go on behind them. */
+/* Skips blanks and comments, and line ends if `lines`. */
 static void gbnf_skip(struct gbnf_parser *parser, bool lines) {
     for (int byte = regex_tree_peek(parser->source);
          byte == ' ' || byte == '\t' || byte == '#' || (lines && is_newline(byte));
@@ -94,7 +94,7 @@ static enum status gbnf_take_escape(struct gbnf_parser *parser, uint32_t *out) {
     return STATUS_OK;
 }
 
-/* The next character of a literal or a class. */
+/* Reads a character of a literal or a class. */
 static enum status gbnf_take_character(struct gbnf_parser *parser, uint32_t *out) {
     int lead = regex_tree_peek(parser->source);
     if (lead == -1 || is_newline(lead))
@@ -105,7 +105,7 @@ static enum status gbnf_take_character(struct gbnf_parser *parser, uint32_t *out
 
 /* ---- terminals ---- */
 
-/* Behind the opening quote. */
+/* After the opening quote. */
 static enum status read_literal(struct gbnf_parser *parser, uint32_t *out) {
     uint32_t base = parser->builder->tree.waiting_count;
     while (!regex_tree_take(parser->source, "\"")) {
@@ -120,7 +120,7 @@ static enum status read_literal(struct gbnf_parser *parser, uint32_t *out) {
     return regex_tree_gather(&parser->builder->tree, REGEX_SEQUENCE, base, out);
 }
 
-/* Behind [ */
+/* After [ */
 static enum status gbnf_read_class(struct gbnf_parser *parser, uint32_t *out) {
     struct code_points set = {.work = parser->builder->work};
     bool negative = regex_tree_take(parser->source, "^");
@@ -148,7 +148,7 @@ static enum status gbnf_read_class(struct gbnf_parser *parser, uint32_t *out) {
     return status;
 }
 
-/* Behind < : [number]> or text> */
+/* After <: [number]> or text> */
 static enum status gbnf_read_token(struct gbnf_parser *parser, enum rule_symbol kind,
                                    uint32_t *out) {
     size_t from = parser->source->at - 1;
@@ -186,7 +186,7 @@ static struct bytes gbnf_take_name(struct gbnf_parser *parser) {
     return (struct bytes){parser->source->text.data + from, parser->source->at - from};
 }
 
-/* The rule of this name, which may not be written yet. */
+/* The rule with this name, added without a body if it is new. */
 static enum status find_rule(struct gbnf_parser *parser, struct bytes name, uint32_t *out) {
     struct grammar_builder *builder = parser->builder;
     for (uint32_t r = parser->first_rule; r < builder->rule_count; r++) {
@@ -229,7 +229,7 @@ static enum status gbnf_read_item(struct gbnf_parser *parser, uint32_t *out) {
     return status;
 }
 
-/* Behind { */
+/* After { */
 static enum status read_counts(struct gbnf_parser *parser, uint32_t *min, uint32_t *max) {
     gbnf_skip(parser, false);
     bool right = regex_tree_take_number(parser->source, min);

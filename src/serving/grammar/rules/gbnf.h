@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
- * GBNF, llama.cpp's notation of grammars (grammars/README.md of ggml-org/llama.cpp): rules
- * `name ::= ...` of literals, classes, `.`, groups, `|`, `* + ? {m,n}`, comments, names of rules, and
- * tokens: <[1000]>, <think>, !<think>. The rule `root` is the whole text.
+ * Parser of GBNF, llama.cpp's grammar notation (grammars/README.md of ggml-org/llama.cpp): rules
+ * `name ::= ...` of literals, classes, `.`, groups, `|`, `* + ? {m,n}`, comments, rule names, and
+ * tokens: <[1000]>, <think>, !<think>. `root` is the start symbol.
  *
- * As llama.cpp does, it refuses rules that begin with themselves. Unlike it, it refuses a rule that
- * is written twice.
+ * Left-recursive rules are refused, as in llama.cpp. Duplicate rules are refused, too.
  */
 #ifndef SERVING_GRAMMAR_RULES_GBNF_H
 #define SERVING_GRAMMAR_RULES_GBNF_H
@@ -12,9 +11,9 @@
 #include "serving/grammar/rules/grammar_builder.h"
 #include "serving/text/tokenizer.h"
 
-/* Adds the rules of a grammar; `out` is a node of its root. `text` is kept by reference for
- * messages. `tokenizer` may be NULL where no token is named. STATUS_INVALID with line and rule;
- * STATUS_TOO_LARGE: too deep, or too much of it; STATUS_NO_MEMORY. */
+/* Adds the rules of a grammar to the builder; `out` is a node that refers to `root`. Rule names
+ * point into `text`. `tokenizer` may be NULL if the grammar names no tokens. STATUS_INVALID with line
+ * and rule; STATUS_TOO_LARGE: nested too deep, or too large; STATUS_NO_MEMORY. */
 enum status gbnf_read(struct grammar_builder *builder, struct bytes text,
                       const struct tokenizer *tokenizer, uint32_t *out,
                       struct error *error) MUST_USE;

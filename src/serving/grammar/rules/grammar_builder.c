@@ -3,7 +3,7 @@
 
 #include "serving/grammar/automata/automaton_builder.h"
 
-#define COPIES_MAX 4 /* of what is repeated; more may become calls */
+#define COPIES_MAX 4 /* more copies of a repeated part may be replaced by calls */
 
 void grammar_builder_open(struct grammar_builder *builder, struct automaton_work *work) {
     *builder = (struct grammar_builder){.work = work, .tree = {.work = work, .arena = work->arena}};
@@ -47,8 +47,7 @@ enum status grammar_builder_symbol(struct grammar_builder *builder, enum rule_sy
     return regex_tree_add_set(&builder->tree, &(struct code_range){character, character}, 1, out);
 }
 
-/* A long repetition is a separate rule, so that it can be called where copies would be too
- * large. */
+/* The body of a long repetition becomes a rule, so that it can be called instead of copied. */
 enum status grammar_builder_repeat(struct grammar_builder *builder, uint32_t node, uint32_t min,
                                    uint32_t max, uint32_t *out) {
     uint32_t copies = max == REGEX_UNBOUNDED ? min : max, rule = 0;
@@ -72,7 +71,7 @@ enum status grammar_builder_add_rule(struct grammar_builder *builder,
     return STATUS_OK;
 }
 
-/* Two links, for what grammar_compile.c decides that the reference becomes. */
+/* Reserves two links: grammar_compile.c decides what the reference is replaced by. */
 enum status grammar_builder_reference(struct grammar_builder *builder, uint32_t rule,
                                       uint32_t *out) {
     struct regex_node node = {

@@ -1,26 +1,29 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Rules in the making: trees of regular expressions (regex_tree.h) in which a symbol, what is more
- * than a character, is written as a character beyond Unicode. So the automata of rules are made as those
- * of patterns are; grammar_compile.c takes the symbols out of them again.
+ * Collects the rules of a grammar as syntax trees of regular expressions (regex_tree.h). A symbol
+ * that is not a character (a call of a rule, a JSON value, a token) is represented by a code point
+ * beyond Unicode. The rules' DFAs can therefore be built like those of patterns; grammar_compile.c
+ * then turns the transitions by such code points into edges.
  *
- * Trees are in the work's arena. A node follows its children, except the targets of references.
+ * Trees are in the work's arena. Children have smaller numbers than their node, except that rules
+ * may be referenced before they are defined.
  */
-#ifndef SERVING_GRAMMAR_RULES_RULE_DRAFT_H
-#define SERVING_GRAMMAR_RULES_RULE_DRAFT_H
+#ifndef SERVING_GRAMMAR_RULES_GRAMMAR_BUILDER_H
+#define SERVING_GRAMMAR_RULES_GRAMMAR_BUILDER_H
 
 #include "serving/grammar/automata/regex_tree.h"
 #include "serving/grammar/rules/grammar_program.h"
 
 #define RULE_NONE UINT32_MAX
-#define RULE_SYMBOL_FIRST 0x140000u /* the symbol 0; spelt with the lead byte below */
+#define RULE_SYMBOL_FIRST                                                                          \
+    0x140000u /* code point of symbol 0; its UTF-8 starts with the byte below */
 #define RULE_SYMBOL_LEAD 0xF5
 #define RULE_SYMBOLS_MAX 65536
 
 struct builder_rule {
-    struct bytes name;                 /* for messages; empty: it has none */
-    uint32_t line;                     /* of its grammar's text; 0: there is none */
-    uint32_t body;                     /* a node; RULE_NONE: not read yet */
-    const struct automaton *automaton; /* instead of a body */
+    struct bytes name;                 /* for messages; may be empty */
+    uint32_t line;                     /* in the grammar's text; 0: none */
+    uint32_t body;                     /* a node; RULE_NONE: not defined yet */
+    const struct automaton *automaton; /* used instead of a body if set */
 };
 
 struct builder_symbol {
@@ -38,12 +41,12 @@ struct grammar_builder {
 
 void grammar_builder_open(struct grammar_builder *builder, struct automaton_work *work);
 
-/* All of the following: STATUS_TOO_LARGE, STATUS_NO_MEMORY. `out` is a node. */
+/* The functions below return STATUS_TOO_LARGE or STATUS_NO_MEMORY. `out` is the new node. */
 enum status grammar_builder_text(struct grammar_builder *builder, struct bytes text,
                                  uint32_t *out) MUST_USE; /* valid UTF-8 */
 enum status grammar_builder_symbol(struct grammar_builder *builder, enum rule_symbol kind,
                                    uint32_t subject, uint32_t *out) MUST_USE;
-/* max: REGEX_UNBOUNDED for no bound. */
+/* max REGEX_UNBOUNDED: no maximum. */
 enum status grammar_builder_repeat(struct grammar_builder *builder, uint32_t node, uint32_t min,
                                    uint32_t max, uint32_t *out) MUST_USE;
 enum status grammar_builder_add_rule(struct grammar_builder *builder,
@@ -58,9 +61,9 @@ static inline uint32_t rule_of_node(const struct grammar_builder *builder, uint3
 
 /* ---- the program: grammar_compile.c ---- */
 
-/* The program of the rule `root`. It is in `arena`; the values are of `shapes`.
- * Temporary memory is taken from the arenas of the builder's work. STATUS_INVALID: a rule begins with
- * itself, or no text fulfils the root; STATUS_TOO_LARGE; STATUS_NO_MEMORY. Messages name a rule and
+/* Compiles the rules with the start symbol `root` to a program in `arena`. JSON values refer to
+ * `shapes`. Temporary memory comes from the arenas of the builder's work. STATUS_INVALID: left
+ * recursion, or the language is empty; STATUS_TOO_LARGE; STATUS_NO_MEMORY. Messages name the rule and
  * its line. */
 enum status grammar_compile(struct arena *arena, struct grammar_builder *builder, uint32_t root,
                             const struct shape_program *shapes, const struct grammar_program **out,

@@ -5,12 +5,12 @@
 #include "serving/grammar/automata/automaton_builder.h"
 #include "serving/grammar/automata/regex_tree.h"
 
-#define INLINE_SIZE_MAX 512  /* of a rule that is put in the place of its calls */
-#define COPIES_SIZE_MAX 4096 /* of all that a repetition copies */
-#define BEGIN_DEPTH_MAX 200  /* rules that begin with one another */
+#define INLINE_SIZE_MAX 512  /* of an inlined rule */
+#define COPIES_SIZE_MAX 4096 /* of all copies that a repetition makes */
+#define BEGIN_DEPTH_MAX 200  /* nested calls before the first byte */
 #define UNDECIDED UINT64_MAX
 
-enum { LIVES = 1, MAY_BE_EMPTY = 2 };
+enum { PRODUCTIVE = 1, NULLABLE = 2 };
 
 struct grammar_compiler {
     struct grammar_builder *builder;
@@ -18,24 +18,24 @@ struct grammar_compiler {
     struct error *error;
     uint64_t *node_sizes, *rule_sizes;
     uint8_t *node_flags, *rule_flags;
-    bool *called;      /* [rules] never put in the place of a call */
-    uint32_t *numbers; /* [rules] in the program, or RULE_NONE */
-    uint32_t *order;   /* [rules] the other way round */
+    bool *called;      /* [rules] never inlined */
+    uint32_t *numbers; /* [rules] number in the program; RULE_NONE: none yet */
+    uint32_t *order;   /* [rules] inverse of numbers */
     struct grammar_rule *rules;
     uint32_t rule_count;
     struct grammar_program *program;
 };
 
-static void *rule_build_take_words(struct grammar_compiler *compiler, size_t count,
-                                   size_t item_bytes) {
+static void *grammar_compile_take_words(struct grammar_compiler *compiler, size_t count,
+                                        size_t item_bytes) {
     return arena_take_zeroed(compiler->builder->work->arena, (count + 1) * item_bytes);
 }
 
-static enum status rule_build_spend(struct grammar_compiler *compiler, uint64_t steps) {
+static enum status grammar_compile_spend(struct grammar_compiler *compiler, uint64_t steps) {
     return automaton_spend(compiler->builder->work, steps) ? STATUS_OK : STATUS_TOO_LARGE;
 }
 
-/* ---- what is put in the place of its calls ---- */
+/* ---- inlining ---- */
 
 static uint64_t add_sizes(uint64_t a, uint64_t b) {
     return a == UNDECIDED || b == UNDECIDED ? UNDECIDED : a + b;
@@ -76,7 +76,7 @@ static uint64_t size_of(struct grammar_compiler *compiler, uint32_t number) {
     return size;
 }
 
-/* From what calls nothing upwards; what stays undecided leads to itself. */
+/* Computes sizes bottom-up. A rule that stays UNDECIDED is recursive. */
 static enum status find_sizes(struct grammar_compiler *compiler) {
     const struct grammar_builder *builder = compiler->builder;
     for (size_t r = 0; r < builder->rule_count; r++) {
@@ -85,7 +85,7 @@ static enum status find_sizes(struct grammar_compiler *compiler) {
     }
     for (bool changed = true; changed;) {
         changed = false;
-        if (rule_build_spend(compiler, builder->tree.link_count + builder->tree.node_count))
+        if (grammar_compile_spend(compiler, builder->tree.link_count + builder->tree.node_count))
             return STATUS_TOO_LARGE;
         for (uint32_t n = 0; n < builder->tree.node_count; n++)
             compiler->node_sizes[n] = size_of(compiler, n);
@@ -98,18 +98,18 @@ static enum status find_sizes(struct grammar_compiler *compiler) {
     return STATUS_OK;
 }
 
-/* ---- what has a finite text, what an empty one ---- */
+/* ---- productive rules (with a finite text) and nullable rules ---- */
 
 static uint8_t flags_of(const struct grammar_compiler *compiler, uint32_t number) {
     const struct grammar_builder *builder = compiler->builder;
     const struct regex_node *node = &builder->tree.nodes[number];
     if (rule_of_node(builder, number) != RULE_NONE)
         return compiler->rule_flags[rule_of_node(builder, number)];
-    if (node->kind == REGEX_SET) return node->count > 0 ? LIVES : 0;
+    if (node->kind == REGEX_SET) return node->count > 0 ? PRODUCTIVE : 0;
     if (node->kind == REGEX_REPEAT)
-        return compiler->node_flags[node->first] | (node->min == 0 ? LIVES | MAY_BE_EMPTY : 0);
+        return compiler->node_flags[node->first] | (node->min == 0 ? PRODUCTIVE | NULLABLE : 0);
     bool sequence = node->kind == REGEX_SEQUENCE;
-    uint8_t flags = sequence ? LIVES | MAY_BE_EMPTY : 0;
+    uint8_t flags = sequence ? PRODUCTIVE | NULLABLE : 0;
     for (uint32_t i = 0; i < node->count; i++) {
         uint8_t each = compiler->node_flags[builder->tree.links[node->first + i]];
         flags = sequence ? flags & each : flags | each;
@@ -117,17 +117,17 @@ static uint8_t flags_of(const struct grammar_compiler *compiler, uint32_t number
     return flags;
 }
 
-static enum status rule_build_find_live(struct grammar_compiler *compiler) {
+static enum status grammar_compile_find_productive(struct grammar_compiler *compiler) {
     const struct grammar_builder *builder = compiler->builder;
     for (size_t r = 0; r < builder->rule_count; r++) {
         const struct automaton *automaton = builder->rules[r].automaton;
         if (!automaton || !automaton->start) continue;
         compiler->rule_flags[r] =
-            automaton->labels[automaton->start] ? LIVES | MAY_BE_EMPTY : LIVES;
+            automaton->labels[automaton->start] ? PRODUCTIVE | NULLABLE : PRODUCTIVE;
     }
     for (bool changed = true; changed;) {
         changed = false;
-        if (rule_build_spend(compiler, builder->tree.link_count + builder->tree.node_count))
+        if (grammar_compile_spend(compiler, builder->tree.link_count + builder->tree.node_count))
             return STATUS_TOO_LARGE;
         for (uint32_t n = 0; n < builder->tree.node_count; n++)
             compiler->node_flags[n] = flags_of(compiler, n);
@@ -145,7 +145,7 @@ static enum status rule_build_find_live(struct grammar_compiler *compiler) {
 
 static enum status put_references(struct grammar_compiler *compiler) {
     struct grammar_builder *builder = compiler->builder;
-    uint32_t *calls = rule_build_take_words(compiler, builder->rule_count, sizeof *calls);
+    uint32_t *calls = grammar_compile_take_words(compiler, builder->rule_count, sizeof *calls);
     size_t count = builder->tree.node_count;
     uint32_t nothing = 0, empty = 0;
     if (!calls) return STATUS_NO_MEMORY;
@@ -161,10 +161,10 @@ static enum status put_references(struct grammar_compiler *compiler) {
         struct regex_node *node = &builder->tree.nodes[n];
         uint8_t flags = compiler->rule_flags[rule];
         bool called = !is_inlined(compiler, rule);
-        node->count = called && flags == (LIVES | MAY_BE_EMPTY) ? 2 : 1;
-        builder->tree.links[node->first] = !(flags & LIVES) ? nothing
-                                           : called         ? calls[rule]
-                                                            : builder->rules[rule].body;
+        node->count = called && flags == (PRODUCTIVE | NULLABLE) ? 2 : 1;
+        builder->tree.links[node->first] = !(flags & PRODUCTIVE) ? nothing
+                                           : called              ? calls[rule]
+                                                                 : builder->rules[rule].body;
         builder->tree.links[node->first + 1] = empty;
     }
     return status;
@@ -172,15 +172,15 @@ static enum status put_references(struct grammar_compiler *compiler) {
 
 /* ---- automata ---- */
 
-static enum status rule_build_fail(struct grammar_compiler *compiler, uint32_t rule,
-                                   enum status status, const char *what) {
+static enum status grammar_compile_fail(struct grammar_compiler *compiler, uint32_t rule,
+                                        enum status status, const char *what) {
     const struct builder_rule *of = &compiler->builder->rules[rule];
     if (!of->name.count) return error_set(compiler->error, status, "the form: %s", what);
     return error_set(compiler->error, status, "gbnf: line %u: rule %.*s: %s", of->line,
                      (int)of->name.count, of->name.data, what);
 }
 
-static uint32_t rule_build_number_of(struct grammar_compiler *compiler, uint32_t rule) {
+static uint32_t grammar_compile_number_of(struct grammar_compiler *compiler, uint32_t rule) {
     if (compiler->numbers[rule] == RULE_NONE) {
         compiler->numbers[rule] = compiler->rule_count;
         compiler->order[compiler->rule_count++] = rule;
@@ -192,11 +192,12 @@ static struct rule_edge edge_of(struct grammar_compiler *compiler, uint32_t symb
     check(symbol < compiler->builder->symbol_count);
     struct builder_symbol of = compiler->builder->symbols[symbol];
     compiler->program->has_tokens |= of.kind == RULE_TOKEN || of.kind == RULE_OTHER_TOKEN;
-    if (of.kind == RULE_CALL) of.subject = rule_build_number_of(compiler, of.subject);
+    if (of.kind == RULE_CALL) of.subject = grammar_compile_number_of(compiler, of.subject);
     return (struct rule_edge){of.kind, of.subject, to};
 }
 
-/* The edges of a state, counted alone where `edges` is NULL. A symbol is spelt in four bytes. */
+/* Lists the edges of a state, or only counts them if `edges` is NULL. A symbol is four transitions,
+ * one for each byte of its code point. */
 static uint32_t list_edges(struct grammar_compiler *compiler, const struct automaton *automaton,
                            uint32_t state, struct rule_edge *edges) {
     uint32_t count = 0, one = automaton_step(automaton, state, RULE_SYMBOL_LEAD);
@@ -221,7 +222,7 @@ static enum status put_edges(struct grammar_compiler *compiler, const struct aut
         count += s ? list_edges(compiler, automaton, s, NULL) : 0;
     }
     first[automaton->state_count] = count;
-    if (rule_build_spend(compiler, automaton->state_count + 64 * (uint64_t)count))
+    if (grammar_compile_spend(compiler, automaton->state_count + 64 * (uint64_t)count))
         return STATUS_TOO_LARGE;
     if (count == 0) return STATUS_OK;
     struct rule_edge *edges = arena_take(compiler->arena, count * sizeof *edges);
@@ -233,7 +234,7 @@ static enum status put_edges(struct grammar_compiler *compiler, const struct aut
     return STATUS_OK;
 }
 
-/* A copy without the symbols' bytes, which no text may bring. */
+/* Copies a DFA without the transitions of symbols, whose bytes cannot occur in a text. */
 static const struct automaton *copy_bytes(struct arena *arena, const struct automaton *automaton) {
     struct automaton *copy = automaton_copy(arena, automaton);
     size_t states = automaton->state_count, classes = automaton->class_count;
@@ -257,7 +258,7 @@ static enum status make_rule(struct grammar_compiler *compiler, uint32_t number)
         arena_clear(builder->work->scratch);
     }
     if (!status) status = put_edges(compiler, automaton, rule);
-    if (status) return rule_build_fail(compiler, from, status, "its automaton is too large");
+    if (status) return grammar_compile_fail(compiler, from, status, "its automaton is too large");
     rule->automaton = copy_bytes(compiler->arena, automaton);
     if (!rule->automaton) return STATUS_NO_MEMORY;
     for (uint32_t s = 1; s < automaton->state_count; s++) {
@@ -269,15 +270,15 @@ static enum status make_rule(struct grammar_compiler *compiler, uint32_t number)
     return STATUS_OK;
 }
 
-/* ---- what rules begin with ---- */
+/* ---- FIRST sets ---- */
 
-static void rule_build_add_all(struct byte_set *set, const struct byte_set *other) {
+static void grammar_compile_add_all(struct byte_set *set, const struct byte_set *other) {
     for (int w = 0; w < 4; w++)
         set->words[w] |= other->words[w];
 }
 
-static void rule_build_add_value(const struct shape_program *shapes, uint32_t shape,
-                                 struct byte_set *set) {
+static void grammar_compile_add_value(const struct shape_program *shapes, uint32_t shape,
+                                      struct byte_set *set) {
     uint32_t kinds = 0;
     for (uint32_t i = 0; i < shapes->shapes[shape].count; i++)
         kinds |= shapes->alternatives[shapes->shapes[shape].first + i].kinds;
@@ -293,7 +294,8 @@ static void rule_build_add_value(const struct shape_program *shapes, uint32_t sh
         byte_set_add(set, (uint8_t)digit);
 }
 
-/* The bytes that may come in a state, without those behind the rule's end. */
+/* Adds the bytes that may come next in a state, not including those after the rule's end. Returns
+ * whether a token may come. */
 static bool add_begins(const struct grammar_compiler *compiler, const struct grammar_rule *rule,
                        uint32_t state, struct byte_set *set) {
     uint32_t count;
@@ -304,15 +306,15 @@ static bool add_begins(const struct grammar_compiler *compiler, const struct gra
     for (uint32_t i = 0; i < count; i++) {
         token |= edges[i].symbol == RULE_TOKEN || edges[i].symbol == RULE_OTHER_TOKEN;
         if (edges[i].symbol == RULE_VALUE)
-            rule_build_add_value(compiler->program->shapes, edges[i].subject, set);
+            grammar_compile_add_value(compiler->program->shapes, edges[i].subject, set);
         if (edges[i].symbol != RULE_CALL) continue;
-        rule_build_add_all(set, &compiler->rules[edges[i].subject].begins);
+        grammar_compile_add_all(set, &compiler->rules[edges[i].subject].begins);
         token |= compiler->rules[edges[i].subject].begins_with_token;
     }
     return token;
 }
 
-/* How deep a rule's first calls go; 0: some of them are not known yet. */
+/* Depth of the calls at the start of a rule; 0: it depends on a rule whose depth is unknown. */
 static uint32_t depth_of(const struct grammar_compiler *compiler, uint32_t number,
                          const uint32_t *depths, uint32_t *unknown_out) {
     const struct grammar_rule *rule = &compiler->rules[number];
@@ -330,7 +332,7 @@ static uint32_t depth_of(const struct grammar_compiler *compiler, uint32_t numbe
     return depth;
 }
 
-/* Each rule that is left begins with another one that is: some of them in a circle. */
+/* Each of the remaining rules begins with another one of them: reports one on a cycle. */
 static enum status refuse_circle(struct grammar_compiler *compiler, uint32_t number,
                                  const uint32_t *depths) {
     for (uint32_t i = 0; i < compiler->rule_count; i++)
@@ -339,14 +341,14 @@ static enum status refuse_circle(struct grammar_compiler *compiler, uint32_t num
         if (compiler->builder->rules[compiler->order[number]].name.count) break;
         (void)depth_of(compiler, number, depths, &number);
     }
-    return rule_build_fail(
+    return grammar_compile_fail(
         compiler, compiler->order[number], STATUS_INVALID,
         "begins with itself (left recursion); write what comes again behind what it "
         "begins with, like a (\",\" a)*");
 }
 
 static enum status find_begins(struct grammar_compiler *compiler) {
-    uint32_t *depths = rule_build_take_words(compiler, compiler->rule_count, sizeof *depths);
+    uint32_t *depths = grammar_compile_take_words(compiler, compiler->rule_count, sizeof *depths);
     uint32_t left = compiler->rule_count, known = 1, undone = 0;
     if (!depths) return STATUS_NO_MEMORY;
     while (left && known) {
@@ -354,14 +356,14 @@ static enum status find_begins(struct grammar_compiler *compiler) {
         for (uint32_t r = 0; r < compiler->rule_count; r++) {
             uint32_t unknown = 0;
             struct grammar_rule *rule = &compiler->rules[r];
-            if (rule_build_spend(compiler, 1)) return STATUS_TOO_LARGE;
+            if (grammar_compile_spend(compiler, 1)) return STATUS_TOO_LARGE;
             if (depths[r]) continue;
             depths[r] = depth_of(compiler, r, depths, &unknown);
             undone = depths[r] ? undone : r;
             if (!depths[r]) continue;
             if (depths[r] > BEGIN_DEPTH_MAX)
-                return rule_build_fail(compiler, compiler->order[r], STATUS_TOO_LARGE,
-                                       "more than 200 rules begin with one another");
+                return grammar_compile_fail(compiler, compiler->order[r], STATUS_TOO_LARGE,
+                                            "more than 200 rules begin with one another");
             rule->begins_with_token =
                 add_begins(compiler, rule, rule->automaton->start, &rule->begins);
             known++;
@@ -371,11 +373,11 @@ static enum status find_begins(struct grammar_compiler *compiler) {
     return left ? refuse_circle(compiler, undone, depths) : STATUS_OK;
 }
 
-/* ---- the bytes that follow a rule ---- */
+/* ---- FOLLOW sets ---- */
 
 static bool grows(struct byte_set *set, const struct byte_set *other) {
     struct byte_set before = *set;
-    rule_build_add_all(set, other);
+    grammar_compile_add_all(set, other);
     return memcmp(&before, set, sizeof before) != 0;
 }
 
@@ -385,13 +387,14 @@ static enum status find_follows(struct grammar_compiler *compiler) {
         for (uint32_t r = 0; r < compiler->rule_count; r++) {
             struct grammar_rule *rule = &compiler->rules[r];
             uint32_t count = rule->first_edge ? rule->first_edge[rule->automaton->state_count] : 0;
-            if (rule_build_spend(compiler, 1 + 16 * (uint64_t)count)) return STATUS_TOO_LARGE;
+            if (grammar_compile_spend(compiler, 1 + 16 * (uint64_t)count)) return STATUS_TOO_LARGE;
             for (uint32_t i = 0; i < count; i++) {
                 const struct rule_edge *edge = &rule->edges[i];
                 struct byte_set behind = {{0}};
                 if (edge->symbol != RULE_CALL) continue;
                 (void)add_begins(compiler, rule, edge->to, &behind);
-                if (rule->automaton->labels[edge->to]) rule_build_add_all(&behind, &rule->follows);
+                if (rule->automaton->labels[edge->to])
+                    grammar_compile_add_all(&behind, &rule->follows);
                 changed |= grows(&compiler->rules[edge->subject].follows, &behind);
             }
         }
@@ -404,13 +407,15 @@ static enum status find_follows(struct grammar_compiler *compiler) {
 static enum status open_builder(struct grammar_compiler *compiler) {
     const struct grammar_builder *builder = compiler->builder;
     size_t nodes = builder->tree.node_count, rules = builder->rule_count;
-    compiler->node_sizes = rule_build_take_words(compiler, nodes, sizeof *compiler->node_sizes);
-    compiler->rule_sizes = rule_build_take_words(compiler, rules, sizeof *compiler->rule_sizes);
-    compiler->node_flags = rule_build_take_words(compiler, nodes, 1);
-    compiler->rule_flags = rule_build_take_words(compiler, rules, 1);
-    compiler->called = rule_build_take_words(compiler, rules, sizeof *compiler->called);
-    compiler->numbers = rule_build_take_words(compiler, rules, sizeof *compiler->numbers);
-    compiler->order = rule_build_take_words(compiler, rules, sizeof *compiler->order);
+    compiler->node_sizes =
+        grammar_compile_take_words(compiler, nodes, sizeof *compiler->node_sizes);
+    compiler->rule_sizes =
+        grammar_compile_take_words(compiler, rules, sizeof *compiler->rule_sizes);
+    compiler->node_flags = grammar_compile_take_words(compiler, nodes, 1);
+    compiler->rule_flags = grammar_compile_take_words(compiler, rules, 1);
+    compiler->called = grammar_compile_take_words(compiler, rules, sizeof *compiler->called);
+    compiler->numbers = grammar_compile_take_words(compiler, rules, sizeof *compiler->numbers);
+    compiler->order = grammar_compile_take_words(compiler, rules, sizeof *compiler->order);
     compiler->rules = arena_take_zeroed(compiler->arena, rules * sizeof *compiler->rules);
     compiler->program = arena_take_zeroed(compiler->arena, sizeof *compiler->program);
     if (!compiler->node_sizes || !compiler->rule_sizes || !compiler->node_flags ||
@@ -425,14 +430,14 @@ static enum status build(struct grammar_compiler *compiler, uint32_t root,
                          const struct shape_program *shapes) {
     enum status status = open_builder(compiler);
     if (!status) status = find_sizes(compiler);
-    if (!status) status = rule_build_find_live(compiler);
+    if (!status) status = grammar_compile_find_productive(compiler);
     if (status) return status;
     compiler->program->shapes = shapes;
-    if (!(compiler->rule_flags[root] & LIVES))
-        return rule_build_fail(compiler, root, STATUS_INVALID,
-                               "no text fulfils it: it never comes to an end");
+    if (!(compiler->rule_flags[root] & PRODUCTIVE))
+        return grammar_compile_fail(compiler, root, STATUS_INVALID,
+                                    "no text fulfils it: it never comes to an end");
     status = put_references(compiler);
-    (void)rule_build_number_of(compiler, root);
+    (void)grammar_compile_number_of(compiler, root);
     for (uint32_t r = 0; !status && r < compiler->rule_count; r++)
         status = make_rule(compiler, r);
     if (!status) status = find_begins(compiler);

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The compiled form (form.h), before a vocabulary is known: rules that call each other. A rule is
- * an automaton over bytes. In addition to transitions by bytes, its states have edges by larger
- * units: another rule, a JSON value, an added token. Everything without recursion is in the
- * automata, so a text stays in one automaton most of the time, and masks are made as those of
- * strings are. A program never changes, so threads may share it.
+ * A grammar program, the compiled form of a constraint (form.h): a recursive transition network.
+ * Each rule (nonterminal) is a DFA over bytes. Its states have additional edges by nonterminals:
+ * another rule, a JSON value, an added token. Rules without recursion are inlined, so matching
+ * mostly stays in one DFA, and token masks can be cached by its states. A program does not depend on
+ * a vocabulary. It is immutable, so threads may share it.
  *
- * The builder guarantees: every state leads to its rule's end. No rule begins with itself. A call
- * of a rule that accepts the empty text has a bypass, so a called rule has read something when it
- * ends.
+ * Invariants: from every state, the end of its rule is reachable. There is no left recursion. If a
+ * called rule accepts the empty text, there is also an edge around the call; so a rule has read at
+ * least one byte or token when it returns.
  */
 #ifndef SERVING_GRAMMAR_RULES_GRAMMAR_PROGRAM_H
 #define SERVING_GRAMMAR_RULES_GRAMMAR_PROGRAM_H
@@ -15,10 +15,10 @@
 #include "serving/grammar/schema/value_shape.h"
 
 enum rule_symbol {
-    RULE_CALL,       /* subject: a rule */
-    RULE_VALUE,      /* subject: a shape */
-    RULE_TOKEN,      /* subject: a token, as a token */
-    RULE_OTHER_TOKEN /* subject: any token that has bytes, but this one */
+    RULE_CALL,       /* subject: the rule to call */
+    RULE_VALUE,      /* subject: the shape of a JSON value */
+    RULE_TOKEN,      /* subject: a token */
+    RULE_OTHER_TOKEN /* subject: a token that is excluded; any other token with bytes matches */
 };
 
 struct rule_edge {
@@ -41,19 +41,20 @@ static inline void byte_set_add(struct byte_set *set, uint8_t byte) {
 
 struct grammar_rule {
     const struct automaton *automaton;
-    const uint32_t *first_edge; /* [state_count + 1] of a state, in edges; NULL: there are none */
+    const uint32_t
+        *first_edge; /* [state_count + 1] index of a state's first edge; NULL: no edges */
     const struct rule_edge *edges;
-    uint32_t last;           /* the accepting state from which nothing leads on; 0: there is none */
-    struct byte_set begins;  /* the bytes that it may begin with */
-    struct byte_set follows; /* and those that may come behind it */
-    bool begins_with_token;
+    uint32_t last;           /* the accepting state without transitions and edges; 0: none */
+    struct byte_set begins;  /* FIRST set: bytes that can start a text of the rule */
+    struct byte_set follows; /* FOLLOW set: bytes that can come after it */
+    bool begins_with_token;  /* a token edge can come first */
 };
 
 struct grammar_program {
-    const struct shape_program *shapes; /* of all values; its root says nothing */
-    const struct grammar_rule *rules;   /* [rule_count], the first is the whole text's */
+    const struct shape_program *shapes; /* of all JSON values; its root is not used */
+    const struct grammar_rule *rules;   /* [rule_count]; rule 0 is the start symbol */
     uint32_t rule_count;
-    bool has_tokens; /* some edge is one of a token */
+    bool has_tokens; /* some edge is RULE_TOKEN or RULE_OTHER_TOKEN */
 };
 
 static inline const struct rule_edge *rule_edges(const struct grammar_rule *rule, uint32_t state,

@@ -2,8 +2,8 @@
  * Reading a schema's keywords, and what the files that do it share. A keyword that cannot bind any
  * value left is not looked at; so it is refused only where it says something.
  */
-#ifndef SERVING_GRAMMAR_SCHEMA_SCHEMA_READ_H
-#define SERVING_GRAMMAR_SCHEMA_SCHEMA_READ_H
+#ifndef SERVING_GRAMMAR_SCHEMA_SCHEMA_READER_H
+#define SERVING_GRAMMAR_SCHEMA_SCHEMA_READER_H
 
 #include "serving/grammar/schema/schema_state.h"
 

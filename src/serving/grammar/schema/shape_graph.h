@@ -41,7 +41,7 @@ struct shape_graph {
     struct schema_state *state;
     struct shape_node *nodes;
     uint32_t *conjunctions; /* of each node */
-    uint32_t *node_of;     /* [conjunction] */
+    uint32_t *node_of;      /* [conjunction] */
     uint32_t node_count, node_capacity, conjunction_capacity, node_of_count;
     uint32_t *seen; /* [names] the form that named it last */
     uint32_t seen_count, form_count;
