@@ -69,6 +69,18 @@ bool automaton_takes_all(const struct automaton *automaton, uint32_t state) {
     return true;
 }
 
+void automaton_split_scratch(struct arena *scratch, unsigned quarters, struct arena *kept_out,
+                             struct arena *passing_out) {
+    if (scratch->pool) {
+        arena_open(kept_out, scratch->pool);
+        arena_open(passing_out, scratch->pool);
+        return;
+    }
+    size_t bytes = (size_t)(scratch->end - scratch->at), kept = round_up(bytes / 4 * quarters, 16);
+    arena_over(kept_out, scratch->at, kept);
+    arena_over(passing_out, scratch->at + kept, bytes - kept);
+}
+
 bool automaton_goes_on(const struct automaton *automaton, uint32_t state) {
     const uint32_t *row = automaton->next + (size_t)state * automaton->class_count;
     for (uint32_t c = 0; c < automaton->class_count; c++)

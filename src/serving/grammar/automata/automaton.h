@@ -37,6 +37,10 @@ struct automaton_work {
     uint64_t steps_left;   /* one step: about one state and byte class visited */
 };
 
+/* Divides `scratch` in two: `kept` gets so many quarters, `passing` the rest. A pool serves both. */
+void automaton_split_scratch(struct arena *scratch, unsigned quarters, struct arena *kept_out,
+                             struct arena *passing_out);
+
 /* The texts in which an ECMA-262 pattern (flag u, as in JSON Schema) matches somewhere; ^ and $
  * anchor it. Label 1. STATUS_INVALID: a syntax error. STATUS_UNSUPPORTED: a DFA cannot represent it
  * (back references). `error` has the reason. */

@@ -6,11 +6,10 @@
 
 #define NONE UINT32_MAX
 
-enum status automaton_builder_room(struct automaton_work *work, void *array, uint32_t count,
-                                   uint32_t *capacity, size_t item_bytes) {
+enum status automaton_builder_room(struct automaton_work *work, struct arena *arena, void *array,
+                                   uint32_t count, uint32_t *capacity, size_t item_bytes) {
     if (!automaton_spend(work, 1)) return STATUS_TOO_LARGE;
-    return arena_reserve(work->scratch, array, count, capacity, item_bytes) ? STATUS_OK
-                                                                            : STATUS_NO_MEMORY;
+    return arena_reserve(arena, array, count, capacity, item_bytes) ? STATUS_OK : STATUS_NO_MEMORY;
 }
 
 void automaton_builder_sort(uint32_t *words, size_t count, size_t width) {

@@ -51,9 +51,9 @@ static inline uint32_t *automaton_builder_row(struct automaton_builder *dfa, uin
     return dfa->next + (size_t)state * dfa->class_count;
 }
 
-/* arena_reserve in the scratch arena, at the cost of one step. */
-enum status automaton_builder_room(struct automaton_work *work, void *array, uint32_t count,
-                                   uint32_t *capacity, size_t item_bytes) MUST_USE;
+/* arena_reserve, at the cost of one step. */
+enum status automaton_builder_room(struct automaton_work *work, struct arena *arena, void *array,
+                                   uint32_t count, uint32_t *capacity, size_t item_bytes) MUST_USE;
 /* Sorts `count` items of `width` words (1 or 2) in ascending order. Shell sort needs no memory and
  * has no quadratic worst case. */
 void automaton_builder_sort(uint32_t *words, size_t count, size_t width);

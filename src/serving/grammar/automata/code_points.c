@@ -5,8 +5,8 @@
 #include "serving/grammar/automata/automaton_builder.h"
 
 enum status code_points_add(struct code_points *set, uint32_t first, uint32_t last) {
-    enum status status = automaton_builder_room(set->work, &set->ranges, set->count, &set->capacity,
-                                                sizeof *set->ranges);
+    enum status status = automaton_builder_room(set->work, set->work->scratch, &set->ranges,
+                                                set->count, &set->capacity, sizeof *set->ranges);
     if (!status) set->ranges[set->count++] = (struct code_range){first, last};
     return status;
 }

@@ -8,8 +8,9 @@
 
 enum status regex_nfa_add_state(struct regex_nfa *nfa, struct nfa_state state, uint32_t *out) {
     if (nfa->state_count / 8 > nfa->work->states_max) return STATUS_TOO_LARGE;
-    enum status status = automaton_builder_room(nfa->work, &nfa->states, nfa->state_count,
-                                                &nfa->state_capacity, sizeof state);
+    enum status status =
+        automaton_builder_room(nfa->work, nfa->work->scratch, &nfa->states, nfa->state_count,
+                               &nfa->state_capacity, sizeof state);
     if (status) return status;
     *out = nfa->state_count;
     nfa->states[nfa->state_count++] = state;
@@ -17,8 +18,8 @@ enum status regex_nfa_add_state(struct regex_nfa *nfa, struct nfa_state state, u
 }
 
 static enum status add_edge(struct regex_nfa *nfa, struct nfa_edge edge) {
-    enum status status = automaton_builder_room(nfa->work, &nfa->edges, nfa->edge_count,
-                                                &nfa->edge_capacity, sizeof edge);
+    enum status status = automaton_builder_room(nfa->work, nfa->work->scratch, &nfa->edges,
+                                                nfa->edge_count, &nfa->edge_capacity, sizeof edge);
     if (status) return status;
     nfa->edges[nfa->edge_count++] = edge;
     return STATUS_OK;
@@ -48,8 +49,9 @@ static enum status cut_range(struct regex_nfa *nfa, uint32_t first, uint32_t las
         enum status status = cut_range(nfa, first, border);
         return status ? status : cut_range(nfa, border + 1, last);
     }
-    enum status status = automaton_builder_room(nfa->work, &nfa->runs, nfa->run_count,
-                                                &nfa->run_capacity, sizeof *nfa->runs);
+    enum status status =
+        automaton_builder_room(nfa->work, nfa->work->scratch, &nfa->runs, nfa->run_count,
+                               &nfa->run_capacity, sizeof *nfa->runs);
     if (status) return status;
     struct byte_runs *run = &nfa->runs[nfa->run_count++];
     run->count = utf8_write(first, (char *)run->lows);
@@ -126,8 +128,9 @@ enum status regex_nfa_add_set(struct regex_nfa *nfa, const struct code_range *ra
 
 static enum status regex_nfa_add_automaton(struct regex_nfa *nfa, const struct automaton *automaton,
                                            uint32_t *out) {
-    enum status status = automaton_builder_room(nfa->work, &nfa->automata, nfa->automaton_count,
-                                                &nfa->automaton_capacity, sizeof *nfa->automata);
+    enum status status =
+        automaton_builder_room(nfa->work, nfa->work->scratch, &nfa->automata, nfa->automaton_count,
+                               &nfa->automaton_capacity, sizeof *nfa->automata);
     if (status) return status;
     *out = nfa->automaton_count;
     nfa->automata[nfa->automaton_count++] = automaton;
@@ -136,8 +139,9 @@ static enum status regex_nfa_add_automaton(struct regex_nfa *nfa, const struct a
 
 static enum status regex_nfa_add_look(struct regex_nfa *nfa, struct regex_lookahead lookahead,
                                       uint32_t next, uint32_t *out) {
-    enum status status = automaton_builder_room(nfa->work, &nfa->lookaheads, nfa->lookahead_count,
-                                                &nfa->lookahead_capacity, sizeof lookahead);
+    enum status status =
+        automaton_builder_room(nfa->work, nfa->work->scratch, &nfa->lookaheads,
+                               nfa->lookahead_count, &nfa->lookahead_capacity, sizeof lookahead);
     if (status) return status;
     nfa->lookaheads[nfa->lookahead_count++] = lookahead;
     nfa->word_sensitive |=

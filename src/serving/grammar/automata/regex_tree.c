@@ -11,16 +11,9 @@
 
 /* ---- trees ---- */
 
-static enum status regex_tree_room(struct regex_tree *tree, void *array, uint32_t count,
-                                   uint32_t *capacity, size_t item_bytes) {
-    if (!automaton_spend(tree->work, 1)) return STATUS_TOO_LARGE;
-    bool room = arena_reserve(tree->arena, array, count, capacity, item_bytes);
-    return room ? STATUS_OK : STATUS_NO_MEMORY;
-}
-
 enum status regex_tree_add_node(struct regex_tree *tree, struct regex_node node, uint32_t *out) {
-    enum status status =
-        regex_tree_room(tree, &tree->nodes, tree->node_count, &tree->node_capacity, sizeof node);
+    enum status status = automaton_builder_room(
+        tree->work, tree->arena, &tree->nodes, tree->node_count, &tree->node_capacity, sizeof node);
     if (status) return status;
     *out = tree->node_count;
     tree->nodes[tree->node_count++] = node;
@@ -32,8 +25,9 @@ enum status regex_tree_add_set(struct regex_tree *tree, const struct code_range 
     struct regex_node node = {
         .kind = REGEX_SET, .first = tree->range_count, .count = (uint32_t)count};
     for (size_t i = 0; i < count; i++) {
-        enum status status = regex_tree_room(tree, &tree->ranges, tree->range_count,
-                                             &tree->range_capacity, sizeof *ranges);
+        enum status status =
+            automaton_builder_room(tree->work, tree->arena, &tree->ranges, tree->range_count,
+                                   &tree->range_capacity, sizeof *ranges);
         if (status) return status;
         tree->ranges[tree->range_count++] = ranges[i];
     }
@@ -41,15 +35,16 @@ enum status regex_tree_add_set(struct regex_tree *tree, const struct code_range 
 }
 
 enum status regex_tree_add_link(struct regex_tree *tree, uint32_t node) {
-    enum status status =
-        regex_tree_room(tree, &tree->links, tree->link_count, &tree->link_capacity, sizeof node);
+    enum status status = automaton_builder_room(
+        tree->work, tree->arena, &tree->links, tree->link_count, &tree->link_capacity, sizeof node);
     if (!status) tree->links[tree->link_count++] = node;
     return status;
 }
 
 enum status regex_tree_wait(struct regex_tree *tree, uint32_t node) {
-    enum status status = regex_tree_room(tree, &tree->waiting, tree->waiting_count,
-                                         &tree->waiting_capacity, sizeof node);
+    enum status status =
+        automaton_builder_room(tree->work, tree->arena, &tree->waiting, tree->waiting_count,
+                               &tree->waiting_capacity, sizeof node);
     if (!status) tree->waiting[tree->waiting_count++] = node;
     return status;
 }

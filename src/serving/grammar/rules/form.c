@@ -285,26 +285,14 @@ static enum status form_compile_each(struct reader *reader, const struct tree *f
     return grammar_compile(reader->arena, &reader->builder, rule, shapes, out, reader->error);
 }
 
-/* A quarter of the memory holds the rules' trees. The rest is temporary memory of single
- * automata. */
-static void form_split_scratch(struct reader *reader, struct arena *scratch) {
-    if (scratch->pool) {
-        arena_open(&reader->kept, scratch->pool);
-        arena_open(&reader->passing, scratch->pool);
-        return;
-    }
-    size_t bytes = round_up((size_t)(scratch->end - scratch->at) / 4, 16);
-    arena_over(&reader->kept, scratch->at, bytes);
-    arena_over(&reader->passing, scratch->at + bytes, (size_t)(scratch->end - scratch->at) - bytes);
-}
-
 enum status form_compile(struct arena *arena, struct arena *scratch, const struct tree *form,
                          const struct tokenizer *tokenizer, const struct schema_limits *limits,
                          const struct grammar_program **out, struct error *error) {
     struct reader reader = {
         .arena = arena, .tokenizer = tokenizer, .limits = *limits, .error = error};
     size_t schemas = count_schemas(form, limits->depth_max);
-    form_split_scratch(&reader, scratch);
+    /* a quarter for the rules' trees, the rest for single automata */
+    automaton_split_scratch(scratch, 1, &reader.kept, &reader.passing);
     reader.work = (struct automaton_work){.arena = &reader.kept,
                                           .scratch = &reader.passing,
                                           .states_max = limits->states_max,

@@ -9,13 +9,6 @@ void grammar_builder_open(struct grammar_builder *builder, struct automaton_work
     *builder = (struct grammar_builder){.work = work, .tree = {.work = work, .arena = work->arena}};
 }
 
-static enum status grammar_builder_room(struct grammar_builder *builder, void *array,
-                                        uint32_t count, uint32_t *capacity, size_t item_bytes) {
-    if (!automaton_spend(builder->work, 1)) return STATUS_TOO_LARGE;
-    bool room = arena_reserve(builder->work->arena, array, count, capacity, item_bytes);
-    return room ? STATUS_OK : STATUS_NO_MEMORY;
-}
-
 enum status grammar_builder_text(struct grammar_builder *builder, struct bytes text,
                                  uint32_t *out) {
     struct regex_source source = {.text = text};
@@ -38,8 +31,9 @@ enum status grammar_builder_symbol(struct grammar_builder *builder, enum rule_sy
         at++;
     if (at == RULE_SYMBOLS_MAX || !automaton_spend(builder->work, at)) return STATUS_TOO_LARGE;
     if (at == builder->symbol_count) {
-        enum status status = grammar_builder_room(
-            builder, &builder->symbols, at, &builder->symbol_capacity, sizeof *builder->symbols);
+        enum status status =
+            automaton_builder_room(builder->work, builder->work->arena, &builder->symbols, at,
+                                   &builder->symbol_capacity, sizeof *builder->symbols);
         if (status) return status;
         builder->symbols[builder->symbol_count++] = (struct builder_symbol){kind, subject};
     }
@@ -63,8 +57,9 @@ enum status grammar_builder_repeat(struct grammar_builder *builder, uint32_t nod
 
 enum status grammar_builder_add_rule(struct grammar_builder *builder,
                                      const struct builder_rule *rule, uint32_t *rule_out) {
-    enum status status = grammar_builder_room(builder, &builder->rules, builder->rule_count,
-                                              &builder->rule_capacity, sizeof *builder->rules);
+    enum status status = automaton_builder_room(builder->work, builder->work->arena,
+                                                &builder->rules, builder->rule_count,
+                                                &builder->rule_capacity, sizeof *builder->rules);
     if (status) return status;
     *rule_out = builder->rule_count;
     builder->rules[builder->rule_count++] = *rule;

@@ -3,7 +3,7 @@
 #include "base/number.h"
 #include "serving/grammar/schema/value_set.h"
 
-#define BREACH_ITEMS_MAX 16 /* items of which one may break a rule */
+#define BREACH_ITEMS_MAX 16 /* items that a difference tries one by one */
 
 enum status array_set_conjunction_of(struct schema_state *state, const struct array_set *array,
                                      uint32_t index, uint32_t *out) {
@@ -40,7 +40,7 @@ static enum status array_set_join_rules(struct schema_state *state, const struct
     return schema_state_spend(state, 1 + (uint64_t)a->rule_count * b->rule_count / 16);
 }
 
-/* Combines the rules of both about counted items. */
+/* Combines contains of both. */
 static enum status join_counts(struct schema_state *state, const struct array_set *a,
                                const struct array_set *b, struct array_set *out) {
     const struct array_set *counting = a->counts ? a : b;
@@ -133,7 +133,8 @@ static enum status array_set_add_both(struct schema_state *state, const struct a
     return status || !both ? status : array_set_add(state, all, both);
 }
 
-/* Adds arrays of `a` that have an item at `index` which breaks a literal (UINT32_MAX: any item). */
+/* Adds the arrays of `a` with an item at `index` that violates a literal (UINT32_MAX: with any item
+ * there). */
 static enum status array_set_add_item(struct schema_state *state, const struct array_set *a,
                                       uint32_t index, uint32_t literal, struct set_list *all) {
     struct array_set part = state->array_any;
@@ -157,7 +158,7 @@ static enum status breaks_always(struct schema_state *state, const struct array_
                                  const struct item_rule *rule, bool *out) {
     *out = false;
     uint32_t end = rule->from + 1;
-    for (uint32_t i = 0; i < a->rule_count; i++) /* from there on, all items are alike */
+    for (uint32_t i = 0; i < a->rule_count; i++) /* all items from `end` on follow the same rules */
         end =
             max_u32(end, a->rules[i].to == UINT32_MAX ? a->rules[i].from + 1 : a->rules[i].to + 1);
     if (end - rule->from > BREACH_ITEMS_MAX) return STATUS_OK;
@@ -182,7 +183,7 @@ static enum status array_set_add_rule_breach(struct schema_state *state, const s
     for (uint32_t i = 0; i < a->rule_count; i++)
         if (a->rules[i].from <= rule->from && a->rules[i].to >= rule->to &&
             a->rules[i].conjunction == rule->conjunction)
-            return STATUS_OK; /* `a` obeys it */
+            return STATUS_OK; /* `a` satisfies the rule */
     bool always;
     enum status status = breaks_always(state, a, rule, &always);
     if (status) return status;

@@ -3,9 +3,8 @@
 #include "base/number.h"
 #include "serving/grammar/schema/value_set.h"
 
-#define COMPARED_MAX                                                                               \
-    4096 /* sets of conjunction that are made to find out whether one holds another */
-#define CHOICE_NAMES_MAX 4 /* of a difference that asks which of them are there */
+#define COMPARED_MAX 4096  /* conjunctions created to compare object sets */
+#define CHOICE_NAMES_MAX 4 /* listed names of a difference that tries all their subsets */
 
 static bool in_list(const uint32_t *list, uint32_t count, uint32_t value) {
     uint32_t low = 0, high = count;
@@ -61,7 +60,7 @@ enum status object_set_conjunction_of(struct schema_state *state, const struct o
     return status;
 }
 
-/* Rules of both, each once. */
+/* Combines the rules of both, without duplicates. */
 static enum status object_set_join_rules(struct schema_state *state, const struct object_set *a,
                                          const struct object_set *b, struct object_set *out) {
     out->rules = a->rules;
@@ -134,8 +133,8 @@ static enum status join_needs(struct schema_state *state, const struct object_se
     return STATUS_OK;
 }
 
-/* Whether a property that `a` requires cannot exist, as far as can be determined. Claims made by
- * only one of the two are checked where that one is made. */
+/* Whether some property that `a` requires cannot exist in the intersection, as far as can be
+ * determined. Only conjunctions that both contribute to are new and need to be checked. */
 static enum status lacks_required(struct schema_state *state, const struct object_set *a,
                                   const struct object_set *b, bool *out) {
     for (uint32_t i = 0; i < a->required_count && !*out; i++) {
@@ -295,7 +294,7 @@ enum status object_set_add(struct schema_state *state, struct set_list *all, con
     return schema_state_spend(state, all->count);
 }
 
-/* Adds what is in `a` and in `b` too. */
+/* Adds the intersection of `a` and `b`. */
 static enum status object_set_add_both(struct schema_state *state, const struct object_set *a,
                                        const struct object_set *b, struct set_list *all) {
     const void *both;
@@ -303,8 +302,7 @@ static enum status object_set_add_both(struct schema_state *state, const struct 
     return status || !both ? status : object_set_add(state, all, both);
 }
 
-/* Objects with a property of this name that satisfies the conjunction; without `present` it may be
- * missing. */
+/* The objects whose property `name` satisfies the conjunction. `present`: it must exist. */
 static enum status object_of_property(struct schema_state *state, uint32_t name,
                                       uint32_t conjunction, bool present,
                                       const struct object_set **out) {
@@ -318,7 +316,7 @@ static enum status object_of_property(struct schema_state *state, uint32_t name,
     return status ? status : schema_state_keep(state, &object, sizeof object, out);
 }
 
-/* Objects with so many keys. */
+/* The objects with min to max keys. */
 static enum status object_of_counts(struct schema_state *state, uint32_t min, uint32_t max,
                                     const struct object_set **out) {
     struct object_set object = state->object_any;
@@ -335,7 +333,7 @@ static enum status object_set_add_property(struct schema_state *state, const str
     return status ? status : object_set_add_both(state, a, part, all);
 }
 
-/* Adds objects of `a` where the property of this name is there and breaks one of the conjunction. */
+/* Adds the objects of `a` whose property `name` exists and violates the conjunction. */
 static enum status add_breach(struct schema_state *state, const struct object_set *a, uint32_t name,
                               uint32_t conjunction, struct set_list *all) {
     if (conjunction == CONJUNCTION_FALSE)
@@ -350,7 +348,7 @@ static enum status add_breach(struct schema_state *state, const struct object_se
     return status;
 }
 
-/* The key_set of a rule that lets no key be but some names; NULL: there is none. */
+/* The key set of a rule that allows listed names only; NULL: there is no such rule. */
 static const struct key_set *closed_to(const struct schema_state *state,
                                        const struct object_set *object) {
     for (uint32_t i = 0; i < object->rule_count; i++) {
@@ -362,8 +360,8 @@ static const struct key_set *closed_to(const struct schema_state *state,
     return NULL;
 }
 
-/* Adds objects of `a` with a key outside of `names`: for each choice of names that are there, one
- * key more than those. */
+/* Adds the objects of `a` with a key that is not listed: for each subset of listed names that exist,
+ * the objects with more keys than that. */
 static enum status add_other_key(struct schema_state *state, const struct object_set *a,
                                  const struct key_set *keys, struct set_list *all) {
     enum status status = STATUS_OK;
@@ -386,21 +384,21 @@ static enum status add_other_key(struct schema_state *state, const struct object
     return status;
 }
 
-/* The schema keyword of a rule for keys without a name. */
+/* The keyword that a rule came from. */
 static const char *keyword_of(const struct key_rule *rule, const struct key_set *keys) {
     if (keys->key_set_count) return "unevaluatedProperties";
     if (!keys->negated) return "patternProperties";
     return rule->evaluates ? "additionalProperties" : "propertyNames";
 }
 
-/* Adds objects of `a` that break one rule: some key of its key_set breaks its conjunction. */
+/* Adds the objects of `a` that violate a rule: some key in its key set violates its conjunction. */
 static enum status object_set_add_rule_breach(struct schema_state *state,
                                               const struct object_set *a,
                                               const struct key_rule *rule, struct set_list *all) {
     if (rule->conjunction == CONJUNCTION_TRUE) return STATUS_OK;
     for (uint32_t i = 0; i < a->rule_count; i++)
         if (a->rules[i].key_set == rule->key_set && a->rules[i].conjunction == rule->conjunction)
-            return STATUS_OK; /* `a` obeys it */
+            return STATUS_OK; /* `a` satisfies the rule */
     const struct key_set keys = state->key_sets[rule->key_set];
     bool named = !keys.negated && !keys.language_count && !keys.key_set_count;
     const struct key_set *closed = closed_to(state, a);

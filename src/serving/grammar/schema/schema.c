@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "serving/grammar/schema/schema.h"
 
+#include "serving/grammar/schema/schema_keywords.h"
 #include "serving/grammar/schema/shape_graph.h"
 #include "serving/grammar/schema/value_set.h"
 
-#define KNOWN_MAX 32768 /* names, schemas and what is made of them */
+#define KNOWN_MAX 32768 /* entries of the table schema_state.known */
 
 const struct schema_limits schema_limits_usual = {
     .states_max = 65536,
@@ -12,19 +13,6 @@ const struct schema_limits schema_limits_usual = {
     .shapes_max = 65536,
     .depth_max = 256,
 };
-
-/* Automata have scratch memory of their own, which they give back after each step. */
-static void schema_split_scratch(struct arena *scratch, struct arena *kept_out,
-                                 struct arena *passing_out) {
-    if (scratch->pool) {
-        arena_open(kept_out, scratch->pool);
-        arena_open(passing_out, scratch->pool);
-        return;
-    }
-    size_t bytes = (size_t)(scratch->end - scratch->at) / 2;
-    arena_over(kept_out, scratch->at, bytes);
-    arena_over(passing_out, scratch->at + bytes, bytes);
-}
 
 static enum status schema_open_state(struct schema_state *state) {
     enum status status = map_open(&state->known, state->arena, KNOWN_MAX);
@@ -51,13 +39,11 @@ static enum status schema_compile_each(struct schema_state *state, const struct 
     enum status status = schema_open_state(state);
     if (!status) status = schema_refs_collect(state, schema);
     struct subschema subschema = {.tree = schema, .parent = UINT32_MAX};
-    uint32_t literal, conjunction, root;
-    if (!status) status = schema_state_subschema(state, &subschema, &literal);
+    uint32_t conjunction, root;
+    if (!status) status = schema_state_require(state, &subschema, &conjunction);
     if (status) return status;
-    literal *= 2;
     struct shape_graph graph;
-    status = schema_state_conjunction(state, &literal, 1, &conjunction);
-    if (!status) status = shape_graph_grow(&graph, state, conjunction, &root);
+    status = shape_graph_grow(&graph, state, conjunction, &root);
     if (!status) status = shape_graph_find_live(&graph);
     if (status) return status;
     state->at = UINT32_MAX;
@@ -72,8 +58,9 @@ enum status schema_compile(struct arena *arena, struct arena *scratch, const str
                            const struct shape_program **out, struct bytes *ignored_out,
                            struct error *error) {
     struct arena kept, passing;
-    schema_split_scratch(scratch, &kept, &passing);
+    automaton_split_scratch(scratch, 2, &kept, &passing);
     struct schema_state state = {
+        .read = schema_keywords_read,
         .arena = &kept,
         .work = {.arena = &kept,
                  .scratch = &passing,

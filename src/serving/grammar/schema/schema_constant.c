@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0
- * enum and const: values themselves. Strings of an enum share an automaton.
+ * The keywords enum and const. All strings of an enum become one DFA.
  */
 #include "serving/grammar/automata/number_set.h"
-#include "serving/grammar/schema/schema_reader.h"
+#include "serving/grammar/schema/schema_keywords.h"
 #include "serving/grammar/schema/value_set.h"
 
-enum status schema_constant_read_number_text(struct schema_readering_ *reader,
-                                             const struct tree *value, struct bytes *out) {
+enum status schema_constant_read_number_text(struct schema_reader *reader, const struct tree *value,
+                                             struct bytes *out) {
     if (tree_kind(value) != TREE_INTEGER && tree_kind(value) != TREE_REAL)
         return read_wrong_kind(reader, value, "a number");
     *out = tree_text(reader->state->arena, value);
     return out->data ? STATUS_OK : state_failed(reader->state, STATUS_NO_MEMORY);
 }
 
-static enum status language_of_number(struct schema_readering_ *reader, const struct tree *value,
+static enum status language_of_number(struct schema_reader *reader, const struct tree *value,
                                       uint32_t *out) {
     struct schema_state *state = reader->state;
     struct bytes text;
@@ -30,9 +30,9 @@ static enum status language_of_number(struct schema_readering_ *reader, const st
     return status ? state_failed(state, status) : STATUS_OK;
 }
 
-/* Registers a value inside a constant as a subschema, and returns the literal that requires it. */
-static enum status claims_of_constant(struct schema_readering_ *reader, const struct tree *value,
-                                      uint32_t *out) {
+/* The conjunction that requires a value inside of a constant, which is registered as a subschema. */
+static enum status conjunction_of_constant(struct schema_reader *reader, const struct tree *value,
+                                           uint32_t *out) {
     struct subschema subschema = {
         .tree = value,
         .resource = reader->state->subschemas[reader->subschema].resource,
@@ -40,14 +40,10 @@ static enum status claims_of_constant(struct schema_readering_ *reader, const st
         .keyword = reader->state->keyword,
         .constant = true,
     };
-    uint32_t literal;
-    enum status status = schema_state_subschema(reader->state, &subschema, &literal);
-    if (status) return status;
-    literal *= 2; /* a literal that is not negated */
-    return schema_state_conjunction(reader->state, &literal, 1, out);
+    return schema_state_require(reader->state, &subschema, out);
 }
 
-static enum status read_constant_array(struct schema_readering_ *reader, const struct tree *value,
+static enum status read_constant_array(struct schema_reader *reader, const struct tree *value,
                                        struct value_set *out) {
     struct schema_state *state = reader->state;
     uint32_t count = (uint32_t)tree_count(value);
@@ -57,13 +53,14 @@ static enum status read_constant_array(struct schema_readering_ *reader, const s
         .rules = rules, .rule_count = count, .length_min = count, .length_max = count};
     for (uint32_t i = 0; i < count; i++) {
         rules[i] = (struct item_rule){.from = i, .to = i + 1};
-        enum status status = claims_of_constant(reader, tree_at(value, i), &rules[i].conjunction);
+        enum status status =
+            conjunction_of_constant(reader, tree_at(value, i), &rules[i].conjunction);
         if (status) return status;
     }
     return value_set_list_of(state, &array, sizeof array, &out->arrays);
 }
 
-static enum status read_constant_object(struct schema_readering_ *reader, const struct tree *value,
+static enum status read_constant_object(struct schema_reader *reader, const struct tree *value,
                                         struct value_set *out) {
     struct schema_state *state = reader->state;
     struct tree_cursor cursor = {0};
@@ -81,23 +78,23 @@ static enum status read_constant_object(struct schema_readering_ *reader, const 
         rules[i] = (struct key_rule){0};
         status = schema_state_name(state, key, &names[i]);
         if (!status) status = schema_state_key_set_of_name(state, names[i], &rules[i].key_set);
-        if (!status) status = claims_of_constant(reader, member, &rules[i].conjunction);
+        if (!status) status = conjunction_of_constant(reader, member, &rules[i].conjunction);
         if (status) return status;
     }
-    schema_reader_words_sort(names, count);
-    struct key_set others = {.names = names, .name_count = count, .negated = true};
+    uint32_t name_count = schema_reader_sort(names, count);
+    struct key_set others = {.names = names, .name_count = name_count, .negated = true};
     rules[count] = (struct key_rule){.conjunction = CONJUNCTION_FALSE};
     status = schema_state_key_set(state, &others, &rules[count].key_set);
     struct object_set object = {.rules = rules,
                                 .rule_count = count + 1,
                                 .required = names,
-                                .required_count = count,
+                                .required_count = name_count,
                                 .count_max = UINT32_MAX};
     return status ? status : value_set_list_of(state, &object, sizeof object, &out->objects);
 }
 
-enum status schema_constant_read_constant(struct schema_readering_ *reader,
-                                          const struct tree *value, struct value_set *out) {
+enum status schema_constant_read_constant(struct schema_reader *reader, const struct tree *value,
+                                          struct value_set *out) {
     struct bytes text;
     *out = reader->state->value_none;
     enum status status;
@@ -126,8 +123,8 @@ enum status schema_constant_read_constant(struct schema_readering_ *reader,
     return read_constant_object(reader, value, out);
 }
 
-/* The strings of an enum as one language. */
-static enum status language_of_strings(struct schema_readering_ *reader, const struct tree *list,
+/* The language of the strings of an enum. */
+static enum status language_of_strings(struct schema_reader *reader, const struct tree *list,
                                        uint32_t *out) {
     struct schema_state *state = reader->state;
     uint32_t total = (uint32_t)tree_count(list), count = 0;
@@ -141,15 +138,14 @@ static enum status language_of_strings(struct schema_readering_ *reader, const s
     }
     *out = LANGUAGE_NONE;
     if (count == 0) return STATUS_OK;
-    schema_reader_words_sort(names, count);
-    count = schema_reader_words_unique(names, count);
+    count = schema_reader_sort(names, count);
     for (uint32_t i = 0; i < count; i++)
         texts[i] = state->names[names[i]];
     enum status status = language_of_texts(&state->languages, texts, count, out);
     return status ? state_failed(state, status) : STATUS_OK;
 }
 
-enum status schema_constant_read_constants(struct schema_readering_ *reader) {
+enum status schema_constant_read_constants(struct schema_reader *reader) {
     struct schema_state *state = reader->state;
     struct value_set part;
     enum status status = STATUS_OK;

@@ -1,19 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Keywords of arrays and objects: what their items and properties must fulfil, how many there are.
+ * The keywords of arrays and objects: items, contains, properties, required, dependencies, counts,
+ * and unevaluated items and properties.
  */
 #include "base/number.h"
-#include "serving/grammar/schema/schema_reader.h"
+#include "serving/grammar/schema/schema_keywords.h"
 #include "serving/grammar/schema/value_set.h"
 
-static enum status keep_array(struct schema_readering_ *reader, const struct array_set *array) {
+static enum status keep_array(struct schema_reader *reader, const struct array_set *array) {
     struct schema_state *state = reader->state;
     struct value_set set = state->value_any;
     enum status status = value_set_list_of(state, array, sizeof *array, &set.arrays);
     return status ? status : value_set_and(state, &reader->set, &set, &reader->set);
 }
 
-/* Items at the places that a list names, then the rest. */
-static enum status read_items(struct schema_readering_ *reader, struct array_set *array) {
+/* prefixItems and items, or in older drafts items and additionalItems. */
+static enum status read_items(struct schema_reader *reader, struct array_set *array) {
     struct schema_state *state = reader->state;
     const struct tree *items = tree_member(reader->tree, "items");
     const struct tree *prefix = schema_reader_keyword(reader, "prefixItems");
@@ -44,7 +45,7 @@ static enum status read_items(struct schema_readering_ *reader, struct array_set
     return schema_reader_child(reader, (struct bytes){0}, rest, &rules[count].conjunction);
 }
 
-static enum status read_contains(struct schema_readering_ *reader, struct array_set *array) {
+static enum status read_contains(struct schema_reader *reader, struct array_set *array) {
     struct schema_state *state = reader->state;
     uint32_t min = 1, max = UINT32_MAX, conjunction;
     enum status status = STATUS_OK;
@@ -62,7 +63,7 @@ static enum status read_contains(struct schema_readering_ *reader, struct array_
         array->length_max = min_u32(array->length_max, max);
     } else if (conjunction == CONJUNCTION_FALSE) {
         if (min > 0) array->length_max = 0;
-        if (min > 0) array->length_min = 1; /* none at all */
+        if (min > 0) array->length_min = 1; /* the empty set */
     } else if (min > 0 || max < UINT32_MAX || state->unevaluated) {
         array->counts = true;
         array->counted = state->conjunctions[conjunction].literals[0];
@@ -73,7 +74,7 @@ static enum status read_contains(struct schema_readering_ *reader, struct array_
     return STATUS_OK;
 }
 
-enum status schema_containers_read_arrays(struct schema_readering_ *reader) {
+enum status schema_containers_read_arrays(struct schema_reader *reader) {
     if (reader->set.arrays.count == 0) return STATUS_OK;
     struct array_set array = reader->state->array_any;
     enum status status = read_items(reader, &array);
@@ -95,14 +96,14 @@ enum status schema_containers_read_arrays(struct schema_readering_ *reader) {
     return keep_array(reader, &array);
 }
 
-static enum status keep_object(struct schema_readering_ *reader, const struct object_set *object) {
+static enum status keep_object(struct schema_reader *reader, const struct object_set *object) {
     struct schema_state *state = reader->state;
     struct value_set set = state->value_any;
     enum status status = value_set_list_of(state, object, sizeof *object, &set.objects);
     return status ? status : value_set_and(state, &reader->set, &set, &reader->set);
 }
 
-/* Rules of an object under way, and the keys that have one. */
+/* Rules read so far, and the names and patterns that have one. */
 struct object_draft {
     struct key_rule *rules;
     uint32_t *names, *languages;
@@ -120,7 +121,7 @@ static uint32_t member_count(const struct tree *object) {
     return count;
 }
 
-static enum status read_properties(struct schema_readering_ *reader, struct object_draft *draft) {
+static enum status read_properties(struct schema_reader *reader, struct object_draft *draft) {
     struct schema_state *state = reader->state;
     const struct tree *all = schema_reader_keyword(reader, "properties"), *value;
     if (!all) return STATUS_OK;
@@ -149,7 +150,7 @@ static enum status condition_of_language(struct schema_state *state, uint32_t la
     return schema_state_key_set(state, &key_set, out);
 }
 
-static enum status read_pattern_properties(struct schema_readering_ *reader,
+static enum status read_pattern_properties(struct schema_reader *reader,
                                            struct object_draft *draft) {
     struct schema_state *state = reader->state;
     const struct tree *all = schema_reader_keyword(reader, "patternProperties"), *value;
@@ -171,11 +172,11 @@ static enum status read_pattern_properties(struct schema_readering_ *reader,
     return STATUS_OK;
 }
 
-/* All other keys, and which keys there may be at all. */
-static enum status read_other_keys(struct schema_readering_ *reader, struct object_draft *draft) {
+/* additionalProperties and propertyNames. */
+static enum status read_other_keys(struct schema_reader *reader, struct object_draft *draft) {
     struct schema_state *state = reader->state;
     enum status status = STATUS_OK;
-    schema_reader_words_sort(draft->names, draft->name_count);
+    draft->name_count = schema_reader_sort(draft->names, draft->name_count);
     const struct tree *value = schema_reader_keyword(reader, "additionalProperties");
     if (value) {
         struct key_set others = {.names = draft->names,
@@ -204,11 +205,11 @@ static enum status read_other_keys(struct schema_readering_ *reader, struct obje
     return status;
 }
 
-static enum status read_required(struct schema_readering_ *reader, struct object_set *object) {
+static enum status read_required(struct schema_reader *reader, struct object_set *object) {
     struct schema_state *state = reader->state;
     const struct tree *list = schema_reader_keyword(reader, "required");
     if (!list || tree_kind(list) == TREE_TRUE || tree_kind(list) == TREE_FALSE)
-        return STATUS_OK; /* a boolean is draft 3's, and says nothing later */
+        return STATUS_OK; /* draft 3 has a boolean, which later drafts ignore */
     if (tree_kind(list) != TREE_ARRAY) return read_wrong_kind(reader, list, "an array");
     uint32_t count = (uint32_t)tree_count(list);
     uint32_t *names = arena_take(state->arena, count * sizeof *names);
@@ -220,14 +221,13 @@ static enum status read_required(struct schema_readering_ *reader, struct object
         enum status status = schema_state_name(state, key, &names[i]);
         if (status) return status;
     }
-    schema_reader_words_sort(names, count);
     object->required = names;
-    object->required_count = schema_reader_words_unique(names, count);
+    object->required_count = schema_reader_sort(names, count);
     return STATUS_OK;
 }
 
-/* For each property, the other properties of `all` that it requires. */
-static enum status read_needs(struct schema_readering_ *reader, const char *keyword,
+/* dependentRequired, and the arrays of dependencies. */
+static enum status read_needs(struct schema_reader *reader, const char *keyword,
                               struct object_set *object) {
     struct schema_state *state = reader->state;
     const struct tree *all = schema_reader_keyword(reader, keyword), *value;
@@ -257,8 +257,8 @@ static enum status read_needs(struct schema_readering_ *reader, const char *keyw
     return STATUS_OK;
 }
 
-/* Objects without the property `key`, or with it and of `part`. */
-static enum status depend(struct schema_readering_ *reader, struct bytes key,
+/* Restricts objects to those without the property `key` and those that are in `part`. */
+static enum status depend(struct schema_reader *reader, struct bytes key,
                           const struct value_set *part) {
     struct schema_state *state = reader->state;
     uint32_t name;
@@ -274,7 +274,7 @@ static enum status depend(struct schema_readering_ *reader, struct bytes key,
     return status ? status : value_set_or(state, &without, &with, &reader->set);
 }
 
-/* Whether of objects a set says nothing but which properties there must be. */
+/* Whether a set restricts objects only by required. */
 static bool only_requires(const struct value_set *set) {
     if (set->objects.count != 1) return false;
     const struct object_set *object = set->objects.sets[0];
@@ -282,8 +282,9 @@ static bool only_requires(const struct value_set *set) {
            object->count_max == UINT32_MAX;
 }
 
-/* The same as `depend`, without a choice, which each object would be read in both ways for. */
-static enum status need_all(struct schema_readering_ *reader, struct bytes key,
+/* The same as `depend` for a set that only requires properties. Avoids the union, whose parts the
+ * matcher would have to follow in parallel. */
+static enum status need_all(struct schema_reader *reader, struct bytes key,
                             const struct object_set *required) {
     struct schema_state *state = reader->state;
     struct key_dependency *dependencies =
@@ -300,8 +301,8 @@ static enum status need_all(struct schema_readering_ *reader, struct bytes key,
     return status ? status : keep_object(reader, &object);
 }
 
-/* For each property of `all`, the schema that the object must then satisfy. */
-static enum status read_dependent(struct schema_readering_ *reader, const char *keyword) {
+/* dependentSchemas, and the schemas of dependencies. */
+static enum status read_dependent(struct schema_reader *reader, const char *keyword) {
     const struct tree *all = schema_reader_keyword(reader, keyword), *value;
     if (!all || reader->set.objects.count == 0) return STATUS_OK;
     if (tree_kind(all) != TREE_OBJECT) return read_wrong_kind(reader, all, "an object");
@@ -319,7 +320,7 @@ static enum status read_dependent(struct schema_readering_ *reader, const char *
     return STATUS_OK;
 }
 
-enum status schema_containers_read_objects(struct schema_readering_ *reader) {
+enum status schema_containers_read_objects(struct schema_reader *reader) {
     struct schema_state *state = reader->state;
     if (reader->set.objects.count == 0) return STATUS_OK;
     uint32_t names = member_count(tree_member(reader->tree, "properties"));
@@ -355,7 +356,7 @@ enum status schema_containers_read_objects(struct schema_readering_ *reader) {
     return status;
 }
 
-/* The keys that no rule of an object speaks of so far must fulfil these conjunction. */
+/* Requires the conjunction of all keys that no rule evaluates. */
 static enum status close_object(struct schema_state *state, const struct object_set *object,
                                 uint32_t conjunction, struct object_set *out) {
     struct key_rule *rules = arena_take(state->arena, (object->rule_count + 1) * sizeof *rules);
@@ -393,7 +394,7 @@ static enum status close_array(struct schema_state *state, const struct array_se
     return STATUS_OK;
 }
 
-enum status schema_containers_read_unevaluated(struct schema_readering_ *reader) {
+enum status schema_containers_read_unevaluated(struct schema_reader *reader) {
     struct schema_state *state = reader->state;
     struct set_list arrays = reader->set.arrays, objects = reader->set.objects;
     uint32_t conjunction = CONJUNCTION_TRUE;

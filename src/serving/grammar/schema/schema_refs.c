@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Where a $ref leads: addresses as in RFC 3986, section 5, JSON pointers (RFC 6901) and anchors. An
- * address names the part of the document with that identifier; nothing is ever fetched.
+ * Resolves $ref: relative URIs (RFC 3986, section 5), JSON pointers (RFC 6901) and anchors. A URI
+ * refers to the part of the document with that $id. Nothing is fetched.
  */
 #include "serving/grammar/schema/schema_state.h"
 
 #define ADDRESS_BYTES_MAX 1024
 
-struct address_parts { /* scheme with its colon, authority with its slashes, query with its mark */
+struct address_parts { /* including the colon, slashes and question mark */
     struct bytes scheme, authority, path, query;
 };
 
@@ -43,7 +43,7 @@ static size_t put(char *out, size_t used, struct bytes text) {
     return used + text.count;
 }
 
-/* Takes "." and ".." out of the path out[start..used). */
+/* Removes "." and ".." from the path out[start..used). Returns its new end. */
 static size_t remove_dots(char *out, size_t start, size_t used) {
     size_t at = start, end = start;
     while (at < used) {
@@ -67,7 +67,7 @@ static size_t remove_dots(char *out, size_t start, size_t used) {
     return end;
 }
 
-/* `reference` (without a fragment) as seen from `base`. STATUS_TOO_LARGE. */
+/* Resolves `reference`, which has no fragment, against `base`. STATUS_TOO_LARGE. */
 static enum status schema_refs_resolve(struct schema_state *state, struct bytes base,
                                        struct bytes reference, struct bytes *out) {
     if (reference.count == 0) {
@@ -102,7 +102,7 @@ static enum status schema_refs_resolve(struct schema_state *state, struct bytes 
     return STATUS_OK;
 }
 
-/* Cuts the text at its first '#'. *fragment_out has no data where there is none. */
+/* Splits a text at its first '#'. fragment_out->data is NULL if there is none. */
 static struct bytes cut_fragment(struct bytes text, struct bytes *fragment_out) {
     const char *mark = text.count ? memchr(text.data, '#', text.count) : NULL;
     *fragment_out = (struct bytes){0};
@@ -112,7 +112,7 @@ static struct bytes cut_fragment(struct bytes text, struct bytes *fragment_out) 
     return schema_refs_part_of(text, 0, at);
 }
 
-/* Draft 4 says "id", later ones "$id". */
+/* "id" in draft 4, "$id" in later drafts. */
 static bool schema_refs_find_id(const struct tree *tree, struct bytes *out) {
     if (tree_get_string(tree_member(tree, "$id"), out)) return true;
     return tree_get_string(tree_member(tree, "id"), out) && !tree_member(tree, "enum");
@@ -169,8 +169,7 @@ static enum status collect_names(struct schema_state *state, const struct tree *
     struct bytes id, name, fragment;
     enum status status = STATUS_OK;
     enum schema_draft draft = state->resources[*resource].draft;
-    bool ref =
-        tree_member(tree, "$ref") && draft < DRAFT_2019_09; /* then its neighbours say nothing */
+    bool ref = tree_member(tree, "$ref") && draft < DRAFT_2019_09; /* other keywords are ignored */
     if (!ref && schema_refs_find_id(tree, &id)) {
         struct bytes address = cut_fragment(id, &fragment);
         if (address.count && tree != state->resources[*resource].tree) {
@@ -230,7 +229,7 @@ static int hex_of(char c) {
     return -1;
 }
 
-/* One part of a JSON pointer, decoded and terminated. */
+/* Decodes a part of a JSON pointer and terminates it. */
 static char *schema_refs_decode(struct schema_state *state, struct bytes part) {
     char *out = arena_take(state->arena, part.count + 1);
     if (!out) return NULL;
@@ -254,7 +253,7 @@ static char *schema_refs_decode(struct schema_state *state, struct bytes part) {
     return out;
 }
 
-/* Follows a JSON pointer from a resource's root; NULL: it leads to nothing. */
+/* Follows a JSON pointer from a resource's root. NULL: it refers to nothing. */
 static const struct tree *schema_refs_follow(struct schema_state *state, struct bytes pointer,
                                              uint32_t *resource) {
     const struct tree *tree = state->resources[*resource].tree;

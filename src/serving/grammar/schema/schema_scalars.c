@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Keywords of numbers and strings: bounds, multipleOf, lengths, pattern and format.
+ * The keywords of numbers and strings: minimum, maximum, multipleOf, lengths, pattern and format.
  */
 #include "base/format.h"
 #include "serving/grammar/automata/number_set.h"
 #include "serving/grammar/automata/text_format.h"
-#include "serving/grammar/schema/schema_reader.h"
+#include "serving/grammar/schema/schema_keywords.h"
 #include "serving/grammar/schema/value_set.h"
 
-#define COUNTED_FAR 256 /* characters: with so many states of each, a format had better be brief */
+#define COUNTED_FAR 256 /* characters; a larger maxLength needs the smaller DFA of a format */
 
-static enum status schema_scalars_read_decimal(struct schema_readering_ *reader,
+static enum status schema_scalars_read_decimal(struct schema_reader *reader,
                                                const struct tree *value, struct decimal *out) {
     struct bytes text;
     enum status status = schema_constant_read_number_text(reader, value, &text);
@@ -20,9 +20,8 @@ static enum status schema_scalars_read_decimal(struct schema_readering_ *reader,
     return STATUS_OK;
 }
 
-/* Reads one bound of numbers. `exclusive` is a boolean next to it in draft 4, later a separate
- * bound. */
-static enum status read_bound(struct schema_readering_ *reader, const char *keyword,
+/* Reads a bound. `exclusive` is a boolean in draft 4, and a separate bound in later drafts. */
+static enum status read_bound(struct schema_reader *reader, const char *keyword,
                               const char *exclusive, int order, bool *has_out, bool *excluded_out,
                               struct decimal *bound_out) {
     const struct tree *value = schema_reader_keyword(reader, exclusive);
@@ -45,7 +44,7 @@ static enum status read_bound(struct schema_readering_ *reader, const char *keyw
     return STATUS_OK;
 }
 
-static enum status read_numbers(struct schema_readering_ *reader, bool whole) {
+static enum status read_numbers(struct schema_reader *reader, bool whole) {
     struct schema_state *state = reader->state;
     struct number_set set = {.whole = whole};
     enum status status = read_bound(reader, "maximum", "exclusiveMaximum", -1, &set.has_max,
@@ -69,7 +68,7 @@ static enum status read_numbers(struct schema_readering_ *reader, bool whole) {
     if (status == STATUS_UNSUPPORTED)
         return state_error(state, status, "has too many remainders to keep apart");
     if (!status) status = language_of_automaton(&state->languages, automaton, &numbers.number);
-    if (!status && whole && reader->draft == DRAFT_4) { /* there 1.0 is no integer */
+    if (!status && whole && reader->draft == DRAFT_4) { /* draft 4: 1.0 is not an integer */
         uint32_t plain;
         struct error error;
         status = automaton_of_regex(&state->work, BYTES_LITERAL("-?(0|[1-9][0-9]*)"), &automaton,
@@ -83,13 +82,13 @@ static enum status read_numbers(struct schema_readering_ *reader, bool whole) {
     return value_set_and(state, &reader->set, &numbers, &reader->set);
 }
 
-static enum status keep_strings(struct schema_readering_ *reader, uint32_t language) {
+static enum status keep_strings(struct schema_reader *reader, uint32_t language) {
     struct schema_state *state = reader->state;
     return schema_state_combine(state, AUTOMATON_AND, reader->set.string, language,
                                 &reader->set.string);
 }
 
-/* The names of formats that say nothing, each once. */
+/* Adds the name of an unknown format to the list, unless it is in it. */
 static enum status note_ignored(struct schema_state *state, struct bytes name) {
     struct bytes all = state->ignored;
     for (size_t at = 0; at + name.count <= all.count; at++)
@@ -107,8 +106,8 @@ static enum status note_ignored(struct schema_state *state, struct bytes name) {
     return STATUS_OK;
 }
 
-/* `brief`: text_format.h. */
-static enum status read_format(struct schema_readering_ *reader, bool brief) {
+/* `brief`: see text_format.h. */
+static enum status read_format(struct schema_reader *reader, bool brief) {
     struct schema_state *state = reader->state;
     const struct tree *value = schema_reader_keyword(reader, "format");
     struct bytes name;
@@ -128,7 +127,7 @@ static enum status read_format(struct schema_readering_ *reader, bool brief) {
     return status ? status : keep_strings(reader, language);
 }
 
-static enum status read_strings(struct schema_readering_ *reader) {
+static enum status read_strings(struct schema_reader *reader) {
     struct schema_state *state = reader->state;
     uint32_t min = 0, max = UINT32_MAX, language;
     enum status status = schema_reader_count(reader, "minLength", &min);
@@ -151,7 +150,7 @@ static enum status read_strings(struct schema_readering_ *reader) {
     return status ? state_failed(state, status) : STATUS_OK;
 }
 
-/* Whether `type` lets integers in, but no other numbers. */
+/* Whether `type` allows integers but no other numbers. */
 static bool says_whole(const struct tree *type) {
     struct bytes name;
     if (tree_get_string(type, &name)) return bytes_equal(name, BYTES_LITERAL("integer"));
@@ -164,7 +163,7 @@ static bool says_whole(const struct tree *type) {
     return whole;
 }
 
-enum status schema_scalars_read_scalars(struct schema_readering_ *reader) {
+enum status schema_scalars_read_scalars(struct schema_reader *reader) {
     enum status status = STATUS_OK;
     if (reader->set.number != LANGUAGE_NONE)
         status = read_numbers(reader, says_whole(tree_member(reader->tree, "type")));

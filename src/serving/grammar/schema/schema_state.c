@@ -4,20 +4,19 @@
 #include "base/format.h"
 #include "base/hash.h"
 #include "serving/grammar/automata/text_format.h"
-#include "serving/grammar/schema/value_set.h"
 
 enum state_known {
     KNOWN_NAME,
     KNOWN_PATTERN,
     KNOWN_FORMAT,
     KNOWN_FORMAT_BRIEF,
-    KNOWN_CONDITION,
-    KNOWN_SOURCE,
-    KNOWN_CLAIMS,
+    KNOWN_KEY_SET,
+    KNOWN_SUBSCHEMA,
+    KNOWN_CONJUNCTION,
     KNOWN_BOTH
 };
 
-#define PATH_PARTS_MAX 12 /* of a place in a message; outer parts are left out */
+#define PATH_PARTS_MAX 12 /* of the path in a message; outer parts are omitted */
 
 size_t schema_state_error_write(struct schema_state *state, const char *format, ...) {
     if (!state->error) return 0;
@@ -84,8 +83,8 @@ enum status schema_state_keep(struct schema_state *state, const void *item, size
     return STATUS_OK;
 }
 
-/* The key of a content with this hash. The caller compares the content of an entry that it
- * finds; of two contents with one hash only the first is shared. */
+/* The key of an entry by the hash of its content. The caller compares the content of the entry
+ * found. If two contents have the same hash, only the first one is shared. */
 static struct map_key schema_state_key_of(enum state_known kind, uint64_t low, uint64_t extra) {
     return (struct map_key){.high = (uint64_t)kind, .low = low, .extra = extra};
 }
@@ -153,7 +152,7 @@ static bool same_words(const uint32_t *a, const uint32_t *b, uint32_t count) {
     return count == 0 || memcmp(a, b, count * sizeof *a) == 0;
 }
 
-static bool same_condition(const struct key_set *a, const struct key_set *b) {
+static bool same_key_set(const struct key_set *a, const struct key_set *b) {
     return a->negated == b->negated && a->name_count == b->name_count &&
            a->language_count == b->language_count && a->key_set_count == b->key_set_count &&
            same_words(a->names, b->names, a->name_count) &&
@@ -167,9 +166,9 @@ enum status schema_state_key_set(struct schema_state *state, const struct key_se
     hash = hash_bytes(hash, key_set->names, key_set->name_count * sizeof *key_set->names);
     hash = hash_bytes(hash, key_set->languages, key_set->language_count * sizeof(uint32_t));
     hash = hash_bytes(hash, key_set->key_sets, key_set->key_set_count * sizeof(uint32_t));
-    struct map_key key = schema_state_key_of(KNOWN_CONDITION, hash, key_set->name_count);
+    struct map_key key = schema_state_key_of(KNOWN_KEY_SET, hash, key_set->name_count);
     uint32_t found = map_find(&state->known, key);
-    if (found != MAP_NONE && same_condition(&state->key_sets[found], key_set)) {
+    if (found != MAP_NONE && same_key_set(&state->key_sets[found], key_set)) {
         *out = found;
         return STATUS_OK;
     }
@@ -196,7 +195,7 @@ enum status schema_state_key_set_of_name(struct schema_state *state, uint32_t na
 
 enum status schema_state_subschema(struct schema_state *state, const struct subschema *subschema,
                                    uint32_t *out) {
-    struct map_key key = schema_state_key_of(KNOWN_SOURCE, (uint64_t)(uintptr_t)subschema->tree,
+    struct map_key key = schema_state_key_of(KNOWN_SUBSCHEMA, (uint64_t)(uintptr_t)subschema->tree,
                                              subschema->constant);
     uint32_t found = map_find(&state->known, key);
     if (found != MAP_NONE) {
@@ -226,7 +225,7 @@ enum status schema_state_conjunction(struct schema_state *state, const uint32_t 
         return STATUS_OK;
     }
     uint64_t hash = hash_bytes(0, conjunction, count * sizeof *conjunction);
-    struct map_key key = schema_state_key_of(KNOWN_CLAIMS, hash, count);
+    struct map_key key = schema_state_key_of(KNOWN_CONJUNCTION, hash, count);
     uint32_t found = map_find(&state->known, key);
     if (found != MAP_NONE && state->conjunctions[found].count == count &&
         same_words(state->conjunctions[found].literals, conjunction, count)) {
@@ -247,6 +246,14 @@ enum status schema_state_conjunction(struct schema_state *state, const uint32_t 
     *out = state->conjunction_count++;
     schema_state_remember(state, key, *out);
     return schema_state_spend(state, count);
+}
+
+enum status schema_state_require(struct schema_state *state, const struct subschema *subschema,
+                                 uint32_t *conjunction_out) {
+    uint32_t number;
+    enum status status = schema_state_subschema(state, subschema, &number);
+    uint32_t literal = 2 * number;
+    return status ? status : schema_state_conjunction(state, &literal, 1, conjunction_out);
 }
 
 enum status schema_state_conjunction_and(struct schema_state *state, uint32_t a, uint32_t b,
@@ -286,52 +293,6 @@ enum status schema_state_conjunction_not(struct schema_state *state, uint32_t li
     return schema_state_conjunction(state, &other, 1, out);
 }
 
-static enum status read_source(struct schema_state *state, uint32_t subschema,
-                               struct value_set *out) {
-    if (state->subschemas[subschema].reading == READING_DONE) {
-        *out = state->subschemas[subschema].set;
-        return STATUS_OK;
-    }
-    if (state->subschemas[subschema].reading == READING_UNDER_WAY)
-        return state_error(
-            state, STATUS_INVALID,
-            "leads back to itself before any value; a recursion dependencies a property "
-            "or an item in between");
-    if (state->depth >= state->limits->depth_max)
-        return state_error(state, STATUS_TOO_LARGE, "is nested more than %u deep",
-                           state->limits->depth_max);
-    uint32_t at = state->at;
-    const char *keyword = state->keyword;
-    state->subschemas[subschema].reading = READING_UNDER_WAY;
-    state->at = subschema;
-    state->keyword = NULL;
-    state->depth++;
-    enum status status = schema_reader_source_read(state, subschema, out);
-    state->depth--;
-    state->at = at;
-    state->keyword = keyword;
-    state->subschemas[subschema].reading = status ? READING_NOT_BEGUN : READING_DONE;
-    if (!status) state->subschemas[subschema].set = *out;
-    return status;
-}
-
-static enum status schema_state_read_all(struct schema_state *state, uint32_t conjunction,
-                                         struct value_set *out) {
-    *out = state->value_any;
-    for (int contrary = 0; contrary < 2; contrary++) {
-        for (uint32_t i = 0; i < state->conjunctions[conjunction].count; i++) {
-            uint32_t literal = state->conjunctions[conjunction].literals[i];
-            if ((int)(literal & 1) != contrary) continue;
-            struct value_set part;
-            enum status status = read_source(state, literal / 2, &part);
-            if (!status && contrary) status = value_set_without(state, out, &part, out);
-            if (!status && !contrary) status = value_set_and(state, out, &part, out);
-            if (status) return status;
-        }
-    }
-    return STATUS_OK;
-}
-
 enum status schema_state_conjunction_read(struct schema_state *state, uint32_t conjunction,
                                           const struct value_set **out) {
     struct conjunction *entry = &state->conjunctions[conjunction];
@@ -345,7 +306,7 @@ enum status schema_state_conjunction_read(struct schema_state *state, uint32_t c
         const char *keyword = state->keyword;
         if (entry->count) state->at = entry->literals[entry->count - 1] / 2;
         state->keyword = NULL;
-        enum status status = schema_state_read_all(state, conjunction, set);
+        enum status status = state->read(state, conjunction, set);
         entry = &state->conjunctions[conjunction]; /* the table may have moved */
         entry->reading = status ? READING_NOT_BEGUN : READING_DONE;
         if (status) return status;
@@ -364,7 +325,7 @@ enum status schema_state_conjunction_is_empty(struct schema_state *state, uint32
     struct error *kept = state->error;
     uint32_t at = state->at;
     const char *keyword = state->keyword;
-    state->error = NULL; /* no message is read, and many may fail */
+    state->error = NULL; /* failures are expected, and their messages not needed */
     enum status status = schema_state_conjunction_read(state, conjunction, &set);
     state->error = kept;
     state->at = at;

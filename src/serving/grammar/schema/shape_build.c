@@ -3,13 +3,13 @@
 
 #include "base/number.h"
 
-#define COPIES_MAX 4096 /* automata that are looked for among those written already */
+#define COPIES_MAX 4096 /* automata that are copied only once */
 
 struct shape_builder {
     struct shape_graph *graph;
     struct schema_state *state;
     struct arena *arena;
-    uint32_t *shape_of; /* [nodes] SHAPE_NONE: not asked for yet */
+    uint32_t *shape_of; /* [nodes] SHAPE_NONE: not referenced yet */
     uint32_t *order;    /* nodes in the order of their shapes */
     struct map copies;
     const struct automaton **copied;
@@ -27,11 +27,7 @@ struct shape_builder {
         word_count, word_capacity;
 };
 
-static enum status shape_build_no_memory(struct shape_builder *builder) {
-    return state_failed(builder->state, STATUS_NO_MEMORY);
-}
-
-/* An automaton in the program's arena, each once. */
+/* Copies an automaton into the program's arena, unless it was copied before. */
 static enum status copy_automaton(struct shape_builder *builder, const struct automaton *from,
                                   const struct automaton **out) {
     struct map_key key = {.high = (uint64_t)(uintptr_t)from};
@@ -41,7 +37,7 @@ static enum status copy_automaton(struct shape_builder *builder, const struct au
         return STATUS_OK;
     }
     const struct automaton *copy = automaton_copy(builder->arena, from);
-    if (!copy) return shape_build_no_memory(builder);
+    if (!copy) return state_failed(builder->state, STATUS_NO_MEMORY);
     *out = copy;
     enum status status = schema_state_room(builder->state, &builder->copied, builder->copied_count,
                                            &builder->copied_capacity, sizeof *builder->copied);
@@ -60,7 +56,7 @@ static uint32_t shape_build_ask_for(struct shape_builder *builder, uint32_t node
     return builder->shape_of[node];
 }
 
-/* `count` words of zeros; *out is the first. */
+/* Adds `count` zero words. *out is the index of the first. */
 static enum status shape_build_add_words(struct shape_builder *builder, uint32_t count,
                                          uint32_t *out) {
     *out = builder->word_count;
@@ -81,7 +77,7 @@ static bool has_bit(const struct shape_builder *builder, uint32_t first, uint32_
     return builder->words[first + bit / 64] >> bit % 64 & 1;
 }
 
-/* Adds to the set of each state the sets of the states that it leads to, until nothing is new.
+/* Propagates sets backwards: each state's set gets the elements of all states reachable from it.
  * sets: [state_count][width] */
 static void shape_build_spread(const struct automaton *automaton, uint64_t *sets, uint32_t width) {
     for (bool changed = true; changed;) {
@@ -112,7 +108,7 @@ static enum status shape_build_add_item(struct shape_builder *builder,
     return STATUS_OK;
 }
 
-/* The length that no array can pass. */
+/* The largest possible length of an array. */
 static uint32_t shape_build_longest(const struct shape_graph *graph,
                                     const struct array_node *form) {
     uint32_t counted = 0;
@@ -127,7 +123,7 @@ static uint32_t shape_build_longest(const struct shape_graph *graph,
     return form->length_max;
 }
 
-/* The labels of a list are 1 to its count. */
+/* `listed` has the labels 1 to its number of texts. */
 static enum status build_listed(struct shape_builder *builder, const struct automaton *listed,
                                 struct shape_array *array) {
     array->word_count = (uint32_t)divide_up(automaton_member_count(listed), 64);
@@ -184,7 +180,8 @@ static enum status add_entry(struct shape_builder *builder, uint32_t node, uint3
     return STATUS_OK;
 }
 
-/* Entries and the automaton of keys: names that are possible, and other keys that are live. */
+/* Builds the entries and the DFA of keys: the possible listed properties, and other keys whose values
+ * are live. */
 static enum status build_keys(struct shape_builder *builder, const struct object_node *form,
                               struct shape_object *object, uint32_t *bits) {
     struct schema_state *state = builder->state;
@@ -192,7 +189,7 @@ static enum status build_keys(struct shape_builder *builder, const struct object
     uint32_t *labels = arena_take_zeroed(state->arena, count * sizeof *labels);
     uint32_t *shifted = arena_take(state->arena, form->class_count * sizeof *shifted);
     struct bytes *texts = arena_take(state->arena, form->name_count * sizeof *texts);
-    if (!labels || !shifted || !texts) return shape_build_no_memory(builder);
+    if (!labels || !shifted || !texts) return state_failed(builder->state, STATUS_NO_MEMORY);
     enum status status = STATUS_OK;
     object->entry = builder->entry_count;
     for (uint32_t i = 0; i < form->name_count && !status; i++) {
@@ -227,7 +224,7 @@ static enum status build_reaches(struct shape_builder *builder, struct shape_obj
     if (!keys) return STATUS_OK;
     uint32_t states = keys->state_count, words = object->word_count, width = words + 1;
     uint64_t *sets = arena_take_zeroed(builder->state->arena, (size_t)states * width * 8);
-    if (!sets) return shape_build_no_memory(builder);
+    if (!sets) return state_failed(builder->state, STATUS_NO_MEMORY);
     enum status status = schema_state_spend(builder->state, (uint64_t)states * keys->class_count);
     if (!status) status = shape_build_add_words(builder, states * words, &object->reaches);
     if (!status) status = shape_build_add_words(builder, (states + 63) / 64, &object->reaches_open);
@@ -253,7 +250,7 @@ static uint32_t bit_of(const struct object_node *form, const uint32_t *bits, uin
     return bits[i];
 }
 
-/* Everything that the properties in a set of bits need, and what that needs. */
+/* Transitive closure of dependentRequired over a set of properties. */
 static void close_needs(struct shape_builder *builder, const struct object_node *form,
                         const uint32_t *bits, uint32_t first) {
     for (bool changed = true; changed;) {
@@ -298,7 +295,7 @@ static enum status build_needs(struct shape_builder *builder, const struct objec
     return status;
 }
 
-/* The matcher keeps sets of properties and counts of keys in memory of fixed size. */
+/* Checks limits of the matcher, whose frames have fixed sizes. */
 static enum status check_object(struct shape_builder *builder, const struct shape_object *object) {
     struct schema_state *state = builder->state;
     if (object->word_count > SHAPE_WORDS_MAX) {
@@ -319,7 +316,7 @@ static enum status build_object(struct shape_builder *builder, struct object_nod
                                   .count_max = form->set->count_max,
                                   .in_order = state->options->in_order};
     uint32_t *bits = arena_take(state->arena, form->name_count * sizeof *bits);
-    if (!bits) return shape_build_no_memory(builder);
+    if (!bits) return state_failed(builder->state, STATUS_NO_MEMORY);
     enum status status = build_keys(builder, form, &object, bits);
     object.word_count = max_u32(1, (object.bit_count + 63) / 64);
     if (!status) status = check_object(builder, &object);
@@ -364,7 +361,8 @@ static enum status add_alternative(struct shape_builder *builder,
     return status;
 }
 
-/* Alternatives: the scalars with the first array and object, then the others in pairs. */
+/* The first alternative has the scalars, the first array and the first object; the others pair the
+ * remaining arrays and objects. */
 static enum status build_shape(struct shape_builder *builder, uint32_t node_index,
                                struct value_shape *out) {
     const struct shape_node *node = &builder->graph->nodes[node_index];
@@ -401,7 +399,7 @@ static const void *shape_build_keep(struct shape_builder *builder, const void *f
                                     size_t element_bytes, enum status *status) {
     void *memory = arena_take(builder->arena, count * element_bytes);
     if (!memory) {
-        *status = shape_build_no_memory(builder);
+        *status = state_failed(builder->state, STATUS_NO_MEMORY);
         return NULL;
     }
     if (count) memcpy(memory, from, count * element_bytes);
@@ -410,7 +408,7 @@ static const void *shape_build_keep(struct shape_builder *builder, const void *f
 
 static enum status keep_program(struct shape_builder *builder, const struct shape_program **out) {
     struct shape_program *program = arena_take(builder->arena, sizeof *program);
-    if (!program) return shape_build_no_memory(builder);
+    if (!program) return state_failed(builder->state, STATUS_NO_MEMORY);
     enum status status = STATUS_OK;
 #define KEEP(list, number)                                                                         \
     .list =                                                                                        \
@@ -440,10 +438,10 @@ enum status shape_build(struct arena *arena, struct shape_graph *graph, uint32_t
     builder.order = arena_take(state->arena, graph->node_count * sizeof *builder.order);
     builder.shapes = arena_take(state->arena, graph->node_count * sizeof *builder.shapes);
     if (!builder.shape_of || !builder.order || !builder.shapes)
-        return shape_build_no_memory(&builder);
+        return state_failed(state, STATUS_NO_MEMORY);
     memset(builder.shape_of, 0xFF, graph->node_count * sizeof *builder.shape_of);
     enum status status = map_open(&builder.copies, state->arena, COPIES_MAX);
-    if (status) return shape_build_no_memory(&builder);
+    if (status) return state_failed(state, STATUS_NO_MEMORY);
     shape_build_ask_for(&builder, root);
     for (uint32_t i = 0; i < builder.shape_count && !status; i++)
         status = build_shape(&builder, builder.order[i], &builder.shapes[i]);

@@ -4,17 +4,13 @@
 #include "base/number.h"
 #include "serving/grammar/schema/value_set.h"
 
-#define PREFIX_MAX 4096      /* items with rules of their own */
-#define KEY_LANGUAGES_MAX 63 /* of one object */
-#define LISTED_MAX 256       /* other keys, and items, that are few enough to be listed */
+#define PREFIX_MAX 4096      /* items with individual rules */
+#define KEY_LANGUAGES_MAX 63 /* patterns of an object */
+#define LISTED_MAX 256       /* at most so many keys or items are listed individually */
 #define LISTED_BYTES_MAX 512
 
 static void *shape_graph_take(struct shape_graph *graph, size_t count, size_t element_bytes) {
     return arena_take_zeroed(graph->state->arena, count * element_bytes);
-}
-
-static enum status shape_graph_no_memory(struct shape_graph *graph) {
-    return state_failed(graph->state, STATUS_NO_MEMORY);
 }
 
 static enum status shape_graph_add_node(struct shape_graph *graph, uint32_t conjunction,
@@ -42,7 +38,7 @@ static enum status shape_graph_node_of(struct shape_graph *graph, uint32_t conju
     if (conjunction >= graph->node_of_count) {
         uint32_t count = 2 * state->conjunction_count;
         uint32_t *larger = shape_graph_take(graph, count, sizeof *larger);
-        if (!larger) return shape_graph_no_memory(graph);
+        if (!larger) return state_failed(graph->state, STATUS_NO_MEMORY);
         memset(larger, 0xFF, count * sizeof *larger);
         if (graph->node_of_count)
             memcpy(larger, graph->node_of, graph->node_of_count * sizeof *larger);
@@ -87,7 +83,7 @@ static enum status refuse_unique(struct shape_graph *graph) {
                        "follow one schema");
 }
 
-/* Strings that are few become a list of them. */
+/* Lists the strings individually. */
 static enum status list_strings(struct shape_graph *graph, const struct automaton *strings,
                                 uint32_t count, struct array_node *form) {
     struct schema_state *state = graph->state;
@@ -97,7 +93,7 @@ static enum status list_strings(struct shape_graph *graph, const struct automato
         size_t length;
         if (!automaton_member(strings, i, text, sizeof text, &length)) return refuse_unique(graph);
         texts[i] = arena_copy(state->arena, (struct bytes){text, length});
-        if (!texts[i].data) return shape_graph_no_memory(graph);
+        if (!texts[i].data) return state_failed(graph->state, STATUS_NO_MEMORY);
     }
     enum status status = automaton_of_texts(&state->work, texts, count, &form->listed);
     if (status) return state_failed(state, status);
@@ -106,7 +102,7 @@ static enum status list_strings(struct shape_graph *graph, const struct automato
     return STATUS_OK;
 }
 
-/* Numbers are distinguished by their spelling, so each may have only one. */
+/* Leaves one spelling of each number, because the matcher compares spellings. */
 static enum status spell_one_way(struct shape_graph *graph, const struct value_set *set,
                                  struct value_set *out) {
     struct schema_state *state = graph->state;
@@ -142,7 +138,7 @@ static enum status grow_unique(struct shape_graph *graph, const struct array_set
     const struct automaton *automaton;
     if (numbers) {
         struct value_set *spelt = shape_graph_take(graph, 1, sizeof *spelt);
-        if (!spelt) return shape_graph_no_memory(graph);
+        if (!spelt) return state_failed(graph->state, STATUS_NO_MEMORY);
         status = spell_one_way(graph, set, spelt);
         if (!status)
             status = shape_graph_add_node(graph, CONJUNCTION_TRUE, spelt, &form->items[0].plain);
@@ -179,7 +175,7 @@ static enum status grow_array(struct shape_graph *graph, const struct array_set 
         .counted_max = array->counts ? array->counted_max : UINT32_MAX,
     };
     form->items = shape_graph_take(graph, (size_t)prefix + 1, sizeof *form->items);
-    if (!form->items) return shape_graph_no_memory(graph);
+    if (!form->items) return state_failed(graph->state, STATUS_NO_MEMORY);
     enum status status = STATUS_OK;
     for (uint32_t i = 0; i <= prefix && !status; i++) {
         form->items[i] = (struct shape_item){NODE_NONE, NODE_NONE};
@@ -190,7 +186,7 @@ static enum status grow_array(struct shape_graph *graph, const struct array_set 
 
 /* ---- objects ---- */
 
-struct key_sorts { /* the keys that an object's rules treat differently */
+struct key_sorts { /* the names and patterns that an object set mentions */
     uint32_t *names;
     uint32_t name_count, name_capacity;
     uint32_t languages[KEY_LANGUAGES_MAX + 1];
@@ -202,7 +198,7 @@ static enum status note_name(struct shape_graph *graph, struct key_sorts *sorts,
     if (name >= graph->seen_count) {
         uint32_t count = 2 * state->name_count;
         uint32_t *larger = shape_graph_take(graph, count, sizeof *larger);
-        if (!larger) return shape_graph_no_memory(graph);
+        if (!larger) return state_failed(graph->state, STATUS_NO_MEMORY);
         if (graph->seen_count) memcpy(larger, graph->seen, graph->seen_count * sizeof *larger);
         graph->seen = larger;
         graph->seen_count = count;
@@ -267,8 +263,8 @@ static enum status claims_of_class(struct shape_graph *graph, const struct objec
     return status;
 }
 
-/* Keys that are of no name, by what the rules literal of them: label - 1 of form->rest is an index
- * into form->class_nodes. */
+/* Divides the keys that are not listed into classes by what the rules require of them: label - 1 of
+ * form->rest is an index into form->class_nodes. */
 static enum status grow_classes(struct shape_graph *graph, const struct object_set *object,
                                 const struct key_sorts *sorts, struct object_node *form) {
     struct schema_state *state = graph->state;
@@ -285,7 +281,7 @@ static enum status grow_classes(struct shape_graph *graph, const struct object_s
     if (status) return state_failed(state, status);
     form->class_nodes = shape_graph_take(graph, set_count, sizeof *form->class_nodes);
     uint32_t *labels = shape_graph_take(graph, set_count, sizeof *labels);
-    if (!form->class_nodes || !labels) return shape_graph_no_memory(graph);
+    if (!form->class_nodes || !labels) return state_failed(graph->state, STATUS_NO_MEMORY);
     for (uint32_t i = 0; i < set_count; i++) {
         uint32_t conjunction, node, k = 0;
         status = claims_of_class(graph, object, sorts, sorts->language_count ? sets[i] : 0,
@@ -305,7 +301,7 @@ static enum status grow_classes(struct shape_graph *graph, const struct object_s
     return STATUS_OK;
 }
 
-/* Other keys that are few become names. */
+/* If there are only few other keys, lists them. */
 static enum status name_rest(struct shape_graph *graph, struct key_sorts *sorts,
                              struct object_node *form) {
     struct schema_state *state = graph->state;
@@ -318,7 +314,7 @@ static enum status name_rest(struct shape_graph *graph, struct key_sorts *sorts,
         uint32_t name;
         if (!automaton_member(form->rest, i, text, sizeof text, &length)) return STATUS_OK;
         struct bytes key = arena_copy(state->arena, (struct bytes){text, length});
-        if (!key.data) return shape_graph_no_memory(graph);
+        if (!key.data) return state_failed(graph->state, STATUS_NO_MEMORY);
         enum status status = schema_state_name(state, key, &name);
         if (!status) status = note_name(graph, sorts, name);
         if (status) return status;
@@ -327,9 +323,9 @@ static enum status name_rest(struct shape_graph *graph, struct key_sorts *sorts,
     return STATUS_OK;
 }
 
-/* With more keys wanted than are required, and a bound, keys that come again or that need others
- * may take all places. Each key of no property must be able to become one that has not come, so
- * from no state of theirs may there be an end of texts. */
+/* If minProperties exceeds the required properties and there is a maximum, duplicate keys or keys with
+ * dependencies could use up all places. The matcher avoids this only if infinitely many other keys
+ * are reachable from every state of their DFA. */
 static enum status check_count(struct shape_graph *graph, const struct object_node *form) {
     const struct object_set *set = form->set;
     bool bounded = set->count_max < UINT32_MAX, in_order = graph->state->options->in_order;
@@ -356,7 +352,7 @@ static enum status grow_object(struct shape_graph *graph, const struct object_se
     form->name_count = sorts.name_count;
     form->name_nodes = shape_graph_take(graph, form->name_count, sizeof *form->name_nodes);
     form->possible = shape_graph_take(graph, form->name_count, sizeof *form->possible);
-    if (!form->name_nodes || !form->possible) return shape_graph_no_memory(graph);
+    if (!form->name_nodes || !form->possible) return state_failed(graph->state, STATUS_NO_MEMORY);
     for (uint32_t i = 0; i < form->name_count && !status; i++) {
         uint32_t conjunction;
         status = object_set_conjunction_of(graph->state, object, form->names[i], &conjunction);
@@ -367,12 +363,12 @@ static enum status grow_object(struct shape_graph *graph, const struct object_se
 
 /* ---- the graph ---- */
 
-/* A text is read in the way of each object set of a value, so no more of them than it takes. */
+/* The matcher follows each object set in parallel, so redundant ones are removed. */
 static enum status thin_out(struct shape_graph *graph, const struct value_set **set) {
     const struct set_list *all = &(*set)->objects;
     struct value_set *thin = shape_graph_take(graph, 1, sizeof *thin);
     const void **objects = shape_graph_take(graph, all->count, sizeof *objects);
-    if (!thin || !objects) return shape_graph_no_memory(graph);
+    if (!thin || !objects) return state_failed(graph->state, STATUS_NO_MEMORY);
     for (uint32_t i = 0; i < all->count; i++)
         objects[i] = all->sets[i];
     *thin = **set;
@@ -393,13 +389,13 @@ static enum status grow_node(struct shape_graph *graph, uint32_t index) {
     if (status) return status;
     status = thin_out(graph, &set);
     struct value_set *spelt = status ? NULL : shape_graph_take(graph, 1, sizeof *spelt);
-    if (!status && !spelt) return shape_graph_no_memory(graph);
+    if (!status && !spelt) return state_failed(graph->state, STATUS_NO_MEMORY);
     if (!status) *spelt = *set;
     if (!status) status = value_set_spell(state, spelt);
     if (status) return status;
     struct array_node *arrays = shape_graph_take(graph, set->arrays.count, sizeof *arrays);
     struct object_node *objects = shape_graph_take(graph, set->objects.count, sizeof *objects);
-    if (!arrays || !objects) return shape_graph_no_memory(graph);
+    if (!arrays || !objects) return state_failed(graph->state, STATUS_NO_MEMORY);
     for (uint32_t i = 0; i < set->arrays.count && !status; i++)
         status = grow_array(graph, set->arrays.sets[i], &arrays[i]);
     for (uint32_t i = 0; i < set->objects.count && !status; i++)
@@ -428,11 +424,11 @@ bool shape_graph_array_is_live(const struct shape_graph *graph, const struct arr
         bool plain = node_is_live(graph, item->plain), counted = node_is_live(graph, item->counted);
         bool enough = length >= form->length_min && counted_most >= form->counted_min;
         if (enough || (!plain && !counted)) break;
-        if (length >= form->prefix_count) { /* so many more as are wanted, to a bound */
+        if (length >= form->prefix_count) { /* add as many items as are wanted */
             uint32_t more = form->length_max - length;
             if (!plain) more = min_u32(more, form->counted_max - counted_least);
             length += more;
-            counted_most += counted ? more : 0; /* below 2^32: it is at most the length */
+            counted_most += counted ? more : 0; /* at most the length */
             break;
         }
         if (!plain && counted_least == form->counted_max) break;
@@ -469,7 +465,7 @@ static uint32_t name_index(const struct object_node *form, uint32_t name) {
     return i;
 }
 
-/* A property that requires an impossible one is impossible. */
+/* Finds the possible properties: their node is live, and all that they require is possible. */
 static void find_possible(const struct shape_graph *graph, struct object_node *form) {
     for (uint32_t i = 0; i < form->name_count; i++)
         form->possible[i] = node_is_live(graph, form->name_nodes[i]);
@@ -513,7 +509,7 @@ enum status shape_graph_object_is_live(const struct shape_graph *graph, struct o
         const struct automaton *rest;
         enum status status = shape_graph_object_rest(graph, form, &rest);
         if (status || !rest) return status;
-        uint64_t others = automaton_member_count(rest), /* names may be among them */
+        uint64_t others = automaton_member_count(rest), /* may include listed names */
             wanted_others = (uint64_t)form->set->count_min + form->name_count;
         if (others < wanted_others) return STATUS_OK;
     }
@@ -536,7 +532,8 @@ static enum status node_becomes_live(struct shape_graph *graph, struct shape_nod
 enum status shape_graph_find_live(struct shape_graph *graph) {
     for (bool changed = true; changed;) {
         changed = false;
-        for (uint32_t i = graph->node_count; i-- > 0;) { /* inner nodes have larger numbers */
+        for (uint32_t i = graph->node_count;
+             i-- > 0;) { /* mostly bottom-up: inner nodes have larger numbers */
             struct shape_node *node = &graph->nodes[i];
             if (node->live) continue;
             enum status status = node_becomes_live(graph, node);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "serving/grammar/schema/shape_join.h"
 
-/* LIST(type, list, its count) of each list of a program. */
+/* Calls LIST(type, array, count) for each array of a program. */
 #define SHAPE_LISTS(LIST)                                                                          \
     LIST(struct value_shape, shapes, shape_count)                                                  \
     LIST(struct shape_alternative, alternatives, alternative_count)                                \
@@ -13,7 +13,7 @@
     LIST(uint64_t, words, word_count)
 
 struct joined {
-    struct shape_program counts; /* of all so far: where the next one begins */
+    struct shape_program counts; /* totals so far, where the next program starts */
 #define LIST(type, list, count) type *list;
     SHAPE_LISTS(LIST)
 #undef LIST

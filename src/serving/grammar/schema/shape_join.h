@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Several shape programs as one: a form may ask for values of several schemas.
+ * Merges shape programs into one, for forms with several schemas.
  */
 #ifndef SERVING_GRAMMAR_SCHEMA_SHAPE_JOIN_H
 #define SERVING_GRAMMAR_SCHEMA_SHAPE_JOIN_H
 
 #include "serving/grammar/schema/value_shape.h"
 
-/* Copies all programs into one; roots_out [count] are their roots in it. Automata are kept by
- * reference. STATUS_NO_MEMORY. */
+/* Copies all programs into one, which refers to the same automata. roots_out [count] receives the new
+ * numbers of their roots. STATUS_NO_MEMORY. */
 enum status shape_join(struct arena *arena, const struct shape_program *const *programs,
                        size_t count, uint32_t *roots_out,
                        const struct shape_program **out) MUST_USE;

@@ -147,8 +147,8 @@ enum status value_set_or(struct schema_state *state, const struct value_set *a,
     return status;
 }
 
-/* A language of numbers may leave out ways to write them, with an exponent; what is left of `a` is
- * written plainly, where `b` leaves nothing out. */
+/* A language of numbers may lack spellings with an exponent. The difference therefore contains numbers
+ * without exponent only, for which `b` is complete. */
 static enum status without_numbers(struct schema_state *state, uint32_t a, uint32_t b,
                                    uint32_t *out) {
     *out = a;
@@ -177,7 +177,7 @@ enum status value_set_without(struct schema_state *state, const struct value_set
     return status;
 }
 
-/* ---- as answers write it ---- */
+/* ---- spellings of numbers in answers ---- */
 
 static enum status open_spellings(struct schema_state *state) {
     const struct automaton *broken, *spelt, *whole;
@@ -193,7 +193,7 @@ static enum status open_spellings(struct schema_state *state) {
     return status;
 }
 
-/* Numbers that are not whole have a spelling without an exponent in every set. */
+/* Every set contains a spelling without exponent of each of its numbers. */
 enum status value_set_spell(struct schema_state *state, struct value_set *set) {
     if (set->number == LANGUAGE_NONE || state->options->any_spelling) return STATUS_OK;
     enum status status = open_spellings(state);
