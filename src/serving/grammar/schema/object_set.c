@@ -202,7 +202,8 @@ static bool same_rules(const struct object_set *a, const struct object_set *b) {
 
 /* Whether all values that satisfy `a` satisfy `b`, as far as can be determined; for values without
  * arrays and objects, which are quick to compare. */
-static enum status claims_within(struct schema_state *state, uint32_t a, uint32_t b, bool *out) {
+static enum status conjunction_within(struct schema_state *state, uint32_t a, uint32_t b,
+                                      bool *out) {
     bool never;
     uint32_t before = state->conjunction_count;
     *out = a == b || a == CONJUNCTION_FALSE || b == CONJUNCTION_TRUE;
@@ -225,8 +226,8 @@ static enum status claims_within(struct schema_state *state, uint32_t a, uint32_
 }
 
 /* Whether every object of `a` satisfies the rule, as far as can be determined. */
-static enum status obeys(struct schema_state *state, const struct object_set *a,
-                         const struct key_rule *rule, bool *out) {
+static enum status satisfies_rule(struct schema_state *state, const struct object_set *a,
+                                  const struct key_rule *rule, bool *out) {
     const struct key_set *keys = &state->key_sets[rule->key_set];
     uint32_t conjunction;
     *out = rule->conjunction == CONJUNCTION_TRUE;
@@ -236,7 +237,7 @@ static enum status obeys(struct schema_state *state, const struct object_set *a,
     bool one = keys->name_count == 1 && !keys->language_count && !keys->key_set_count;
     if (status || *out || !one || keys->negated) return status;
     status = object_set_conjunction_of(state, a, keys->names[0], &conjunction);
-    return status ? status : claims_within(state, conjunction, rule->conjunction, out);
+    return status ? status : conjunction_within(state, conjunction, rule->conjunction, out);
 }
 
 /* Whether every object of `a` is one of `b`, as far as can be determined. */
@@ -258,7 +259,7 @@ static enum status object_within(struct schema_state *state, const struct object
     }
     *out = true;
     for (uint32_t i = 0; i < b->rule_count && *out && !status; i++)
-        status = obeys(state, a, &b->rules[i], out);
+        status = satisfies_rule(state, a, &b->rules[i], out);
     return status;
 }
 

@@ -23,7 +23,7 @@ enum conjunction_fixed {
     CONJUNCTION_FIXED_COUNT
 };
 
-/* What items at indices [from, to) must satisfy; to UINT32_MAX: to the end. */
+/* A requirement on the items at indices [from, to); to UINT32_MAX: to the end. */
 struct item_rule {
     uint32_t from, to;
     uint32_t conjunction;

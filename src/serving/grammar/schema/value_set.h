@@ -27,7 +27,7 @@ bool object_set_keys_have_name(const struct schema_state *state, uint32_t key_se
 bool object_set_keys_have_other(const struct schema_state *state, uint32_t key_set,
                                 const uint32_t *languages, uint32_t language_count,
                                 uint64_t inside);
-/* What an object set requires of the property `name`. */
+/* The conjunction that an object set requires of the property `name`. */
 enum status object_set_conjunction_of(struct schema_state *state, const struct object_set *object,
                                       uint32_t name, uint32_t *out) MUST_USE;
 
@@ -62,7 +62,7 @@ enum status array_set_add(struct schema_state *state, struct set_list *all,
                           const void *array) MUST_USE;
 enum status array_set_without(struct schema_state *state, const void *a, const void *b,
                               struct set_list *all) MUST_USE;
-/* What an array set requires of the item at an index. */
+/* The conjunction that an array set requires of the item at an index. */
 enum status array_set_conjunction_of(struct schema_state *state, const struct array_set *array,
                                      uint32_t index, uint32_t *out) MUST_USE;
 

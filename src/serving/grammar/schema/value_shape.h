@@ -41,7 +41,7 @@ struct value_shape {
     uint32_t first, count; /* of its alternatives; count >= 1 */
 };
 
-/* What an item may be. SHAPE_NONE: no such item. */
+/* The shapes of an item. SHAPE_NONE: no such item. */
 struct shape_item {
     uint32_t plain;   /* shape of items that do not count for contains */
     uint32_t counted; /* shape of items that do; SHAPE_NONE without contains */
