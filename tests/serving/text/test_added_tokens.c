@@ -4,6 +4,7 @@
  */
 #include "serving/text/added_tokens.h"
 #include "support.h"
+#include "test_case.h"
 
 static struct added_tokens added;
 static struct error error;
@@ -30,7 +31,7 @@ static void finds(const char *text, enum added_group group, size_t from, uint32_
     assert_int_equal(match.end, end);
 }
 
-static void the_leftmost_and_then_the_longest_is_found(void **state) {
+TEST(the_leftmost_and_then_the_longest_is_found) {
     open_three();
     finds("x<a><b>", ADDED_VERBATIM, 0, 2, 1, 7);
     finds("x<a><c>", ADDED_VERBATIM, 0, 1, 1, 4);
@@ -39,13 +40,13 @@ static void the_leftmost_and_then_the_longest_is_found(void **state) {
     finds("", ADDED_VERBATIM, 0, 0, 0, 0);
 }
 
-static void each_group_is_found_by_itself(void **state) {
+TEST(each_group_is_found_by_itself) {
     open_three();
     finds("<a><b><", ADDED_NORMALIZED, 0, 3, 4, 7);
     finds("b><", ADDED_VERBATIM, 0, 0, 0, 0);
 }
 
-static void a_whole_text_is_a_token_or_is_not(void **state) {
+TEST(a_whole_text_is_a_token_or_is_not) {
     uint32_t id = 0;
     open_three();
     assert_true(added_tokens_exact(&added, BYTES_LITERAL("<a><b>"), &id) && id == 2);
@@ -54,12 +55,12 @@ static void a_whole_text_is_a_token_or_is_not(void **state) {
     assert_false(added_tokens_exact(&added, BYTES_LITERAL(""), &id));
 }
 
-static void without_a_list_nothing_is_found(void **state) {
+TEST(without_a_list_nothing_is_found) {
     assert_int_equal(reads(NULL), STATUS_OK);
     finds("<a>", ADDED_VERBATIM, 0, 0, 0, 0);
 }
 
-static void what_is_not_supported_is_named(void **state) {
+TEST(what_is_not_supported_is_named) {
     static const struct {
         const char *list, *says;
         enum status status;
@@ -75,15 +76,4 @@ static void what_is_not_supported_is_named(void **state) {
         assert_int_equal(reads(cases[i].list), cases[i].status);
         if (!strstr(error.text, cases[i].says)) fail_msg("case %zu says: %s", i, error.text);
     }
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_leftmost_and_then_the_longest_is_found),
-        cmocka_unit_test(each_group_is_found_by_itself),
-        cmocka_unit_test(a_whole_text_is_a_token_or_is_not),
-        cmocka_unit_test(without_a_list_nothing_is_found),
-        cmocka_unit_test(what_is_not_supported_is_named),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,15 +3,10 @@
  * own, and what is no such character spells nothing.
  */
 #include "serving/text/byte_level.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-
-#include <cmocka.h>
+#include "test_case.h"
 
 /* U+0000 to U+0143, the table's last. */
-static void each_byte_has_one_character(void **state) {
+TEST(each_byte_has_one_character) {
     uint32_t seen[256] = {0};
     for (uint32_t character = 0; character <= 0x143; character++) {
         char text[2] = {(char)(0xC0 | character >> 6), (char)(0x80 | (character & 0x3F))}, out[2];
@@ -27,7 +22,7 @@ static void each_byte_has_one_character(void **state) {
 }
 
 /* Ġ is a space, Ċ a newline (GPT-2's table); U+0144 and beyond spell nothing. */
-static void what_is_not_in_the_table_spells_nothing(void **state) {
+TEST(what_is_not_in_the_table_spells_nothing) {
     char out[16];
     size_t count = 0;
     assert_true(byte_level_decode(BYTES_LITERAL("ĠaĊ½Ń"), out, &count));
@@ -36,12 +31,4 @@ static void what_is_not_in_the_table_spells_nothing(void **state) {
     assert_false(byte_level_decode(BYTES_LITERAL("ń"), out, &count));
     assert_false(byte_level_decode(BYTES_LITERAL("a｜"), out, &count));
     assert_false(byte_level_decode(BYTES_LITERAL("a b"), out, &count));
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(each_byte_has_one_character),
-        cmocka_unit_test(what_is_not_in_the_table_spells_nothing),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,6 +3,7 @@
  */
 #include "serving/text/call_object.h"
 #include "support.h"
+#include "test_case.h"
 
 /* A letter for each byte: '.', or the member's; 'x' where the object breaks. */
 static void parts(const char *text, const char *expected, bool is_arguments) {
@@ -22,12 +23,12 @@ static void parts(const char *text, const char *expected, bool is_arguments) {
     if (!strchr(expected, 'x')) assert_true(call_object_is_whole(&object));
 }
 
-static void it_reports_members_apart(void **state) {
+TEST(it_reports_members_apart) {
     parts("{\"name\": \"g{\", \"arguments\": {\"name\":[1]} , \"id\":\"c\",\"type\":2}",
           ".........nnnn...............aaaaaaaaaaaa........III........t.", false);
 }
 
-static void it_knows_values_of_each_kind(void **state) {
+TEST(it_knows_values_of_each_kind) {
     parts("{\"arguments\":12 ,\"name\":\"\"}", ".............aa.........nn.", false);
     parts("{\"parameters\":null}", "..............aaaa.", false);
     parts("{\"arguments\":-1.5}", ".............aaaa.", false);
@@ -35,7 +36,7 @@ static void it_knows_values_of_each_kind(void **state) {
     parts("{\"a\":{}}", "aaaaaaaa", true);
 }
 
-static void it_breaks_at_what_no_call_has(void **state) {
+TEST(it_breaks_at_what_no_call_has) {
     parts("[", "x", false);
     parts("{\"nams\":1}", ".....x", false);
     parts("{\"nam\":1}", ".....x", false);
@@ -43,13 +44,4 @@ static void it_breaks_at_what_no_call_has(void **state) {
     parts("{\"arguments\":1,\"parameters\":2}", ".............a............x", false);
     parts("{\"parametersx\"", "............x", false);
     parts(" {", "x", true);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(it_reports_members_apart),
-        cmocka_unit_test(it_knows_values_of_each_kind),
-        cmocka_unit_test(it_breaks_at_what_no_call_has),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

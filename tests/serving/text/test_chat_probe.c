@@ -4,6 +4,7 @@
  * thinking.
  */
 #include "chat_support.h"
+#include "test_case.h"
 
 static struct chat_facts facts_of(const char *source) {
     return opened(source).facts;
@@ -13,7 +14,7 @@ static struct chat_facts facts_of(const char *source) {
 #define CALLS "{% for c in m.tool_calls or [] %}{{ c.function.name }}"
 #define END "{% endfor %}"
 
-static void arguments_stay_texts_where_the_template_takes_them(void **state) {
+TEST(arguments_stay_texts_where_the_template_takes_them) {
     static const struct {
         const char *source;
         bool objects;
@@ -35,7 +36,7 @@ static void arguments_stay_texts_where_the_template_takes_them(void **state) {
         if (facts_of(cases[i].source).wants_objects != cases[i].objects) fail_msg("case %zu", i);
 }
 
-static void silence_is_null_unless_the_template_wants_a_text(void **state) {
+TEST(silence_is_null_unless_the_template_wants_a_text) {
     static const struct {
         const char *source;
         enum chat_silence silence;
@@ -54,7 +55,7 @@ static void silence_is_null_unless_the_template_wants_a_text(void **state) {
         if (facts_of(cases[i].source).silence != cases[i].silence) fail_msg("case %zu", i);
 }
 
-static void parts_are_found_for_each_speaker(void **state) {
+TEST(parts_are_found_for_each_speaker) {
     struct chat_facts facts = facts_of(
         MESSAGES "{% if m.role == 'user' %}{% if m.content is string %}{{ m.content }}{% else %}"
                  "{% for p in m.content %}{{ p.text }}" END "{% endif %}"
@@ -70,7 +71,7 @@ static void parts_are_found_for_each_speaker(void **state) {
 
 #define SAY "<{{ m.role }}>{{ m.content or '' }}" CALLS "{{ c.function.arguments }}" END
 
-static void turns_that_a_template_refuses_or_loses_are_found(void **state) {
+TEST(turns_that_a_template_refuses_or_loses_are_found) {
     static const struct {
         const char *source;
         struct chat_turns turns;
@@ -107,7 +108,7 @@ static void turns_that_a_template_refuses_or_loses_are_found(void **state) {
     }
 }
 
-static void roles_thoughts_and_tools_are_found(void **state) {
+TEST(roles_thoughts_and_tools_are_found) {
     static const struct {
         const char *source;
         bool developer, prints_tools, thinks;
@@ -134,20 +135,7 @@ static void roles_thoughts_and_tools_are_found(void **state) {
     }
 }
 
-static void a_place_for_documents_is_found(void **state) {
-    (void)state;
+TEST(a_place_for_documents_is_found) {
     assert_false(opened(MESSAGES "{{ m.content }}" END).reads_documents);
     assert_true(opened("{% for d in documents %}{{ d.text }}{% endfor %}").reads_documents);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_place_for_documents_is_found),
-        cmocka_unit_test(arguments_stay_texts_where_the_template_takes_them),
-        cmocka_unit_test(silence_is_null_unless_the_template_wants_a_text),
-        cmocka_unit_test(parts_are_found_for_each_speaker),
-        cmocka_unit_test(turns_that_a_template_refuses_or_loses_are_found),
-        cmocka_unit_test(roles_thoughts_and_tools_are_found),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

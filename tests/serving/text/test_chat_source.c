@@ -4,6 +4,7 @@
  */
 #include "serving/text/chat_source.h"
 #include "support.h"
+#include "test_case.h"
 
 static struct error error;
 
@@ -35,7 +36,7 @@ static void expect(const struct chat_source *source, const struct jinja_program 
         fail_msg("gives %.*s", (int)out.text.count, out.text.data);
 }
 
-static void the_file_beside_wins_over_the_configuration(void **state) {
+TEST(the_file_beside_wins_over_the_configuration) {
     struct chat_source found;
     assert_int_equal(
         opens("{\"chat_template\":\"config{{ bos_token }}\",\"bos_token\":\"<s>\"}", NULL, &found),
@@ -50,7 +51,7 @@ static void the_file_beside_wins_over_the_configuration(void **state) {
     expect(&found, found.usual, "alone");
 }
 
-static void a_list_has_one_for_tools(void **state) {
+TEST(a_list_has_one_for_tools) {
     struct chat_source found;
     assert_int_equal(opens("{\"chat_template\":[{\"name\":\"tool_use\",\"template\":\"tools\"},"
                            "{\"name\":\"rag\",\"template\":\"{{\"},"
@@ -61,7 +62,7 @@ static void a_list_has_one_for_tools(void **state) {
     expect(&found, found.with_tools, "tools");
 }
 
-static void tokens_are_variables_under_their_names(void **state) {
+TEST(tokens_are_variables_under_their_names) {
     struct chat_source found;
     assert_int_equal(
         opens("{\"bos_token\":\"<s>\",\"eos_token\":{\"content\":\"</s>\",\"lstrip\":false},"
@@ -81,7 +82,7 @@ static void tokens_are_variables_under_their_names(void **state) {
     assert_int_equal(out.data_count, 0); /* they may be special tokens */
 }
 
-static void tokens_that_the_configuration_lacks_are_those_of_the_map(void **state) {
+TEST(tokens_that_the_configuration_lacks_are_those_of_the_map) {
     struct chat_source found;
     assert_int_equal(opens_with("{\"bos_token\":\"<s>\",\"eos_token\":null}",
                                 "{\"bos_token\":\"<t>\",\"eos_token\":{\"content\":\"</t>\"}}",
@@ -96,7 +97,7 @@ static void tokens_that_the_configuration_lacks_are_those_of_the_map(void **stat
 }
 
 /* Only the first and the last token of a sentence decide about more than the template's text. */
-static void values_that_decide_nothing_are_passed_over(void **state) {
+TEST(values_that_decide_nothing_are_passed_over) {
     struct chat_source found;
     assert_int_equal(opens("{\"pad_token\":-1,\"unk_token\":false,\"cls_token\":{},"
                            "\"add_bos_token\":null,\"add_eos_token\":false}",
@@ -107,7 +108,7 @@ static void values_that_decide_nothing_are_passed_over(void **state) {
     assert_int_equal(found.adds_eos, CHAT_SWITCH_OFF);
 }
 
-static void nothing_is_no_template(void **state) {
+TEST(nothing_is_no_template) {
     struct chat_source found;
     assert_int_equal(opens("{}", NULL, &found), STATUS_OK);
     assert_true(!found.usual && !found.with_tools && !found.adds_bos && !found.bos.count);
@@ -117,7 +118,7 @@ static void nothing_is_no_template(void **state) {
     expect(&found, found.usual, "");
 }
 
-static void what_is_wrong_is_named(void **state) {
+TEST(what_is_wrong_is_named) {
     static const struct {
         const char *config, *own, *says;
     } cases[] = {
@@ -140,17 +141,4 @@ static void what_is_wrong_is_named(void **state) {
         if (!strstr(error.text, cases[i].says) || strchr(error.text, '\n'))
             fail_msg("case %zu: %s", i, error.text);
     }
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_file_beside_wins_over_the_configuration),
-        cmocka_unit_test(a_list_has_one_for_tools),
-        cmocka_unit_test(tokens_are_variables_under_their_names),
-        cmocka_unit_test(tokens_that_the_configuration_lacks_are_those_of_the_map),
-        cmocka_unit_test(values_that_decide_nothing_are_passed_over),
-        cmocka_unit_test(nothing_is_no_template),
-        cmocka_unit_test(what_is_wrong_is_named),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

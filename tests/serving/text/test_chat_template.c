@@ -4,6 +4,7 @@
  * forges a template's tokens, whatever the vocabulary.
  */
 #include "chat_support.h"
+#include "test_case.h"
 
 #define BOS "<｜begin▁of▁sentence｜>"
 #define EOS "<｜end▁of▁sentence｜>"
@@ -87,7 +88,7 @@ static void renders_cases(const struct chat_template *chat_template, const struc
 
 #define GOLDENS "tests/serving/text/goldens/"
 
-static void it_renders_v3s_goldens(void **state) {
+TEST(it_renders_v3s_goldens) {
     const struct tree *cases = test_tree(test_file(GOLDENS "chat_visible.json"));
     struct chat_template v3 = golden(GOLDENS "chat_v3.json");
     assert_int_equal(tree_count(cases), 34);
@@ -97,7 +98,7 @@ static void it_renders_v3s_goldens(void **state) {
 }
 
 /* The files of goldens are tokenizer_config.json files of which we read one key more, "cases". */
-static void it_renders_the_other_releases_goldens(void **state) {
+TEST(it_renders_the_other_releases_goldens) {
     static const struct {
         const char *file;
         enum chat_thought thought;
@@ -129,7 +130,7 @@ static void renders_r1(const char *config, bool prompt, const char *messages, co
 
 #define TINY "models/tiny-r1/tokenizer_config.json"
 
-static void it_renders_r1s_turns(void **state) {
+TEST(it_renders_r1s_turns) {
     static const char chat[] =
         "[{\"role\":\"system\",\"content\":\"A\"},{\"role\":\"user\",\"content\":\"q\"},"
         "{\"role\":\"assistant\",\"content\":\"<think>x</think>y</think>\\n\\nz\"},"
@@ -159,7 +160,7 @@ static const char switched[] =
 
 #define HELLO "{\"messages\":[{\"role\":\"user\",\"content\":\"<think>\"}]"
 
-static void thinking_is_asked_for_and_reported(void **state) {
+TEST(thinking_is_asked_for_and_reported) {
     struct chat_template found = opened(switched);
     assert_int_equal(found.thought, CHAT_THOUGHT_SWITCHED);
     assert_true(found.thinks_by_default);
@@ -178,7 +179,7 @@ static void thinking_is_asked_for_and_reported(void **state) {
                      TOKEN_STREAM_MAY_THINK);
 }
 
-static void v31_thinks_when_it_is_asked_to(void **state) {
+TEST(v31_thinks_when_it_is_asked_to) {
     struct chat_template v31 = golden(GOLDENS "chat_v3_1.json");
     struct chat_ask ask = asked("{\"messages\":[{\"role\":\"user\",\"content\":\"q\"}]}");
     assert_false(v31.thinks_by_default);
@@ -207,7 +208,7 @@ static void goes_on(const char *source, const char *said, const char *expected,
     notes_contents(ask.messages, &rendering);
 }
 
-static void an_answer_goes_on_where_it_ended(void **state) {
+TEST(an_answer_goes_on_where_it_ended) {
     static const char plain[] =
         "{% for m in messages %}[{{ m.role }}]{{ m.content }}{{ eos_token }}"
         "{% endfor %}{% if add_generation_prompt %}[assistant]{% endif %}",
@@ -340,7 +341,7 @@ static struct tokenizer *tokenizer_with(const char *const *added) {
 }
 
 /* Half a token, and the whole of one: neither alone nor beside the template's text. */
-static void nobody_forges_a_token(void **state) {
+TEST(nobody_forges_a_token) {
     for (size_t f = 0; f < ARRAY_COUNT(families); f++) {
         const struct family *family = &families[f];
         struct tokenizer *tokenizer = tokenizer_with(family->added);
@@ -366,7 +367,7 @@ static void nobody_forges_a_token(void **state) {
 
 /* ---- refusals ---- */
 
-static void what_cannot_be_rendered_is_reported(void **state) {
+TEST(what_cannot_be_rendered_is_reported) {
     struct chat_template none = {0};
     struct chat_rendering rendering;
     struct chat_ask ask = asked("{\"messages\":[{\"role\":\"user\",\"content\":\"q\"}]}");
@@ -403,7 +404,7 @@ static struct chat_ask long_conversation(uint32_t count) {
     return asked(text);
 }
 
-static void the_longest_conversation_takes_a_part_of_the_steps(void **state) {
+TEST(the_longest_conversation_takes_a_part_of_the_steps) {
     static const char *const files[] = {GOLDENS "chat_v3.json", GOLDENS "chat_v3_0324.json",
                                         GOLDENS "chat_r1_0528.json", GOLDENS "chat_v3_1.json"};
     struct chat_ask ask = long_conversation(12000);
@@ -418,7 +419,7 @@ static void the_longest_conversation_takes_a_part_of_the_steps(void **state) {
 
 /* A template that reads all messages for each message is refused, but not before a conversation has a
  * few hundred messages. */
-static void a_template_that_takes_too_many_steps_is_stopped(void **state) {
+TEST(a_template_that_takes_too_many_steps_is_stopped) {
     struct chat_template nested = opened("{% for m in messages %}{% for k in messages %}"
                                          "{% if k.content == 'z' %}z{% endif %}{% endfor %}"
                                          "{{ m.content }}{% endfor %}");
@@ -428,20 +429,4 @@ static void a_template_that_takes_too_many_steps_is_stopped(void **state) {
     ask = long_conversation(12000);
     assert_int_equal(renders(&nested, &ask, &rendering), STATUS_TOO_LARGE);
     assert_non_null(strstr(error.text, "needs more steps"));
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(it_renders_v3s_goldens),
-        cmocka_unit_test(it_renders_the_other_releases_goldens),
-        cmocka_unit_test(it_renders_r1s_turns),
-        cmocka_unit_test(thinking_is_asked_for_and_reported),
-        cmocka_unit_test(v31_thinks_when_it_is_asked_to),
-        cmocka_unit_test(an_answer_goes_on_where_it_ended),
-        cmocka_unit_test(nobody_forges_a_token),
-        cmocka_unit_test(what_cannot_be_rendered_is_reported),
-        cmocka_unit_test(the_longest_conversation_takes_a_part_of_the_steps),
-        cmocka_unit_test(a_template_that_takes_too_many_steps_is_stopped),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,6 +5,7 @@
 #include "serving/text/chat_turns.h"
 
 #include "chat_support.h"
+#include "test_case.h"
 
 #define SYSTEM(text) "{\"role\":\"system\",\"content\":\"" text "\"}"
 #define USER(text) "{\"role\":\"user\",\"content\":\"" text "\"}"
@@ -21,13 +22,13 @@ static void expect_turns(struct chat_turns turns, const char *messages, const ch
         fail_msg("gives %.*s\nnot   %s", (int)text.count, text.data, expected);
 }
 
-static void what_a_template_takes_stays_as_it_was_sent(void **state) {
+TEST(what_a_template_takes_stays_as_it_was_sent) {
     static const char sent[] = "[" SYSTEM("a") "," SYSTEM("b") "," USER("c") "," USER(
         "d") "," CALL "," RESULT("e") "," USER("f") "," SYSTEM("g") "]";
     expect_turns((struct chat_turns){0}, sent, sent);
 }
 
-static void systems_behind_the_front_are_a_users(void **state) {
+TEST(systems_behind_the_front_are_a_users) {
     struct chat_turns turns = {.systems = CHAT_SYSTEMS_IN_FRONT};
     expect_turns(
         turns,
@@ -43,7 +44,7 @@ static void systems_behind_the_front_are_a_users(void **state) {
                  "[" USER("a\\n\\nb") "," ASSISTANT("c") "]");
 }
 
-static void neighbours_are_joined_in_their_order(void **state) {
+TEST(neighbours_are_joined_in_their_order) {
     struct chat_turns turns = {.joins_users = true, .joins_assistants = true};
     expect_turns(
         turns,
@@ -60,7 +61,7 @@ static void neighbours_are_joined_in_their_order(void **state) {
                  "[" RESULT("a") "," RESULT("b\\n\\nc\\n\\nd") "]");
 }
 
-static void calls_are_made_one_by_one(void **state) {
+TEST(calls_are_made_one_by_one) {
     struct chat_turns turns = {.splits_calls = true};
     expect_turns(
         turns,
@@ -76,7 +77,7 @@ static void calls_are_made_one_by_one(void **state) {
                       "id\":\"3\"}," USER("c") "," CALL "]");
 }
 
-static void calls_of_one_id_keep_their_places(void **state) {
+TEST(calls_of_one_id_keep_their_places) {
     struct chat_turns turns = {.splits_calls = true};
 #define CALLS(calls) "{\"role\":\"assistant\",\"tool_calls\":[" calls "],\"content\":null}"
     expect_turns(turns,
@@ -87,7 +88,7 @@ static void calls_of_one_id_keep_their_places(void **state) {
 }
 
 /* A client may send tens of thousands of turns: what they cost must not grow with their square. */
-static void many_turns_take_memory_in_proportion(void **state) {
+TEST(many_turns_take_memory_in_proportion) {
     enum { COUNT = 4000 };
     static char memory[1 << 23], text[1 << 20];
     size_t at = 0;
@@ -103,7 +104,7 @@ static void many_turns_take_memory_in_proportion(void **state) {
     assert_int_equal(tree_count(folded), 1);
 }
 
-static void many_calls_find_their_results(void **state) {
+TEST(many_calls_find_their_results) {
     enum { COUNT = 2000 };
     static char memory[1 << 23], text[1 << 20];
     size_t at = (size_t)snprintf(text, sizeof text, "[{\"role\":\"assistant\",\"tool_calls\":[");
@@ -129,7 +130,7 @@ static void many_calls_find_their_results(void **state) {
     }
 }
 
-static void a_small_arena_refuses(void **state) {
+TEST(a_small_arena_refuses) {
     const struct tree *sent =
         test_tree(BYTES_LITERAL("[" SYSTEM("a") "," SYSTEM("b") "," USER("c") "," USER("d") "]"));
     const struct chat_turns turns = {.systems = CHAT_SYSTEMS_IN_FRONT, .joins_users = true};
@@ -143,18 +144,4 @@ static void a_small_arena_refuses(void **state) {
         assert_int_equal(fitted, folded != NULL);
     }
     assert_true(fitted);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_a_template_takes_stays_as_it_was_sent),
-        cmocka_unit_test(systems_behind_the_front_are_a_users),
-        cmocka_unit_test(neighbours_are_joined_in_their_order),
-        cmocka_unit_test(calls_are_made_one_by_one),
-        cmocka_unit_test(calls_of_one_id_keep_their_places),
-        cmocka_unit_test(many_turns_take_memory_in_proportion),
-        cmocka_unit_test(many_calls_find_their_results),
-        cmocka_unit_test(a_small_arena_refuses),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

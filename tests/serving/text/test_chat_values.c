@@ -3,6 +3,7 @@
  * and what needs no change stays as it was sent.
  */
 #include "chat_support.h"
+#include "test_case.h"
 
 /* The variables, as a template prints them that prints them all. */
 static void expect_messages(const struct chat_facts *facts, const struct chat_ask *ask,
@@ -28,14 +29,14 @@ static void expect_request(struct chat_facts facts, const char *messages, const 
     expect_messages(&facts, &ask, expected);
 }
 
-static void what_needs_no_change_stays(void **state) {
+TEST(what_needs_no_change_stays) {
     expect_request((struct chat_facts){0},
                    "[{\"name\":\"x\",\"role\":\"user\",\"content\":\"q\",\"extra\":{\"a\":[1.5]}}]",
                    "[{\"name\": \"x\", \"role\": \"user\", \"content\": \"q\", \"extra\": "
                    "{\"a\": [1.5]}}]");
 }
 
-static void members_that_are_null_are_left_out_but_for_the_content(void **state) {
+TEST(members_that_are_null_are_left_out_but_for_the_content) {
     expect_request((struct chat_facts){0},
                    "[{\"role\":\"assistant\",\"content\":null,\"tool_calls\":null,\"name\":null},"
                    "{\"role\":\"assistant\",\"tool_calls\":[]}]",
@@ -43,14 +44,14 @@ static void members_that_are_null_are_left_out_but_for_the_content(void **state)
                    "{\"role\": \"assistant\", \"content\": null}]");
 }
 
-static void a_developer_is_a_system_where_the_template_knows_none(void **state) {
+TEST(a_developer_is_a_system_where_the_template_knows_none) {
     static const char sent[] = "[{\"role\":\"developer\",\"content\":\"a\"}]";
     expect_request((struct chat_facts){0}, sent, "[{\"role\": \"system\", \"content\": \"a\"}]");
     expect_request((struct chat_facts){.knows_developer = true}, sent,
                    "[{\"role\": \"developer\", \"content\": \"a\"}]");
 }
 
-static void parts_are_joined_or_made(void **state) {
+TEST(parts_are_joined_or_made) {
     static const char sent[] =
         "[{\"role\":\"user\",\"content\":[{\"type\":\"text\",\"text\":\"a\"},"
         "{\"type\":\"text\",\"text\":\"b\"}]},"
@@ -78,7 +79,7 @@ static void parts_are_joined_or_made(void **state) {
 #define CALL(type, arguments)                                                                      \
     "\"tool_calls\":[{\"id\":\"1\"," type "\"function\":{\"name\":\"f\"" arguments "}}]"
 
-static void arguments_become_objects_where_they_must(void **state) {
+TEST(arguments_become_objects_where_they_must) {
     static const char sent[] = "[{\"role\":\"assistant\",\"content\":\"x\"," CALL(
         "\"type\":\"function\",", ",\"arguments\":\"{\\\"a\\\": [1, 2.0]}\"") "}]";
 #define PRINTED(arguments)                                                                         \
@@ -105,7 +106,7 @@ static void arguments_become_objects_where_they_must(void **state) {
 }
 
 /* What a model wrote comes back as it wrote it, whatever 64 bits hold and however often a key comes. */
-static void numbers_and_keys_of_arguments_arrive_as_they_were(void **state) {
+TEST(numbers_and_keys_of_arguments_arrive_as_they_were) {
 #define NUMBERS "18446744073709551616, -0, 1E5, 1.50, 1e400, 1000000000000000000000000000000"
     expect_request((struct chat_facts){.wants_objects = true},
                    "[{\"role\":\"assistant\",\"content\":\"x\"," CALL(
@@ -120,7 +121,7 @@ static void numbers_and_keys_of_arguments_arrive_as_they_were(void **state) {
 
 /* Bodies are refused before they are parsed when they have too many parts; what lies in a text of
  * theirs is held to the same, all calls together. */
-static void arguments_have_no_more_parts_than_a_body(void **state) {
+TEST(arguments_have_no_more_parts_than_a_body) {
     static char request[400000];
     const struct chat_facts takes_texts = {0}, takes_objects = {.wants_objects = true};
     const struct chat_source source = {0};
@@ -145,7 +146,7 @@ static void arguments_have_no_more_parts_than_a_body(void **state) {
         STATUS_TOO_LARGE);
 }
 
-static void silence_beside_calls_is_what_the_template_bears(void **state) {
+TEST(silence_beside_calls_is_what_the_template_bears) {
     static const char empty[] = "[{\"role\":\"assistant\",\"content\":\"\",\"tool_calls\":[1]}]",
                       null[] = "[{\"role\":\"assistant\",\"tool_calls\":[1],\"content\":null}]";
     struct chat_facts facts = {.silence = CHAT_SILENCE_NULL};
@@ -159,7 +160,7 @@ static void silence_beside_calls_is_what_the_template_bears(void **state) {
                    "[{\"role\": \"assistant\", \"tool_calls\": [1], \"content\": null}]");
 }
 
-static void the_other_variables_are_those_of_transformers(void **state) {
+TEST(the_other_variables_are_those_of_transformers) {
     struct chat_template found =
         opened("{{ tools }} {{ documents | tojson }} {{ add_generation_prompt }} {{ thinking }} "
                "{{ enable_thinking }} {{ reasoning_effort }} {{ bos_token }} {{ own }}");
@@ -171,19 +172,4 @@ static void the_other_variables_are_those_of_transformers(void **state) {
     ask.effort = BYTES_LITERAL("high");
     ask.prompts = false;
     (void)expect(&found, &ask, bytes_of("None [{\"a\": 1}] False x False high y [None]"));
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_needs_no_change_stays),
-        cmocka_unit_test(members_that_are_null_are_left_out_but_for_the_content),
-        cmocka_unit_test(a_developer_is_a_system_where_the_template_knows_none),
-        cmocka_unit_test(parts_are_joined_or_made),
-        cmocka_unit_test(arguments_become_objects_where_they_must),
-        cmocka_unit_test(numbers_and_keys_of_arguments_arrive_as_they_were),
-        cmocka_unit_test(arguments_have_no_more_parts_than_a_body),
-        cmocka_unit_test(silence_beside_calls_is_what_the_template_bears),
-        cmocka_unit_test(the_other_variables_are_those_of_transformers),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,6 +4,7 @@
  */
 #include "serving/text/json_scanner.h"
 #include "support.h"
+#include "test_case.h"
 
 /* 'w': whole, 'b': broken, 'm': more must come. */
 static char verdict(struct bytes text, bool tolerant) {
@@ -13,7 +14,7 @@ static char verdict(struct bytes text, bool tolerant) {
     return json_scanner_is_whole(&scanner) ? 'w' : 'm';
 }
 
-static void it_says_where_a_value_ends(void **state) {
+TEST(it_says_where_a_value_ends) {
     static const char *const whole[] = {"{}",
                                         "[]",
                                         " [1, -2.5e+3 , 0.1E9]\n",
@@ -42,12 +43,12 @@ static void it_says_where_a_value_ends(void **state) {
         assert_int_equal(verdict(bytes_of(more[i]), false), 'm');
 }
 
-static void it_lets_raw_control_bytes_stand_if_asked(void **state) {
+TEST(it_lets_raw_control_bytes_stand_if_asked) {
     assert_int_equal(verdict(BYTES_LITERAL("\"a\nb\""), true), 'w');
     assert_int_equal(verdict(BYTES_LITERAL("[1\x01]"), true), 'b');
 }
 
-static void it_breaks_at_too_many_levels(void **state) {
+TEST(it_breaks_at_too_many_levels) {
     char text[JSON_SCANNER_DEPTH_MAX + 1];
     memset(text, '[', sizeof text);
     assert_int_equal(verdict((struct bytes){text, JSON_SCANNER_DEPTH_MAX}, false), 'm');
@@ -55,7 +56,7 @@ static void it_breaks_at_too_many_levels(void **state) {
 }
 
 /* Random fragments in brackets; the parser alone minds keys that come twice. */
-static void it_agrees_with_the_parser(void **state) {
+TEST(it_agrees_with_the_parser) {
     static const char *const parts[] = {
         "{",    "}",    "[",  "]",   ",", ":", "\"a\"", "\"b\"", "1",  "-0",      "2.5e-1", " ",
         "true", "null", "\"", "\\n", "0", ".", "e",     "fal",   "se", "{\"k\":", "[]",     "{}"};
@@ -80,14 +81,4 @@ static void it_agrees_with_the_parser(void **state) {
             fail_msg("'%.*s' is%s whole", (int)count, text, is_whole ? "" : " not");
     }
     assert_true(whole > 10000);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(it_says_where_a_value_ends),
-        cmocka_unit_test(it_lets_raw_control_bytes_stand_if_asked),
-        cmocka_unit_test(it_breaks_at_too_many_levels),
-        cmocka_unit_test(it_agrees_with_the_parser),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

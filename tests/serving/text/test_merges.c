@@ -4,6 +4,7 @@
  */
 #include "serving/text/merges.h"
 #include "support.h"
+#include "test_case.h"
 
 #define MERGES 120
 #define WORD_BYTES_MAX 400
@@ -83,7 +84,7 @@ static size_t merge_literally(const struct sample *sample, const char *word, siz
     }
 }
 
-static void it_merges_by_rank_then_place(void **state) {
+TEST(it_merges_by_rank_then_place) {
     static struct sample sample;
     struct merges_scratch scratch;
     uint64_t random = 7;
@@ -121,7 +122,7 @@ static void refuses(struct test_parts parts, const char *says) {
     if (!strstr(error.text, says)) fail_msg("says: %s", error.text);
 }
 
-static void it_refuses_what_it_cannot_do(void **state) {
+TEST(it_refuses_what_it_cannot_do) {
     refuses((struct test_parts){.merges = "\"a b\""}, "'a' + 'b'");
     refuses((struct test_parts){.merges = "\"ab\""}, "merges[0]: expected two tokens");
     refuses((struct test_parts){.merges = "\"a b c\""}, "merges[0]: expected two tokens");
@@ -130,7 +131,7 @@ static void it_refuses_what_it_cannot_do(void **state) {
     refuses((struct test_parts){.vocab = ",\"ab\":256", .merges = "\"a b\",\"ab \""}, "merges[1]");
 }
 
-static void it_refuses_a_vocabulary_without_all_bytes(void **state) {
+TEST(it_refuses_a_vocabulary_without_all_bytes) {
     struct vocabulary vocabulary;
     struct merges merges;
     struct error error;
@@ -142,13 +143,4 @@ static void it_refuses_a_vocabulary_without_all_bytes(void **state) {
                                  &vocabulary, "t", &merges, &error),
                      STATUS_UNSUPPORTED);
     assert_non_null(strstr(error.text, "byte 0x00"));
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(it_merges_by_rank_then_place),
-        cmocka_unit_test(it_refuses_what_it_cannot_do),
-        cmocka_unit_test(it_refuses_a_vocabulary_without_all_bytes),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,6 +4,7 @@
  */
 #include "serving/text/prompt_frame.h"
 #include "support.h"
+#include "test_case.h"
 
 static struct error error;
 
@@ -38,7 +39,7 @@ static void expect(const struct prompt_frame *frame, const char *front, const ch
 #define BYTES "{\"type\":\"ByteLevel\",\"add_prefix_space\":true,\"trim_offsets\":false}"
 
 /* As in files of DeepSeek-V3, Llama, Llama 3 and GLM. */
-static void the_shapes_of_releases_are_understood(void **state) {
+TEST(the_shapes_of_releases_are_understood) {
     static const char *const cases[][3] = {
         {"null", "", ""},
         {BYTES, "", ""},
@@ -56,7 +57,7 @@ static void the_shapes_of_releases_are_understood(void **state) {
     }
 }
 
-static void a_later_template_goes_around_an_earlier_one(void **state) {
+TEST(a_later_template_goes_around_an_earlier_one) {
     struct prompt_frame frame;
     assert_int_equal(reads(SEQUENCE(TEMPLATE(SPECIAL("<s>") "," TEXT) "," TEMPLATE(
                                SPECIAL("</s>") "," TEXT "," SPECIAL("</s>"))),
@@ -65,7 +66,7 @@ static void a_later_template_goes_around_an_earlier_one(void **state) {
     expect(&frame, "1 0 ", "1 ");
 }
 
-static void what_is_not_understood_is_named(void **state) {
+TEST(what_is_not_understood_is_named) {
     static const char *const cases[][2] = {
         {"{\"type\":\"BertProcessing\",\"sep\":[\"[SEP]\",1],\"cls\":[\"[CLS]\",0]}",
          "t.json: post_processor of type 'BertProcessing' is not supported"},
@@ -94,7 +95,7 @@ static void what_is_not_understood_is_named(void **state) {
     }
 }
 
-static void a_switch_adds_a_token_once_and_takes_it_out(void **state) {
+TEST(a_switch_adds_a_token_once_and_takes_it_out) {
     struct prompt_frame frame = {.front = {7, 0}, .front_count = 2};
     assert_true(prompt_frame_begin(&frame, 0, true));
     expect(&frame, "7 0 ", "");
@@ -107,14 +108,4 @@ static void a_switch_adds_a_token_once_and_takes_it_out(void **state) {
         assert_true(prompt_frame_begin(&frame, i, true));
     assert_false(prompt_frame_begin(&frame, 99, true));
     assert_true(prompt_frame_begin(&frame, 5, true));
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_shapes_of_releases_are_understood),
-        cmocka_unit_test(a_later_template_goes_around_an_earlier_one),
-        cmocka_unit_test(what_is_not_understood_is_named),
-        cmocka_unit_test(a_switch_adds_a_token_once_and_takes_it_out),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,6 +4,7 @@
  */
 #include "serving/text/splitter.h"
 #include "support.h"
+#include "test_case.h"
 
 #define SEQUENCE(steps) "{\"type\":\"Sequence\",\"pretokenizers\":[" steps "]}"
 #define SPLIT(form, pattern)                                                                       \
@@ -31,7 +32,7 @@ static void splits(const char *pre_tokenizer, const char *text, const char *expe
     splitter_close(&splitter);
 }
 
-static void it_cuts_pass_after_pass(void **state) {
+TEST(it_cuts_pass_after_pass) {
     splits(TEST_SPLIT_NOTHING, "any text", "any text");
     splits(SEQUENCE(SPLIT("Regex", "\\\\p{N}{1,3}") TEST_SPLIT_NOTHING), "a12345b6",
            "a|123|45|b|6");
@@ -44,13 +45,13 @@ static void it_cuts_pass_after_pass(void **state) {
 }
 
 /* Empty matches cut too, but not where the previous match has just ended. */
-static void it_cuts_at_empty_matches(void **state) {
+TEST(it_cuts_at_empty_matches) {
     splits(SEQUENCE(SPLIT("Regex", "x*") TEST_SPLIT_NOTHING), "aéb", "a|é|b");
     splits(SEQUENCE(SPLIT("Regex", "x*") TEST_SPLIT_NOTHING), "axxb", "a|xx|b");
     splits(SEQUENCE(SPLIT("Regex", "(?=b)") TEST_SPLIT_NOTHING), "abab", "a|ba|b");
 }
 
-static void it_cuts_digits_apart(void **state) {
+TEST(it_cuts_digits_apart) {
     splits(SEQUENCE("{\"type\":\"Digits\",\"individual_digits\":true}," TEST_SPLIT_NOTHING),
            "a12½b", "a|1|2|½|b");
     splits(SEQUENCE("{\"type\":\"Digits\",\"individual_digits\":false}," TEST_SPLIT_NOTHING),
@@ -58,7 +59,7 @@ static void it_cuts_digits_apart(void **state) {
 }
 
 /* Unicode classes, and line ends as the library's engine has them. */
-static void it_speaks_the_dialect(void **state) {
+TEST(it_speaks_the_dialect) {
     splits(SEQUENCE(SPLIT("Regex", "\\\\s") TEST_SPLIT_NOTHING),
            "a\u3000b\xC2\x85"
            "c\uFEFFd",
@@ -67,12 +68,12 @@ static void it_speaks_the_dialect(void **state) {
     splits(SEQUENCE(SPLIT("Regex", "\\\\w+") TEST_SPLIT_NOTHING), "été-über", "été|-|über");
 }
 
-static void it_has_byte_levels_own_pattern(void **state) {
+TEST(it_has_byte_levels_own_pattern) {
     splits("{\"type\":\"ByteLevel\",\"add_prefix_space\":false}", "I'll go  to 12 \n",
            "I|'ll| go| | to| 12| \n");
 }
 
-static void what_it_cannot_do_is_refused(void **state) {
+TEST(what_it_cannot_do_is_refused) {
     static const struct {
         const char *pre_tokenizer, *says;
     } cases[] = {
@@ -98,16 +99,4 @@ static void what_it_cannot_do_is_refused(void **state) {
                              STATUS_OK);
         if (!strstr(error.text, cases[i].says)) fail_msg("case %zu says: %s", i, error.text);
     }
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(it_cuts_pass_after_pass),
-        cmocka_unit_test(it_cuts_at_empty_matches),
-        cmocka_unit_test(it_cuts_digits_apart),
-        cmocka_unit_test(it_speaks_the_dialect),
-        cmocka_unit_test(it_has_byte_levels_own_pattern),
-        cmocka_unit_test(what_it_cannot_do_is_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,12 +4,13 @@
  */
 #include "serving/text/tool_cursor.h"
 #include "support.h"
+#include "test_case.h"
 
 static struct tool_cursor over(const char *text, bool ends) {
     return (struct tool_cursor){.text = bytes_of(text), .ends = ends};
 }
 
-static void it_takes_marks_and_waits_for_cut_ones(void **state) {
+TEST(it_takes_marks_and_waits_for_cut_ones) {
     struct tool_cursor cursor = over("<a><b", false);
     assert_true(tool_cursor_sees(&cursor, "<a>"));
     assert_true(tool_cursor_takes(&cursor, "<a>"));
@@ -23,7 +24,7 @@ static void it_takes_marks_and_waits_for_cut_ones(void **state) {
     assert_int_equal(cursor.found, TOOL_FOUND_NO);
 }
 
-static void it_does_nothing_once_it_has_failed(void **state) {
+TEST(it_does_nothing_once_it_has_failed) {
     struct tool_cursor cursor = over("x y", false);
     tool_cursor_wants(&cursor, "y");
     tool_cursor_wants(&cursor, "x");
@@ -41,7 +42,7 @@ static enum tool_found name(const char *text, bool ends, const char *expected) {
     return cursor.found;
 }
 
-static void it_reads_names_up_to_a_byte_that_none_has(void **state) {
+TEST(it_reads_names_up_to_a_byte_that_none_has) {
     char text[TOOL_NAME_BYTES_MAX + 3];
     assert_int_equal(name("get_x.1-ä<", false, "get_x.1-ä"), TOOL_FOUND_YES);
     assert_int_equal(name("get", false, ""), TOOL_FOUND_CUT);
@@ -60,7 +61,7 @@ static void it_reads_names_up_to_a_byte_that_none_has(void **state) {
                  tool_cursor_is_name(BYTES_LITERAL("a\\n")));
 }
 
-static void it_reads_up_to_a_mark(void **state) {
+TEST(it_reads_up_to_a_mark) {
     char text[TOOL_NAME_BYTES_MAX + 8];
     struct tool_cursor cursor = over("a <b</k>c", false);
     assert_true(bytes_equal(tool_cursor_until(&cursor, "</k>"), BYTES_LITERAL("a <b")));
@@ -75,14 +76,4 @@ static void it_reads_up_to_a_mark(void **state) {
         (void)tool_cursor_until(&cursor, "</k>");
         assert_int_equal(cursor.found, extra ? TOOL_FOUND_NO : TOOL_FOUND_YES);
     }
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(it_takes_marks_and_waits_for_cut_ones),
-        cmocka_unit_test(it_does_nothing_once_it_has_failed),
-        cmocka_unit_test(it_reads_names_up_to_a_byte_that_none_has),
-        cmocka_unit_test(it_reads_up_to_a_mark),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,12 +4,13 @@
  */
 #include "serving/text/tool_format.h"
 #include "support.h"
+#include "test_case.h"
 
 static enum tool_format of(const char *source) {
     return tool_format_of(bytes_of(source));
 }
 
-static void it_finds_the_format_in_a_templates_marks(void **state) {
+TEST(it_finds_the_format_in_a_templates_marks) {
     assert_int_equal(of(""), TOOL_FORMAT_DEEPSEEK_V31);
     assert_int_equal(of("{{ '<｜tool▁calls▁begin｜>' }} ... + '\\n' + '```json' + "),
                      TOOL_FORMAT_DEEPSEEK_V3);
@@ -24,7 +25,7 @@ static void it_finds_the_format_in_a_templates_marks(void **state) {
     assert_int_equal(of("<|start_header_id|>assistant<|python_tag|>"), TOOL_FORMAT_LLAMA);
 }
 
-static void it_knows_deepseeks_own_templates(void **state) {
+TEST(it_knows_deepseeks_own_templates) {
     static const char folder[] = "tests/serving/text/goldens/";
     static const struct {
         const char *file;
@@ -43,7 +44,7 @@ static bool has(enum tool_format format, const char *token) {
     return tool_format_has_mark(format, bytes_of(token));
 }
 
-static void it_knows_the_tokens_of_marks(void **state) {
+TEST(it_knows_the_tokens_of_marks) {
     assert_true(has(TOOL_FORMAT_KIMI, "<|tool_call_end|>"));
     assert_true(has(TOOL_FORMAT_DEEPSEEK_V32, "｜DSML｜"));
     assert_true(has(TOOL_FORMAT_DEEPSEEK_V3, "<｜tool▁sep｜>"));
@@ -64,7 +65,7 @@ static const char tools_json[] =
     "\"n\":{\"type\":\"null\"},\"odd\":true,\"also\":{\"anyOf\":[{\"type\":\"string\"},{}]}}}}},"
     "{\"type\":\"function\",\"function\":{\"name\":\"put\"}},{\"function\":7},3]";
 
-static void it_knows_which_parameters_are_strings(void **state) {
+TEST(it_knows_which_parameters_are_strings) {
     const struct tool_set *set = NULL;
     assert_int_equal(tool_format_set_open(test_arena(4096), TOOL_FORMAT_GLM,
                                           test_tree(bytes_of(tools_json)), &set, NULL),
@@ -87,7 +88,7 @@ static void it_knows_which_parameters_are_strings(void **state) {
     assert_false(tool_format_takes_string(NULL, BYTES_LITERAL("s")));
 }
 
-static void it_says_when_memory_is_short(void **state) {
+TEST(it_says_when_memory_is_short) {
     const struct tree *tools = test_tree(bytes_of(tools_json));
     bool opened = false;
     for (size_t bytes = 0; bytes < 1024 && !opened; bytes += 16) {
@@ -99,15 +100,4 @@ static void it_says_when_memory_is_short(void **state) {
         assert_true(opened || (status == STATUS_NO_MEMORY && !set && error.text[0]));
     }
     assert_true(opened);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(it_finds_the_format_in_a_templates_marks),
-        cmocka_unit_test(it_knows_deepseeks_own_templates),
-        cmocka_unit_test(it_knows_the_tokens_of_marks),
-        cmocka_unit_test(it_knows_which_parameters_are_strings),
-        cmocka_unit_test(it_says_when_memory_is_short),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,6 +4,7 @@
  */
 #include "serving/text/tool_head.h"
 #include "support.h"
+#include "test_case.h"
 
 static const struct tool_place nowhere, at_start = {.starts = true},
                                         behind = {.after_call = true, .in_section = true};
@@ -29,7 +30,7 @@ static struct tool_head begins(enum tool_format format, struct tool_place place,
 
 #define BEGINS(format, place, start, rest) begins(format, place, start rest, sizeof(start) - 1)
 
-static void it_is_reported_as_soon_as_it_can_be(void **state) {
+TEST(it_is_reported_as_soon_as_it_can_be) {
     BEGINS(TOOL_FORMAT_DEEPSEEK_V31, nowhere, "\n<｜tool▁call▁begin｜>get<｜tool▁sep｜>", "{}");
     BEGINS(TOOL_FORMAT_DEEPSEEK_V3, nowhere,
            "<｜tool▁call▁begin｜>function<｜tool▁sep｜>get\n```json", "\n{}");
@@ -53,7 +54,7 @@ static void it_is_reported_as_soon_as_it_can_be(void **state) {
     assert_true(bytes_equal(head.id, BYTES_LITERAL("a1")));
 }
 
-static void it_is_reported_apart_from_text(void **state) {
+TEST(it_is_reported_apart_from_text) {
     begins(TOOL_FORMAT_DEEPSEEK_V31, at_start, "text", 0);
     begins(TOOL_FORMAT_DEEPSEEK_V3, nowhere, "<｜tool▁call▁begin｜>get<｜tool▁sep｜>", 0);
     begins(TOOL_FORMAT_HERMES, nowhere, "<tool_call>{\"id\": \"x\"}", 0);
@@ -65,7 +66,7 @@ static void it_is_reported_apart_from_text(void **state) {
     begins(TOOL_FORMAT_GLM, nowhere, "<tool_call>get more", 0);
 }
 
-static void it_is_none_where_the_text_ends_before(void **state) {
+TEST(it_is_none_where_the_text_ends_before) {
     struct tool_head head;
     struct bytes text = BYTES_LITERAL("<tool_call>{\"name\": \"get");
     assert_int_equal(tool_head_find(TOOL_FORMAT_HERMES, nowhere, text, false, &head),
@@ -73,20 +74,10 @@ static void it_is_none_where_the_text_ends_before(void **state) {
     assert_int_equal(tool_head_find(TOOL_FORMAT_HERMES, nowhere, text, true, &head), TOOL_FOUND_NO);
 }
 
-static void it_gives_an_id_that_comes_before_the_name(void **state) {
+TEST(it_gives_an_id_that_comes_before_the_name) {
     struct tool_head head =
         BEGINS(TOOL_FORMAT_HERMES, nowhere, "<tool_call>{\"id\":\"c1\",\"name\":\"get\"", "}");
     assert_true(bytes_equal(head.id, BYTES_LITERAL("c1")));
     head = BEGINS(TOOL_FORMAT_HERMES, nowhere, "<tool_call>{\"id\":1234,\"name\":\"get\"", "}");
     assert_int_equal(head.id.count, 0);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(it_is_reported_as_soon_as_it_can_be),
-        cmocka_unit_test(it_is_reported_apart_from_text),
-        cmocka_unit_test(it_is_none_where_the_text_ends_before),
-        cmocka_unit_test(it_gives_an_id_that_comes_before_the_name),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

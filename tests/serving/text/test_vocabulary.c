@@ -4,6 +4,7 @@
  */
 #include "serving/text/vocabulary.h"
 #include "support.h"
+#include "test_case.h"
 
 static struct vocabulary vocabulary;
 static struct error error;
@@ -22,7 +23,7 @@ static void has(uint32_t id, const char *bytes, size_t count) {
 }
 
 /* The table of bytes has 256 different characters and each comes back. */
-static void it_spells_every_byte(void **state) {
+TEST(it_spells_every_byte) {
     const struct tree *root = test_tree(test_json((struct test_parts){0}));
     assert_int_equal(vocabulary_read(test_arena(1 << 20),
                                      tree_member(tree_member(root, "model"), "vocab"), NULL,
@@ -35,7 +36,7 @@ static void it_spells_every_byte(void **state) {
     }
 }
 
-static void it_knows_kinds_and_gaps(void **state) {
+TEST(it_knows_kinds_and_gaps) {
     assert_int_equal(reads("{\"Ġa\":1,\"<｜x｜>\":4}",
                            "[{\"id\":4,\"content\":\"<｜x｜>\",\"special\":true},"
                            "{\"id\":6,\"content\":\"<y>\",\"special\":false}]"),
@@ -55,7 +56,7 @@ static void it_knows_kinds_and_gaps(void **state) {
     assert_int_equal(vocabulary_find(&vocabulary, BYTES_LITERAL(" a")), 1);
 }
 
-static void an_id_with_two_meanings_is_refused(void **state) {
+TEST(an_id_with_two_meanings_is_refused) {
     static const struct {
         const char *vocab, *added;
         enum status status;
@@ -74,13 +75,4 @@ static void an_id_with_two_meanings_is_refused(void **state) {
         assert_int_equal(reads(cases[i].vocab, cases[i].added), cases[i].status);
         if (!strstr(error.text, cases[i].says)) fail_msg("case %zu says: %s", i, error.text);
     }
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(it_spells_every_byte),
-        cmocka_unit_test(it_knows_kinds_and_gaps),
-        cmocka_unit_test(an_id_with_two_meanings_is_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,8 +3,9 @@
  * and found again one by one, in order.
  */
 #include "automata.h"
+#include "test_case.h"
 
-static void it_holds_the_texts_of_a_list_alone(void **state) {
+TEST(it_holds_the_texts_of_a_list_alone) {
     static const struct bytes texts[] = {{"", 0}, {"ab", 2}, {"abc", 3}, {"\xC3\xA9", 2}, {"b", 1}};
     const struct automaton *automaton = NULL;
     assert_int_equal(automaton_of_texts(test_work(), texts, 5, &automaton), STATUS_OK);
@@ -18,7 +19,7 @@ static void it_holds_the_texts_of_a_list_alone(void **state) {
     assert_int_equal(test_label(automaton, "\xC3"), 0);
 }
 
-static void it_holds_no_text_of_an_empty_list(void **state) {
+TEST(it_holds_no_text_of_an_empty_list) {
     const struct automaton *automaton = NULL;
     assert_int_equal(automaton_of_texts(test_work(), NULL, 0, &automaton), STATUS_OK);
     assert_int_equal(automaton->start, 0);
@@ -35,7 +36,7 @@ static size_t put_character(uint32_t c, char *out) {
     return count;
 }
 
-static void it_counts_characters_and_no_bytes(void **state) {
+TEST(it_counts_characters_and_no_bytes) {
     const struct automaton *one = NULL, *few = NULL, *many = NULL;
     struct automaton_work *work = test_work();
     assert_int_equal(automaton_of_lengths(work, 1, 1, &one), STATUS_OK);
@@ -56,13 +57,13 @@ static void it_counts_characters_and_no_bytes(void **state) {
     assert_int_equal(test_label(many, "abcdefghij"), 1);
 }
 
-static void it_has_no_text_between_crossed_lengths(void **state) {
+TEST(it_has_no_text_between_crossed_lengths) {
     const struct automaton *automaton = NULL;
     assert_int_equal(automaton_of_lengths(test_work(), 3, 2, &automaton), STATUS_OK);
     assert_int_equal(automaton->start, 0);
 }
 
-static void it_finds_each_member_in_the_order_of_bytes(void **state) {
+TEST(it_finds_each_member_in_the_order_of_bytes) {
     const struct automaton *automaton = test_pattern(test_work(), "^(a|ab?c|[x-z]{0,2}|\\u00e9)$");
     char text[8], before[8] = "";
     size_t count = 0;
@@ -79,21 +80,9 @@ static void it_finds_each_member_in_the_order_of_bytes(void **state) {
     assert_false(automaton_member(automaton, 2, text, 1, &count));
 }
 
-static void it_knows_what_has_no_end(void **state) {
+TEST(it_knows_what_has_no_end) {
     struct automaton_work *work = test_work();
     assert_true(automaton_member_count(test_pattern(work, "^ab*$")) == UINT64_MAX);
     assert_true(automaton_member_count(test_pattern(work, "^[a-p]{40}$")) == UINT64_MAX);
     assert_true(automaton_member_count(test_pattern(work, "^[a-p]{15}$")) == (uint64_t)1 << 60);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(it_holds_the_texts_of_a_list_alone),
-        cmocka_unit_test(it_holds_no_text_of_an_empty_list),
-        cmocka_unit_test(it_counts_characters_and_no_bytes),
-        cmocka_unit_test(it_has_no_text_between_crossed_lengths),
-        cmocka_unit_test(it_finds_each_member_in_the_order_of_bytes),
-        cmocka_unit_test(it_knows_what_has_no_end),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,6 +3,7 @@
  * two of them are equal; and that work has an end where it is told to.
  */
 #include "automata.h"
+#include "test_case.h"
 
 #define CLASSES 3
 #define STATES_MAX 24
@@ -37,7 +38,7 @@ static void check_minimal(const struct automaton *automaton) {
     free(differ);
 }
 
-static void it_makes_the_smallest_automaton(void **state) {
+TEST(it_makes_the_smallest_automaton) {
     uint64_t random = 1;
     for (int round = 0; round < 2000; round++) {
         struct automaton_work *work = test_work();
@@ -73,7 +74,7 @@ static void it_makes_the_smallest_automaton(void **state) {
     }
 }
 
-static void it_gives_equal_sequences_equal_numbers(void **state) {
+TEST(it_gives_equal_sequences_equal_numbers) {
     struct tuple_table tuple_table;
     struct automaton_work *work = test_work();
     assert_int_equal(automaton_builder_tuples_open(&tuple_table, work), STATUS_OK);
@@ -89,7 +90,7 @@ static void it_gives_equal_sequences_equal_numbers(void **state) {
     assert_int_equal(tuple_table.count, 5000);
 }
 
-static void it_stops_when_steps_or_states_are_spent(void **state) {
+TEST(it_stops_when_steps_or_states_are_spent) {
     const struct automaton *automaton = NULL;
     struct automaton_work *work = test_work();
     work->steps_left = 1000;
@@ -103,13 +104,4 @@ static void it_stops_when_steps_or_states_are_spent(void **state) {
     assert_int_equal(automaton_of_lengths(work, 0, 500, &automaton), STATUS_NO_MEMORY);
     work->scratch->end = work->scratch->start + TEST_ARENA_BYTES;
     assert_null(automaton);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(it_makes_the_smallest_automaton),
-        cmocka_unit_test(it_gives_equal_sequences_equal_numbers),
-        cmocka_unit_test(it_stops_when_steps_or_states_are_spent),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,6 +5,7 @@
 #include "base/check.h"
 
 #include "automata.h"
+#include "test_case.h"
 
 static const char *const patterns[] = {"^a*$", "^(ab)*$", "b",          "^.{2,3}$", "^[^b]*$",
                                        "^$",   "a$",      "^\\u00e9|b", "^x",       "^(a|b)*abb$"};
@@ -17,7 +18,7 @@ static void random_text(uint64_t *random, char *out) {
         strcat(out, parts[test_random(random) % 6]);
 }
 
-static void it_combines_two_languages(void **state) {
+TEST(it_combines_two_languages) {
     uint64_t random = 1;
     char text[64];
     for (size_t i = 0; i < PATTERNS; i++)
@@ -41,7 +42,7 @@ static void it_combines_two_languages(void **state) {
         }
 }
 
-static void it_says_which_languages_a_text_lies_in(void **state) {
+TEST(it_says_which_languages_a_text_lies_in) {
     uint64_t random = 1;
     char text[64];
     struct automaton_work *work = test_work();
@@ -66,7 +67,7 @@ static void it_says_which_languages_a_text_lies_in(void **state) {
             assert_true(sets[i] != sets[j]);
 }
 
-static void it_joins_hundreds_of_names_with_few_steps(void **state) {
+TEST(it_joins_hundreds_of_names_with_few_steps) {
     struct automaton_work *work = test_work();
     static char names[800][16];
     struct bytes texts[800];
@@ -87,7 +88,7 @@ static void it_joins_hundreds_of_names_with_few_steps(void **state) {
     assert_true(TEST_STEPS_MAX - work->steps_left < 1000000);
 }
 
-static void it_takes_texts_away_by_their_label(void **state) {
+TEST(it_takes_texts_away_by_their_label) {
     static const struct bytes texts[] = {{"ab", 2}, {"abc", 3}, {"x", 1}};
     static const uint32_t labels[] = {0, 9, 9};
     struct automaton_work *work = test_work();
@@ -98,14 +99,4 @@ static void it_takes_texts_away_by_their_label(void **state) {
     assert_int_equal(test_label(automaton, "abc"), 9);
     assert_int_equal(test_label(automaton, "x"), 9);
     assert_int_equal(automaton_member_count(automaton), 2);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(it_combines_two_languages),
-        cmocka_unit_test(it_says_which_languages_a_text_lies_in),
-        cmocka_unit_test(it_joins_hundreds_of_names_with_few_steps),
-        cmocka_unit_test(it_takes_texts_away_by_their_label),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

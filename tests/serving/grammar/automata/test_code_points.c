@@ -3,6 +3,7 @@
  */
 #include "automata.h"
 #include "serving/grammar/automata/code_points.h"
+#include "test_case.h"
 
 static bool holds(const struct code_points *set, uint32_t character) {
     for (size_t i = 0; i < set->count; i++)
@@ -10,7 +11,7 @@ static bool holds(const struct code_points *set, uint32_t character) {
     return false;
 }
 
-static void it_orders_ranges_and_takes_all_others(void **state) {
+TEST(it_orders_ranges_and_takes_all_others) {
     uint64_t random = 1;
     for (int round = 0; round < 300; round++) {
         struct code_points set = {.work = test_work()};
@@ -41,7 +42,7 @@ static void check_property(const char *name, const char *in, const char *out) {
         if (holds(&set, (uint8_t)*out)) fail_msg("%s has %c", name, *out);
 }
 
-static void it_knows_general_categories_and_groups(void **state) {
+TEST(it_knows_general_categories_and_groups) {
     check_property("L", "aZ", "1_- ");
     check_property("Letter", "aZ", "1_- ");
     check_property("Lu", "ABZ", "abz1");
@@ -59,7 +60,7 @@ static void it_knows_general_categories_and_groups(void **state) {
 }
 
 /* A letter of one category each, spread over the planes. */
-static void it_places_characters_of_all_planes(void **state) {
+TEST(it_places_characters_of_all_planes) {
     static const struct {
         const char *name;
         uint32_t character;
@@ -76,19 +77,9 @@ static void it_places_characters_of_all_planes(void **state) {
         }
 }
 
-static void it_says_that_a_property_is_none(void **state) {
+TEST(it_says_that_a_property_is_none) {
     struct code_points set = {.work = test_work()};
     assert_int_equal(code_points_add_property(&set, bytes_of("Greek")), STATUS_NOT_FOUND);
     assert_int_equal(code_points_add_property(&set, bytes_of("")), STATUS_NOT_FOUND);
     assert_int_equal(code_points_add_property(&set, bytes_of("X")), STATUS_NOT_FOUND);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(it_orders_ranges_and_takes_all_others),
-        cmocka_unit_test(it_knows_general_categories_and_groups),
-        cmocka_unit_test(it_places_characters_of_all_planes),
-        cmocka_unit_test(it_says_that_a_property_is_none),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,6 +4,7 @@
 #include "serving/grammar/automata/language.h"
 
 #include "schema_cases.h"
+#include "test_case.h"
 
 static char memory[16 << 20], passing[16 << 20];
 static struct arena arena, scratch;
@@ -17,7 +18,7 @@ static int open_table(void **state) {
     return language_open(&table, &work);
 }
 
-static void equal_languages_share_a_number(void **state) {
+TEST_AROUND(equal_languages_share_a_number, open_table, NULL) {
     struct bytes texts[] = {BYTES_LITERAL("a"), BYTES_LITERAL("b")};
     uint32_t both, a, b, joined, again;
     assert_int_equal(language_of_texts(&table, texts, 2, &both), STATUS_OK);
@@ -32,7 +33,7 @@ static void equal_languages_share_a_number(void **state) {
     assert_int_equal(again, LANGUAGE_NONE);
 }
 
-static void lengths_need_no_automaton(void **state) {
+TEST_AROUND(lengths_need_no_automaton, open_table, NULL) {
     uint32_t some, more, both;
     assert_int_equal(language_of_lengths(&table, 0, 0, &some), STATUS_OK);
     assert_true(table.languages[some].of_lengths);
@@ -44,12 +45,4 @@ static void lengths_need_no_automaton(void **state) {
     assert_int_equal(table.languages[both].length_max, 1000000);
     assert_int_equal(language_of_lengths(&table, 2, 1, &both), STATUS_OK);
     assert_int_equal(both, LANGUAGE_NONE);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(equal_languages_share_a_number, open_table),
-        cmocka_unit_test_setup(lengths_need_no_automaton, open_table),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -7,6 +7,7 @@
 #include "automata.h"
 #include "base/check.h"
 #include "serving/grammar/automata/number_set.h"
+#include "test_case.h"
 
 static struct decimal read_decimal(const char *text) {
     struct decimal value;
@@ -14,7 +15,7 @@ static struct decimal read_decimal(const char *text) {
     return value;
 }
 
-static void it_reads_decimals_in_one_form(void **state) {
+TEST(it_reads_decimals_in_one_form) {
     static const char *const same[][2] = {{"1", "1.0"},     {"100", "1e2"},      {"-0", "0.00e5"},
                                           {"0.05", "5E-2"}, {"12.50", "125e-1"}, {"1e+3", "1000"},
                                           {"-7", "-7.000"}};
@@ -25,7 +26,7 @@ static void it_reads_decimals_in_one_form(void **state) {
     }
 }
 
-static void it_refuses_what_is_no_decimal(void **state) {
+TEST(it_refuses_what_is_no_decimal) {
     struct decimal value;
     static const char *const cases[] = {"", "-", "a", "1x", "1e", "1e+", ".5", "--1", "1.2.3"};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
@@ -36,7 +37,7 @@ static void it_refuses_what_is_no_decimal(void **state) {
         STATUS_UNSUPPORTED);
 }
 
-static void it_orders_decimals(void **state) {
+TEST(it_orders_decimals) {
     static const char *const ascending[] = {"-1e5", "-99.5", "-99",  "-1",     "-0.05",
                                             "0",    "0.001", "0.05", "0.0501", "1",
                                             "9",    "10",    "10.5", "1e300"};
@@ -80,7 +81,7 @@ static bool is_in(const struct number_set *set, const char *min, const char *max
     return !set->has_multiple || value % thousandths(multiple) == 0;
 }
 
-static void it_holds_the_numbers_within_its_bounds(void **state) {
+TEST(it_holds_the_numbers_within_its_bounds) {
     static const char *const multiples[] = {"1", "2", "3", "0.5", "0.05", "10", "2.5", "1.0", "60"};
     uint64_t random = 1;
     int in = 0;
@@ -114,7 +115,7 @@ static void it_holds_the_numbers_within_its_bounds(void **state) {
     assert_true(in > 10000);
 }
 
-static void it_accepts_nothing_but_json_numbers(void **state) {
+TEST(it_accepts_nothing_but_json_numbers) {
     static const char *const none[] = {"",   "-",  "01",   "1.",  ".5",   "+1",  "1e", "1e+", "--1",
                                        "0x", "1 ", "1..2", "-01", "1e5.", "NaN", "00", "1-"};
     static const char *const sets[][2] = {{NULL, NULL}, {"0", NULL}, {NULL, "7.5"}, {"-3", "1e20"}};
@@ -130,7 +131,7 @@ static void it_accepts_nothing_but_json_numbers(void **state) {
 }
 
 /* As Python's json writes floats. */
-static void it_knows_exponents(void **state) {
+TEST(it_knows_exponents) {
     static const struct {
         const char *min, *max;
         bool whole;
@@ -158,7 +159,7 @@ static void it_knows_exponents(void **state) {
     }
 }
 
-static void it_spells_one_number_in_its_ways(void **state) {
+TEST(it_spells_one_number_in_its_ways) {
     struct decimal value = read_decimal("1.5e-5");
     const struct automaton *automaton = NULL;
     assert_int_equal(number_set_automaton_of_number(test_work(), &value, &automaton), STATUS_OK);
@@ -175,7 +176,7 @@ static void it_spells_one_number_in_its_ways(void **state) {
 }
 
 /* Each text of random digits, against what strtod makes of it. */
-static void it_spells_what_a_double_holds(void **state) {
+TEST(it_spells_what_a_double_holds) {
     static const char *const tails[] = {"",     ".",     ".5",     "e",    "e5",    "E+99",
                                         "e100", "e-999", ".0e307", "e308", "e+0307"};
     const struct automaton *all = NULL, *whole = NULL;
@@ -203,24 +204,9 @@ static void it_spells_what_a_double_holds(void **state) {
     assert_true(in > 1000);
 }
 
-static void it_refuses_a_multiple_that_needs_too_many_states(void **state) {
+TEST(it_refuses_a_multiple_that_needs_too_many_states) {
     struct number_set set = {.has_multiple = true, .multiple = read_decimal("123456789")};
     const struct automaton *automaton = NULL;
     assert_int_equal(number_set_automaton_of_numbers(test_work(), &set, &automaton),
                      STATUS_UNSUPPORTED);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(it_reads_decimals_in_one_form),
-        cmocka_unit_test(it_refuses_what_is_no_decimal),
-        cmocka_unit_test(it_orders_decimals),
-        cmocka_unit_test(it_holds_the_numbers_within_its_bounds),
-        cmocka_unit_test(it_accepts_nothing_but_json_numbers),
-        cmocka_unit_test(it_knows_exponents),
-        cmocka_unit_test(it_spells_one_number_in_its_ways),
-        cmocka_unit_test(it_spells_what_a_double_holds),
-        cmocka_unit_test(it_refuses_a_multiple_that_needs_too_many_states),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,6 +5,7 @@
  */
 #include "automata.h"
 #include "serving/grammar/automata/regex_tree.h"
+#include "test_case.h"
 
 /* ---- the slow reference ---- */
 
@@ -130,7 +131,7 @@ static void write_pattern(uint64_t *random, int depth, char *out, size_t room) {
     }
 }
 
-static void it_finds_what_a_plain_search_finds(void **state) {
+TEST(it_finds_what_a_plain_search_finds) {
     static struct arena trees;
     static char memory[1 << 20];
     uint64_t random = 1;
@@ -166,7 +167,7 @@ static void it_finds_what_a_plain_search_finds(void **state) {
     assert_true(found > 5000 && absent > 5000);
 }
 
-static void it_minds_anchors_and_looks_wherever_they_stand(void **state) {
+TEST(it_minds_anchors_and_looks_wherever_they_stand) {
     static const struct {
         const char *pattern, *text;
         bool in;
@@ -197,7 +198,7 @@ static void it_minds_anchors_and_looks_wherever_they_stand(void **state) {
             fail_msg("%s and %s", cases[i].pattern, cases[i].text);
 }
 
-static void it_keeps_patterns_of_schemas_small(void **state) {
+TEST(it_keeps_patterns_of_schemas_small) {
     static const struct {
         const char *pattern;
         uint32_t states_max;
@@ -216,7 +217,7 @@ static void it_keeps_patterns_of_schemas_small(void **state) {
     }
 }
 
-static void it_gives_hostile_patterns_up(void **state) {
+TEST(it_gives_hostile_patterns_up) {
     static const char *const cases[] = {"(a|b)*a(a|b){30}", "((a{1000}){1000}){1000}",
                                         "((){1000}){1000}", "^(?:(?=.*a.{9})(?=.*b.{8}).)*$"};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -229,14 +230,4 @@ static void it_gives_hostile_patterns_up(void **state) {
         if (status != STATUS_TOO_LARGE) fail_msg("%s: %s", cases[i], status_name(status));
         assert_string_equal(error.text, "the pattern's automaton is too large");
     }
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(it_finds_what_a_plain_search_finds),
-        cmocka_unit_test(it_minds_anchors_and_looks_wherever_they_stand),
-        cmocka_unit_test(it_keeps_patterns_of_schemas_small),
-        cmocka_unit_test(it_gives_hostile_patterns_up),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,6 +4,7 @@
  */
 #include "automata.h"
 #include "serving/grammar/automata/regex_nfa.h"
+#include "test_case.h"
 
 static uint32_t follow(const struct regex_nfa *nfa, uint32_t state, uint8_t byte) {
     const struct nfa_state *from = &nfa->states[state];
@@ -41,7 +42,7 @@ static void check_set(const struct code_range *ranges, size_t count) {
     assert_false(spells(&nfa, start, end, 0x110000));
 }
 
-static void it_spells_each_character_of_a_set(void **state) {
+TEST(it_spells_each_character_of_a_set) {
     static const struct code_range all[] = {{0, CODE_POINT_MAX}};
     static const struct code_range some[] = {
         {'a', 'c'},       {0x7F, 0x80},      {0x7FE, 0x801},     {0x1234, 0x2345},
@@ -52,7 +53,7 @@ static void it_spells_each_character_of_a_set(void **state) {
     check_set(surrogates, 1);
 }
 
-static void it_spells_sets_drawn_at_random(void **state) {
+TEST(it_spells_sets_drawn_at_random) {
     uint64_t random = 1;
     for (int round = 0; round < 3; round++) {
         struct code_range ranges[64];
@@ -68,7 +69,7 @@ static void it_spells_sets_drawn_at_random(void **state) {
     }
 }
 
-static void it_knows_what_begins_where_the_text_does(void **state) {
+TEST(it_knows_what_begins_where_the_text_does) {
     static const struct {
         const char *pattern;
         bool anchored;
@@ -81,13 +82,4 @@ static void it_knows_what_begins_where_the_text_does(void **state) {
             STATUS_OK);
         assert_int_equal(regex_nfa_is_anchored(&regex, regex.root), cases[i].anchored);
     }
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(it_spells_each_character_of_a_set),
-        cmocka_unit_test(it_spells_sets_drawn_at_random),
-        cmocka_unit_test(it_knows_what_begins_where_the_text_does),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

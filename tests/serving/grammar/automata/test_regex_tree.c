@@ -4,6 +4,7 @@
  */
 #include "automata.h"
 #include "serving/grammar/automata/regex_tree.h"
+#include "test_case.h"
 
 static void refuses(enum regex_syntax syntax, const char *pattern, enum status status,
                     const char *reason) {
@@ -14,7 +15,7 @@ static void refuses(enum regex_syntax syntax, const char *pattern, enum status s
         fail_msg("%s: %s, \"%s\"", pattern, status_name(found), error.text);
 }
 
-static void it_refuses_what_is_no_pattern(void **state) {
+TEST(it_refuses_what_is_no_pattern) {
     static const char *const cases[][2] = {
         {"(", "( without ) at byte 1"},
         {"a)", ") without ( at byte 1"},
@@ -37,7 +38,7 @@ static void it_refuses_what_is_no_pattern(void **state) {
         refuses(REGEX_ECMA, cases[i][0], STATUS_INVALID, cases[i][1]);
 }
 
-static void it_says_what_no_automaton_holds(void **state) {
+TEST(it_says_what_no_automaton_holds) {
     refuses(REGEX_ECMA, "(a)\\1", STATUS_UNSUPPORTED, "a back reference");
     refuses(REGEX_ECMA, "(?<n>a)\\k<n>", STATUS_UNSUPPORTED, "a back reference");
     refuses(REGEX_ECMA, "(?<=a)b", STATUS_UNSUPPORTED, "looking behind");
@@ -52,7 +53,7 @@ static void it_says_what_no_automaton_holds(void **state) {
 }
 
 /* Pairs of patterns that mean the same, and a text that tells a wrong reading. */
-static void it_reads_what_validators_agree_on(void **state) {
+TEST(it_reads_what_validators_agree_on) {
     static const char *const cases[][3] = {
         {"^\\-\\_\\/\\@$", "^-_/@$", "-_/@"},
         {"^a{$", "^a\\{$", "a{"},
@@ -88,12 +89,12 @@ static void it_reads_what_validators_agree_on(void **state) {
     }
 }
 
-static void it_has_no_text_in_an_empty_class(void **state) {
+TEST(it_has_no_text_in_an_empty_class) {
     assert_int_equal(test_pattern(test_work(), "[]")->start, 0);
 }
 
 /* Whole expressions: Rust's and Python's \d and \w are Unicode's. */
-static void it_reads_expressions_of_whole_texts(void **state) {
+TEST(it_reads_expressions_of_whole_texts) {
     static const struct {
         const char *pattern, *text;
         bool in;
@@ -111,15 +112,4 @@ static void it_reads_expressions_of_whole_texts(void **state) {
         if (test_label(automaton, cases[i].text) != cases[i].in)
             fail_msg("%s and %s", cases[i].pattern, cases[i].text);
     }
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(it_refuses_what_is_no_pattern),
-        cmocka_unit_test(it_says_what_no_automaton_holds),
-        cmocka_unit_test(it_reads_what_validators_agree_on),
-        cmocka_unit_test(it_has_no_text_in_an_empty_class),
-        cmocka_unit_test(it_reads_expressions_of_whole_texts),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,6 +4,7 @@
  */
 #include "automata.h"
 #include "serving/grammar/automata/text_format.h"
+#include "test_case.h"
 
 static const struct automaton *format_of(const char *name) {
     const struct automaton *automaton = NULL;
@@ -24,7 +25,7 @@ static void check_texts(const char *name, const char *texts, bool in) {
     }
 }
 
-static void it_knows_the_formats_of_the_drafts(void **state) {
+TEST(it_knows_the_formats_of_the_drafts) {
     static const char *const unknown[] = {"int32",        "color", "host-name",
                                           "utc-millisec", "",      "Date"};
     for (size_t i = 0; i < sizeof unknown / sizeof *unknown; i++)
@@ -40,7 +41,7 @@ static bool day_exists(int year, int month, int day) {
     return day <= days[month - 1] + (leap && month == 2);
 }
 
-static void it_knows_every_day_that_exists(void **state) {
+TEST(it_knows_every_day_that_exists) {
     const struct automaton *automaton = format_of("date");
     for (int year = 0; year<10000; year += year % 100> 4 && year % 100 < 96 ? 7 : 1)
         for (int month = 0; month < 14; month++)
@@ -53,7 +54,7 @@ static void it_knows_every_day_that_exists(void **state) {
 }
 
 /* A leap second is at 23:59 of UTC, whatever the offset. */
-static void it_knows_leap_seconds_by_their_offset(void **state) {
+TEST(it_knows_leap_seconds_by_their_offset) {
     const struct automaton *automaton = format_of("time");
     for (int local = 14; local < 1440; local += 15)
         for (int offset = -1425; offset < 1440; offset += 15) {
@@ -66,7 +67,7 @@ static void it_knows_leap_seconds_by_their_offset(void **state) {
         }
 }
 
-static void it_takes_what_the_rfcs_take(void **state) {
+TEST(it_takes_what_the_rfcs_take) {
     check_texts("date-time",
                 "1963-06-19T08:30:06.283185Z 1985-04-12t23:20:50z "
                 "1998-12-31T15:59:60.123-08:00 1937-01-01T12:00:27.87+00:20",
@@ -93,7 +94,7 @@ static void it_takes_what_the_rfcs_take(void **state) {
     check_texts("relative-json-pointer", "0# 1 2/0/baz 120/foo", true);
 }
 
-static void it_takes_nothing_else(void **state) {
+TEST(it_takes_nothing_else) {
     check_texts("date-time",
                 "1998-12-31T23:58:60Z 1990-02-31T15:59:59Z 1990-12-31T24:00:00Z "
                 "2013-350T01:01:01 1963-06-19 1985-04-12T23:20:50+01",
@@ -114,7 +115,7 @@ static void it_takes_nothing_else(void **state) {
     check_texts("relative-json-pointer", "01 -1 /a 0## 1#/a", false);
 }
 
-static void a_brief_format_leaves_out_ip_literals_alone(void **state) {
+TEST(a_brief_format_leaves_out_ip_literals_alone) {
     static const struct {
         const char *name, *in, *out;
     } cases[] = {
@@ -139,7 +140,7 @@ static void a_brief_format_leaves_out_ip_literals_alone(void **state) {
     }
 }
 
-static void it_counts_the_bytes_of_host_names(void **state) {
+TEST(it_counts_the_bytes_of_host_names) {
     const struct automaton *automaton = format_of("hostname");
     char label[65];
     memset(label, 'a', 64);
@@ -154,17 +155,4 @@ static void it_counts_the_bytes_of_host_names(void **state) {
         state_now = letter ? letter : automaton_step(automaton, state_now, '.');
     }
     assert_int_equal(state_now, 0);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(it_knows_the_formats_of_the_drafts),
-        cmocka_unit_test(it_knows_every_day_that_exists),
-        cmocka_unit_test(it_knows_leap_seconds_by_their_offset),
-        cmocka_unit_test(it_takes_what_the_rfcs_take),
-        cmocka_unit_test(it_takes_nothing_else),
-        cmocka_unit_test(a_brief_format_leaves_out_ip_literals_alone),
-        cmocka_unit_test(it_counts_the_bytes_of_host_names),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

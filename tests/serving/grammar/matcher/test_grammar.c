@@ -4,17 +4,11 @@
 #include "matcher_cases.h"
 
 #include "serving/grammar/matcher/grammar.h"
+#include "test_case.h"
 
-static void equal_leaves_are_one(void **state) {
+TEST(equal_leaves_are_one) {
     struct matcher_case one;
     case_open(&one, "{\"type\":\"object\",\"properties\":{\"a\":{\"type\":\"string\"},\"b\":"
                     "{\"type\":[\"string\",\"null\"]}},\"additionalProperties\":false}");
     assert_int_equal(one.grammar->leaf_count, 2); /* all strings, and the keys */
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(equal_leaves_are_one),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,8 +2,9 @@
  * Whitespace within JSON, and parallel stacks.
  */
 #include "matcher_cases.h"
+#include "test_case.h"
 
-static void blanks_are_bounded(void **state) {
+TEST(blanks_are_bounded) {
     lets_through("true", "\n{ \"a\" : 1 ,\n\n    \"b\"\r\n:\t[ ] }");
     stops_before_last("true", " ");
     stops_before_last("true", "[   ");
@@ -14,19 +15,11 @@ static void blanks_are_bounded(void **state) {
     stops_before_last("true", "[\n                                         ");
 }
 
-static void readings_go_side_by_side(void **state) {
+TEST(readings_go_side_by_side) {
     const char *either = "{\"anyOf\":[{\"properties\":{\"a\":{\"const\":1}},\"required\":[\"b\"],"
                          "\"type\":\"object\"},{\"properties\":{\"a\":{\"const\":12}},"
                          "\"required\":[\"c\"],\"type\":\"object\"}]}";
     lets_through(either, "{\"a\":1,\"b\":0}");
     lets_through(either, "{\"a\":12,\"c\":0}");
     stops(either, "{\"a\":12,\"b\":0}");
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(blanks_are_bounded),
-        cmocka_unit_test(readings_go_side_by_side),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

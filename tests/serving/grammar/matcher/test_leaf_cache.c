@@ -2,8 +2,9 @@
  * What is remembered of a leaf's walk is right after much was forgotten.
  */
 #include "matcher_cases.h"
+#include "test_case.h"
 
-static void what_was_forgotten_is_found_again(void **state) {
+TEST(what_was_forgotten_is_found_again) {
     struct matcher_case one;
     uint64_t mask[16];
     case_open(&one, "{\"type\":\"string\",\"pattern\":\"^[ab]{0,3000}$\"}");
@@ -19,7 +20,7 @@ static void what_was_forgotten_is_found_again(void **state) {
     compare_masks(&one, at, "\"a");
 }
 
-static void a_number_ends_where_something_else_may_come(void **state) {
+TEST(a_number_ends_where_something_else_may_come) {
     struct matcher_case one;
     case_open(&one, "{\"type\":\"array\",\"items\":{\"type\":\"integer\",\"maximum\":12}}");
     struct grammar_position at = matcher_begin(one.matcher);
@@ -27,12 +28,4 @@ static void a_number_ends_where_something_else_may_come(void **state) {
     compare_masks(&one, at, "[");
     at = matcher_push(one.matcher, at, BYTES_LITERAL("1"));
     compare_masks(&one, at, "[1");
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_was_forgotten_is_found_again),
-        cmocka_unit_test(a_number_ends_where_something_else_may_come),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

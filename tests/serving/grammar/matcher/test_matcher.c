@@ -3,8 +3,9 @@
  * no choice is told.
  */
 #include "matcher_cases.h"
+#include "test_case.h"
 
-static void equal_texts_stand_in_equal_places(void **state) {
+TEST(equal_texts_stand_in_equal_places) {
     struct matcher_case one;
     case_open(&one, "{\"type\":\"object\"}");
     struct grammar_position begin = matcher_begin(one.matcher);
@@ -13,7 +14,7 @@ static void equal_texts_stand_in_equal_places(void **state) {
     assert_int_equal(a.number, b.number);
 }
 
-static void settling_keeps_the_place(void **state) {
+TEST(settling_keeps_the_place) {
     struct matcher_case one;
     case_open(&one, "{\"type\":\"array\",\"items\":{\"type\":\"string\"},\"uniqueItems\":true}");
     struct grammar_position at =
@@ -29,7 +30,7 @@ static void settling_keeps_the_place(void **state) {
     assert_int_equal(matcher_push(one.matcher, at, BYTES_LITERAL("\"")).number, 0);
 }
 
-static void a_text_that_is_done_must_end(void **state) {
+TEST(a_text_that_is_done_must_end) {
     struct matcher_case one;
     case_open(&one, "{\"type\":\"integer\"}");
     struct grammar_position begin = matcher_begin(one.matcher);
@@ -41,13 +42,4 @@ static void a_text_that_is_done_must_end(void **state) {
     struct grammar_position done =
         matcher_push(one.matcher, matcher_begin(one.matcher), BYTES_LITERAL("null"));
     assert_true(matcher_may_end(one.matcher, done) && matcher_must_end(one.matcher, done));
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(equal_texts_stand_in_equal_places),
-        cmocka_unit_test(settling_keeps_the_place),
-        cmocka_unit_test(a_text_that_is_done_must_end),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

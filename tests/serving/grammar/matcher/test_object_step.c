@@ -2,8 +2,9 @@
  * Objects: properties stand once and in any order, what is required comes, and counts are kept.
  */
 #include "matcher_cases.h"
+#include "test_case.h"
 
-static void properties_come_in_any_order_and_once(void **state) {
+TEST(properties_come_in_any_order_and_once) {
     const char *two =
         "{\"type\":\"object\",\"properties\":{\"a\":{},\"b\":{}},\"required\":[\"a\"]}";
     lets_through(two, "{\"b\":1,\"c\":2,\"a\":3}");
@@ -12,7 +13,7 @@ static void properties_come_in_any_order_and_once(void **state) {
     lets_through(two, "{\"a\":1,\"a b\":2}");
 }
 
-static void places_are_kept_for_what_is_required(void **state) {
+TEST(places_are_kept_for_what_is_required) {
     const char *full =
         "{\"type\":\"object\",\"properties\":{\"a\":{},\"b\":{}},\"required\":[\"a\"],"
         "\"maxProperties\":2}";
@@ -21,7 +22,7 @@ static void places_are_kept_for_what_is_required(void **state) {
     stops_before_last(full, "{\"b\":1,\"a\":3,");
 }
 
-static void dependencies_come_too(void **state) {
+TEST(dependencies_come_too) {
     const char *rule = "{\"type\":\"object\",\"properties\":{\"a\":{},\"b\":{}},"
                        "\"dependentRequired\":{\"a\":[\"b\"]}}";
     lets_through(rule, "{\"b\":1}");
@@ -29,14 +30,14 @@ static void dependencies_come_too(void **state) {
     stops_before_last(rule, "{\"a\":1}");
 }
 
-static void another_key_counts_once(void **state) {
+TEST(another_key_counts_once) {
     const char *least = "{\"type\":\"object\",\"minProperties\":2}";
     lets_through(least, "{\"x\":1,\"y\":1}");
     stops_before_last(least, "{\"x\":1,\"x\":1}");
     lets_through(least, "{\"x\":1,\"x\":1,\"z\":1}");
 }
 
-static void in_order_enough_properties_are_left(void **state) {
+TEST(in_order_enough_properties_are_left) {
 #define IN_ORDER(schema) "{\"in_order\":true,\"schema\":" schema "}"
     const char *closed =
         IN_ORDER("{\"type\":\"object\",\"properties\":{\"a\":{},\"b\":{},\"c\":{}},"
@@ -48,15 +49,4 @@ static void in_order_enough_properties_are_left(void **state) {
     assert_int_equal(form_reach(closed, "{\"b\":1,\"c\":1}"), 14);
     assert_int_equal(form_reach(closed, "{\"a\":1,\"c\":1}"), 14);
     assert_int_equal(form_reach(open, "{\"c\":1,\"x\":1}"), 14);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(properties_come_in_any_order_and_once),
-        cmocka_unit_test(places_are_kept_for_what_is_required),
-        cmocka_unit_test(dependencies_come_too),
-        cmocka_unit_test(another_key_counts_once),
-        cmocka_unit_test(in_order_enough_properties_are_left),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,6 +5,7 @@
  */
 #include "matcher_cases.h"
 #include "serving/grammar/rules/grammar_builder.h"
+#include "test_case.h"
 
 #define LETTERS 3 /* a, b, and a token that stands for itself */
 #define LENGTH_MAX 5
@@ -363,16 +364,9 @@ static bool compare_grammar(uint64_t seed) {
     return true;
 }
 
-static void random_grammars_let_through_what_their_texts_are(void **state) {
+TEST(random_grammars_let_through_what_their_texts_are) {
     uint32_t compared = 0;
     for (uint64_t seed = 0; seed < RANDOM_GRAMMARS; seed++)
         compared += compare_grammar(seed);
     assert_true(compared > RANDOM_GRAMMARS / 4);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(random_grammars_let_through_what_their_texts_are),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,10 +4,11 @@
 #include "matcher_cases.h"
 
 #include "serving/grammar/matcher/stack_table.h"
+#include "test_case.h"
 
 static char memory[1 << 16];
 
-static void equal_frames_have_one_number(void **state) {
+TEST(equal_frames_have_one_number) {
     struct arena arena;
     struct stack_table table;
     uint64_t tail[2] = {1, 2};
@@ -20,7 +21,7 @@ static void equal_frames_have_one_number(void **state) {
     assert_int_not_equal(stack_table_put(&table, &frame, tail), first);
 }
 
-static void the_youngest_are_taken_back_and_a_full_table_says_so(void **state) {
+TEST(the_youngest_are_taken_back_and_a_full_table_says_so) {
     struct arena arena;
     struct stack_table table;
     arena_over(&arena, memory, sizeof memory);
@@ -35,12 +36,4 @@ static void the_youngest_are_taken_back_and_a_full_table_says_so(void **state) {
     assert_int_equal(stack_table_put(&table, &frame, NULL), old);
     frame.state = 77;
     assert_int_equal(stack_table_put(&table, &frame, NULL), old + 1);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(equal_frames_have_one_number),
-        cmocka_unit_test(the_youngest_are_taken_back_and_a_full_table_says_so),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,10 +2,11 @@
  * What may stand between the quotes of a string: escapes count as what they say.
  */
 #include "matcher_cases.h"
+#include "test_case.h"
 
 #define TWO "{\"type\":\"string\",\"minLength\":2,\"maxLength\":2}"
 
-static void characters_are_counted_however_they_are_written(void **state) {
+TEST(characters_are_counted_however_they_are_written) {
     lets_through(TWO, "\"a\\u00e9\"");
     lets_through(TWO, "\"\\ud83d\\ude00\xF0\x9F\x98\x80\"");
     lets_through(TWO, "\"\\n\\\\\"");
@@ -14,7 +15,7 @@ static void characters_are_counted_however_they_are_written(void **state) {
     stops_before_last(TWO, "\"a\"");
 }
 
-static void what_is_no_text_is_not_let_through(void **state) {
+TEST(what_is_no_text_is_not_let_through) {
     stops_before_last("{\"type\":\"string\"}", "\"\xC0");
     stops_before_last("{\"type\":\"string\"}", "\"\xED\xA0");
     stops_before_last("{\"type\":\"string\"}", "\"\xF4\x90");
@@ -25,7 +26,7 @@ static void what_is_no_text_is_not_let_through(void **state) {
     stops_before_last("{\"type\":\"string\"}", "\"\\ud83d\\u0");
 }
 
-static void an_escape_begins_only_where_it_can_be_finished(void **state) {
+TEST(an_escape_begins_only_where_it_can_be_finished) {
     const char *digits = "{\"type\":\"string\",\"pattern\":\"^[0-9]{2}$\"}";
     lets_through(digits, "\"\\u00319\"");
     stops_before_last(digits, "\"\\n");
@@ -36,20 +37,10 @@ static void an_escape_begins_only_where_it_can_be_finished(void **state) {
     lets_through("{\"type\":\"string\",\"pattern\":\"^\\ud83d\\ude00$\"}", "\"\\ud83d\\ude00\"");
 }
 
-static void a_key_is_the_same_however_it_is_written(void **state) {
+TEST(a_key_is_the_same_however_it_is_written) {
     const char *one = "{\"properties\":{\"a\":{\"type\":\"null\"}},\"additionalProperties\":false}";
     lets_through(one, "{\"\\u0061\":null}");
     stops(one, "{\"\\u0061\":1");
     stops_before_last(one, "{\"a\":null,");
     stops_before_last(one, "{\"\\u007");
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(characters_are_counted_however_they_are_written),
-        cmocka_unit_test(what_is_no_text_is_not_let_through),
-        cmocka_unit_test(an_escape_begins_only_where_it_can_be_finished),
-        cmocka_unit_test(a_key_is_the_same_however_it_is_written),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,6 +2,7 @@
  * A mask holds exactly the tokens that can be pushed, and no position is a dead end.
  */
 #include "matcher_cases.h"
+#include "test_case.h"
 
 static const char *const schemas[] = {
     "true",
@@ -68,15 +69,8 @@ static void walk_at_random(const char *schema, uint64_t seed) {
     }
 }
 
-static void masks_hold_what_can_be_pushed_and_no_place_is_a_dead_end(void **state) {
+TEST(masks_hold_what_can_be_pushed_and_no_place_is_a_dead_end) {
     for (size_t i = 0; i < ARRAY_COUNT(schemas); i++)
         for (uint64_t seed = 0; seed < 12; seed++)
             walk_at_random(schemas[i], seed);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(masks_hold_what_can_be_pushed_and_no_place_is_a_dead_end),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,8 +2,9 @@
  * The trie holds each token once, in an order that a walk can follow, and knows what strings do.
  */
 #include "matcher_cases.h"
+#include "test_case.h"
 
-static void each_token_is_found_at_the_end_of_its_bytes(void **state) {
+TEST(each_token_is_found_at_the_end_of_its_bytes) {
     struct arena arena, scratch;
     static char memory[2 << 20];
     arena_over(&arena, memory, 1 << 20);
@@ -22,7 +23,7 @@ static void each_token_is_found_at_the_end_of_its_bytes(void **state) {
     assert_int_equal(found, trie->token_count - 1); /* one is empty */
 }
 
-static void it_knows_how_many_characters_a_token_needs(void **state) {
+TEST(it_knows_how_many_characters_a_token_needs) {
     struct arena arena, scratch;
     static char memory[2 << 20];
     arena_over(&arena, memory, 1 << 20);
@@ -36,12 +37,4 @@ static void it_knows_how_many_characters_a_token_needs(void **state) {
         if (!strcmp(text, "x\\")) assert_int_equal(needs, 2);
         if (!strcmp(text, "\",") || !strcmp(text, "\x82\xAC")) assert_int_equal(needs, UINT8_MAX);
     }
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(each_token_is_found_at_the_end_of_its_bytes),
-        cmocka_unit_test(it_knows_how_many_characters_a_token_needs),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,8 +2,9 @@
  * Steps of values: arrays, numbers, strings and literals.
  */
 #include "matcher_cases.h"
+#include "test_case.h"
 
-static void arrays_end_within_their_bounds(void **state) {
+TEST(arrays_end_within_their_bounds) {
     const char *pair =
         "{\"type\":\"array\",\"prefixItems\":[{\"type\":\"string\"},{\"type\":\"null\"}],"
         "\"items\":false,\"minItems\":2}";
@@ -17,7 +18,7 @@ static void arrays_end_within_their_bounds(void **state) {
     stops_before_last(contains, "[1,10]");
 }
 
-static void items_that_must_differ_do(void **state) {
+TEST(items_that_must_differ_do) {
     const char *listed =
         "{\"type\":\"array\",\"items\":{\"enum\":[\"a\",\"ab\"]},\"uniqueItems\":true}";
     const char *freely =
@@ -37,12 +38,4 @@ static void items_that_must_differ_do(void **state) {
                          "\"^(a|b.*)$\"},\"uniqueItems\":true}";
     lets_through(branch, "[\"b\",\"a\",\"bb\"]");
     stops_before_last(branch, "[\"a\",\"a"); /* of what begins so, there is no other */
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(arrays_end_within_their_bounds),
-        cmocka_unit_test(items_that_must_differ_do),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

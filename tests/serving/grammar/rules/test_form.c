@@ -2,8 +2,9 @@
  * Protects what forms mean, and that what is none is refused by its keyword.
  */
 #include "form_cases.h"
+#include "test_case.h"
 
-static void a_schema_alone_is_a_json_text(void **state) {
+TEST(a_schema_alone_is_a_json_text) {
     const char *form = "{\"schema\":{\"type\":\"object\",\"properties\":{\"a\":{\"type\":"
                        "\"integer\"},\"b\":{}},\"additionalProperties\":false},\"in_order\":true}";
     takes(form, "\n{\"a\":1,\"b\":[]}");
@@ -14,7 +15,7 @@ static void a_schema_alone_is_a_json_text(void **state) {
     breaks(form, "{} ");
 }
 
-static void regexes_choices_and_texts_match_as_a_whole(void **state) {
+TEST(regexes_choices_and_texts_match_as_a_whole) {
     takes("{\"regex\":\"^a+|b$\"}", "aa");
     takes("{\"regex\":\"^a+|b$\"}", "b");
     goes_on("{\"regex\":\"[0-9]{3}-[0-9]\"}", "123-");
@@ -27,7 +28,7 @@ static void regexes_choices_and_texts_match_as_a_whole(void **state) {
     goes_on("{\"text\":\"ab\"}", "a");
 }
 
-static void an_added_token_comes_as_that_token_alone(void **state) {
+TEST(an_added_token_comes_as_that_token_alone) {
     const char *form = "{\"sequence\":[{\"token\":\"<call>\"},{\"text\":\"f\"},{\"token\":"
                        "\"</call>\"}]}";
     struct form_case one;
@@ -41,7 +42,7 @@ static void an_added_token_comes_as_that_token_alone(void **state) {
     assert_true(at.number && matcher_may_end(one.matcher, at));
 }
 
-static void a_token_that_must_come_is_forced(void **state) {
+TEST(a_token_that_must_come_is_forced) {
     struct form_case one;
     uint32_t token = 0;
     form_run(&one, "{\"sequence\":[{\"regex\":\"a*b\"},{\"token\":\"</call>\"},{\"repeat\":"
@@ -56,7 +57,7 @@ static void a_token_that_must_come_is_forced(void **state) {
     assert_false(matcher_forced_token(one.matcher, form_push(&one, "1"), &token));
 }
 
-static void values_stand_in_sequences_without_blanks(void **state) {
+TEST(values_stand_in_sequences_without_blanks) {
     const char *form = "{\"sequence\":[{\"text\":\"x=\"},{\"schema\":{\"type\":\"number\"}},"
                        "{\"text\":\"5!\"}]}";
     const char *call = "{\"sequence\":[{\"token\":\"<call>\"},{\"schema\":{\"type\":\"object\"}},"
@@ -74,7 +75,7 @@ static void values_stand_in_sequences_without_blanks(void **state) {
     takes("{\"sequence\":[{\"schema\":true},{\"schema\":true}]}", "1[]");
 }
 
-static void values_of_several_schemas_stand_side_by_side(void **state) {
+TEST(values_of_several_schemas_stand_side_by_side) {
     const char *tools =
         "{\"repeat\":{\"any\":[{\"sequence\":[{\"text\":\"f\"},{\"schema\":{\"type\":\"object\","
         "\"properties\":{\"a\":{\"enum\":[1]},\"u\":{\"type\":\"array\",\"items\":{\"enum\":[\"x\","
@@ -93,7 +94,7 @@ static void values_of_several_schemas_stand_side_by_side(void **state) {
     breaks(tools, "g{\"a");
 }
 
-static void repetitions_keep_their_bounds(void **state) {
+TEST(repetitions_keep_their_bounds) {
     static char text[6000];
     const char *many = "{\"repeat\":{\"sequence\":[{\"schema\":{\"type\":\"boolean\"}},{\"text\":"
                        "\",\"}]},\"least\":1000,\"most\":10000}";
@@ -119,7 +120,7 @@ static void repetitions_keep_their_bounds(void **state) {
                  STATUS_TOO_LARGE, "the form: ");
 }
 
-static void large_repetitions_of_repetitions_are_calls(void **state) {
+TEST(large_repetitions_of_repetitions_are_calls) {
     const char *form = "{\"repeat\":{\"repeat\":{\"repeat\":{\"text\":\"ab\"},\"least\":90,"
                        "\"most\":90},\"least\":90,\"most\":90},\"least\":1,\"most\":900}";
     struct form_case one;
@@ -133,7 +134,7 @@ static void large_repetitions_of_repetitions_are_calls(void **state) {
     assert_true(matcher_may_end(one.matcher, at));
 }
 
-static void what_is_no_form_is_refused_by_its_keyword(void **state) {
+TEST(what_is_no_form_is_refused_by_its_keyword) {
     form_refuses("[]", STATUS_INVALID, "a form must be an object, is an array");
     form_refuses("{}", STATUS_INVALID, "a form has one keyword");
     form_refuses("{\"schema\":true,\"text\":\"a\"}", STATUS_INVALID,
@@ -157,7 +158,7 @@ static void what_is_no_form_is_refused_by_its_keyword(void **state) {
     form_refuses("{\"token\":\"a\"}", STATUS_INVALID, "token: the tokenizer has no added token");
 }
 
-static void a_form_that_is_nested_too_deep_is_refused(void **state) {
+TEST(a_form_that_is_nested_too_deep_is_refused) {
     static char text[8000];
     size_t count = 0;
     for (uint32_t i = 0; i < 300; i++)
@@ -166,20 +167,4 @@ static void a_form_that_is_nested_too_deep_is_refused(void **state) {
     for (uint32_t i = 0; i < 300; i++)
         count += (size_t)snprintf(text + count, sizeof text - count, "]}");
     form_refuses(text, STATUS_TOO_LARGE, "sequence: forms are nested more than 256 deep");
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_schema_alone_is_a_json_text),
-        cmocka_unit_test(regexes_choices_and_texts_match_as_a_whole),
-        cmocka_unit_test(an_added_token_comes_as_that_token_alone),
-        cmocka_unit_test(a_token_that_must_come_is_forced),
-        cmocka_unit_test(values_stand_in_sequences_without_blanks),
-        cmocka_unit_test(values_of_several_schemas_stand_side_by_side),
-        cmocka_unit_test(repetitions_keep_their_bounds),
-        cmocka_unit_test(large_repetitions_of_repetitions_are_calls),
-        cmocka_unit_test(what_is_no_form_is_refused_by_its_keyword),
-        cmocka_unit_test(a_form_that_is_nested_too_deep_is_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

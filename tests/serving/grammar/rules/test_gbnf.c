@@ -2,8 +2,9 @@
  * GBNF means what llama.cpp's page on it says; what is none is refused with its line and rule.
  */
 #include "form_cases.h"
+#include "test_case.h"
 
-static void literals_classes_and_escapes_are_characters(void **state) {
+TEST(literals_classes_and_escapes_are_characters) {
     takes("root ::= \"a\\x41\\u00e9\\U0001F600\\t\\n\\\"\\\\\"",
           "aA\xC3\xA9\xF0\x9F\x98\x80\t\n\"\\");
     takes("root ::= [a-c] [^a-c\\n] [\xE3\x81\x81-\xE3\x82\x9F] [-x] [a-] .",
@@ -15,7 +16,7 @@ static void literals_classes_and_escapes_are_characters(void **state) {
     goes_on("root ::= .", "\xC3");
 }
 
-static void alternatives_groups_and_repetitions_go_together(void **state) {
+TEST(alternatives_groups_and_repetitions_go_together) {
     const char *grammar =
         "root ::= (\"a\" | \"b\" \"c\")+ \"d\"? ([0-9]{2}){1,2} \"e\"{0,1} \"f\"{2,}";
     takes(grammar, "abca12ff");
@@ -28,7 +29,7 @@ static void alternatives_groups_and_repetitions_go_together(void **state) {
     takes("root ::= (\"ab\" | \"abab\" )* \"abc\"", "abababc");
 }
 
-static void rules_go_over_lines_and_comments_say_nothing(void **state) {
+TEST(rules_go_over_lines_and_comments_say_nothing) {
     const char *grammar = "# a list\n\nroot ::= ( # of items\n   \"- \" item\n)+\n\r\n"
                           "item ::= [^\\n?]+ end |\n  \"?\" end # or not known\nend ::= \"\\n\"?";
     takes(grammar, "- x");
@@ -62,7 +63,7 @@ static const char chess[] =
     "pawn ::= ([a-h] \"x\")? [a-h] [1-8] (\"=\" [NBKQR])?\n"
     "castle ::= \"O-O\" \"-O\"?\n";
 
-static void grammars_as_people_write_them_work(void **state) {
+TEST(grammars_as_people_write_them_work) {
     takes(arithmetic, "(a1 +22)*(b)=x\n3=4\n");
     goes_on(arithmetic, "((1)");
     breaks(arithmetic, "(1))");
@@ -76,7 +77,7 @@ static void grammars_as_people_write_them_work(void **state) {
     breaks(chess, "1. e9");
 }
 
-static void what_recurs_goes_as_deep_as_the_text(void **state) {
+TEST(what_recurs_goes_as_deep_as_the_text) {
     const char *pairs = "root ::= \"a\" root \"b\" | \"a\" root \"c\" | \"\"";
     const char *list = "root ::= \"a\" root | \"b\" tail\ntail ::= \"a\" root |";
     struct form_case one;
@@ -89,7 +90,7 @@ static void what_recurs_goes_as_deep_as_the_text(void **state) {
     assert_int_equal(at.number, third.number); /* what comes last needs no depth */
 }
 
-static void what_no_text_fulfils_is_cut_off(void **state) {
+TEST(what_no_text_fulfils_is_cut_off) {
     const char *grammar = "root ::= \"a\" endless | \"ab\" | [] \"c\"\nendless ::= \"b\" endless";
     takes(grammar, "ab");
     breaks(grammar, "abb");
@@ -98,7 +99,7 @@ static void what_no_text_fulfils_is_cut_off(void **state) {
                  "gbnf: line 1: rule root: no text fulfils it");
 }
 
-static void tokens_stand_for_themselves(void **state) {
+TEST(tokens_stand_for_themselves) {
     const char *grammar = "root ::= <call> [a-z]* <[257]> !<call>";
     takes(grammar, "<call>ab</call>x");
     breaks(grammar, "<call>ab</call><call>");
@@ -111,7 +112,7 @@ static void tokens_stand_for_themselves(void **state) {
                  "gbnf: line 1: rule root: the tokenizer has no token <[1000]>");
 }
 
-static void rules_that_begin_with_themselves_are_refused(void **state) {
+TEST(rules_that_begin_with_themselves_are_refused) {
     form_refuses("root ::= expr\n\nexpr ::= expr \"+\" [0-9] | [0-9]", STATUS_INVALID,
                  "gbnf: line 3: rule expr: begins with itself (left recursion)");
     form_refuses("root ::= a\na ::= [x]? b \"y\" | \"z\"\nb ::= a", STATUS_INVALID, "gbnf: line ");
@@ -120,7 +121,7 @@ static void rules_that_begin_with_themselves_are_refused(void **state) {
     takes("root ::= \"x\" | \"(\" root \")\" root", "(x)x");
 }
 
-static void what_is_no_grammar_is_refused_with_its_line_and_rule(void **state) {
+TEST(what_is_no_grammar_is_refused_with_its_line_and_rule) {
     static char deep[500];
     form_refuses("item ::= \"a\"", STATUS_INVALID, "gbnf: line 1: the grammar has no rule root");
     form_refuses("root ::= x\n", STATUS_INVALID, "gbnf: line 1: rule x: is used, but not written");
@@ -145,19 +146,4 @@ static void what_is_no_grammar_is_refused_with_its_line_and_rule(void **state) {
     memset(deep, '(', sizeof deep - 1);
     memcpy(deep, "root ::= ", 9);
     form_refuses(deep, STATUS_TOO_LARGE, "gbnf: line 1: rule root: more than 100 groups");
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(literals_classes_and_escapes_are_characters),
-        cmocka_unit_test(alternatives_groups_and_repetitions_go_together),
-        cmocka_unit_test(rules_go_over_lines_and_comments_say_nothing),
-        cmocka_unit_test(grammars_as_people_write_them_work),
-        cmocka_unit_test(what_recurs_goes_as_deep_as_the_text),
-        cmocka_unit_test(what_no_text_fulfils_is_cut_off),
-        cmocka_unit_test(tokens_stand_for_themselves),
-        cmocka_unit_test(rules_that_begin_with_themselves_are_refused),
-        cmocka_unit_test(what_is_no_grammar_is_refused_with_its_line_and_rule),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,8 +4,9 @@
  */
 #include "automata.h"
 #include "serving/grammar/rules/grammar_builder.h"
+#include "test_case.h"
 
-static void equal_symbols_are_one(void **state) {
+TEST(equal_symbols_are_one) {
     struct grammar_builder builder;
     uint32_t a, b, c;
     grammar_builder_open(&builder, test_work());
@@ -18,7 +19,7 @@ static void equal_symbols_are_one(void **state) {
     assert_int_equal(builder.tree.ranges[builder.tree.nodes[b].first].first, RULE_SYMBOL_FIRST + 1);
 }
 
-static void a_text_is_the_sequence_of_its_characters(void **state) {
+TEST(a_text_is_the_sequence_of_its_characters) {
     static const uint32_t expected[] = {'a', 0xE9, 0x20AC, 0x1F600};
     struct grammar_builder builder;
     uint32_t node;
@@ -33,7 +34,7 @@ static void a_text_is_the_sequence_of_its_characters(void **state) {
     }
 }
 
-static void what_comes_often_becomes_a_rule(void **state) {
+TEST(what_comes_often_becomes_a_rule) {
     struct grammar_builder builder;
     uint32_t text, few, many;
     grammar_builder_open(&builder, test_work());
@@ -44,13 +45,4 @@ static void what_comes_often_becomes_a_rule(void **state) {
     assert_int_equal(builder.rule_count, 1);
     assert_int_equal(builder.rules[0].body, text);
     assert_int_equal(rule_of_node(&builder, builder.tree.nodes[many].first), 0);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(equal_symbols_are_one),
-        cmocka_unit_test(a_text_is_the_sequence_of_its_characters),
-        cmocka_unit_test(what_comes_often_becomes_a_rule),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

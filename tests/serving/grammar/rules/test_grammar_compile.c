@@ -4,6 +4,7 @@
  */
 #include "form_cases.h"
 #include "serving/grammar/rules/grammar_program.h"
+#include "test_case.h"
 
 static const struct grammar_program *program_of(const char *grammar) {
     static struct form_case one;
@@ -11,7 +12,7 @@ static const struct grammar_program *program_of(const char *grammar) {
     return one.program;
 }
 
-static void small_rules_without_recursion_stand_in_the_place_of_their_calls(void **state) {
+TEST(small_rules_without_recursion_stand_in_the_place_of_their_calls) {
     assert_int_equal(program_of("root ::= a a\na ::= b | \"c\" b\nb ::= [0-9]+")->rule_count, 1);
     const struct grammar_program *program =
         program_of("root ::= \"<\" list \">\"\nlist ::= item (\",\" item)*\n"
@@ -20,12 +21,12 @@ static void small_rules_without_recursion_stand_in_the_place_of_their_calls(void
     assert_false(program->has_tokens);
 }
 
-static void what_comes_often_is_called_where_copies_would_be_too_large(void **state) {
+TEST(what_comes_often_is_called_where_copies_would_be_too_large) {
     assert_int_equal(program_of("root ::= (\"ab\" [0-9]){9}")->rule_count, 1);
     assert_int_equal(program_of("root ::= (\"ab\" [0-9]){2000}")->rule_count, 2);
 }
 
-static void it_is_known_what_rules_begin_with_and_what_follows_them(void **state) {
+TEST(it_is_known_what_rules_begin_with_and_what_follows_them) {
     const struct grammar_program *program =
         program_of("root ::= item \"!\"\nitem ::= [ab] | \"(\" item (\",\" item)* \")\"");
     const struct grammar_rule *item = &program->rules[1];
@@ -39,7 +40,7 @@ static void it_is_known_what_rules_begin_with_and_what_follows_them(void **state
     assert_true(program_of("root ::= <call>")->rules[0].begins_with_token);
 }
 
-static void no_symbol_can_be_spelt_by_a_text(void **state) {
+TEST(no_symbol_can_be_spelt_by_a_text) {
     struct form_case one;
     form_run(&one, "root ::= \"x\" | \"(\" root \")\" | <call>");
     struct grammar_position at = matcher_begin(one.matcher);
@@ -47,7 +48,7 @@ static void no_symbol_can_be_spelt_by_a_text(void **state) {
         assert_false(matcher_push_token(one.matcher, at, lead).number);
 }
 
-static void hostile_grammars_cost_bounded_work(void **state) {
+TEST(hostile_grammars_cost_bounded_work) {
     static char text[1 << 16];
     size_t used = (size_t)snprintf(text, sizeof text, "root ::= r0\n");
     for (int i = 0; i < 300; i++) /* each is twice the one before */
@@ -59,7 +60,7 @@ static void hostile_grammars_cost_bounded_work(void **state) {
                  "gbnf: line 1: rule root: ");
 }
 
-static void many_readings_side_by_side_are_bounded(void **state) {
+TEST(many_readings_side_by_side_are_bounded) {
     static char text[1 << 16];
     size_t used = (size_t)snprintf(text, sizeof text, "root ::= l0 | r0\n");
     struct form_case one;
@@ -74,16 +75,4 @@ static void many_readings_side_by_side_are_bounded(void **state) {
     struct grammar_position at = matcher_begin(one.matcher);
     at = matcher_push(one.matcher, at, BYTES_LITERAL("a"));
     assert_true(at.number);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(small_rules_without_recursion_stand_in_the_place_of_their_calls),
-        cmocka_unit_test(what_comes_often_is_called_where_copies_would_be_too_large),
-        cmocka_unit_test(it_is_known_what_rules_begin_with_and_what_follows_them),
-        cmocka_unit_test(no_symbol_can_be_spelt_by_a_text),
-        cmocka_unit_test(hostile_grammars_cost_bounded_work),
-        cmocka_unit_test(many_readings_side_by_side_are_bounded),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,31 +3,32 @@
  */
 #include "base/format.h"
 #include "schema_cases.h"
+#include "test_case.h"
 
-static void an_object_fulfils_both_of_two_schemas(void **state) {
+TEST(an_object_fulfils_both_of_two_schemas) {
     holds("{\"allOf\":[{\"required\":[\"a\"]},{\"properties\":{\"a\":{\"type\":\"integer\"}},"
           "\"maxProperties\":2}]}",
           "[{\"a\":1},{\"a\":1,\"b\":null}]", "[{},{\"a\":\"x\"},{\"a\":1,\"b\":1,\"c\":1}]");
 }
 
-static void an_object_that_may_not_be_lacks_a_key_or_has_another_value(void **state) {
+TEST(an_object_that_may_not_be_lacks_a_key_or_has_another_value) {
     holds("{\"type\":\"object\",\"not\":{\"required\":[\"a\"],\"properties\":{\"a\":{\"type\":"
           "\"integer\"},\"b\":{\"type\":\"null\"}}}}",
           "[{},{\"a\":\"x\"},{\"a\":1,\"b\":1}]", "[{\"a\":1},{\"a\":1,\"b\":null}]");
 }
 
-static void a_closed_object_that_may_not_be_has_another_key(void **state) {
+TEST(a_closed_object_that_may_not_be_has_another_key) {
     holds(
         "{\"type\":\"object\",\"not\":{\"properties\":{\"a\":{}},\"additionalProperties\":false}}",
         "[{\"b\":1},{\"a\":1,\"b\":1}]", "[{},{\"a\":1}]");
 }
 
-static void a_breach_by_any_key_is_refused(void **state) {
+TEST(a_breach_by_any_key_is_refused) {
     refuses("{\"type\":\"object\",\"not\":{\"additionalProperties\":{\"type\":\"integer\"}}}",
             STATUS_UNSUPPORTED, "#/not: cannot hold that some property");
 }
 
-static void what_a_property_needs_may_be_denied(void **state) {
+TEST(what_a_property_needs_may_be_denied) {
     holds("{\"type\":\"object\",\"not\":{\"dependentRequired\":{\"a\":[\"b\"]}}}", "[{\"a\":1}]",
           "[{},{\"b\":1},{\"a\":1,\"b\":1}]");
 }
@@ -43,7 +44,7 @@ static uint32_t kinds_of(const char *schema) {
     return count;
 }
 
-static void a_choice_that_another_holds_is_left_out(void **state) {
+TEST(a_choice_that_another_holds_is_left_out) {
     static const char *const held[] = {
         "{\"anyOf\":[{\"type\":\"object\",\"properties\":{\"a\":{\"type\":\"integer\"}}},"
         "{\"type\":\"object\",\"properties\":{\"a\":{\"const\":1}},\"required\":[\"a\"]}]}",
@@ -60,7 +61,7 @@ static void a_choice_that_another_holds_is_left_out(void **state) {
     holds(held[2], "[{\"t\":1,\"a\":null},{\"t\":2,\"a\":1}]", "[{\"t\":1,\"a\":1}]");
 }
 
-static void a_choice_that_no_other_holds_stays(void **state) {
+TEST(a_choice_that_no_other_holds_stays) {
     static const char *const both[] = {
         "{\"type\":\"object\",\"anyOf\":[{\"properties\":{\"a\":{\"type\":\"integer\"}}},"
         "{\"properties\":{\"a\":{\"type\":\"string\"}},\"required\":[\"a\"]}]}",
@@ -75,7 +76,7 @@ static void a_choice_that_no_other_holds_stays(void **state) {
         if (kinds_of(both[i]) != 2) fail_msg("%s: %u kinds", both[i], kinds_of(both[i]));
 }
 
-static void more_choices_than_there_may_be_are_held_if_others_hold_them(void **state) {
+TEST(more_choices_than_there_may_be_are_held_if_others_hold_them) {
     static char schema[1 << 16];
     size_t used = format_text(schema, sizeof schema, "{\"type\":\"object\",\"anyOf\":[");
     for (int i = 0; i < 600; i++)
@@ -90,18 +91,4 @@ static void more_choices_than_there_may_be_are_held_if_others_hold_them(void **s
                             ",{\"required\":[\"a\"],\"properties\":{\"n\":{\"const\":%d}}}", i);
     format_text(schema + used, sizeof schema - used, "]}");
     assert_int_equal(kinds_of(schema), 1);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(an_object_fulfils_both_of_two_schemas),
-        cmocka_unit_test(an_object_that_may_not_be_lacks_a_key_or_has_another_value),
-        cmocka_unit_test(a_closed_object_that_may_not_be_has_another_key),
-        cmocka_unit_test(a_breach_by_any_key_is_refused),
-        cmocka_unit_test(what_a_property_needs_may_be_denied),
-        cmocka_unit_test(a_choice_that_another_holds_is_left_out),
-        cmocka_unit_test(a_choice_that_no_other_holds_stays),
-        cmocka_unit_test(more_choices_than_there_may_be_are_held_if_others_hold_them),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

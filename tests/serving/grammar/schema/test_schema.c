@@ -2,21 +2,20 @@
  * Protects what a whole schema costs and says.
  */
 #include "schema_cases.h"
+#include "test_case.h"
 
-#include <stdio.h>
-
-static void a_schema_is_an_object_or_a_boolean(void **state) {
+TEST(a_schema_is_an_object_or_a_boolean) {
     refuses("[]", STATUS_INVALID, "#: a schema must be an object or a boolean, is an array");
 }
 
-static void annotations_and_unknown_keywords_say_nothing(void **state) {
+TEST(annotations_and_unknown_keywords_say_nothing) {
     accepts(
         "{\"title\":\"t\",\"description\":\"d\",\"default\":1,\"examples\":[1],\"$comment\":\"c\","
         "\"readOnly\":true,\"deprecated\":true,\"contentEncoding\":\"base64\",\"mood\":\"good\"}",
         "null");
 }
 
-static void hostile_schemas_cost_bounded_work(void **state) {
+TEST(hostile_schemas_cost_bounded_work) {
     static char schema[1 << 16];
     size_t used = (size_t)snprintf(schema, sizeof schema, "{\"allOf\":[");
     for (int i = 0; i < 30; i++)
@@ -30,7 +29,7 @@ static void hostile_schemas_cost_bounded_work(void **state) {
             STATUS_TOO_LARGE, "#");
 }
 
-static void a_schema_that_is_nested_too_deep_is_refused(void **state) {
+TEST(a_schema_that_is_nested_too_deep_is_refused) {
     static char schema[1 << 16];
     size_t used = 0;
     for (int i = 0; i < 300; i++)
@@ -108,7 +107,7 @@ static const struct {
     {"{\"type\":\"string\",\"format\":\"email\",\"maxLength\":255}", "maxLength"},
 };
 
-static void a_refusal_names_its_keyword(void **state) {
+TEST(a_refusal_names_its_keyword) {
     for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
         struct schema_case one = {0};
         if (!case_compile(&one, refused[i].schema))
@@ -116,15 +115,4 @@ static void a_refusal_names_its_keyword(void **state) {
         if (!strstr(one.error.text, refused[i].keyword))
             fail_msg("%s: %s", refused[i].schema, one.error.text);
     }
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_schema_is_an_object_or_a_boolean),
-        cmocka_unit_test(annotations_and_unknown_keywords_say_nothing),
-        cmocka_unit_test(hostile_schemas_cost_bounded_work),
-        cmocka_unit_test(a_schema_that_is_nested_too_deep_is_refused),
-        cmocka_unit_test(a_refusal_names_its_keyword),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

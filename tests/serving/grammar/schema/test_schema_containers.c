@@ -2,8 +2,9 @@
  * Protects keywords of arrays and objects.
  */
 #include "schema_cases.h"
+#include "test_case.h"
 
-static void items_follow_their_prefix(void **state) {
+TEST(items_follow_their_prefix) {
     holds("{\"prefixItems\":[{\"type\":\"integer\"}],\"items\":{\"type\":\"string\"}}",
           "[[],[1],[1,\"a\",\"b\"]]", "[[\"a\"],[1,2]]");
     rejects("{\"$schema\":\"http://json-schema.org/draft-07/"
@@ -11,12 +12,12 @@ static void items_follow_their_prefix(void **state) {
             "[1,2]");
 }
 
-static void contains_counts_within_its_bounds(void **state) {
+TEST(contains_counts_within_its_bounds) {
     holds("{\"contains\":{\"const\":1},\"minContains\":2,\"maxContains\":3}", "[[1,1],[1,2,1,1]]",
           "[[1],[1,1,1,1]]");
 }
 
-static void unique_items_are_strings_or_numbers(void **state) {
+TEST(unique_items_are_strings_or_numbers) {
     rejects("{\"items\":{\"type\":\"string\"},\"uniqueItems\":true}", "[\"a\",\"a\"]");
     holds("{\"items\":{\"enum\":[\"a\",\"b\"]},\"uniqueItems\":true}", "[[\"b\",\"a\"]]",
           "[[\"b\",\"a\",\"b\"]]");
@@ -25,26 +26,26 @@ static void unique_items_are_strings_or_numbers(void **state) {
             "#/uniqueItems: can only be held");
 }
 
-static void keys_are_named_matched_or_others(void **state) {
+TEST(keys_are_named_matched_or_others) {
     holds("{\"properties\":{\"a\":{\"type\":\"integer\"}},\"patternProperties\":{\"^x\":{"
           "\"type\":\"null\"}},\"additionalProperties\":{\"type\":\"boolean\"}}",
           "[{\"a\":1,\"x1\":null,\"b\":true}]", "[{\"a\":true},{\"x1\":true},{\"b\":1}]");
 }
 
-static void a_key_fulfils_all_that_speaks_of_it(void **state) {
+TEST(a_key_fulfils_all_that_speaks_of_it) {
     holds("{\"properties\":{\"xa\":{\"type\":\"integer\"}},\"patternProperties\":{\"^x\":{"
           "\"minimum\":3}}}",
           "[{\"xa\":3}]", "[{\"xa\":2},{\"xa\":3.5}]");
 }
 
-static void names_of_properties_are_bound(void **state) {
+TEST(names_of_properties_are_bound) {
     holds("{\"propertyNames\":{\"maxLength\":2}}", "[{\"ab\":1}]", "[{\"abc\":1}]");
     accepts("{\"propertyNames\":{\"enum\":[\"a\",\"b\"]},\"minProperties\":2}",
             "{\"a\":1,\"b\":2}");
     rejects("{\"propertyNames\":{\"enum\":[\"a\",\"b\"]}}", "{\"c\":1}");
 }
 
-static void a_property_may_need_others_or_a_schema(void **state) {
+TEST(a_property_may_need_others_or_a_schema) {
     holds("{\"dependentRequired\":{\"a\":[\"b\"]}}", "[{\"b\":1},{\"a\":1,\"b\":1}]",
           "[{\"a\":1}]");
     rejects("{\"dependentSchemas\":{\"a\":{\"required\":[\"b\"]}}}", "{\"a\":1}");
@@ -52,7 +53,7 @@ static void a_property_may_need_others_or_a_schema(void **state) {
           "[{\"c\":1},{\"a\":1}]");
 }
 
-static void what_nothing_has_spoken_of_is_bound(void **state) {
+TEST(what_nothing_has_spoken_of_is_bound) {
     holds("{\"allOf\":[{\"properties\":{\"a\":{}}}],\"unevaluatedProperties\":false}",
           "[{\"a\":1}]", "[{\"b\":1}]");
     holds("{\"anyOf\":[{\"properties\":{\"a\":{\"type\":\"integer\"}}},{\"properties\":{\"b\":{"
@@ -61,7 +62,7 @@ static void what_nothing_has_spoken_of_is_bound(void **state) {
     rejects("{\"prefixItems\":[{}],\"unevaluatedItems\":false}", "[1,2]");
 }
 
-static void a_dependency_that_only_requires_leaves_no_choice(void **state) {
+TEST(a_dependency_that_only_requires_leaves_no_choice) {
     const char *schema =
         "{\"type\":\"object\",\"dependencies\":{\"a\":{\"required\":[\"b\",\"c\"]},"
         "\"d\":{}},\"$schema\":\"http://json-schema.org/draft-07/schema#\"}";
@@ -70,19 +71,4 @@ static void a_dependency_that_only_requires_leaves_no_choice(void **state) {
     assert_int_equal(one.program->object_count, 2); /* the other is a value of any kind */
     holds(schema, "[{\"b\":1},{\"a\":1,\"b\":1,\"c\":1,\"d\":1}]",
           "[{\"a\":1,\"b\":1},{\"a\":1,\"d\":1}]");
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(items_follow_their_prefix),
-        cmocka_unit_test(contains_counts_within_its_bounds),
-        cmocka_unit_test(unique_items_are_strings_or_numbers),
-        cmocka_unit_test(keys_are_named_matched_or_others),
-        cmocka_unit_test(a_key_fulfils_all_that_speaks_of_it),
-        cmocka_unit_test(names_of_properties_are_bound),
-        cmocka_unit_test(a_property_may_need_others_or_a_schema),
-        cmocka_unit_test(what_nothing_has_spoken_of_is_bound),
-        cmocka_unit_test(a_dependency_that_only_requires_leaves_no_choice),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

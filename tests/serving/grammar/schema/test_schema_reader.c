@@ -3,8 +3,9 @@
  */
 #include "schema_cases.h"
 #include "serving/grammar/schema/schema_reader.h"
+#include "test_case.h"
 
-static void words_are_sorted_and_each_remains_once(void **state) {
+TEST(words_are_sorted_and_each_remains_once) {
     uint32_t words[] = {7, 3, 7, 0, 3, 9};
     static const uint32_t sorted[] = {0, 3, 7, 9};
     assert_int_equal(schema_reader_sort(words, 6), 4);
@@ -12,15 +13,7 @@ static void words_are_sorted_and_each_remains_once(void **state) {
     assert_int_equal(schema_reader_sort(words, 0), 0);
 }
 
-static void a_count_beyond_all_counts_is_none(void **state) {
+TEST(a_count_beyond_all_counts_is_none) {
     accepts("{\"maxItems\":1e12}", "[1,2]");
     refuses("{\"maxItems\":1.5}", STATUS_INVALID, "#/maxItems: must be a whole number");
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(words_are_sorted_and_each_remains_once),
-        cmocka_unit_test(a_count_beyond_all_counts_is_none),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

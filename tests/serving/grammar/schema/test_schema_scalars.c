@@ -1,31 +1,31 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Protects keywords of numbers and strings.
  */
-#include <stdio.h>
 
 #include "base/check.h"
 #include "schema_cases.h"
+#include "test_case.h"
 
-static void bounds_hold_in_the_forms_of_all_drafts(void **state) {
+TEST(bounds_hold_in_the_forms_of_all_drafts) {
     holds("{\"minimum\":1,\"exclusiveMaximum\":3}", "[1,2.9,\"x\"]", "[0,3]");
     holds("{\"$schema\":\"http://json-schema.org/draft-04/"
           "schema#\",\"minimum\":1,\"exclusiveMinimum\":true}",
           "[2]", "[1]");
 }
 
-static void integers_and_multiples_are_held(void **state) {
+TEST(integers_and_multiples_are_held) {
     holds("{\"type\":\"integer\",\"multipleOf\":3}", "[9,-3,0]", "[1,1.5]");
     holds("{\"multipleOf\":0.01}", "[0.07]", "[0.075]");
 }
 
-static void draft_4_spells_integers_without_a_fraction(void **state) {
+TEST(draft_4_spells_integers_without_a_fraction) {
     rejects("{\"$schema\":\"http://json-schema.org/draft-04/schema#\",\"type\":\"integer\"}",
             "1.0");
     judges("{\"type\":\"integer\"}", "1.0");
 }
 
 /* Whoever judges a text takes every way to write a whole number; no answer is written so. */
-static void integers_are_written_as_digits_alone(void **state) {
+TEST(integers_are_written_as_digits_alone) {
     static const char *const whole[] = {
         "{\"type\":\"integer\"}",
         "{\"type\":[\"integer\",\"null\"]}",
@@ -56,7 +56,7 @@ static void integers_are_written_as_digits_alone(void **state) {
 }
 
 /* A reader's double must hold what an answer says. */
-static void no_number_of_an_answer_is_infinite(void **state) {
+TEST(no_number_of_an_answer_is_infinite) {
     static const char *const free[] = {"{}", "{\"type\":\"number\"}", "{\"minimum\":0}",
                                        "{\"type\":\"number\",\"not\":{\"const\":7}}"};
     for (size_t i = 0; i < ARRAY_COUNT(free); i++) {
@@ -71,7 +71,7 @@ static void no_number_of_an_answer_is_infinite(void **state) {
 }
 
 /* A bound may have any size; its digits count. */
-static void bounds_beyond_64_bits_are_held(void **state) {
+TEST(bounds_beyond_64_bits_are_held) {
     static const char large[] = "{\"type\":\"integer\",\"maximum\":18446744073709551616}";
     holds(large, "[18446744073709551616]", "[18446744073709551617]");
     accepts("{\"multipleOf\":1e-2}", "0.07");
@@ -82,7 +82,7 @@ static void bounds_beyond_64_bits_are_held(void **state) {
 }
 
 /* What is left out of a format must not come in by its contrary. */
-static void formats_that_are_held_in_part_are_not_taken_away(void **state) {
+TEST(formats_that_are_held_in_part_are_not_taken_away) {
     static const char *const texts[] = {
         "{\"not\":{\"format\":\"hostname\"}}",
         "{\"not\":{\"type\":\"string\",\"format\":\"hostname\"},\"minLength\":1}",
@@ -101,16 +101,16 @@ static void formats_that_are_held_in_part_are_not_taken_away(void **state) {
             "1");
 }
 
-static void lengths_count_characters(void **state) {
+TEST(lengths_count_characters) {
     holds("{\"minLength\":1,\"maxLength\":2}", "[\"\\u00e4\\u00f6\",1]", "[\"\",\"abc\"]");
     holds("{\"maxLength\":0}", "[\"\"]", "[\"a\"]");
 }
 
-static void patterns_are_found_anywhere_and_together_with_lengths(void **state) {
+TEST(patterns_are_found_anywhere_and_together_with_lengths) {
     holds("{\"pattern\":\"b\",\"maxLength\":3}", "[\"abc\"]", "[\"abcd\",\"ac\"]");
 }
 
-static void formats_of_the_drafts_bind_and_others_are_named(void **state) {
+TEST(formats_of_the_drafts_bind_and_others_are_named) {
     holds("{\"format\":\"date\"}", "[\"2024-02-29\"]", "[\"2024-13-01\"]");
     struct schema_case one = {0};
     assert_int_equal(case_compile(&one, "{\"format\":\"mood\",\"items\":{\"format\":\"tone\"}}"),
@@ -119,7 +119,7 @@ static void formats_of_the_drafts_bind_and_others_are_named(void **state) {
 }
 
 /* As pydantic describes an HttpUrl, and others what a browser takes. */
-static void an_address_may_be_counted_as_far_as_browsers_go(void **state) {
+TEST(an_address_may_be_counted_as_far_as_browsers_go) {
     static const char url[] =
         "{\"format\":\"uri\",\"maxLength\":2083,\"minLength\":1,\"type\":\"string\"}";
     static char text[2100];
@@ -133,32 +133,13 @@ static void an_address_may_be_counted_as_far_as_browsers_go(void **state) {
     accepts("{\"format\":\"uri\",\"maxLength\":100}", "\"http://[::1]/\"");
 }
 
-static void what_cannot_bind_is_not_looked_at(void **state) {
+TEST(what_cannot_bind_is_not_looked_at) {
     accepts("{\"type\":\"integer\",\"pattern\":\"(a)\\\\1\"}", "1");
 }
 
-static void wrong_keywords_are_named(void **state) {
+TEST(wrong_keywords_are_named) {
     refuses("{\"properties\":{\"a\":{\"minLength\":\"1\"}}}", STATUS_INVALID,
             "#/properties/a/minLength: must be a number, is a string");
     refuses("{\"multipleOf\":0}", STATUS_INVALID, "#/multipleOf: must be above 0");
     refuses("{\"type\":\"string\",\"pattern\":\"(\"}", STATUS_INVALID, "#/pattern: ");
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(bounds_hold_in_the_forms_of_all_drafts),
-        cmocka_unit_test(integers_and_multiples_are_held),
-        cmocka_unit_test(draft_4_spells_integers_without_a_fraction),
-        cmocka_unit_test(integers_are_written_as_digits_alone),
-        cmocka_unit_test(no_number_of_an_answer_is_infinite),
-        cmocka_unit_test(bounds_beyond_64_bits_are_held),
-        cmocka_unit_test(formats_that_are_held_in_part_are_not_taken_away),
-        cmocka_unit_test(lengths_count_characters),
-        cmocka_unit_test(patterns_are_found_anywhere_and_together_with_lengths),
-        cmocka_unit_test(formats_of_the_drafts_bind_and_others_are_named),
-        cmocka_unit_test(an_address_may_be_counted_as_far_as_browsers_go),
-        cmocka_unit_test(what_cannot_bind_is_not_looked_at),
-        cmocka_unit_test(wrong_keywords_are_named),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,13 +2,14 @@
  * Protects messages and memory: places are named, and what is missing is said.
  */
 #include "schema_cases.h"
+#include "test_case.h"
 
-static void a_place_is_named_with_its_keyword(void **state) {
+TEST(a_place_is_named_with_its_keyword) {
     refuses("{\"properties\":{\"a\":{\"items\":{\"type\":7}}}}", STATUS_INVALID,
             "#/properties/a/items/type: must be");
 }
 
-static void too_little_memory_is_said(void **state) {
+TEST(too_little_memory_is_said) {
     static char memory[1 << 16];
     struct arena trees, scratch, kept;
     struct error error;
@@ -23,12 +24,4 @@ static void too_little_memory_is_said(void **state) {
                                     NULL, &error),
                      STATUS_NO_MEMORY);
     assert_non_null(strstr(error.text, "memory"));
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_place_is_named_with_its_keyword),
-        cmocka_unit_test(too_little_memory_is_said),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,8 +4,9 @@
 #include "schema_cases.h"
 
 #include "base/format.h"
+#include "test_case.h"
 
-static void properties_have_bits_in_the_order_of_the_schema(void **state) {
+TEST(properties_have_bits_in_the_order_of_the_schema) {
     struct schema_case one = {.options = {.in_order = true}};
     uint32_t label;
     assert_int_equal(
@@ -22,7 +23,7 @@ static void properties_have_bits_in_the_order_of_the_schema(void **state) {
     assert_int_equal(one.program->entries[object->entry + label - 1].bit, SHAPE_NO_BIT);
 }
 
-static void each_state_of_the_keys_knows_what_it_reaches(void **state) {
+TEST(each_state_of_the_keys_knows_what_it_reaches) {
     struct schema_case one = {0};
     assert_int_equal(
         case_compile(&one, "{\"type\":\"object\",\"properties\":{\"ab\":{},\"ac\":{},\"b\":{}},"
@@ -38,7 +39,7 @@ static void each_state_of_the_keys_knows_what_it_reaches(void **state) {
     assert_int_equal(one.program->words[object->reaches_open], 0);
 }
 
-static void what_properties_need_is_closed(void **state) {
+TEST(what_properties_need_is_closed) {
     struct schema_case one = {0};
     assert_int_equal(
         case_compile(&one,
@@ -49,7 +50,7 @@ static void what_properties_need_is_closed(void **state) {
     assert_int_equal(one.program->words[one.program->dependencies[object->dependency].needs], 7);
 }
 
-static void what_the_matcher_has_no_room_for_is_refused_by_its_keyword(void **state) {
+TEST(what_the_matcher_has_no_room_for_is_refused_by_its_keyword) {
     static char schema[1 << 17];
     size_t count = format_text(schema, sizeof schema, "{\"properties\":{\"a\":{}");
     for (int i = 0; i < 64 * SHAPE_WORDS_MAX; i++)
@@ -59,7 +60,7 @@ static void what_the_matcher_has_no_room_for_is_refused_by_its_keyword(void **st
     refuses("{\"minProperties\":70000}", STATUS_TOO_LARGE, "#/minProperties: is 70000");
 }
 
-static void equal_claims_share_a_shape(void **state) {
+TEST(equal_claims_share_a_shape) {
     struct schema_case one = {0};
     assert_int_equal(
         case_compile(&one,
@@ -70,7 +71,7 @@ static void equal_claims_share_a_shape(void **state) {
 }
 
 /* It once pointed at counts in the scratch memory, which its caller had given back. */
-static void a_program_refers_to_nothing_of_the_scratch_memory(void **state) {
+TEST(a_program_refers_to_nothing_of_the_scratch_memory) {
     struct schema_case one = {0};
     assert_int_equal(case_compile(&one, "{\"type\":\"array\",\"uniqueItems\":true,\"items\":"
                                         "{\"type\":\"string\",\"enum\":[\"a\",\"b\",\"cc\"]}}"),
@@ -85,16 +86,4 @@ static void a_program_refers_to_nothing_of_the_scratch_memory(void **state) {
         assert_int_equal(string->member_counts[automaton_step(string, string->start, 'c')], 1);
     }
     assert_int_equal(automata, 1);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(properties_have_bits_in_the_order_of_the_schema),
-        cmocka_unit_test(each_state_of_the_keys_knows_what_it_reaches),
-        cmocka_unit_test(what_properties_need_is_closed),
-        cmocka_unit_test(what_the_matcher_has_no_room_for_is_refused_by_its_keyword),
-        cmocka_unit_test(equal_claims_share_a_shape),
-        cmocka_unit_test(a_program_refers_to_nothing_of_the_scratch_memory),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

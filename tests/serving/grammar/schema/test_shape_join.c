@@ -5,8 +5,9 @@
 
 #include "base/check.h"
 #include "serving/grammar/schema/shape_join.h"
+#include "test_case.h"
 
-static void joined_programs_hold_the_same_values(void **state) {
+TEST(joined_programs_hold_the_same_values) {
     static const char *const schemas[] = {
         "{\"type\":\"object\",\"properties\":{\"a\":{\"type\":\"integer\"},\"b\":{\"type\":"
         "\"array\",\"prefixItems\":[{\"const\":1}],\"items\":{\"type\":\"null\"}}},\"required\":["
@@ -50,19 +51,11 @@ static void joined_programs_hold_the_same_values(void **state) {
         }
 }
 
-static void nothing_can_be_joined(void **state) {
+TEST(nothing_can_be_joined) {
     static char memory[4096];
     struct arena arena;
     const struct shape_program *joined;
     arena_over(&arena, memory, sizeof memory);
     assert_false(shape_join(&arena, NULL, 0, NULL, &joined));
     assert_int_equal(joined->shape_count, 0);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(joined_programs_hold_the_same_values),
-        cmocka_unit_test(nothing_can_be_joined),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }
