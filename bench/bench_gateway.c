@@ -465,24 +465,19 @@ static void print_json(const struct gateway_figures *ways) {
     printf("]}\n");
 }
 
-int bench_gateway(int argc, char **argv) {
-    struct gateway_bench_values values;
+int bench_gateway(void *given, const struct option_result *result) {
+    struct gateway_bench_values *values = given;
     struct gateway_figures ways[2] = {{0}};
-    struct option_result result;
     struct error error;
-    int exit_code;
-    if (!command_begin(&bench_gateway_options, argc, argv, &values, &result, &exit_code))
-        return exit_code;
-    if (values.steps >= values.answer_tokens)
-        return command_misused(&bench_gateway_options,
-                               "--steps has to be less than --answer-tokens");
+    if (values->steps >= values->answer_tokens)
+        return command_misused("--steps has to be less than --answer-tokens");
     for (int i = 0; i < 2; i++) {
-        enum status status = measure(&values, i == 1, &ways[i], &error);
-        if (status) return command_failed(&bench_gateway_options, status, &error);
+        enum status status = measure(values, i == 1, &ways[i], &error);
+        if (status) return command_failed(status, &error);
     }
-    if (values.json)
+    if (values->json)
         print_json(ways);
     else
         print_text(ways);
-    return command_end(&bench_gateway_options);
+    return command_end(STATUS_OK, NULL);
 }

@@ -4,18 +4,18 @@
  */
 #include "bench_machines.h"
 
-#include "base/check.h"
-
-static const struct command_subject subjects[] = {
+static const struct command subjects[] = {
     {"gateway", "records a second and memory of the gateway's machine, with a fleet's requests",
-     bench_gateway, &bench_gateway_options},
+     bench_gateway, &bench_gateway_options, NULL},
     {"plan", "planning a step of a whole unit, and taking its results", bench_plan,
-     &bench_plan_options},
+     &bench_plan_options, NULL},
+    {.name = NULL},
 };
 
 char **program_arguments;
 
 int main(int argc, char **argv) {
     program_arguments = argv;
-    return command_dispatch("bench_machines", subjects, ARRAY_COUNT(subjects), argc, argv);
+    return command_run(&(struct command){.name = "bench_machines", .subjects = subjects}, argc,
+                       argv);
 }

@@ -6,9 +6,7 @@
 
 #include "command/command.h"
 
-int bench_gateway(int argc, char **argv);
-int bench_plan(int argc, char **argv);
-extern const struct option_table bench_gateway_options;
-extern const struct option_table bench_plan_options;
+command_action bench_gateway, bench_plan;
+extern const struct option_table bench_gateway_options, bench_plan_options;
 
 #endif

@@ -353,15 +353,12 @@ static void print_text(const struct plan_bench *bench, const struct plan_report 
            report->held_mb);
 }
 
-int bench_plan(int argc, char **argv) {
+int bench_plan(void *given, const struct option_result *result) {
     static struct plan_bench bench;
-    struct option_result result;
     struct error error = {""};
-    int exit_code;
-    if (!command_begin(&bench_plan_options, argc, argv, &bench.values, &result, &exit_code))
-        return exit_code;
+    bench.values = *(const struct bench_plan_values *)given;
     enum status status = open_unit(&bench, &error);
-    if (status) return command_failed(&bench_plan_options, status, &error);
+    if (status) return command_failed(status, &error);
     fill(&bench);
     plan(&bench);
     look(&bench);
@@ -374,5 +371,5 @@ int bench_plan(int argc, char **argv) {
         print_json(&bench, &report);
     else
         print_text(&bench, &report);
-    return command_end(&bench_plan_options);
+    return command_end(STATUS_OK, NULL);
 }

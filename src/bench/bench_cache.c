@@ -382,20 +382,16 @@ static enum status bench_cache_prepare(struct cache_bench *bench, struct error *
     return STATUS_OK;
 }
 
-int bench_cache(int argc, char **argv) {
+int bench_cache(void *given, const struct option_result *result) {
     static struct cache_bench bench;
-    struct option_result result;
     struct error error = {""};
-    int exit_code;
-    if (!command_begin(&bench_cache_options, argc, argv, &bench.values, &result, &exit_code))
-        return exit_code;
+    bench.values = *(const struct bench_cache_values *)given;
     enum status status = bench_cache_prepare(&bench, &error);
     for (uint32_t round = 0; round < bench.values.rounds && !status; round++) {
         if (bench.fio) status = measure_fio(&bench, round, &error);
         if (!status) status = measure_store(&bench, round, &error);
     }
     if (!status && bench.values.index_blocks) status = measure_index(&bench, &error);
-    if (status) return command_failed(&bench_cache_options, status, &error);
-    bench_cache_print_report(&bench);
-    return command_end(&bench_cache_options);
+    if (!status) bench_cache_print_report(&bench);
+    return command_end(status, &error);
 }

@@ -649,16 +649,11 @@ static enum status calibrate(const struct calibrate_values *values, struct error
     return status;
 }
 
-int bench_calibrate(int argc, char **argv) {
-    static struct calibrate_values values;
-    struct option_result result;
+int bench_calibrate(void *given, const struct option_result *result) {
+    struct calibrate_values *values = given;
     struct error error = {.text = ""};
     int exit_code;
-    if (!command_begin(&bench_calibrate_options, argc, argv, &values, &result, &exit_code))
-        return exit_code;
-    if (values.rows && rank_job_begin(&bench_calibrate_options, &values.job, &exit_code))
-        return exit_code;
-    enum status status = values.rows ? measure_rows(&values, &error) : calibrate(&values, &error);
-    return status ? command_failed(&bench_calibrate_options, status, &error)
-                  : command_end(&bench_calibrate_options);
+    if (values->rows && rank_job_begin(RANK_JOB_DRIVEN, &values->job, &exit_code)) return exit_code;
+    enum status status = values->rows ? measure_rows(values, &error) : calibrate(values, &error);
+    return command_end(status, &error);
 }

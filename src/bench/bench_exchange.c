@@ -383,30 +383,25 @@ static void print(struct exchange_bench *bench) {
     harness_end(out);
 }
 
-int bench_exchange(int argc, char **argv) {
+int bench_exchange(void *given, const struct option_result *result) {
     static struct exchange_bench bench;
-    struct option_result result;
     struct error error = {.text = ""};
     int exit_code;
-    if (!command_begin(&bench_exchange_options, argc, argv, &bench.values, &result, &exit_code))
-        return exit_code;
+    bench.values = *(const struct exchange_values *)given;
     if (bench.values.job.ranks == 1) /* as if not given: there is nothing to measure alone */
-        return command_misused(&bench_exchange_options, "--ranks must be 2 or more");
+        return command_misused("--ranks must be 2 or more");
     if (bench.values.per_token > bench.values.experts)
-        return command_misused(&bench_exchange_options,
-                               "--experts-per-token is more than --experts");
+        return command_misused("--experts-per-token is more than --experts");
     if (bench.values.job.node_ranks && bench.values.job.ranks % bench.values.job.node_ranks)
-        return command_misused(&bench_exchange_options, "ranks-per-node must divide --ranks");
+        return command_misused("ranks-per-node must divide --ranks");
     if (bench.values.groups_kept == 0) bench.values.groups_kept = bench.values.groups;
     uint64_t group_experts = bench.values.experts / bench.values.groups;
     if (bench.values.experts % bench.values.groups ||
         bench.values.groups_kept > bench.values.groups ||
         bench.values.groups_kept * group_experts < bench.values.per_token)
-        return command_misused(&bench_exchange_options,
-                               "--groups must divide --experts, and --groups-kept of them must "
+        return command_misused("--groups must divide --experts, and --groups-kept of them must "
                                "have --experts-per-token");
-    if (rank_job_begin_alike(&bench_exchange_options, &bench.values.job, &exit_code))
-        return exit_code;
+    if (rank_job_begin(RANK_JOB_ALIKE, &bench.values.job, &exit_code)) return exit_code;
     enum status status = bench_exchange_open_bench(&bench, &error);
     if (status == STATUS_OK) status = bench_exchange_measure(&bench, &error);
     if (status == STATUS_OK && job_rank() == 0) print(&bench);
@@ -420,8 +415,7 @@ int bench_exchange(int argc, char **argv) {
     free(bench.room);
     free(bench.out);
     free(bench.in);
-    exit_code = status == STATUS_OK ? command_end(&bench_exchange_options)
-                                    : command_failed(&bench_exchange_options, status, &error);
+    exit_code = command_end(status, &error);
     job_end();
     return exit_code;
 }

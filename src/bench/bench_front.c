@@ -559,17 +559,12 @@ static void bench_front_print(const struct front_results *results, bool json) {
     harness_end(&out);
 }
 
-int bench_front(int argc, char **argv) {
-    struct front_values values;
-    struct option_result result;
+int bench_front(void *given, const struct option_result *result) {
+    struct front_values *values = given;
     struct error error;
-    int exit_code;
-    if (!command_begin(&bench_front_options, argc, argv, &values, &result, &exit_code))
-        return exit_code;
-    struct front front = {.values = &values};
+    struct front front = {.values = values};
     struct front_results results = {.row_count = 0};
     enum status status = measure_all(&front, &results, &error);
-    if (status) return command_failed(&bench_front_options, status, &error);
-    bench_front_print(&results, values.json);
-    return command_end(&bench_front_options);
+    if (!status) bench_front_print(&results, values->json);
+    return command_end(status, &error);
 }

@@ -411,13 +411,10 @@ static enum status run_bench(struct kernels_bench *bench, struct error *error) {
     return STATUS_OK;
 }
 
-int bench_kernels(int argc, char **argv) {
+int bench_kernels(void *given, const struct option_result *result) {
     struct kernels_bench bench = {0};
-    struct option_result result;
     struct error error;
-    int exit_code;
-    if (!command_begin(&bench_kernels_options, argc, argv, &bench.values, &result, &exit_code))
-        return exit_code;
+    bench.values = *(const struct kernels_values *)given;
     enum status status =
         model_run_sizes_within("--rows", bench.values.rows, 1, M_MAX, &bench.rows, &error);
     if (!status) status = run_bench(&bench, &error);
@@ -427,6 +424,5 @@ int bench_kernels(int argc, char **argv) {
     free(bench.blocks);
     free(bench.y);
     free(bench.scales);
-    if (status != STATUS_OK) return command_failed(&bench_kernels_options, status, &error);
-    return command_end(&bench_kernels_options);
+    return command_end(status, &error);
 }

@@ -515,15 +515,11 @@ static enum status bench_layer_run_all(struct layer_bench *bench, struct error *
     return error_set(error, STATUS_IO, "%.300s: cannot be written: %s", path, strerror(errno));
 }
 
-int bench_layer(int argc, char **argv) {
+int bench_layer(void *given, const struct option_result *result) {
     static struct layer_bench bench;
-    struct option_result result;
     struct error error = {.text = ""};
-    int exit_code;
-    if (!command_begin(&bench_layer_options, argc, argv, &bench.values, &result, &exit_code))
-        return exit_code;
+    bench.values = *(const struct layer_values *)given;
     enum status status = bench_layer_run_all(&bench, &error);
     layer_run_close(bench.run);
-    return status == STATUS_OK ? command_end(&bench_layer_options)
-                               : command_failed(&bench_layer_options, status, &error);
+    return command_end(status, &error);
 }

@@ -323,14 +323,12 @@ static void print_results(struct model_bench *bench) {
     harness_close(out);
 }
 
-int bench_model(int argc, char **argv) {
+int bench_model(void *given, const struct option_result *result) {
     struct model_bench bench = {.logits = NULL};
-    struct option_result result;
     struct error error = {.text = ""};
     int exit_code;
-    if (!command_begin(&bench_model_options, argc, argv, &bench.values, &result, &exit_code))
-        return exit_code;
-    if (rank_job_begin(&bench_model_options, &bench.values.job, &exit_code)) return exit_code;
+    bench.values = *(const struct bench_model_values *)given;
+    if (rank_job_begin(RANK_JOB_DRIVEN, &bench.values.job, &exit_code)) return exit_code;
     enum status status =
         model_run_sizes_read("--batch", bench.values.batch, &bench.batches, &error);
     if (status == STATUS_OK) status = bench_model_open_model(&bench, &error);
@@ -349,6 +347,5 @@ int bench_model(int argc, char **argv) {
     solo_close(bench.solo);
     free(bench.logits);
     free(bench.tokens);
-    return status == STATUS_OK ? command_end(&bench_model_options)
-                               : command_failed(&bench_model_options, status, &error);
+    return command_end(status, &error);
 }

@@ -507,24 +507,14 @@ static enum status bench_overlap_open_bench(struct overlap_bench *bench, struct 
     return STATUS_OK;
 }
 
-/* Returns true if the program ends with that exit code. */
-static bool begin(struct overlap_bench *bench, int argc, char **argv, int *exit_code_out) {
-    const struct option_table *table = &bench_overlap_options;
-    struct overlap_values *values = &bench->values;
-    struct option_result result;
-    if (!command_begin(table, argc, argv, values, &result, exit_code_out)) return true;
-    if (!values->echo == (values->job.ranks > 1))
-        return values->echo ? false : rank_job_begin(table, &values->job, exit_code_out);
-    *exit_code_out = command_misused(table, "one rank sends nothing: give --ranks 2 or --echo 32, "
-                                            "not both");
-    return true;
-}
-
-int bench_overlap(int argc, char **argv) {
-    struct overlap_bench bench = {.solo = NULL};
+int bench_overlap(void *given, const struct option_result *result) {
+    struct overlap_bench bench = {.values = *(const struct overlap_values *)given};
+    const struct rank_job_values *job = &bench.values.job;
     struct error error = {.text = ""};
     int exit_code;
-    if (begin(&bench, argc, argv, &exit_code)) return exit_code;
+    if (!bench.values.echo != (job->ranks > 1))
+        return command_misused("one rank sends nothing: give --ranks 2 or --echo 32, not both");
+    if (!bench.values.echo && rank_job_begin(RANK_JOB_DRIVEN, job, &exit_code)) return exit_code;
     enum status status = bench_overlap_open_bench(&bench, &error);
     harness_begin(&bench.out, bench.values.json);
     if (!status) harness_open(&bench.out, "runs", '[');
@@ -539,6 +529,5 @@ int bench_overlap(int argc, char **argv) {
     free(bench.logits);
     free(bench.rows);
     free(bench.reports);
-    return status ? command_failed(&bench_overlap_options, status, &error)
-                  : command_end(&bench_overlap_options);
+    return command_end(status, &error);
 }

@@ -549,24 +549,20 @@ static enum status bench_peers_prepare(struct peers_bench *bench) {
     return status;
 }
 
-int bench_peers(int argc, char **argv) {
+int bench_peers(void *given, const struct option_result *result) {
     static struct peers_bench bench = {.sides = 1};
-    struct option_result result;
     struct error error = {""};
-    int exit_code;
-    if (!command_begin(&bench_peers_options, argc, argv, &bench.values, &result, &exit_code))
-        return exit_code;
+    bench.values = *(const struct peers_values *)given;
     if (bench.values.quick) {
         bench.values.runs = bench.values.server_runs = 1;
         bench.values.requests = QUICK_REQUESTS;
     }
-    if (!bench.values.gguf) return command_misused(&bench_peers_options, "--gguf is needed");
+    if (!bench.values.gguf) return command_misused("--gguf is needed");
     if (!bench.values.peers.count || bench.values.peers.count >= SIDES_MAX)
-        return command_misused(&bench_peers_options, "--peer is needed, once to three times");
+        return command_misused("--peer is needed, once to three times");
     bench.error = &error;
     enum status status = bench_peers_prepare(&bench);
     if (!status) status = bench_peers_run_all(&bench);
     if (!status) bench_peers_print(&bench);
-    return status ? command_failed(&bench_peers_options, status, &error)
-                  : command_end(&bench_peers_options);
+    return command_end(status, &error);
 }

@@ -344,30 +344,25 @@ static enum status bench_serve_show(const struct plan *plan,
     return status;
 }
 
-int bench_serve(int argc, char **argv) {
-    struct bench_serve_values values;
-    struct option_result result;
+int bench_serve(void *given, const struct option_result *result) {
+    struct bench_serve_values *values = given;
     struct plan plan = {.count = 0};
     struct load_outcome outcome = {0};
     struct harness out;
     struct error error = {""};
     char *extra = NULL;
     size_t failed = 0;
-    int exit_code;
-    if (!command_begin(&bench_serve_options, argc, argv, &values, &result, &exit_code))
-        return exit_code;
-    const char *url = result.positional_count ? result.positional[0] : NULL;
-    if (!url && !values.describe)
-        return command_misused(&bench_serve_options, "the server's URL is needed");
-    enum status status = bench_serve_make_plan(&plan, &values, url, &extra, &error);
-    if (!status && !values.describe)
+    const char *url = result->positional_count ? result->positional[0] : NULL;
+    if (!url && !values->describe) return command_misused("the server's URL is needed");
+    enum status status = bench_serve_make_plan(&plan, values, url, &extra, &error);
+    if (!status && !values->describe)
         status = load_run(&plan.options, plan.requests, plan.count, &outcome, &error);
     if (!status) {
-        harness_begin(&out, values.json);
-        if (!values.describe) plan.count = outcome.request_count;
-        status = values.describe
+        harness_begin(&out, values->json);
+        if (!values->describe) plan.count = outcome.request_count;
+        status = values->describe
                      ? bench_serve_describe(&plan, &out, &error)
-                     : bench_serve_show(&plan, &values, &outcome, &out, &failed, &error);
+                     : bench_serve_show(&plan, values, &outcome, &out, &failed, &error);
         harness_end(&out);
     }
     if (!status && failed)
@@ -377,6 +372,5 @@ int bench_serve(int argc, char **argv) {
     free(plan.trace_memory);
     free(plan.requests);
     free(extra);
-    return status ? command_failed(&bench_serve_options, status, &error)
-                  : command_end(&bench_serve_options);
+    return command_end(status, &error);
 }

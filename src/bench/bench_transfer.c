@@ -387,35 +387,31 @@ static enum status measure_idle(struct transfer_bench *bench, double *share_out,
     return status;
 }
 
-int bench_transfer(int argc, char **argv) {
-    struct option_result result;
-    struct transfer_values values;
+int bench_transfer(void *given, const struct option_result *result) {
+    struct transfer_values *values = given;
     struct harness out;
     struct error error = {.text = ""};
-    int exit_code;
     double idle = 0;
-    if (!command_begin(&bench_transfer_options, argc, argv, &values, &result, &exit_code))
-        return exit_code;
     signal(SIGPIPE, SIG_IGN);
     static struct transfer_bench benches[ARRAY_COUNT(layouts) + 1]; /* the last one is idle */
     enum status status = STATUS_OK;
     for (size_t i = 0; i < ARRAY_COUNT(benches); i++)
         benches[i] = (struct transfer_bench){
-            .values = values, .layout = &layouts[i % ARRAY_COUNT(layouts)], .out = &out};
+            .values = *values, .layout = &layouts[i % ARRAY_COUNT(layouts)], .out = &out};
     for (size_t i = 0; i < ARRAY_COUNT(layouts) && status == STATUS_OK; i++)
         status = start_child(&benches[i], &error); /* before threads are started */
-    harness_begin(&out, values.json);
-    harness_number(&out, "rounds", (double)values.rounds);
-    harness_say(&out, "median of %u rounds (10 %% and 90 %% of them)\n", (unsigned)values.rounds);
+    harness_begin(&out, values->json);
+    harness_number(&out, "rounds", (double)values->rounds);
+    harness_say(&out, "median of %u rounds (10 %% and 90 %% of them)\n", (unsigned)values->rounds);
     harness_open(&out, "cases", '[');
     harness_titles(&out, &transfer_table);
     for (size_t i = 0; i < ARRAY_COUNT(layouts) && status == STATUS_OK; i++)
         status = bench_transfer_run_layout(&benches[i], &error);
     if (status == STATUS_OK) status = measure_idle(&benches[ARRAY_COUNT(layouts)], &idle, &error);
-    if (status != STATUS_OK) return command_failed(&bench_transfer_options, status, &error);
+    if (status != STATUS_OK) return command_failed(status, &error);
     harness_close(&out);
     harness_number(&out, "idle_cpu_share", idle);
     harness_say(&out, "idle: %.3f %% of a CPU\n", 100 * idle);
     harness_end(&out);
-    return command_end(&bench_transfer_options);
+    return command_end(STATUS_OK, NULL);
 }

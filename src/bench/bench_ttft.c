@@ -327,28 +327,23 @@ static enum status run(struct ttft_bench *bench) {
     return status;
 }
 
-int bench_ttft(int argc, char **argv) {
+int bench_ttft(void *given, const struct option_result *result) {
     static struct ttft_bench bench;
-    struct option_result result;
     struct error error = {""};
-    int exit_code;
-    if (!command_begin(&bench_ttft_options, argc, argv, &bench.values, &result, &exit_code))
-        return exit_code;
+    bench.values = *(const struct ttft_values *)given;
     struct ttft_values *values = &bench.values;
     if (!values->stored) values->stored = values->prompt;
     if (values->stored > values->prompt || 2 * values->stored < values->prompt)
-        return command_misused(&bench_ttft_options,
-                               "--stored is more than --prompt, or less than half of it");
+        return command_misused("--stored is more than --prompt, or less than half of it");
     bench.error = &error;
     format_text(bench.directory, sizeof bench.directory, "%.300s/fathom-bench-ttft-%d",
                 bench.values.dir, (int)getpid());
     if (mkdir(bench.directory, 0700)) { /* what is there is another's */
         error_set(&error, STATUS_IO, "%s: cannot be made: %s", bench.directory, strerror(errno));
-        return command_failed(&bench_ttft_options, STATUS_IO, &error);
+        return command_failed(STATUS_IO, &error);
     }
     enum status status = run(&bench);
     (void)bench_cache_clear(bench.directory, &error);
-    if (status) return command_failed(&bench_ttft_options, status, &error);
-    bench_ttft_print_report(&bench);
-    return command_end(&bench_ttft_options);
+    if (!status) bench_ttft_print_report(&bench);
+    return command_end(status, &error);
 }

@@ -21,6 +21,20 @@
 #endif
 
 #define INPUT_BYTES_MAX ((size_t)1 << 30)
+#define VALUES_BYTES 8192 /* of any command's options */
+
+static const struct option_table *current; /* of the command that this process runs */
+
+const char *command_name(void) {
+    return current->command;
+}
+
+const struct command *command_next_part(const struct command *command,
+                                        const struct command *before) {
+    if (!command->subjects) return before ? NULL : command;
+    const struct command *next = before ? before + 1 : command->subjects;
+    return next->name ? next : NULL;
+}
 
 /* True if another process wrote the command line; that process has already warned. */
 static bool is_started_by_fathom(const struct option_table *table, const void *values) {
@@ -29,7 +43,8 @@ static bool is_started_by_fathom(const struct option_table *table, const void *v
     return job_exists() || (health && options_format(health, values, text, sizeof text) > 0);
 }
 
-void command_say_idle(const struct option_table *table, const void *values) {
+void command_say_idle(const void *values) {
+    const struct option_table *table = current;
     char why[OPTION_IDLE_BYTES], name[64];
     const struct option *option = NULL;
     if (is_started_by_fathom(table, values)) return;
@@ -46,57 +61,97 @@ void command_say_idle(const struct option_table *table, const void *values) {
 }
 
 /* Prints an error, which may quote outside text: control characters must not reach the terminal. */
-static void command_complain(const struct option_table *table, const char *text, bool has_help) {
+static void command_complain(const char *text, bool has_help) {
     char visible[FORMAT_SAFE_BYTES(sizeof((struct error *)NULL)->text)];
     format_visible(visible, sizeof visible, text);
-    fprintf(stderr, "fathom %s: %s", table->command, visible);
-    if (has_help) fprintf(stderr, "; see `fathom %s --help`", table->command);
+    fprintf(stderr, "fathom %s: %s", current->command, visible);
+    if (has_help) fprintf(stderr, "; see `fathom %s --help`", current->command);
     fprintf(stderr, "\n");
 }
 
 bool command_begin(const struct option_table *table, int argc, char **argv, void *values,
                    struct option_result *result_out, int *exit_code_out) {
     struct error error;
+    current = table;
     if (options_parse(table, argc, argv, values, CONFIG_READER, result_out, &error) != STATUS_OK) {
-        command_complain(table, error.text, false);
+        command_complain(error.text, false);
         *exit_code_out = EXIT_CODE_USAGE;
         return false;
     }
-    if (result_out->help) *exit_code_out = command_end(table);
-    if (!result_out->help && !options_find(table, "log-format")) command_say_idle(table, values);
+    if (result_out->help) *exit_code_out = command_end(STATUS_OK, NULL);
+    if (!result_out->help && !options_find(table, "log-format")) command_say_idle(values);
     return !result_out->help;
 }
 
-int command_failed(const struct option_table *table, enum status status,
-                   const struct error *error) {
+int command_failed(enum status status, const struct error *error) {
     const char *text = error && error->text[0] ? error->text : status_name(status);
     fflush(stdout);
     log_finish();
     if (log_form() == LOG_JSON)
-        log_say(LOG_ERROR, "process", "failed command=%s why=%s", table->command, text);
+        log_say(LOG_ERROR, "process", "failed command=%s why=%s", current->command, text);
     else
-        command_complain(table, text, false);
+        command_complain(text, false);
     return EXIT_CODE_FAILED;
 }
 
-int command_misused(const struct option_table *table, const char *format, ...) {
+int command_misused(const char *format, ...) {
     va_list arguments;
     struct error error;
     va_start(arguments, format);
     format_va(error.text, sizeof error.text, format, arguments);
     va_end(arguments);
-    command_complain(table, error.text, true);
+    command_complain(error.text, true);
     return EXIT_CODE_USAGE;
 }
 
-int command_end(const struct option_table *table) {
+int command_end(enum status status, const struct error *error) {
+    if (status != STATUS_OK) return command_failed(status, error);
     if (!fflush(stdout) && !ferror(stdout)) return EXIT_CODE_OK;
-    fprintf(stderr, "fathom %s: cannot write to standard output: %s\n", table->command,
+    fprintf(stderr, "fathom %s: cannot write to standard output: %s\n", current->command,
             strerror(errno));
     return EXIT_CODE_FAILED;
 }
 
-int command_unknown(const char *tool, const char *kind, const struct nearest *nearest) {
+static void print_subjects(const struct command *command, FILE *out) {
+    fprintf(out, "usage: fathom %s SUBJECT [options]\n\nsubjects:\n", command->name);
+    for (const struct command *subject = command->subjects; subject->name; subject++)
+        fprintf(out, "  %-12s %s\n", subject->name, subject->summary);
+    fprintf(out, "\n`fathom %s SUBJECT --help` describes a subject and its options.\n",
+            command->name);
+}
+
+static int command_run_subject(const struct command *command, int argc, char **argv) {
+    char tool[64];
+    if (argc < 2) {
+        print_subjects(command, stderr);
+        return EXIT_CODE_USAGE;
+    }
+    if (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h")) {
+        print_subjects(command, stdout);
+        return EXIT_CODE_OK;
+    }
+    struct nearest nearest = nearest_begin(bytes_of(argv[1]));
+    snprintf(tool, sizeof tool, "fathom %s", command->name);
+    return command_dispatch(tool, "subject", command->subjects, &nearest, argc, argv);
+}
+
+int command_run(const struct command *command, int argc, char **argv) {
+    static _Alignas(max_align_t) char values[VALUES_BYTES];
+    struct option_result result;
+    int exit_code;
+    if (command->subjects) return command_run_subject(command, argc, argv);
+    for (size_t i = 0; i < command->options->option_count; i++)
+        check(command->options->options[i].offset + sizeof(struct option_texts) <= VALUES_BYTES);
+    if (!command_begin(command->options, argc, argv, values, &result, &exit_code)) return exit_code;
+    return command->run(values, &result);
+}
+
+int command_dispatch(const char *tool, const char *kind, const struct command *list,
+                     struct nearest *nearest, int argc, char **argv) {
+    for (const struct command *command = list; command->name; command++) {
+        if (!strcmp(argv[1], command->name)) return command_run(command, argc - 1, argv + 1);
+        nearest_try(nearest, command->name);
+    }
     int shown = (int)(nearest->word.count < 80 ? nearest->word.count : 80);
     fprintf(stderr, "%s: unknown %s '%.*s'; ", tool, kind, shown, nearest->word.data);
     if (nearest->name)
@@ -104,34 +159,6 @@ int command_unknown(const char *tool, const char *kind, const struct nearest *ne
     else
         fprintf(stderr, "`%s --help` lists them\n", tool);
     return EXIT_CODE_USAGE;
-}
-
-static void print_subjects(const char *command, const struct command_subject *subjects,
-                           size_t count, FILE *out) {
-    fprintf(out, "usage: fathom %s SUBJECT [options]\n\nsubjects:\n", command);
-    for (size_t i = 0; i < count; i++)
-        fprintf(out, "  %-12s %s\n", subjects[i].name, subjects[i].summary);
-    fprintf(out, "\n`fathom %s SUBJECT --help` describes a subject and its options.\n", command);
-}
-
-int command_dispatch(const char *command, const struct command_subject *subjects, size_t count,
-                     int argc, char **argv) {
-    if (argc < 2) {
-        print_subjects(command, subjects, count, stderr);
-        return EXIT_CODE_USAGE;
-    }
-    if (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h")) {
-        print_subjects(command, subjects, count, stdout);
-        return EXIT_CODE_OK;
-    }
-    struct nearest nearest = nearest_begin(bytes_of(argv[1]));
-    for (size_t i = 0; i < count; i++) {
-        if (!strcmp(argv[1], subjects[i].name)) return subjects[i].run(argc - 1, argv + 1);
-        nearest_try(&nearest, subjects[i].name);
-    }
-    char tool[64];
-    snprintf(tool, sizeof tool, "fathom %s", command);
-    return command_unknown(tool, "subject", &nearest);
 }
 
 enum status command_take_input(struct bytes *out, struct error *error) {

@@ -1,16 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The parts that all subcommands share: reading options, printing errors to stderr with the
- * command's name as a prefix, and exit codes. A program reads
- *
- *     struct serve_values values;
- *     struct option_result result;
- *     struct error error;
- *     int exit_code;
- *     if (!command_begin(serve_options, argc, argv, &values, &result, &exit_code))
- *         return exit_code;
- *     ...
- *     if (status != STATUS_OK) return command_failed(serve_options, status, &error);
- *     return command_end(serve_options);
+ * The parts that all subcommands share: finding the command, reading its options, printing errors
+ * to stderr with the command's name as a prefix, and exit codes. A process runs one command.
  */
 #ifndef COMMAND_COMMAND_H
 #define COMMAND_COMMAND_H
@@ -25,20 +15,16 @@ enum exit_code {
     EXIT_CODE_USAGE = 2,  /* the command line or the configuration file is wrong */
 };
 
-/* A subject of a command (`fathom bench model`), in a file of its own. */
-struct command_subject {
-    const char *name, *summary;
-    int (*run)(int argc, char **argv); /* argv[0] is the subject's name */
-    const struct option_table *options;
-};
+/* Runs a command with its options' values. Returns the exit code. */
+typedef int command_action(void *values, const struct option_result *result);
 
-struct program { /* has tables of options, or subjects */
+/* A command of the binary, or a subject of one (`fathom bench model`): it has options, or subjects.
+ * A list of commands ends with one that has no name. */
+struct command {
     const char *name, *summary;
-    int (*run)(int argc, char **argv);
-    const struct option_table *options; /* [option_table_count] */
-    size_t option_table_count;
-    const struct command_subject *subjects; /* [*subject_count] */
-    const size_t *subject_count;            /* NULL: no subjects */
+    command_action *run;
+    const struct option_table *options;
+    const struct command *subjects; /* NULL: none */
 };
 
 /* The command line of the process, starting with argv[0]. */
@@ -49,28 +35,40 @@ extern char **program_arguments;
 bool command_begin(const struct option_table *table, int argc, char **argv, void *values,
                    struct option_result *result_out, int *exit_code_out);
 
+/* Parses the options and runs the command, or the subject named by argv[1]; or prints help or an
+ * error. Returns the exit code. argv[0] is the command's name. */
+int command_run(const struct command *command, int argc, char **argv);
+
+/* Runs the command of the list that argv[1] names. If there is none, reports it as an unknown `kind`
+ * ("command", "subject") of `tool` ("fathom", "fathom bench"), and the nearest known name. */
+int command_dispatch(const char *tool, const char *kind, const struct command *list,
+                     struct nearest *nearest, int argc, char **argv);
+
+/* The next part of a command that has options: the command itself, or each subject. `before` NULL:
+ * the first. NULL: there are no more. */
+const struct command *command_next_part(const struct command *command,
+                                        const struct command *before);
+
+/* The command that this process runs: "bench model". */
+const char *command_name(void);
+
 /* Warns about each option that is set but has no effect (struct option, needs), one line each, on
  * stderr or in the log of a command that has one. Ranks and units started by a supervisor do not
  * warn. command_begin calls it for commands without a log. */
-void command_say_idle(const struct option_table *table, const void *values);
+void command_say_idle(const void *values);
 
 /* Prints "fathom serve: <error>" to stderr after the rest of the log, or writes it to a JSON log.
  * Returns EXIT_CODE_FAILED. */
-int command_failed(const struct option_table *table, enum status status, const struct error *error);
+int command_failed(enum status status, const struct error *error);
 
 /* command_failed for a command line that option rules cannot check ("--tokens and a prompt exclude
  * each other"). Adds a reference to --help; returns EXIT_CODE_USAGE. */
-int command_misused(const struct option_table *table, const char *format, ...)
-    __attribute__((format(printf, 2, 3)));
+int command_misused(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* Reports an unknown word: `tool` ("fathom", "fathom bench") has no such `kind` ("command",
- * "subject"). Suggests the nearest known word; returns EXIT_CODE_USAGE. */
-int command_unknown(const char *tool, const char *kind, const struct nearest *nearest);
-
-/* Flushes stdout. Returns EXIT_CODE_OK, or EXIT_CODE_FAILED with a line on stderr if the results
- * could not be written (a full disk, a closed pipe). Every program that prints results ends with
- * it. */
-int command_end(const struct option_table *table);
+/* The end of every program that prints results: flushes stdout and returns EXIT_CODE_OK, or
+ * EXIT_CODE_FAILED with a line on stderr if they could not be written (a full disk, a closed pipe).
+ * With an error: command_failed. */
+int command_end(enum status status, const struct error *error);
 
 /* Writes a text to the file given by the option, which is replaced if it exists; `path` NULL: to
  * stdout. `write` is called twice: to measure the text, and to write it. */
@@ -93,9 +91,5 @@ enum status command_take_input(struct bytes *out, struct error *error) MUST_USE;
     OPTION_ROW("chat-template", OPTION_TEXT, NULL,                                                 \
                "a file with a chat template (Jinja) instead of the model's own",                   \
                .offset = offsetof(TYPE, member), .needs = "=tokens")
-
-/* Runs the subject named by argv[1], or prints help or an error. Returns the exit code. */
-int command_dispatch(const char *command, const struct command_subject *subjects, size_t count,
-                     int argc, char **argv);
 
 #endif

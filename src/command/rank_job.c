@@ -36,12 +36,11 @@
 #define WEIGHTS_PRIVATE "private"
 #define PLACEMENT_BYTES_MAX ((size_t)64 << 20)
 
-static int rank_job_failed(const struct option_table *table, const char *format,
-                           const char *detail) {
+static int rank_job_failed(const char *format, const char *detail) {
     struct error error;
     enum status status = STATUS_UNSUPPORTED;
     status_error_write(&error, format, detail);
-    return command_failed(table, status, &error);
+    return command_failed(status, &error);
 }
 
 /* Directory of the job's weights, unless the command line gives another one. */
@@ -88,7 +87,6 @@ const char **rank_job_command(const char *const *arguments) {
 /* ---- launching ---- */
 
 struct launcher {
-    const struct option_table *table;
     struct rank_launch *launch;
     bool asked; /* a signal has asked it to end */
     bool failed;
@@ -135,9 +133,8 @@ static int end_code(const struct launcher *launcher) {
     bool exited = WIFEXITED(launcher->status);
     int code = exited ? WEXITSTATUS(launcher->status) : 128 + WTERMSIG(launcher->status);
     if (is_death(launcher) && code > EXIT_CODE_USAGE && !launcher->asked)
-        fprintf(stderr, "fathom %s: rank %u died, and with it the job (%s %d)\n",
-                launcher->table->command, launcher->rank, exited ? "status" : "signal",
-                exited ? code : code - 128);
+        fprintf(stderr, "fathom %s: rank %u died, and with it the job (%s %d)\n", command_name(),
+                launcher->rank, exited ? "status" : "signal", exited ? code : code - 128);
     return code;
 }
 
@@ -165,8 +162,8 @@ static enum status rank_job_launch(struct launcher *launcher, const char **argum
     return status;
 }
 
-static int run_ranks(const struct option_table *table, const struct rank_job_values *values) {
-    struct launcher launcher = {.table = table};
+static int run_ranks(const struct rank_job_values *values) {
+    struct launcher launcher = {.launch = NULL};
     struct words words = {.count = 0};
     struct error error;
     rank_job_add_words(&words, (const char *const *)program_arguments + 1);
@@ -174,18 +171,18 @@ static int run_ranks(const struct option_table *table, const struct rank_job_val
         rank_job_add_words(&words, (const char *const[]){"--weights-dir", room.path, NULL});
     words.list[words.count] = NULL;
     const char **arguments = rank_job_command(words.list);
-    if (!arguments) return rank_job_failed(table, "cannot form the command line of a rank%s", "");
+    if (!arguments) return rank_job_failed("cannot form the command line of a rank%s", "");
     enum status status = rank_job_launch(&launcher, arguments, values->ranks, &error);
     free(arguments);
-    return status ? command_failed(table, status, &error) : end_code(&launcher);
+    return status ? command_failed(status, &error) : end_code(&launcher);
 }
 
 /* Creates a directory in memory for the data that ranks share, if possible. */
-static void open_room(const struct option_table *table, const struct rank_job_values *values) {
+static void open_room(const struct rank_job_values *values) {
     struct error error;
     if (values->weights_dir || private_room_open(NULL, &room, &error) == STATUS_OK) return;
     room.path[0] = 0;
-    fprintf(stderr, "fathom %s: each rank has its own copy of all weights: %s\n", table->command,
+    fprintf(stderr, "fathom %s: each rank has its own copy of all weights: %s\n", command_name(),
             error.text);
 }
 
@@ -200,12 +197,10 @@ enum status rank_job_check_files(uint64_t ranks, struct error *error) {
                      ranks, needed, limit, needed);
 }
 
-bool rank_job_misused(const struct option_table *table, const struct rank_job_values *values,
-                      int *exit_code_out) {
+bool rank_job_misused(const struct rank_job_values *values, int *exit_code_out) {
     if (values->ranks <= 1 || job_built()) return false;
-    *exit_code_out =
-        rank_job_failed(table, "--ranks: this build has no ranks; build it where UCX is%s",
-                        " (on Debian: apt-get install libucx-dev)");
+    *exit_code_out = rank_job_failed("--ranks: this build has no ranks; build it where UCX is%s",
+                                     " (on Debian: apt-get install libucx-dev)");
     return true;
 }
 
@@ -282,36 +277,33 @@ static const char *weights_directory(const struct rank_job_values *values) {
     return in_files ? values->weights_dir : NULL;
 }
 
-enum job_kind { JOB_DRIVEN, JOB_JOINED, JOB_ALIKE };
-
-static bool begin(const struct option_table *table, const struct rank_job_values *values,
-                  enum job_kind kind, int *exit_code_out) {
+bool rank_job_begin(enum rank_job_kind kind, const struct rank_job_values *values,
+                    int *exit_code_out) {
     struct error error;
     if (values->ranks <= 1) return false;
-    if (rank_job_misused(table, values, exit_code_out)) return true;
+    if (rank_job_misused(values, exit_code_out)) return true;
     if (!rank_job_is_rank(values)) {
         if (rank_manual_is()) {
-            *exit_code_out =
-                command_misused(table, "mpirun started this as one of several: say "
-                                       "with --rank-meeting HOST:PORT where they meet");
+            *exit_code_out = command_misused("mpirun started this as one of several: say "
+                                             "with --rank-meeting HOST:PORT where they meet");
             return true;
         }
-        if (kind == JOB_JOINED) return false;
+        if (kind == RANK_JOB_JOINED) return false;
         if (rank_job_check_files(values->ranks, &error)) {
-            *exit_code_out = command_failed(table, STATUS_FULL, &error);
+            *exit_code_out = command_failed(STATUS_FULL, &error);
             return true;
         }
-        if (kind == JOB_DRIVEN) open_room(table, values);
-        *exit_code_out = run_ranks(table, values);
+        if (kind == RANK_JOB_DRIVEN) open_room(values);
+        *exit_code_out = run_ranks(values);
         private_room_close(&room);
         return true;
     }
     enum status status = begin_watched(values, &error);
     if (status != STATUS_OK) {
-        *exit_code_out = command_failed(table, status, &error);
+        *exit_code_out = command_failed(status, &error);
         return true;
     }
-    if (kind == JOB_ALIKE) return false;
+    if (kind == RANK_JOB_ALIKE) return false;
     if (job_rank() == 0) {
         atexit(rank_group_end); /* releases the other ranks, however rank 0 ends */
         return false;
@@ -320,31 +312,6 @@ static bool begin(const struct option_table *table, const struct rank_job_values
     rank_group_work(weights_directory(values));
     *exit_code_out = EXIT_CODE_OK;
     return true;
-}
-
-bool rank_job_begin(const struct option_table *table, const struct rank_job_values *values,
-                    int *exit_code_out) {
-    return begin(table, values, JOB_DRIVEN, exit_code_out);
-}
-
-bool rank_job_begin_bench(const struct option_table *table, int argc, char **argv, void *values,
-                          const struct rank_job_values *job, const char *alone,
-                          int *exit_code_out) {
-    struct option_result result;
-    if (!command_begin(table, argc, argv, values, &result, exit_code_out)) return true;
-    if (job->ranks > 1) return rank_job_begin(table, job, exit_code_out);
-    *exit_code_out = command_misused(table, "one rank %s: give --ranks 2", alone);
-    return true;
-}
-
-bool rank_job_join(const struct option_table *table, const struct rank_job_values *values,
-                   int *exit_code_out) {
-    return begin(table, values, JOB_JOINED, exit_code_out);
-}
-
-bool rank_job_begin_alike(const struct option_table *table, const struct rank_job_values *values,
-                          int *exit_code_out) {
-    return begin(table, values, JOB_ALIKE, exit_code_out);
 }
 
 #ifdef FATHOM_SERVING

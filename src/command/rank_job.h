@@ -135,25 +135,22 @@ struct rank_job_values {
  * One allocation, freed with free(); NULL if memory is out. */
 const char **rank_job_command(const char *const *arguments);
 
-/* Returns true if the program must exit with that exit code. */
-bool rank_job_begin(const struct option_table *table, const struct rank_job_values *values,
-                    int *exit_code_out);
+enum rank_job_kind {
+    RANK_JOB_DRIVEN, /* rank 0 continues, the others work for it until it ends */
+    RANK_JOB_JOINED, /* RANK_JOB_DRIVEN with ranks that a supervisor starts
+                      * (programs/unit_supervisor.h); outside a job the program continues */
+    RANK_JOB_ALIKE,  /* all ranks continue, and end with job_end */
+};
 
-/* command_begin and rank_job_begin for a benchmark that needs several ranks. `job` is a part of
- * `values`. The message for one rank is "one rank alone " followed by `alone`. */
-bool rank_job_begin_bench(const struct option_table *table, int argc, char **argv, void *values,
-                          const struct rank_job_values *job, const char *alone, int *exit_code_out);
+/* Returns true if the program must exit with that exit code. */
+bool rank_job_begin(enum rank_job_kind kind, const struct rank_job_values *values,
+                    int *exit_code_out);
 
 /* True if this process is a rank, or will become one; false for a launcher. */
 bool rank_job_is_rank(const struct rank_job_values *values);
 
-/* rank_job_begin for a program with ranks that a supervisor starts (programs/unit_supervisor.h).
- * Outside a job, it continues. */
-bool rank_job_join(const struct option_table *table, const struct rank_job_values *values,
-                   int *exit_code_out);
-
 /* Enables the watch among ranks (host/process/ranks/rank_watch.h), with the timeout of
- * `--rank-timeout` and this exit code; 0 seconds: none. Called before rank_job_join. `only_start`:
+ * `--rank-timeout` and this exit code; 0 seconds: none. Called before rank_job_begin. `only_start`:
  * ends when the unit is ready, because a supervisor watches it from then on. */
 void rank_job_watch(double seconds, int exit_code, bool only_start);
 
@@ -163,12 +160,7 @@ enum status rank_job_check_files(uint64_t ranks, struct error *error) MUST_USE;
 
 /* Returns true, with the exit code, if --ranks asks for a feature that this build lacks. Prints the
  * error. */
-bool rank_job_misused(const struct option_table *table, const struct rank_job_values *values,
-                      int *exit_code_out);
-
-/* rank_job_begin for a program that all ranks run in the same way and end with job_end. */
-bool rank_job_begin_alike(const struct option_table *table, const struct rank_job_values *values,
-                          int *exit_code_out);
+bool rank_job_misused(const struct rank_job_values *values, int *exit_code_out);
 
 /* Copies the options to the model's options. A placement is never freed. */
 enum status rank_job_options(const struct rank_job_values *values, struct model_options *options,

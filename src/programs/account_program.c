@@ -56,7 +56,7 @@ static const struct option account_rows[] = {
     {"json", OPTION_FLAG, NULL, "print one JSON object", AT(json)},
 };
 
-const struct option_table account_options[1] = {{
+const struct option_table account_options = {
     .command = "account",
     .arguments = "ORDER [NAME] [AMOUNT]",
     .description =
@@ -75,7 +75,7 @@ const struct option_table account_options[1] = {{
     .option_count = ARRAY_COUNT(account_rows),
     .positional_min = 1,
     .positional_max = 3,
-}};
+};
 
 struct account_command {
     struct account_values values;
@@ -117,19 +117,18 @@ static int read_terms(struct account_command *command) {
     struct account_terms *terms = &command->terms;
     *terms = account_terms_unset;
     if (values->prepaid && values->postpaid)
-        return command_misused(account_options, "--prepaid and --postpaid exclude each other");
+        return command_misused("--prepaid and --postpaid exclude each other");
     if (values->operator&& values->client)
-        return command_misused(account_options, "--operator and --client exclude each other");
+        return command_misused("--operator and --client exclude each other");
     if (!read_limit(values->requests, UINT32_MAX, &terms->requests_max) ||
         !read_limit(values->requests_per_minute, UINT32_MAX, &terms->requests_per_minute) ||
         !read_limit(values->tokens_per_minute, INT64_MAX, &terms->tokens_per_minute))
-        return command_misused(account_options,
-                               "--requests, --requests-per-minute and --tokens-per-minute want a "
+        return command_misused("--requests, --requests-per-minute and --tokens-per-minute want a "
                                "number from 1 on, or any");
     if (values->budget && !strcmp(values->budget, "any"))
         terms->budget = ACCOUNT_BUDGET_ANY;
     else if (values->budget && !money_read(values->budget, &terms->budget))
-        return command_misused(account_options, "--budget wants an amount as 12.50, or any");
+        return command_misused("--budget wants an amount as 12.50, or any");
     terms->priority = read_priority(values->priority);
     if (values->weight) terms->weight = (int64_t)values->weight;
     terms->is_prepaid = one_of(values->prepaid, values->postpaid);
@@ -381,32 +380,28 @@ static int run(struct account_command *command, const struct account_subject *su
                                        &command->database, &command->error);
     if (!status) status = subject->run(command);
     database_close(command->database);
-    return status ? command_failed(account_options, status, &command->error)
-                  : command_end(account_options);
+    return command_end(status, &command->error);
 }
 
-int program_account(int argc, char **argv) {
+int program_account(void *given, const struct option_result *result) {
     struct account_command command = {.database = NULL};
-    struct option_result result;
     int exit_code;
-    if (!command_begin(account_options, argc, argv, &command.values, &result, &exit_code))
-        return exit_code;
-    const struct account_subject *subject = find_subject(result.positional[0]);
+    command.values = *(const struct account_values *)given;
+    const struct account_subject *subject = find_subject(result->positional[0]);
     if (!subject)
-        return command_misused(account_options,
-                               "no subject named '%.40s'; there are: create, key, "
+        return command_misused("no subject named '%.40s'; there are: create, key, "
                                "list, show, revoke, limit, top-up, import, "
                                "purge-cache",
-                               result.positional[0]);
-    if (result.positional_count != 1 + subject->words)
-        return command_misused(account_options, "%s wants %s", subject->name,
+                               result->positional[0]);
+    if (result->positional_count != 1 + subject->words)
+        return command_misused("%s wants %s", subject->name,
                                subject->words == 0   ? "no name"
                                : subject->words == 2 ? "a name and an amount"
                                                      : "one name");
     if (!command.values.database)
-        return command_misused(account_options, "--database FILE is missing: where accounts lie");
-    if (subject->words > 0) command.name = result.positional[1];
-    if (subject->words > 1) command.amount = result.positional[2];
+        return command_misused("--database FILE is missing: where accounts lie");
+    if (subject->words > 0) command.name = result->positional[1];
+    if (subject->words > 1) command.amount = result->positional[2];
     exit_code = read_terms(&command);
     return exit_code ? exit_code : run(&command, subject);
 }

@@ -18,31 +18,26 @@ static const struct option agent_rows[] = {
     LOG_OPTIONS(struct agent_values),
 };
 
-const struct option_table agent_options[1] = {
-    {.command = "agent",
-     .arguments = "",
-     .description =
-         "Launches a unit's ranks on this host. `fathom serve` and `fathom unit` start it "
-         "themselves, with --hosts over a remote shell, and speak with it over its "
-         "standard input and output.",
-     .options = agent_rows,
-     .option_count = ARRAY_COUNT(agent_rows)},
+const struct option_table agent_options = {
+    .command = "agent",
+    .arguments = "",
+    .description =
+        "Launches a unit's ranks on this host. `fathom serve` and `fathom unit` start it "
+        "themselves, with --hosts over a remote shell, and speak with it over its "
+        "standard input and output.",
+    .options = agent_rows,
+    .option_count = ARRAY_COUNT(agent_rows),
 };
 
-int program_agent(int argc, char **argv) {
-    struct agent_values values;
-    struct option_result result;
+int program_agent(void *given, const struct option_result *result) {
+    struct agent_values *values = given;
     struct error error;
-    int exit_code;
-    if (!command_begin(agent_options, argc, argv, &values, &result, &exit_code)) return exit_code;
     if (isatty(STDIN_FILENO))
-        return command_misused(agent_options,
-                               "it speaks with the supervisor of a unit, not with people");
-    log_start(values.log.format, values.log.level, true);
+        return command_misused("it speaks with the supervisor of a unit, not with people");
+    log_start(values->log.format, values->log.level, true);
     int in = dup(STDIN_FILENO), out = dup(STDOUT_FILENO);
     check(in >= 0 && out >= 0);
     bool kept = freopen("/dev/null", "r", stdin) && dup2(STDERR_FILENO, STDOUT_FILENO) >= 0;
     check(kept); /* nothing else of this process writes into the frames */
-    return agent_run(in, out, &error) ? command_failed(agent_options, STATUS_IO, &error)
-                                      : EXIT_CODE_OK;
+    return agent_run(in, out, &error) ? command_failed(STATUS_IO, &error) : EXIT_CODE_OK;
 }

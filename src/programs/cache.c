@@ -20,7 +20,7 @@ static const struct option cache_rows[] = {
      .offset = offsetof(struct cache_values, json)},
 };
 
-const struct option_table cache_options[1] = {{
+const struct option_table cache_options = {
     .command = "cache",
     .arguments = "stat|verify|gc DIR",
     .description = "A KV storage on disk: what is in it; every byte of it read and checked (exit "
@@ -30,7 +30,7 @@ const struct option_table cache_options[1] = {{
     .option_count = sizeof cache_rows / sizeof *cache_rows,
     .positional_min = 2,
     .positional_max = 2,
-}};
+};
 
 struct printed {
     struct json_print print;
@@ -84,7 +84,7 @@ static int cache_look(const char *directory, bool deep, bool json) {
     struct kv_check total;
     struct error error = {""};
     enum status status = kv_store_check(directory, deep, &listener, &total, &error);
-    if (status) return command_failed(cache_options, status, &error);
+    if (status) return command_failed(status, &error);
     bool empty = !printed.folders;
     begin_folders(&printed);
     json_print_close(&printed.print);
@@ -96,7 +96,7 @@ static int cache_look(const char *directory, bool deep, bool json) {
     else if (printed.print.off)
         printf("in all: %llu blocks, %.1f MiB; --kv-disk bounds this sum\n",
                (unsigned long long)total.blocks, (double)total.bytes / ((size_t)1 << 20));
-    int exit_code = command_end(cache_options);
+    int exit_code = command_end(STATUS_OK, NULL);
     return exit_code == EXIT_CODE_OK && deep && total.damaged ? EXIT_CODE_FAILED : exit_code;
 }
 
@@ -104,7 +104,7 @@ static int shrink(const char *directory, const struct cache_values *values) {
     uint64_t removed, left;
     struct error error = {""};
     enum status status = kv_store_shrink(directory, values->size, &removed, &left, &error);
-    if (status) return command_failed(cache_options, status, &error);
+    if (status) return command_failed(status, &error);
     struct json_print print = {.off = !values->json};
     json_print_open(&print, NULL, '{');
     json_print_count(&print, "removed_segments", removed);
@@ -113,20 +113,16 @@ static int shrink(const char *directory, const struct cache_values *values) {
     if (print.off)
         printf("%llu segments removed, %.1f MiB left\n", (unsigned long long)removed,
                (double)left / ((size_t)1 << 20));
-    return command_end(cache_options);
+    return command_end(STATUS_OK, NULL);
 }
 
-int program_cache(int argc, char **argv) {
-    struct cache_values values;
-    struct option_result result;
-    int exit_code;
-    if (!command_begin(cache_options, argc, argv, &values, &result, &exit_code)) return exit_code;
-    const char *what = result.positional[0], *directory = result.positional[1];
-    if (!strcmp(what, "stat")) return cache_look(directory, false, values.json);
-    if (!strcmp(what, "verify")) return cache_look(directory, true, values.json);
-    if (!strcmp(what, "gc") && values.size == 0)
-        return command_misused(cache_options, "gc wants --size BYTES (1 leaves nothing)");
-    if (!strcmp(what, "gc")) return shrink(directory, &values);
-    return command_misused(cache_options, "no subject named '%s'; there are: stat, verify, gc",
-                           what);
+int program_cache(void *given, const struct option_result *result) {
+    struct cache_values *values = given;
+    const char *what = result->positional[0], *directory = result->positional[1];
+    if (!strcmp(what, "stat")) return cache_look(directory, false, values->json);
+    if (!strcmp(what, "verify")) return cache_look(directory, true, values->json);
+    if (!strcmp(what, "gc") && values->size == 0)
+        return command_misused("gc wants --size BYTES (1 leaves nothing)");
+    if (!strcmp(what, "gc")) return shrink(directory, values);
+    return command_misused("no subject named '%s'; there are: stat, verify, gc", what);
 }

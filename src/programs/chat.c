@@ -55,12 +55,12 @@ static const struct option chat_rows[] = {
      AT(max_context), .maximum = LIMIT_CONTEXT},
 };
 
-const struct option_table chat_options[1] = {
-    {.command = "chat",
-     .arguments = "",
-     .description = "A conversation in the terminal.",
-     .options = chat_rows,
-     .option_count = ARRAY_COUNT(chat_rows)},
+const struct option_table chat_options = {
+    .command = "chat",
+    .arguments = "",
+    .description = "A conversation in the terminal.",
+    .options = chat_rows,
+    .option_count = ARRAY_COUNT(chat_rows),
 };
 
 static const char help_text[] = "  /reset   forget the conversation\n"
@@ -355,13 +355,10 @@ static enum status converse(struct chat *chat, bool terminal, struct error *erro
     return status;
 }
 
-int program_chat(int argc, char **argv) {
+int program_chat(void *given, const struct option_result *result) {
     static struct chat chat;
-    struct option_result result;
     struct error error = {""};
-    int exit_code;
-    if (!command_begin(chat_options, argc, argv, &chat.values, &result, &exit_code))
-        return exit_code;
+    chat.values = *(const struct chat_values *)given;
     enum status status = chat_open(&chat, &error);
     if (!status) {
         chat.has_colour = isatty(STDOUT_FILENO) && !getenv("NO_COLOR");
@@ -371,5 +368,5 @@ int program_chat(int argc, char **argv) {
         if (!status) status = converse(&chat, terminal, &error);
     }
     chat_close(&chat);
-    return status ? command_failed(chat_options, status, &error) : command_end(chat_options);
+    return command_end(status, &error);
 }

@@ -55,7 +55,7 @@ static const struct option eplb_rows[] = {
      .offset = offsetof(struct eplb_values, json)},
 };
 
-const struct option_table eplb_options[1] = {{
+const struct option_table eplb_options = {
     .command = "eplb",
     .arguments = "--load FILE",
     .description = "Chooses which slot holds which expert, layer by layer, so that no rank waits "
@@ -63,7 +63,7 @@ const struct option_table eplb_options[1] = {{
                    "matter.",
     .options = eplb_rows,
     .option_count = ARRAY_COUNT(eplb_rows),
-}};
+};
 
 struct eplb_layer {
     uint32_t moves; /* from the placement given */
@@ -313,26 +313,22 @@ static void eplb_print_table(const struct eplb_job *job) {
            100 * (sum.copies / sum.strict_copies - 1));
 }
 
-int program_eplb(int argc, char **argv) {
-    struct eplb_values values;
-    struct option_result result;
+int program_eplb(void *given, const struct option_result *result) {
+    struct eplb_values *values = given;
     struct error error;
-    int exit_code;
-    if (!command_begin(eplb_options, argc, argv, &values, &result, &exit_code)) return exit_code;
-    if (!values.load) return command_misused(eplb_options, "which loads? --load FILE");
-    if (values.greedy && values.from)
-        return command_misused(eplb_options, "--greedy keeps nothing: it excludes --from");
-    struct eplb_job job = {.values = &values};
+    if (!values->load) return command_misused("which loads? --load FILE");
+    if (values->greedy && values->from)
+        return command_misused("--greedy keeps nothing: it excludes --from");
+    struct eplb_job job = {.values = values};
     enum status status = open_job(&job, &error);
     if (status == STATUS_OK) {
         solve(&job);
         count_traffic(&job);
-        if (values.json)
+        if (values->json)
             eplb_print_json(&job);
         else
             eplb_print_table(&job);
     }
     close_job(&job);
-    if (status != STATUS_OK) return command_failed(eplb_options, status, &error);
-    return command_end(eplb_options);
+    return command_end(status, &error);
 }

@@ -31,7 +31,7 @@ static const struct option fleet_rows[] = {
     LOG_OPTIONS(struct fleet_values),
 };
 
-const struct option_table fleet_options[1] = {{
+const struct option_table fleet_options = {
     .command = "fleet",
     .arguments = "run|status|plan|drain|resume|pin|history|twin|bound [WHAT] [FILE]",
     .description =
@@ -52,7 +52,7 @@ const struct option_table fleet_options[1] = {{
     .option_count = ARRAY_COUNT(fleet_rows),
     .positional_min = 1,
     .positional_max = 3,
-}};
+};
 
 static volatile int ends; /* set by a signal */
 
@@ -131,7 +131,7 @@ static bool read_wish(const char *verb, const char *what, struct record_fleet_or
     if (strcmp(verb, "pin")) {
         order->wish = strcmp(verb, "drain") ? FLEET_WISH_RESUME : FLEET_WISH_DRAIN;
         if (what && fleet_program_read_number(what, &order->number) && order->number) return true;
-        *exit_code_out = command_misused(fleet_options, "%s: expected a unit's number", verb);
+        *exit_code_out = command_misused("%s: expected a unit's number", verb);
         return false;
     }
     order->wish = FLEET_WISH_PIN;
@@ -140,9 +140,7 @@ static bool read_wish(const char *verb, const char *what, struct record_fleet_or
     bool known =
         count && (order->role == UNIT_PREFILL || !strncmp(what, "decode=", 7)) &&
         (!strcmp(count + 1, "auto") || fleet_program_read_number(count + 1, &order->count));
-    if (!known)
-        *exit_code_out =
-            command_misused(fleet_options, "pin: expected prefill=UNITS or decode=UNITS");
+    if (!known) *exit_code_out = command_misused("pin: expected prefill=UNITS or decode=UNITS");
     return known;
 }
 
@@ -179,24 +177,22 @@ static enum status act(const char *verb, const struct fleet_values *values, stru
     return give_order(file, order, error);
 }
 
-int program_fleet(int argc, char **argv) {
-    struct fleet_values values;
-    struct option_result result;
+int program_fleet(void *given, const struct option_result *result) {
+    struct fleet_values *values = given;
     struct record_fleet_order order = {.wish = FLEET_WISH_PIN};
     struct fleet_file file;
     struct error error;
     struct arena arena;
     int exit_code;
-    if (!command_begin(fleet_options, argc, argv, &values, &result, &exit_code)) return exit_code;
-    const char *verb = result.positional[0];
+    const char *verb = result->positional[0];
     int words = fleet_program_words_of(verb);
-    if (words < 0 || result.positional_count > (size_t)words + 2)
-        return command_misused(fleet_options, "expected %s", fleet_options->arguments);
-    const char *what = words && result.positional_count > 1 ? result.positional[1] : NULL;
+    if (words < 0 || result->positional_count > (size_t)words + 2)
+        return command_misused("expected %s", fleet_options.arguments);
+    const char *what = words && result->positional_count > 1 ? result->positional[1] : NULL;
     if (words && !read_wish(verb, what, &order, &exit_code)) return exit_code;
     const char *path =
-        result.positional_count > (size_t)words + 1 ? result.positional[words + 1] : "fleet.yaml";
-    log_start(values.log.format, values.log.level, false);
+        result->positional_count > (size_t)words + 1 ? result->positional[words + 1] : "fleet.yaml";
+    log_start(values->log.format, values->log.level, false);
     void *memory = malloc(FILE_ARENA_BYTES);
     check(memory);
     arena_over(&arena, memory, FILE_ARENA_BYTES);
@@ -205,8 +201,8 @@ int program_fleet(int argc, char **argv) {
     enum status status = is_simulator ? fleet_plan_simulator(&error)
                          : is_bound   ? fleet_plan_bound(&error)
                                       : fleet_file_read(path, &arena, &file, &error);
-    if (!status && has_file) status = act(verb, &values, &file, &order, &error);
-    exit_code = status ? command_failed(fleet_options, status, &error) : command_end(fleet_options);
+    if (!status && has_file) status = act(verb, values, &file, &order, &error);
+    exit_code = command_end(status, &error);
     free(memory);
     return exit_code;
 }

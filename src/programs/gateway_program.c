@@ -48,13 +48,13 @@ static const struct option gateway_rows[] = {
     {"config", OPTION_TEXT, NULL, "a YAML file with any of these options", AT(config)},
 };
 
-const struct option_table gateway_options[1] = {
-    {.command = "gateway",
-     .arguments = "",
-     .description = "Serves what units compute: chats and text completions in OpenAI's form "
-                    "under /v1, a chat page at /.",
-     .options = gateway_rows,
-     .option_count = ARRAY_COUNT(gateway_rows)},
+const struct option_table gateway_options = {
+    .command = "gateway",
+    .arguments = "",
+    .description = "Serves what units compute: chats and text completions in OpenAI's form "
+                   "under /v1, a chat page at /.",
+    .options = gateway_rows,
+    .option_count = ARRAY_COUNT(gateway_rows),
 };
 
 struct gateway_process {
@@ -86,20 +86,17 @@ static enum status gateway_program_process_run(struct gateway_process *process,
     return loop_run(process->loop, &parts, error);
 }
 
-int program_gateway(int argc, char **argv) {
+int program_gateway(void *given, const struct option_result *result) {
     struct gateway_process process = {.loop = NULL};
-    struct option_result result;
     struct error error;
     int exit_code;
-    if (!command_begin(gateway_options, argc, argv, &process.values, &result, &exit_code))
-        return exit_code;
+    process.values = *(const struct gateway_values *)given;
     log_start(process.values.log.format, process.values.log.level, false);
-    command_say_idle(gateway_options, &process.values);
+    command_say_idle(&process.values);
     if (!process.values.wire.address)
-        return command_misused(gateway_options, "--listen is missing: where units connect");
+        return command_misused("--listen is missing: where units connect");
     enum status status = gateway_program_process_run(&process, &error);
-    exit_code =
-        status ? command_failed(gateway_options, status, &error) : command_end(gateway_options);
+    exit_code = command_end(status, &error);
     if (process.loop && !loop_close(process.loop)) _exit(exit_code);
     gateway_side_close(&process.gateway);
     wire_options_close(&process.values.wire);

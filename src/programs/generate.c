@@ -62,13 +62,13 @@ static const struct option generate_rows[] = {
      .offset = offsetof(struct generate_values, json)},
 };
 
-const struct option_table generate_options[1] = {
-    {.command = "generate",
-     .arguments = "[PROMPT]",
-     .description = "Prints a model's answer to a prompt, or what follows the given tokens.",
-     .options = generate_rows,
-     .option_count = sizeof generate_rows / sizeof generate_rows[0],
-     .positional_max = 1},
+const struct option_table generate_options = {
+    .command = "generate",
+    .arguments = "[PROMPT]",
+    .description = "Prints a model's answer to a prompt, or what follows the given tokens.",
+    .options = generate_rows,
+    .option_count = sizeof generate_rows / sizeof generate_rows[0],
+    .positional_max = 1,
 };
 
 struct generate_answer {
@@ -367,26 +367,23 @@ static void close_generation(struct generation *generation) {
     free(generation->logits);
 }
 
-int program_generate(int argc, char **argv) {
+int program_generate(void *given, const struct option_result *result) {
     struct generation generation = {.solo = NULL};
-    struct option_result result;
     struct error error = {.text = ""};
     int exit_code;
-    if (!command_begin(generate_options, argc, argv, &generation.values, &result, &exit_code))
-        return exit_code;
-    if ((result.positional_count == 1) == (generation.values.tokens != NULL))
-        return command_misused(generate_options, "expected either a prompt or --tokens");
+    generation.values = *(const struct generate_values *)given;
+    if ((result->positional_count == 1) == (generation.values.tokens != NULL))
+        return command_misused("expected either a prompt or --tokens");
     if (generation.values.logprobs && !generation.values.json)
-        return command_misused(generate_options, "--logprobs needs --json");
+        return command_misused("--logprobs needs --json");
     if (generate_form_count(&generation.values.form) > 1)
-        return command_misused(generate_options, "expected one of --schema, --regex and --grammar");
+        return command_misused("expected one of --schema, --regex and --grammar");
     if (generate_form_count(&generation.values.form) && generation.values.ignore_eos)
-        return command_misused(generate_options, "a bound answer ends where its --schema, --regex "
-                                                 "or --grammar does; leave out --ignore-eos");
-    if (rank_job_begin(generate_options, &generation.values.job, &exit_code)) return exit_code;
-    const char *prompt = generation.values.tokens ? NULL : result.positional[0];
+        return command_misused("a bound answer ends where its --schema, --regex "
+                               "or --grammar does; leave out --ignore-eos");
+    if (rank_job_begin(RANK_JOB_DRIVEN, &generation.values.job, &exit_code)) return exit_code;
+    const char *prompt = generation.values.tokens ? NULL : result->positional[0];
     enum status status = run(&generation, prompt, &error);
     close_generation(&generation);
-    return status == STATUS_OK ? command_end(generate_options)
-                               : command_failed(generate_options, status, &error);
+    return command_end(status, &error);
 }

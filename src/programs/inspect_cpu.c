@@ -10,9 +10,8 @@
 
 #include "base/check.h"
 #include "bench/machine_limits.h"
-#include "command/command.h"
 #include "compute/kernels/kernels.h"
-#include "programs/inspect.h"
+#include "programs/programs.h"
 
 struct cpu_values {
     const char *cpu_mask;
@@ -94,20 +93,16 @@ static void print_memory(void) {
     if (limit > 0) print_bytes("container limit", limit);
 }
 
-int inspect_cpu(int argc, char **argv) {
-    struct cpu_values values;
-    struct option_result result;
+int inspect_cpu(void *given, const struct option_result *result) {
+    struct cpu_values *values = given;
     struct error error;
     char name[128] = "unknown";
-    int exit_code;
-    if (!command_begin(&inspect_cpu_options, argc, argv, &values, &result, &exit_code))
-        return exit_code;
     machine_limits_line("/proc/cpuinfo", "model name", name, sizeof name);
     printf("%-18s %s\n", "processor", name);
-    enum status status = print_levels(values.cpu_mask, &error);
-    if (status != STATUS_OK) return command_failed(&inspect_cpu_options, status, &error);
+    enum status status = print_levels(values->cpu_mask, &error);
+    if (status != STATUS_OK) return command_failed(status, &error);
     print_threads();
     print_caches();
     print_memory();
-    return command_end(&inspect_cpu_options);
+    return command_end(STATUS_OK, NULL);
 }

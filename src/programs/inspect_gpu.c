@@ -3,9 +3,8 @@
  */
 #include <stdio.h>
 
-#include "command/command.h"
 #include "host/engine/gpu.h"
-#include "programs/inspect.h"
+#include "programs/programs.h"
 
 const struct option_table inspect_gpu_options = {
     .command = "inspect gpu",
@@ -34,14 +33,10 @@ static void print_libraries(const struct gpu_libraries *libraries) {
            libraries->blas % 100);
 }
 
-int inspect_gpu(int argc, char **argv) {
-    struct option_result result;
+int inspect_gpu(void *given, const struct option_result *result) {
     struct error error;
     struct gpu_libraries libraries;
     uint32_t count = 0;
-    int exit_code;
-    if (!command_begin(&inspect_gpu_options, argc, argv, NULL, &result, &exit_code))
-        return exit_code;
     enum status status = gpu_count(&count, &error);
     for (uint32_t i = 0; !status && i < count; i++) {
         struct gpu gpu;
@@ -49,7 +44,6 @@ int inspect_gpu(int argc, char **argv) {
         if (!status) print_gpu(i, &gpu);
     }
     if (!status) status = gpu_libraries(&libraries, &error);
-    if (status) return command_failed(&inspect_gpu_options, status, &error);
-    print_libraries(&libraries);
-    return command_end(&inspect_gpu_options);
+    if (!status) print_libraries(&libraries);
+    return command_end(status, &error);
 }

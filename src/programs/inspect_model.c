@@ -9,12 +9,11 @@
 #include <string.h>
 
 #include "base/check.h"
-#include "command/command.h"
 #include "command/json_print.h"
 #include "compute/model/kv_pages.h"
 #include "compute/weights/checkpoint.h"
 #include "compute/weights/layout.h"
-#include "programs/inspect.h"
+#include "programs/programs.h"
 
 #define EP_SIZES_MAX 16
 
@@ -328,26 +327,22 @@ static bool read_ep(const char *text, struct inspect_figures *figures) {
     return figures->ep_count > 0;
 }
 
-int inspect_model(int argc, char **argv) {
-    const struct option_table *table = &inspect_model_options;
-    struct model_values values;
-    struct option_result result;
+int inspect_model(void *given, const struct option_result *result) {
+    struct model_values *values = given;
     struct error error;
     struct checkpoint *checkpoint;
-    int exit_code;
-    if (!command_begin(table, argc, argv, &values, &result, &exit_code)) return exit_code;
-    struct inspect_figures figures = {.redundant = (uint32_t)values.redundant};
-    if (!read_ep(values.ep, &figures))
-        return command_misused(table, "--ep: expected up to %d sizes like 1,8,32, found '%s'",
-                               EP_SIZES_MAX, values.ep);
-    enum status status = checkpoint_open(result.positional[0],
-                                         values.verify ? CHECKPOINT_WHOLE : CHECKPOINT_SHAPE_ONLY,
+    struct inspect_figures figures = {.redundant = (uint32_t)values->redundant};
+    if (!read_ep(values->ep, &figures))
+        return command_misused("--ep: expected up to %d sizes like 1,8,32, found '%s'",
+                               EP_SIZES_MAX, values->ep);
+    enum status status = checkpoint_open(result->positional[0],
+                                         values->verify ? CHECKPOINT_WHOLE : CHECKPOINT_SHAPE_ONLY,
                                          &checkpoint, &error);
-    if (status != STATUS_OK) return command_failed(table, status, &error);
+    if (status != STATUS_OK) return command_failed(status, &error);
     figures.checkpoint = checkpoint;
     figures.shape = checkpoint_shape(checkpoint);
     inspect_model_count_all(&figures);
-    if (values.json) {
+    if (values->json) {
         inspect_model_print_json(&figures);
     } else {
         print_shape(&figures);
@@ -356,5 +351,5 @@ int inspect_model(int argc, char **argv) {
         print_ranks(&figures);
     }
     checkpoint_close(checkpoint);
-    return command_end(table);
+    return command_end(STATUS_OK, NULL);
 }

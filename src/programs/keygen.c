@@ -19,34 +19,30 @@ static const struct option keygen_rows[] = {
      .offset = offsetof(struct keygen_values, api_key)},
 };
 
-const struct option_table keygen_options[1] = {
-    {.command = "keygen",
-     .arguments = "[NAME]",
-     .description = "Writes a pair of keys: NAME.public, for those who speak with its owner, and "
-                    "NAME.secret, for the owner alone.",
-     .options = keygen_rows,
-     .option_count = ARRAY_COUNT(keygen_rows),
-     .positional_max = 1},
+const struct option_table keygen_options = {
+    .command = "keygen",
+    .arguments = "[NAME]",
+    .description = "Writes a pair of keys: NAME.public, for those who speak with its owner, and "
+                   "NAME.secret, for the owner alone.",
+    .options = keygen_rows,
+    .option_count = ARRAY_COUNT(keygen_rows),
+    .positional_max = 1,
 };
 
 static int print_api_key(void) {
     char key[ACCOUNTS_KEY_TEXT], digest[ACCOUNTS_DIGEST_TEXT];
     accounts_file_draw_key(key, digest);
     printf("%s\n%s\n", key, digest);
-    return command_end(keygen_options);
+    return command_end(STATUS_OK, NULL);
 }
 
-int program_keygen(int argc, char **argv) {
-    struct option_result result;
+int program_keygen(void *given, const struct option_result *result) {
     struct error error;
-    int exit_code;
-    struct keygen_values values;
-    if (!command_begin(keygen_options, argc, argv, &values, &result, &exit_code)) return exit_code;
-    if (values.api_key == (result.positional_count == 1))
-        return command_misused(keygen_options, "either NAME or --api-key");
-    if (values.api_key) return print_api_key();
-    enum status status = wire_keys_generate(result.positional[0], &error);
-    if (status) return command_failed(keygen_options, status, &error);
-    printf("%s.public\n%s.secret\n", result.positional[0], result.positional[0]);
-    return command_end(keygen_options);
+    struct keygen_values *values = given;
+    if (values->api_key == (result->positional_count == 1))
+        return command_misused("either NAME or --api-key");
+    if (values->api_key) return print_api_key();
+    enum status status = wire_keys_generate(result->positional[0], &error);
+    if (!status) printf("%s.public\n%s.secret\n", result->positional[0], result->positional[0]);
+    return command_end(status, &error);
 }

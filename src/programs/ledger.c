@@ -34,7 +34,7 @@ static const struct option ledger_rows[] = {
     {"json", OPTION_FLAG, NULL, "print one JSON object", AT(json)},
 };
 
-const struct option_table ledger_options[1] = {{
+const struct option_table ledger_options = {
     .command = "ledger",
     .arguments = "report|verify [FILE...]",
     .description =
@@ -48,7 +48,7 @@ const struct option_table ledger_options[1] = {{
     .option_count = ARRAY_COUNT(ledger_rows),
     .positional_min = 1,
     .positional_max = OPTION_POSITIONAL_MAX,
-}};
+};
 
 /* ---- options ---- */
 
@@ -64,14 +64,11 @@ static bool ledger_read_time(const char *text, const char *format, int64_t *hour
 /* An exit code; EXIT_CODE_OK: they can be meant. */
 static int ledger_read_range(const struct ledger_values *values, struct ledger_range *range_out) {
     *range_out = (struct ledger_range){INT64_MIN, INT64_MAX, values->account};
-    if (values->day && values->hour)
-        return command_misused(ledger_options, "--day and --hour exclude each other");
+    if (values->day && values->hour) return command_misused("--day and --hour exclude each other");
     if (values->day && !ledger_read_time(values->day, "%Y-%m-%d", &range_out->from_hour))
-        return command_misused(ledger_options, "--day: expected 2026-11-23, found '%.40s'",
-                               values->day);
+        return command_misused("--day: expected 2026-11-23, found '%.40s'", values->day);
     if (values->hour && !ledger_read_time(values->hour, "%Y-%m-%dT%H", &range_out->from_hour))
-        return command_misused(ledger_options, "--hour: expected 2026-11-23T07, found '%.40s'",
-                               values->hour);
+        return command_misused("--hour: expected 2026-11-23T07, found '%.40s'", values->hour);
     if (values->day) range_out->to_hour = range_out->from_hour + 24;
     if (values->hour) range_out->to_hour = range_out->from_hour + 1;
     return EXIT_CODE_OK;
@@ -285,7 +282,7 @@ static int ledger_report(const struct ledger_values *values, const struct ledger
     enum status status = ledger_sums_open(paths->paths, paths->count, &range, &sums, &error);
     if (!status) status = report_found(values, sums, &error);
     ledger_sums_close(sums);
-    return status ? command_failed(ledger_options, status, &error) : command_end(ledger_options);
+    return command_end(status, &error);
 }
 
 static void print_breach(void *context, const char *line) {
@@ -300,7 +297,7 @@ static int ledger_verify_each(const struct ledger_values *values,
     struct error error = {""};
     enum status status =
         ledger_verify(paths->paths, paths->count, print_breach, NULL, &verdict, &error);
-    if (status) return command_failed(ledger_options, status, &error);
+    if (status) return command_failed(status, &error);
     struct json_print print = {.off = !values->json};
     json_print_open(&print, NULL, '{');
     json_print_values(&print,
@@ -315,24 +312,20 @@ static int ledger_verify_each(const struct ledger_values *values,
                (long long)verdict.entries, (long long)verdict.hours, (long long)verdict.accounts,
                (long long)verdict.units_judged, (long long)verdict.units_open,
                (long long)verdict.breaches);
-    int exit_code = command_end(ledger_options);
+    int exit_code = command_end(STATUS_OK, NULL);
     return exit_code == EXIT_CODE_OK && verdict.breaches ? EXIT_CODE_FAILED : exit_code;
 }
 
-int program_ledger(int argc, char **argv) {
-    struct ledger_values values;
+int program_ledger(void *given, const struct option_result *result) {
+    struct ledger_values *values = given;
     struct ledger_paths paths = {.count = 0};
-    struct option_result result;
-    int exit_code;
-    if (!command_begin(ledger_options, argc, argv, &values, &result, &exit_code)) return exit_code;
-    for (size_t i = 0; i < values.databases.count; i++)
-        paths.paths[paths.count++] = values.databases.texts[i];
-    for (size_t i = 1; i < result.positional_count; i++)
-        paths.paths[paths.count++] = result.positional[i];
-    if (!paths.count)
-        return command_misused(ledger_options, "a file is missing: what --database named");
-    if (!strcmp(result.positional[0], "report")) return ledger_report(&values, &paths);
-    if (!strcmp(result.positional[0], "verify")) return ledger_verify_each(&values, &paths);
-    return command_misused(ledger_options, "no subject named '%.40s'; there are: report, verify",
-                           result.positional[0]);
+    for (size_t i = 0; i < values->databases.count; i++)
+        paths.paths[paths.count++] = values->databases.texts[i];
+    for (size_t i = 1; i < result->positional_count; i++)
+        paths.paths[paths.count++] = result->positional[i];
+    if (!paths.count) return command_misused("a file is missing: what --database named");
+    if (!strcmp(result->positional[0], "report")) return ledger_report(values, &paths);
+    if (!strcmp(result->positional[0], "verify")) return ledger_verify_each(values, &paths);
+    return command_misused("no subject named '%.40s'; there are: report, verify",
+                           result->positional[0]);
 }

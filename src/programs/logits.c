@@ -43,12 +43,12 @@ static const struct option logits_rows[] = {
      .offset = offsetof(struct logits_values, json)},
 };
 
-const struct option_table logits_options[1] = {
-    {.command = "logits",
-     .description = "Prints the logits of a model at the last positions of a run of tokens.",
-     .arguments = "",
-     .options = logits_rows,
-     .option_count = sizeof logits_rows / sizeof logits_rows[0]},
+const struct option_table logits_options = {
+    .command = "logits",
+    .description = "Prints the logits of a model at the last positions of a run of tokens.",
+    .arguments = "",
+    .options = logits_rows,
+    .option_count = sizeof logits_rows / sizeof logits_rows[0],
 };
 
 /* The view of one prompt. */
@@ -296,17 +296,14 @@ static void close_study(struct study *study) {
     free(study->order);
 }
 
-int program_logits(int argc, char **argv) {
+int program_logits(void *given, const struct option_result *result) {
     struct study study = {.solo = NULL};
-    struct option_result result;
     struct error error = {.text = ""};
     int exit_code;
-    if (!command_begin(logits_options, argc, argv, &study.values, &result, &exit_code))
-        return exit_code;
-    if (!study.values.tokens) return command_misused(logits_options, "--tokens is missing");
-    if (rank_job_begin(logits_options, &study.values.job, &exit_code)) return exit_code;
+    study.values = *(const struct logits_values *)given;
+    if (!study.values.tokens) return command_misused("--tokens is missing");
+    if (rank_job_begin(RANK_JOB_DRIVEN, &study.values.job, &exit_code)) return exit_code;
     enum status status = run(&study, &error);
     close_study(&study);
-    return status == STATUS_OK ? command_end(logits_options)
-                               : command_failed(logits_options, status, &error);
+    return command_end(status, &error);
 }

@@ -10,74 +10,63 @@
 #include "base/check.h"
 #include "bench/bench.h"
 #include "compute/gpu/gpu_program.h"
-#include "programs/inspect.h"
-#include "programs/manual.h"
 #include "programs/programs.h"
 
-#define OPTIONS(table) (table), ARRAY_COUNT(table), NULL, NULL
-#define SUBJECTS(of) NULL, 0, of##_subjects, &of##_subject_count
+#define PROGRAM(name, stem, summary)                                                               \
+    { name, summary, program_##stem, &stem##_options, NULL }
 
-const struct program programs[] = {
+const struct command programs[] = {
 #ifdef FATHOM_SERVING
-    {"account", "manage accounts, API keys and limits", program_account, OPTIONS(account_options)},
-    {"agent", "run units' ranks on one of several hosts", program_agent, OPTIONS(agent_options)},
+    PROGRAM("account", account, "manage accounts, API keys and limits"),
+    PROGRAM("agent", agent, "run units' ranks on one of several hosts"),
 #endif
-    {"bench", "measure kernels and the model", bench_run, SUBJECTS(bench)},
+    {"bench", "measure kernels and the model", .subjects = bench_subjects},
 #ifdef FATHOM_SERVING
-    {"cache", "inspect a KV storage on disk", program_cache, OPTIONS(cache_options)},
-    {"chat", "chat with a model in the terminal", program_chat, OPTIONS(chat_options)},
-    {"detokenize", "turn token ids into text", program_detokenize, OPTIONS(detokenize_options)},
-    {"eplb", "place experts on ranks", program_eplb, OPTIONS(eplb_options)},
-    {"fleet", "run units that scale with the load: here, on hosts or under Slurm", program_fleet,
-     OPTIONS(fleet_options)},
-    {"gateway", "run an API server for units in other processes", program_gateway,
-     OPTIONS(gateway_options)},
+    PROGRAM("cache", cache, "inspect a KV storage on disk"),
+    PROGRAM("chat", chat, "chat with a model in the terminal"),
+    PROGRAM("detokenize", detokenize, "turn token ids into text"),
+    PROGRAM("eplb", eplb, "place experts on ranks"),
+    PROGRAM("fleet", fleet, "run units that scale with the load: here, on hosts or under Slurm"),
+    PROGRAM("gateway", gateway, "run an API server for units in other processes"),
 #endif
-    {"generate", "answer a prompt", program_generate, OPTIONS(generate_options)},
-    {"inspect", "show a model, options, the processor", program_inspect, SUBJECTS(inspect)},
+    PROGRAM("generate", generate, "answer a prompt"),
+    {"inspect", "show a model, options, the processor", .subjects = inspect_subjects},
 #ifdef FATHOM_SERVING
-    {"keygen", "make keys for gateways and units on several machines", program_keygen,
-     OPTIONS(keygen_options)},
-    {"ledger", "report usage, cost and income", program_ledger, OPTIONS(ledger_options)},
+    PROGRAM("keygen", keygen, "make keys for gateways and units on several machines"),
+    PROGRAM("ledger", ledger, "report usage, cost and income"),
 #endif
-    {"logits", "print a model's logits for given tokens", program_logits, OPTIONS(logits_options)},
-    {"make-checkpoint", "write a checkpoint of random weights", program_make_checkpoint,
-     OPTIONS(make_checkpoint_options)},
+    PROGRAM("logits", logits, "print a model's logits for given tokens"),
+    PROGRAM("make-checkpoint", make_checkpoint, "write a checkpoint of random weights"),
 #ifdef FATHOM_SERVING
-    {"replay", "replay recorded machines", program_replay, OPTIONS(replay_options)},
-    {"plan", "find the cheapest fleet for a load", program_plan, OPTIONS(plan_options)},
-    {"serve", "run an API server and a chat page", program_serve, OPTIONS(serve_options)},
-    {"sim", "simulate a fleet in virtual time", program_sim, OPTIONS(sim_options)},
-    {"template", "print the prompt that a chat template makes from a request", program_template,
-     OPTIONS(template_options)},
-    {"tokenize", "turn text into token ids", program_tokenize, OPTIONS(tokenize_options)},
+    PROGRAM("replay", replay, "replay recorded machines"),
+    PROGRAM("plan", plan, "find the cheapest fleet for a load"),
+    PROGRAM("serve", serve, "run an API server and a chat page"),
+    PROGRAM("sim", sim, "simulate a fleet in virtual time"),
+    PROGRAM("template", template, "print the prompt that a chat template makes from a request"),
+    PROGRAM("tokenize", tokenize, "turn text into token ids"),
 #endif
-    {"trace", "report a trace's overlap", program_trace, OPTIONS(trace_options)},
+    PROGRAM("trace", trace, "report a trace's overlap"),
 #ifdef FATHOM_SERVING
-    {"unit", "run a unit that computes for a gateway", program_unit, OPTIONS(unit_options)},
+    PROGRAM("unit", unit, "run a unit that computes for a gateway"),
 #endif
-    {"version", "print the version", program_version, OPTIONS(version_options)},
+    PROGRAM("version", version, "print the version"),
+    {.name = NULL},
 };
-const size_t program_count = ARRAY_COUNT(programs);
 
 static void print_help(FILE *out) {
     fprintf(out, "usage: fathom COMMAND [options]\n\ncommands:\n");
-    for (size_t i = 0; i < program_count; i++)
-        fprintf(out, "  %-16s %s\n", programs[i].name, programs[i].summary);
+    for (const struct command *program = programs; program->name; program++)
+        fprintf(out, "  %-16s %s\n", program->name, program->summary);
     fprintf(out, "\n`fathom help COMMAND` describes a command and its options, "
                  "`fathom help --help` what else\nthere is of help.\n");
 }
 
-const struct option_table version_options[1] = {
-    {.command = "version", .arguments = "", .description = "Prints the version."},
-};
+const struct option_table version_options = {
+    .command = "version", .arguments = "", .description = "Prints the version."};
 
-int program_version(int argc, char **argv) {
-    struct option_result result;
-    int exit_code;
-    if (!command_begin(version_options, argc, argv, NULL, &result, &exit_code)) return exit_code;
+int program_version(void *given, const struct option_result *result) {
     printf("fathom %s\n", FATHOM_VERSION);
-    return command_end(version_options);
+    return command_end(STATUS_OK, NULL);
 }
 
 char **program_arguments;
@@ -116,12 +105,9 @@ int main(int argc, char **argv) {
         print_help(stdout);
         return EXIT_CODE_OK;
     }
-    if (!strcmp(argv[1], "--version")) return program_version(argc - 1, argv + 1);
+    static char version[] = "version";
+    if (!strcmp(argv[1], "--version")) argv[1] = version;
     struct nearest nearest = nearest_begin(bytes_of(argv[1]));
-    for (size_t i = 0; i < program_count; i++) {
-        if (!strcmp(argv[1], programs[i].name)) return programs[i].run(argc - 1, argv + 1);
-        nearest_try(&nearest, programs[i].name);
-    }
     nearest_try(&nearest, "help");
-    return command_unknown("fathom", "command", &nearest);
+    return command_dispatch("fathom", "command", programs, &nearest, argc, argv);
 }

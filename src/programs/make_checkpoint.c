@@ -47,7 +47,7 @@ static const struct option make_rows[] = {
     {"force", OPTION_FLAG, NULL, "overwrite an existing checkpoint", .offset = AT(force)},
 };
 
-const struct option_table make_checkpoint_options[1] = {{
+const struct option_table make_checkpoint_options = {
     .command = "make-checkpoint",
     .arguments = "DIRECTORY",
     .description = "Writes a checkpoint with random weights in the Hugging Face layout.",
@@ -55,7 +55,7 @@ const struct option_table make_checkpoint_options[1] = {{
     .option_count = ARRAY_COUNT(make_rows),
     .positional_min = 1,
     .positional_max = 1,
-}};
+};
 
 static const char fp8_keys[] =
     "{\"quantization_config\": {\"quant_method\": \"fp8\", \"fmt\": \"e4m3\", "
@@ -106,46 +106,41 @@ static void make_checkpoint_show_progress(void *context, uint64_t done_bytes,
             now == 100 ? "\n" : "");
 }
 
-int program_make_checkpoint(int argc, char **argv) {
-    struct make_values values;
-    struct option_result result;
+int program_make_checkpoint(void *given, const struct option_result *result) {
+    struct make_values *values = given;
     struct error error;
-    const struct option_table *table = make_checkpoint_options;
-    int exit_code;
     char named[RANDOM_CHECKPOINT_CONFIG_BYTES], path[4096], *text = NULL;
     uint64_t percent = 101;
-    if (!command_begin(table, argc, argv, &values, &result, &exit_code)) return exit_code;
     struct random_checkpoint plan = {
-        .directory = result.positional[0],
-        .seed = values.seed,
-        .shards = (uint32_t)values.shards,
-        .bias_mean = (float)values.bias_mean,
-        .bias_deviation = (float)values.bias_deviation,
-        .without_mtp = values.without_mtp,
-        .type = !strcmp(values.weights, "f32")   ? TENSOR_F32
-                : !strcmp(values.weights, "f16") ? TENSOR_F16
-                                                 : TENSOR_BF16,
+        .directory = result->positional[0],
+        .seed = values->seed,
+        .shards = (uint32_t)values->shards,
+        .bias_mean = (float)values->bias_mean,
+        .bias_deviation = (float)values->bias_deviation,
+        .without_mtp = values->without_mtp,
+        .type = !strcmp(values->weights, "f32")   ? TENSOR_F32
+                : !strcmp(values->weights, "f16") ? TENSOR_F16
+                                                  : TENSOR_BF16,
         .progress = isatty(2) ? make_checkpoint_show_progress : NULL,
         .progress_context = &percent,
     };
-    const bool fp8 = !strcmp(values.weights, "fp8") || !strcmp(values.weights, "auto");
+    const bool fp8 = !strcmp(values->weights, "fp8") || !strcmp(values->weights, "auto");
     format_text(path, sizeof path, "%s/config.json", plan.directory);
-    if (!values.force && access(path, F_OK) == 0)
-        return command_misused(table, "%s exists already; give --force to overwrite it", path);
+    if (!values->force && access(path, F_OK) == 0)
+        return command_misused("%s exists already; give --force to overwrite it", path);
     plan.config =
-        (struct bytes){named, random_checkpoint_config(values.shape, fp8, values.mtp, named)};
+        (struct bytes){named, random_checkpoint_config(values->shape, fp8, values->mtp, named)};
     enum status status = STATUS_OK;
     if (!plan.config.count) {
-        if (values.mtp)
-            return command_misused(table,
-                                   "--mtp is for named shapes; set num_nextn_predict_layers "
+        if (values->mtp)
+            return command_misused("--mtp is for named shapes; set num_nextn_predict_layers "
                                    "in %s",
-                                   values.shape);
-        status = make_checkpoint_read_config(values.shape, values.weights, &text,
+                                   values->shape);
+        status = make_checkpoint_read_config(values->shape, values->weights, &text,
                                              &plan.config.count, &error);
         plan.config.data = text;
     }
     if (status == STATUS_OK) status = random_checkpoint_write(&plan, &error);
     free(text);
-    return status == STATUS_OK ? command_end(table) : command_failed(table, status, &error);
+    return command_end(status, &error);
 }

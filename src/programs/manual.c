@@ -2,8 +2,6 @@
  * Manual pages are in man(7)'s macros: fathom.1 and one page for each command. The completion is one
  * function of bash, which needs no other package.
  */
-#include "programs/manual.h"
-
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -106,9 +104,8 @@ static void print_tail(FILE *out) {
           out);
 }
 
-static void print_program(const struct program *program, FILE *out) {
-    size_t subject_count = program->subject_count ? *program->subject_count : 0;
-    bool alone = program->option_table_count == 1;
+static void print_program(const struct command *program, FILE *out) {
+    bool alone = !program->subjects;
     char name[64];
     snprintf(name, sizeof name, "fathom-%s", program->name);
     manual_print_head(name, program->summary, out);
@@ -117,10 +114,8 @@ static void print_program(const struct program *program, FILE *out) {
         print_all(program->name, out);
         fputs("\\fR \\fISUBJECT\\fR [\\fIoptions\\fR]\n.SH SUBJECTS\n", out);
     }
-    for (size_t i = 0; i < program->option_table_count; i++)
-        manual_print_table(&program->options[i], alone, out);
-    for (size_t i = 0; i < subject_count; i++)
-        manual_print_table(program->subjects[i].options, false, out);
+    for (const struct command *part = NULL; (part = command_next_part(program, part));)
+        manual_print_table(part->options, alone, out);
     print_tail(out);
 }
 
@@ -133,18 +128,18 @@ static void print_overview(FILE *out) {
         "that comes with it.",
         out);
     fputs("\n.SH COMMANDS\n", out);
-    for (size_t i = 0; i < program_count; i++) {
+    for (const struct command *program = programs; program->name; program++) {
         fputs(".TP\n\\fBfathom\\-", out);
-        print_all(programs[i].name, out);
+        print_all(program->name, out);
         fputs("\\fR(1)\n", out);
-        print_all(programs[i].summary, out);
+        print_all(program->summary, out);
         putc('\n', out);
     }
     print_tail(out);
 }
 
 /* `program` NULL: the overview. */
-static enum status manual_write_page(const char *directory, const struct program *program,
+static enum status manual_write_page(const char *directory, const struct command *program,
                                      struct error *error) {
     char path[4096];
     int bytes = snprintf(path, sizeof path, "%s/fathom%s%s.1", directory, program ? "-" : "",
@@ -163,8 +158,8 @@ static enum status manual_write_page(const char *directory, const struct program
 
 static enum status manual_write_pages(const char *directory, struct error *error) {
     enum status status = manual_write_page(directory, NULL, error);
-    for (size_t i = 0; i < program_count && !status; i++)
-        status = manual_write_page(directory, &programs[i], error);
+    for (const struct command *program = programs; program->name && !status; program++)
+        status = manual_write_page(directory, program, error);
     return status;
 }
 
@@ -188,14 +183,6 @@ static void print_bash_table(const struct option_table *table) {
     printf("        esac ;;\n");
 }
 
-static void print_bash_words(const char *pattern, const struct command_subject *subjects,
-                             size_t subject_count) {
-    printf("    '%s') values='", pattern);
-    for (size_t i = 0; i < subject_count; i++)
-        printf("%s%s", i ? "|" : "", subjects[i].name);
-    printf("' ;;\n");
-}
-
 static const char bash_head[] =
     "# Completion of fathom's commands and options for bash; written by "
     "`fathom help --completion bash`.\n"
@@ -208,29 +195,28 @@ static const char bash_head[] =
     "    command=${words[1]}\n"
     "    case $command in\n";
 
-static void print_bash_subjects(void) {
-    for (size_t i = 0; i < program_count; i++)
-        if (programs[i].subject_count)
-            printf("    %s) [ \"$at\" -eq 2 ] || command=\"$command ${words[2]}\" ;;\n",
-                   programs[i].name);
+static void print_bash_names(const char *separator, const struct command *list) {
+    for (const struct command *command = list; command->name; command++)
+        printf("%s%s", command == list ? separator : "|", command->name);
+    printf("' ;;\n");
 }
 
 static void print_bash(void) {
     fputs(bash_head, stdout);
-    print_bash_subjects();
+    for (const struct command *program = programs; program->name; program++)
+        if (program->subjects)
+            printf("    %s) [ \"$at\" -eq 2 ] || command=\"$command ${words[2]}\" ;;\n",
+                   program->name);
     printf("    esac\n    [ \"$at\" -gt 1 ] || command=\n    case $command in\n    '' | help) "
            "values='help");
-    for (size_t i = 0; i < program_count; i++)
-        printf("|%s", programs[i].name);
-    printf("' ;;\n");
-    for (size_t i = 0; i < program_count; i++) {
-        const struct program *program = &programs[i];
-        size_t subject_count = program->subject_count ? *program->subject_count : 0;
-        if (subject_count) print_bash_words(program->name, program->subjects, subject_count);
-        for (size_t k = 0; k < program->option_table_count; k++)
-            print_bash_table(&program->options[k]);
-        for (size_t k = 0; k < subject_count; k++)
-            print_bash_table(program->subjects[k].options);
+    print_bash_names("|", programs);
+    for (const struct command *program = programs; program->name; program++) {
+        if (program->subjects) {
+            printf("    '%s') values='", program->name);
+            print_bash_names("", program->subjects);
+        }
+        for (const struct command *part = NULL; (part = command_next_part(program, part));)
+            print_bash_table(part->options);
     }
     printf("    esac\n"
            "    [ -n \"$values\" ] || [ \"${word:0:1}\" != - ] || values=$options\n"
@@ -272,7 +258,6 @@ int manual_run(int argc, char **argv) {
     int exit_code;
     if (!command_begin(&manual_options, argc, argv, &values, &result, &exit_code)) return exit_code;
     enum status status = values.man ? manual_write_pages(values.man, &error) : STATUS_OK;
-    if (status) return command_failed(&manual_options, status, &error);
-    if (values.completion) print_bash();
-    return command_end(&manual_options);
+    if (!status && values.completion) print_bash();
+    return command_end(status, &error);
 }

@@ -67,7 +67,7 @@ static const struct option plan_rows[] = {
     {"verbose", OPTION_FLAG, NULL, "print each simulated run to stderr", AT(verbose)},
 };
 
-const struct option_table plan_options[1] = {{
+const struct option_table plan_options = {
     .command = "plan",
     .arguments = "",
     .description =
@@ -78,7 +78,7 @@ const struct option_table plan_options[1] = {{
         "  fathom plan --rate 1605 --prices deepseek-2025-02 --tpot-p99 60ms --report plan.html",
     .options = plan_rows,
     .option_count = ARRAY_COUNT(plan_rows),
-}};
+};
 
 struct planning {
     const struct plan_values *values;
@@ -484,23 +484,21 @@ static int plan_for(struct planning *plan) {
     free(plan->trace_memory);
     lazy_memory_free(&plan->trees);
     lazy_memory_free(&plan->clocks_memory);
-    return status ? command_failed(plan_options, status, &error) : command_end(plan_options);
+    return command_end(status, &error);
 }
 
-int program_plan(int argc, char **argv) {
-    struct plan_values values;
-    struct option_result result;
+int program_plan(void *given, const struct option_result *result) {
+    struct plan_values *values = given;
     int exit_code;
-    if (!command_begin(plan_options, argc, argv, &values, &result, &exit_code)) return exit_code;
     struct planning *plan = calloc(1, sizeof *plan);
     if (!plan) return EXIT_CODE_FAILED;
-    plan->values = &values;
+    plan->values = values;
     struct size_options *options = &plan->found.options;
-    if (!values.trace && values.rate <= 0)
-        exit_code = command_misused(plan_options, "which load? give --trace or --rate");
-    else if (!plan_load_seconds(values.ttft, &options->ttft_s) ||
-             !plan_load_seconds(values.tpot, &options->tpot_s))
-        exit_code = command_misused(plan_options, "limits are times, such as 3s or 60ms");
+    if (!values->trace && values->rate <= 0)
+        exit_code = command_misused("which load? give --trace or --rate");
+    else if (!plan_load_seconds(values->ttft, &options->ttft_s) ||
+             !plan_load_seconds(values->tpot, &options->tpot_s))
+        exit_code = command_misused("limits are times, such as 3s or 60ms");
     else
         exit_code = plan_for(plan);
     free(plan);

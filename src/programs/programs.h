@@ -9,54 +9,30 @@
 #include "command/command.h"
 
 /* The rows of main.c. */
-extern const struct program programs[];
-extern const size_t program_count;
+extern const struct command programs[];
 
-int program_account(int argc, char **argv);
-int program_agent(int argc, char **argv);
-int program_cache(int argc, char **argv);
-int program_detokenize(int argc, char **argv);
-int program_eplb(int argc, char **argv);
-int program_fleet(int argc, char **argv);
-int program_gateway(int argc, char **argv);
-int program_generate(int argc, char **argv);
-int program_inspect(int argc, char **argv);
-int program_keygen(int argc, char **argv);
-int program_ledger(int argc, char **argv);
-int program_logits(int argc, char **argv);
-int program_make_checkpoint(int argc, char **argv);
-int program_chat(int argc, char **argv);
-int program_replay(int argc, char **argv);
-int program_plan(int argc, char **argv);
-int program_serve(int argc, char **argv);
-int program_sim(int argc, char **argv);
-int program_template(int argc, char **argv);
-int program_tokenize(int argc, char **argv);
-int program_trace(int argc, char **argv);
-int program_unit(int argc, char **argv);
-int program_version(int argc, char **argv);
+command_action program_account, program_agent, program_cache, program_detokenize, program_eplb,
+    program_fleet, program_gateway, program_generate, program_keygen, program_ledger,
+    program_logits, program_make_checkpoint, program_chat, program_replay, program_plan,
+    program_serve, program_sim, program_template, program_tokenize, program_trace, program_unit,
+    program_version;
 
-extern const struct option_table account_options[1];
-extern const struct option_table agent_options[1];
-extern const struct option_table cache_options[1];
-extern const struct option_table detokenize_options[1];
-extern const struct option_table eplb_options[1];
-extern const struct option_table fleet_options[1];
-extern const struct option_table gateway_options[1];
-extern const struct option_table generate_options[1];
-extern const struct option_table keygen_options[1];
-extern const struct option_table ledger_options[1];
-extern const struct option_table logits_options[1];
-extern const struct option_table make_checkpoint_options[1];
-extern const struct option_table chat_options[1];
-extern const struct option_table replay_options[1];
-extern const struct option_table plan_options[1];
-extern const struct option_table serve_options[1];
-extern const struct option_table sim_options[1];
-extern const struct option_table template_options[1];
-extern const struct option_table tokenize_options[1];
-extern const struct option_table trace_options[1];
-extern const struct option_table unit_options[1];
-extern const struct option_table version_options[1];
+extern const struct option_table account_options, agent_options, cache_options, detokenize_options,
+    eplb_options, fleet_options, gateway_options, generate_options, keygen_options, ledger_options,
+    logits_options, make_checkpoint_options, chat_options, replay_options, plan_options,
+    serve_options, sim_options, template_options, tokenize_options, trace_options, unit_options,
+    version_options;
+
+/* The subjects of `fathom inspect`: inspect_<subject> in programs/inspect_<subject>.c, one row each
+ * in inspect.c. */
+extern const struct command inspect_subjects[];
+
+command_action inspect_cpu, inspect_gpu, inspect_model;
+
+extern const struct option_table inspect_cpu_options, inspect_gpu_options, inspect_model_options;
+
+/* `fathom help --man DIR`, `fathom help --completion bash`: the manual pages and the shell's completion
+ * of all programs. argv[0] is "help". Returns the exit code. */
+int manual_run(int argc, char **argv);
 
 #endif

@@ -30,15 +30,15 @@ static const struct option replay_rows[] = {
      .offset = offsetof(struct replay_values, model)},
 };
 
-const struct option_table replay_options[1] = {
-    {.command = "replay",
-     .arguments = "DIR",
-     .description = "Runs the recordings in a folder again (serve --record DIR): each machine must "
-                    "put out the same records. Exit code 1 if one does not.",
-     .options = replay_rows,
-     .option_count = ARRAY_COUNT(replay_rows),
-     .positional_min = 1,
-     .positional_max = 1},
+const struct option_table replay_options = {
+    .command = "replay",
+    .arguments = "DIR",
+    .description = "Runs the recordings in a folder again (serve --record DIR): each machine must "
+                   "put out the same records. Exit code 1 if one does not.",
+    .options = replay_rows,
+    .option_count = ARRAY_COUNT(replay_rows),
+    .positional_min = 1,
+    .positional_max = 1,
 };
 
 struct replay {
@@ -186,13 +186,9 @@ static enum status replay_folder(const char *folder, const struct replay_values 
                      values->machine ? values->machine : "", ENDING);
 }
 
-int program_replay(int argc, char **argv) {
-    struct replay_values values;
-    struct option_result result;
+int program_replay(void *given, const struct option_result *result) {
+    struct replay_values *values = given;
     struct error error;
-    int exit_code;
-    if (!command_begin(replay_options, argc, argv, &values, &result, &exit_code)) return exit_code;
-    enum status status = replay_folder(result.positional[0], &values, &error);
-    if (status) return command_failed(replay_options, status, &error);
-    return command_end(replay_options);
+    enum status status = replay_folder(result->positional[0], values, &error);
+    return command_end(status, &error);
 }

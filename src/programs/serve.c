@@ -55,17 +55,17 @@ static const struct option serve_rows[] = {
      .offset = offsetof(struct serve_values, config)},
 };
 
-const struct option_table serve_options[1] = {
-    {.command = "serve",
-     .arguments = "",
-     .description =
-         "Serves a model: chats and text completions in OpenAI's form under /v1, "
-         "a chat page at /.\n\n"
-         "examples:\n"
-         "  fathom serve                             the embedded model, on port 8000\n"
-         "  fathom serve --model DIR --kv-dir CACHE  another one, with a KV storage on disk",
-     .options = serve_rows,
-     .option_count = ARRAY_COUNT(serve_rows)},
+const struct option_table serve_options = {
+    .command = "serve",
+    .arguments = "",
+    .description =
+        "Serves a model: chats and text completions in OpenAI's form under /v1, "
+        "a chat page at /.\n\n"
+        "examples:\n"
+        "  fathom serve                             the embedded model, on port 8000\n"
+        "  fathom serve --model DIR --kv-dir CACHE  another one, with a KV storage on disk",
+    .options = serve_rows,
+    .option_count = ARRAY_COUNT(serve_rows),
 };
 
 /* All that one server is made of. */
@@ -118,7 +118,7 @@ static enum status open_with_unit_supervisor(struct serve_server *server, struct
     const struct serve_values *values = &server->values;
     struct supervised_unit units[UNIT_SUPERVISOR_UNITS_MAX];
     uint32_t unit_count = list_all_units(values, units);
-    const struct unit_supervisor_options options = {.table = serve_options,
+    const struct unit_supervisor_options options = {.table = &serve_options,
                                                     .values = values,
                                                     .unit_supervisor = &values->unit_supervisor,
                                                     .job = &values->job,
@@ -153,7 +153,7 @@ static bool server_close(struct serve_server *server) {
     unit_supervisor_close(server->unit_supervisor);
     unit_side_leave(&server->unit);
     if (server->loop && !loop_close(server->loop)) return false;
-    unit_side_close(&server->unit, serve_options);
+    unit_side_close(&server->unit);
     gateway_side_close(&server->gateway);
     return true;
 }
@@ -179,34 +179,30 @@ static enum status server_run(struct serve_server *server, struct error *error) 
     return loop_run(server->loop, &parts, error);
 }
 
-int program_serve(int argc, char **argv) {
+int program_serve(void *given, const struct option_result *result) {
     struct serve_server server = {0};
-    struct option_result result;
     struct error error;
     int exit_code;
-    if (!command_begin(serve_options, argc, argv, &server.values, &result, &exit_code))
-        return exit_code;
+    server.values = *(const struct serve_values *)given;
     log_start(server.values.log.format, server.values.log.level, false);
-    command_say_idle(serve_options, &server.values);
-    if (unit_side_misused(serve_options, &server.values.unit, &exit_code)) return exit_code;
-    if (rank_job_misused(serve_options, &server.values.job, &exit_code)) return exit_code;
+    command_say_idle(&server.values);
+    if (unit_side_misused(&server.values.unit, &exit_code)) return exit_code;
+    if (rank_job_misused(&server.values.job, &exit_code)) return exit_code;
     if (is_apart(&server.values) && (!server.values.prefill_units || !server.values.decode_units))
-        return command_misused(serve_options, "--prefill-units and --decode-units go together");
+        return command_misused("--prefill-units and --decode-units go together");
     if (is_apart(&server.values) && server.values.units != 1)
-        return command_misused(serve_options,
-                               "--units is for units that do both; how many there are "
+        return command_misused("--units is for units that do both; how many there are "
                                "apart, --prefill-units and --decode-units say");
     if (server.values.prefill_units + server.values.decode_units > UNIT_SUPERVISOR_UNITS_MAX)
-        return command_misused(serve_options, "at most %d units", UNIT_SUPERVISOR_UNITS_MAX);
+        return command_misused("at most %d units", UNIT_SUPERVISOR_UNITS_MAX);
     if (server.values.job.rendezvous)
-        return command_misused(serve_options,
-                               "--rank-meeting: it starts its ranks itself; one that "
+        return command_misused("--rank-meeting: it starts its ranks itself; one that "
                                "others start is a fathom unit");
     enum status status = has_unit_supervisor(&server.values)
                              ? open_with_unit_supervisor(&server, &error)
                              : open_whole(&server, &error);
     if (!status) status = server_run(&server, &error);
-    exit_code = status ? command_failed(serve_options, status, &error) : command_end(serve_options);
+    exit_code = command_end(status, &error);
     if (!server_close(&server)) _exit(exit_code);
     return exit_code;
 }

@@ -51,7 +51,7 @@ static const struct option sim_rows[] = {
     {"verbose", OPTION_FLAG, NULL, "print the run's speed and memory to stderr", AT(verbose)},
 };
 
-const struct option_table sim_options[1] = {{
+const struct option_table sim_options = {
     .command = "sim",
     .arguments = "SCENARIO",
     .description =
@@ -64,7 +64,7 @@ const struct option_table sim_options[1] = {{
     .options = sim_rows,
     .option_count = ARRAY_COUNT(sim_rows),
     .positional_max = 1,
-}};
+};
 
 struct sim_job {
     const struct sim_values *values;
@@ -206,26 +206,24 @@ static enum status sim_show(const struct sim_job *job, struct error *error) {
     return status;
 }
 
-int program_sim(int argc, char **argv) {
-    struct sim_values values;
-    struct option_result result;
+int program_sim(void *given, const struct option_result *result) {
+    struct sim_values *values = given;
     struct error error;
-    int exit_code;
-    if (!command_begin(sim_options, argc, argv, &values, &result, &exit_code)) return exit_code;
-    if (values.list) {
+    if (values->list) {
         sim_files_list();
-        return command_end(sim_options);
+        return command_end(STATUS_OK, NULL);
     }
-    if (result.positional_count == 0)
-        return command_misused(sim_options, "which scenario? `fathom sim --list` names those that "
-                                            "are built in");
-    struct sim_job job = {.values = &values};
-    enum status status = open_scenario(&job, result.positional[0], &error);
+    if (result->positional_count == 0)
+        return command_misused("which scenario? `fathom sim --list` names those that "
+                               "are built in");
+    struct sim_job job = {.values = values};
+    enum status status = open_scenario(&job, result->positional[0], &error);
     bool day = !status && job.scenario.load.kind == SCENARIO_LOAD_DAY;
-    if (day && values.against)
+    if (day && values->against)
         status = error_set(&error, STATUS_INVALID,
                            "--against: a day has a load of its own; give another scenario");
-    if (!status && values.against) status = sim_against_open(values.against, &job.against, &error);
+    if (!status && values->against)
+        status = sim_against_open(values->against, &job.against, &error);
     if (!status) status = day ? run_day(&job, &error) : run(&job, &error);
     if (!status) status = sim_show(&job, &error);
     if (!status && !day) status = simulator_verify(&job.outcome->report, "the run", &error);
@@ -236,5 +234,5 @@ int program_sim(int argc, char **argv) {
     sim_faults_close(&job.faults);
     lazy_memory_free(&job.world);
     lazy_memory_free(&job.trees);
-    return status ? command_failed(sim_options, status, &error) : command_end(sim_options);
+    return command_end(status, &error);
 }

@@ -48,17 +48,17 @@ static const struct option template_rows[] = {
      .offset = offsetof(struct template_values, time)},
 };
 
-const struct option_table template_options[1] = {
-    {.command = "template",
-     .arguments = "[REQUEST.json]",
-     .description =
-         "Prints the prompt that a chat template makes of a request: its text and nothing else.\n"
-         "REQUEST.json (- for standard input) holds \"messages\" and may hold \"tools\",\n"
-         "\"documents\", \"chat_template_kwargs\", \"add_generation_prompt\", \"bos_token\" and\n"
-         "\"eos_token\".",
-     .options = template_rows,
-     .option_count = ARRAY_COUNT(template_rows),
-     .positional_max = 1},
+const struct option_table template_options = {
+    .command = "template",
+    .arguments = "[REQUEST.json]",
+    .description =
+        "Prints the prompt that a chat template makes of a request: its text and nothing else.\n"
+        "REQUEST.json (- for standard input) holds \"messages\" and may hold \"tools\",\n"
+        "\"documents\", \"chat_template_kwargs\", \"add_generation_prompt\", \"bos_token\" and\n"
+        "\"eos_token\".",
+    .options = template_rows,
+    .option_count = ARRAY_COUNT(template_rows),
+    .positional_max = 1,
 };
 
 struct template_session {
@@ -294,23 +294,19 @@ static void template_session_close(struct template_session *session) {
     lazy_memory_free(&session->memory);
 }
 
-int program_template(int argc, char **argv) {
+int program_template(void *given, const struct option_result *result) {
     struct template_session session = {0};
-    struct option_result result;
     int exit_code;
-    if (!command_begin(template_options, argc, argv, &session.values, &result, &exit_code))
-        return exit_code;
-    if (session.values.jsonl && (result.positional_count > 0 || session.values.tokens))
-        return command_misused(template_options,
-                               "--jsonl takes its requests from standard input, and gives texts");
-    if (!session.values.jsonl && result.positional_count == 0)
-        return command_misused(template_options, "REQUEST.json is missing");
+    session.values = *(const struct template_values *)given;
+    if (session.values.jsonl && (result->positional_count > 0 || session.values.tokens))
+        return command_misused("--jsonl takes its requests from standard input, and gives texts");
+    if (!session.values.jsonl && result->positional_count == 0)
+        return command_misused("REQUEST.json is missing");
     enum status status = template_session_open(&session);
     if (!status)
         status = session.values.jsonl ? template_run_lines(&session)
-                                      : template_run_one(&session, result.positional[0]);
-    exit_code = status ? command_failed(template_options, status, &session.error)
-                       : command_end(template_options);
+                                      : template_run_one(&session, result->positional[0]);
+    exit_code = command_end(status, &session.error);
     template_session_close(&session);
     return exit_code;
 }

@@ -52,28 +52,28 @@ static const struct option detokenize_rows[] = {
      .offset = offsetof(struct tokenize_values, special)},
 };
 
-const struct option_table tokenize_options[1] = {
-    {.command = "tokenize",
-     .arguments = "[TEXT]",
-     .description = "Prints the token ids of a text (of standard input, if there is no TEXT).",
-     .options = tokenize_rows,
-     .option_count = sizeof tokenize_rows / sizeof tokenize_rows[0],
-     .positional_max = 1},
+const struct option_table tokenize_options = {
+    .command = "tokenize",
+    .arguments = "[TEXT]",
+    .description = "Prints the token ids of a text (of standard input, if there is no TEXT).",
+    .options = tokenize_rows,
+    .option_count = sizeof tokenize_rows / sizeof tokenize_rows[0],
+    .positional_max = 1,
 };
 
-const struct option_table detokenize_options[1] = {
-    {.command = "detokenize",
-     .arguments = "[ID,ID,...]",
-     .description = "Prints the text of token ids (of standard input, if there are none).",
-     .options = detokenize_rows,
-     .option_count = sizeof detokenize_rows / sizeof detokenize_rows[0],
-     .positional_max = 1},
+const struct option_table detokenize_options = {
+    .command = "detokenize",
+    .arguments = "[ID,ID,...]",
+    .description = "Prints the text of token ids (of standard input, if there are none).",
+    .options = detokenize_rows,
+    .option_count = sizeof detokenize_rows / sizeof detokenize_rows[0],
+    .positional_max = 1,
 };
 
 /* All that one run needs. The work areas grow with the largest line. */
 struct session {
-    const struct option_table *table;
     struct tokenize_values values;
+    bool encodes;                 /* text to ids */
     struct model_text model_text; /* no template */
     struct tokenizer_scratch *scratch;
     size_t text_bytes_max; /* that scratch is made for */
@@ -104,8 +104,7 @@ static enum status tokenize_session_open(struct session *session) {
         status = default_model_find(folder, sizeof folder, &session->error);
         model = folder;
     }
-    bool frames =
-        session->table == tokenize_options && (session->values.framed || session->values.jsonl);
+    bool frames = session->encodes && (session->values.framed || session->values.jsonl);
     if (!status && frames)
         status = model_text_open_words(model, &session->model_text, &session->error);
     if (!status && !session->model_text.tokenizer)
@@ -236,7 +235,7 @@ static enum status detokenize_line(struct session *session, struct arena *arena,
     return tokenize_print_text(session, ids, count, skip_special);
 }
 
-static enum status run_line(struct session *session, struct bytes text, bool encode) {
+static enum status run_line(struct session *session, struct bytes text) {
     const struct tree *line = NULL;
     struct arena arena;
     enum status status = grow(session, &session->tree_memory, &session->tree_bytes,
@@ -245,10 +244,10 @@ static enum status run_line(struct session *session, struct bytes text, bool enc
     arena_over(&arena, session->tree_memory, session->tree_bytes);
     status = tree_parse(&arena, text, "the line", &line, &session->error);
     if (status) return status;
-    return encode ? tokenize_line(session, line) : detokenize_line(session, &arena, line);
+    return session->encodes ? tokenize_line(session, line) : detokenize_line(session, &arena, line);
 }
 
-static enum status tokenize_run_lines(struct session *session, bool encode) {
+static enum status tokenize_run_lines(struct session *session) {
     char *line = NULL;
     size_t capacity = 0, number = 0;
     ssize_t length;
@@ -256,7 +255,7 @@ static enum status tokenize_run_lines(struct session *session, bool encode) {
     while (!status && (length = getline(&line, &capacity, stdin)) >= 0) {
         number++;
         if (strspn(line, " \t\r\n") == (size_t)length) continue;
-        status = run_line(session, (struct bytes){line, (size_t)length}, encode);
+        status = run_line(session, (struct bytes){line, (size_t)length});
         fflush(stdout); /* a program that asks line by line reads each answer at once */
         if (!status) continue;
         struct error reason = session->error;
@@ -297,40 +296,35 @@ static enum status print_text_of(struct session *session, struct bytes list) {
     return tokenize_print_text(session, ids, count, !session->values.special);
 }
 
-static enum status tokenize_run_one(struct session *session, const struct option_result *result,
-                                    bool encode) {
+static enum status tokenize_run_one(struct session *session, const struct option_result *result) {
     struct bytes taken = {NULL, 0}, input;
     enum status status = STATUS_OK;
     if (result->positional_count == 0) status = command_take_input(&taken, &session->error);
     input = taken.data ? taken : bytes_of(result->positional_count ? result->positional[0] : "");
     if (!status)
-        status = encode ? tokenize_print_ids(session, input, session->values.special,
-                                             session->values.framed)
-                        : print_text_of(session, input);
+        status = session->encodes ? tokenize_print_ids(session, input, session->values.special,
+                                                       session->values.framed)
+                                  : print_text_of(session, input);
     free((void *)(uintptr_t)taken.data);
     return status;
 }
 
-static int run(const struct option_table *table, int argc, char **argv, bool encode) {
-    struct session session = {.table = table};
-    struct option_result result;
-    int exit_code;
-    if (!command_begin(table, argc, argv, &session.values, &result, &exit_code)) return exit_code;
-    if (session.values.jsonl && result.positional_count > 0)
-        return command_misused(table, "--jsonl reads standard input, not an argument");
+static int run(const struct tokenize_values *values, const struct option_result *result,
+               bool encode) {
+    struct session session = {.values = *values, .encodes = encode};
+    if (values->jsonl && result->positional_count > 0)
+        return command_misused("--jsonl reads standard input, not an argument");
     enum status status = tokenize_session_open(&session);
     if (!status)
-        status = session.values.jsonl ? tokenize_run_lines(&session, encode)
-                                      : tokenize_run_one(&session, &result, encode);
-    exit_code = status ? command_failed(table, status, &session.error) : command_end(table);
+        status = values->jsonl ? tokenize_run_lines(&session) : tokenize_run_one(&session, result);
     tokenize_session_close(&session);
-    return exit_code;
+    return command_end(status, &session.error);
 }
 
-int program_tokenize(int argc, char **argv) {
-    return run(tokenize_options, argc, argv, true);
+int program_tokenize(void *given, const struct option_result *result) {
+    return run(given, result, true);
 }
 
-int program_detokenize(int argc, char **argv) {
-    return run(detokenize_options, argc, argv, false);
+int program_detokenize(void *given, const struct option_result *result) {
+    return run(given, result, false);
 }

@@ -32,15 +32,15 @@ static const struct option report_rows[] = {
      .offset = offsetof(struct report_values, json)},
 };
 
-const struct option_table trace_options[1] = {
-    {.command = "trace",
-     .arguments = "report FILE",
-     .description = "Times per stage, exposed communication and overlap of a trace that --trace "
-                    "wrote; open the file itself in ui.perfetto.dev.",
-     .positional_min = 2,
-     .positional_max = 2,
-     .options = report_rows,
-     .option_count = ARRAY_COUNT(report_rows)},
+const struct option_table trace_options = {
+    .command = "trace",
+    .arguments = "report FILE",
+    .description = "Times per stage, exposed communication and overlap of a trace that --trace "
+                   "wrote; open the file itself in ui.perfetto.dev.",
+    .positional_min = 2,
+    .positional_max = 2,
+    .options = report_rows,
+    .option_count = ARRAY_COUNT(report_rows),
 };
 
 struct stage_sum {
@@ -205,22 +205,17 @@ static void trace_report_print_table(const struct trace_report *report) {
            (double)report->bytes / ((size_t)1 << 20));
 }
 
-int program_trace(int argc, char **argv) {
-    struct report_values values;
-    struct option_result result;
+int program_trace(void *given, const struct option_result *result) {
+    struct report_values *values = given;
     struct error error = {.text = ""};
     struct trace_report report = {.first_us = INFINITY, .last_us = -INFINITY};
     struct bytes text = {NULL, 0};
-    int exit_code;
-    if (!command_begin(trace_options, argc, argv, &values, &result, &exit_code)) return exit_code;
-    if (strcmp(result.positional[0], "report") != 0)
-        return command_misused(trace_options, "no subject named '%s'; there is: report",
-                               result.positional[0]);
-    const char *path = result.positional[1];
+    if (strcmp(result->positional[0], "report") != 0)
+        return command_misused("no subject named '%s'; there is: report", result->positional[0]);
+    const char *path = result->positional[1];
     enum status status = file_take(path, TRACE_BYTES_MAX, &text, &error);
     if (!status) status = trace_report_read_trace(text, path, &report, &error);
     free((void *)(uintptr_t)text.data);
-    if (status) return command_failed(trace_options, status, &error);
-    (values.json ? trace_report_print_json : trace_report_print_table)(&report);
-    return command_end(trace_options);
+    if (!status) (values->json ? trace_report_print_json : trace_report_print_table)(&report);
+    return command_end(status, &error);
 }

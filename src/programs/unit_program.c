@@ -89,12 +89,12 @@ static const struct option unit_rows[] = {
      .offset = offsetof(struct unit_values, config)},
 };
 
-const struct option_table unit_options[1] = {
-    {.command = "unit",
-     .arguments = "",
-     .description = "Runs a unit: a model on one or more ranks that computes for a gateway.",
-     .options = unit_rows,
-     .option_count = ARRAY_COUNT(unit_rows)},
+const struct option_table unit_options = {
+    .command = "unit",
+    .arguments = "",
+    .description = "Runs a unit: a model on one or more ranks that computes for a gateway.",
+    .options = unit_rows,
+    .option_count = ARRAY_COUNT(unit_rows),
 };
 
 struct unit_process {
@@ -206,8 +206,7 @@ static bool find_kv_address(struct unit_values *values, int *exit_code_out) {
         return true;
     }
     *exit_code_out =
-        command_misused(unit_options,
-                        "--kv-listen: expected a numeric address, or an interface that "
+        command_misused("--kv-listen: expected a numeric address, or an interface that "
                         "is up and has one; found '%.60s'",
                         text);
     return false;
@@ -216,23 +215,21 @@ static bool find_kv_address(struct unit_values *values, int *exit_code_out) {
 static bool is_misused(const struct unit_values *values, int *exit_code_out) {
     struct kv_ranks_options kv = kv_options(values);
     if (!values->wire.address)
-        *exit_code_out =
-            command_misused(unit_options, "--connect is missing: the gateway's address");
+        *exit_code_out = command_misused("--connect is missing: the gateway's address");
     else if (unit_program_role_of(values) != UNIT_BOTH && !values->kv_listen)
-        *exit_code_out = command_misused(unit_options,
-                                         "--role %s needs --kv-listen: this machine's "
+        *exit_code_out = command_misused("--role %s needs --kv-listen: this machine's "
                                          "address, for the prompts' KV blocks",
                                          values->role);
     else if (values->unit.instance && !is_instance(values->unit.instance))
-        *exit_code_out = command_misused(
-            unit_options, "--instance: expected %d hexadecimal digits, found '%.40s'",
-            UNIT_INSTANCE_DIGITS, values->unit.instance);
+        *exit_code_out =
+            command_misused("--instance: expected %d hexadecimal digits, found '%.40s'",
+                            UNIT_INSTANCE_DIGITS, values->unit.instance);
     else if (kv_ranks_wanted(&kv) && rank_job_is_rank(&values->job) && !kv.control)
-        *exit_code_out = command_misused(
-            unit_options, "--kv-listen, --kv-dir and --kv-host with several ranks need "
-                          "--kv-control: an address for rank 0, e.g. ipc:///tmp/unit1.ranks");
+        *exit_code_out =
+            command_misused("--kv-listen, --kv-dir and --kv-host with several ranks need "
+                            "--kv-control: an address for rank 0, e.g. ipc:///tmp/unit1.ranks");
     else
-        return unit_side_misused(unit_options, &values->unit, exit_code_out);
+        return unit_side_misused(&values->unit, exit_code_out);
     return true;
 }
 
@@ -262,7 +259,7 @@ static enum status process_supervise(struct unit_process *process, struct error 
     struct loop_parts parts = {.ready = NULL};
     const struct supervised_unit unit = {(uint32_t)values->job.ranks, unit_program_role_of(values),
                                          values->kv_listen};
-    struct unit_supervisor_options options = {.table = unit_options,
+    struct unit_supervisor_options options = {.table = &unit_options,
                                               .values = values,
                                               .unit_supervisor = &values->unit_supervisor,
                                               .job = &values->job,
@@ -294,30 +291,28 @@ static enum status process_start(struct unit_process *process, struct error *err
     return unit_program_process_run(process, error);
 }
 
-int program_unit(int argc, char **argv) {
+int program_unit(void *given, const struct option_result *result) {
     struct unit_process process = {.loop = NULL};
     const struct unit_values *values = &process.values;
-    struct option_result result;
     struct error error;
     int exit_code;
-    if (!command_begin(unit_options, argc, argv, &process.values, &result, &exit_code))
-        return exit_code;
+    process.values = *(const struct unit_values *)given;
     log_start(values->log.format, values->log.level, true);
-    command_say_idle(unit_options, values);
+    command_say_idle(values);
     if (!find_kv_address(&process.values, &exit_code) || is_misused(values, &exit_code))
         return exit_code;
     if (values->health && rank_health_join(values->health, job_rank_ahead(), &error))
-        return command_failed(unit_options, STATUS_IO, &error);
+        return command_failed(STATUS_IO, &error);
     prepare_ranks(values);
     rank_job_watch(values->unit_supervisor.rank_timeout,
                    values->health ? RANK_HEALTH_STARTS_AGAIN : EXIT_CODE_FAILED, values->health);
-    if (rank_job_join(unit_options, &values->job, &exit_code)) return exit_code;
+    if (rank_job_begin(RANK_JOB_JOINED, &values->job, &exit_code)) return exit_code;
     enum status status = process_start(&process, &error);
-    exit_code = status ? command_failed(unit_options, status, &error) : command_end(unit_options);
+    exit_code = command_end(status, &error);
     unit_supervisor_close(process.unit_supervisor);
     unit_side_leave(&process.unit);
     if (process.loop && !loop_close(process.loop)) _exit(exit_code);
-    unit_side_close(&process.unit, unit_options);
+    unit_side_close(&process.unit);
     wire_options_close(&process.values.wire);
     return exit_code;
 }

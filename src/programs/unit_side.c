@@ -17,11 +17,10 @@
 #define STORAGE_QUEUE_BYTES ((uint64_t)64 << 20) /* of blocks that wait to be written, likewise */
 #define STORAGE_SEGMENTS 16 /* of each rank in --kv-disk: as many as one rank alone makes of it */
 
-bool unit_side_misused(const struct option_table *table, const struct unit_side_values *values,
-                       int *exit_code_out) {
+bool unit_side_misused(const struct unit_side_values *values, int *exit_code_out) {
     if (values->max_batch_tokens >= values->max_batch_rows + KV_BLOCK_TOKENS) return false;
-    *exit_code_out = command_misused(
-        table, "--max-batch-tokens must be at least --max-batch-rows + %d", KV_BLOCK_TOKENS);
+    *exit_code_out = command_misused("--max-batch-tokens must be at least --max-batch-rows + %d",
+                                     KV_BLOCK_TOKENS);
     return true;
 }
 
@@ -294,13 +293,13 @@ void unit_side_leave(struct unit_side *side) {
     side->kv_ranks = NULL;
 }
 
-void unit_side_close(struct unit_side *side, const struct option_table *table) {
+void unit_side_close(struct unit_side *side) {
     struct error error;
     if (!side->values) return;
     recorder_close(side->recorder);
     step_thread_close(&side->thread);
     if (side->group && rank_job_write_trace(side->job, side->group, &error))
-        command_failed(table, STATUS_IO, &error);
+        command_failed(STATUS_IO, &error);
     rebalancer_close(side->rebalancer);
     grammar_mask_worker_close(side->grammar_mask_worker);
     rank_group_close(side->group);

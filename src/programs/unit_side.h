@@ -173,8 +173,7 @@ struct unit_side {
 };
 
 /* Returns true after printing that the values exclude each other. */
-bool unit_side_misused(const struct option_table *table, const struct unit_side_values *values,
-                       int *exit_code_out);
+bool unit_side_misused(const struct unit_side_values *values, int *exit_code_out);
 
 /* Requests that a rank holds, waiting and running. */
 uint32_t unit_side_requests(const struct unit_side_values *values, uint64_t ranks);
@@ -207,7 +206,7 @@ enum status unit_side_open(struct unit_side *side, const struct model_run_values
 /* Call it before the loop closes: ends transfers and the KV storage. */
 void unit_side_leave(struct unit_side *side);
 /* Also of one that was not opened, or failed to. */
-void unit_side_close(struct unit_side *side, const struct option_table *table);
+void unit_side_close(struct unit_side *side);
 
 /* Fills in the unit, its engine and their context. */
 void unit_side_join(struct unit_side *side, struct loop_parts *parts);

@@ -76,8 +76,8 @@ static bool unit_supervisor_is_own(const char *name) {
 static void unit_supervisor_hand_on(const struct unit_supervisor *unit_supervisor,
                                     struct arguments *arguments) {
     const struct option_table *table = unit_supervisor->options.table;
-    for (size_t i = 0; i < unit_options->option_count; i++) {
-        const char *name = unit_options->options[i].name;
+    for (size_t i = 0; i < unit_options.option_count; i++) {
+        const char *name = unit_options.options[i].name;
         const struct option *given = options_find(table, name);
         if (!given || unit_supervisor_is_own(name)) continue;
         size_t bytes =

@@ -382,7 +382,9 @@ def law_functions(root):
     declared = {}  # a name's headers
     for path in walk(root, ".h", under="src"):
         stem = os.path.splitext(os.path.basename(path))[0]
-        for name in re.findall(r"\b(\w+)\(", code_of(read(root, path))):
+        text = code_of(read(root, path))
+        actions = " ".join(re.findall(r"^command_action ([\w,\s]+);", text, re.MULTILINE))
+        for name in re.findall(r"\b(\w+)\(", text) + re.findall(r"\w+", actions):
             declared.setdefault(name, set()).add(stem)
     found = {}  # a name's files
     for path in walk(root, ".c", ".h", under="src"):
