@@ -309,42 +309,41 @@ static const struct harness_column rate_columns[] = {
 };
 
 /* A rate for the JSON: megabytes a second with one decimal; null if it was not measured. */
-static void print_rate(struct harness *out, const char *name, bool measured, double rate) {
+static void print_rate(struct json_print *out, const char *name, bool measured, double rate) {
     harness_number(out, name, measured ? round(rate * 1e-5) / 10 : NAN);
 }
 
-static void print_rates(const struct cache_bench *bench, struct harness *out, const char *name,
+static void print_rates(const struct cache_bench *bench, struct json_print *out, const char *name,
                         const double *medians) {
     const struct harness_table table = {rate_columns, bench->fio ? 4 : 2};
     const double numbers[] = {medians[0], medians[1], medians[0] / medians[1]};
-    if (!out->json) harness_row(out, NULL, &table, &name, numbers);
+    harness_row(out, NULL, &table, &name, numbers);
 }
 
-static void print_index(const struct cache_bench *bench, struct harness *out) {
+static void print_index(const struct cache_bench *bench, struct json_print *out) {
     double million = bench->open_s / (double)bench->index_found * 1e6;
     harness_number(out, "index_s_per_million", bench->index_found ? million : NAN);
     harness_number(out, "index_blocks", (double)bench->index_found);
     harness_number(out, "index_bytes_per_block", STORE_INDEX_BLOCK_BYTES);
     if (bench->index_found)
-        harness_say(out,
-                    "index: %llu blocks in %.2f s (%.2f s a million), %zu bytes of memory a "
-                    "block\n",
-                    (unsigned long long)bench->index_found, bench->open_s, million,
-                    (size_t)STORE_INDEX_BLOCK_BYTES);
+        json_print_say(out,
+                       "index: %llu blocks in %.2f s (%.2f s a million), %zu bytes of memory a "
+                       "block\n",
+                       (unsigned long long)bench->index_found, bench->open_s, million,
+                       (size_t)STORE_INDEX_BLOCK_BYTES);
 }
 
 static void bench_cache_print_report(struct cache_bench *bench) {
     const struct harness_table table = {rate_columns, bench->fio ? 4 : 2};
     size_t rounds = bench->values.rounds;
-    struct harness out;
     double write[2] = {stats_median(bench->write, rounds)};
     double read[2] = {stats_median(bench->read, rounds)};
     if (bench->fio) {
         write[1] = stats_median(bench->fio_write, rounds);
         read[1] = stats_median(bench->fio_read, rounds);
     }
-    harness_begin(&out, bench->values.json);
-    harness_text(&out, "io", bench->io);
+    struct json_print out = json_print_begin(bench->values.json);
+    json_print_text(&out, "io", bench->io);
     harness_number(&out, "block_bytes", (double)bench->block_bytes);
     harness_number(&out, "read_bytes", (double)bench->read_bytes);
     harness_number(&out, "write_bytes", (double)bench->write_bytes);
@@ -352,15 +351,15 @@ static void bench_cache_print_report(struct cache_bench *bench) {
     print_rate(&out, "read_mb_s", true, read[0]);
     print_rate(&out, "fio_write_mb_s", bench->fio, write[1]);
     print_rate(&out, "fio_read_mb_s", bench->fio, read[1]);
-    harness_say(&out,
-                "blocks of %zu bytes, %s, reads of %zu bytes, writes of %zu; medians of %zu\n",
-                bench->block_bytes, bench->io, bench->read_bytes, bench->write_bytes, rounds);
+    json_print_say(&out,
+                   "blocks of %zu bytes, %s, reads of %zu bytes, writes of %zu; medians of %zu\n",
+                   bench->block_bytes, bench->io, bench->read_bytes, bench->write_bytes, rounds);
     harness_titles(&out, &table);
     print_rates(bench, &out, "write", write);
     print_rates(bench, &out, "read", read);
-    if (!bench->fio) harness_say(&out, "fio is not installed: nothing to compare with\n");
+    if (!bench->fio) json_print_say(&out, "fio is not installed: nothing to compare with\n");
     print_index(bench, &out);
-    harness_end(&out);
+    json_print_close(&out);
 }
 
 static enum status bench_cache_prepare(struct cache_bench *bench, struct error *error) {

@@ -74,7 +74,7 @@ enum exchange_way { WAY_PLAIN, WAY_GROUPS, WAY_NODES, WAY_GROUPS_NODES, WAY_COUN
 #define FIGURE_COUNT (2 * WAY_COUNT)
 
 struct exchange_bench {
-    struct harness report;
+    struct json_print report;
     struct exchange_values values;
     struct placement placement;
     struct exchange *exchanges[WAY_COUNT]; /* NULL: there are no groups, or nodes */
@@ -368,19 +368,20 @@ static void bench_exchange_print_figure(struct exchange_bench *bench, uint32_t i
 }
 
 static void print(struct exchange_bench *bench) {
-    struct harness *out = &bench->report;
-    harness_begin(out, bench->values.json);
+    struct json_print *out = &bench->report;
+    *out = json_print_begin(bench->values.json);
     harness_number(out, "ranks", job_count());
     harness_number(out, "tokens", (double)bench->values.tokens);
     harness_number(out, "rounds", (double)bench->values.rounds);
-    harness_say(out,
-                "%u ranks, %u tokens each; medians of %u rounds (10 %% and 90 %% of them); bare: "
-                "messages of as many bytes; whole: all rows written and read, too\n",
-                job_count(), (uint32_t)bench->values.tokens, (uint32_t)bench->values.rounds);
+    json_print_say(
+        out,
+        "%u ranks, %u tokens each; medians of %u rounds (10 %% and 90 %% of them); bare: "
+        "messages of as many bytes; whole: all rows written and read, too\n",
+        job_count(), (uint32_t)bench->values.tokens, (uint32_t)bench->values.rounds);
     harness_titles(out, &exchange_table);
     for (uint32_t i = 0; i < FIGURE_COUNT; i++)
         if (bench->exchanges[i / 2]) bench_exchange_print_figure(bench, i);
-    harness_end(out);
+    json_print_close(out);
 }
 
 int bench_exchange(void *given, const struct option_result *result) {

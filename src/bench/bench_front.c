@@ -533,19 +533,18 @@ static void bench_front_print(const struct front_results *results, bool json) {
     };
     static const struct harness_table table = {columns, ARRAY_COUNT(columns)};
     const struct front_requests *requests = &results->requests;
-    struct harness out;
-    harness_begin(&out, json);
-    harness_open(&out, "requests", '{');
+    struct json_print out = json_print_begin(json);
+    json_print_open(&out, "requests", '{');
     harness_number(&out, "a_second", requests->a_second);
     harness_number(&out, "cpu_us", requests->cpu_us);
     harness_number(&out, "failed", (double)requests->failed);
-    harness_close(&out);
-    harness_say(&out,
-                "requests: %.0f a second, %.0f us of the gateways' processor time each: %.0f a "
-                "second and core; %llu failed\n",
-                requests->a_second, requests->cpu_us, requests->a_core,
-                (unsigned long long)requests->failed);
-    harness_open(&out, "streams", '[');
+    json_print_close(&out);
+    json_print_say(&out,
+                   "requests: %.0f a second, %.0f us of the gateways' processor time each: %.0f a "
+                   "second and core; %llu failed\n",
+                   requests->a_second, requests->cpu_us, requests->a_core,
+                   (unsigned long long)requests->failed);
+    json_print_open(&out, "streams", '[');
     harness_titles(&out, &table);
     for (uint32_t i = 0; i < results->row_count; i++) {
         const struct front_row *row = &results->rows[i];
@@ -555,8 +554,8 @@ static void bench_front_print(const struct front_results *results, bool json) {
                                   row->p99_ms,  row->bytes,  failed};
         harness_row(&out, NULL, &table, NULL, numbers);
     }
-    harness_close(&out);
-    harness_end(&out);
+    json_print_close(&out);
+    json_print_close(&out);
 }
 
 int bench_front(void *given, const struct option_result *result) {

@@ -63,7 +63,7 @@ const struct option_table bench_kernels_options = {
 };
 
 struct kernels_bench {
-    struct harness out;
+    struct json_print out;
     struct kernels_values values;
     struct model_run_sizes rows;
     const struct kernels *kernels;
@@ -375,16 +375,16 @@ static enum status bench_kernels_take_memory(struct kernels_bench *bench, struct
 }
 
 static void bench_kernels_print_limits(struct kernels_bench *bench) {
-    struct harness *out = &bench->out;
-    harness_text(out, "level", bench->kernels->name);
-    harness_text(out, "numerics", bench->kernels->numerics);
+    struct json_print *out = &bench->out;
+    json_print_text(out, "level", bench->kernels->name);
+    json_print_text(out, "numerics", bench->kernels->numerics);
     harness_number(out, "threads", bench->all.threads);
-    harness_say(out, "level %s (%s), %u threads\n", bench->kernels->name, bench->kernels->numerics,
-                bench->all.threads);
-    harness_open(out, "limits", '[');
+    json_print_say(out, "level %s (%s), %u threads\n", bench->kernels->name,
+                   bench->kernels->numerics, bench->all.threads);
+    json_print_open(out, "limits", '[');
     harness_limits(out, NULL, &bench->one, true);
     harness_limits(out, NULL, &bench->all, true);
-    harness_close(out);
+    json_print_close(out);
 }
 
 static enum status run_bench(struct kernels_bench *bench, struct error *error) {
@@ -398,16 +398,16 @@ static enum status run_bench(struct kernels_bench *bench, struct error *error) {
     if (status == STATUS_OK)
         status = machine_limits_measure(bench->team, false, &bench->all, error);
     if (status != STATUS_OK) return status;
-    harness_begin(&bench->out, bench->values.json);
+    bench->out = json_print_begin(bench->values.json);
     bench_kernels_print_limits(bench);
-    harness_open(&bench->out, "kernels", '[');
+    json_print_open(&bench->out, "kernels", '[');
     harness_titles(&bench->out, &kernels_table);
     bench_products(bench);
     for (size_t i = 0; i < ARRAY_COUNT(smalls); i++)
         if (bench_kernels_wanted(bench, smalls[i].name) && has_small(bench, &smalls[i]))
             bench_small(bench, &smalls[i]);
-    harness_close(&bench->out);
-    harness_end(&bench->out);
+    json_print_close(&bench->out);
+    json_print_close(&bench->out);
     return STATUS_OK;
 }
 

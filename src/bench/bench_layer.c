@@ -98,7 +98,7 @@ enum use {
 };
 
 struct layer_bench {
-    struct harness out;
+    struct json_print out;
     struct layer_values values;
     struct layer_run *run;
     struct machine_limits limits;
@@ -276,21 +276,21 @@ static void bench_layer_print_figure(struct layer_bench *bench, const char *memb
 }
 
 static void print_heading(struct layer_bench *bench, const struct layer_case *layer) {
-    struct harness *out = &bench->out;
+    struct json_print *out = &bench->out;
     const char *phase = layer->prompt ? "prompt" : "decode";
     json_print_values(
-        &out->print,
-        "\"phase\":\"%s\",\"tokens\":%u,\"context\":%u,\"experts\":%u,\"expert_rows\":%u", phase,
-        layer->tokens, layer->context, layer->experts, layer->expert_rows);
-    harness_say(out, "\n%s: %u tokens, %u positions before them, %u + %u experts, %u rows each\n",
-                phase, layer->tokens, layer->context, layer->experts, layer->shape->shared_experts,
-                layer->expert_rows);
+        out, "\"phase\":\"%s\",\"tokens\":%u,\"context\":%u,\"experts\":%u,\"expert_rows\":%u",
+        phase, layer->tokens, layer->context, layer->experts, layer->expert_rows);
+    json_print_say(out,
+                   "\n%s: %u tokens, %u positions before them, %u + %u experts, %u rows each\n",
+                   phase, layer->tokens, layer->context, layer->experts,
+                   layer->shape->shared_experts, layer->expert_rows);
     harness_titles(out, &layer_table);
 }
 
 static void print_sums(struct layer_bench *bench, const struct layer_case *layer,
                        const struct layer_times *times) {
-    harness_open(&bench->out, "sums", '[');
+    json_print_open(&bench->out, "sums", '[');
     for (const struct layer_sum *sum = layer_sums; sum->name[0]; sum++) {
         struct layer_figure total = {
             .published_us = published(bench, layer->prompt ? sum->prompt_us : sum->decode_us)};
@@ -302,15 +302,15 @@ static void print_sums(struct layer_bench *bench, const struct layer_case *layer
         }
         bench_layer_print_figure(bench, NULL, sum->name, "sum", &total);
     }
-    harness_close(&bench->out);
+    json_print_close(&bench->out);
 }
 
 static void bench_layer_print_case(struct layer_bench *bench, const struct layer_case *layer,
                                    const struct layer_times *times) {
     struct layer_figure layer_sum = {.seconds = 0};
-    harness_open(&bench->out, NULL, '{');
+    json_print_open(&bench->out, NULL, '{');
     print_heading(bench, layer);
-    harness_open(&bench->out, "parts", '[');
+    json_print_open(&bench->out, "parts", '[');
     for (int i = 0; i < STAGE_PART_COUNT; i++) {
         enum stage_part part = (enum stage_part)i;
         if (!layer_work_runs(layer, part)) continue;
@@ -319,11 +319,11 @@ static void bench_layer_print_case(struct layer_bench *bench, const struct layer
         bench_layer_print_figure(bench, NULL, stage_part_name(part),
                                  overlap_stage_name(stage_part_of(part)), &figure);
     }
-    harness_close(&bench->out);
+    json_print_close(&bench->out);
     print_sums(bench, layer, times);
     layer_sum.seconds = times->layer;
     bench_layer_print_figure(bench, "layer", "layer", "all", &layer_sum);
-    harness_close(&bench->out);
+    json_print_close(&bench->out);
 }
 
 /* ---- the table ---- */
@@ -441,45 +441,45 @@ static enum status bench_layer_prepare(struct layer_bench *bench, struct error *
 
 static void bench_layer_print_head(struct layer_bench *bench) {
     const struct layer_values *values = &bench->values;
-    struct harness *out = &bench->out;
-    json_print_values(&out->print,
+    struct json_print *out = &bench->out;
+    json_print_values(out,
                       "\"engine\":\"%s\",\"kernels\":\"%s\",\"threads\":%u,"
                       "\"load_average\":%.2f,\"shape\":\"%s\",\"weights\":\"%s\","
                       "\"activations\":\"%s\"",
                       values->device, layer_run_engine(bench->run), bench->limits.threads,
                       load_average(), values->shape, values->weights, values->activations);
-    harness_say(out,
-                "%s, kernels %s, %u threads, load average %.2f; shape %s, %s weights, %s "
-                "activations\n",
-                engine_name(bench), layer_run_engine(bench->run), bench->limits.threads,
-                load_average(), values->shape, values->weights, values->activations);
+    json_print_say(out,
+                   "%s, kernels %s, %u threads, load average %.2f; shape %s, %s weights, %s "
+                   "activations\n",
+                   engine_name(bench), layer_run_engine(bench->run), bench->limits.threads,
+                   load_average(), values->shape, values->weights, values->activations);
     if (bench->on_device)
-        harness_say(out, "floors: those of an H800, %.4g FLOP/s FP8\n", bench->fp8_flops);
+        json_print_say(out, "floors: those of an H800, %.4g FLOP/s FP8\n", bench->fp8_flops);
     harness_limits(out, "limits", &bench->limits, false);
     if (bench->on_device && strcmp(values->device, "cuda") != 0)
-        harness_say(out, "A CPU stands in for the device: these times mean nothing.\n");
+        json_print_say(out, "A CPU stands in for the device: these times mean nothing.\n");
 }
 
 static void print_foot(const struct layer_bench *bench) {
-    harness_say(
+    json_print_say(
         &bench->out,
         "\n* DeepSeek-V3 on an H800, another machine: decode with 128 tokens, 4,096 positions, 2 "
         "experts with 512 rows\n  each (profile-data, decode.json); prompt with 4,096 tokens "
         "(profile-data, train.json, forward). Dispatch and\n  combine travel, 187 and 394 us "
         "there; here nothing does. Floor: bytes over reading, or products over multiply-adds.\n");
     if (bench->on_device)
-        harness_say(&bench->out,
-                    "Times are the device's. What experts are sent, and their results, pass the "
-                    "host's memory: send, expert_input,\nexpert_result and combine hold those "
-                    "copies.\n");
+        json_print_say(&bench->out,
+                       "Times are the device's. What experts are sent, and their results, pass the "
+                       "host's memory: send, expert_input,\nexpert_result and combine hold those "
+                       "copies.\n");
 }
 
 static enum status run_cases(struct layer_bench *bench, struct error *error) {
     const struct layer_rounds rounds = {(uint32_t)bench->values.rounds, bench->values.best};
     enum status status = STATUS_OK;
-    harness_begin(&bench->out, bench->values.json);
+    bench->out = json_print_begin(bench->values.json);
     bench_layer_print_head(bench);
-    harness_open(&bench->out, "cases", '[');
+    json_print_open(&bench->out, "cases", '[');
     if (bench->table) bench_layer_write_head(bench);
     for (uint32_t i = 0; status == STATUS_OK && i < bench->case_count; i++) {
         const struct layer_case *layer = &bench->cases[i];
@@ -493,8 +493,8 @@ static enum status run_cases(struct layer_bench *bench, struct error *error) {
     }
     if (status != STATUS_OK) return status;
     print_foot(bench);
-    harness_close(&bench->out);
-    harness_end(&bench->out);
+    json_print_close(&bench->out);
+    json_print_close(&bench->out);
     return STATUS_OK;
 }
 

@@ -58,7 +58,7 @@ const struct option_table bench_model_options = {
 };
 
 struct model_bench {
-    struct harness out;
+    struct json_print out;
     struct bench_model_values values;
     struct model_run_sizes batches;
     struct solo *solo;
@@ -268,25 +268,25 @@ static double decode_of_flops(const struct model_bench *bench, uint32_t index) {
 }
 
 static void print_head(struct model_bench *bench) {
-    struct harness *out = &bench->out;
+    struct json_print *out = &bench->out;
     const struct model *model = solo_model(bench->solo);
-    json_print_values(&out->print,
+    json_print_values(out,
                       "\"kernels\":\"%s\",\"numerics\":\"%s\",\"threads\":%u,"
                       "\"load_seconds\":%.4g,\"weight_bytes\":%lu,\"kv_bytes\":%lu,"
                       "\"load_peak_rss_bytes\":%lu,\"peak_rss_bytes\":%lu",
                       bench->kernels->name, model_numerics_id(model), bench->limits.threads,
                       bench->load_seconds, model_weight_bytes(model), bench_model_kv_bytes(bench),
                       bench->load_rss_bytes, bench->peak_rss_bytes);
-    harness_say(out, "kernels %s, numerics %s, %u threads\n", bench->kernels->name,
-                model_numerics_id(model), bench->limits.threads);
+    json_print_say(out, "kernels %s, numerics %s, %u threads\n", bench->kernels->name,
+                   model_numerics_id(model), bench->limits.threads);
     harness_limits(out, "limits", &bench->limits, false);
-    harness_say(out,
-                "loaded in %.2f s; weights %.1f MiB, KV memory %.1f; peak RSS %.1f MiB loading, "
-                "%.1f running: %.2f x weights and KV memory\n",
-                bench->load_seconds, (double)model_weight_bytes(model) / (1 << 20),
-                (double)bench_model_kv_bytes(bench) / (1 << 20),
-                (double)bench->load_rss_bytes / (1 << 20),
-                (double)bench->peak_rss_bytes / (1 << 20), peak_share(bench));
+    json_print_say(out,
+                   "loaded in %.2f s; weights %.1f MiB, KV memory %.1f; peak RSS %.1f MiB loading, "
+                   "%.1f running: %.2f x weights and KV memory\n",
+                   bench->load_seconds, (double)model_weight_bytes(model) / (1 << 20),
+                   (double)bench_model_kv_bytes(bench) / (1 << 20),
+                   (double)bench->load_rss_bytes / (1 << 20),
+                   (double)bench->peak_rss_bytes / (1 << 20), peak_share(bench));
 }
 
 static void print_results(struct model_bench *bench) {
@@ -303,7 +303,7 @@ static void print_results(struct model_bench *bench) {
     };
     static const struct harness_table prefill = {prefill_columns, ARRAY_COUNT(prefill_columns)};
     static const struct harness_table decode = {decode_columns, ARRAY_COUNT(decode_columns)};
-    struct harness *out = &bench->out;
+    struct json_print *out = &bench->out;
     double prompt = (double)bench->values.prompt, seconds = bench->prefill_seconds;
     double operations = prefill_operations(bench->shape, prompt);
     const double numbers[] = {prompt, prompt / seconds, seconds,
@@ -311,8 +311,8 @@ static void print_results(struct model_bench *bench) {
     harness_titles(out, &prefill);
     harness_row(out, "prefill", &prefill, NULL, numbers);
     harness_number(out, "context", bench->depth);
-    harness_open(out, "decode", '[');
-    harness_say(out, "after %u tokens:\n", bench->depth);
+    json_print_open(out, "decode", '[');
+    json_print_say(out, "after %u tokens:\n", bench->depth);
     harness_titles(out, &decode);
     for (uint32_t i = 0; i < bench->batches.count; i++)
         harness_row(out, NULL, &decode, NULL,
@@ -320,7 +320,7 @@ static void print_results(struct model_bench *bench) {
                                      bench->batches.values[i] / bench->step_seconds[i],
                                      bench->step_seconds[i], decode_of_flops(bench, i),
                                      decode_of_read(bench, i)});
-    harness_close(out);
+    json_print_close(out);
 }
 
 int bench_model(void *given, const struct option_result *result) {
@@ -338,11 +338,11 @@ int bench_model(void *given, const struct option_result *result) {
         status = rank_job_write_trace(&bench.values.job, solo_group(bench.solo), &error);
     if (status == STATUS_OK) status = bench_model_measure_limits(&bench, &error);
     if (status == STATUS_OK) {
-        harness_begin(&bench.out, bench.values.json);
+        bench.out = json_print_begin(bench.values.json);
         print_head(&bench);
         print_results(&bench);
-        rank_job_print_json(&bench.values.job, solo_group(bench.solo), &bench.out.print);
-        harness_end(&bench.out);
+        rank_job_print_json(&bench.values.job, solo_group(bench.solo), &bench.out);
+        json_print_close(&bench.out);
     }
     solo_close(bench.solo);
     free(bench.logits);

@@ -85,7 +85,7 @@ const struct option_table bench_overlap_options = {
 
 struct overlap_bench {
     struct overlap_values values;
-    struct harness out;
+    struct json_print out;
     struct model_run_sizes batches; /* none: the prompt alone */
     uint32_t ranks;
     struct solo *solo;
@@ -254,18 +254,18 @@ static const struct harness_column overlap_columns[] = {
 static void bench_overlap_print_head(const struct overlap_bench *bench,
                                      const struct result *result) {
     static const struct harness_table table = {overlap_columns, ARRAY_COUNT(overlap_columns)};
-    const struct harness *out = &bench->out;
+    const struct json_print *out = &bench->out;
     if (result->batch)
-        harness_say(out, "decode, %u sequences a rank, %llu steps", result->batch,
-                    (unsigned long long)bench->values.steps);
+        json_print_say(out, "decode, %u sequences a rank, %llu steps", result->batch,
+                       (unsigned long long)bench->values.steps);
     else
-        harness_say(out, "prefill, %llu prompts of %llu tokens a rank",
-                    (unsigned long long)bench->values.prompts,
-                    (unsigned long long)bench->values.prompt);
-    harness_say(out,
-                ": compute %.2f ms, uneven %.2f ms, comm %.2f ms at %.3g Gbit/s, ideal %.2f ms\n",
-                result->usual.compute * 1e3, result->uneven * 1e3, result->usual.comm * 1e3,
-                result->gbps, ideal_of(&result->usual) * 1e3);
+        json_print_say(out, "prefill, %llu prompts of %llu tokens a rank",
+                       (unsigned long long)bench->values.prompts,
+                       (unsigned long long)bench->values.prompt);
+    json_print_say(
+        out, ": compute %.2f ms, uneven %.2f ms, comm %.2f ms at %.3g Gbit/s, ideal %.2f ms\n",
+        result->usual.compute * 1e3, result->uneven * 1e3, result->usual.comm * 1e3, result->gbps,
+        ideal_of(&result->usual) * 1e3);
     harness_titles(out, &table);
 }
 
@@ -292,8 +292,8 @@ static void print_schedule(struct overlap_bench *bench, const struct result *res
                               result->of_best};
     harness_row(&bench->out, NULL, &table, texts, numbers);
     if (chosen)
-        harness_say(&bench->out, "auto takes %s (%s), the best is %s: %.2f of its time\n", takes,
-                    reason, best, result->of_best);
+        json_print_say(&bench->out, "auto takes %s (%s), the best is %s: %.2f of its time\n", takes,
+                       reason, best, result->of_best);
 }
 
 /* A sequential run on a link at full speed. */
@@ -425,20 +425,21 @@ static enum status compare(struct overlap_bench *bench, uint32_t batch, struct e
 
 static void print_crossover(const struct overlap_bench *bench, const char *what, uint32_t batch) {
     if (batch)
-        harness_say(&bench->out, "decode: %s faster than sequential from %u sequences a rank on\n",
-                    what, batch);
+        json_print_say(&bench->out,
+                       "decode: %s faster than sequential from %u sequences a rank on\n", what,
+                       batch);
     else
-        harness_say(&bench->out, "decode: %s not faster than sequential at the largest batch\n",
-                    what);
+        json_print_say(&bench->out, "decode: %s not faster than sequential at the largest batch\n",
+                       what);
 }
 
 static void print_end(struct overlap_bench *bench) {
-    struct harness *out = &bench->out;
-    harness_close(out);
-    harness_open(out, "crossover", '{');
+    struct json_print *out = &bench->out;
+    json_print_close(out);
+    json_print_open(out, "crossover", '{');
     harness_number(out, "decode-five-stage", bench->five_stage);
     harness_number(out, "any", bench->any);
-    harness_close(out);
+    json_print_close(out);
     harness_number(out, "near_best", bench->near_best);
     harness_number(out, "measured", bench->measured);
     if (bench->measured && bench->batches.count) {
@@ -446,10 +447,10 @@ static void print_end(struct overlap_bench *bench) {
         print_crossover(bench, "the best schedule", bench->any);
     }
     if (bench->measured)
-        harness_say(out, "auto: within %.0f%% of the best at %u of %u\n", (NEAR_BEST - 1) * 100,
-                    bench->near_best, bench->measured);
-    rank_job_print_json(&bench->values.job, solo_group(bench->solo), &out->print);
-    harness_end(out);
+        json_print_say(out, "auto: within %.0f%% of the best at %u of %u\n", (NEAR_BEST - 1) * 100,
+                       bench->near_best, bench->measured);
+    rank_job_print_json(&bench->values.job, solo_group(bench->solo), out);
+    json_print_close(out);
 }
 
 static enum status fill_contexts(struct overlap_bench *bench, struct error *error) {
@@ -516,8 +517,8 @@ int bench_overlap(void *given, const struct option_result *result) {
         return command_misused("one rank sends nothing: give --ranks 2 or --echo 32, not both");
     if (!bench.values.echo && rank_job_begin(RANK_JOB_DRIVEN, job, &exit_code)) return exit_code;
     enum status status = bench_overlap_open_bench(&bench, &error);
-    harness_begin(&bench.out, bench.values.json);
-    if (!status) harness_open(&bench.out, "runs", '[');
+    bench.out = json_print_begin(bench.values.json);
+    if (!status) json_print_open(&bench.out, "runs", '[');
     if (!status) status = compare(&bench, 0, &error);
     if (!status && bench.batches.count) status = fill_contexts(&bench, &error);
     for (uint32_t i = 0; !status && i < bench.batches.count; i++)

@@ -458,44 +458,43 @@ static void print_figure_text(struct peers_bench *bench, const struct peers_figu
     printf("\n");
 }
 
-static void print_figure(struct peers_bench *bench, struct harness *out,
+static void print_figure(struct peers_bench *bench, struct json_print *out,
                          const struct peers_figure *figure) {
-    if (!out->json) {
+    if (out->off) {
         print_figure_text(bench, figure);
         return;
     }
-    harness_open(out, NULL, '{');
-    harness_text(out, "name", figure->name);
-    harness_text(out, "unit", figure->unit);
+    json_print_open(out, NULL, '{');
+    json_print_text(out, "name", figure->name);
+    json_print_text(out, "unit", figure->unit);
     harness_number(out, "ours", median(figure, figure->runs[0]));
     harness_number(out, "of_read", median(figure, figure->of_read));
     harness_number(out, "of_flops", median(figure, figure->of_flops));
-    harness_open(out, "peers", '[');
+    json_print_open(out, "peers", '[');
     for (uint32_t side = 1; side < bench->sides; side++) {
-        harness_open(out, NULL, '{');
-        harness_text(out, "name", bench->peers[side - 1].name);
+        json_print_open(out, NULL, '{');
+        json_print_text(out, "name", bench->peers[side - 1].name);
         harness_number(out, "value", median(figure, figure->runs[side]));
         harness_number(out, "ratio", bench_peers_ratio(figure, side));
-        harness_close(out);
+        json_print_close(out);
     }
-    harness_close(out);
-    harness_close(out);
+    json_print_close(out);
+    json_print_close(out);
 }
 
 static void bench_peers_print(struct peers_bench *bench) {
-    struct harness out;
-    harness_begin(&out, bench->values.json);
+    struct json_print out = json_print_begin(bench->values.json);
     harness_number(&out, "runs", (double)bench->values.runs);
     harness_number(&out, "threads", strtod(bench->threads, NULL));
-    harness_open(&out, "figures", '[');
-    harness_say(&out, "%-20s %-9s %10s", "", "", "Fathom");
+    json_print_open(&out, "figures", '[');
+    json_print_say(&out, "%-20s %-9s %10s", "", "", "Fathom");
     for (uint32_t side = 1; side < bench->sides; side++)
-        harness_say(&out, " %12s %8s", bench->peers[side - 1].name, "ratio");
-    harness_say(&out, " %14s %14s\n", "of bandwidth", "of arithmetic");
+        json_print_say(&out, " %12s %8s", bench->peers[side - 1].name, "ratio");
+    json_print_say(&out, " %14s %14s\n", "of bandwidth", "of arithmetic");
     for (uint32_t i = 0; i < bench->figure_count; i++)
         if (bench->figures[i].rounds) print_figure(bench, &out, &bench->figures[i]);
-    harness_close(&out);
-    harness_end(&out);
+    json_print_close(&out);
+    json_print_close(&out);
 }
 
 /* ---- the program ---- */

@@ -297,17 +297,18 @@ static double bench_serve_percent(uint64_t part, uint64_t whole) {
 }
 
 /* The share of the prompts that an endless cache would hold. */
-static enum status print_ideal(struct harness *out, const struct plan *plan, struct error *error) {
+static enum status print_ideal(struct json_print *out, const struct plan *plan,
+                               struct error *error) {
     struct load_ideal ideal;
     enum status status = load_ideal_of(plan->requests, plan->count, KV_BLOCK_TOKENS, &ideal, error);
     if (status) return status;
-    harness_open(out, "ideal", '{');
+    json_print_open(out, "ideal", '{');
     harness_number(out, "prompt_tokens", (double)ideal.prompt_tokens);
     harness_number(out, "output_tokens", (double)ideal.output_tokens);
     harness_number(out, "cached_tokens", (double)ideal.cached_tokens);
     harness_number(out, "block_cached_tokens", (double)ideal.block_cached_tokens);
-    harness_close(out);
-    harness_say(
+    json_print_close(out);
+    json_print_say(
         out,
         "%" PRIu64 " tokens in, %" PRIu64 " out; an endless cache would have %.1f %% of the "
         "prompts' tokens, %.1f %% in whole blocks of %d\n",
@@ -317,10 +318,10 @@ static enum status print_ideal(struct harness *out, const struct plan *plan, str
     return STATUS_OK;
 }
 
-static enum status bench_serve_describe(const struct plan *plan, struct harness *out,
+static enum status bench_serve_describe(const struct plan *plan, struct json_print *out,
                                         struct error *error) {
     double seconds = plan->requests[plan->count - 1].arrival;
-    harness_say(out, "%zu requests in %.2f s, ", plan->count, seconds);
+    json_print_say(out, "%zu requests in %.2f s, ", plan->count, seconds);
     enum status status = print_ideal(out, plan, error);
     harness_number(out, "requests", (double)plan->count);
     harness_number(out, "seconds", seconds);
@@ -329,15 +330,15 @@ static enum status bench_serve_describe(const struct plan *plan, struct harness 
 
 static enum status bench_serve_show(const struct plan *plan,
                                     const struct bench_serve_values *values,
-                                    struct load_outcome *outcome, struct harness *out,
+                                    struct load_outcome *outcome, struct json_print *out,
                                     size_t *failed_out, struct error *error) {
     struct load_report report;
     enum status status = load_report_make(outcome, plan->count, &report, error);
     if (status) return status;
     load_report_print(out, &report, outcome, &plan->options, values->each ? plan->requests : NULL);
     if (values->trace) {
-        harness_say(out, "%.1f %% of the prompts' tokens came from a cache; of ",
-                    bench_serve_percent(report.cached_tokens, report.prompt_tokens));
+        json_print_say(out, "%.1f %% of the prompts' tokens came from a cache; of ",
+                       bench_serve_percent(report.cached_tokens, report.prompt_tokens));
         status = print_ideal(out, plan, error);
     }
     *failed_out = report.failed;
@@ -348,7 +349,7 @@ int bench_serve(void *given, const struct option_result *result) {
     struct bench_serve_values *values = given;
     struct plan plan = {.count = 0};
     struct load_outcome outcome = {0};
-    struct harness out;
+    struct json_print out;
     struct error error = {""};
     char *extra = NULL;
     size_t failed = 0;
@@ -358,12 +359,12 @@ int bench_serve(void *given, const struct option_result *result) {
     if (!status && !values->describe)
         status = load_run(&plan.options, plan.requests, plan.count, &outcome, &error);
     if (!status) {
-        harness_begin(&out, values->json);
+        out = json_print_begin(values->json);
         if (!values->describe) plan.count = outcome.request_count;
         status = values->describe
                      ? bench_serve_describe(&plan, &out, &error)
                      : bench_serve_show(&plan, values, &outcome, &out, &failed, &error);
-        harness_end(&out);
+        json_print_close(&out);
     }
     if (!status && failed)
         status = error_set(&error, STATUS_IO, "%zu of %zu requests to %s failed", failed,

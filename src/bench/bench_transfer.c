@@ -82,7 +82,7 @@ struct transfer_bench {
     int to_child, from_child; /* pipes */
     int connection;           /* plain TCP */
     char address[KV_ADDRESS_BYTES];
-    struct harness *out;
+    struct json_print *out;
 };
 
 static enum status broke(struct error *error, const char *what) {
@@ -389,7 +389,7 @@ static enum status measure_idle(struct transfer_bench *bench, double *share_out,
 
 int bench_transfer(void *given, const struct option_result *result) {
     struct transfer_values *values = given;
-    struct harness out;
+    struct json_print out;
     struct error error = {.text = ""};
     double idle = 0;
     signal(SIGPIPE, SIG_IGN);
@@ -400,18 +400,19 @@ int bench_transfer(void *given, const struct option_result *result) {
             .values = *values, .layout = &layouts[i % ARRAY_COUNT(layouts)], .out = &out};
     for (size_t i = 0; i < ARRAY_COUNT(layouts) && status == STATUS_OK; i++)
         status = start_child(&benches[i], &error); /* before threads are started */
-    harness_begin(&out, values->json);
+    out = json_print_begin(values->json);
     harness_number(&out, "rounds", (double)values->rounds);
-    harness_say(&out, "median of %u rounds (10 %% and 90 %% of them)\n", (unsigned)values->rounds);
-    harness_open(&out, "cases", '[');
+    json_print_say(&out, "median of %u rounds (10 %% and 90 %% of them)\n",
+                   (unsigned)values->rounds);
+    json_print_open(&out, "cases", '[');
     harness_titles(&out, &transfer_table);
     for (size_t i = 0; i < ARRAY_COUNT(layouts) && status == STATUS_OK; i++)
         status = bench_transfer_run_layout(&benches[i], &error);
     if (status == STATUS_OK) status = measure_idle(&benches[ARRAY_COUNT(layouts)], &idle, &error);
     if (status != STATUS_OK) return command_failed(status, &error);
-    harness_close(&out);
+    json_print_close(&out);
     harness_number(&out, "idle_cpu_share", idle);
-    harness_say(&out, "idle: %.3f %% of a CPU\n", 100 * idle);
-    harness_end(&out);
+    json_print_say(&out, "idle: %.3f %% of a CPU\n", 100 * idle);
+    json_print_close(&out);
     return command_end(STATUS_OK, NULL);
 }

@@ -285,15 +285,14 @@ static void bench_ttft_print_report(struct ttft_bench *bench) {
     const struct ttft_values *values = &bench->values;
     double medians[SIDE_COUNT];
     char name[32];
-    struct harness out;
-    harness_begin(&out, values->json);
+    struct json_print out = json_print_begin(values->json);
     harness_number(&out, "prompt_tokens", (double)values->prompt);
     harness_number(&out, "stored_tokens", (double)values->stored);
     harness_number(&out, "rounds", (double)values->rounds);
-    harness_say(&out,
-                "first token of a prompt of %llu tokens, %llu of them stored; medians of %llu\n",
-                (unsigned long long)values->prompt, (unsigned long long)values->stored,
-                (unsigned long long)values->rounds);
+    json_print_say(&out,
+                   "first token of a prompt of %llu tokens, %llu of them stored; medians of %llu\n",
+                   (unsigned long long)values->prompt, (unsigned long long)values->stored,
+                   (unsigned long long)values->rounds);
     harness_titles(&out, &table);
     for (enum ttft_side side = 0; side < SIDE_COUNT; side++) {
         if (!bench_ttft_is_wanted(bench, side)) continue;
@@ -302,18 +301,18 @@ static void bench_ttft_print_report(struct ttft_bench *bench) {
         medians[side] = spread.median;
         format_text(name, sizeof name, "%s_ms", side_keys[side]);
         harness_number(&out, name, 1e3 * spread.median);
-        if (!values->json) harness_row(&out, NULL, &table, &side_names[side], numbers);
+        harness_row(&out, NULL, &table, &side_names[side], numbers);
     }
     double fast = bench_ttft_ratio(medians, DISK, CHOSEN);
     harness_number(&out, "auto_to_best", fast);
-    harness_say(&out, "the choice takes %.2f times the better of computing and loading\n", fast);
+    json_print_say(&out, "the choice takes %.2f times the better of computing and loading\n", fast);
     if (values->slow_rate) {
         double slow = bench_ttft_ratio(medians, SLOW_IN_STEP, SLOW_CHOSEN);
         harness_number(&out, "slow_auto_to_best", slow);
-        harness_say(&out, "with a disk of %.1f MB/s %.2f times\n", (double)values->slow_rate * 1e-6,
-                    slow);
+        json_print_say(&out, "with a disk of %.1f MB/s %.2f times\n",
+                       (double)values->slow_rate * 1e-6, slow);
     }
-    harness_end(&out);
+    json_print_close(&out);
 }
 
 static enum status run(struct ttft_bench *bench) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The harness of the benchmarks: their results as text for people or, with --json, as one JSON
- * object. A benchmark describes each kind of result as
- * columns and gives rows of cells; the harness prints a table or members of JSON.
+ * object. A benchmark describes each kind of result as columns and gives rows of cells; the harness
+ * prints a table or members of JSON.
  */
 #ifndef BENCH_HARNESS_H
 #define BENCH_HARNESS_H
@@ -9,11 +9,6 @@
 #include "bench/machine_limits.h"
 #include "bench/stats.h"
 #include "command/json_print.h"
-
-struct harness {
-    bool json;
-    struct json_print print;
-};
 
 /* A column: a member of a JSON object and a column of the table. */
 struct harness_column {
@@ -31,34 +26,23 @@ struct harness_table {
     size_t count;
 };
 
-void harness_begin(struct harness *harness, bool json);
-/* Prints the end of the object. */
-void harness_end(struct harness *harness);
-
-/* JSON alone: objects and arrays, and single members; `name` NULL: an element. */
-void harness_open(struct harness *harness, const char *name, char bracket);
-void harness_close(struct harness *harness);
-void harness_text(struct harness *harness, const char *name, const char *text);
-void harness_number(struct harness *harness, const char *name, double value);
-
-/* Text alone. */
-void harness_say(const struct harness *harness, const char *format, ...)
-    __attribute__((format(printf, 2, 3)));
+/* A member; `name` NULL: an element. Whole numbers are printed in full. */
+void harness_number(struct json_print *print, const char *name, double value);
 
 /* Text alone: the columns' titles. */
-void harness_titles(const struct harness *harness, const struct harness_table *table);
-/* A line of the table, or an object. `texts` and `numbers` are the values of the columns of either
+void harness_titles(const struct json_print *print, const struct harness_table *table);
+/* A line of the table, or an object, if any column is a member. `texts` and `numbers` are the values of the columns of either
  * kind, in order. A number that is not finite is null, and blank in the table. */
-void harness_row(struct harness *harness, const char *name, const struct harness_table *table,
+void harness_row(struct json_print *print, const char *name, const struct harness_table *table,
                  const char *const *texts, const double *numbers);
 
 /* The machine's limit, as an object or a line. `giga`: the object's unit is 1e9. */
-void harness_limits(struct harness *harness, const char *name, const struct machine_limits *limits,
+void harness_limits(struct json_print *print, const char *name, const struct machine_limits *limits,
                     bool giga);
 
 /* A series of values: an object, or a line under these titles; `title` NULL: no line. */
-void harness_stats_titles(const struct harness *harness);
-void harness_stats(struct harness *out, const char *name, const char *title, double scale,
+void harness_stats_titles(const struct json_print *print);
+void harness_stats(struct json_print *out, const char *name, const char *title, double scale,
                    const struct stats *stats);
 
 #endif

@@ -77,15 +77,15 @@ static double rate(double count, const struct load_outcome *outcome) {
     return outcome->seconds > 0 ? count / outcome->seconds : 0;
 }
 
-static void print_totals(struct harness *out, const struct load_report *report,
+static void print_totals(struct json_print *out, const struct load_report *report,
                          const struct load_outcome *outcome, const struct load_options *options) {
     const double requests = rate((double)report->failures[LOAD_OK], outcome);
     const double prompts = rate((double)report->prompt_tokens, outcome);
     const double outputs = rate((double)report->output_tokens, outcome);
-    harness_text(out, "url", options->url);
-    harness_text(out, "model", outcome->model);
+    json_print_text(out, "url", options->url);
+    json_print_text(out, "model", outcome->model);
     json_print_values(
-        &out->print,
+        out,
         "\"endpoint\":\"%s\",\"requests\":%lu,\"failed\":%lu,\"left\":%lu,\"seconds\":%.6g,"
         "\"running_max\":%u,\"prompt_tokens\":%lu,\"cached_tokens\":%lu,\"output_tokens\":%lu,"
         "\"requests_per_second\":%.6g,\"prompt_tokens_per_second\":%.6g,"
@@ -93,61 +93,62 @@ static void print_totals(struct harness *out, const struct load_report *report,
         options->chat ? "chat" : "completions", report->count, report->failed, report->left,
         outcome->seconds, outcome->running_max, report->prompt_tokens, report->cached_tokens,
         report->output_tokens, requests, prompts, outputs);
-    harness_say(out, "%s, model %s, %s\n", options->url, outcome->model,
-                options->chat ? "chat completions" : "completions");
-    harness_say(out, "%zu requests in %.2f s, at most %u at a time, %zu failed\n", report->count,
-                outcome->seconds, outcome->running_max, report->failed);
-    harness_say(out,
-                "%.2f requests/s, %.1f prompt tokens/s, %.1f output tokens/s (%" PRIu64
-                " in, %" PRIu64 " of them from a cache, %" PRIu64 " out)\n\n",
-                requests, prompts, outputs, report->prompt_tokens, report->cached_tokens,
-                report->output_tokens);
+    json_print_say(out, "%s, model %s, %s\n", options->url, outcome->model,
+                   options->chat ? "chat completions" : "completions");
+    json_print_say(out, "%zu requests in %.2f s, at most %u at a time, %zu failed\n", report->count,
+                   outcome->seconds, outcome->running_max, report->failed);
+    json_print_say(out,
+                   "%.2f requests/s, %.1f prompt tokens/s, %.1f output tokens/s (%" PRIu64
+                   " in, %" PRIu64 " of them from a cache, %" PRIu64 " out)\n\n",
+                   requests, prompts, outputs, report->prompt_tokens, report->cached_tokens,
+                   report->output_tokens);
 }
 
 /* The member "each": one object for each request. */
-static void print_each(struct harness *out, const struct load_outcome *outcome,
+static void print_each(struct json_print *out, const struct load_outcome *outcome,
                        const struct load_request *requests) {
-    harness_open(out, "each", '[');
+    json_print_open(out, "each", '[');
     for (size_t i = 0; i < outcome->request_count; i++) {
         const struct load_result *result = &outcome->results[i];
         const struct load_request *request = &requests[i];
-        harness_open(out, NULL, '{');
+        json_print_open(out, NULL, '{');
         json_print_values(
-            &out->print,
+            out,
             "\"arrival\":%.6f,\"sent\":%.6f,\"first\":%.6f,\"last\":%.6f,\"end\":%.6f,"
             "\"prompt_tokens\":%u,\"output_tokens\":%u,\"cached_tokens\":%u,"
             "\"outcome\":\"%s\",\"block_tokens\":%u",
             result->arrival, result->sent, result->first, result->last, result->end,
             result->prompt_tokens, result->output_tokens, result->cached_tokens,
             load_failure_name(result->failure), request->block_tokens);
-        harness_open(out, "blocks", '[');
+        json_print_open(out, "blocks", '[');
         for (uint32_t j = 0; j < request->block_count; j++)
-            json_print_count(&out->print, NULL, request->blocks[j]);
-        harness_close(out);
-        harness_close(out);
+            json_print_count(out, NULL, request->blocks[j]);
+        json_print_close(out);
+        json_print_close(out);
     }
-    harness_close(out);
+    json_print_close(out);
 }
 
-static void print_failures(struct harness *out, const struct load_report *report,
+static void print_failures(struct json_print *out, const struct load_report *report,
                            const struct load_outcome *outcome) {
-    if (report->left) harness_say(out, "%zu left in the middle of their answers\n", report->left);
-    harness_open(out, "errors", '{');
+    if (report->left)
+        json_print_say(out, "%zu left in the middle of their answers\n", report->left);
+    json_print_open(out, "errors", '{');
     for (int kind = LOAD_OK + 1; kind < LOAD_LEFT; kind++) {
         const char *name = load_failure_name((enum load_failure)kind);
         const char *first = outcome->messages[kind];
         if (!report->failures[kind]) continue;
-        harness_open(out, name, '{');
+        json_print_open(out, name, '{');
         harness_number(out, "count", (double)report->failures[kind]);
-        harness_text(out, "first", first);
-        harness_close(out);
-        harness_say(out, "%zu failed, %s%s%s\n", report->failures[kind], name, first[0] ? ": " : "",
-                    first);
+        json_print_text(out, "first", first);
+        json_print_close(out);
+        json_print_say(out, "%zu failed, %s%s%s\n", report->failures[kind], name,
+                       first[0] ? ": " : "", first);
     }
-    harness_close(out);
+    json_print_close(out);
 }
 
-void load_report_print(struct harness *out, const struct load_report *report,
+void load_report_print(struct json_print *out, const struct load_report *report,
                        const struct load_outcome *outcome, const struct load_options *options,
                        const struct load_request *each) {
     print_totals(out, report, outcome, options);

@@ -25,7 +25,7 @@ enum status load_report_make(struct load_outcome *outcome, size_t request_count,
                              struct load_report *report_out, struct error *error);
 
 /* Prints the members of an open object, or a table. `each`: also those of each request; NULL: not. */
-void load_report_print(struct harness *out, const struct load_report *report,
+void load_report_print(struct json_print *out, const struct load_report *report,
                        const struct load_outcome *outcome, const struct load_options *options,
                        const struct load_request *each);
 

@@ -3,6 +3,7 @@
 
 #include <inttypes.h>
 #include <math.h>
+#include <stdarg.h>
 #include <stdio.h>
 
 #include "base/check.h"
@@ -30,7 +31,7 @@ static void print_string(struct bytes text) {
 }
 
 /* Prints what precedes a value. Returns false if nothing is to be printed. */
-static bool json_print_begin(struct json_print *print, const char *name) {
+static bool begin_value(struct json_print *print, const char *name) {
     if (print->off) return false;
     if (print->more) putchar(',');
     print->more = true;
@@ -42,12 +43,26 @@ static bool json_print_begin(struct json_print *print, const char *name) {
 
 void json_print_open(struct json_print *print, const char *name, char bracket) {
     check(print->depth < JSON_PRINT_DEPTH_MAX);
-    if (!json_print_begin(print, name)) return;
+    if (!begin_value(print, name)) return;
     /* each element with values of its own starts a line */
     if (!name && print->depth) putchar('\n');
     putchar(bracket);
     print->ends[print->depth++] = bracket == '{' ? '}' : ']';
     print->more = false;
+}
+
+struct json_print json_print_begin(bool json) {
+    struct json_print print = {.off = !json};
+    json_print_open(&print, NULL, '{');
+    return print;
+}
+
+void json_print_say(const struct json_print *print, const char *format, ...) {
+    va_list arguments;
+    if (!print->off) return;
+    va_start(arguments, format);
+    vprintf(format, arguments);
+    va_end(arguments);
 }
 
 void json_print_close(struct json_print *print) {
@@ -59,7 +74,7 @@ void json_print_close(struct json_print *print) {
 }
 
 void json_print_string(struct json_print *print, const char *name, struct bytes text) {
-    if (json_print_begin(print, name)) print_string(text);
+    if (begin_value(print, name)) print_string(text);
 }
 
 void json_print_text(struct json_print *print, const char *name, const char *text) {
@@ -74,15 +89,15 @@ void json_print_bool(struct json_print *print, const char *name, bool value) {
 }
 
 void json_print_integer(struct json_print *print, const char *name, int64_t value) {
-    if (json_print_begin(print, name)) printf("%" PRId64, value);
+    if (begin_value(print, name)) printf("%" PRId64, value);
 }
 
 void json_print_count(struct json_print *print, const char *name, uint64_t value) {
-    if (json_print_begin(print, name)) printf("%" PRIu64, value);
+    if (begin_value(print, name)) printf("%" PRIu64, value);
 }
 
 void json_print_number(struct json_print *print, const char *name, double value, int digits) {
-    if (!json_print_begin(print, name)) return;
+    if (!begin_value(print, name)) return;
     if (isfinite(value))
         printf("%.*g", digits, value);
     else
@@ -90,14 +105,14 @@ void json_print_number(struct json_print *print, const char *name, double value,
 }
 
 void json_print_decimal(struct json_print *print, const char *name, const char *text) {
-    if (json_print_begin(print, name)) fputs(text, stdout);
+    if (begin_value(print, name)) fputs(text, stdout);
 }
 
 void json_print_values(struct json_print *print, const char *format, ...) {
     char out[JSON_PRINT_BYTES];
     struct json_writer writer = {.out = out, .room = sizeof out};
     va_list arguments;
-    if (!json_print_begin(print, NULL)) return;
+    if (!begin_value(print, NULL)) return;
     va_start(arguments, format);
     json_writer_print_va(&writer, format, &arguments);
     va_end(arguments);

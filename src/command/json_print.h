@@ -18,6 +18,13 @@ struct json_print {                  /* zeroed at the start */
     char ends[JSON_PRINT_DEPTH_MAX]; /* [depth] their closing brackets */
 };
 
+/* Opens the document, an object. `json` false: prints nothing but text (json_print_say). */
+struct json_print json_print_begin(bool json);
+
+/* Prints text for people; nothing if there is JSON. */
+void json_print_say(const struct json_print *print, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
 /* Opens an object or array; `bracket` is '{' or '['. */
 void json_print_open(struct json_print *print, const char *name, char bracket);
 /* Closes the innermost object or array. A newline follows the outermost. */

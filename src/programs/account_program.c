@@ -141,12 +141,11 @@ static int read_terms(struct account_command *command) {
 /* ---- subjects ---- */
 
 static void print_key(const struct account_command *command, const char *key) {
-    struct json_print print = {.off = !command->values.json};
-    json_print_open(&print, NULL, '{');
+    struct json_print print = json_print_begin(command->values.json);
     outside_text_json(&print, "account", command->name);
     json_print_text(&print, "key", key);
     json_print_close(&print);
-    if (print.off) printf("%s\n", key);
+    json_print_say(&print, "%s\n", key);
 }
 
 static enum status account_program_create(struct account_command *command) {
@@ -195,7 +194,7 @@ static enum status import(struct account_command *command) {
     json_print_open(&print, NULL, '{');
     json_print_count(&print, "accounts", count);
     json_print_close(&print);
-    if (print.off) printf("%u accounts\n", count);
+    json_print_say(&print, "%u accounts\n", count);
     return STATUS_OK;
 }
 
@@ -345,7 +344,7 @@ static enum status account_program_look(struct account_command *command) {
     end_account(&printer);
     json_print_close(&printer.print);
     json_print_close(&printer.print);
-    if (printer.print.off && !status && !printer.accounts) printf("no accounts\n");
+    if (!status && !printer.accounts) json_print_say(&printer.print, "no accounts\n");
     return status;
 }
 

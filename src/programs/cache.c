@@ -105,14 +105,12 @@ static int shrink(const char *directory, const struct cache_values *values) {
     struct error error = {""};
     enum status status = kv_store_shrink(directory, values->size, &removed, &left, &error);
     if (status) return command_failed(status, &error);
-    struct json_print print = {.off = !values->json};
-    json_print_open(&print, NULL, '{');
+    struct json_print print = json_print_begin(values->json);
     json_print_count(&print, "removed_segments", removed);
     json_print_count(&print, "bytes", left);
     json_print_close(&print);
-    if (print.off)
-        printf("%llu segments removed, %.1f MiB left\n", (unsigned long long)removed,
-               (double)left / ((size_t)1 << 20));
+    json_print_say(&print, "%llu segments removed, %.1f MiB left\n", (unsigned long long)removed,
+                   (double)left / ((size_t)1 << 20));
     return command_end(STATUS_OK, NULL);
 }
 

@@ -231,8 +231,7 @@ static void print_column(struct json_print *print, const struct eplb_job *job, c
 }
 
 static void eplb_print_json(const struct eplb_job *job) {
-    struct json_print print = {.off = false};
-    json_print_open(&print, NULL, '{');
+    struct json_print print = json_print_begin(true);
     json_print_open(&print, "slot_to_expert", '[');
     for (uint32_t i = 0; i < job->load.layers; i++) {
         json_print_open(&print, NULL, '[');

@@ -335,8 +335,7 @@ static enum status run(struct generation *generation, const char *prompt, struct
     if (status != STATUS_OK) return status;
     bool several = generation->answer_count > 1;
     struct json_print *print = &generation->print;
-    *print = (struct json_print){.off = !generation->values.json};
-    json_print_open(print, NULL, '{');
+    *print = json_print_begin(generation->values.json);
     json_print_open(print, several ? "prompts" : "tokens", '[');
     status = generate_run_tokens(generation, error);
     if (several && status == STATUS_OK) print_several(generation);

@@ -192,8 +192,7 @@ static void print_total_json(struct json_print *print, const struct ledger_total
 }
 
 static void ledger_print_json(const struct ledger_found *found) {
-    struct json_print print = {.off = false};
-    json_print_open(&print, NULL, '{');
+    struct json_print print = json_print_begin(true);
     json_print_text(&print, "currency", found->currency);
     json_print_open(&print, "accounts", '[');
     for (size_t i = 0; i < found->account_count; i++) {
@@ -298,20 +297,19 @@ static int ledger_verify_each(const struct ledger_values *values,
     enum status status =
         ledger_verify(paths->paths, paths->count, print_breach, NULL, &verdict, &error);
     if (status) return command_failed(status, &error);
-    struct json_print print = {.off = !values->json};
-    json_print_open(&print, NULL, '{');
+    struct json_print print = json_print_begin(values->json);
     json_print_values(&print,
                       "\"files\":%ld,\"entries\":%ld,\"accounts\":%ld,\"hours\":%ld,"
                       "\"units_judged\":%ld,\"units_open\":%ld,\"breaches\":%ld",
                       verdict.files, verdict.entries, verdict.accounts, verdict.hours,
                       verdict.units_judged, verdict.units_open, verdict.breaches);
     json_print_close(&print);
-    if (print.off)
-        printf("%lld entries against their prices, prompts, %lld hours and %lld accounts; %lld "
-               "units at rest against their counters, %lld not at rest; %lld breaches\n",
-               (long long)verdict.entries, (long long)verdict.hours, (long long)verdict.accounts,
-               (long long)verdict.units_judged, (long long)verdict.units_open,
-               (long long)verdict.breaches);
+    json_print_say(&print,
+                   "%lld entries against their prices, prompts, %lld hours and %lld accounts; %lld "
+                   "units at rest against their counters, %lld not at rest; %lld breaches\n",
+                   (long long)verdict.entries, (long long)verdict.hours,
+                   (long long)verdict.accounts, (long long)verdict.units_judged,
+                   (long long)verdict.units_open, (long long)verdict.breaches);
     int exit_code = command_end(STATUS_OK, NULL);
     return exit_code == EXIT_CODE_OK && verdict.breaches ? EXIT_CODE_FAILED : exit_code;
 }

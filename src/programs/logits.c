@@ -185,14 +185,14 @@ static void print_position(struct study *study, const struct logits_view *view, 
         study->order[i] = i;
     sort_logits = logits;
     qsort(study->order, vocab, sizeof *study->order, by_logit);
-    if (print->off) printf("position %u, logsumexp %.9g\n", position, sum);
+    json_print_say(print, "position %u, logsumexp %.9g\n", position, sum);
     json_print_open(print, NULL, '{');
     json_print_count(print, "pos", position);
     json_print_number(print, "logsumexp", sum, LOGIT_DIGITS);
     json_print_open(print, "top", '[');
     for (uint32_t i = 0; i < top; i++) {
         uint32_t token = study->order[i];
-        if (print->off) printf("%8u  %.9g\n", token, (double)logits[token]);
+        json_print_say(print, "%8u  %.9g\n", token, (double)logits[token]);
         json_print_open(print, NULL, '[');
         json_print_count(print, NULL, token);
         json_print_number(print, NULL, (double)logits[token], LOGIT_DIGITS);
@@ -205,14 +205,14 @@ static void print_position(struct study *study, const struct logits_view *view, 
 /* A member, or a line. */
 static void logits_print_list(struct json_print *print, const char *name, const char *title,
                               const uint32_t *values, uint32_t count) {
-    if (print->off) printf("%s: ", title);
+    json_print_say(print, "%s: ", title);
     json_print_open(print, name, '[');
     for (uint32_t i = 0; i < count; i++) {
-        if (print->off) printf("%s%u", i ? "," : "", values[i]);
+        json_print_say(print, "%s%u", i ? "," : "", values[i]);
         json_print_count(print, NULL, values[i]);
     }
     json_print_close(print);
-    if (print->off) printf("\n");
+    json_print_say(print, "\n");
 }
 
 static void print_routing(struct study *study, const struct logits_view *view) {
@@ -243,12 +243,11 @@ static void print_view(struct study *study, const struct logits_view *view) {
 static void print_study(struct study *study) {
     struct json_print *print = &study->print;
     bool several = study->prompts.count > 1;
-    *print = (struct json_print){.off = !study->values.json};
-    json_print_open(print, NULL, '{');
+    *print = json_print_begin(study->values.json);
     if (several) json_print_open(print, "prompts", '[');
     /* The analyzer thinks that their number may change. NOLINTNEXTLINE(clang-analyzer-*) */
     for (uint32_t i = 0; i < study->prompts.count; i++) {
-        if (several && print->off) printf("prompt %u\n", i);
+        if (several) json_print_say(print, "prompt %u\n", i);
         if (several) json_print_open(print, NULL, '{');
         print_view(study, &study->views[i]);
         if (several) json_print_close(print);

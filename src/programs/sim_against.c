@@ -259,8 +259,7 @@ static void sim_against_print_json(const struct against_seen *seen,
                                    const struct simulator_report *report) {
     const struct stats first = stats_of(seen->first, seen->first_count);
     const struct stats token = stats_of(seen->token, seen->token_count);
-    struct harness out;
-    harness_begin(&out, true);
+    struct json_print out = json_print_begin(true);
     harness_number(&out, "requests", (double)(seen->first_count + seen->failed));
     harness_number(&out, "failed", (double)seen->failed);
     harness_number(&out, "seconds", seen->end);
@@ -269,8 +268,8 @@ static void sim_against_print_json(const struct against_seen *seen,
     harness_number(&out, "output_tokens", (double)seen->answer_tokens);
     harness_stats(&out, "ttft_seconds", NULL, 0, &first);
     harness_stats(&out, "tpot_seconds", NULL, 0, &token);
-    print_steps(&out.print, report);
-    harness_end(&out);
+    print_steps(&out, report);
+    json_print_close(&out);
 }
 
 enum status sim_against_print(const struct sim_against *against,

@@ -237,8 +237,7 @@ static enum status template_run_one(struct template_session *session, const char
 /* ---- lines of JSON ---- */
 
 static void print_member(const char *name, struct bytes text) {
-    struct json_print print = {.off = false};
-    json_print_open(&print, NULL, '{');
+    struct json_print print = json_print_begin(true);
     json_print_string(&print, name, text);
     json_print_close(&print);
 }

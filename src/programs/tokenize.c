@@ -139,7 +139,7 @@ static void tokenize_print_list(struct json_print *print, const uint32_t *ids, s
                                 bool *first) {
     for (size_t i = 0; i < count; i++, *first = false) {
         json_print_count(print, NULL, ids[i]);
-        if (print->off) printf("%s%" PRIu32, *first ? "" : " ", ids[i]);
+        json_print_say(print, "%s%" PRIu32, *first ? "" : " ", ids[i]);
     }
 }
 
@@ -160,15 +160,14 @@ static enum status tokenize_print_ids(struct session *session, struct bytes text
                               &count);
     if (status)
         return error_set(&session->error, status, "cannot tokenize this text: a pattern gave up");
-    struct json_print print = {.off = !session->values.jsonl};
-    json_print_open(&print, NULL, '{');
+    struct json_print print = json_print_begin(session->values.jsonl);
     json_print_open(&print, "ids", '[');
     tokenize_print_list(&print, frame->front, frame->front_count, &first);
     tokenize_print_list(&print, ids, count, &first);
     tokenize_print_list(&print, frame->back, frame->back_count, &first);
     json_print_close(&print);
     json_print_close(&print);
-    if (print.off) putchar('\n');
+    json_print_say(&print, "\n");
     return STATUS_OK;
 }
 
@@ -190,8 +189,7 @@ static enum status tokenize_print_text(struct session *session, const uint32_t *
         putchar('\n');
         return STATUS_OK;
     }
-    struct json_print print = {.off = false};
-    json_print_open(&print, NULL, '{');
+    struct json_print print = json_print_begin(true);
     json_print_string(&print, "text", (struct bytes){text, bytes});
     json_print_close(&print);
     return STATUS_OK;

@@ -165,8 +165,7 @@ static void print_sum(struct json_print *print, const struct stage_sum *sum) {
 
 static void trace_report_print_json(const struct trace_report *report) {
     struct stage_sum total = total_of(report);
-    struct json_print print = {.off = false};
-    json_print_open(&print, NULL, '{');
+    struct json_print print = json_print_begin(true);
     json_print_count(&print, "ranks", report->ranks);
     json_print_number(&print, "span_us", report->last_us - report->first_us, US_DIGITS);
     print_sum(&print, &total);

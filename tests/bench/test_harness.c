@@ -22,16 +22,15 @@ static const struct harness_table table = {columns, ARRAY_COUNT(columns)};
 
 static void print_report(bool json) {
     static const char *const first[] = {"one"}, *const second[] = {"two"};
-    struct harness out;
-    harness_begin(&out, json);
-    harness_say(&out, "%d rounds\n", 3);
+    struct json_print out = json_print_begin(json);
+    json_print_say(&out, "%d rounds\n", 3);
     harness_number(&out, "rounds", 3);
-    harness_open(&out, "cases", '[');
+    json_print_open(&out, "cases", '[');
     harness_titles(&out, &table);
     harness_row(&out, NULL, &table, first, (const double[]){0.5, 1.25, 1, 2, 0.5, 1});
     harness_row(&out, NULL, &table, second, (const double[]){0.0625, NAN, 1.5, 2, NAN, 0});
-    harness_close(&out);
-    harness_end(&out);
+    json_print_close(&out);
+    json_print_close(&out);
 }
 
 static char *printed(bool json) {
