@@ -33,30 +33,29 @@ struct exchange_values {
     bool json;
 };
 
+#define AT(field) .offset = offsetof(struct exchange_values, field)
+
 static const struct option exchange_rows[] = {
     RANK_JOB_OPTIONS(struct exchange_values),
-    {"tokens", OPTION_COUNT, "128", "tokens that each rank dispatches",
-     .offset = offsetof(struct exchange_values, tokens), .minimum = 1,
+    {"tokens", OPTION_COUNT, "128", "tokens that each rank dispatches", AT(tokens), .minimum = 1,
      .maximum = LIMIT_STEP_TOKENS},
-    {"hidden", OPTION_COUNT, "7168", "channels of a token",
-     .offset = offsetof(struct exchange_values, hidden), .minimum = 16, .maximum = 65536},
-    {"experts", OPTION_COUNT, "256", "experts of the layer",
-     .offset = offsetof(struct exchange_values, experts), .minimum = 1, .maximum = LIMIT_EXPERTS},
-    {"experts-per-token", OPTION_COUNT, "8", "experts that a token goes to",
-     .offset = offsetof(struct exchange_values, per_token), .minimum = 1,
-     .maximum = LIMIT_TOP_K_EXPERTS},
+    {"hidden", OPTION_COUNT, "7168", "channels of a token", AT(hidden), .minimum = 16,
+     .maximum = 65536},
+    {"experts", OPTION_COUNT, "256", "experts of the layer", AT(experts), .minimum = 1,
+     .maximum = LIMIT_EXPERTS},
+    {"experts-per-token", OPTION_COUNT, "8", "experts that a token goes to", AT(per_token),
+     .minimum = 1, .maximum = LIMIT_TOP_K_EXPERTS},
     {"groups", OPTION_COUNT, "1",
-     "groups of experts; more than one: results are also summed by groups",
-     .offset = offsetof(struct exchange_values, groups), .minimum = 1, .maximum = LIMIT_EXPERTS},
+     "groups of experts; more than one: results are also summed by groups", AT(groups),
+     .minimum = 1, .maximum = LIMIT_EXPERTS},
     {"groups-kept", OPTION_COUNT, NULL, "groups that a token's experts are of; 0: all",
-     .offset = offsetof(struct exchange_values, groups_kept), .maximum = LIMIT_EXPERTS},
+     AT(groups_kept), .maximum = LIMIT_EXPERTS},
     {"form", OPTION_CHOICE, "fp8",
-     "form of the activations that go out; results come back in BF16, or F32 with f32",
-     .offset = offsetof(struct exchange_values, form), .choices = "fp8|bf16|f32"},
-    {"rounds", OPTION_COUNT, "51", "repetitions, of which the median counts",
-     .offset = offsetof(struct exchange_values, rounds), .minimum = 7, .maximum = ROUNDS_MAX},
-    {"json", OPTION_FLAG, NULL, "print one JSON object",
-     .offset = offsetof(struct exchange_values, json)},
+     "form of the activations that go out; results come back in BF16, or F32 with f32", AT(form),
+     .choices = "fp8|bf16|f32"},
+    {"rounds", OPTION_COUNT, "51", "repetitions, of which the median counts", AT(rounds),
+     .minimum = 7, .maximum = ROUNDS_MAX},
+    {"json", OPTION_FLAG, NULL, "print one JSON object", AT(json)},
 };
 
 const struct option_table bench_exchange_options = {

@@ -33,24 +33,23 @@ struct kernels_values {
     bool best, json, warm;
 };
 
+#define AT(field) .offset = offsetof(struct kernels_values, field)
+
 static const struct option bench_rows[] = {
     {"best", OPTION_FLAG, NULL, "the best run counts, not the median: for a busy machine",
-     .offset = offsetof(struct kernels_values, best)},
-    {"cpu-mask", OPTION_CHOICE, "auto", "use no kernels above this level",
-     .offset = offsetof(struct kernels_values, cpu_mask), .choices = KERNEL_LEVEL_CHOICES},
-    {"filter", OPTION_TEXT, NULL, "measure only kernels with this in their name",
-     .offset = offsetof(struct kernels_values, filter)},
-    {"json", OPTION_FLAG, NULL, "print one JSON object",
-     .offset = offsetof(struct kernels_values, json)},
+     AT(best)},
+    {"cpu-mask", OPTION_CHOICE, "auto", "use no kernels above this level", AT(cpu_mask),
+     .choices = KERNEL_LEVEL_CHOICES},
+    {"filter", OPTION_TEXT, NULL, "measure only kernels with this in their name", AT(filter)},
+    {"json", OPTION_FLAG, NULL, "print one JSON object", AT(json)},
     {"rows", OPTION_TEXT, "1,8,64,512", "rows of a matrix product's input: one measurement each",
-     .offset = offsetof(struct kernels_values, rows)},
-    {"runs", OPTION_COUNT, "7", "runs, of which the median counts",
-     .offset = offsetof(struct kernels_values, runs), .minimum = 1, .maximum = RUNS_MAX},
-    {"threads", OPTION_COUNT, "0", "threads; 0: one for each CPU",
-     .offset = offsetof(struct kernels_values, threads), .maximum = 1024},
+     AT(rows)},
+    {"runs", OPTION_COUNT, "7", "runs, of which the median counts", AT(runs), .minimum = 1,
+     .maximum = RUNS_MAX},
+    {"threads", OPTION_COUNT, "0", "threads; 0: one for each CPU", AT(threads), .maximum = 1024},
     {"warm", OPTION_FLAG, NULL,
      "matrix products read the same weights again and again, which lie in a cache if they fit",
-     .offset = offsetof(struct kernels_values, warm)},
+     AT(warm)},
 };
 
 const struct option_table bench_kernels_options = {

@@ -26,26 +26,25 @@ struct bench_model_values {
     bool json;
 };
 
+#define AT(field) .offset = offsetof(struct bench_model_values, field)
+
 static const struct option bench_rows[] = {
     MODEL_RUN_OPTIONS,
     RANK_JOB_OPTIONS(struct bench_model_values),
-    {"prompt", OPTION_COUNT, "512", "tokens of each prompt",
-     .offset = offsetof(struct bench_model_values, prompt), .minimum = 1,
+    {"prompt", OPTION_COUNT, "512", "tokens of each prompt", AT(prompt), .minimum = 1,
      .maximum = 0.5 * LIMIT_CONTEXT},
     {"context", OPTION_COUNT, "0",
-     "tokens before the generated ones, computed but not timed; 0: the prompt",
-     .offset = offsetof(struct bench_model_values, context), .maximum = 0.5 * LIMIT_CONTEXT},
-    {"gen", OPTION_COUNT, "128", "tokens generated for each prompt",
-     .offset = offsetof(struct bench_model_values, gen), .minimum = 1, .maximum = 65536},
+     "tokens before the generated ones, computed but not timed; 0: the prompt", AT(context),
+     .maximum = 0.5 * LIMIT_CONTEXT},
+    {"gen", OPTION_COUNT, "128", "tokens generated for each prompt", AT(gen), .minimum = 1,
+     .maximum = 65536},
     {"batch", OPTION_TEXT, "1,8,32", "sequences that decode together: one measurement each",
-     .offset = offsetof(struct bench_model_values, batch)},
-    {"runs", OPTION_COUNT, "3", "repetitions, of which the median counts",
-     .offset = offsetof(struct bench_model_values, runs), .minimum = 1, .maximum = RUNS_MAX},
-    {"step-tokens", OPTION_COUNT, "512", "tokens computed in one step of a prompt",
-     .offset = offsetof(struct bench_model_values, step_tokens), .minimum = 64,
-     .maximum = LIMIT_STEP_TOKENS},
-    {"json", OPTION_FLAG, NULL, "print one JSON object",
-     .offset = offsetof(struct bench_model_values, json)},
+     AT(batch)},
+    {"runs", OPTION_COUNT, "3", "repetitions, of which the median counts", AT(runs), .minimum = 1,
+     .maximum = RUNS_MAX},
+    {"step-tokens", OPTION_COUNT, "512", "tokens computed in one step of a prompt", AT(step_tokens),
+     .minimum = 64, .maximum = LIMIT_STEP_TOKENS},
+    {"json", OPTION_FLAG, NULL, "print one JSON object", AT(json)},
 };
 
 const struct option_table bench_model_options = {
@@ -218,20 +217,18 @@ static double peak_share(const struct model_bench *bench) {
 }
 
 static enum status bench_model_open_model(struct model_bench *bench, struct error *error) {
-    struct solo_options options = {.sequences = bench->batches.largest,
-                                   .schedule = bench->values.run.schedule};
-    enum status status = model_run_options(&bench->values.run, &options.model, error);
+    struct solo_options options;
+    enum status status =
+        rank_job_solo_options(&bench->values.run, &bench->values.job, &options, error);
     if (status == STATUS_OK) status = kernels_select(options.model.level, &bench->kernels, error);
-    if (status == STATUS_OK) status = rank_job_options(&bench->values.job, &options.model, error);
-    options.rebalance = rank_job_rebalance(&bench->values.job);
     if (status != STATUS_OK) return status;
+    options.sequences = bench->batches.largest;
     bench->depth = (uint32_t)(bench->values.context ? bench->values.context : bench->values.prompt);
     bench->context_max =
         max_u32(bench->depth + (uint32_t)bench->values.gen, (uint32_t)bench->values.prompt);
     options.context_max = bench->context_max;
-    options.model.step_tokens_max = (uint32_t)bench->values.step_tokens;
-    if (options.model.step_tokens_max < bench->batches.largest)
-        options.model.step_tokens_max = bench->batches.largest;
+    options.model.step_tokens_max =
+        max_u32((uint32_t)bench->values.step_tokens, bench->batches.largest);
     double start = machine_limits_now();
     status = model_run_open(&options, &bench->solo, error);
     if (status != STATUS_OK) return status;

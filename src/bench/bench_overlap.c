@@ -475,12 +475,12 @@ static enum status read_batches(struct overlap_bench *bench, struct error *error
 }
 
 static enum status bench_overlap_open_bench(struct overlap_bench *bench, struct error *error) {
-    struct solo_options options = {.schedule = "sequential"};
+    struct solo_options options;
     enum status status = read_batches(bench, error);
-    if (!status) status = model_run_options(&bench->values.run, &options.model, error);
-    if (!status) status = rank_job_options(&bench->values.job, &options.model, error);
-    options.rebalance = rank_job_rebalance(&bench->values.job);
+    if (!status)
+        status = rank_job_solo_options(&bench->values.run, &bench->values.job, &options, error);
     if (status) return status;
+    options.schedule = "sequential";
     if (bench->values.echo) {
         options.model.echoes = true;
         options.model.rank_count = (uint32_t)bench->values.echo;

@@ -57,7 +57,7 @@ static const char *enter(struct json_print *print, const char *member, const cha
     return dot ? dot + 1 : member;
 }
 
-static bool has_members(const struct harness_table *table) {
+static bool harness_has_members(const struct harness_table *table) {
     for (size_t i = 0; i < table->count; i++)
         if (table->columns[i].member) return true;
     return false;
@@ -85,7 +85,7 @@ static void print_object(struct json_print *print, const struct harness_table *t
 void harness_row(struct json_print *print, const char *name, const struct harness_table *table,
                  const char *const *texts, const double *numbers) {
     if (print->off) harness_print_line(table, texts, numbers);
-    if (print->off || !has_members(table)) return;
+    if (print->off || !harness_has_members(table)) return;
     json_print_open(print, name, '{');
     print_object(print, table, texts, numbers);
     json_print_close(print);

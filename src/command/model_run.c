@@ -158,10 +158,10 @@ enum status model_run_prompts_read(const char *text, struct model_run_prompts *p
     size_t bytes = strlen(text) + 1, used = 0;
     char *copy = malloc(bytes);
     *prompts = (struct model_run_prompts){.count = 0};
-    prompts->first = calloc(bytes + 1, sizeof *prompts->first);
+    prompts->list = calloc(bytes, sizeof *prompts->list);
     prompts->tokens = calloc(bytes, sizeof *prompts->tokens);
     enum status status = STATUS_OK;
-    if (!copy || !prompts->first || !prompts->tokens)
+    if (!copy || !prompts->list || !prompts->tokens)
         status = error_set(error, STATUS_NO_MEMORY, "no memory for the prompts");
     else
         memcpy(copy, text, bytes);
@@ -173,25 +173,62 @@ enum status model_run_prompts_read(const char *text, struct model_run_prompts *p
         if (status != STATUS_OK) break;
         memcpy(prompts->tokens + used, tokens, count * sizeof *tokens);
         free(tokens);
+        prompts->list[prompts->count++] =
+            (struct model_run_prompt){.tokens = prompts->tokens + used, .count = count, .last = 1};
         used += count;
-        prompts->first[++prompts->count] = (uint32_t)used;
         if (count > prompts->longest) prompts->longest = count;
     }
     free(copy);
     return status;
 }
 
+enum status model_run_prompts_one(const uint32_t *tokens, uint32_t count,
+                                  struct model_run_prompts *prompts, struct error *error) {
+    *prompts = (struct model_run_prompts){
+        .list = calloc(1, sizeof *prompts->list), .count = 1, .longest = count};
+    if (!prompts->list) return error_set(error, STATUS_NO_MEMORY, "no memory for the prompt");
+    *prompts->list = (struct model_run_prompt){.tokens = tokens, .count = count, .last = 1};
+    return STATUS_OK;
+}
+
 void model_run_prompts_close(struct model_run_prompts *prompts) {
-    free(prompts->first);
+    free(prompts->list);
     free(prompts->tokens);
     *prompts = (struct model_run_prompts){.count = 0};
 }
 
 enum status model_run_prompts_check(const struct model_run_prompts *prompts, uint32_t vocab,
                                     struct error *error) {
-    for (uint32_t i = 0; i < prompts->first[prompts->count]; i++)
-        if (prompts->tokens[i] >= vocab)
-            return error_set(error, STATUS_INVALID, "%u is no token, the model has %u",
-                             prompts->tokens[i], vocab);
+    for (uint32_t i = 0; i < prompts->count; i++)
+        for (uint32_t k = 0; k < prompts->list[i].count; k++)
+            if (prompts->list[i].tokens[k] >= vocab)
+                return error_set(error, STATUS_INVALID, "%u is no token, the model has %u",
+                                 prompts->list[i].tokens[k], vocab);
     return STATUS_OK;
+}
+
+static struct solo_row model_run_next_chunk(const struct model_run_prompts *prompts,
+                                            uint32_t sequence, const struct solo *solo,
+                                            uint32_t chunk) {
+    const struct model_run_prompt *prompt = &prompts->list[sequence];
+    uint32_t count = solo_chunk(solo, prompt->count, prompt->done, chunk);
+    uint32_t end = prompt->done + count, first_wanted = prompt->count - prompt->last;
+    uint32_t from = prompt->done > first_wanted ? prompt->done : first_wanted;
+    return (struct solo_row){.sequence = sequence,
+                             .form = TOKEN_PROMPT,
+                             .tokens = prompt->tokens + prompt->done,
+                             .token_count = count,
+                             .logits_count = end > from ? end - from : 0};
+}
+
+uint32_t model_run_prompts_step(const struct model_run_prompts *prompts, const struct solo *solo,
+                                uint32_t chunk, struct solo_row *rows_out, uint32_t rows_max) {
+    uint32_t ranks = rank_group_count(solo_group(solo)), count = 0;
+    for (uint32_t rank = 0; rank < ranks && count < rows_max; rank++)
+        for (uint32_t i = rank; i < prompts->count; i += ranks)
+            if (prompts->list[i].done < prompts->list[i].count) {
+                rows_out[count++] = model_run_next_chunk(prompts, i, solo, chunk);
+                break;
+            }
+    return count;
 }

@@ -113,18 +113,33 @@ enum status model_run_sizes_within(const char *option, const char *text, uint32_
                                    uint32_t most, struct model_run_sizes *sizes_out,
                                    struct error *error) MUST_USE;
 
-/* Several prompts: "5,9;7,8,3". */
-struct model_run_prompts {
-    uint32_t count, longest;
-    uint32_t *first;  /* [count + 1] prompt i has tokens [first[i], first[i + 1]) */
-    uint32_t *tokens; /* tokens of all prompts, concatenated */
+struct model_run_prompt {
+    const uint32_t *tokens;
+    uint32_t count;
+    uint32_t done; /* computed tokens */
+    uint32_t last; /* positions at the end whose logits are wanted; 1 at first */
 };
-/* Parses prompts. Call model_run_prompts_close also after an error. */
+
+/* The sequences of a solo, prompt i as sequence i. */
+struct model_run_prompts {
+    struct model_run_prompt *list; /* [count] */
+    uint32_t count, longest;
+    uint32_t *tokens; /* tokens of all prompts; NULL: the caller's */
+};
+/* Parses several prompts: "5,9;7,8,3". Call model_run_prompts_close also after an error. */
 enum status model_run_prompts_read(const char *text, struct model_run_prompts *prompts,
                                    struct error *error) MUST_USE;
+/* One prompt, whose tokens stay the caller's. */
+enum status model_run_prompts_one(const uint32_t *tokens, uint32_t count,
+                                  struct model_run_prompts *prompts, struct error *error) MUST_USE;
 void model_run_prompts_close(struct model_run_prompts *prompts);
 /* Returns STATUS_INVALID with an error that names the first id outside the model's vocabulary. */
 enum status model_run_prompts_check(const struct model_run_prompts *prompts, uint32_t vocab,
                                     struct error *error) MUST_USE;
+
+/* The rows of a step that goes on with the prompts: the next chunk of one prompt on each rank, at
+ * most rows_max. Returns their number, 0 if all prompts are computed. `chunk`: as for solo_prefill. */
+uint32_t model_run_prompts_step(const struct model_run_prompts *prompts, const struct solo *solo,
+                                uint32_t chunk, struct solo_row *rows_out, uint32_t rows_max);
 
 #endif

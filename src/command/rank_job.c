@@ -378,6 +378,15 @@ struct rebalancer_options rank_job_rebalance(const struct rank_job_values *value
     };
 }
 
+enum status rank_job_solo_options(const struct model_run_values *run,
+                                  const struct rank_job_values *values,
+                                  struct solo_options *options, struct error *error) {
+    *options =
+        (struct solo_options){.schedule = run->schedule, .rebalance = rank_job_rebalance(values)};
+    enum status status = model_run_options(run, &options->model, error);
+    return status ? status : rank_job_options(values, &options->model, error);
+}
+
 enum status rank_job_write_trace(const struct rank_job_values *values, struct rank_group *group,
                                  struct error *error) {
     if (!values->trace) return STATUS_OK;

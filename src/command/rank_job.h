@@ -9,8 +9,8 @@
 #ifndef COMMAND_RANK_JOB_H
 #define COMMAND_RANK_JOB_H
 
-#include "command/command.h"
 #include "command/json_print.h"
+#include "command/model_run.h"
 #include "host/engine/rebalancer.h"
 
 struct rank_job_values {
@@ -165,6 +165,11 @@ bool rank_job_misused(const struct rank_job_values *values, int *exit_code_out);
 /* Copies the options to the model's options. A placement is never freed. */
 enum status rank_job_options(const struct rank_job_values *values, struct model_options *options,
                              struct error *error) MUST_USE;
+
+/* Fills a solo's options by both groups of rows, but not its sizes. */
+enum status rank_job_solo_options(const struct model_run_values *run,
+                                  const struct rank_job_values *values,
+                                  struct solo_options *options, struct error *error) MUST_USE;
 
 /* The options for moving experts while steps run. */
 struct rebalancer_options rank_job_rebalance(const struct rank_job_values *values);

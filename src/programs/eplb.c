@@ -31,28 +31,28 @@ struct eplb_values {
 
 #define COUNT(field) offsetof(struct eplb_values, field), .minimum = 1, .maximum = BALANCE_SLOTS_MAX
 
+#define AT(field) .offset = offsetof(struct eplb_values, field)
+
 static const struct option eplb_rows[] = {
     {"load", OPTION_TEXT, NULL, "file with a JSON array of layers, each an array of experts' loads",
-     .offset = offsetof(struct eplb_values, load)},
+     AT(load)},
     {"from", OPTION_TEXT, NULL, "current placement, as printed with --json: move few experts",
-     .offset = offsetof(struct eplb_values, from)},
+     AT(from)},
     {"keep-within", OPTION_NUMBER, "0.01",
-     "with --from: accept this fraction of load above the optimum to save moves",
-     .offset = offsetof(struct eplb_values, keep_within), .minimum = 0, .maximum = 1},
+     "with --from: accept this fraction of load above the optimum to save moves", AT(keep_within),
+     .minimum = 0, .maximum = 1},
     {"slots", OPTION_COUNT, "288", "expert slots on all ranks together", COUNT(slots)},
     {"groups", OPTION_COUNT, "8", "expert groups of the gate", COUNT(groups)},
     {"nodes", OPTION_COUNT, "4", "nodes; consecutive ranks form one", COUNT(nodes)},
     {"ranks", OPTION_COUNT, "32", "ranks; consecutive slots belong to one", COUNT(ranks)},
     {"locality", OPTION_CHOICE, "free", "strict: a group's experts stay on one node",
      offsetof(struct eplb_values, locality), .choices = "free|strict"},
-    {"greedy", OPTION_FLAG, NULL, "place like DeepSeek's balancer, for comparison",
-     .offset = offsetof(struct eplb_values, greedy)},
+    {"greedy", OPTION_FLAG, NULL, "place like DeepSeek's balancer, for comparison", AT(greedy)},
     {"groups-per-token", OPTION_COUNT, "4", "groups that a token chooses, for the traffic",
      COUNT(token_groups)},
     {"experts-per-token", OPTION_COUNT, "8", "experts that a token chooses, for the traffic",
      COUNT(token_experts)},
-    {"json", OPTION_FLAG, NULL, "print one JSON object",
-     .offset = offsetof(struct eplb_values, json)},
+    {"json", OPTION_FLAG, NULL, "print one JSON object", AT(json)},
 };
 
 const struct option_table eplb_options = {

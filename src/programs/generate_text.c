@@ -7,43 +7,29 @@
 #include <unistd.h>
 
 #include "base/check.h"
+#include "base/file.h"
+#include "base/json_writer.h"
 #include "base/utf8.h"
 #include "host/process/model_prompt.h"
+#include "serving/constraint/constrained_answer.h"
 
 #define ADDED_BY_TEMPLATE_BYTES ((size_t)1 << 20)
+#define GRAMMAR_BYTES ((size_t)256 << 20)
+#define ANSWER_BYTES ((size_t)8 << 20) /* a matcher */
 
 struct generate_text {
     struct model_text model;
-    struct model_prompt prompt;
+    struct model_prompt prompt; /* in words */
     struct token_stream stream;
-    char *text; /* of the prompt */
+    char *words; /* of the prompt */
     bool shows_reasoning;
+    struct lazy_memory compiled, scratch, running;
+    const struct constraint *constraint; /* NULL: answers are free */
+    struct constrained_answer *answers;  /* [answer_count] */
+    uint64_t *mask;
 };
 
-enum status generate_text_open(const char *directory, const char *chat_template,
-                               struct generate_text **text_out, struct error *error) {
-    struct generate_text *text = calloc(1, sizeof *text);
-    if (!text) return error_set(error, STATUS_NO_MEMORY, "no memory");
-    text->shows_reasoning = isatty(STDERR_FILENO);
-    enum status status = model_text_open(directory, NULL, chat_template, &text->model, error);
-    if (status == STATUS_OK && !text->model.tokenizer)
-        status = error_set(error, STATUS_NOT_FOUND,
-                           "%.300s has no tokenizer.json; give the prompt as --tokens", directory);
-    if (status != STATUS_OK) {
-        generate_text_close(text);
-        return status;
-    }
-    *text_out = text;
-    return STATUS_OK;
-}
-
-void generate_text_close(struct generate_text *text) {
-    if (!text) return;
-    model_prompt_close(&text->prompt);
-    model_text_close(&text->model);
-    free(text->text);
-    free(text);
-}
+/* ---- the prompt ---- */
 
 /* A conversation of one message; without a template the prompt as a completion has it. */
 static enum status generate_text_encode(struct generate_text *text, struct bytes prompt,
@@ -54,47 +40,219 @@ static enum status generate_text_encode(struct generate_text *text, struct bytes
     return model_prompt_framed(&text->prompt, prompt, error);
 }
 
-enum status generate_text_prompt(struct generate_text *text, const char *prompt,
-                                 bool content_specials, const uint32_t **tokens_out,
-                                 uint32_t *count_out, struct error *error) {
+static enum status generate_text_read_prompt(struct generate_text *text,
+                                             const struct generate_text_values *values,
+                                             const char *directory, const char *prompt,
+                                             struct error *error) {
     size_t prompt_max = 3 * strlen(prompt) + 1, count = 0; /* an invalid byte may become three */
-    text->text = malloc(prompt_max);
-    if (!text->text) return error_set(error, STATUS_NO_MEMORY, "no memory for the prompt");
-    check(!utf8_repair(bytes_of(prompt), text->text, prompt_max, &count));
     enum status status =
+        model_text_open(directory, NULL, values->chat_template, &text->model, error);
+    if (status) return status;
+    if (!text->model.tokenizer)
+        return error_set(error, STATUS_NOT_FOUND,
+                         "%.300s has no tokenizer.json; give the prompt as --tokens", directory);
+    text->words = malloc(prompt_max);
+    if (!text->words) return error_set(error, STATUS_NO_MEMORY, "no memory for the prompt");
+    check(!utf8_repair(bytes_of(prompt), text->words, prompt_max, &count));
+    status =
         model_prompt_open(&text->prompt, &text->model, prompt_max + ADDED_BY_TEMPLATE_BYTES, error);
     if (!status)
-        status =
-            generate_text_encode(text, (struct bytes){text->text, count}, content_specials, error);
-    if (status) return status;
-    token_stream_open(&text->stream, text->model.tokenizer, NULL, text->prompt.stream, NULL);
-    *tokens_out = text->prompt.tokens;
-    *count_out = (uint32_t)text->prompt.token_count;
-    return STATUS_OK;
-}
-
-enum status generate_text_ends(struct generate_text *text, const char *directory,
-                               const struct shape *shape, struct answer_ends *out,
-                               struct error *error) {
-    struct model_text words = {0};
-    struct model_text *model = text ? &text->model : &words;
-    enum status status = text ? STATUS_OK : model_text_open_words(directory, &words, error);
-    if (!status) status = model_text_find_stops(model, shape, error);
-    if (!status) {
-        out->count = model->stop_token_count;
-        memcpy(out->tokens, model->stop_tokens, sizeof out->tokens);
-    }
-    model_text_close(&words);
+        status = generate_text_encode(text, (struct bytes){text->words, count},
+                                      !strcmp(values->content_specials, "on"), error);
+    if (!status)
+        token_stream_open(&text->stream, text->model.tokenizer, NULL, text->prompt.stream, NULL);
     return status;
 }
 
-const struct tokenizer *generate_text_tokenizer(const struct generate_text *text) {
-    return text->model.tokenizer;
+const uint32_t *generate_text_prompt(const struct generate_text *text, uint32_t *count_out) {
+    *count_out = (uint32_t)text->prompt.token_count;
+    return text->prompt.tokens;
 }
 
-enum token_stream_mode generate_text_mode(const struct generate_text *text) {
-    return text->prompt.stream;
+/* ---- the constraint ---- */
+
+/* The constraint's name in errors. */
+static const char *generate_text_name_of(const struct generate_text_values *values) {
+    return values->schema ? values->schema : values->grammar ? values->grammar : "--regex";
 }
+
+/* A file is taken into memory that the caller frees as `taken_out`. */
+static enum status take_given(const struct generate_text_values *values, struct bytes *given_out,
+                              void **taken_out, struct error *error) {
+    *given_out = bytes_of(values->regex ? values->regex : "");
+    if (values->regex) return STATUS_OK;
+    enum status status =
+        file_take(generate_text_name_of(values), LIMIT_CONSTRAINT_BYTES, given_out, error);
+    if (!status) *taken_out = (void *)(uintptr_t)given_out->data;
+    return status;
+}
+
+/* Checks the schema, which is copied into the constraint and may not be JSON. */
+static enum status check_given(struct generate_text *text,
+                               const struct generate_text_values *values, struct bytes given,
+                               struct error *error) {
+    const struct tree *root;
+    struct arena scratch;
+    arena_over(&scratch, text->scratch.start, text->scratch.bytes);
+    if (values->schema) return tree_parse(&scratch, given, values->schema, &root, error);
+    if (utf8_valid_prefix(given) == given.count) return STATUS_OK;
+    return error_set(error, STATUS_INVALID, "%.300s: byte %zu is no UTF-8",
+                     generate_text_name_of(values), utf8_valid_prefix(given));
+}
+
+/* The constraint's text, as a gateway makes it of a request. */
+static void generate_text_write_constraint(struct json_writer *writer,
+                                           const struct generate_text_values *values,
+                                           struct bytes given, enum token_stream_mode stream) {
+    json_writer_text(writer, "{");
+    bool may = stream == TOKEN_STREAM_MAY_THINK || stream == TOKEN_STREAM_BEHIND_TOOL;
+    if (may) json_writer_text(writer, "\"opens\":\"<think>\",");
+    if (may || stream == TOKEN_STREAM_IN_REASONING)
+        json_writer_text(writer, "\"behind\":\"</think>\",");
+    json_writer_text(writer, values->schema    ? "\"form\":{\"schema\":"
+                             : values->grammar ? "\"form\":{\"gbnf\":"
+                                               : "\"form\":{\"regex\":");
+    if (values->schema)
+        json_writer_bytes(writer, given);
+    else
+        json_writer_string(writer, given);
+    json_writer_text(writer, "}}");
+}
+
+static enum status generate_text_compile(struct generate_text *text,
+                                         const struct generate_text_values *values,
+                                         struct bytes given, struct error *error) {
+    struct arena compiled, scratch;
+    struct json_writer writer = {NULL, 0, 0};
+    struct error found = {""};
+    enum token_stream_mode stream = text->words ? text->prompt.stream : TOKEN_STREAM_PLAIN;
+    arena_over(&compiled, text->compiled.start, text->compiled.bytes);
+    arena_over(&scratch, text->scratch.start, text->scratch.bytes);
+    generate_text_write_constraint(&writer, values, given, stream);
+    writer = (struct json_writer){arena_take(&scratch, writer.count), writer.count, 0};
+    if (!writer.out) return error_set(error, STATUS_NO_MEMORY, "no memory for a constraint");
+    generate_text_write_constraint(&writer, values, given, stream);
+    enum status status =
+        constraint_compile(&compiled, &scratch, (struct bytes){writer.out, writer.count},
+                           text->model.tokenizer, &text->constraint, &found);
+    if (!status) return STATUS_OK;
+    return error_set(error, status, "%.200s: %s", generate_text_name_of(values), found.text);
+}
+
+static enum status generate_text_open_constraint(struct generate_text *text,
+                                                 const struct generate_text_values *values,
+                                                 struct error *error) {
+    struct bytes given;
+    void *taken = NULL;
+    text->compiled = lazy_memory_take(CONSTRAINT_RESULT_BYTES);
+    text->scratch = lazy_memory_take(CONSTRAINT_SCRATCH_BYTES);
+    if (!text->compiled.start || !text->scratch.start)
+        return error_set(error, STATUS_NO_MEMORY, "no memory to compile a constraint");
+    enum status status = take_given(values, &given, &taken, error);
+    if (!status) status = check_given(text, values, given, error);
+    if (!status) status = generate_text_compile(text, values, given, error);
+    free(taken);
+    lazy_memory_free(&text->scratch);
+    return status;
+}
+
+static enum status begin_answers(struct generate_text *text, struct grammar *grammar,
+                                 struct arena *arena, uint32_t answer_count,
+                                 const struct answer_ends *ends) {
+    text->answers = arena_take(arena, answer_count * sizeof *text->answers);
+    enum status status = text->answers ? STATUS_OK : STATUS_NO_MEMORY;
+    for (uint32_t i = 0; !status && i < answer_count; i++) {
+        struct matcher *matcher;
+        status = matcher_open(arena, grammar, &matcher);
+        if (!status)
+            constrained_answer_begin(&text->answers[i], text->constraint, matcher, ends->tokens,
+                                     ends->count);
+    }
+    return status;
+}
+
+static enum status generate_text_begin_constraint(struct generate_text *text, uint32_t vocab,
+                                                  uint32_t answer_count,
+                                                  const struct answer_ends *ends,
+                                                  struct error *error) {
+    const struct token_trie *trie = NULL;
+    struct grammar *grammar = NULL;
+    struct arena running, scratch;
+    text->running = lazy_memory_take(GRAMMAR_BYTES + answer_count * ANSWER_BYTES);
+    text->scratch = lazy_memory_take(CONSTRAINT_SCRATCH_BYTES);
+    if (!text->running.start || !text->scratch.start)
+        return error_set(error, STATUS_NO_MEMORY, "no memory for %u constrained answers",
+                         answer_count);
+    arena_over(&running, text->running.start, text->running.bytes);
+    arena_over(&scratch, text->scratch.start, text->scratch.bytes);
+    enum status status =
+        token_trie_of_tokenizer(&running, &scratch, text->model.tokenizer, vocab, &trie);
+    lazy_memory_free(&text->scratch);
+    if (status) return error_set(error, status, "no memory for the tokens' tree");
+    status = matcher_grammar_open(&running, text->constraint->form, trie, &grammar, error);
+    if (status) return status;
+    text->mask = arena_take(&running, trie->word_count * sizeof *text->mask);
+    if (text->mask) status = begin_answers(text, grammar, &running, answer_count, ends);
+    if (text->mask && !status) return STATUS_OK;
+    return error_set(error, STATUS_NO_MEMORY, "no memory for %u constrained answers", answer_count);
+}
+
+bool generate_text_mask(struct generate_text *text, uint32_t answer, const uint64_t **mask_out) {
+    *mask_out = NULL;
+    if (!text->constraint) return true;
+    bool bound = constrained_answer_mask(&text->answers[answer], text->mask);
+    if (bound) *mask_out = text->mask;
+    return text->answers[answer].place != CONSTRAINED_STUCK;
+}
+
+void generate_text_push(struct generate_text *text, uint32_t answer, uint32_t token) {
+    if (text->constraint) constrained_answer_push(&text->answers[answer], token);
+}
+
+/* ---- both ---- */
+
+enum status generate_text_open(const struct generate_text_values *values, const char *directory,
+                               const char *prompt, struct generate_text **text_out,
+                               struct error *error) {
+    struct generate_text *text = calloc(1, sizeof *text);
+    if (!text) return error_set(error, STATUS_NO_MEMORY, "no memory");
+    text->shows_reasoning = isatty(STDERR_FILENO);
+    enum status status = prompt ? generate_text_read_prompt(text, values, directory, prompt, error)
+                                : model_text_open_words(directory, &text->model, error);
+    bool bound = generate_text_bounds(values) > 0;
+    if (!status && bound && !text->model.tokenizer)
+        status = model_text_open_tokenizer(directory, &text->model, error);
+    if (!status && bound) status = generate_text_open_constraint(text, values, error);
+    if (status)
+        generate_text_close(text);
+    else
+        *text_out = text;
+    return status;
+}
+
+enum status generate_text_begin(struct generate_text *text, const struct shape *shape,
+                                uint32_t answer_count, struct answer_ends *ends_out,
+                                struct error *error) {
+    enum status status = model_text_find_stops(&text->model, shape, error);
+    if (status) return status;
+    ends_out->count = text->model.stop_token_count;
+    memcpy(ends_out->tokens, text->model.stop_tokens, sizeof ends_out->tokens);
+    if (!text->constraint) return STATUS_OK;
+    return generate_text_begin_constraint(text, shape->vocab, answer_count, ends_out, error);
+}
+
+void generate_text_close(struct generate_text *text) {
+    if (!text) return;
+    model_prompt_close(&text->prompt);
+    model_text_close(&text->model);
+    lazy_memory_free(&text->compiled);
+    lazy_memory_free(&text->scratch);
+    lazy_memory_free(&text->running);
+    free(text->words);
+    free(text);
+}
+
+/* ---- printing ---- */
 
 static void print_part(void *context, enum token_stream_part part, struct bytes piece) {
     const struct generate_text *text = context;
@@ -106,7 +264,7 @@ static void print_part(void *context, enum token_stream_part part, struct bytes 
     }
 }
 
-void generate_text_push(struct generate_text *text, uint32_t token) {
+void generate_text_print(struct generate_text *text, uint32_t token) {
     token_stream_push(&text->stream, token, print_part, text);
 }
 

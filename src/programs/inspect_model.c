@@ -23,17 +23,17 @@ struct model_values {
     bool json, verify;
 };
 
+#define AT(field) .offset = offsetof(struct model_values, field)
+
 static const struct option model_rows[] = {
-    {"ep", OPTION_TEXT, "1,8,32,144", "sizes of expert parallelism to show, as a list",
-     .offset = offsetof(struct model_values, ep)},
+    {"ep", OPTION_TEXT, "1,8,32,144", "sizes of expert parallelism to show, as a list", AT(ep)},
     {"redundant", OPTION_COUNT, "0",
-     "redundant experts per layer, spread over the ranks with the others",
-     .offset = offsetof(struct model_values, redundant), .maximum = 1024},
-    {"json", OPTION_FLAG, NULL, "print one JSON object",
-     .offset = offsetof(struct model_values, json)},
+     "redundant experts per layer, spread over the ranks with the others", AT(redundant),
+     .maximum = 1024},
+    {"json", OPTION_FLAG, NULL, "print one JSON object", AT(json)},
     {"verify", OPTION_FLAG, NULL,
      "check what serving would, too: that every shard is there, that scales are finite",
-     .offset = offsetof(struct model_values, verify)},
+     AT(verify)},
 };
 
 const struct option_table inspect_model_options = {

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "command/model_run.h"
+#include "base/number.h"
 #include "command/rank_job.h"
 #include "programs/programs.h"
 
@@ -22,25 +22,23 @@ struct logits_values {
     bool routing, mtp, json;
 };
 
+#define AT(field) .offset = offsetof(struct logits_values, field)
+
 static const struct option logits_rows[] = {
     MODEL_RUN_OPTIONS,
     RANK_JOB_OPTIONS(struct logits_values),
     {"tokens", OPTION_TEXT, NULL,
-     "token ids, separated by commas (required); several prompts are separated by ;",
-     .offset = offsetof(struct logits_values, tokens)},
-    {"top", OPTION_COUNT, "20", "number of largest logits to print for each position",
-     .offset = offsetof(struct logits_values, top), .minimum = 1, .maximum = LIMIT_VOCAB},
-    {"last", OPTION_COUNT, "1", "number of last positions to print",
-     .offset = offsetof(struct logits_values, last), .minimum = 1, .maximum = LIMIT_CONTEXT},
+     "token ids, separated by commas (required); several prompts are separated by ;", AT(tokens)},
+    {"top", OPTION_COUNT, "20", "number of largest logits to print for each position", AT(top),
+     .minimum = 1, .maximum = LIMIT_VOCAB},
+    {"last", OPTION_COUNT, "1", "number of last positions to print", AT(last), .minimum = 1,
+     .maximum = LIMIT_CONTEXT},
     {"chunk", OPTION_COUNT, NULL,
-     "tokens computed in one step, a multiple of 64; 0: 512. Never changes a result",
-     .offset = offsetof(struct logits_values, chunk), .maximum = STEP_TOKENS},
-    {"routing", OPTION_FLAG, NULL, "add the experts chosen at the last position",
-     .offset = offsetof(struct logits_values, routing)},
-    {"mtp", OPTION_FLAG, NULL, "add the MTP head's prediction at every position",
-     .offset = offsetof(struct logits_values, mtp)},
-    {"json", OPTION_FLAG, NULL, "print one JSON object instead of lines",
-     .offset = offsetof(struct logits_values, json)},
+     "tokens computed in one step, a multiple of 64; 0: 512. Never changes a result", AT(chunk),
+     .maximum = STEP_TOKENS},
+    {"routing", OPTION_FLAG, NULL, "add the experts chosen at the last position", AT(routing)},
+    {"mtp", OPTION_FLAG, NULL, "add the MTP head's prediction at every position", AT(mtp)},
+    {"json", OPTION_FLAG, NULL, "print one JSON object instead of lines", AT(json)},
 };
 
 const struct option_table logits_options = {
@@ -53,13 +51,11 @@ const struct option_table logits_options = {
 
 /* The view of one prompt. */
 struct logits_view {
-    const uint32_t *tokens;
-    uint32_t token_count;
-    uint32_t done, printed; /* tokens computed, rows of logits so far */
-    uint32_t last;          /* positions to print, at most token_count */
-    float *logits;          /* [last][vocab] */
-    uint32_t *routing;      /* [layers][experts_per_token] */
-    uint32_t *mtp;          /* [token_count] */
+    const struct model_run_prompt *prompt;
+    uint32_t printed;  /* rows of logits so far */
+    float *logits;     /* [prompt->last][vocab] */
+    uint32_t *routing; /* [layers][experts_per_token] */
+    uint32_t *mtp;     /* [prompt->count] */
 };
 
 #define LOGIT_DIGITS 9 /* that tell any two floats apart */
@@ -83,15 +79,14 @@ static enum status logits_take_room(struct study *study, struct error *error) {
     bool whole = study->views && study->order;
     for (uint32_t i = 0; whole && i < study->prompts.count; i++) {
         struct logits_view *view = &study->views[i];
-        view->tokens = study->prompts.tokens + study->prompts.first[i];
-        view->token_count = study->prompts.first[i + 1] - study->prompts.first[i];
-        view->last = study->values.last < view->token_count ? (uint32_t)study->values.last
-                                                            : view->token_count;
-        view->logits = malloc(view->last * vocab * sizeof(float));
+        struct model_run_prompt *prompt = &study->prompts.list[i];
+        view->prompt = prompt;
+        prompt->last = min_u32((uint32_t)study->values.last, prompt->count);
+        view->logits = malloc(prompt->last * vocab * sizeof(float));
         view->routing = malloc((routed + 1) * sizeof(uint32_t));
-        view->mtp = malloc(view->token_count * sizeof(uint32_t));
+        view->mtp = malloc(prompt->count * sizeof(uint32_t));
         whole = view->logits && view->routing && view->mtp;
-        rows += view->last < STEP_TOKENS ? view->last : STEP_TOKENS;
+        rows += min_u32(prompt->last, STEP_TOKENS);
     }
     if (whole) whole = (study->logits = malloc(rows * vocab * sizeof(float))) != NULL;
     return whole ? STATUS_OK
@@ -99,41 +94,15 @@ static enum status logits_take_room(struct study *study, struct error *error) {
                              study->prompts.count);
 }
 
-static struct solo_row logits_next_chunk(const struct study *study, uint32_t index) {
-    const struct logits_view *view = &study->views[index];
-    uint32_t count =
-        solo_chunk(study->solo, view->token_count, view->done, (uint32_t)study->values.chunk);
-    uint32_t end = view->done + count, first_wanted = view->token_count - view->last;
-    uint32_t from = view->done > first_wanted ? view->done : first_wanted;
-    return (struct solo_row){.sequence = index,
-                             .form = TOKEN_PROMPT,
-                             .tokens = view->tokens + view->done,
-                             .token_count = count,
-                             .logits_count = end > from ? end - from : 0};
-}
-
-/* The next chunk of one prompt on each rank; with a look inside (one probe a step), of one prompt.
- * Returns how many. */
-static uint32_t logits_form_step(const struct study *study, struct solo_row *rows) {
-    uint32_t ranks = rank_group_count(solo_group(study->solo)), count = 0;
-    bool probes = study->values.routing || study->values.mtp;
-    for (uint32_t rank = 0; rank < ranks; rank++)
-        for (uint32_t i = rank; i < study->prompts.count; i += ranks)
-            if (study->views[i].done < study->views[i].token_count) {
-                rows[count++] = logits_next_chunk(study, i);
-                break;
-            }
-    return probes && count ? 1 : count;
-}
-
 static enum status logits_run_step(struct study *study, const struct solo_row *rows,
                                    uint32_t row_count, struct error *error) {
-    struct logits_view *first = &study->views[rows[0].sequence];
-    uint32_t end = first->done + rows[0].token_count;
+    const struct logits_view *first = &study->views[rows[0].sequence];
+    const struct model_run_prompt *prompt = first->prompt;
+    uint32_t end = prompt->done + rows[0].token_count;
     struct model_probe probe = {
         .routing = study->values.routing ? first->routing : NULL,
-        .mtp_argmax = study->values.mtp ? first->mtp + first->done : NULL,
-        .mtp_next_token = end < first->token_count ? first->tokens[end] : UINT32_MAX,
+        .mtp_argmax = study->values.mtp ? first->mtp + prompt->done : NULL,
+        .mtp_next_token = end < prompt->count ? prompt->tokens[end] : UINT32_MAX,
     };
     enum status status = solo_step(study->solo, rows, row_count, study->logits, &probe, error);
     const float *logits = study->logits;
@@ -144,16 +113,22 @@ static enum status logits_run_step(struct study *study, const struct solo_row *r
                rows[i].logits_count * vocab * sizeof *logits);
         logits += rows[i].logits_count * vocab;
         view->printed += rows[i].logits_count;
-        view->done += rows[i].token_count;
+        study->prompts.list[rows[i].sequence].done += rows[i].token_count;
     }
     return status;
 }
 
+/* A step has one probe, for one prompt. */
 static enum status run_prompts(struct study *study, struct error *error) {
     static struct solo_row rows[LIMIT_RANKS];
+    bool probes = study->values.routing || study->values.mtp;
     enum status status = STATUS_OK;
-    for (uint32_t count; status == STATUS_OK && (count = logits_form_step(study, rows)) > 0;)
+    for (uint32_t count; status == STATUS_OK;) {
+        count = model_run_prompts_step(&study->prompts, study->solo, (uint32_t)study->values.chunk,
+                                       rows, probes ? 1 : LIMIT_RANKS);
+        if (!count) break;
         status = logits_run_step(study, rows, count, error);
+    }
     return status;
 }
 
@@ -176,7 +151,8 @@ static double log_sum_exp(const float *logits, uint32_t count) {
 }
 
 static void print_position(struct study *study, const struct logits_view *view, uint32_t index) {
-    uint32_t vocab = study->shape->vocab, position = view->token_count - view->last + index;
+    uint32_t vocab = study->shape->vocab,
+             position = view->prompt->count - view->prompt->last + index;
     const float *logits = view->logits + (size_t)index * vocab;
     uint32_t top = study->values.top < vocab ? (uint32_t)study->values.top : vocab;
     struct json_print *print = &study->print;
@@ -231,13 +207,13 @@ static void print_routing(struct study *study, const struct logits_view *view) {
 
 static void print_view(struct study *study, const struct logits_view *view) {
     json_print_open(&study->print, "positions", '[');
-    for (uint32_t i = 0; i < view->last; i++)
+    for (uint32_t i = 0; i < view->prompt->last; i++)
         print_position(study, view, i);
     json_print_close(&study->print);
     if (study->values.routing) print_routing(study, view);
     if (study->values.mtp)
         logits_print_list(&study->print, "mtp_argmax", "MTP predictions", view->mtp,
-                          view->token_count);
+                          view->prompt->count);
 }
 
 static void print_study(struct study *study) {
@@ -258,18 +234,16 @@ static void print_study(struct study *study) {
 }
 
 static enum status run(struct study *study, struct error *error) {
-    struct solo_options options = {.schedule = study->values.run.schedule};
+    const struct rank_job_values *job = &study->values.job;
+    struct solo_options options;
     enum status status = model_run_prompts_read(study->values.tokens, &study->prompts, error);
-    if (status == STATUS_OK) status = model_run_options(&study->values.run, &options.model, error);
+    if (!status) status = rank_job_solo_options(&study->values.run, job, &options, error);
     if (status != STATUS_OK) return status;
-    uint32_t longest = study->prompts.longest;
     options.sequences = study->prompts.count;
-    options.context_max = longest;
-    options.model.step_tokens_max = longest < STEP_TOKENS ? longest : STEP_TOKENS;
+    options.context_max = study->prompts.longest;
+    options.model.step_tokens_max = min_u32(study->prompts.longest, STEP_TOKENS);
     options.model.mtp = study->values.mtp;
-    status = rank_job_options(&study->values.job, &options.model, error);
-    options.rebalance = rank_job_rebalance(&study->values.job);
-    if (status == STATUS_OK) status = model_run_open(&options, &study->solo, error);
+    status = model_run_open(&options, &study->solo, error);
     if (status != STATUS_OK) return status;
     study->shape = model_shape(solo_model(study->solo));
     if (study->values.mtp && !study->shape->mtp_layers)
@@ -279,7 +253,7 @@ static enum status run(struct study *study, struct error *error) {
     if (status == STATUS_OK) status = run_prompts(study, error);
     if (status != STATUS_OK) return status;
     print_study(study);
-    return rank_job_write_trace(&study->values.job, solo_group(study->solo), error);
+    return rank_job_write_trace(job, solo_group(study->solo), error);
 }
 
 static void close_study(struct study *study) {

@@ -24,35 +24,32 @@ struct serve_values {
     const char *config;
 };
 
+#define AT(field) .offset = offsetof(struct serve_values, field)
+
 static const struct option serve_rows[] = {
     MODEL_RUN_OPTIONS,
     {"units", OPTION_COUNT, "1",
      "units, each a whole copy of the model with --ranks ranks; when one fails, its requests "
      "continue in another, or in itself after its restart",
-     .offset = offsetof(struct serve_values, units), .minimum = 1,
-     .maximum = UNIT_SUPERVISOR_UNITS_MAX, .group = OPTION_GROUP_FLEET},
+     AT(units), .minimum = 1, .maximum = UNIT_SUPERVISOR_UNITS_MAX, .group = OPTION_GROUP_FLEET},
     {"prefill-units", OPTION_COUNT, NULL,
-     "units that only compute prompts; with --decode-units, instead of --units",
-     .offset = offsetof(struct serve_values, prefill_units), .maximum = UNIT_SUPERVISOR_UNITS_MAX,
-     .group = OPTION_GROUP_FLEET},
+     "units that only compute prompts; with --decode-units, instead of --units", AT(prefill_units),
+     .maximum = UNIT_SUPERVISOR_UNITS_MAX, .group = OPTION_GROUP_FLEET},
     {"prefill-ranks", OPTION_COUNT, NULL, "ranks of each prefill unit; 0: --ranks",
-     .offset = offsetof(struct serve_values, prefill_ranks), .needs = "prefill-units",
-     .maximum = LIMIT_RANKS, .group = OPTION_GROUP_FLEET},
-    {"decode-units", OPTION_COUNT, NULL,
-     "units that generate answers from prompts computed by prefill units",
-     .offset = offsetof(struct serve_values, decode_units), .maximum = UNIT_SUPERVISOR_UNITS_MAX,
+     AT(prefill_ranks), .needs = "prefill-units", .maximum = LIMIT_RANKS,
      .group = OPTION_GROUP_FLEET},
-    {"decode-ranks", OPTION_COUNT, NULL, "ranks of each decode unit; 0: --ranks",
-     .offset = offsetof(struct serve_values, decode_ranks), .needs = "decode-units",
-     .maximum = LIMIT_RANKS, .group = OPTION_GROUP_FLEET},
+    {"decode-units", OPTION_COUNT, NULL,
+     "units that generate answers from prompts computed by prefill units", AT(decode_units),
+     .maximum = UNIT_SUPERVISOR_UNITS_MAX, .group = OPTION_GROUP_FLEET},
+    {"decode-ranks", OPTION_COUNT, NULL, "ranks of each decode unit; 0: --ranks", AT(decode_ranks),
+     .needs = "decode-units", .maximum = LIMIT_RANKS, .group = OPTION_GROUP_FLEET},
     GATEWAY_SIDE_OPTIONS(struct serve_values),
     RANK_JOB_OPTIONS(struct serve_values),
     UNIT_SIDE_OPTIONS(struct serve_values),
     UNIT_SUPERVISOR_OPTIONS(struct serve_values),
     LOG_OPTIONS(struct serve_values),
     RECORDED_OPTIONS(struct serve_values),
-    {"config", OPTION_TEXT, NULL, "a YAML file with any of these options",
-     .offset = offsetof(struct serve_values, config)},
+    {"config", OPTION_TEXT, NULL, "a YAML file with any of these options", AT(config)},
 };
 
 const struct option_table serve_options = {

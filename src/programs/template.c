@@ -29,23 +29,24 @@ struct template_values {
     uint64_t time;
 };
 
+#define AT(field) .offset = offsetof(struct template_values, field)
+
 static const struct option template_rows[] = {
     {"model", OPTION_TEXT, NULL,
      "directory with chat_template.jinja or tokenizer_config.json (default: the model that comes "
      "with Fathom)",
-     .offset = offsetof(struct template_values, model)},
+     AT(model)},
     {"template", OPTION_TEXT, NULL,
      "a file with a template; its special tokens are the request's, or --model's if given",
-     .offset = offsetof(struct template_values, template)},
+     AT(template)},
     {"tokens", OPTION_FLAG, NULL,
-     "print the prompt's token ids; text of the request never becomes a special token",
-     .offset = offsetof(struct template_values, tokens)},
+     "print the prompt's token ids; text of the request never becomes a special token", AT(tokens)},
     {"jsonl", OPTION_FLAG, NULL,
      "read one request per line from standard input, optionally with its own \"template\"; write "
      "lines {\"text\":\"...\"} or {\"error\":\"...\"}",
-     .offset = offsetof(struct template_values, jsonl)},
+     AT(jsonl)},
     {"time", OPTION_COUNT, NULL, "time of strftime_now, in seconds since 1970; 0: the clock",
-     .offset = offsetof(struct template_values, time)},
+     AT(time)},
 };
 
 const struct option_table template_options = {

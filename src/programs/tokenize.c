@@ -25,31 +25,30 @@ struct tokenize_values {
     {                                                                                              \
         "model", OPTION_TEXT, NULL,                                                                \
             "directory with a tokenizer.json (default: the model that comes with Fathom)",         \
-            .offset = offsetof(struct tokenize_values, model)                                      \
+            AT(model)                                                                              \
     }
+
+#define AT(field) .offset = offsetof(struct tokenize_values, field)
 
 static const struct option tokenize_rows[] = {
     MODEL_OPTION,
     {"jsonl", OPTION_FLAG, NULL,
-     "read lines {\"text\":\"...\",\"special\":true}, write lines {\"ids\":[...]}",
-     .offset = offsetof(struct tokenize_values, jsonl)},
+     "read lines {\"text\":\"...\",\"special\":true}, write lines {\"ids\":[...]}", AT(jsonl)},
     {"special", OPTION_FLAG, "true",
-     "recognize added tokens in the text; a line's \"special\" takes precedence",
-     .offset = offsetof(struct tokenize_values, special)},
+     "recognize added tokens in the text; a line's \"special\" takes precedence", AT(special)},
     {"add-special-tokens", OPTION_FLAG, NULL,
      "add the special tokens of a completion's prompt; a line's \"add_special_tokens\" takes "
      "precedence",
-     .offset = offsetof(struct tokenize_values, framed)},
+     AT(framed)},
 };
 
 static const struct option detokenize_rows[] = {
     MODEL_OPTION,
     {"jsonl", OPTION_FLAG, NULL,
      "read lines {\"ids\":[...],\"skip_special\":false}, write lines {\"text\":\"...\"}",
-     .offset = offsetof(struct tokenize_values, jsonl)},
+     AT(jsonl)},
     {"special", OPTION_FLAG, "true",
-     "print special tokens; a line's \"skip_special\" takes precedence",
-     .offset = offsetof(struct tokenize_values, special)},
+     "print special tokens; a line's \"skip_special\" takes precedence", AT(special)},
 };
 
 const struct option_table tokenize_options = {

@@ -34,11 +34,13 @@ struct unit_values {
     const char *health, *config;
 };
 
+#define AT(field) .offset = offsetof(struct unit_values, field)
+
 static const struct option unit_rows[] = {
     {"connect", OPTION_LIST, NULL,
      "the gateway's address: ipc://PATH or tcp://HOST:PORT; separate several gateways that share "
      "the unit by commas",
-     .offset = offsetof(struct unit_values, wire.address)},
+     AT(wire.address)},
     MODEL_RUN_OPTIONS,
     RANK_JOB_OPTIONS(struct unit_values),
     UNIT_SIDE_OPTIONS(struct unit_values),
@@ -46,47 +48,42 @@ static const struct option unit_rows[] = {
     LOG_OPTIONS(struct unit_values),
     RECORDED_OPTIONS(struct unit_values),
     {"role", OPTION_CHOICE, "both",
-     "the unit's role: prompts, answers, or both; prefill and decode require --kv-listen",
-     .offset = offsetof(struct unit_values, role), .choices = "both|prefill|decode",
-     .group = OPTION_GROUP_FLEET},
+     "the unit's role: prompts, answers, or both; prefill and decode require --kv-listen", AT(role),
+     .choices = "both|prefill|decode", .group = OPTION_GROUP_FLEET},
     DRAIN_TIMEOUT_OPTION(struct unit_values, drain_timeout),
     {"wire-gateway", OPTION_TEXT, NULL,
      "the public key file of the gateway or gateways, from fathom keygen; required between "
      "machines",
-     .offset = offsetof(struct unit_values, wire.peers), .group = OPTION_GROUP_FLEET},
+     AT(wire.peers), .group = OPTION_GROUP_FLEET},
     WIRE_KEY_OPTIONS(struct unit_values),
     {"kv-listen", OPTION_TEXT, NULL,
      "numeric address or interface of this machine for transfers of KV pages with other units' "
      "ranks; the network must be private",
-     .offset = offsetof(struct unit_values, kv_listen), .group = OPTION_GROUP_FLEET},
+     AT(kv_listen), .group = OPTION_GROUP_FLEET},
     {"kv-control", OPTION_TEXT, NULL,
      "address on which rank 0 sends the other ranks their orders for KV blocks: ipc://PATH or "
      "tcp://HOST:PORT; required with --rank-meeting and --kv-listen, --kv-dir or --kv-host",
-     .offset = offsetof(struct unit_values, kv_control), .needs = RANK_JOB_NEEDED,
-     .group = OPTION_GROUP_FLEET},
+     AT(kv_control), .needs = RANK_JOB_NEEDED, .group = OPTION_GROUP_FLEET},
     {"kv-seconds", OPTION_NUMBER, "30",
      "seconds for the transfer of a prompt's KV blocks from another unit; missing blocks are then "
      "loaded or computed again",
-     .offset = offsetof(struct unit_values, kv_seconds), .needs = "kv-listen", .minimum = 0.001,
-     .maximum = 86400, .group = OPTION_GROUP_FLEET},
-    {"kv-send-rate", OPTION_BYTES, NULL,
-     "maximum bytes of KV blocks that each rank sends per second; 0: no limit",
-     .offset = offsetof(struct unit_values, kv_send_rate), .needs = "kv-listen",
+     AT(kv_seconds), .needs = "kv-listen", .minimum = 0.001, .maximum = 86400,
      .group = OPTION_GROUP_FLEET},
+    {"kv-send-rate", OPTION_BYTES, NULL,
+     "maximum bytes of KV blocks that each rank sends per second; 0: no limit", AT(kv_send_rate),
+     .needs = "kv-listen", .group = OPTION_GROUP_FLEET},
     {"instance", OPTION_TEXT, NULL,
      "12 hexadecimal digits that name the unit in GET /debug/fleet; a fleet's manager sets them to "
      "identify its units",
-     .offset = offsetof(struct unit_values, unit.instance), .group = OPTION_GROUP_FLEET},
+     AT(unit.instance), .group = OPTION_GROUP_FLEET},
     {"board", OPTION_TEXT, NULL,
-     "where to write heartbeats; set by the supervisor that starts the unit",
-     .offset = offsetof(struct unit_values, health), .group = OPTION_GROUP_FLEET},
+     "where to write heartbeats; set by the supervisor that starts the unit", AT(health),
+     .group = OPTION_GROUP_FLEET},
     {"kv-push", OPTION_CHOICE, "layer",
      "when a step's KV blocks are sent to another unit: each layer when it is written, or all when "
      "the step is done",
-     .offset = offsetof(struct unit_values, kv_push), .choices = "layer|step", .needs = "kv-listen",
-     .group = OPTION_GROUP_EXPERIMENTS},
-    {"config", OPTION_TEXT, NULL, "a YAML file with any of these options",
-     .offset = offsetof(struct unit_values, config)},
+     AT(kv_push), .choices = "layer|step", .needs = "kv-listen", .group = OPTION_GROUP_EXPERIMENTS},
+    {"config", OPTION_TEXT, NULL, "a YAML file with any of these options", AT(config)},
 };
 
 const struct option_table unit_options = {

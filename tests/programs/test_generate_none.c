@@ -2,7 +2,6 @@
  * Protects `generate` in builds without serving: prompts in words and grammars are refused by what
  * would help, and the shape says which tokens end an answer.
  */
-#include "programs/generate_form.h"
 #include "programs/generate_text.h"
 
 #include <setjmp.h>
@@ -14,22 +13,20 @@
 
 static void words_and_grammars_are_refused(void **state) {
     struct generate_text *text = NULL;
-    struct generate_form *form = NULL;
-    const struct generate_form_values values = {.regex = "a"};
+    const struct generate_text_values free = {.regex = NULL}, bound = {.regex = "a"};
     struct error error;
-    assert_int_equal(generate_text_open("x", NULL, &text, &error), STATUS_UNSUPPORTED);
+    assert_int_equal(generate_text_open(&free, "x", "words", &text, &error), STATUS_UNSUPPORTED);
     assert_non_null(strstr(error.text, "--tokens"));
-    assert_int_equal(generate_form_open(&values, "x", NULL, &form, &error), STATUS_UNSUPPORTED);
+    assert_int_equal(generate_text_open(&bound, "x", NULL, &text, &error), STATUS_UNSUPPORTED);
     assert_non_null(strstr(error.text, "--regex"));
     assert_null(text);
-    assert_null(form);
 }
 
 static void the_shape_ends_an_answer(void **state) {
     static struct shape shape = {.eos_token_count = 2, .eos_tokens = {7, 9}};
     struct answer_ends ends;
     struct error error;
-    assert_int_equal(generate_text_ends(NULL, "x", &shape, &ends, &error), STATUS_OK);
+    assert_int_equal(generate_text_begin(NULL, &shape, 1, &ends, &error), STATUS_OK);
     assert_int_equal(ends.count, 2);
     assert_int_equal(ends.tokens[1], 9);
 }
