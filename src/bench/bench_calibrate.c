@@ -429,12 +429,7 @@ struct calibration {
 };
 
 static void add_engine(struct child_command *command, const struct calibrate_values *values) {
-    child_add_option(command, "model", values->run.model);
-    child_add_option(command, "activations", values->run.activations);
-    child_add_option(command, "expert-sum", values->run.expert_sum);
-    child_add_option(command, "cpu-mask", values->run.cpu_mask);
-    child_add_option(command, "schedule", values->run.schedule);
-    child_add_count(command, "threads", values->run.threads);
+    child_add_model(command, &values->run);
     child_add_count(command, "kv-memory", values->kv_memory);
     child_add_count(command, "max-batch-rows", values->rows_max);
     child_add_count(command, "max-batch-tokens", values->tokens_max);

@@ -25,11 +25,11 @@
 
 #define ROUNDS_MAX 999
 #define WARM_UP 3
+#define COMBINE_FORM ROW_BF16
 
 struct exchange_values {
     struct rank_job_values job;
     uint64_t tokens, hidden, experts, per_token, groups, groups_kept, rounds;
-    const char *form;
     bool json;
 };
 
@@ -50,9 +50,6 @@ static const struct option exchange_rows[] = {
      .minimum = 1, .maximum = LIMIT_EXPERTS},
     {"groups-kept", OPTION_COUNT, NULL, "groups that a token's experts are of; 0: all",
      AT(groups_kept), .maximum = LIMIT_EXPERTS},
-    {"form", OPTION_CHOICE, "fp8",
-     "form of the activations that go out; results come back in BF16, or F32 with f32", AT(form),
-     .choices = "fp8|bf16|f32"},
     {"rounds", OPTION_COUNT, "51", "repetitions, of which the median counts", AT(rounds),
      .minimum = 7, .maximum = ROUNDS_MAX},
     {"json", OPTION_FLAG, NULL, "print one JSON object", AT(json)},
@@ -79,7 +76,6 @@ struct exchange_bench {
     struct exchange *exchanges[WAY_COUNT]; /* NULL: there are no groups, or nodes */
     struct exchange_link link, near;
     const struct kernels *kernels;
-    enum row_mla_mode combine_form;
     float *sum, *room;                      /* [hidden] */
     uint32_t dispatch_bytes, combine_bytes; /* of a row */
     uint32_t *chosen;                       /* [tokens][per_token] */
@@ -141,9 +137,9 @@ static void bench_exchange_make_sums(void *context, const struct exchange_sum *s
     uint32_t hidden = (uint32_t)bench->values.hidden;
     for (uint32_t i = 0; i < count; i++) {
         memset(bench->sum, 0, hidden * sizeof *bench->sum);
-        expert_sum_add(bench->kernels, bench->combine_form, bench->sum, sums[i].results,
-                       sums[i].weights, sums[i].count, hidden, bench->room);
-        exchange_rows_pack(bench->kernels, bench->combine_form, bench->sum, hidden, sums[i].sum);
+        expert_sum_add(bench->kernels, COMBINE_FORM, bench->sum, sums[i].results, sums[i].weights,
+                       sums[i].count, hidden, bench->room);
+        exchange_rows_pack(bench->kernels, COMBINE_FORM, bench->sum, hidden, sums[i].sum);
     }
 }
 
@@ -178,14 +174,9 @@ static enum status bench_exchange_open_exchanges(struct exchange_bench *bench,
 static enum status bench_exchange_open_bench(struct exchange_bench *bench, struct error *error) {
     const struct exchange_values *values = &bench->values;
     uint32_t experts = (uint32_t)values->experts, ranks = job_count();
-    bool f32 = !strcmp(values->form, "f32"), fp8 = !strcmp(values->form, "fp8");
-    bench->dispatch_bytes = (uint32_t)exchange_rows_bytes(f32   ? ROW_F32
-                                                          : fp8 ? ROW_FP8
-                                                                : ROW_BF16,
-                                                          (uint32_t)values->hidden);
-    bench->combine_form = f32 ? ROW_F32 : ROW_BF16;
-    bench->combine_bytes =
-        (uint32_t)exchange_rows_bytes(bench->combine_form, (uint32_t)values->hidden);
+    const uint32_t hidden = (uint32_t)values->hidden;
+    bench->dispatch_bytes = (uint32_t)exchange_rows_bytes(ROW_FP8, hidden);
+    bench->combine_bytes = (uint32_t)exchange_rows_bytes(COMBINE_FORM, hidden);
     bench->sum = calloc(values->hidden, sizeof *bench->sum);
     bench->room = calloc(values->hidden, sizeof *bench->room);
     if (!bench->sum || !bench->room) return error_set(error, STATUS_NO_MEMORY, "no memory");

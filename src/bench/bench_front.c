@@ -465,7 +465,7 @@ static enum status measure_streams(struct front *front, uint32_t streams, double
     return STATUS_OK;
 }
 
-#define ROWS_MAX 16
+#define ROWS_MAX (1 + MODEL_RUN_SIZES_MAX)
 
 struct front_results {
     struct front_requests requests;
@@ -483,31 +483,27 @@ static enum status bench_front_add_row(struct front *front, uint32_t streams, do
     return status;
 }
 
-static enum status read_streams(const char **at, uint32_t *streams_out, struct error *error) {
+/* As many as this process may have files for. */
+static uint32_t possible_streams(uint32_t streams) {
     uint64_t files = file_limit_raise(UINT64_MAX), most = files - FILES_BESIDE;
-    char *behind;
-    uint64_t streams = strtoull(*at, &behind, 10);
-    if (behind == *at || !streams || streams > STUB_STREAMS_MAX / 2)
-        return error_set(error, STATUS_INVALID, "option --streams: '%s' is no list of counts", *at);
-    if (streams > most)
-        fprintf(stderr, "%llu streams become %llu: a process may open %llu files\n",
-                (unsigned long long)streams, (unsigned long long)most, (unsigned long long)files);
-    *streams_out = (uint32_t)(streams < most ? streams : most);
-    *at = behind + (*behind == ',');
-    return STATUS_OK;
+    if (streams <= most) return streams;
+    fprintf(stderr, "%u streams become %llu: a process may open %llu files\n", streams,
+            (unsigned long long)most, (unsigned long long)files);
+    return (uint32_t)most;
 }
 
 static enum status measure_all(struct front *front, struct front_results *results,
                                struct error *error) {
-    const char *at = front->values->streams;
-    enum status status = open_front(front, error);
+    struct model_run_sizes sizes = {.count = 0};
+    enum status status = model_run_sizes_within("--streams", front->values->streams, 1,
+                                                STUB_STREAMS_MAX / 2, &sizes, error);
+    if (!status) status = open_front(front, error);
     if (!status) status = bench_front_open_world(front, error);
     if (!status) status = measure_requests(front, &results->requests, error);
     close_world(front);
-    while (!status && *at && results->row_count + 2 <= ROWS_MAX) {
-        uint32_t streams = 0;
-        status = read_streams(&at, &streams, error);
-        if (!status && results->row_count == 0)
+    for (uint32_t i = 0; i < sizes.count && !status; i++) {
+        uint32_t streams = possible_streams(sizes.values[i]);
+        if (i == 0)
             status = bench_front_add_row(front, streams, AS_FAST_AS_IT_GOES, results, error);
         if (!status)
             status = bench_front_add_row(

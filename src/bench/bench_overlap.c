@@ -34,8 +34,7 @@
 
 #define RUNS_MAX 99
 #define WARM_RUNS 2
-#define LEARN_RUNS 3   /* runs of a schedule that the automatic choice needs */
-#define NEAR_BEST 1.02 /* of the best schedule's time */
+#define LEARN_RUNS 3 /* runs of a schedule that the automatic choice needs */
 
 struct overlap_values {
     struct model_run_values run;
@@ -95,17 +94,7 @@ struct overlap_bench {
     struct solo_row *rows; /* [ranks * batches.largest] */
     struct rank_report *reports;
     double gbps, us;
-    uint32_t measured, near_best; /* batch sizes; those where auto is as good as the best */
-    uint32_t five_stage, any; /* the batch from which on it is faster than sequential; 0: none */
 };
-
-/* Batches are in ascending order. */
-static void note_faster(uint32_t *from, uint32_t batch, bool faster) {
-    if (!faster)
-        *from = 0;
-    else if (*from == 0)
-        *from = batch;
-}
 
 /* A run of one schedule, in seconds. Transfers and waits are means over the ranks. */
 struct timing {
@@ -396,17 +385,6 @@ static enum status measure_choice(struct overlap_bench *bench, struct result *re
     return STATUS_OK;
 }
 
-static void bench_overlap_note_choice(struct overlap_bench *bench, struct result *result) {
-    struct runs *five_stage = &result->kinds[OVERLAP_DECODE_FIVE_STAGE];
-    double five = stats_median(five_stage->of_sequential, five_stage->count);
-    print_schedule(bench, result, "auto", &result->chosen);
-    bench->measured++;
-    bench->near_best += result->of_best <= NEAR_BEST;
-    if (!result->batch) return;
-    note_faster(&bench->five_stage, result->batch, five > 1);
-    note_faster(&bench->any, result->batch, result->best_kind != OVERLAP_SEQUENTIAL);
-}
-
 static enum status compare(struct overlap_bench *bench, uint32_t batch, struct error *error) {
     static struct result result;
     result = (struct result){.batch = batch};
@@ -419,38 +397,14 @@ static enum status compare(struct overlap_bench *bench, uint32_t batch, struct e
         if (bench_overlap_is_wanted(bench, batch, kind))
             print_schedule(bench, &result, overlap_name((enum overlap_kind)kind),
                            &result.kinds[kind]);
-    if (all_wanted(bench)) bench_overlap_note_choice(bench, &result);
+    if (all_wanted(bench)) print_schedule(bench, &result, "auto", &result.chosen);
     return STATUS_OK;
 }
 
-static void print_crossover(const struct overlap_bench *bench, const char *what, uint32_t batch) {
-    if (batch)
-        json_print_say(&bench->out,
-                       "decode: %s faster than sequential from %u sequences a rank on\n", what,
-                       batch);
-    else
-        json_print_say(&bench->out, "decode: %s not faster than sequential at the largest batch\n",
-                       what);
-}
-
 static void print_end(struct overlap_bench *bench) {
-    struct json_print *out = &bench->out;
-    json_print_close(out);
-    json_print_open(out, "crossover", '{');
-    harness_number(out, "decode-five-stage", bench->five_stage);
-    harness_number(out, "any", bench->any);
-    json_print_close(out);
-    harness_number(out, "near_best", bench->near_best);
-    harness_number(out, "measured", bench->measured);
-    if (bench->measured && bench->batches.count) {
-        print_crossover(bench, "decode-five-stage", bench->five_stage);
-        print_crossover(bench, "the best schedule", bench->any);
-    }
-    if (bench->measured)
-        json_print_say(out, "auto: within %.0f%% of the best at %u of %u\n", (NEAR_BEST - 1) * 100,
-                       bench->near_best, bench->measured);
-    rank_job_print_json(&bench->values.job, solo_group(bench->solo), out);
-    json_print_close(out);
+    json_print_close(&bench->out);
+    rank_job_print_json(&bench->values.job, solo_group(bench->solo), &bench->out);
+    json_print_close(&bench->out);
 }
 
 static enum status fill_contexts(struct overlap_bench *bench, struct error *error) {
@@ -466,12 +420,7 @@ static enum status read_batches(struct overlap_bench *bench, struct error *error
     struct model_run_sizes *batches = &bench->batches;
     *batches = (struct model_run_sizes){.count = 0, .largest = 1};
     if (!strcmp(bench->values.batch, "0")) return STATUS_OK;
-    enum status status = model_run_sizes_read("--batch", bench->values.batch, batches, error);
-    for (uint32_t i = 1; !status && i < batches->count; i++)
-        if (batches->values[i] <= batches->values[i - 1])
-            status = error_set(error, STATUS_INVALID, "--batch: %u after %u; sizes ascend",
-                               batches->values[i], batches->values[i - 1]);
-    return status;
+    return model_run_sizes_read("--batch", bench->values.batch, batches, error);
 }
 
 static enum status bench_overlap_open_bench(struct overlap_bench *bench, struct error *error) {

@@ -31,7 +31,6 @@
 #define CONFIG_BYTES_MAX ((size_t)1 << 20)
 #define TOOL_BYTES_MAX ((size_t)1 << 30)
 #define REQUESTS_MAX 4096
-#define QUICK_REQUESTS 24
 #define LENGTH_MAX (1 << 20)
 #define LENGTH_GEN "32" /* tokens generated after a prompt */
 #define STREAM_PROMPT "128"
@@ -46,8 +45,8 @@ struct peers_values {
     struct model_run_values run;
     struct option_texts peers;
     const char *gguf, *only, *lengths, *streams;
-    uint64_t runs, server_runs, requests;
-    bool quick, json;
+    uint64_t runs, requests;
+    bool json;
 };
 
 #define AT(field) .offset = offsetof(struct peers_values, field)
@@ -68,9 +67,6 @@ static const struct option peers_rows[] = {
      "how many sequences generate together, each behind " STREAM_PROMPT " tokens", AT(streams)},
     {"runs", OPTION_COUNT, "3", "rounds, of which the median counts", AT(runs), .minimum = 1,
      .maximum = RUNS_MAX},
-    {"server-runs", OPTION_COUNT, "1", "how many of the rounds have the server test",
-     AT(server_runs), .minimum = 1, .maximum = RUNS_MAX},
-    {"quick", OPTION_FLAG, NULL, "one round, 24 requests to the server", AT(quick)},
     {"requests", OPTION_COUNT, "64", "requests of the server test", AT(requests), .minimum = 1,
      .maximum = REQUESTS_MAX},
     {"json", OPTION_FLAG, NULL, "print one JSON object", AT(json)},
@@ -159,16 +155,6 @@ static void bench_peers_note(struct peers_bench *bench, uint32_t side, struct pe
 
 /* ---- commands ---- */
 
-static void add_own_model(struct child_command *command, const struct peers_bench *bench) {
-    const struct model_run_values *run = &bench->values.run;
-    child_add_option(command, "device", run->device);
-    child_add_option(command, "activations", run->activations);
-    child_add_option(command, "expert-sum", run->expert_sum);
-    child_add_option(command, "cpu-mask", run->cpu_mask);
-    child_add_option(command, "threads", bench->threads);
-    child_add_option(command, "model", run->model);
-}
-
 /* Adds the words of a text, which are separated by single spaces. */
 static void add_words(struct child_command *command, const char *words) {
     for (; *words; words += *words == ' ') {
@@ -204,7 +190,7 @@ static enum status run_own(struct peers_bench *bench, const char *prompt, const 
     child_add_option(&command, "prompt", prompt);
     child_add_option(&command, "gen", gen);
     child_add_option(&command, "batch", batches);
-    add_own_model(&command, bench);
+    child_add_model(&command, &bench->values.run);
     enum status status =
         child_read(command.argv, "the output of bench model", &document, bench->error);
     if (status) return status;
@@ -365,7 +351,7 @@ static enum status bench_peers_run_server(struct peers_bench *bench, uint32_t si
     const char *mark = fork ? "HTTP server listening" : "listening on http://127.0.0.1:";
     if (side == 0) {
         child_own(&command, "serve", "--port=0", NULL);
-        add_own_model(&command, bench);
+        child_add_model(&command, &bench->values.run);
     } else {
         bench_peers_add_peer(&command, bench, &bench->peers[side - 1], "llama-server");
         add_words(&command, "--host 127.0.0.1 -np 16 -c 8192 --port");
@@ -399,7 +385,7 @@ static const char *part_kind(const struct peers_bench *bench, uint32_t part) {
 
 static bool bench_peers_wanted(const struct peers_bench *bench, uint32_t part) {
     const char *only = bench->values.only, *kind = part_kind(bench, part);
-    if (!strcmp(kind, "server") && bench->run >= bench->values.server_runs) return false;
+    if (!strcmp(kind, "server") && bench->run > 0) return false;
     return !strcmp(only, "all") || !strcmp(only, kind);
 }
 
@@ -446,40 +432,33 @@ static double bench_peers_ratio(const struct peers_figure *figure, uint32_t side
     return median(figure, ratios);
 }
 
-/* The text has a row for each figure; the JSON has an object with a list of peers. */
-static void print_figure_text(struct peers_bench *bench, const struct peers_figure *figure) {
-    double of_read = median(figure, figure->of_read), of_flops = median(figure, figure->of_flops);
-    printf("%-20s %-9s %10.1f", figure->name, figure->unit, median(figure, figure->runs[0]));
-    for (uint32_t side = 1; side < bench->sides; side++)
-        printf(" %12.1f %7.2fx", median(figure, figure->runs[side]),
-               bench_peers_ratio(figure, side));
-    if (of_read > 0) printf(" %13.0f%%", 100 * of_read);
-    if (of_flops > 0) printf(" %*.0f%%", of_read > 0 ? 13 : 28, 100 * of_flops);
-    printf("\n");
-}
-
+/* A row for each figure; in the JSON an object with a list of peers. */
 static void print_figure(struct peers_bench *bench, struct json_print *out,
                          const struct peers_figure *figure) {
-    if (out->off) {
-        print_figure_text(bench, figure);
-        return;
-    }
+    double ours = median(figure, figure->runs[0]);
+    double of_read = median(figure, figure->of_read), of_flops = median(figure, figure->of_flops);
+    json_print_say(out, "%-20s %-9s %10.1f", figure->name, figure->unit, ours);
     json_print_open(out, NULL, '{');
     json_print_text(out, "name", figure->name);
     json_print_text(out, "unit", figure->unit);
-    harness_number(out, "ours", median(figure, figure->runs[0]));
-    harness_number(out, "of_read", median(figure, figure->of_read));
-    harness_number(out, "of_flops", median(figure, figure->of_flops));
+    harness_number(out, "ours", ours);
+    harness_number(out, "of_read", of_read);
+    harness_number(out, "of_flops", of_flops);
     json_print_open(out, "peers", '[');
     for (uint32_t side = 1; side < bench->sides; side++) {
+        double value = median(figure, figure->runs[side]), ratio = bench_peers_ratio(figure, side);
+        json_print_say(out, " %12.1f %7.2fx", value, ratio);
         json_print_open(out, NULL, '{');
         json_print_text(out, "name", bench->peers[side - 1].name);
-        harness_number(out, "value", median(figure, figure->runs[side]));
-        harness_number(out, "ratio", bench_peers_ratio(figure, side));
+        harness_number(out, "value", value);
+        harness_number(out, "ratio", ratio);
         json_print_close(out);
     }
     json_print_close(out);
     json_print_close(out);
+    if (of_read > 0) json_print_say(out, " %13.0f%%", 100 * of_read);
+    if (of_flops > 0) json_print_say(out, " %*.0f%%", of_read > 0 ? 13 : 28, 100 * of_flops);
+    json_print_say(out, "\n");
 }
 
 static void bench_peers_print(struct peers_bench *bench) {
@@ -552,10 +531,6 @@ int bench_peers(void *given, const struct option_result *result) {
     static struct peers_bench bench = {.sides = 1};
     struct error error = {""};
     bench.values = *(const struct peers_values *)given;
-    if (bench.values.quick) {
-        bench.values.runs = bench.values.server_runs = 1;
-        bench.values.requests = QUICK_REQUESTS;
-    }
     if (!bench.values.gguf) return command_misused("--gguf is needed");
     if (!bench.values.peers.count || bench.values.peers.count >= SIDES_MAX)
         return command_misused("--peer is needed, once to three times");

@@ -15,7 +15,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
-#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -364,42 +363,17 @@ static enum status bench_transfer_run_layout(struct transfer_bench *bench, struc
     return status;
 }
 
-static double bench_transfer_cpu_seconds(void) {
-    struct rusage usage;
-    getrusage(RUSAGE_SELF, &usage);
-    return (double)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) +
-           1e-6 * (double)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec);
-}
-
-/* CPU time per second that an idle open transport takes. */
-static enum status measure_idle(struct transfer_bench *bench, double *share_out,
-                                struct error *error) {
-    enum status status = open_pages(&layouts[0], &bench->pages, error);
-    if (status == STATUS_OK) status = open_transport(bench, error);
-    if (status == STATUS_OK) {
-        poll(NULL, 0, 200);
-        double start = machine_limits_now(), cpu = bench_transfer_cpu_seconds();
-        poll(NULL, 0, 1000);
-        *share_out = (bench_transfer_cpu_seconds() - cpu) / (machine_limits_now() - start);
-    }
-    kv_transport_close(bench->transport);
-    kv_pages_close(&bench->pages);
-    return status;
-}
-
 int bench_transfer(void *given, const struct option_result *result) {
-    struct transfer_values *values = given;
-    struct json_print out;
+    static struct transfer_bench benches[ARRAY_COUNT(layouts)];
+    const struct transfer_values *values = given;
     struct error error = {.text = ""};
-    double idle = 0;
-    signal(SIGPIPE, SIG_IGN);
-    static struct transfer_bench benches[ARRAY_COUNT(layouts) + 1]; /* the last one is idle */
     enum status status = STATUS_OK;
-    for (size_t i = 0; i < ARRAY_COUNT(benches); i++)
-        benches[i] = (struct transfer_bench){
-            .values = *values, .layout = &layouts[i % ARRAY_COUNT(layouts)], .out = &out};
-    for (size_t i = 0; i < ARRAY_COUNT(layouts) && status == STATUS_OK; i++)
+    struct json_print out = {.off = true};
+    signal(SIGPIPE, SIG_IGN);
+    for (size_t i = 0; i < ARRAY_COUNT(layouts) && status == STATUS_OK; i++) {
+        benches[i] = (struct transfer_bench){.values = *values, .layout = &layouts[i], .out = &out};
         status = start_child(&benches[i], &error); /* before threads are started */
+    }
     out = json_print_begin(values->json);
     harness_number(&out, "rounds", (double)values->rounds);
     json_print_say(&out, "median of %u rounds (10 %% and 90 %% of them)\n",
@@ -408,11 +382,8 @@ int bench_transfer(void *given, const struct option_result *result) {
     harness_titles(&out, &transfer_table);
     for (size_t i = 0; i < ARRAY_COUNT(layouts) && status == STATUS_OK; i++)
         status = bench_transfer_run_layout(&benches[i], &error);
-    if (status == STATUS_OK) status = measure_idle(&benches[ARRAY_COUNT(layouts)], &idle, &error);
     if (status != STATUS_OK) return command_failed(status, &error);
     json_print_close(&out);
-    harness_number(&out, "idle_cpu_share", idle);
-    json_print_say(&out, "idle: %.3f %% of a CPU\n", 100 * idle);
     json_print_close(&out);
     return command_end(STATUS_OK, NULL);
 }

@@ -50,6 +50,16 @@ void child_add_count(struct child_command *command, const char *name, uint64_t v
     child_add(command, "--%s=%llu", name, (unsigned long long)value);
 }
 
+void child_add_model(struct child_command *command, const struct model_run_values *run) {
+    child_add_option(command, "model", run->model);
+    child_add_option(command, "device", run->device);
+    child_add_option(command, "activations", run->activations);
+    child_add_option(command, "expert-sum", run->expert_sum);
+    child_add_option(command, "cpu-mask", run->cpu_mask);
+    child_add_option(command, "schedule", run->schedule);
+    child_add_count(command, "threads", run->threads);
+}
+
 /* ---- processes ---- */
 
 static void child_wait_a_moment(void) {

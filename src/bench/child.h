@@ -11,6 +11,7 @@
 
 #include "base/arena.h"
 #include "base/tree.h"
+#include "command/model_run.h"
 
 #define CHILD_WORDS_MAX 48
 #define CHILD_WORD_BYTES 600
@@ -31,6 +32,9 @@ void child_add(struct child_command *command, const char *format, ...)
 /* Adds "--NAME=VALUE"; nothing if the value is NULL. */
 void child_add_option(struct child_command *command, const char *name, const char *value);
 void child_add_count(struct child_command *command, const char *name, uint64_t value);
+
+/* Adds the options that choose the model and how it runs. */
+void child_add_model(struct child_command *command, const struct model_run_values *run);
 
 struct child {
     pid_t pid;

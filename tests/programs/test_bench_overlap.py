@@ -15,7 +15,5 @@ for one in found["runs"]:
     assert one["comm_seconds"] > 0 and one["seconds"] > one["exposed_seconds"] >= 0, one
     assert one["least"] <= one["seconds"] <= one["most"] and one["hidden"] <= 1, one
     assert one["schedule"] != "auto" or (one["takes"] in kinds + [early] and one["best"] in kinds + [early] and one["reason"]), one
-assert found["measured"] == 2 and 0 <= found["near_best"] <= 2, found
-assert found["crossover"]["any"] in (0, 2) and found["crossover"]["decode-five-stage"] in (0, 2), found
 assert found["runs"][0]["seconds"] > found["runs"][0]["comm_seconds"] * 0.9, found["runs"][0]
 assert "--ranks" in run("bench", "overlap", code=2)
