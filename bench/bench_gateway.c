@@ -4,14 +4,12 @@
  * TOKENIZE. The machine holds all requests at once, in two runs: whole answers, and streams. The
  * floor next to its times is the time to copy the same records.
  */
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
-#include <unistd.h>
 
 #include "base/check.h"
 #include "base/json_writer.h"
+#include "bench/harness.h"
 #include "bench/stub_unit.h"
 #include "bench_machines.h"
 #include "command/model_run.h"
@@ -38,54 +36,23 @@ struct gateway_bench_values {
 #define AT(field) .offset = offsetof(struct gateway_bench_values, field)
 
 static const struct option gateway_bench_rows[] = {
-    {.name = "requests",
-     .type = OPTION_COUNT,
-     .fallback = "100000",
-     .help = "requests held at the same time",
-     .minimum = 1,
-     .maximum = LIMIT_GATEWAY_REQUESTS,
-     AT(requests)},
-    {.name = "units",
-     .type = OPTION_COUNT,
-     .fallback = "9",
-     .help = "units among which they are",
-     .minimum = 1,
-     .maximum = LIMIT_FLEET_UNITS,
-     AT(units)},
-    {.name = "ranks",
-     .type = OPTION_COUNT,
-     .fallback = "144",
-     .help = "ranks of a unit: so long are its load reports",
-     .minimum = 1,
-     .maximum = LIMIT_RANKS,
-     AT(ranks)},
-    {.name = "prompt-tokens",
-     .type = OPTION_COUNT,
-     .fallback = "5000",
-     .help = "tokens of a prompt",
-     .minimum = 128,
-     .maximum = 1 << 18,
-     AT(prompt_tokens)},
-    {.name = "answer-tokens",
-     .type = OPTION_COUNT,
-     .fallback = "1200",
-     .help = "tokens of an answer",
-     .minimum = 2,
-     .maximum = 1 << 18,
-     AT(answer_tokens)},
-    {.name = "steps",
-     .type = OPTION_COUNT,
-     .fallback = "20",
-     .help = "last tokens of each answer that are said one by one, and timed",
-     .minimum = 1,
-     .maximum = 1 << 16,
-     AT(steps)},
-    {.name = "model",
-     .type = OPTION_TEXT,
-     .help = "directory of a checkpoint with the tokenizer for the answers (default: the model "
-             "that comes with Fathom)",
+    {"requests", OPTION_COUNT, "100000", "requests held at the same time", AT(requests),
+     .minimum = 1, .maximum = LIMIT_GATEWAY_REQUESTS},
+    {"units", OPTION_COUNT, "9", "units among which they are", AT(units), .minimum = 1,
+     .maximum = LIMIT_FLEET_UNITS},
+    {"ranks", OPTION_COUNT, "144", "ranks of a unit: so long are its load reports", AT(ranks),
+     .minimum = 1, .maximum = LIMIT_RANKS},
+    {"prompt-tokens", OPTION_COUNT, "5000", "tokens of a prompt", AT(prompt_tokens), .minimum = 128,
+     .maximum = 1 << 18},
+    {"answer-tokens", OPTION_COUNT, "1200", "tokens of an answer", AT(answer_tokens), .minimum = 2,
+     .maximum = 1 << 18},
+    {"steps", OPTION_COUNT, "20", "last tokens of each answer that are said one by one, and timed",
+     AT(steps), .minimum = 1, .maximum = 1 << 16},
+    {"model", OPTION_TEXT, NULL,
+     "directory of a checkpoint with the tokenizer for the answers (default: the model "
+     "that comes with Fathom)",
      AT(model)},
-    {.name = "json", .type = OPTION_FLAG, .help = "print one JSON object", AT(json)},
+    {"json", OPTION_FLAG, NULL, "print one JSON object", AT(json)},
 };
 
 const struct option_table bench_gateway_options = {
@@ -128,21 +95,6 @@ struct gateway_figures {
                                 * for it */
     double tokens_a_second, step_us, load_us, request_bytes, floor_bytes, end_us;
 };
-
-static double seconds_now(void) {
-    struct timespec at;
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &at);
-    return (double)at.tv_sec + (double)at.tv_nsec * 1e-9;
-}
-
-static size_t resident_bytes(void) {
-    char text[128] = "", *second = text; /* total pages, resident pages, ... */
-    FILE *file = fopen("/proc/self/statm", "r");
-    if (!file) return 0;
-    if (fgets(text, sizeof text, file)) (void)strtoull(text, &second, 10);
-    fclose(file);
-    return (size_t)strtoull(second, NULL, 10) * (size_t)sysconf(_SC_PAGESIZE);
-}
 
 /* ---- the machine's environment ---- */
 
@@ -291,14 +243,14 @@ static void ask_all(struct gateway_bench *bench, bool stream, struct gateway_fig
         check(record);
         memcpy(client_request_path(record), PATH, sizeof PATH - 1);
         memcpy(client_request_body(record), body, fixed.body_bytes);
-        double began = seconds_now();
+        double began = bench_machines_now();
         give(bench, &record->record);
         step(bench);
-        double between = seconds_now();
+        double between = bench_machines_now();
         if (bench->tokenizes) answer_tokenize(bench);
         step(bench);
         taken += between - began;
-        submitted += seconds_now() - between;
+        submitted += bench_machines_now() - between;
         if (i % 64 == 0) say_loads(bench);
     }
     free(body);
@@ -308,18 +260,17 @@ static void ask_all(struct gateway_bench *bench, bool stream, struct gateway_fig
     out->submit_us = submitted / (double)bench->values->requests * 1e6;
 }
 
-static void time_copies(struct gateway_bench *bench, size_t bytes, struct gateway_figures *out) {
+static void time_copies(size_t bytes, struct gateway_figures *out) {
     static char from[1 << 14], to[1 << 14];
     uint64_t count = 1000000;
     if (bytes > sizeof from) bytes = sizeof from;
-    double began = seconds_now();
+    double began = bench_machines_now();
     for (uint64_t i = 0; i < count; i++) {
         from[i % bytes]++;
         memcpy(to, from, bytes);
         __asm__ volatile("" ::"r"(to), "r"(from) : "memory");
     }
-    out->copy_ns = (seconds_now() - began) / (double)count * 1e9;
-    (void)bench;
+    out->copy_ns = (bench_machines_now() - began) / (double)count * 1e9;
 }
 
 static void time_steps(struct gateway_bench *bench, struct gateway_figures *out) {
@@ -327,29 +278,29 @@ static void time_steps(struct gateway_bench *bench, struct gateway_figures *out)
              answer = (uint32_t)bench->values->answer_tokens;
     uint64_t records = steps * (uint64_t)bench->request_count, put = bench->put_bytes;
     check(records > 0);
-    double began = seconds_now();
+    double began = bench_machines_now();
     for (uint32_t i = 0; i < steps; i++)
         say_tokens(bench, answer - steps + i, 1);
-    double took = seconds_now() - began;
+    double took = bench_machines_now() - began;
     out->token_ns = took / (double)records * 1e9;
     out->tokens_a_second = (double)records / took;
     const struct record *record = make_tokens(bench, answer, 1);
     check(record);
-    time_copies(bench, record->bytes + (bench->put_bytes - put) / records, out);
-    began = seconds_now();
+    time_copies(record->bytes + (bench->put_bytes - put) / records, out);
+    began = bench_machines_now();
     for (uint32_t i = 0; i < 1000; i++)
         step(bench);
-    out->step_us = (seconds_now() - began) * 1e3;
-    began = seconds_now();
+    out->step_us = (bench_machines_now() - began) * 1e3;
+    began = bench_machines_now();
     for (uint32_t i = 0; i < 1000; i++)
         say_load(bench, 1 + i % (uint32_t)bench->values->units);
-    out->load_us = (seconds_now() - began) * 1e3;
+    out->load_us = (bench_machines_now() - began) * 1e3;
 }
 
 static void end_all(struct gateway_bench *bench, struct gateway_figures *out) {
     uint32_t answer = (uint32_t)bench->values->answer_tokens;
     uint64_t before = bench->answered;
-    double began = seconds_now();
+    double began = bench_machines_now();
     for (uint32_t i = 0; i < bench->request_count; i++) {
         struct record_finished fixed = {
             .request = bench->requests[i].id, .reason = FINISH_LENGTH, .output_tokens = answer};
@@ -362,7 +313,7 @@ static void end_all(struct gateway_bench *bench, struct gateway_figures *out) {
         give(bench, machine_outbox_next(&bench->said, NULL));
         step(bench);
     }
-    out->end_us = (seconds_now() - began) / (double)bench->request_count * 1e6;
+    out->end_us = (bench_machines_now() - began) / (double)bench->request_count * 1e6;
     check(bench->answered - before == bench->request_count);
     check(gateway_request_count(bench->gateway) == 0);
 }
@@ -373,14 +324,14 @@ static void run_way(struct gateway_bench *bench, bool stream, struct gateway_fig
     uint32_t ahead = (uint32_t)(values->answer_tokens - values->steps);
     bench->request_count = 0;
     memset(bench->bound, 0, sizeof bench->bound);
-    size_t before = resident_bytes();
+    double before = bench_machines_resident();
     say_loads(bench);
     ask_all(bench, stream, out);
     for (uint32_t first = 0; first < ahead; first += SAID_AHEAD)
         say_tokens(bench, first, ahead - first < SAID_AHEAD ? ahead - first : SAID_AHEAD);
     time_steps(bench, out);
-    size_t after = resident_bytes();
-    out->request_bytes = (double)(after - before) / (double)values->requests;
+    double after = bench_machines_resident();
+    out->request_bytes = (after - before) / (double)values->requests;
     /* The prompt and the answer's tokens: without them a request could not continue on another
      * unit. */
     out->floor_bytes = (double)(values->prompt_tokens + values->answer_tokens) * sizeof(uint32_t);
@@ -440,29 +391,34 @@ static enum status measure(const struct gateway_bench_values *values, bool strea
     return status;
 }
 
-static void print_text(const struct gateway_figures *ways) {
-    static const char *const names[] = {"whole", "streams"};
-    printf("%-12s %9s %9s %8s %8s %8s %9s %9s %9s %9s %8s\n", "answers", "body us", "submit us",
-           "TOKENS/s", "ns each", "copy ns", "step us", "load us", "B/request", "B floor",
-           "end us");
-    for (int i = 0; i < 2; i++)
-        printf("%-12s %9.1f %9.1f %8.0f %8.0f %8.0f %9.2f %9.2f %9.0f %9.0f %8.1f\n", names[i],
-               ways[i].take_us, ways[i].submit_us, ways[i].tokens_a_second, ways[i].token_ns,
-               ways[i].copy_ns, ways[i].step_us, ways[i].load_us, ways[i].request_bytes,
-               ways[i].floor_bytes, ways[i].end_us);
-}
-
-static void print_json(const struct gateway_figures *ways) {
+static void print_ways(const struct gateway_figures *ways, bool json) {
+    static const struct harness_column columns[] = {
+        {"answers", "answers", -12, 0, 0},
+        {"body_us", "body us", 9, 1, 0},
+        {"submit_us", "submit us", 9, 1, 0},
+        {"tokens_records_per_s", "TOKENS/s", 8, 0, 0},
+        {"tokens_record_ns", "ns each", 8, 0, 0},
+        {"copy_ns", "copy ns", 8, 0, 0},
+        {"step_us", "step us", 9, 2, 0},
+        {"load_us", "load us", 9, 2, 0},
+        {"request_bytes", "B/request", 9, 0, 0},
+        {"floor_bytes", "B floor", 9, 0, 0},
+        {"end_us", "end us", 8, 1, 0},
+    };
+    static const struct harness_table table = {columns, ARRAY_COUNT(columns)};
     static const char *const names[] = {"whole", "stream"};
-    printf("{\"gateway\":[");
-    for (int i = 0; i < 2; i++)
-        printf("%s{\"answers\":\"%s\",\"body_us\":%.2f,\"submit_us\":%.2f,\"tokens_records_per_s\":"
-               "%.0f,\"tokens_record_ns\":%.1f,\"copy_ns\":%.1f,\"step_us\":%.3f,\"load_us\":%.3f,"
-               "\"request_bytes\":%.0f,\"floor_bytes\":%.0f,\"end_us\":%.2f}",
-               i ? "," : "", names[i], ways[i].take_us, ways[i].submit_us, ways[i].tokens_a_second,
-               ways[i].token_ns, ways[i].copy_ns, ways[i].step_us, ways[i].load_us,
-               ways[i].request_bytes, ways[i].floor_bytes, ways[i].end_us);
-    printf("]}\n");
+    struct json_print out = json_print_begin(json);
+    json_print_open(&out, "gateway", '[');
+    harness_titles(&out, &table);
+    for (int i = 0; i < 2; i++) {
+        const struct gateway_figures *way = &ways[i];
+        const double numbers[] = {
+            way->take_us, way->submit_us, way->tokens_a_second, way->token_ns,    way->copy_ns,
+            way->step_us, way->load_us,   way->request_bytes,   way->floor_bytes, way->end_us};
+        harness_row(&out, NULL, &table, &names[i], numbers);
+    }
+    json_print_close(&out);
+    json_print_close(&out);
 }
 
 int bench_gateway(void *given, const struct option_result *result) {
@@ -471,13 +427,8 @@ int bench_gateway(void *given, const struct option_result *result) {
     struct error error;
     if (values->steps >= values->answer_tokens)
         return command_misused("--steps has to be less than --answer-tokens");
-    for (int i = 0; i < 2; i++) {
-        enum status status = measure(values, i == 1, &ways[i], &error);
-        if (status) return command_failed(status, &error);
-    }
-    if (values->json)
-        print_json(ways);
-    else
-        print_text(ways);
-    return command_end(STATUS_OK, NULL);
+    enum status status = measure(values, false, &ways[0], &error);
+    if (!status) status = measure(values, true, &ways[1], &error);
+    if (!status) print_ways(ways, values->json);
+    return command_end(status, &error);
 }

@@ -4,17 +4,15 @@
  * processed, with no computation in between. Figures are milliseconds of one core for a step of all
  * ranks, next to the time that this machine needs to write as many bytes as the unit does.
  */
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "base/arena.h"
 #include "base/check.h"
 #include "base/random.h"
-#include "bench/machine_limits.h"
 #include "bench/stats.h"
 #include "bench_machines.h"
+#include "command/json_print.h"
 #include "contract/kv_block.h"
 #include "contract/record_kv.h"
 #include "contract/step_plan.h"
@@ -36,35 +34,15 @@ struct bench_plan_values {
 #define AT(field) .offset = offsetof(struct bench_plan_values, field)
 
 static const struct option plan_rows[] = {
-    {.name = "ranks",
-     .type = OPTION_COUNT,
-     .fallback = "144",
-     .help = "DP ranks of the unit",
-     .minimum = 1,
-     .maximum = LIMIT_RANKS,
-     AT(ranks)},
-    {.name = "rows",
-     .type = OPTION_COUNT,
-     .fallback = "88",
-     .help = "requests of a rank, all of them in every step",
-     .minimum = 1,
-     .maximum = LIMIT_STEP_ROWS,
-     AT(rows)},
-    {.name = "context",
-     .type = OPTION_COUNT,
-     .fallback = "5000",
-     .help = "tokens of each request before the first step",
-     .minimum = KV_BLOCK_TOKENS,
-     .maximum = 131072,
-     AT(context)},
-    {.name = "steps",
-     .type = OPTION_COUNT,
-     .fallback = "101",
-     .help = "figures are medians over so many",
-     .minimum = 1,
-     .maximum = STEPS_MAX,
-     AT(steps)},
-    {.name = "json", .type = OPTION_FLAG, .help = "print one JSON object", AT(json)},
+    {"ranks", OPTION_COUNT, "144", "DP ranks of the unit", AT(ranks), .minimum = 1,
+     .maximum = LIMIT_RANKS},
+    {"rows", OPTION_COUNT, "88", "requests of a rank, all of them in every step", AT(rows),
+     .minimum = 1, .maximum = LIMIT_STEP_ROWS},
+    {"context", OPTION_COUNT, "5000", "tokens of each request before the first step", AT(context),
+     .minimum = KV_BLOCK_TOKENS, .maximum = 131072},
+    {"steps", OPTION_COUNT, "101", "figures are medians over so many", AT(steps), .minimum = 1,
+     .maximum = STEPS_MAX},
+    {"json", OPTION_FLAG, NULL, "print one JSON object", AT(json)},
 };
 
 const struct option_table bench_plan_options = {
@@ -181,22 +159,15 @@ static void begin_one(struct plan_bench *bench) {
     machine_outbox_clear(outbox);
 }
 
-/* Processor time of this thread in seconds. */
-static double processor_now(void) {
-    struct timespec time;
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
-    return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
-}
-
 static void fill(struct plan_bench *bench) {
     uint32_t count = (uint32_t)(bench->values.ranks * bench->values.rows);
     uint32_t timed = count / 10 + 1;
     bench->machine.step(bench->machine.self, 0); /* sends the hello */
     machine_outbox_clear(bench->machine.outbox);
     for (uint32_t number = 0; number < count; number++) {
-        double begin_s = processor_now();
+        double begin_s = bench_machines_now();
         submit_one(bench, number);
-        if (number + timed >= count) bench->submit_s += processor_now() - begin_s;
+        if (number + timed >= count) bench->submit_s += bench_machines_now() - begin_s;
         begin_one(bench);
     }
     bench->submit_s /= timed;
@@ -246,16 +217,16 @@ static void step_once(struct plan_bench *bench, uint32_t index) {
     bench->step_rows = 0;
     bench->now_ns += STEP_NS;
     for (uint32_t rank = 0; rank < ranks; rank++) {
-        double begin_s = processor_now();
+        double begin_s = bench_machines_now();
         send(bench, bench->results[rank]);
-        last_s = processor_now() - begin_s;
+        last_s = bench_machines_now() - begin_s;
         results_s += last_s;
         bench->records++;
         look(bench);
     }
-    double begin_s = processor_now();
+    double begin_s = bench_machines_now();
     plan(bench);
-    double plan_s = processor_now() - begin_s;
+    double plan_s = bench_machines_now() - begin_s;
     bench->results_s[index] = results_s;
     bench->plan_s[index] = last_s + plan_s;
     bench->all_s[index] = results_s + plan_s;
@@ -269,10 +240,10 @@ static double measure_writes(void) {
     if (!memory) return 0;
     memset(memory, 1, BANDWIDTH_BYTES);
     for (int round = 0; round < BANDWIDTH_ROUNDS; round++) {
-        double begin_s = processor_now();
+        double begin_s = bench_machines_now();
         memset(memory, round, BANDWIDTH_BYTES);
         __asm__ volatile("" ::"r"(memory) : "memory");
-        rates[round] = BANDWIDTH_BYTES / (processor_now() - begin_s);
+        rates[round] = BANDWIDTH_BYTES / (bench_machines_now() - begin_s);
     }
     free(memory);
     return stats_median(rates, BANDWIDTH_ROUNDS);
@@ -290,13 +261,6 @@ struct plan_report {
     double held_mb; /* resident memory of this process */
 };
 
-static double resident_mb(void) {
-    char text[64];
-    return machine_limits_line("/proc/self/status", "VmRSS", text, sizeof text)
-               ? strtod(text, NULL) / 1024
-               : 0;
-}
-
 static struct plan_figure figure_of(double *seconds, uint32_t steps) {
     struct stats_spread spread = stats_spread(seconds, steps, 0);
     return (struct plan_figure){.median_ms = spread.median * 1e3, .least_ms = spread.low * 1e3};
@@ -309,7 +273,7 @@ static struct plan_report report_of(struct plan_bench *bench) {
         .results = figure_of(bench->results_s, steps),
         .all = figure_of(bench->all_s, steps),
         .submit_us = bench->submit_s * 1e6,
-        .held_mb = resident_mb(),
+        .held_mb = bench_machines_resident() / (1 << 20),
     };
     report.floor_ms = (double)bench->said_bytes / measure_writes() * 1e3;
     report.ns_per_row = report.all.median_ms * 1e6 / bench->step_rows;
@@ -317,40 +281,46 @@ static struct plan_report report_of(struct plan_bench *bench) {
     return report;
 }
 
-static void print_json(const struct plan_bench *bench, const struct plan_report *report) {
-    printf("{\"ranks\":%u,\"rows\":%u,\"plan_ms\":%.4f,\"results_ms\":%.4f,\"step_ms\":%.4f,"
-           "\"plan_least_ms\":%.4f,\"results_least_ms\":%.4f,\"step_least_ms\":%.4f,",
-           (uint32_t)bench->values.ranks, bench->step_rows, report->plan.median_ms,
-           report->results.median_ms, report->all.median_ms, report->plan.least_ms,
-           report->results.least_ms, report->all.least_ms);
-    printf("\"floor_ms\":%.4f,\"ns_per_row\":%.1f,\"records_per_s\":%.0f,\"submit_us\":%.2f,",
-           report->floor_ms, report->ns_per_row, report->records_per_s, report->submit_us);
-    printf("\"plan_bytes\":%zu,\"load_bytes\":%zu,\"said_bytes\":%zu,\"outbox_bytes\":%u,"
-           "\"memory_bytes\":%zu,\"resident_mb\":%.0f}\n",
-           bench->plan_bytes, bench->load_bytes, bench->said_bytes, bench->machine.outbox->capacity,
-           bench->memory_bytes, report->held_mb);
+static void print_figure(const struct json_print *out, const char *name,
+                         const struct plan_figure *figure, uint32_t rows) {
+    json_print_say(out, "%-36s %8.3f ms, %4.0f ns a row; least %.3f ms\n", name, figure->median_ms,
+                   figure->median_ms * 1e6 / rows, figure->least_ms);
 }
 
-static void print_figure(const char *name, const struct plan_figure *figure, uint32_t rows) {
-    printf("%-36s %8.3f ms, %4.0f ns a row; least %.3f ms\n", name, figure->median_ms,
-           figure->median_ms * 1e6 / rows, figure->least_ms);
-}
-
-static void print_text(const struct plan_bench *bench, const struct plan_report *report) {
-    printf("%u ranks, %u rows in a step; medians of %u steps, processor time of one core\n",
-           (uint32_t)bench->values.ranks, bench->step_rows, (uint32_t)bench->values.steps);
-    print_figure("planning, from the last result on", &report->plan, bench->step_rows);
-    print_figure("taking the results", &report->results, bench->step_rows);
-    print_figure("both", &report->all, bench->step_rows);
-    printf("%-36s %8.3f ms, to write %.2f MB\n", "floor", report->floor_ms,
-           (double)bench->said_bytes * 1e-6);
-    printf("%-36s %8.3f MB, of load reports %.3f MB\n", "plans of a step",
-           (double)bench->plan_bytes * 1e-6, (double)bench->load_bytes * 1e-6);
-    printf("%-36s %8.2f million a second\n", "records in and out", report->records_per_s * 1e-6);
-    printf("%-36s %8.2f us\n", "a request comes, others are there", report->submit_us);
-    printf("%-36s %8.0f MB reserved, outbox %.0f MB of it; process %.0f MB\n", "memory",
-           (double)bench->memory_bytes * 1e-6, bench->machine.outbox->capacity * 1e-6,
-           report->held_mb);
+static void print_report(const struct plan_bench *bench, const struct plan_report *report) {
+    const struct plan_figure *plan = &report->plan, *results = &report->results;
+    uint32_t ranks = (uint32_t)bench->values.ranks, outbox = bench->machine.outbox->capacity;
+    struct json_print out = json_print_begin(bench->values.json);
+    json_print_values(
+        &out,
+        "\"ranks\":%u,\"rows\":%u,\"plan_ms\":%.4f,\"results_ms\":%.4f,"
+        "\"step_ms\":%.4f,\"plan_least_ms\":%.4f,\"results_least_ms\":%.4f,"
+        "\"step_least_ms\":%.4f,\"floor_ms\":%.4f,\"ns_per_row\":%.1f,"
+        "\"records_per_s\":%.0f,\"submit_us\":%.2f,\"plan_bytes\":%lu,"
+        "\"load_bytes\":%lu,\"said_bytes\":%lu,\"outbox_bytes\":%u,"
+        "\"memory_bytes\":%lu,\"resident_mb\":%.0f",
+        ranks, bench->step_rows, plan->median_ms, results->median_ms, report->all.median_ms,
+        plan->least_ms, results->least_ms, report->all.least_ms, report->floor_ms,
+        report->ns_per_row, report->records_per_s, report->submit_us, bench->plan_bytes,
+        bench->load_bytes, bench->said_bytes, outbox, bench->memory_bytes, report->held_mb);
+    json_print_say(&out,
+                   "%u ranks, %u rows in a step; medians of %u steps, processor time of one "
+                   "core\n",
+                   ranks, bench->step_rows, (uint32_t)bench->values.steps);
+    print_figure(&out, "planning, from the last result on", plan, bench->step_rows);
+    print_figure(&out, "taking the results", results, bench->step_rows);
+    print_figure(&out, "both", &report->all, bench->step_rows);
+    json_print_say(&out, "%-36s %8.3f ms, to write %.2f MB\n", "floor", report->floor_ms,
+                   (double)bench->said_bytes * 1e-6);
+    json_print_say(&out, "%-36s %8.3f MB, of load reports %.3f MB\n", "plans of a step",
+                   (double)bench->plan_bytes * 1e-6, (double)bench->load_bytes * 1e-6);
+    json_print_say(&out, "%-36s %8.2f million a second\n", "records in and out",
+                   report->records_per_s * 1e-6);
+    json_print_say(&out, "%-36s %8.2f us\n", "a request comes, others are there",
+                   report->submit_us);
+    json_print_say(&out, "%-36s %8.0f MB reserved, outbox %.0f MB of it; process %.0f MB\n",
+                   "memory", (double)bench->memory_bytes * 1e-6, outbox * 1e-6, report->held_mb);
+    json_print_close(&out);
 }
 
 int bench_plan(void *given, const struct option_result *result) {
@@ -367,9 +337,6 @@ int bench_plan(void *given, const struct option_result *result) {
     for (uint32_t i = 0; i < bench.values.steps; i++)
         step_once(&bench, i);
     struct plan_report report = report_of(&bench);
-    if (bench.values.json)
-        print_json(&bench, &report);
-    else
-        print_text(&bench, &report);
+    print_report(&bench, &report);
     return command_end(STATUS_OK, NULL);
 }

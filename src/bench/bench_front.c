@@ -49,19 +49,20 @@ struct front_values {
 
 static const struct option front_rows[] = {
     {"streams", OPTION_TEXT, "1000,10000,50000",
-     "streams open at the same time, one run after the other; as far as this process may open "
+     "streams open at the same time, a run for each number; no more than this process may have "
      "files",
      AT(streams)},
-    {"tokens-a-second", OPTION_COUNT, "20000", "of all streams together, where latency is measured",
-     AT(tokens_a_second), .minimum = 1, .maximum = 1000000},
+    {"tokens-a-second", OPTION_COUNT, "20000",
+     "tokens per second of all streams together, while latency is measured", AT(tokens_a_second),
+     .minimum = 1, .maximum = 1000000},
     {"connections", OPTION_COUNT, "64",
-     "that send requests one after the other, where requests are counted", AT(connections),
-     .minimum = 1, .maximum = 4096},
+     "connections that send requests one after the other, while requests are counted",
+     AT(connections), .minimum = 1, .maximum = 4096},
     {"gateways", OPTION_COUNT, "1", "gateways in front of the unit, on one port", AT(gateways),
      .minimum = 1, .maximum = GATEWAYS_MAX},
     {"prompt-tokens", OPTION_COUNT, "512", "tokens of a prompt, sent as text", AT(prompt_tokens),
      .minimum = 16, .maximum = 1 << 16},
-    {"seconds", OPTION_NUMBER, "5", "of each measurement", AT(seconds), .minimum = 0.1,
+    {"seconds", OPTION_NUMBER, "5", "seconds of each measurement", AT(seconds), .minimum = 0.1,
      .maximum = 600},
     {"model", OPTION_TEXT, NULL,
      "directory of a checkpoint with the tokenizer to use (default: the model that comes with "
@@ -73,8 +74,8 @@ static const struct option front_rows[] = {
 const struct option_table bench_front_options = {
     .command = "bench front",
     .arguments = "",
-    .description = "What a gateway's process bears: requests and streamed tokens a second, added "
-                   "latency, memory of a stream.",
+    .description = "Measures a gateway's process under load: requests and streamed tokens per "
+                   "second, added latency, memory of a stream.",
     .options = front_rows,
     .option_count = ARRAY_COUNT(front_rows),
 };

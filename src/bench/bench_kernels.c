@@ -48,7 +48,7 @@ static const struct option bench_rows[] = {
      .maximum = RUNS_MAX},
     {"threads", OPTION_COUNT, "0", "threads; 0: one for each CPU", AT(threads), .maximum = 1024},
     {"warm", OPTION_FLAG, NULL,
-     "matrix products read the same weights again and again, which lie in a cache if they fit",
+     "matrix products read the same weights each time, which stay in a cache if they fit",
      AT(warm)},
 };
 

@@ -62,11 +62,11 @@ static const struct option overlap_rows[] = {
     {"runs", OPTION_COUNT, "7", "runs of each schedule, of which the median counts", AT(runs),
      .minimum = 1, .maximum = RUNS_MAX},
     {"ratio", OPTION_NUMBER, "0.8",
-     "communication by computation: how slow the link is made, unless --experiment link-gbps sets "
-     "it",
+     "communication time divided by computation time, to which the link is slowed down, unless "
+     "--experiment link-gbps sets it",
      AT(ratio), .minimum = 0.01, .maximum = 100},
     {"echo", OPTION_COUNT, NULL,
-     "one rank of so many, which gets its own tokens back and so waits for no other rank; 0: the "
+     "run one rank of this many; its tokens return to it, so it waits for no other rank; 0: the "
      "ranks of --ranks",
      AT(echo), .maximum = LIMIT_RANKS},
     {"json", OPTION_FLAG, NULL, "print one JSON object", AT(json)},
@@ -75,7 +75,7 @@ static const struct option overlap_rows[] = {
 const struct option_table bench_overlap_options = {
     .command = "bench overlap",
     .arguments = "",
-    .description = "What the overlap schedules hide of the ranks' communication.",
+    .description = "Measures how much of the ranks' communication each overlap schedule hides.",
     .options = overlap_rows,
     .option_count = ARRAY_COUNT(overlap_rows),
 };

@@ -58,16 +58,15 @@ static const struct option ttft_rows[] = {
     {"stored", OPTION_COUNT, NULL,
      "leading tokens of each prompt that were seen before, half of it at least; 0: all", AT(stored),
      .maximum = LIMIT_CONTEXT},
-    {"rounds", OPTION_COUNT, "9", "figures are medians over so many", AT(rounds), .minimum = 1,
+    {"rounds", OPTION_COUNT, "9", "rounds, of which the median counts", AT(rounds), .minimum = 1,
      .maximum = ROUNDS_MAX},
     {"kv-memory", OPTION_BYTES, "6MiB",
-     "KV memory of each rank: so little that few prompts fit, and the others leave for host memory",
-     AT(kv_memory)},
+     "KV memory of each rank; small, so that most prompts move to host memory", AT(kv_memory)},
     {"slow-rate", OPTION_BYTES, "1MiB",
      "bytes a second that each rank reads of the slow disk; 0: leave it out", AT(slow_rate)},
     {"ranks", OPTION_COUNT, "1",
-     "ranks of each server's unit; several take prompts in turn, and host memory, which is each "
-     "one's own, is left out",
+     "ranks of each server's unit; several ranks take prompts in turn, without host memory, which "
+     "ranks do not share",
      AT(ranks), .minimum = 1, .maximum = LIMIT_RANKS},
     {"threads", OPTION_COUNT, NULL,
      "threads of each rank; 0: as many as there are CPUs, or an even share of them", AT(threads),
@@ -80,8 +79,8 @@ static const struct option ttft_rows[] = {
 const struct option_table bench_ttft_options = {
     .command = "bench ttft",
     .arguments = "",
-    .description = "A prompt's first token: computed, from the KV storage, and as the server "
-                   "chooses.",
+    .description = "Measures the time to a prompt's first token: computed, from the KV storage, "
+                   "and as the server chooses.",
     .options = ttft_rows,
     .option_count = ARRAY_COUNT(ttft_rows),
 };

@@ -12,6 +12,7 @@
 #include "base/check.h"
 #include "base/file.h"
 #include "base/limits.h"
+#include "bench/stats.h"
 #include "command/eplb_load.h"
 #include "command/json_print.h"
 #include "programs/programs.h"
@@ -190,11 +191,6 @@ static double eplb_cpu_seconds(void) {
     return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
-static int compare_seconds(const void *a, const void *b) {
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 static void solve(struct eplb_job *job) {
     double seconds[SOLVES];
     for (int i = 0; i < SOLVES; i++) {
@@ -202,8 +198,7 @@ static void solve(struct eplb_job *job) {
         solve_all(job);
         seconds[i] = eplb_cpu_seconds() - start;
     }
-    qsort(seconds, SOLVES, sizeof *seconds, compare_seconds);
-    job->solve_seconds = seconds[SOLVES / 2];
+    job->solve_seconds = stats_median(seconds, SOLVES);
 }
 
 /* Compared with the result of the same search when groups must stay on their nodes. */

@@ -35,18 +35,19 @@ const struct option_table fleet_options = {
     .command = "fleet",
     .arguments = "run|status|plan|drain|resume|pin|history|twin|bound [WHAT] [FILE]",
     .description =
-        "Runs a fleet of units that follows its load, as FILE (fleet.yaml) says, and asks or tells "
-        "its manager. What runs does not end with the manager, and another one takes it over.\n\n"
+        "Runs a fleet of units that follows its load, as configured in FILE (fleet.yaml), and "
+        "queries "
+        "or controls its manager. Units continue when the manager ends; the next one takes them "
+        "over.\n\n"
         "  fathom fleet run fleet.yaml\n"
         "  fathom fleet status --json\n"
-        "  fathom fleet drain 7          (takes nothing new, until it is resumed)\n"
+        "  fathom fleet drain 7          (accepts no requests until it is resumed)\n"
         "  fathom fleet resume 7\n"
-        "  fathom fleet pin decode=3     (so many, whatever the load; decode=auto: as the load "
-        "is)\n"
-        "  fathom fleet plan             (the next day in virtual time, by what history says)\n"
+        "  fathom fleet pin decode=3     (3 units at any load; decode=auto: by the load)\n"
+        "  fathom fleet plan             (the next day in virtual time, from the history)\n"
         "  fathom fleet history\n"
         "  fathom fleet twin             (DeepSeek's published day in virtual time; no FILE)\n"
-        "  fathom fleet bound            (what no rule can do without on such days: minutes; no "
+        "  fathom fleet bound            (the fewest nodes of any rule on such days; minutes; no "
         "FILE)",
     .options = fleet_rows,
     .option_count = ARRAY_COUNT(fleet_rows),

@@ -10,12 +10,11 @@
 
 #include "base/check.h"
 #include "command/json_print.h"
+#include "command/model_run.h"
 #include "compute/model/kv_pages.h"
 #include "compute/weights/checkpoint.h"
 #include "compute/weights/layout.h"
 #include "programs/programs.h"
-
-#define EP_SIZES_MAX 16
 
 struct model_values {
     const char *ep;
@@ -56,7 +55,8 @@ struct inspect_figures {
     uint64_t mtp_parameters, mtp_bytes,
         mtp_expert_bytes; /* copies of embedding and head left out */
     uint32_t moe_layers, mtp_moe_layers;
-    uint32_t ep[EP_SIZES_MAX], ep_count, redundant;
+    uint32_t redundant;
+    struct model_run_sizes ep;
 };
 
 /* ---- counting ---- */
@@ -232,8 +232,8 @@ static void print_ranks(const struct inspect_figures *figures) {
     char cells[4][AMOUNT_BYTES];
     printf("\nEP ranks  experts a layer     experts       other       total%s\n",
            mtp_layers(figures) ? "    with MTP" : "");
-    for (uint32_t i = 0; i < figures->ep_count; i++) {
-        const uint32_t ep = figures->ep[i];
+    for (uint32_t i = 0; i < figures->ep.count; i++) {
+        const uint32_t ep = figures->ep.values[i];
         const uint64_t experts = rank_expert_bytes(figures, ep, false);
         const uint64_t mtp =
             rank_expert_bytes(figures, ep, true) + figures->mtp_bytes - figures->mtp_expert_bytes;
@@ -306,35 +306,21 @@ static void inspect_model_print_json(const struct inspect_figures *figures) {
                       inspect_model_kv_bytes(figures, all, ACTIVATIONS_F32));
     json_print_close(print);
     json_print_open(print, "ranks", '[');
-    for (uint32_t i = 0; i < figures->ep_count; i++)
-        print_json_rank(print, figures, figures->ep[i]);
+    for (uint32_t i = 0; i < figures->ep.count; i++)
+        print_json_rank(print, figures, figures->ep.values[i]);
     json_print_close(print);
     json_print_close(print);
 }
 
 /* ---- the program ---- */
 
-static bool read_ep(const char *text, struct inspect_figures *figures) {
-    while (*text) {
-        char *end;
-        unsigned long size = strtoul(text, &end, 10);
-        if (end == text || *text == '-' || size < 1 || size > 1 << 20 || (*end && *end != ',') ||
-            figures->ep_count == EP_SIZES_MAX)
-            return false;
-        figures->ep[figures->ep_count++] = (uint32_t)size;
-        text = *end ? end + 1 : end;
-    }
-    return figures->ep_count > 0;
-}
-
 int inspect_model(void *given, const struct option_result *result) {
     struct model_values *values = given;
     struct error error;
     struct checkpoint *checkpoint;
     struct inspect_figures figures = {.redundant = (uint32_t)values->redundant};
-    if (!read_ep(values->ep, &figures))
-        return command_misused("--ep: expected up to %d sizes like 1,8,32, found '%s'",
-                               EP_SIZES_MAX, values->ep);
+    if (model_run_sizes_within("--ep", values->ep, 1, LIMIT_VOCAB - 1, &figures.ep, &error))
+        return command_misused("%s", error.text);
     enum status status = checkpoint_open(result->positional[0],
                                          values->verify ? CHECKPOINT_WHOLE : CHECKPOINT_SHAPE_ONLY,
                                          &checkpoint, &error);

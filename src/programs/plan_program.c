@@ -71,8 +71,8 @@ const struct option_table plan_options = {
     .command = "plan",
     .arguments = "",
     .description =
-        "Finds the cheapest fleet that carries a load within limits of TTFT and TPOT: units of "
-        "each role, their ranks, redundant experts and batches, MTP, storage. Exits with 1 where "
+        "Finds the cheapest fleet that serves a load within limits of TTFT and TPOT: units of "
+        "each role, their ranks, redundant experts and batches, MTP, storage. Exits with 1 if "
         "no fleet does.\n\nexamples:\n"
         "  fathom plan --trace conversation_trace.jsonl\n"
         "  fathom plan --rate 1605 --prices deepseek-2025-02 --tpot-p99 60ms --report plan.html",

@@ -163,45 +163,46 @@ static void print_sum(struct json_print *print, const struct stage_sum *sum) {
                       sum->work_us, sum->exposed_us, sum->transfer_us);
 }
 
-static void trace_report_print_json(const struct trace_report *report) {
-    struct stage_sum total = total_of(report);
-    struct json_print print = json_print_begin(true);
-    json_print_count(&print, "ranks", report->ranks);
-    json_print_number(&print, "span_us", report->last_us - report->first_us, US_DIGITS);
-    print_sum(&print, &total);
-    json_print_number(&print, "hidden", trace_report_hidden_of(total.transfer_us, total.exposed_us),
-                      4);
-    json_print_count(&print, "bytes", report->bytes);
-    json_print_open(&print, "stages", '[');
-    for (int stage = 0; stage < STAGE_COUNT; stage++) {
-        json_print_open(&print, NULL, '{');
-        json_print_text(&print, "stage", overlap_stage_name((enum stage)stage));
-        json_print_count(&print, "count", report->stages[stage].count);
-        print_sum(&print, &report->stages[stage]);
-        json_print_close(&print);
-    }
-    json_print_close(&print);
-    json_print_close(&print);
+/* A line of the table: means over the ranks. */
+static void say_sum(const struct json_print *print, const struct stage_sum *sum, double ranks) {
+    json_print_say(print, " %12.3f %12.3f %12.3f", sum->work_us * 1e-3 / ranks,
+                   sum->exposed_us * 1e-3 / ranks, sum->transfer_us * 1e-3 / ranks);
 }
 
-static void trace_report_print_table(const struct trace_report *report) {
+static void trace_report_print(const struct trace_report *report, bool json) {
     struct stage_sum total = total_of(report);
     double span_us = report->last_us - report->first_us, ranks = report->ranks;
-    printf("%u ranks, %.3f ms; times are means over the ranks\n", report->ranks, span_us * 1e-3);
-    printf("%-10s %10s %12s %12s %12s %9s\n", "stage", "count", "work ms", "exposed ms",
-           "transfer ms", "of span");
+    double hidden = trace_report_hidden_of(total.transfer_us, total.exposed_us);
+    struct json_print print = json_print_begin(json);
+    json_print_count(&print, "ranks", report->ranks);
+    json_print_number(&print, "span_us", span_us, US_DIGITS);
+    print_sum(&print, &total);
+    json_print_number(&print, "hidden", hidden, 4);
+    json_print_count(&print, "bytes", report->bytes);
+    json_print_say(&print, "%u ranks, %.3f ms; times are means over the ranks\n", report->ranks,
+                   span_us * 1e-3);
+    json_print_say(&print, "%-10s %10s %12s %12s %12s %9s\n", "stage", "count", "work ms",
+                   "exposed ms", "transfer ms", "of span");
+    json_print_open(&print, "stages", '[');
     for (int stage = 0; stage < STAGE_COUNT; stage++) {
         const struct stage_sum *sum = &report->stages[stage];
-        printf("%-10s %10.0f %12.3f %12.3f %12.3f %8.1f%%\n", overlap_stage_name((enum stage)stage),
-               (double)sum->count / ranks, sum->work_us * 1e-3 / ranks,
-               sum->exposed_us * 1e-3 / ranks, sum->transfer_us * 1e-3 / ranks,
-               100 * (sum->work_us + sum->exposed_us) / ranks / span_us);
+        const char *name = overlap_stage_name((enum stage)stage);
+        json_print_open(&print, NULL, '{');
+        json_print_text(&print, "stage", name);
+        json_print_count(&print, "count", sum->count);
+        print_sum(&print, sum);
+        json_print_close(&print);
+        json_print_say(&print, "%-10s %10.0f", name, (double)sum->count / ranks);
+        say_sum(&print, sum, ranks);
+        json_print_say(&print, " %8.1f%%\n",
+                       100 * (sum->work_us + sum->exposed_us) / ranks / span_us);
     }
-    printf("%-10s %10s %12.3f %12.3f %12.3f\n", "all", "", total.work_us * 1e-3 / ranks,
-           total.exposed_us * 1e-3 / ranks, total.transfer_us * 1e-3 / ranks);
-    printf("hidden: %.1f%% of the communication (%.1f MiB)\n",
-           100 * trace_report_hidden_of(total.transfer_us, total.exposed_us),
-           (double)report->bytes / ((size_t)1 << 20));
+    json_print_close(&print);
+    json_print_say(&print, "%-10s %10s", "all", "");
+    say_sum(&print, &total, ranks);
+    json_print_say(&print, "\nhidden: %.1f%% of the communication (%.1f MiB)\n", 100 * hidden,
+                   (double)report->bytes / ((size_t)1 << 20));
+    json_print_close(&print);
 }
 
 int program_trace(void *given, const struct option_result *result) {
@@ -215,6 +216,6 @@ int program_trace(void *given, const struct option_result *result) {
     enum status status = file_take(path, TRACE_BYTES_MAX, &text, &error);
     if (!status) status = trace_report_read_trace(text, path, &report, &error);
     free((void *)(uintptr_t)text.data);
-    if (!status) (values->json ? trace_report_print_json : trace_report_print_table)(&report);
+    if (!status) trace_report_print(&report, values->json);
     return command_end(status, &error);
 }
