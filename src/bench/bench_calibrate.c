@@ -290,8 +290,7 @@ static void print_step(struct json_print *print, const struct calibrate_step *st
 
 static void print_rows(struct model *model, const char *kernels, const struct calibrate_step *steps,
                        uint32_t count, uint32_t ranks) {
-    struct json_print print = {.off = false};
-    json_print_open(&print, NULL, '{');
+    struct json_print print = json_print_begin(true);
     json_print_values(&print,
                       "\"kernels\":\"%s\",\"numerics\":\"%s\",\"weight_bytes\":%lu,"
                       "\"page_count\":%u,\"page_bytes\":%lu,\"layers\":%u,\"width\":%u,"

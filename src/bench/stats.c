@@ -8,7 +8,8 @@ static int by_value(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-double stats_percentile(const double *sorted, size_t count, double share) {
+/* For sorted values, count >= 1; share in [0, 1]. */
+static double stats_percentile(const double *sorted, size_t count, double share) {
     double place = share * (double)(count - 1);
     size_t below = (size_t)place;
     if (below + 1 >= count) return sorted[count - 1];

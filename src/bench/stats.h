@@ -11,12 +11,9 @@ struct stats {
     double mean, p50, p90, p95, p99, max;
 };
 
-/* Sorts the values. */
+/* Sorts the values. Percentiles are interpolated linearly between two values, as numpy.percentile
+ * does. */
 struct stats stats_of(double *values, size_t count);
-
-/* For sorted values, count >= 1; share in [0, 1]. Interpolates linearly between two values, as
- * numpy.percentile does. */
-double stats_percentile(const double *sorted, size_t count, double share);
 
 /* The figures of repeated runs. */
 struct stats_spread {

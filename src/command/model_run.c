@@ -68,7 +68,8 @@ static void model_run_show_progress(void *context, uint64_t done_bytes, uint64_t
     fflush(stderr);
 }
 
-void model_run_progress_begin(struct model_run_progress *progress, struct model_options *options) {
+static void model_run_progress_begin(struct model_run_progress *progress,
+                                     struct model_options *options) {
     *progress = (struct model_run_progress){.began_ns = clock_now_ns()};
     if (!isatty(STDERR_FILENO)) return;
     options->progress = model_run_show_progress;
@@ -101,8 +102,9 @@ enum status model_run_open(struct solo_options *options, struct solo **solo_out,
     return status;
 }
 
-enum status model_run_tokens(const char *text, uint32_t **tokens_out, uint32_t *count_out,
-                             struct error *error) {
+/* Parses "5,9,12" to ids below LIMIT_VOCAB, which the caller frees. */
+static enum status model_run_tokens(const char *text, uint32_t **tokens_out, uint32_t *count_out,
+                                    struct error *error) {
     size_t capacity = strlen(text) / 2 + 1, count = 0;
     uint32_t *tokens = malloc(capacity * sizeof *tokens);
     if (!tokens) return error_set(error, STATUS_NO_MEMORY, "no memory for the tokens");

@@ -85,8 +85,7 @@ struct model_run_progress {
     const char *directory;
     bool shown, logs;
 };
-void model_run_progress_begin(struct model_run_progress *progress, struct model_options *options);
-/* model_run_progress_begin that uses the log if stderr is not a terminal or the log is JSON. */
+/* For processes with a log: uses it if stderr is not a terminal or the log is JSON. */
 void model_run_progress_begin_logged(struct model_run_progress *progress,
                                      struct model_options *options);
 void model_run_progress_end(struct model_run_progress *progress);
@@ -94,10 +93,6 @@ void model_run_progress_end(struct model_run_progress *progress);
 /* solo_open with progress on a terminal if it takes more than a second. */
 enum status model_run_open(struct solo_options *options, struct solo **solo_out,
                            struct error *error) MUST_USE;
-
-/* Parses "5,9,12" to ids, which the caller frees. Ids must be below LIMIT_VOCAB. */
-enum status model_run_tokens(const char *text, uint32_t **tokens_out, uint32_t *count_out,
-                             struct error *error) MUST_USE;
 
 /* Numbers of sequences that step together, for a series of measurements: "1,4,16". */
 #define MODEL_RUN_SIZES_MAX 16
