@@ -484,7 +484,7 @@ static enum status bench_front_add_row(struct front *front, uint32_t streams, do
     return status;
 }
 
-/* As many as this process may have files for. */
+/* Reduces the streams to as many as this process may have files for. */
 static uint32_t possible_streams(uint32_t streams) {
     uint64_t files = file_limit_raise(UINT64_MAX), most = files - FILES_BESIDE;
     if (streams <= most) return streams;
