@@ -3,6 +3,7 @@
 
 #include "base/hash.h"
 #include "base/utf8.h"
+#include "serving/grammar/automata/regex_tree.h"
 
 /* string_position.escape: the low four bits are the kind. For digits, bits 4-5 are their number, bits
  * 8-19 their value, and bits 20-29 the high surrogate. */
@@ -177,15 +178,9 @@ static bool string_content_take_character(const struct text_leaf *leaf,
     return string_content_is_live(filter, place->state);
 }
 
-static int string_content_digit_of(uint8_t byte) {
-    if (byte >= '0' && byte <= '9') return byte - '0';
-    if (byte >= 'a' && byte <= 'f') return byte - 'a' + 10;
-    return byte >= 'A' && byte <= 'F' ? byte - 'A' + 10 : -1;
-}
-
 static bool step_digit(const struct text_leaf *leaf, const struct key_filter *filter,
                        struct string_position *place, uint8_t byte, uint64_t *hash) {
-    int digit = string_content_digit_of(byte);
+    int digit = regex_tree_digit_value(byte, 16);
     bool low_half = (place->escape & 15) == ESCAPE_LOW_DIGITS;
     uint32_t count = (place->escape >> 4 & 3) + 1, high = place->escape >> 20;
     uint32_t value = (place->escape >> 8 & 0xFFF) << 4 | (uint32_t)digit;

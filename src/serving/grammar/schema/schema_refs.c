@@ -2,6 +2,7 @@
  * Resolves $ref: relative URIs (RFC 3986, section 5), JSON pointers (RFC 6901) and anchors. A URI
  * refers to the part of the document with that $id. Nothing is fetched.
  */
+#include "serving/grammar/automata/regex_tree.h"
 #include "serving/grammar/schema/schema_state.h"
 
 #define ADDRESS_BYTES_MAX 1024
@@ -223,12 +224,6 @@ enum status schema_refs_collect(struct schema_state *state, const struct tree *r
     return status ? status : schema_refs_collect_each(state, root, resource, 0);
 }
 
-static int hex_of(char c) {
-    if (c >= '0' && c <= '9') return c - '0';
-    if ((c | 32) >= 'a' && (c | 32) <= 'f') return (c | 32) - 'a' + 10;
-    return -1;
-}
-
 /* Decodes a part of a JSON pointer and terminates it. */
 static char *schema_refs_decode(struct schema_state *state, struct bytes part) {
     char *out = arena_take(state->arena, part.count + 1);
@@ -237,8 +232,8 @@ static char *schema_refs_decode(struct schema_state *state, struct bytes part) {
     for (size_t i = 0; i < part.count; i++) {
         int high = -1, low = -1;
         if (part.data[i] == '%' && i + 2 < part.count) {
-            high = hex_of(part.data[i + 1]);
-            low = hex_of(part.data[i + 2]);
+            high = regex_tree_digit_value(part.data[i + 1], 16);
+            low = regex_tree_digit_value(part.data[i + 2], 16);
         }
         bool coded = high >= 0 && low >= 0;
         out[used++] = coded ? (char)(high * 16 + low) : part.data[i];

@@ -6,6 +6,7 @@
 #define COPIES_MAX 4096 /* automata that are copied only once */
 
 struct shape_builder {
+    enum status status; /* the first failure; afterwards nothing is added */
     struct shape_graph *graph;
     struct schema_state *state;
     struct arena *arena;
@@ -27,24 +28,38 @@ struct shape_builder {
         word_count, word_capacity;
 };
 
-/* Copies an automaton into the program's arena, unless it was copied before. */
-static enum status copy_automaton(struct shape_builder *builder, const struct automaton *from,
-                                  const struct automaton **out) {
+static bool has_room(struct shape_builder *builder, void *array, uint32_t count, uint32_t *capacity,
+                     size_t element_bytes) {
+    if (!builder->status)
+        builder->status = schema_state_room(builder->state, array, count, capacity, element_bytes);
+    return !builder->status;
+}
+
+/* Temporary memory, zeroed; NULL after a failure. */
+static void *take(struct shape_builder *builder, size_t count, size_t element_bytes) {
+    void *memory =
+        builder->status ? NULL : arena_take_zeroed(builder->state->arena, count * element_bytes);
+    if (!memory && !builder->status)
+        builder->status = state_failed(builder->state, STATUS_NO_MEMORY);
+    return memory;
+}
+
+/* Copies an automaton into the program's arena, unless it was copied before. NULL after a failure. */
+static const struct automaton *copy_automaton(struct shape_builder *builder,
+                                              const struct automaton *from) {
     struct map_key key = {.high = (uint64_t)(uintptr_t)from};
     uint32_t found = map_find(&builder->copies, key);
-    if (found != MAP_NONE) {
-        *out = builder->copied[found];
-        return STATUS_OK;
-    }
+    if (builder->status) return NULL;
+    if (found != MAP_NONE) return builder->copied[found];
     const struct automaton *copy = automaton_copy(builder->arena, from);
-    if (!copy) return state_failed(builder->state, STATUS_NO_MEMORY);
-    *out = copy;
-    enum status status = schema_state_room(builder->state, &builder->copied, builder->copied_count,
-                                           &builder->copied_capacity, sizeof *builder->copied);
-    if (status || builder->copies.count == builder->copies.capacity) return status;
+    if (!copy) builder->status = state_failed(builder->state, STATUS_NO_MEMORY);
+    if (!has_room(builder, &builder->copied, builder->copied_count, &builder->copied_capacity,
+                  sizeof *builder->copied) ||
+        builder->copies.count == builder->copies.capacity)
+        return copy;
     map_add(&builder->copies, key, builder->copied_count);
     builder->copied[builder->copied_count++] = copy;
-    return STATUS_OK;
+    return copy;
 }
 
 static uint32_t shape_build_ask_for(struct shape_builder *builder, uint32_t node) {
@@ -56,17 +71,15 @@ static uint32_t shape_build_ask_for(struct shape_builder *builder, uint32_t node
     return builder->shape_of[node];
 }
 
-/* Adds `count` zero words. *out is the index of the first. */
-static enum status shape_build_add_words(struct shape_builder *builder, uint32_t count,
-                                         uint32_t *out) {
-    *out = builder->word_count;
-    for (uint32_t i = 0; i < count; i++) {
-        enum status status = schema_state_room(builder->state, &builder->words, builder->word_count,
+/* Adds `count` zero words. Returns the index of the first. */
+static uint32_t shape_build_add_words(struct shape_builder *builder, uint32_t count) {
+    uint32_t first = builder->word_count;
+    for (uint32_t i = 0; i < count && has_room(builder, &builder->words, builder->word_count,
                                                &builder->word_capacity, sizeof *builder->words);
-        if (status) return status;
+         i++)
         builder->words[builder->word_count++] = 0;
-    }
-    return schema_state_spend(builder->state, count);
+    if (!builder->status) builder->status = schema_state_spend(builder->state, count);
+    return first;
 }
 
 static void shape_build_set_bit(struct shape_builder *builder, uint32_t first, uint32_t bit) {
@@ -98,14 +111,11 @@ static void shape_build_spread(const struct automaton *automaton, uint64_t *sets
 
 /* ---- arrays ---- */
 
-static enum status shape_build_add_item(struct shape_builder *builder,
-                                        const struct shape_item *item) {
-    enum status status = schema_state_room(builder->state, &builder->items, builder->item_count,
-                                           &builder->item_capacity, sizeof *builder->items);
-    if (status) return status;
-    builder->items[builder->item_count++] = (struct shape_item){
-        shape_build_ask_for(builder, item->plain), shape_build_ask_for(builder, item->counted)};
-    return STATUS_OK;
+static void shape_build_add_item(struct shape_builder *builder, const struct shape_item *item) {
+    if (has_room(builder, &builder->items, builder->item_count, &builder->item_capacity,
+                 sizeof *builder->items))
+        builder->items[builder->item_count++] = (struct shape_item){
+            shape_build_ask_for(builder, item->plain), shape_build_ask_for(builder, item->counted)};
 }
 
 /* The largest possible length of an array. */
@@ -124,23 +134,21 @@ static uint32_t shape_build_longest(const struct shape_graph *graph,
 }
 
 /* `listed` has the labels 1 to its number of texts. */
-static enum status build_listed(struct shape_builder *builder, const struct automaton *listed,
-                                struct shape_array *array) {
+static void build_listed(struct shape_builder *builder, const struct automaton *listed,
+                         struct shape_array *array) {
     array->word_count = (uint32_t)divide_up(automaton_member_count(listed), 64);
-    enum status status = copy_automaton(builder, listed, &array->listed);
-    if (!status)
-        status = shape_build_add_words(builder, listed->state_count * array->word_count,
-                                       &array->reaches);
-    for (uint32_t at = 1; !status && at < listed->state_count; at++)
+    array->listed = copy_automaton(builder, listed);
+    array->reaches = shape_build_add_words(builder, listed->state_count * array->word_count);
+    if (builder->status) return;
+    for (uint32_t at = 1; at < listed->state_count; at++)
         if (listed->labels[at])
             shape_build_set_bit(builder, array->reaches + at * array->word_count,
                                 listed->labels[at] - 1);
-    if (!status) shape_build_spread(listed, builder->words + array->reaches, array->word_count);
-    return status;
+    shape_build_spread(listed, builder->words + array->reaches, array->word_count);
 }
 
-static enum status build_array(struct shape_builder *builder, const struct array_node *form,
-                               uint32_t *out) {
+/* Returns the index of the array. */
+static uint32_t build_array(struct shape_builder *builder, const struct array_node *form) {
     struct shape_array array = {
         .prefix = builder->item_count,
         .prefix_count = form->prefix_count,
@@ -151,96 +159,92 @@ static enum status build_array(struct shape_builder *builder, const struct array
         .unique = form->unique,
     };
     array.prefix_count = min_u32(array.prefix_count, array.length_max);
-    enum status status = STATUS_OK;
-    for (uint32_t i = 0; i < array.prefix_count && !status; i++)
-        status = shape_build_add_item(builder, &form->items[i]);
+    for (uint32_t i = 0; i < array.prefix_count; i++)
+        shape_build_add_item(builder, &form->items[i]);
     array.rest = (struct shape_item){SHAPE_NONE, SHAPE_NONE};
     if (array.length_max > form->prefix_count) {
         array.rest.plain = shape_build_ask_for(builder, form->items[form->prefix_count].plain);
         array.rest.counted = shape_build_ask_for(builder, form->items[form->prefix_count].counted);
     }
-    if (!status && form->listed) status = build_listed(builder, form->listed, &array);
-    if (!status)
-        status = schema_state_room(builder->state, &builder->arrays, builder->array_count,
-                                   &builder->array_capacity, sizeof *builder->arrays);
-    if (status) return status;
-    builder->arrays[builder->array_count] = array;
-    *out = builder->array_count++;
-    return STATUS_OK;
+    if (form->listed) build_listed(builder, form->listed, &array);
+    if (has_room(builder, &builder->arrays, builder->array_count, &builder->array_capacity,
+                 sizeof *builder->arrays))
+        builder->arrays[builder->array_count++] = array;
+    return builder->array_count - 1;
 }
 
 /* ---- objects ---- */
 
-static enum status add_entry(struct shape_builder *builder, uint32_t node, uint32_t bit) {
-    enum status status = schema_state_room(builder->state, &builder->entries, builder->entry_count,
-                                           &builder->entry_capacity, sizeof *builder->entries);
-    if (status) return status;
-    builder->entries[builder->entry_count++] =
-        (struct shape_entry){.shape = shape_build_ask_for(builder, node), .bit = bit};
-    return STATUS_OK;
+static void add_entry(struct shape_builder *builder, uint32_t node, uint32_t bit) {
+    if (has_room(builder, &builder->entries, builder->entry_count, &builder->entry_capacity,
+                 sizeof *builder->entries))
+        builder->entries[builder->entry_count++] =
+            (struct shape_entry){.shape = shape_build_ask_for(builder, node), .bit = bit};
 }
 
 /* Builds the entries and the DFA of keys: the possible listed properties, and other keys whose values
  * are live. */
-static enum status build_keys(struct shape_builder *builder, const struct object_node *form,
-                              struct shape_object *object, uint32_t *bits) {
+static void build_keys(struct shape_builder *builder, const struct object_node *form,
+                       struct shape_object *object, uint32_t *bits) {
     struct schema_state *state = builder->state;
     uint32_t count = form->name_count + form->class_count;
-    uint32_t *labels = arena_take_zeroed(state->arena, count * sizeof *labels);
-    uint32_t *shifted = arena_take(state->arena, form->class_count * sizeof *shifted);
-    struct bytes *texts = arena_take(state->arena, form->name_count * sizeof *texts);
-    if (!labels || !shifted || !texts) return state_failed(builder->state, STATUS_NO_MEMORY);
-    enum status status = STATUS_OK;
+    uint32_t *labels = take(builder, count, sizeof *labels);
+    uint32_t *shifted = take(builder, form->class_count, sizeof *shifted);
+    struct bytes *texts = take(builder, form->name_count, sizeof *texts);
+    if (builder->status) return;
     object->entry = builder->entry_count;
-    for (uint32_t i = 0; i < form->name_count && !status; i++) {
+    for (uint32_t i = 0; i < form->name_count; i++) {
         texts[i] = state->names[form->names[i]];
         bits[i] = SHAPE_NO_BIT;
         if (!form->possible[i]) continue;
         bits[i] = object->bit_count++;
         labels[i] = builder->entry_count - object->entry + 1;
-        status = add_entry(builder, form->name_nodes[i], bits[i]);
+        add_entry(builder, form->name_nodes[i], bits[i]);
     }
-    for (uint32_t i = 0; i < form->class_count && !status; i++) {
+    for (uint32_t i = 0; i < form->class_count; i++) {
         shifted[i] = form->name_count + i + 1;
         if (!form->rest || !node_is_live(builder->graph, form->class_nodes[i])) continue;
         labels[form->name_count + i] = builder->entry_count - object->entry + 1;
-        status = add_entry(builder, form->class_nodes[i], SHAPE_NO_BIT);
+        add_entry(builder, form->class_nodes[i], SHAPE_NO_BIT);
     }
     object->entry_count = builder->entry_count - object->entry;
-    if (status || object->entry_count == 0) return status;
+    if (builder->status || object->entry_count == 0) return;
     const struct automaton *keys = NULL, *rest = NULL;
+    enum status status = STATUS_OK;
     if (form->rest) status = automaton_relabel(&state->work, form->rest, shifted, &rest);
     if (!status && form->name_count)
         status = automaton_of_texts(&state->work, texts, form->name_count, &keys);
     if (!status && keys && rest)
         status = automaton_combine(&state->work, AUTOMATON_OR, keys, rest, &keys);
     if (!status) status = automaton_relabel(&state->work, keys ? keys : rest, labels, &keys);
-    if (status) return state_failed(state, status);
-    return copy_automaton(builder, keys, &object->keys);
+    if (status)
+        builder->status = state_failed(state, status);
+    else
+        object->keys = copy_automaton(builder, keys);
 }
 
-static enum status build_reaches(struct shape_builder *builder, struct shape_object *object) {
+static void build_reaches(struct shape_builder *builder, struct shape_object *object) {
     const struct automaton *keys = object->keys;
-    if (!keys) return STATUS_OK;
+    if (builder->status || !keys) return;
     uint32_t states = keys->state_count, words = object->word_count, width = words + 1;
-    uint64_t *sets = arena_take_zeroed(builder->state->arena, (size_t)states * width * 8);
-    if (!sets) return state_failed(builder->state, STATUS_NO_MEMORY);
-    enum status status = schema_state_spend(builder->state, (uint64_t)states * keys->class_count);
-    if (!status) status = shape_build_add_words(builder, states * words, &object->reaches);
-    if (!status) status = shape_build_add_words(builder, (states + 63) / 64, &object->reaches_open);
-    for (uint32_t at = 1; !status && at < states; at++) {
+    uint64_t *sets = take(builder, (size_t)states * width, sizeof *sets);
+    if (!builder->status)
+        builder->status = schema_state_spend(builder->state, (uint64_t)states * keys->class_count);
+    object->reaches = shape_build_add_words(builder, states * words);
+    object->reaches_open = shape_build_add_words(builder, (states + 63) / 64);
+    if (builder->status) return;
+    for (uint32_t at = 1; at < states; at++) {
         if (keys->labels[at] == 0) continue;
         uint32_t bit = builder->entries[object->entry + keys->labels[at] - 1].bit;
         if (bit == SHAPE_NO_BIT) bit = 64 * words;
         sets[(size_t)at * width + bit / 64] |= (uint64_t)1 << bit % 64;
     }
-    if (!status) shape_build_spread(keys, sets, width);
-    for (uint32_t at = 1; !status && at < states; at++) {
+    shape_build_spread(keys, sets, width);
+    for (uint32_t at = 1; at < states; at++) {
         const uint64_t *set = sets + (size_t)at * width;
         memcpy(builder->words + object->reaches + at * words, set, words * sizeof *set);
         if (set[words]) shape_build_set_bit(builder, object->reaches_open, at);
     }
-    return status;
 }
 
 static uint32_t bit_of(const struct object_node *form, const uint32_t *bits, uint32_t name) {
@@ -266,33 +270,30 @@ static void close_needs(struct shape_builder *builder, const struct object_node 
     }
 }
 
-static enum status build_needs(struct shape_builder *builder, const struct object_node *form,
-                               struct shape_object *object, const uint32_t *bits) {
-    enum status status = shape_build_add_words(builder, object->word_count, &object->required);
-    if (status) return status;
+static void build_needs(struct shape_builder *builder, const struct object_node *form,
+                        struct shape_object *object, const uint32_t *bits) {
+    object->required = shape_build_add_words(builder, object->word_count);
+    object->dependency = builder->dependency_count;
+    if (builder->status) return;
     for (uint32_t i = 0; i < form->set->required_count; i++)
         shape_build_set_bit(builder, object->required, bit_of(form, bits, form->set->required[i]));
     close_needs(builder, form, bits, object->required);
-    object->dependency = builder->dependency_count;
-    for (uint32_t i = 0; i < form->set->dependency_count && !status; i++) {
+    for (uint32_t i = 0; i < form->set->dependency_count; i++) {
         uint32_t bit = bit_of(form, bits, form->set->dependencies[i].name), k = object->dependency;
         if (bit == SHAPE_NO_BIT || has_bit(builder, object->required, bit)) continue;
         while (k < builder->dependency_count && builder->dependencies[k].bit != bit)
             k++;
         if (k < builder->dependency_count) continue;
         struct shape_dependency one = {.bit = bit};
-        status = shape_build_add_words(builder, object->word_count, &one.needs);
-        if (!status)
-            status =
-                schema_state_room(builder->state, &builder->dependencies, builder->dependency_count,
-                                  &builder->dependency_capacity, sizeof *builder->dependencies);
-        if (status) break;
+        one.needs = shape_build_add_words(builder, object->word_count);
+        if (!has_room(builder, &builder->dependencies, builder->dependency_count,
+                      &builder->dependency_capacity, sizeof *builder->dependencies))
+            return;
         shape_build_set_bit(builder, one.needs, bit);
         close_needs(builder, form, bits, one.needs);
         builder->dependencies[builder->dependency_count++] = one;
     }
     object->dependency_count = builder->dependency_count - object->dependency;
-    return status;
 }
 
 /* Checks limits of the matcher, whose frames have fixed sizes. */
@@ -309,112 +310,91 @@ static enum status check_object(struct shape_builder *builder, const struct shap
                        UINT16_MAX);
 }
 
-static enum status build_object(struct shape_builder *builder, struct object_node *form,
-                                uint32_t *out) {
-    struct schema_state *state = builder->state;
+/* Returns the index of the object. */
+static uint32_t build_object(struct shape_builder *builder, struct object_node *form) {
     struct shape_object object = {.count_min = form->set->count_min,
                                   .count_max = form->set->count_max,
-                                  .in_order = state->options->in_order};
-    uint32_t *bits = arena_take(state->arena, form->name_count * sizeof *bits);
-    if (!bits) return state_failed(builder->state, STATUS_NO_MEMORY);
-    enum status status = build_keys(builder, form, &object, bits);
+                                  .in_order = builder->state->options->in_order};
+    uint32_t *bits = take(builder, form->name_count, sizeof *bits);
+    build_keys(builder, form, &object, bits);
     object.word_count = max_u32(1, (object.bit_count + 63) / 64);
-    if (!status) status = check_object(builder, &object);
-    if (!status) status = build_reaches(builder, &object);
-    if (!status) status = build_needs(builder, form, &object, bits);
-    if (!status)
-        status = schema_state_room(state, &builder->objects, builder->object_count,
-                                   &builder->object_capacity, sizeof *builder->objects);
-    if (status) return status;
-    builder->objects[builder->object_count] = object;
-    *out = builder->object_count++;
-    return STATUS_OK;
+    if (!builder->status) builder->status = check_object(builder, &object);
+    build_reaches(builder, &object);
+    build_needs(builder, form, &object, bits);
+    if (has_room(builder, &builder->objects, builder->object_count, &builder->object_capacity,
+                 sizeof *builder->objects))
+        builder->objects[builder->object_count++] = object;
+    return builder->object_count - 1;
 }
 
 /* ---- shapes ---- */
 
-static enum status build_scalars(struct shape_builder *builder, const struct value_set *set,
-                                 struct shape_alternative *out) {
-    struct schema_state *state = builder->state;
-    enum status status = STATUS_OK;
+static void build_scalars(struct shape_builder *builder, const struct value_set *set,
+                          struct shape_alternative *out) {
+    const struct language *languages = builder->state->languages.languages;
     out->kinds = set->bits;
     if (set->number != LANGUAGE_NONE) {
         out->kinds |= SHAPE_NUMBER;
-        status = copy_automaton(builder, state->languages.languages[set->number].automaton,
-                                &out->number);
+        out->number = copy_automaton(builder, languages[set->number].automaton);
     }
-    if (status || set->string == LANGUAGE_NONE) return status;
-    const struct language *strings = &state->languages.languages[set->string];
+    if (set->string == LANGUAGE_NONE) return;
+    const struct language *strings = &languages[set->string];
     out->kinds |= SHAPE_STRING;
     out->length_min = strings->length_min;
     out->length_max = strings->length_max;
-    if (strings->of_lengths) return STATUS_OK;
-    return copy_automaton(builder, strings->automaton, &out->string);
-}
-
-static enum status add_alternative(struct shape_builder *builder,
-                                   const struct shape_alternative *alternative) {
-    enum status status =
-        schema_state_room(builder->state, &builder->alternatives, builder->alternative_count,
-                          &builder->alternative_capacity, sizeof *builder->alternatives);
-    if (!status) builder->alternatives[builder->alternative_count++] = *alternative;
-    return status;
+    if (!strings->of_lengths) out->string = copy_automaton(builder, strings->automaton);
 }
 
 /* The first alternative has the scalars, the first array and the first object; the others pair the
  * remaining arrays and objects. */
-static enum status build_shape(struct shape_builder *builder, uint32_t node_index,
-                               struct value_shape *out) {
+static void build_shape(struct shape_builder *builder, uint32_t node_index,
+                        struct value_shape *out) {
     const struct shape_node *node = &builder->graph->nodes[node_index];
     struct shape_alternative next = {0};
-    enum status status = build_scalars(builder, node->set, &next);
     uint32_t array = 0, object = 0;
+    build_scalars(builder, node->set, &next);
     out->first = builder->alternative_count;
-    while (!status) {
+    for (;; next = (struct shape_alternative){0}) {
         while (array < node->set->arrays.count &&
                !shape_graph_array_is_live(builder->graph, &node->arrays[array]))
             array++;
         bool lives = false;
-        while (!status && !lives && object < node->set->objects.count) {
-            status = shape_graph_object_is_live(builder->graph, &node->objects[object], &lives);
+        while (!builder->status && !lives && object < node->set->objects.count) {
+            builder->status =
+                shape_graph_object_is_live(builder->graph, &node->objects[object], &lives);
             object += !lives;
         }
-        if (!status && array < node->set->arrays.count) {
+        if (builder->status) return;
+        if (array < node->set->arrays.count) {
             next.kinds |= SHAPE_ARRAY;
-            status = build_array(builder, &node->arrays[array++], &next.array);
+            next.array = build_array(builder, &node->arrays[array++]);
         }
-        if (!status && lives) {
+        if (lives) {
             next.kinds |= SHAPE_OBJECT;
-            status = build_object(builder, &node->objects[object++], &next.object);
+            next.object = build_object(builder, &node->objects[object++]);
         }
-        if (status || next.kinds == 0) break;
-        status = add_alternative(builder, &next);
-        next = (struct shape_alternative){0};
+        if (next.kinds == 0) break;
+        if (!has_room(builder, &builder->alternatives, builder->alternative_count,
+                      &builder->alternative_capacity, sizeof *builder->alternatives))
+            return;
+        builder->alternatives[builder->alternative_count++] = next;
     }
     out->count = builder->alternative_count - out->first;
-    return status;
 }
 
 static const void *shape_build_keep(struct shape_builder *builder, const void *from, uint32_t count,
-                                    size_t element_bytes, enum status *status) {
+                                    size_t element_bytes) {
     void *memory = arena_take(builder->arena, count * element_bytes);
-    if (!memory) {
-        *status = state_failed(builder->state, STATUS_NO_MEMORY);
-        return NULL;
-    }
-    if (count) memcpy(memory, from, count * element_bytes);
+    if (!memory) builder->status = state_failed(builder->state, STATUS_NO_MEMORY);
+    if (memory && count) memcpy(memory, from, count * element_bytes);
     return memory;
 }
 
-static enum status keep_program(struct shape_builder *builder, const struct shape_program **out) {
-    struct shape_program *program = arena_take(builder->arena, sizeof *program);
-    if (!program) return state_failed(builder->state, STATUS_NO_MEMORY);
-    enum status status = STATUS_OK;
+static const struct shape_program *keep_program(struct shape_builder *builder) {
 #define KEEP(list, number)                                                                         \
-    .list =                                                                                        \
-        shape_build_keep(builder, builder->list, builder->number, sizeof *builder->list, &status), \
+    .list = shape_build_keep(builder, builder->list, builder->number, sizeof *builder->list),      \
     .number = builder->number
-    *program = (struct shape_program){
+    struct shape_program program = {
         .root_bare = true,
         KEEP(shapes, shape_count),
         KEEP(alternatives, alternative_count),
@@ -426,24 +406,23 @@ static enum status keep_program(struct shape_builder *builder, const struct shap
         KEEP(words, word_count),
     };
 #undef KEEP
-    *out = program;
-    return status;
+    return shape_build_keep(builder, &program, 1, sizeof program);
 }
 
 enum status shape_build(struct arena *arena, struct shape_graph *graph, uint32_t root,
                         const struct shape_program **out) {
-    struct schema_state *state = graph->state;
-    struct shape_builder builder = {.graph = graph, .state = state, .arena = arena};
-    builder.shape_of = arena_take(state->arena, graph->node_count * sizeof *builder.shape_of);
-    builder.order = arena_take(state->arena, graph->node_count * sizeof *builder.order);
-    builder.shapes = arena_take(state->arena, graph->node_count * sizeof *builder.shapes);
-    if (!builder.shape_of || !builder.order || !builder.shapes)
-        return state_failed(state, STATUS_NO_MEMORY);
+    struct shape_builder builder = {.graph = graph, .state = graph->state, .arena = arena};
+    builder.shape_of = take(&builder, graph->node_count, sizeof *builder.shape_of);
+    builder.order = take(&builder, graph->node_count, sizeof *builder.order);
+    builder.shapes = take(&builder, graph->node_count, sizeof *builder.shapes);
+    if (builder.status) return builder.status;
     memset(builder.shape_of, 0xFF, graph->node_count * sizeof *builder.shape_of);
-    enum status status = map_open(&builder.copies, state->arena, COPIES_MAX);
-    if (status) return state_failed(state, STATUS_NO_MEMORY);
+    if (map_open(&builder.copies, graph->state->arena, COPIES_MAX))
+        return state_failed(graph->state, STATUS_NO_MEMORY);
     shape_build_ask_for(&builder, root);
-    for (uint32_t i = 0; i < builder.shape_count && !status; i++)
-        status = build_shape(&builder, builder.order[i], &builder.shapes[i]);
-    return status ? status : keep_program(&builder, out);
+    for (uint32_t i = 0; i < builder.shape_count && !builder.status; i++)
+        build_shape(&builder, builder.order[i], &builder.shapes[i]);
+    const struct shape_program *program = builder.status ? NULL : keep_program(&builder);
+    if (!builder.status) *out = program;
+    return builder.status;
 }
