@@ -4,19 +4,10 @@
 #ifndef TESTS_GRAMMAR_AUTOMATA_H
 #define TESTS_GRAMMAR_AUTOMATA_H
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include "serving/grammar/automata/automaton_builder.h"
 
 #include "../../keep.h"
+#include "test_case.h"
 
 #define TEST_ARENA_BYTES ((size_t)64 << 20)
 #define TEST_STATES_MAX 50000

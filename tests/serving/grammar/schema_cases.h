@@ -4,16 +4,9 @@
 #ifndef SCHEMA_CASES_H
 #define SCHEMA_CASES_H
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-/* cmocka dependencies the four above */
-#include <cmocka.h>
-#include <stdlib.h>
-
 #include "serving/grammar/schema/schema.h"
 #include "shape_check.h"
+#include "test_case.h"
 
 #define CASE_BYTES ((size_t)48 << 20)
 

@@ -236,10 +236,9 @@ static enum status read_subschema(struct schema_state *state, uint32_t subschema
         return STATUS_OK;
     }
     if (state->subschemas[subschema].reading == READING_UNDER_WAY)
-        return state_error(
-            state, STATUS_INVALID,
-            "leads back to itself before any value; a recursion dependencies a property "
-            "or an item in between");
+        return state_error(state, STATUS_INVALID,
+                           "leads back to itself before any value; a recursion needs a property "
+                           "or an item in between");
     if (state->depth >= state->limits->depth_max)
         return state_error(state, STATUS_TOO_LARGE, "is nested more than %u deep",
                            state->limits->depth_max);

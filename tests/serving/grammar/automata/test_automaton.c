@@ -3,7 +3,6 @@
  * and found again one by one, in order.
  */
 #include "automata.h"
-#include "test_case.h"
 
 TEST(it_holds_the_texts_of_a_list_alone) {
     static const struct bytes texts[] = {{"", 0}, {"ab", 2}, {"abc", 3}, {"\xC3\xA9", 2}, {"b", 1}};

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Protects that a dfa's automaton holds the dfa's texts, that all its states live, and that no
+ * Protects that a built DFA accepts the texts that were added, that all its states are live, and that no
  * two of them are equal; and that work has an end where it is told to.
  */
 #include "automata.h"
-#include "test_case.h"
 
 #define CLASSES 3
 #define STATES_MAX 24

@@ -5,7 +5,6 @@
 #include "base/check.h"
 
 #include "automata.h"
-#include "test_case.h"
 
 static const char *const patterns[] = {"^a*$", "^(ab)*$", "b",          "^.{2,3}$", "^[^b]*$",
                                        "^$",   "a$",      "^\\u00e9|b", "^x",       "^(a|b)*abb$"};

@@ -3,7 +3,6 @@
  */
 #include "automata.h"
 #include "serving/grammar/automata/code_points.h"
-#include "test_case.h"
 
 static bool holds(const struct code_points *set, uint32_t character) {
     for (size_t i = 0; i < set->count; i++)

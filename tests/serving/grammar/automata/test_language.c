@@ -4,7 +4,6 @@
 #include "serving/grammar/automata/language.h"
 
 #include "schema_cases.h"
-#include "test_case.h"
 
 static char memory[16 << 20], passing[16 << 20];
 static struct arena arena, scratch;

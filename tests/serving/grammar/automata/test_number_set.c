@@ -7,7 +7,6 @@
 #include "automata.h"
 #include "base/check.h"
 #include "serving/grammar/automata/number_set.h"
-#include "test_case.h"
 
 static struct decimal read_decimal(const char *text) {
     struct decimal value;

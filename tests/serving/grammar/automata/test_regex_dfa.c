@@ -5,7 +5,6 @@
  */
 #include "automata.h"
 #include "serving/grammar/automata/regex_tree.h"
-#include "test_case.h"
 
 /* ---- the slow reference ---- */
 

@@ -4,7 +4,6 @@
  */
 #include "automata.h"
 #include "serving/grammar/automata/regex_nfa.h"
-#include "test_case.h"
 
 static uint32_t follow(const struct regex_nfa *nfa, uint32_t state, uint8_t byte) {
     const struct nfa_state *from = &nfa->states[state];

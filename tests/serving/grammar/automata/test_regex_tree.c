@@ -4,7 +4,6 @@
  */
 #include "automata.h"
 #include "serving/grammar/automata/regex_tree.h"
-#include "test_case.h"
 
 static void refuses(enum regex_syntax syntax, const char *pattern, enum status status,
                     const char *reason) {

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Protects the formats: every one that a dfa defines is known, and what it takes is what its RFC
+ * Protects the formats: every one that a draft defines is known, and what it takes is what its RFC
  * takes, as far as text_format.h says.
  */
 #include "automata.h"
 #include "serving/grammar/automata/text_format.h"
-#include "test_case.h"
 
 static const struct automaton *format_of(const char *name) {
     const struct automaton *automaton = NULL;

@@ -4,7 +4,6 @@
 #include "matcher_cases.h"
 
 #include "serving/grammar/matcher/grammar.h"
-#include "test_case.h"
 
 TEST(equal_leaves_are_one) {
     struct matcher_case one;

@@ -2,7 +2,6 @@
  * Whitespace within JSON, and parallel stacks.
  */
 #include "matcher_cases.h"
-#include "test_case.h"
 
 TEST(blanks_are_bounded) {
     lets_through("true", "\n{ \"a\" : 1 ,\n\n    \"b\"\r\n:\t[ ] }");

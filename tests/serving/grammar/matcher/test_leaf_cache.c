@@ -2,7 +2,6 @@
  * What is remembered of a leaf's walk is right after much was forgotten.
  */
 #include "matcher_cases.h"
-#include "test_case.h"
 
 TEST(what_was_forgotten_is_found_again) {
     struct matcher_case one;

@@ -3,7 +3,6 @@
  * no choice is told.
  */
 #include "matcher_cases.h"
-#include "test_case.h"
 
 TEST(equal_texts_stand_in_equal_places) {
     struct matcher_case one;

@@ -2,7 +2,6 @@
  * Objects: properties stand once and in any order, what is required comes, and counts are kept.
  */
 #include "matcher_cases.h"
-#include "test_case.h"
 
 TEST(properties_come_in_any_order_and_once) {
     const char *two =

@@ -5,7 +5,6 @@
  */
 #include "matcher_cases.h"
 #include "serving/grammar/rules/grammar_builder.h"
-#include "test_case.h"
 
 #define LETTERS 3 /* a, b, and a token that stands for itself */
 #define LENGTH_MAX 5

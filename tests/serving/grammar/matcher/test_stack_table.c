@@ -4,7 +4,6 @@
 #include "matcher_cases.h"
 
 #include "serving/grammar/matcher/stack_table.h"
-#include "test_case.h"
 
 static char memory[1 << 16];
 

@@ -2,7 +2,6 @@
  * What may stand between the quotes of a string: escapes count as what they say.
  */
 #include "matcher_cases.h"
-#include "test_case.h"
 
 #define TWO "{\"type\":\"string\",\"minLength\":2,\"maxLength\":2}"
 

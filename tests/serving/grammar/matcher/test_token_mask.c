@@ -2,7 +2,6 @@
  * A mask holds exactly the tokens that can be pushed, and no position is a dead end.
  */
 #include "matcher_cases.h"
-#include "test_case.h"
 
 static const char *const schemas[] = {
     "true",

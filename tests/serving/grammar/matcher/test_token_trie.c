@@ -2,7 +2,6 @@
  * The trie holds each token once, in an order that a walk can follow, and knows what strings do.
  */
 #include "matcher_cases.h"
-#include "test_case.h"
 
 TEST(each_token_is_found_at_the_end_of_its_bytes) {
     struct arena arena, scratch;

@@ -2,7 +2,6 @@
  * Steps of values: arrays, numbers, strings and literals.
  */
 #include "matcher_cases.h"
-#include "test_case.h"
 
 TEST(arrays_end_within_their_bounds) {
     const char *pair =

@@ -4,7 +4,6 @@
  */
 #include "automata.h"
 #include "serving/grammar/rules/grammar_builder.h"
-#include "test_case.h"
 
 TEST(equal_symbols_are_one) {
     struct grammar_builder builder;

@@ -2,7 +2,6 @@
  * Protects unions and differences of sets of arrays.
  */
 #include "schema_cases.h"
-#include "test_case.h"
 
 TEST(an_array_fulfils_both_of_two_schemas) {
     holds("{\"allOf\":[{\"minItems\":1},{\"items\":{\"type\":\"integer\"},\"maxItems\":2}]}",

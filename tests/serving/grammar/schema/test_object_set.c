@@ -3,7 +3,6 @@
  */
 #include "base/format.h"
 #include "schema_cases.h"
-#include "test_case.h"
 
 TEST(an_object_fulfils_both_of_two_schemas) {
     holds("{\"allOf\":[{\"required\":[\"a\"]},{\"properties\":{\"a\":{\"type\":\"integer\"}},"

@@ -2,7 +2,6 @@
  * Protects what a whole schema costs and says.
  */
 #include "schema_cases.h"
-#include "test_case.h"
 
 TEST(a_schema_is_an_object_or_a_boolean) {
     refuses("[]", STATUS_INVALID, "#: a schema must be an object or a boolean, is an array");

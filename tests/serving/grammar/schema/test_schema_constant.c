@@ -2,7 +2,6 @@
  * Protects enum and const: equal is what JSON calls equal, and nothing else is let through.
  */
 #include "schema_cases.h"
-#include "test_case.h"
 
 TEST(a_constant_holds_itself_alone) {
     accepts("{\"const\":{\"a\":[1,{\"b\":null}]}}", "{\"a\":[1,{\"b\":null}]}");

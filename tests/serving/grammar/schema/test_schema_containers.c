@@ -2,7 +2,6 @@
  * Protects keywords of arrays and objects.
  */
 #include "schema_cases.h"
-#include "test_case.h"
 
 TEST(items_follow_their_prefix) {
     holds("{\"prefixItems\":[{\"type\":\"integer\"}],\"items\":{\"type\":\"string\"}}",

@@ -2,7 +2,6 @@
  * Protects keywords that combine schemas.
  */
 #include "schema_cases.h"
-#include "test_case.h"
 
 TEST(all_of_and_neighbours_hold_together) {
     holds("{\"type\":\"object\",\"allOf\":[{\"required\":[\"a\"]},{\"required\":[\"b\"]}]}",

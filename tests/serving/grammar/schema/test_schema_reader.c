@@ -3,7 +3,6 @@
  */
 #include "schema_cases.h"
 #include "serving/grammar/schema/schema_reader.h"
-#include "test_case.h"
 
 TEST(words_are_sorted_and_each_remains_once) {
     uint32_t words[] = {7, 3, 7, 0, 3, 9};

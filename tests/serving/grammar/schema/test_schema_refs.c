@@ -2,7 +2,6 @@
  * Protects references within a document.
  */
 #include "schema_cases.h"
-#include "test_case.h"
 
 TEST(pointers_are_decoded) {
     holds("{\"$defs\":{\"a~b/c%d\":{\"type\":\"integer\"}},\"items\":{\"$ref\":\"#/$defs/"

@@ -4,7 +4,6 @@
 
 #include "base/check.h"
 #include "schema_cases.h"
-#include "test_case.h"
 
 TEST(bounds_hold_in_the_forms_of_all_drafts) {
     holds("{\"minimum\":1,\"exclusiveMaximum\":3}", "[1,2.9,\"x\"]", "[0,3]");

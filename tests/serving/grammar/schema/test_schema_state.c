@@ -2,7 +2,6 @@
  * Protects messages and memory: places are named, and what is missing is said.
  */
 #include "schema_cases.h"
-#include "test_case.h"
 
 TEST(a_place_is_named_with_its_keyword) {
     refuses("{\"properties\":{\"a\":{\"items\":{\"type\":7}}}}", STATUS_INVALID,

@@ -4,7 +4,6 @@
 #include "schema_cases.h"
 
 #include "base/format.h"
-#include "test_case.h"
 
 TEST(properties_have_bits_in_the_order_of_the_schema) {
     struct schema_case one = {.options = {.in_order = true}};

@@ -2,7 +2,6 @@
  * Protects that nothing is let through that cannot be finished.
  */
 #include "schema_cases.h"
-#include "test_case.h"
 
 TEST(what_never_ends_is_cut_off) {
     refuses("{\"type\":\"object\",\"properties\":{\"a\":{\"$ref\":\"#\"}},\"required\":[\"a\"]}",

@@ -5,7 +5,6 @@
 
 #include "base/check.h"
 #include "serving/grammar/schema/shape_join.h"
-#include "test_case.h"
 
 TEST(joined_programs_hold_the_same_values) {
     static const char *const schemas[] = {

@@ -2,7 +2,6 @@
  * Protects the algebra of sets of values: kinds that a difference leaves, numbers that are left.
  */
 #include "schema_cases.h"
-#include "test_case.h"
 
 TEST(not_of_a_kind_leaves_the_others) {
     holds("{\"not\":{\"type\":[\"string\",\"null\"]}}", "[1,true,[],{}]", "[\"a\",null]");
