@@ -211,7 +211,7 @@ def law_purity(root, libm, *pairs):
 # What the hosts' side of the product asks of serving/policy, too (host/engine/rebalancer, lanes;
 # host/process/agent/supervisor, agent), and texts.
 NO_SCHEDULER = re.compile(r"(balance_experts|rebalance|move_experts|choose_overlap|place_ranks"
-                          r"|balance_traffic|supervise)\w*|\w+_name")
+                          r"|balance_traffic)\w*|\w+_name")
 
 
 def law_choices(root, *pairs):

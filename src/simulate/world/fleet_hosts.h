@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Hosts of a simulated fleet. Each unit's ranks are processes on some of the hosts. An agent on
  * each of the unit's hosts launches them and reports on them, and a supervisor for each unit
- * decides. The supervisor's decisions are the product's (serving/policy/supervise_unit.h). Agents,
+ * decides. The supervisor's decisions are the product's (serving/supervision/supervise_unit.h). Agents,
  * processes and the network between them are models of host/process/agent/agent.h, unit_hosts.h and
  * compute/exchange/job.h. A supervisor runs on a machine that never fails, or on its unit's first
  * host. The work of a living rank is in fleet_units.
@@ -23,7 +23,7 @@
 #ifndef SIMULATE_WORLD_FLEET_HOSTS_H
 #define SIMULATE_WORLD_FLEET_HOSTS_H
 
-#include "serving/policy/supervise_unit.h"
+#include "serving/supervision/supervise_unit.h"
 #include "simulate/kernel/fleet_dice.h"
 #include "simulate/pages/fleet_carriers.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * A unit's supervisor in virtual time: its links to agents, the messages over them, and the orders
- * of serving/policy/supervise_unit.h, executed as in host/process/agent/supervisor.h and
+ * of serving/supervision/supervise_unit.h, executed as in host/process/agent/supervisor.h and
  * unit_hosts.h.
  */
 #include "base/check.h"

@@ -37,7 +37,7 @@
 
 #include "base/arena.h"
 #include "contract/record_fleet.h"
-#include "serving/policy/supervise.h"
+#include "serving/supervision/supervise.h"
 #include "simulate/kernel/fleet_log.h"
 
 struct fleet_constraints; /* simulate/engine/fleet_constraints.h */

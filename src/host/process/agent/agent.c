@@ -18,7 +18,7 @@
 #include "host/process/ranks/rank_health.h"
 #include "host/process/ranks/rank_launch.h"
 #include "serving/policy/place_ranks.h"
-#include "serving/policy/supervise.h"
+#include "serving/supervision/supervise.h"
 
 #include <errno.h>
 #include <event2/event.h>

@@ -6,7 +6,7 @@
 #include "host/process/agent/agent_stream.h"
 #include "host/process/log/log.h"
 #include "host/process/ranks/child_start.h"
-#include "serving/policy/supervise.h"
+#include "serving/supervision/supervise.h"
 
 #include <errno.h>
 #include <event2/event.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The policy (serving/policy/supervise_unit.h) decides what happens to a job. This file passes it
+ * The policy (serving/supervision/supervise_unit.h) decides what happens to a job. This file passes it
  * events and the time, and executes its orders: on hosts, and as lines of the log.
  */
 #include "host/process/agent/supervisor.h"
@@ -11,7 +11,7 @@
 #include "host/process/private_room.h"
 #include "host/process/ranks/rank_health.h"
 #include "serving/policy/place_ranks.h"
-#include "serving/policy/supervise_unit.h"
+#include "serving/supervision/supervise_unit.h"
 
 #include <event2/event.h>
 #include <inttypes.h>

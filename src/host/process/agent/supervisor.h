@@ -5,8 +5,8 @@
  * back to them. Else, and when a host is lost, the job ends and starts as a whole.
  *
  * The agent sees the death of a rank, its child, at once; a rank that is stuck is detected by its
- * heartbeats (serving/policy/supervise.h); an agent or a host, by its silence. What follows is
- * decided in serving/policy/supervise_unit.h. A unit that starts again has the role that it had. In any
+ * heartbeats (serving/supervision/supervise.h); an agent or a host, by its silence. What follows is
+ * decided in serving/supervision/supervise_unit.h. A unit that starts again has the role that it had. In any
  * case one line names unit, rank, host, pid and where in the model it was.
  *
  * Packed weights and whatever units of this machine share lie in a private folder: it goes with the

@@ -14,7 +14,7 @@
 #include "host/process/agent/agent_frame.h"
 #include "host/process/ranks/rank_health.h"
 #include "serving/policy/place_ranks.h"
-#include "serving/policy/supervise.h"
+#include "serving/supervision/supervise.h"
 
 struct event_base;
 struct unit_hosts;

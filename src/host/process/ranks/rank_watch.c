@@ -7,7 +7,7 @@
 #include "compute/exchange/job_rendezvous.h"
 #include "host/process/log/log.h"
 #include "host/process/ranks/rank_health.h"
-#include "serving/policy/supervise.h"
+#include "serving/supervision/supervise.h"
 
 #include <arpa/inet.h>
 #include <errno.h>

@@ -3,7 +3,7 @@
  * means on one host or several; and of any unit while it starts, which a supervisor does not watch
  * until the unit is ready. Every rank sends rank 0 a datagram a few times a second, from a thread
  * of its own, with the contents of its line on a board (host/process/ranks/rank_health.h). Rank 0 judges
- * them in a thread as a supervisor does (serving/policy/supervise.h). When a rank is silent,
+ * them in a thread as a supervisor does (serving/supervision/supervise.h). When a rank is silent,
  * computes nothing, or all wait for one another, one line names it, and the process ends. The job
  * ends with it, and the unit's gateway continues its requests on other units.
  *

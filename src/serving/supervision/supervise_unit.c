@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "serving/policy/supervise_unit.h"
+#include "serving/supervision/supervise_unit.h"
 
 #include "base/check.h"
 

@@ -14,7 +14,7 @@
 
 #include <cmocka.h>
 
-#include "serving/policy/supervise_unit.h"
+#include "serving/supervision/supervise_unit.h"
 
 #define RANKS 4
 #define MS INT64_C(1000000)

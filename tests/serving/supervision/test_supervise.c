@@ -13,7 +13,7 @@
 
 #include <cmocka.h>
 
-#include "serving/policy/supervise.h"
+#include "serving/supervision/supervise.h"
 
 #define RANKS 4
 #define MS INT64_C(1000000)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Decisions of a supervisor of units: which rank is stuck, when a unit that ended is restarted,
  * and whether the peer of a connection between supervisor and agent is silent. Time is an
- * argument. serving/policy/supervise_unit.h has the states of a unit.
+ * argument. serving/supervision/supervise_unit.h has the states of a unit.
  *
  * A rank is stuck if it shows no progress for the timeout. A computing rank shows progress by
  * finishing tiles of work, if it gets CPU time, so no rank is blamed on a busy machine. A rank

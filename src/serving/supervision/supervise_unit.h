@@ -17,7 +17,7 @@
 #ifndef SERVING_POLICY_SUPERVISE_UNIT_H
 #define SERVING_POLICY_SUPERVISE_UNIT_H
 
-#include "serving/policy/supervise.h"
+#include "serving/supervision/supervise.h"
 
 enum supervise_state {
     SUPERVISE_GIVEN_UP, /* given up, or not started yet */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "serving/policy/supervise.h"
+#include "serving/supervision/supervise.h"
 
 #define STARTS_MAX 5
 #define LONG_LIFE_NS ((int64_t)30000000000)
