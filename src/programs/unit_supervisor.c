@@ -93,11 +93,10 @@ static uint64_t count_cpus(void) {
 }
 
 static uint64_t threads_each(const struct unit_supervisor *unit_supervisor,
-                             const struct supervisor_unit *unit) {
+                             const struct unit_host_start *start) {
     const struct unit_supervisor_options *options = &unit_supervisor->options;
-    const struct unit_host_start *start = unit->start;
     if (options->threads) return options->threads;
-    if (unit->is_spread || !unit->is_here)
+    if (start->is_spread || !start->is_here)
         return start->cpus > start->ranks ? start->cpus / start->ranks : 1;
     if (options->unit_count == 1) return 0;
     uint64_t each = count_cpus() / unit_supervisor->rank_count;
@@ -106,44 +105,42 @@ static uint64_t threads_each(const struct unit_supervisor *unit_supervisor,
 
 /* Adds the unit's task and the paths of its KV blocks. */
 static void add_task(const struct unit_supervisor *unit_supervisor,
-                     const struct supervisor_unit *unit, struct arguments *arguments) {
-    const struct supervised_unit *is = &unit_supervisor->units[unit->number - 1];
-    enum unit_role role = unit->has_role ? unit->role : is->role;
+                     const struct unit_host_start *start, struct arguments *arguments) {
+    const struct supervised_unit *is = &unit_supervisor->units[start->unit - 1];
+    enum unit_role role = start->has_role ? start->role : is->role;
     if (role != UNIT_BOTH) ADD(arguments, "--role=%s", role == UNIT_PREFILL ? "prefill" : "decode");
     if (is->kv_listen)
-        ADD(arguments, "--kv-listen=%s",
-            unit_supervisor->hosts ? unit->start->address : is->kv_listen);
-    if (is->ranks > 1 && unit->is_spread)
-        ADD(arguments, "--kv-control=tcp://%s:%u", unit->start->first_address,
-            unit->start->first_port);
+        ADD(arguments, "--kv-listen=%s", unit_supervisor->hosts ? start->address : is->kv_listen);
+    if (is->ranks > 1 && start->is_spread)
+        ADD(arguments, "--kv-control=tcp://%s:%u", start->first_address, start->first_port);
     else if (is->ranks > 1)
-        ADD(arguments, "--kv-control=ipc://%s/ranks", unit->start->folder);
+        ADD(arguments, "--kv-control=ipc://%s/ranks", start->folder);
 }
 
-static const char **unit_command(void *context, const struct supervisor_unit *unit) {
+static const char **unit_command(void *context, const struct unit_host_start *start) {
     const struct unit_supervisor *unit_supervisor = context;
     const struct unit_supervisor_options *options = &unit_supervisor->options;
-    const struct supervised_unit *is = &unit_supervisor->units[unit->number - 1];
+    const struct supervised_unit *is = &unit_supervisor->units[start->unit - 1];
     struct arguments arguments = {.texts = malloc(ARGUMENTS_MAX * (size_t)ARGUMENT_BYTES)};
     if (!arguments.texts) return NULL;
     ADD(&arguments, "unit");
     ADD(&arguments, "--connect=%s", unit_supervisor->address);
-    ADD(&arguments, "--board=%s/board", unit->start->folder);
+    ADD(&arguments, "--board=%s/board", start->folder);
     if (unit_supervisor->has_keys) {
-        ADD(&arguments, "--wire-key=%s/unit.secret", unit->start->room);
-        ADD(&arguments, "--wire-gateway=%s/gateway.public", unit->start->room);
+        ADD(&arguments, "--wire-key=%s/unit.secret", start->room);
+        ADD(&arguments, "--wire-gateway=%s/gateway.public", start->room);
     }
-    ADD(&arguments, "--threads=%" PRIu64, threads_each(unit_supervisor, unit));
+    ADD(&arguments, "--threads=%" PRIu64, threads_each(unit_supervisor, start));
     ADD(&arguments, "--ranks=%u", is->ranks);
-    add_task(unit_supervisor, unit, &arguments);
+    add_task(unit_supervisor, start, &arguments);
     if (!options->job->weights_dir)
         ADD(&arguments, "--weights-dir=%s/weights",
-            unit->is_here ? supervisor_folder(unit_supervisor->supervisor) : unit->start->room);
-    ADD(&arguments, "--weights-unit=%" PRIu32, unit->number);
+            start->is_here ? supervisor_folder(unit_supervisor->supervisor) : start->room);
+    ADD(&arguments, "--weights-unit=%" PRIu32, start->unit);
     if (options->job->trace && options->unit_count == 1)
         ADD(&arguments, "--trace=%s", options->job->trace);
     else if (options->job->trace)
-        ADD(&arguments, "--trace=%s.unit%u", options->job->trace, unit->number);
+        ADD(&arguments, "--trace=%s.unit%u", options->job->trace, start->unit);
     unit_supervisor_hand_on(unit_supervisor, &arguments);
     const char **command = rank_job_command(arguments.list);
     free(arguments.texts);
@@ -302,17 +299,17 @@ enum status unit_supervisor_open(const struct unit_supervisor_options *options, 
                                  options->log->level, NULL};
     memcpy(unit_supervisor->agent_options, agent, sizeof agent);
     struct supervisor_options supervisor = {
-        .base = loop_base(loop),
+        .units = {.base = loop_base(loop),
+                  .remote_shell = unit_supervisor->shell_words,
+                  .agent_options = unit_supervisor->agent_options,
+                  .check = what_is_needed(unit_supervisor),
+                  .context = unit_supervisor,
+                  .command = unit_command},
         .unit_count = options->unit_count,
         .rank_counts = unit_supervisor->rank_counts,
         .hosts = unit_supervisor->hosts ? &unit_supervisor->list : NULL,
-        .remote_shell = unit_supervisor->shell_words,
-        .agent_options = unit_supervisor->agent_options,
-        .check = what_is_needed(unit_supervisor),
         .rank_timeout_ns = (int64_t)(options->unit_supervisor->rank_timeout * 1e9),
         .finish_ns_max = options->finish_ns_max,
-        .context = unit_supervisor,
-        .command = unit_command,
         .gave_up = on_gave_up,
     };
     status = supervisor_open(&supervisor, &unit_supervisor->supervisor, error);

@@ -113,6 +113,10 @@ struct supervise_next {
 struct supervise_next supervise_ended(struct supervise_history *history,
                                       const struct supervise_end *end);
 
+/* Intervals of the looks of supervisors and agents: while ranks run, and while some start. */
+#define SUPERVISE_TICK_NS ((int64_t)100000000)
+#define SUPERVISE_TICK_START_NS ((int64_t)20000000)
+
 /* An agent waits this many times the timeout for its supervisor, longer than the supervisor
  * does. */
 #define SUPERVISE_PATIENCE 2

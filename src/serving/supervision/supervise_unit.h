@@ -1,14 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The states of a unit in its supervisor. The supervisor checks the unit's hosts, launches and
- * watches all ranks, and kills them when rank 0 dies or is stuck or a host is lost. Then the unit
- * is restarted, at once or after a delay, or given up. Any other stuck rank is killed alone. When a
- * rank other than 0 dies, rank 0 reports that the others continue, or the unit ends. The dead rank
- * is then restarted in the same way, until it is given up, and the unit continues with it. A rank
- * that hangs while it returns is also killed.
+ * The machine of a unit's supervisor. It has a link to an agent on each of the unit's hosts, asks
+ * all hosts what they have, launches and watches all ranks, and kills them when rank 0 dies or is
+ * stuck or a host is lost. Then the unit is restarted, at once or after a delay, or given up. Any
+ * other stuck rank is killed alone. When a rank other than 0 dies, rank 0 reports that the others
+ * continue, or the unit ends. The dead rank is then restarted in the same way, until it is given
+ * up, and the unit continues with it. A rank that hangs while it returns is also killed.
  *
- * A machine without records: events and the time are arguments, and it returns orders, to be
- * executed one after another. Each start has a number, and events of another start are ignored.
- * host/process/agent/supervisor.h executes the orders, and so does the simulation.
+ * Events and the time are arguments, and it returns orders, to be executed one after another. Each
+ * start has a number, and events of another start are ignored. host/process/agent/unit_hosts.h
+ * executes the orders, and so does the simulation.
+ *
+ * A host is lost if its link ends, or if nothing arrives over it for the timeout. A host that was
+ * asked what it has may take CONNECT_NS_MAX: it connects, reads the model's files, and answers
+ * nothing else meanwhile.
  *
  * A failing job is killed, not asked to exit. It first gets a short delay. Before it is ready, it
  * uses the delay to write the reason and its exit status. Later, ranks that end may have lost
@@ -21,7 +25,7 @@
 
 enum supervise_state {
     SUPERVISE_GIVEN_UP, /* given up, or not started yet */
-    SUPERVISE_CHECKS,   /* its hosts are checked */
+    SUPERVISE_CHECKS,   /* its hosts are asked */
     SUPERVISE_RUNS,
     SUPERVISE_FAILS, /* a rank has exited; the others get a short delay */
     SUPERVISE_ENDS,  /* it was killed */
@@ -58,17 +62,25 @@ struct supervise_how { /* how a process ended */
 };
 
 enum supervise_order_kind {
-    SUPERVISE_CHECK,       /* check the hosts, then call supervise_unit_checked */
+    /* Links: */
+    SUPERVISE_CONNECT, /* start an agent on the host; close the host's last link, if it is open */
+    SUPERVISE_ASK,     /* ask the host what it has, then call supervise_unit_answered */
+    SUPERVISE_REACH,   /* ask `host` whether it reaches `other`, then call supervise_unit_reached */
+    SUPERVISE_PING,    /* send a PING over all links */
+    SUPERVISE_ABANDON, /* killed ranks do not exit: close the links of marked hosts */
+    /* Hosts and ranks: */
+    SUPERVISE_VERIFY,      /* all hosts answered: call supervise_unit_verified for each */
     SUPERVISE_LAUNCH,      /* launch all ranks; `number` is the number of the start */
     SUPERVISE_REPORT_GONE, /* the rank has died: notify all others */
-    SUPERVISE_KILL,        /* kill all ranks */
-    SUPERVISE_KILL_RANK,
-    SUPERVISE_AGAIN,   /* restart the rank; `number` is the number of the start */
-    SUPERVISE_ABANDON, /* killed ranks do not exit: end the agents of marked hosts */
-    SUPERVISE_GIVE_UP, /* the unit cannot be started */
+    SUPERVISE_KILL,        /* kill the rank, or SUPERVISE_ALL_RANKS */
+    SUPERVISE_FINISH,      /* ask rank 0 to exit, which ends the unit */
+    SUPERVISE_AGAIN,       /* restart the rank; `number` is the number of the start */
+    SUPERVISE_GIVE_UP,     /* the unit cannot be started */
     /* Reports: */
-    SUPERVISE_SAY_READY, /* the unit is ready; `ns` since its start or its failure */
-    SUPERVISE_SAY_STUCK, /* `finding`, together with KILL or KILL_RANK */
+    SUPERVISE_SAY_STARTS, /* the processes of a start are known */
+    SUPERVISE_SAY_READY,  /* the unit is ready; `ns` since its start or its failure */
+    SUPERVISE_SAY_LOST, /* the host is lost; `ns`: nothing arrived for so long; 0: its link ended */
+    SUPERVISE_SAY_STUCK, /* `finding`, together with KILL */
     SUPERVISE_SAY_ENDED, /* a unit that was ready has ended */
     SUPERVISE_SAY_DIED,  /* a rank of a ready unit has died */
     SUPERVISE_SAY_UNREADY,
@@ -79,12 +91,16 @@ enum supervise_order_kind {
     SUPERVISE_ORDER_COUNT
 };
 
+#define SUPERVISE_ALL_RANKS UINT32_MAX
+
 struct supervise_order {
     enum supervise_order_kind kind;
+    uint32_t host;            /* CONNECT, ASK, REACH, SAY_LOST */
+    uint32_t other, round;    /* REACH */
     uint32_t number;          /* LAUNCH, AGAIN */
-    uint32_t rank;            /* REPORT_GONE, KILL_RANK, AGAIN, SAY_RANK_... */
+    uint32_t rank;            /* REPORT_GONE, KILL, AGAIN, SAY_RANK_... */
     bool again;               /* SAY_READY: after a failure */
-    int64_t ns;               /* SAY_READY, SAY_WAITS, SAY_RANK_BACK, SAY_RANK_ENDED */
+    int64_t ns;               /* SAY_READY, SAY_LOST, SAY_WAITS, SAY_RANK_BACK, SAY_RANK_ENDED */
     struct supervise_how how; /* SAY_RANK_ENDED, SAY_RANK_GIVEN_UP, SAY_UNREADY */
     bool has_ended;           /* SAY_UNREADY: the unit exited; else a host was lost */
     struct supervise_finding finding;
@@ -94,11 +110,17 @@ struct supervise_host {
     uint32_t first, count; /* its ranks */
     uint32_t left;         /* ranks that run, as far as known */
     bool is_abandoned;     /* in this start */
+    bool is_linked;
+    bool connects, asks; /* CONNECT, ASK: to be ordered */
+    bool is_asked;       /* over this link; its answer is awaited */
+    bool has_answered;   /* over this link */
+    bool is_reachable;   /* others may try to reach it */
+    struct supervise_hearing hearing;
 };
 
-#define SUPERVISE_ORDERS_MAX 8
+#define SUPERVISE_ORDERS_MAX 16
 
-/* Zeroed at the start, except for the owner's fields. */
+/* Zeroed at the start, except for the owner's fields and the ranks of its hosts. */
 struct supervise_unit {
     struct supervise_host *hosts; /* [host_count] the owner's; ranks ascending */
     uint32_t host_count;
@@ -108,7 +130,11 @@ struct supervise_unit {
     struct supervise_timeout timeout; /* wall_ns 0: no rank is ever stuck */
     enum supervise_state state;
     uint32_t number; /* number of the start */
-    bool ready, has_ended, is_refused, host_lost;
+    bool has_said_starts, ready, has_ended, is_refused, host_lost;
+    uint32_t verified;                     /* hosts, in SUPERVISE_CHECKS */
+    uint32_t reach_round, reaches_awaited; /* of this round */
+    uint32_t reach_next;                   /* index of the next pair of hosts; host_count²: none */
+    int64_t pinged_ns;
     uint32_t ended_rank;      /* the first rank that ended or failed, and how: */
     struct supervise_how how; /* if has_ended */
     /* time since which rank 0 has not confirmed the present set of ranks; 0: it has */
@@ -123,32 +149,41 @@ struct supervise_unit {
 
 void supervise_unit_start(struct supervise_unit *unit, int64_t now_ns);
 
-/* The result of CHECK: is_right if all hosts responded and can run their ranks. Also called with
- * false if the launch failed. */
-void supervise_unit_checked(struct supervise_unit *unit, bool is_right, int64_t now_ns);
+/* The answer to ASK arrived. `is_reachable`: other hosts may try to reach this one. */
+void supervise_unit_answered(struct supervise_unit *unit, uint32_t host, bool is_reachable);
+
+/* The result of VERIFY for a host: is_right if it can run its ranks. */
+void supervise_unit_verified(struct supervise_unit *unit, uint32_t host, bool is_right,
+                             int64_t now_ns);
+
+/* The answer to REACH: is_right if the host was reached, or need not be. */
+void supervise_unit_reached(struct supervise_unit *unit, uint32_t round, bool is_right,
+                            int64_t now_ns);
+
+/* Something arrived from the host. Returns false if its link was given up: then it is ignored. */
+bool supervise_unit_received(struct supervise_unit *unit, uint32_t host, int64_t now_ns);
 
 /* Signs of a rank, from its host's agent. Returns false if they belong to another start. */
 bool supervise_unit_sign(struct supervise_unit *unit, uint32_t number, uint32_t rank,
                          const struct supervise_signs *signs);
 
-void supervise_unit_ended(struct supervise_unit *unit, uint32_t number, uint32_t rank,
-                          struct supervise_how how, int64_t now_ns);
+/* The process of a rank has ended on the host. */
+void supervise_unit_ended(struct supervise_unit *unit, uint32_t host, uint32_t number,
+                          uint32_t rank, struct supervise_how how, int64_t now_ns);
 
-/* The agent of a host is lost, and with it the ranks there. Returns false if this has no effect
- * now. */
-bool supervise_unit_lose_host(struct supervise_unit *unit, uint32_t host, int64_t now_ns);
+/* The link to a host has ended or could not be made, and the ranks there are lost. */
+void supervise_unit_lose_host(struct supervise_unit *unit, uint32_t host, int64_t now_ns);
 
 /* The other ranks were notified of a restarted rank. */
 void supervise_unit_came(struct supervise_unit *unit, uint32_t rank);
 
-/* Called several times within the timeout. `received`: all agents sent records within half the
- * timeout, so the ranks' signs are valid. */
-void supervise_unit_tick(struct supervise_unit *unit, struct supervise_epochs epochs, bool received,
-                         int64_t now_ns);
+/* Returns the time until the next call. */
+int64_t supervise_unit_tick(struct supervise_unit *unit, struct supervise_epochs epochs,
+                            int64_t now_ns);
 
-/* From now on the end of the unit is not a failure. Returns true if the unit is ready and can be
- * asked to exit; otherwise the unit is killed. */
-bool supervise_unit_stop(struct supervise_unit *unit);
+/* From now on the end of the unit is not a failure. A unit that is ready is asked to exit, any
+ * other is killed. */
+void supervise_unit_stop(struct supervise_unit *unit);
 
 /* The next order, which the owner must execute before anything else; false if there is none.
  * Executing an order may add more. */

@@ -29,6 +29,10 @@ int64_t fleet_hosts_cut_ns(const struct world *world, uint32_t machine, uint32_t
     return cut_ns > world->now_ns ? cut_ns : 0;
 }
 
+uint32_t fleet_hosts_machine_of(const struct world *world, const struct fleet_agent *agent) {
+    return world->hosts.machine_of[agent->unit][agent->part];
+}
+
 static bool is_up(const struct fleet_frame *frame) {
     return frame->kind >= FRAME_FACTS;
 }
@@ -40,7 +44,7 @@ static void put(struct fleet_hosts *hosts, const struct fleet_frame *frame) {
     for (; at; at--) {
         const struct fleet_frame *before = &hosts->frames[at - 1];
         if (before->due_ns < frame->due_ns ||
-            (before->due_ns == frame->due_ns && before->order < frame->order))
+            (before->due_ns == frame->due_ns && before->sent < frame->sent))
             break;
         hosts->frames[at] = *before;
     }
@@ -58,12 +62,12 @@ void fleet_hosts_send(struct world *world, struct fleet_frame frame, int64_t *ou
                                                    slow ? FLEET_SECOND / 2 : 3 * FLEET_MS);
     if (frame.due_ns < *out_ns) frame.due_ns = *out_ns;
     *out_ns = frame.due_ns;
-    frame.order = ++hosts->sent;
+    frame.sent = ++hosts->sent;
     put(hosts, &frame);
 }
 
-static struct fleet_agent *fleet_hosts_agent_of(struct fleet_hosts *hosts,
-                                                const struct fleet_frame *frame) {
+struct fleet_agent *fleet_hosts_agent_of(struct fleet_hosts *hosts,
+                                         const struct fleet_frame *frame) {
     for (uint32_t i = 0; i < FLEET_AGENTS_EACH; i++) {
         struct fleet_agent *agent = &hosts->agents[frame->unit][frame->part][i];
         if (agent->alive && agent->link == frame->link) return agent;
@@ -89,7 +93,7 @@ static void refuse(struct world *world, const struct fleet_frame *frame) {
                                .unit = frame->unit,
                                .part = frame->part,
                                .link = frame->link,
-                               .order = ++world->hosts.sent};
+                               .sent = ++world->hosts.sent};
     if (frame->kind != FRAME_CONNECT || !fleet_dice_below(&world->hosts.dice, 4)) return;
     lost.due_ns = world->now_ns + fleet_dice_time(&world->hosts.dice, 0, 3 * FLEET_SECOND);
     put(&world->hosts, &lost);
@@ -101,13 +105,13 @@ static void fleet_hosts_deliver(struct world *world) {
         struct fleet_frame frame = hosts->frames[0];
         int64_t due_ns = taken_ns(world, &frame);
         memmove(hosts->frames, hosts->frames + 1, --hosts->frame_count * sizeof *hosts->frames);
-        if (due_ns > world->now_ns) {
+        if (frame.link <= hosts->broken[frame.unit][frame.part] && !frame.is_notice) {
+            continue; /* it is lost */
+        } else if (due_ns > world->now_ns) {
             frame.due_ns = due_ns;
             put(hosts, &frame);
-        } else if (is_up(&frame)) {
-            fleet_supervisors_take(world, &frame);
-        } else if (hosts->machines[hosts->machine_of[frame.unit][frame.part]].up) {
-            fleet_agents_take(world, &frame);
+        } else if (is_up(&frame) || hosts->machines[hosts->machine_of[frame.unit][frame.part]].up) {
+            fleet_links_take(world, &frame);
         } else {
             refuse(world, &frame);
         }
@@ -135,7 +139,7 @@ static void kill_process(struct world *world, struct fleet_dice *dice) {
 static void stop_process(struct world *world, struct fleet_dice *dice) {
     uint32_t unit = fleet_hosts_any_unit(world, dice);
     struct fleet_process *process =
-        fleet_agents_process(&world->hosts, unit, fleet_dice_below(dice, world->ranks));
+        fleet_ranks_process(&world->hosts, unit, fleet_dice_below(dice, world->ranks));
     if (process) fleet_hosts_last(world, &process->stopped_ns, dice, 6 * FLEET_SECOND);
 }
 
@@ -143,31 +147,28 @@ static void stop_process(struct world *world, struct fleet_dice *dice) {
 static void hang_process(struct world *world, struct fleet_dice *dice) {
     uint32_t unit = fleet_hosts_any_unit(world, dice);
     struct fleet_process *process =
-        fleet_agents_process(&world->hosts, unit, fleet_dice_below(dice, world->ranks));
+        fleet_ranks_process(&world->hosts, unit, fleet_dice_below(dice, world->ranks));
     if (!process) return;
     process->spins = true;
     fleet_hosts_last(world, &process->stopped_ns, dice, 20 * FLEET_SECOND);
 }
 
-static struct fleet_agent *any_agent(struct world *world, struct fleet_dice *dice,
-                                     uint32_t *unit_out, uint32_t *part_out) {
-    *unit_out = fleet_hosts_any_unit(world, dice);
-    *part_out = fleet_dice_below(dice, world->hosts.part_count[*unit_out]);
-    struct fleet_agent *agents = world->hosts.agents[*unit_out][*part_out];
+static struct fleet_agent *any_agent(struct world *world, struct fleet_dice *dice) {
+    uint32_t unit = fleet_hosts_any_unit(world, dice);
+    struct fleet_agent *agents =
+        world->hosts.agents[unit][fleet_dice_below(dice, world->hosts.part_count[unit])];
     for (uint32_t i = 0; i < FLEET_AGENTS_EACH; i++)
         if (agents[i].alive) return &agents[i];
     return NULL;
 }
 
 static void kill_agent(struct world *world, struct fleet_dice *dice) {
-    uint32_t unit, part;
-    struct fleet_agent *agent = any_agent(world, dice, &unit, &part);
-    if (agent) fleet_agents_end(world, unit, part, agent, false);
+    struct fleet_agent *agent = any_agent(world, dice);
+    if (agent) fleet_links_end_agent(world, agent, false);
 }
 
 static void stop_agent(struct world *world, struct fleet_dice *dice) {
-    uint32_t unit, part;
-    struct fleet_agent *agent = any_agent(world, dice, &unit, &part);
+    struct fleet_agent *agent = any_agent(world, dice);
     if (agent) fleet_hosts_last(world, &agent->stopped_ns, dice, 8 * FLEET_SECOND);
 }
 
@@ -184,12 +185,12 @@ static void lose_machine(struct world *world, uint32_t machine, struct fleet_dic
         for (uint32_t part = 0; part < hosts->part_count[unit]; part++)
             for (uint32_t i = 0; i < FLEET_AGENTS_EACH; i++)
                 if (hosts->machine_of[unit][part] == machine)
-                    fleet_agents_end(world, unit, part, &hosts->agents[unit][part][i],
-                                     fleet_dice_below(dice, 2));
+                    fleet_links_end_agent(world, &hosts->agents[unit][part][i],
+                                          fleet_dice_below(dice, 2));
         if (supervisor->place != machine || !supervisor->alive) continue;
-        fleet_supervisors_end(world, unit,
-                              hosts->machines[machine].up_ns +
-                                  fleet_dice_time(dice, FLEET_SECOND / 2, 2 * FLEET_SECOND));
+        fleet_links_end_supervisor(world, unit,
+                                   hosts->machines[machine].up_ns +
+                                       fleet_dice_time(dice, FLEET_SECOND / 2, 2 * FLEET_SECOND));
     }
 }
 
@@ -238,13 +239,50 @@ static void part_hosts(struct world *world, struct fleet_dice *dice) {
                   FLEET_LOG_NOWHERE, machine, other);
 }
 
+/* Loses all frames of a link. Each end notices that, or does not. */
+static void fleet_hosts_break_link(struct world *world, struct fleet_dice *dice) {
+    struct fleet_hosts *hosts = &world->hosts;
+    uint32_t unit = fleet_hosts_any_unit(world, dice);
+    uint32_t part = fleet_dice_below(dice, hosts->part_count[unit]);
+    uint32_t link = hosts->supervisors[unit].links[part].id;
+    if (link <= hosts->broken[unit][part]) return;
+    hosts->broken[unit][part] = link;
+    world->report->links_broken++;
+    fleet_log_add(world->log, world->now_ns, "link breaks", unit, FLEET_LOG_NOWHERE, part, link);
+    for (uint32_t i = 0; i < 2; i++) {
+        struct fleet_frame notice = {.kind = i ? FRAME_END : FRAME_LOST,
+                                     .unit = unit,
+                                     .part = part,
+                                     .link = link,
+                                     .is_notice = true};
+        int64_t out_ns = world->now_ns + fleet_dice_time(dice, 0, 3 * FLEET_SECOND);
+        if (fleet_dice_below(dice, 2)) fleet_hosts_send(world, notice, &out_ns);
+    }
+}
+
+static void fill_memory(struct world *world, struct fleet_dice *dice) {
+    uint32_t machine = fleet_dice_below(dice, FLEET_HOSTS_MAX);
+    fleet_hosts_last(world, &world->hosts.machines[machine].full_ns, dice, 4 * FLEET_SECOND);
+}
+
+static void delay_answers(struct world *world, struct fleet_dice *dice) {
+    uint32_t machine = fleet_dice_below(dice, FLEET_HOSTS_MAX);
+    fleet_hosts_last(world, &world->hosts.machines[machine].late_ns, dice, 20 * FLEET_SECOND);
+}
+
+static void fail_starts(struct world *world, struct fleet_dice *dice) {
+    uint32_t machine = fleet_dice_below(dice, FLEET_HOSTS_MAX);
+    fleet_hosts_last(world, &world->hosts.machines[machine].fails_ns, dice, 4 * FLEET_SECOND);
+}
+
 static void slow_host(struct world *world, struct fleet_dice *dice) {
     uint32_t machine = fleet_dice_below(dice, FLEET_HOSTS_MAX);
     fleet_hosts_last(world, &world->hosts.machines[machine].slow_ns, dice, 8 * FLEET_SECOND);
 }
 
-/* A supervisor dies. An agent on its host dies with it; others are notified or not. An agent on the
- * machine that never fails does not die. */
+/* A supervisor dies. An agent on its host dies with it; others are notified or not, or the
+ * supervisor lives on for them, beside the one that replaces it. An agent on the machine that never
+ * fails does not die. */
 static void kill_supervisor(struct world *world, struct fleet_dice *dice) {
     uint32_t unit = fleet_hosts_any_unit(world, dice);
     struct fleet_supervisor *supervisor = &world->hosts.supervisors[unit];
@@ -256,11 +294,13 @@ static void kill_supervisor(struct world *world, struct fleet_dice *dice) {
         struct fleet_agent *agent = fleet_hosts_agent_of(&world->hosts, &end);
         if (!agent) continue;
         if (world->hosts.machine_of[unit][part] == supervisor->place)
-            fleet_agents_end(world, unit, part, agent, true);
+            fleet_links_end_agent(world, agent, true);
         else if (fleet_dice_below(dice, 2))
             fleet_hosts_send(world, end, &supervisor->links[part].out_ns);
+        else
+            fleet_hosts_last(world, &agent->kept_ns, dice, 10 * FLEET_SECOND);
     }
-    fleet_supervisors_end(world, unit, up_ns);
+    fleet_links_end_supervisor(world, unit, up_ns);
 }
 
 static void stop_supervisor(struct world *world, struct fleet_dice *dice) {
@@ -273,11 +313,15 @@ static void stop_supervisor(struct world *world, struct fleet_dice *dice) {
 static const struct {
     int64_t after_ms_max;
     void (*strike)(struct world *world, struct fleet_dice *dice);
-} faults[] = {{12000, kill_process},    {24000, stop_process},    {30000, hang_process},
-              {36000, kill_agent},      {36000, stop_agent},      {45000, kill_host},
-              {60000, kill_first_host}, {45000, cut_host},        {15000, part_hosts},
-              {45000, slow_host},       {60000, kill_supervisor}, {60000, stop_supervisor},
-              {24000, kill_processes}};
+} faults[] = {{12000, kill_process},    {24000, stop_process},
+              {30000, hang_process},    {36000, kill_agent},
+              {36000, stop_agent},      {45000, kill_host},
+              {60000, kill_first_host}, {45000, cut_host},
+              {15000, part_hosts},      {45000, slow_host},
+              {60000, kill_supervisor}, {60000, stop_supervisor},
+              {24000, kill_processes},  {24000, fleet_hosts_break_link},
+              {45000, fill_memory},     {45000, delay_answers},
+              {60000, fail_starts}};
 
 _Static_assert(ARRAY_COUNT(faults) == FLEET_HOST_FAULTS, "each has its timetable");
 
@@ -318,6 +362,7 @@ void fleet_hosts_heal(struct world *world) {
     for (uint32_t i = 0; i <= FLEET_HOSTS_MAX; i++) {
         struct fleet_machine *machine = &hosts->machines[i];
         machine->off_ns = machine->slow_ns = 0;
+        machine->full_ns = machine->late_ns = machine->fails_ns = 0;
         if (!machine->up) machine->up_ns = min_i64(machine->up_ns, world->now_ns + FLEET_SECOND);
         memset(hosts->cut_ns[i], 0, sizeof hosts->cut_ns[i]);
     }
@@ -328,7 +373,7 @@ void fleet_hosts_heal(struct world *world) {
         for (uint32_t part = 0; part < hosts->part_count[unit]; part++)
             for (uint32_t i = 0; i < FLEET_AGENTS_EACH; i++) {
                 struct fleet_agent *agent = &hosts->agents[unit][part][i];
-                agent->stopped_ns = agent->out_ns = 0;
+                agent->stopped_ns = agent->look_ns = agent->kept_ns = agent->out_ns = 0;
                 for (uint32_t rank = 0; rank < world->ranks; rank++)
                     if (agent->processes[rank].stopped_ns != MACHINE_NEVER)
                         agent->processes[rank].stopped_ns = 0;
@@ -351,7 +396,7 @@ static void audit_lives(struct world *world, uint32_t unit) {
             }
         if (lives > 1) world_breach(world, "a rank has two lives in one job");
         if (hosts->supervised_units[unit].without >> rank & 1 &&
-            fleet_agents_process(hosts, unit, rank))
+            fleet_ranks_process(hosts, unit, rank))
             world_breach(world, "ranks go on without one that lives");
     }
 }
@@ -361,9 +406,10 @@ static void audit_lives(struct world *world, uint32_t unit) {
 static void audit_orphan(struct world *world, uint32_t unit, uint32_t part,
                          struct fleet_agent *agent) {
     const struct fleet_supervisor *supervisor = &world->hosts.supervisors[unit];
-    const struct fleet_agent_link *link = &supervisor->links[part];
-    bool wanted = supervisor->alive && link->id == agent->link && !link->is_lost;
-    if (wanted || agent->stopped_ns > world->now_ns || supervisor->stopped_ns > world->now_ns)
+    bool wanted = supervisor->alive && supervisor->links[part].id == agent->link &&
+                  supervisor->hosts[part].is_linked;
+    if (wanted || agent->kept_ns > world->now_ns || agent->stopped_ns > world->now_ns ||
+        supervisor->stopped_ns > world->now_ns)
         agent->orphan_ns = 0;
     else if (!agent->orphan_ns)
         agent->orphan_ns = world->now_ns;
@@ -382,8 +428,8 @@ static bool is_received(struct world *world, uint32_t unit) {
         uint32_t machine = hosts->machine_of[unit][part];
         struct fleet_frame any = {.unit = unit, .part = part, .link = it->links[part].id};
         const struct fleet_agent *agent = fleet_hosts_agent_of(hosts, &any);
-        if (!agent || agent->stopped_ns > world->now_ns ||
-            fleet_hosts_cut_ns(world, machine, it->place))
+        if (!agent || agent->link <= hosts->broken[unit][part] ||
+            agent->stopped_ns > world->now_ns || fleet_hosts_cut_ns(world, machine, it->place))
             return false;
         if (hosts->machines[machine].slow_ns > world->now_ns ||
             hosts->machines[it->place].slow_ns > world->now_ns)
@@ -392,24 +438,29 @@ static bool is_received(struct world *world, uint32_t unit) {
     return true;
 }
 
-/* Checks a returning rank. Time counts from the moment at which the supervisor could first detect
- * the hang. */
-static void audit_return(struct world *world, uint32_t unit, const struct fleet_agent *agent,
-                         struct fleet_process *process) {
+/* Checks a returning rank: it hangs, or it is not there at all. Time counts from the moment at which
+ * the supervisor could first detect that. */
+static void audit_return(struct world *world, uint32_t unit, struct fleet_agent *agent,
+                         uint32_t rank) {
+    const struct fleet_supervisor *it = &world->hosts.supervisors[unit];
+    struct fleet_process *process = &agent->processes[rank];
     bool hangs = process->alive && process->returns && process->stopped_ns == MACHINE_NEVER;
-    int64_t timeouts = process->spins ? SUPERVISE_RETURN_PATIENCE : 1;
-    if (!hangs || agent->number != world->hosts.supervisors[unit].unit.number) return;
-    if (!is_received(world, unit)) process->seen_ns = world->now_ns;
+    bool is_absent = !process->alive && it->members[rank].state == SUPERVISE_MEMBER_RETURNS &&
+                     rank - agent->machine.first < agent->machine.count;
+    int64_t timeouts = hangs && process->spins ? SUPERVISE_RETURN_PATIENCE : 1;
+    if (agent->machine.number != it->unit.number || agent->life != it->life) return;
+    if ((!hangs && !is_absent) || !is_received(world, unit)) process->seen_ns = world->now_ns;
     if (world->now_ns - process->seen_ns >
         (timeouts + 2) * world->hosts.timeout_ns + 2 * FLEET_SECOND)
-        world_breach(world, "a rank that hangs on its way back is not ended in time");
+        world_breach(world, hangs ? "a rank that hangs on its way back is not ended in time"
+                                  : "a rank that is not there is waited for");
 }
 
 static bool needs_help(const struct world *world, uint32_t unit) {
     struct fleet_hosts *hosts = (struct fleet_hosts *)(uintptr_t)&world->hosts;
-    if (!hosts->supervised_units[unit].serves || !fleet_agents_process(hosts, unit, 0)) return true;
+    if (!hosts->supervised_units[unit].serves || !fleet_ranks_process(hosts, unit, 0)) return true;
     for (uint32_t rank = 0; rank < world->ranks; rank++) {
-        const struct fleet_process *process = fleet_agents_process(hosts, unit, rank);
+        const struct fleet_process *process = fleet_ranks_process(hosts, unit, rank);
         if (hosts->supervised_units[unit].without >> rank & 1) continue;
         if (!process || process->stopped_ns > world->now_ns) return true;
     }
@@ -458,7 +509,7 @@ static void audit_word(struct world *world, uint32_t unit) {
         if (it->signs[rank].gone && !(world->hosts.supervised_units[unit].without >> rank & 1))
             world_breach(world, "a unit is said to go on without a rank, and does not");
     for (uint32_t part = 0; it->alive && part < world->hosts.part_count[unit]; part++)
-        if ((!it->links[part].id || it->links[part].is_lost) && it->hosts[part].left)
+        if (!it->hosts[part].is_linked && it->hosts[part].left)
             world_breach(world, "a host that is lost has ranks left");
 }
 
@@ -472,7 +523,7 @@ static void fleet_hosts_audit(struct world *world, uint32_t unit) {
             if (!agent->alive) continue;
             audit_orphan(world, unit, part, agent);
             for (uint32_t rank = 0; rank < world->ranks; rank++)
-                audit_return(world, unit, agent, &agent->processes[rank]);
+                audit_return(world, unit, agent, rank);
         }
 }
 
@@ -512,6 +563,7 @@ static void place_unit(struct world *world, uint32_t unit) {
         slots[i] = 1 + fleet_dice_below(&hosts->dice, 2);
     hosts->part_count[unit] = place_ranks(slots, FLEET_HOSTS_MAX, world->ranks, parts);
     for (uint32_t part = 0; part < hosts->part_count[unit]; part++) {
+        hosts->first_of[unit][part] = parts[part].first;
         hosts->ranks_of[unit][part] = parts[part].count;
         hosts->machine_of[unit][part] = (first + parts[part].host) % FLEET_HOSTS_MAX;
     }
@@ -529,6 +581,7 @@ void fleet_hosts_open(struct world *world) {
     hosts->returns = (struct fleet_dice){.seed = world->options.seed, .stream = STREAM_RETURNS};
     hosts->timeout_ns = fleet_dice_time(&hosts->dice, 3 * FLEET_SECOND / 10, 2 * FLEET_SECOND);
     hosts->slots_needed = 1 + fleet_dice_below(&hosts->dice, world->ranks);
+    hosts->is_chosen = fleet_dice_below(&hosts->dice, 2);
     for (uint32_t i = 0; i <= FLEET_HOSTS_MAX; i++)
         hosts->machines[i].up = true;
     for (uint32_t unit = 0; unit < world->unit_count; unit++)
@@ -549,8 +602,7 @@ void fleet_hosts_run(struct world *world) {
     fleet_hosts_deliver(world);
     for (uint32_t unit = 0; unit < world->unit_count; unit++) {
         bool looks = world->hosts.supervisors[unit].tick_ns <= world->now_ns;
-        fleet_supervisors_run(world, unit);
-        fleet_agents_run(world, unit);
+        fleet_links_run(world, unit);
         if (looks) fleet_hosts_audit(world, unit);
     }
 }
@@ -564,9 +616,7 @@ int64_t fleet_hosts_wake_ns(const struct world *world) {
         wake_ns = min_i64(wake_ns, hosts->faults[i].due_ns);
     for (uint32_t i = 0; i < FLEET_HOSTS_MAX; i++)
         if (!hosts->machines[i].up) wake_ns = min_i64(wake_ns, hosts->machines[i].up_ns);
-    for (uint32_t unit = 0; unit < world->unit_count; unit++) {
-        wake_ns = min_i64(wake_ns, fleet_supervisors_wake_ns(world, unit));
-        wake_ns = min_i64(wake_ns, fleet_agents_wake_ns(world, unit));
-    }
+    for (uint32_t unit = 0; unit < world->unit_count; unit++)
+        wake_ns = min_i64(wake_ns, fleet_links_wake_ns(world, unit));
     return wake_ns;
 }

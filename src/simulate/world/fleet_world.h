@@ -99,6 +99,10 @@ struct fleet_world_report {
     uint64_t returned, worked_again; /* returned ranks; steps with rows of such ranks */
     uint64_t return_ends, return_hangs, return_cuts; /* while ranks returned */
     uint64_t stuck[SUPERVISE_VERDICT_COUNT];         /* verdicts of this kind */
+    uint64_t links_broken, starts_failed;
+    uint64_t refused_hosts; /* hosts that lacked memory, or did not reach another */
+    uint64_t late_answers;  /* of agents, beyond the timeout */
+    uint64_t doubled;       /* launches beside living ranks of an earlier supervisor */
     /* In runs with a manager: */
     uint64_t acts[FLEET_ACT_COUNT];
     uint64_t launched, launches_failed, stopped, ended_at_once;

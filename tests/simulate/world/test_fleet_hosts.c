@@ -44,6 +44,10 @@ static void units_come_back_whatever_happens_to_their_hosts(void **state) {
         "# on their way back %lu ranks ended, %lu hung, %lu were cut off; %lu were back, and "
         "had rows in %lu steps\n",
         sum.return_ends, sum.return_hangs, sum.return_cuts, sum.returned, sum.worked_again);
+    print_message(
+        "# %lu links broke, %lu starts failed, %lu hosts were refused, %lu answered late, "
+        "%lu times ranks of an earlier supervisor were left\n",
+        sum.links_broken, sum.starts_failed, sum.refused_hosts, sum.late_answers, sum.doubled);
     if (asked_for || count < 40) return; /* fewer may not meet each fault */
     assert_true(sum.host_faults > 400 && sum.hosts_lost > 120 && sum.launches > 200);
     assert_true(sum.survived > 16 && sum.resumed > 200);
@@ -52,6 +56,8 @@ static void units_come_back_whatever_happens_to_their_hosts(void **state) {
     assert_true(sum.returned > 8 && sum.worked_again > 40);
     assert_true(sum.stuck[SUPERVISE_FROZEN] > 8 && sum.stuck[SUPERVISE_STUCK] > 4);
     assert_true(sum.stuck[SUPERVISE_DEADLOCK] > 0);
+    assert_true(sum.links_broken > 10 && sum.starts_failed > 0 && sum.refused_hosts > 0);
+    assert_true(sum.late_answers > 4 && sum.doubled > 0);
     assert_true(sum.answered > sum.asked / 4); /* units are gone for long, and hardly rest */
 }
 

@@ -18,7 +18,7 @@
 #include "host/process/ranks/rank_health.h"
 #include "host/process/ranks/rank_launch.h"
 #include "serving/policy/place_ranks.h"
-#include "serving/supervision/supervise.h"
+#include "serving/supervision/supervise_agent.h"
 
 #include <errno.h>
 #include <event2/event.h>
@@ -28,11 +28,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #define SUBJECT "agent"
-#define TICK_START_US 20000 /* while ranks start */
-#define TICK_US 100000
 #define FILES_EACH 4
 
 struct agent_part { /* a launch: all ranks here, or those of a node */
@@ -49,17 +48,14 @@ struct agent {
     struct private_room room;
     struct agent_lock lock;
     struct agent_reach *reach;
-    int64_t timeout_ns; /* 0: none */
-    struct supervise_hearing hearing;
-    int64_t signed_ns;
+    struct supervise_agent machine;
     struct agent_part parts[NUMA_NODES_MAX];
     uint32_t part_count;
-    uint32_t first, count, number; /* ranks of the last start */
-    char *words;                   /* of their command line */
+    struct agent_launch launch; /* the last one */
+    char *words;                /* of its ranks' command line */
     const char *arguments[AGENT_WORDS_MAX + 2];
     struct rank_health health;
-    uint32_t news;            /* when signs were last sent */
-    struct agent_sign *signs; /* [count] */
+    struct agent_sign *signs; /* [machine.count] */
     cpu_set_t cpus;
 };
 
@@ -74,20 +70,22 @@ static void rank_here(void *context, struct bytes frame) {
     agent_stream_send(&part->agent->stream, AGENT_JOIN, NULL, frame);
 }
 
-static int64_t pid_of(const struct agent *agent, uint32_t rank) {
+/* NULL: the rank is not here. */
+static struct agent_part *part_of(struct agent *agent, uint32_t rank) {
     for (uint32_t i = 0; i < agent->part_count; i++) {
-        const struct agent_part *part = &agent->parts[i];
-        if (rank >= part->first && rank - part->first < part->count)
-            return rank_launch_pid(part->launch, rank);
+        struct agent_part *part = &agent->parts[i];
+        if (rank >= part->first && rank - part->first < part->count) return part;
     }
-    return 0;
+    return NULL;
 }
 
 static void agent_send_signs(struct agent *agent) {
-    const struct agent_signs head = {agent->number, agent->count};
-    for (uint32_t i = 0; i < agent->count; i++) {
-        struct rank_line *line = &agent->health.lines[agent->first + i];
-        int64_t pid = pid_of(agent, agent->first + i);
+    const struct agent_signs head = {agent->machine.number, agent->machine.count};
+    for (uint32_t i = 0; i < head.count; i++) {
+        uint32_t rank = agent->machine.first + i;
+        struct rank_line *line = &agent->health.lines[rank];
+        const struct agent_part *part = part_of(agent, rank);
+        int64_t pid = part ? rank_launch_pid(part->launch, rank) : 0;
         agent->signs[i] = (struct agent_sign){.tiles = atomic_load(&line->heartbeat.tiles),
                                               .moved = atomic_load(&line->heartbeat.moved),
                                               .peer = atomic_load(&line->heartbeat.peer),
@@ -101,15 +99,25 @@ static void agent_send_signs(struct agent *agent) {
     }
     agent_stream_send(
         &agent->stream, AGENT_SIGNS, &head,
-        (struct bytes){(const char *)agent->signs, agent->count * sizeof *agent->signs});
+        (struct bytes){(const char *)agent->signs, head.count * sizeof *agent->signs});
 }
 
-/* Its last signs go ahead: what it had said of itself, such as its role, is not lost with it. */
+static void agent_report(struct agent *agent, struct supervise_agent_report report) {
+    if (report.signs) agent_send_signs(agent);
+    for (uint32_t i = 0; i < report.count; i++) {
+        const struct agent_ended ended = {
+            agent->machine.number, report.rank + i,
+            report.how.by_signal ? report.how.number : report.how.number << 8, 0};
+        send_frame(agent, AGENT_ENDED, &ended);
+    }
+}
+
 static void rank_ended(void *context, uint32_t rank, int status) {
-    struct agent_part *part = context;
-    const struct agent_ended ended = {part->agent->number, rank, status, 0};
-    agent_send_signs(part->agent);
-    send_frame(part->agent, AGENT_ENDED, &ended);
+    struct agent *agent = ((struct agent_part *)context)->agent;
+    const struct supervise_how how = {.by_signal = WIFSIGNALED(status),
+                                      .number = WIFSIGNALED(status) ? WTERMSIG(status)
+                                                                    : WEXITSTATUS(status)};
+    agent_report(agent, supervise_agent_ended(rank, how));
 }
 
 static void on_launch(evutil_socket_t file, short what, void *context) {
@@ -127,7 +135,6 @@ static void close_parts(struct agent *agent) {
     rank_health_close(&agent->health);
     free(agent->signs);
     agent->signs = NULL;
-    agent->count = 0;
 }
 
 static cpu_set_t nodes[NUMA_NODES_MAX];
@@ -138,8 +145,9 @@ static void bind_to(const struct agent *agent, uint32_t node) {
     sched_setaffinity(0, sizeof *cpus, cpus);
 }
 
-static enum status open_part(struct agent *agent, const struct agent_launch *launch, uint32_t node,
-                             uint32_t from, uint32_t count, struct error *error) {
+static enum status open_part(struct agent *agent, uint32_t node, uint32_t from, uint32_t count,
+                             struct error *error) {
+    const struct agent_launch *launch = &agent->launch;
     const uint32_t first = launch->first + from;
     struct agent_part *part = &agent->parts[agent->part_count++];
     *part = (struct agent_part){.agent = agent, .first = first, .count = count, .node = node};
@@ -164,8 +172,8 @@ static enum status open_part(struct agent *agent, const struct agent_launch *lau
 }
 
 /* Ranks that follow one another and belong to the same node are one part. */
-static enum status agent_open_parts(struct agent *agent, const struct agent_launch *launch,
-                                    struct error *error) {
+static enum status agent_open_parts(struct agent *agent, struct error *error) {
+    const struct agent_launch *launch = &agent->launch;
     uint32_t node_count = numa_nodes_read("/sys", &agent->cpus, nodes);
     enum status status = STATUS_OK;
     for (uint32_t from = 0, to; !status && from < launch->count; from = to) {
@@ -173,14 +181,14 @@ static enum status agent_open_parts(struct agent *agent, const struct agent_laun
         for (to = from + 1; to < launch->count; to++)
             if (place_ranks_node(to, launch->count, node_count) != node) break;
         bind_to(agent, node);
-        status = open_part(agent, launch, node, from, to - from, error);
+        status = open_part(agent, node, from, to - from, error);
     }
     bind_to(agent, PLACE_NO_NODE);
     return status;
 }
 
-static enum status make_health(struct agent *agent, const struct agent_launch *launch,
-                               struct error *error) {
+static enum status make_health(struct agent *agent, struct error *error) {
+    const struct agent_launch *launch = &agent->launch;
     char path[512];
     snprintf(path, sizeof path, "%s/%u", agent->room.path, launch->number - 1);
     private_room_remove(path); /* of the start before */
@@ -205,14 +213,6 @@ static void take_settings(struct bytes words) {
     }
 }
 
-/* Reports a failed start as the end of all ranks, with the status of one that refuses. */
-static void report_failure(struct agent *agent, const struct agent_launch *launch) {
-    for (uint32_t i = 0; i < launch->count; i++) {
-        const struct agent_ended ended = {launch->number, launch->first + i, 1 << 8, 0};
-        send_frame(agent, AGENT_ENDED, &ended);
-    }
-}
-
 /* Kept as long as ranks run: they may be started again. */
 static void keep_words(struct agent *agent, uint32_t arguments, struct bytes tail) {
     static char self[RANK_LAUNCH_PATH_BYTES];
@@ -230,56 +230,37 @@ static void keep_words(struct agent *agent, uint32_t arguments, struct bytes tai
 }
 
 static void agent_launch(struct agent *agent, const struct agent_frame *frame) {
-    struct agent_launch it;
+    struct agent_launch *it = &agent->launch;
     struct error error;
-    memcpy(&it, frame->body, sizeof it);
+    memcpy(it, frame->body, sizeof *it);
     close_parts(agent);
-    agent->number = it.number;
-    agent->first = it.first;
-    agent->news = 0;
-    agent->signed_ns = 0;
-    keep_words(agent, it.arguments, frame->tail);
-    file_limit_raise(64 + FILES_EACH * (uint64_t)it.count);
+    supervise_agent_launch(&agent->machine, it->number, it->first, it->count);
+    keep_words(agent, it->arguments, frame->tail);
+    file_limit_raise(64 + FILES_EACH * (uint64_t)it->count);
     enum status status = agent->arguments[0]
                              ? STATUS_OK
                              : error_set(&error, STATUS_IO, "cannot find this program's file");
-    if (!status) status = make_health(agent, &it, &error);
-    if (!status) {
-        agent->count = it.count;
-        status = agent_open_parts(agent, &it, &error);
+    if (!status) status = make_health(agent, &error);
+    if (!status) status = agent_open_parts(agent, &error);
+    if (status) {
+        log_say(LOG_ERROR, SUBJECT, "ranks cannot be started why=%s", error.text);
+        close_parts(agent);
     }
-    if (!status) {
-        agent_send_signs(agent); /* the supervisor knows their processes before they say anything */
-        return;
-    }
-    log_say(LOG_ERROR, SUBJECT, "ranks cannot be started why=%s", error.text);
-    close_parts(agent);
-    report_failure(agent, &it);
+    agent_report(agent, supervise_agent_launched(&agent->machine, !status));
 }
 
-/* One that cannot be started has ended again. */
 static void launch_again(struct agent *agent, const struct agent_frame *frame) {
     struct agent_again it;
     struct error error;
     memcpy(&it, frame->body, sizeof it);
-    if (it.number != agent->number) return;
-    for (uint32_t i = 0; i < agent->part_count; i++) {
-        const struct agent_part *part = &agent->parts[i];
-        if (it.rank < part->first || it.rank - part->first >= part->count) continue;
-        rank_health_clear(&agent->health, it.rank);
-        bind_to(agent, part->node);
-        enum status status = rank_launch_again(part->launch, it.rank, &error);
-        bind_to(agent, PLACE_NO_NODE);
-        agent_send_signs(agent);
-        if (!status) return;
-        log_say(LOG_ERROR, SUBJECT, "a rank cannot be started why=%s", error.text);
-        if (rank_launch_pid(part->launch, it.rank) > 0) {
-            rank_launch_signal(part->launch, it.rank, SIGKILL);
-            return;
-        }
-        const struct agent_ended ended = {agent->number, it.rank, SIGKILL, 0};
-        send_frame(agent, AGENT_ENDED, &ended);
-    }
+    if (!supervise_agent_restarts(&agent->machine, it.number, it.rank)) return;
+    const struct agent_part *part = part_of(agent, it.rank);
+    rank_health_clear(&agent->health, it.rank);
+    bind_to(agent, part->node);
+    enum status status = rank_launch_again(part->launch, it.rank, &error);
+    bind_to(agent, PLACE_NO_NODE);
+    if (status) log_say(LOG_ERROR, SUBJECT, "a rank cannot be started why=%s", error.text);
+    agent_report(agent, supervise_agent_restarted(it.rank, !status));
 }
 
 /* ---- frames ---- */
@@ -291,7 +272,7 @@ static void agent_look_at_host(struct agent *agent, const struct agent_frame *fr
     char directory[256], devices[256];
     bool was_held = false;
     memcpy(&check, frame->body, sizeof check);
-    agent->timeout_ns = check.timeout_ns;
+    agent->machine.timeout_ns = check.timeout_ns;
     if (chdir(check.folder)) /* relative paths then mean what they mean here */
         log_say(LOG_DEBUG, SUBJECT, "its supervisor's folder is not here path=%s", check.folder);
     if (check.interface[0]) {
@@ -314,7 +295,7 @@ static void agent_look_at_host(struct agent *agent, const struct agent_frame *fr
     send_frame(agent, AGENT_FACTS, &facts);
 }
 
-static void try_to_reach(struct agent *agent, const struct agent_frame *frame) {
+static void agent_try_to_reach(struct agent *agent, const struct agent_frame *frame) {
     struct agent_place place;
     memcpy(&place, frame->body, sizeof place);
     agent_reach_try(agent->reach, &place);
@@ -338,13 +319,10 @@ static void keep_file(const struct agent *agent, const struct agent_frame *frame
 static void signal_ranks(struct agent *agent, const struct agent_frame *frame) {
     struct agent_signal it;
     memcpy(&it, frame->body, sizeof it);
-    for (uint32_t i = 0; i < agent->part_count; i++) {
-        const struct agent_part *part = &agent->parts[i];
-        if (it.rank == AGENT_ALL_RANKS)
-            rank_launch_signal_all(part->launch, it.number);
-        else if (it.rank >= part->first && it.rank - part->first < part->count)
-            rank_launch_signal(part->launch, it.rank, it.number);
-    }
+    const struct agent_part *one = part_of(agent, it.rank);
+    if (one) rank_launch_signal(one->launch, it.rank, it.number);
+    for (uint32_t i = 0; it.rank == AGENT_ALL_RANKS && i < agent->part_count; i++)
+        rank_launch_signal_all(agent->parts[i].launch, it.number);
 }
 
 static void agent_take_each(struct agent *agent, const struct agent_frame *frame) {
@@ -356,7 +334,7 @@ static void agent_take_each(struct agent *agent, const struct agent_frame *frame
         if (agent->room.path[0]) agent_launch(agent, frame);
         break;
     case AGENT_REACH:
-        try_to_reach(agent, frame);
+        agent_try_to_reach(agent, frame);
         break;
     case AGENT_AGAIN:
         launch_again(agent, frame);
@@ -385,45 +363,33 @@ static void agent_on_readable(int file, short what, void *context) {
     agent_stream_tend(&agent->stream);
     while (agent_stream_next(&agent->stream, &frame))
         agent_take_each(agent, &frame);
-    agent->hearing.received_ns = clock_now_ns();
+    agent->machine.hearing.received_ns = clock_now_ns();
     if (agent->stream.is_over) event_base_loopbreak(agent->base);
 }
 
 /* ---- time ---- */
 
-/* Another number when the supervisor is to have signs at once: ranks that have come, those that are
- * ready besides, and the epoch of those that go on. */
 static uint32_t count_changes(const struct agent *agent) {
-    uint32_t news = 0;
-    for (uint32_t i = 0; i < agent->count; i++) {
-        struct rank_line *line = &agent->health.lines[agent->first + i];
-        news += atomic_load(&line->pid) != 0;
-        news += atomic_load(&line->heartbeat.state) != HEARTBEAT_STARTS;
-        news += atomic_load(&line->epoch);
+    uint32_t changes = 0;
+    for (uint32_t i = 0; i < agent->machine.count; i++) {
+        struct rank_line *line = &agent->health.lines[agent->machine.first + i];
+        changes += atomic_load(&line->pid) != 0;
+        changes += atomic_load(&line->heartbeat.state) != HEARTBEAT_STARTS;
+        changes += atomic_load(&line->epoch);
     }
-    return news;
+    return changes;
 }
 
 static void agent_on_tick(evutil_socket_t file, short what, void *context) {
     struct agent *agent = context;
-    int64_t now_ns = clock_now_ns();
-    int64_t interval_ns = supervise_interval_ns(agent->timeout_ns);
-    int64_t silent_ns =
-        supervise_silence(&agent->hearing, SUPERVISE_PATIENCE * agent->timeout_ns, now_ns);
-    uint32_t news = count_changes(agent);
-    if (agent->count && (news != agent->news || now_ns - agent->signed_ns >= interval_ns)) {
-        agent->news = news;
-        agent->signed_ns = now_ns;
-        agent_send_signs(agent);
-    }
-    if (silent_ns) {
-        log_say(LOG_ERROR, SUBJECT, "its supervisor is not heard, the ranks end silent_s=%.1f",
-                (double)silent_ns * 1e-9);
-        event_base_loopbreak(agent->base);
-        return;
-    }
-    bool starting = news < 2 * agent->count;
-    event_add(agent->tick, &(struct timeval){.tv_usec = starting ? TICK_START_US : TICK_US});
+    const struct supervise_agent_next next =
+        supervise_agent_look(&agent->machine, count_changes(agent), clock_now_ns());
+    if (next.signs) agent_send_signs(agent);
+    event_add(agent->tick, &(struct timeval){.tv_usec = next.wait_ns / 1000});
+    if (!next.silent_ns) return;
+    log_say(LOG_ERROR, SUBJECT, "its supervisor is not heard, the ranks end silent_s=%.1f",
+            (double)next.silent_ns * 1e-9);
+    event_base_loopbreak(agent->base);
 }
 
 enum status agent_run(int in, int out, struct error *error) {
@@ -432,7 +398,7 @@ enum status agent_run(int in, int out, struct error *error) {
     signal(SIGPIPE, SIG_IGN);
     CPU_ZERO(&agent.cpus);
     sched_getaffinity(0, sizeof agent.cpus, &agent.cpus);
-    agent.hearing.received_ns = agent.hearing.looked_ns = clock_now_ns();
+    agent.machine.hearing.received_ns = agent.machine.hearing.looked_ns = clock_now_ns();
     enum status status = agent_stream_open(&agent.stream, agent.base, in, out, false,
                                            agent_on_readable, &agent, error);
     if (!status) {
@@ -441,7 +407,7 @@ enum status agent_run(int in, int out, struct error *error) {
         check(agent.reach);
         agent.tick = evtimer_new(agent.base, agent_on_tick, &agent);
         check(agent.tick);
-        event_add(agent.tick, &(struct timeval){.tv_usec = TICK_US});
+        event_add(agent.tick, &(struct timeval){.tv_usec = SUPERVISE_TICK_NS / 1000});
         event_base_dispatch(agent.base);
         close_parts(&agent);
         free(agent.words);

@@ -6,7 +6,6 @@
 #include "host/process/agent/agent_stream.h"
 #include "host/process/log/log.h"
 #include "host/process/ranks/child_start.h"
-#include "serving/supervision/supervise.h"
 
 #include <errno.h>
 #include <event2/event.h>
@@ -27,9 +26,7 @@ struct agent_link {
     struct agent_stream stream;
     pid_t pid; /* 0: it was waited for */
     int status;
-    struct supervise_hearing hearing;
-    int64_t pinged_ns;
-    bool has_reported, is_lost;
+    bool is_lost;
 };
 
 /* In the child: never returns. */
@@ -69,7 +66,6 @@ enum status agent_link_open(const struct agent_link_options *options, struct age
     }
     status = agent_stream_open(&link->stream, options->base, files[0], files[0], true,
                                agent_link_on_readable, link, error);
-    link->hearing.received_ns = link->hearing.looked_ns = clock_now_ns();
     if (status)
         agent_link_close(link, 0);
     else
@@ -121,11 +117,8 @@ void agent_link_tend(struct agent_link *link) {
     char why[AGENT_LINK_WHY], quote[64];
     if (link->is_lost) return;
     agent_stream_tend(&link->stream);
-    while (!link->is_lost && agent_stream_next(&link->stream, &frame)) {
-        link->hearing.received_ns = clock_now_ns();
-        link->has_reported = true;
-        if (frame.kind != AGENT_PONG) link->options.take(link->options.context, &frame);
-    }
+    while (!link->is_lost && agent_stream_next(&link->stream, &frame))
+        link->options.take(link->options.context, &frame);
     if (!link->stream.is_over || link->is_lost) return;
     if (link->stream.is_nonsense) {
         agent_stream_quote(&link->stream, quote);
@@ -138,30 +131,6 @@ void agent_link_tend(struct agent_link *link) {
 
 static void agent_link_on_readable(int file, short what, void *context) {
     agent_link_tend(context);
-}
-
-/* ---- time ---- */
-
-int64_t agent_link_silent_ns(const struct agent_link *link, int64_t now_ns) {
-    return now_ns - link->hearing.received_ns;
-}
-
-void agent_link_tick(struct agent_link *link, int64_t now_ns) {
-    char why[AGENT_LINK_WHY];
-    int64_t timeout_ns = link->has_reported ? link->options.timeout_ns : link->options.first_ns;
-    if (link->is_lost) return;
-    int64_t silent_ns = supervise_silence(&link->hearing, timeout_ns, now_ns);
-    if (link->has_reported && now_ns - link->pinged_ns >= supervise_interval_ns(timeout_ns)) {
-        link->pinged_ns = now_ns;
-        agent_link_send(link, AGENT_PING, NULL, (struct bytes){NULL, 0});
-    }
-    if (!silent_ns) return;
-    snprintf(why, sizeof why, "nothing was heard from it for %.1f s", (double)silent_ns * 1e-9);
-    agent_link_lose(link, why);
-}
-
-bool agent_link_is_lost(const struct agent_link *link) {
-    return link->is_lost;
 }
 
 void agent_link_hang_up(struct agent_link *link) {

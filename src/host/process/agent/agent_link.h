@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * A supervisor's connection to its agent on one host: the process that is, or leads to, the agent
- * (a remote shell, say), frames to and from it, and PINGs. If the process ends, sends invalid
- * frames or is silent for too long, the agent is reported lost, with the reason, once. It lives in the event loop's thread.
+ * (a remote shell, say), and frames to and from it. If the process ends or sends invalid frames, the
+ * agent is reported lost, with the reason, once. It lives in the event loop's thread.
  */
 #ifndef HOST_PROCESS_AGENT_AGENT_LINK_H
 #define HOST_PROCESS_AGENT_AGENT_LINK_H
@@ -17,8 +17,6 @@ struct agent_link;
 struct agent_link_options {
     struct event_base *base;
     const char *const *command; /* argv, [0] being a path or a name to be found; NULL at the end */
-    int64_t timeout_ns;         /* of silence, once it has spoken; 0: for ever */
-    int64_t first_ns;           /* until it speaks for the first time */
     void *context;
     void (*take)(void *context, const struct agent_frame *frame);
     /* The link is closed by its owner, later. */
@@ -33,15 +31,6 @@ void agent_link_send(struct agent_link *link, enum agent_kind kind, const void *
 
 /* Reads what has arrived; for an owner after its loop has ended. */
 void agent_link_tend(struct agent_link *link);
-
-/* Called a few times within the timeout: sends PINGs, and detects silence. Time in which the
- * owner itself was blocked does not count. */
-void agent_link_tick(struct agent_link *link, int64_t now_ns);
-
-/* Nanoseconds since anything came. */
-int64_t agent_link_silent_ns(const struct agent_link *link, int64_t now_ns);
-
-bool agent_link_is_lost(const struct agent_link *link);
 
 /* Says that nothing more comes; the agent ends its ranks, and itself. */
 void agent_link_hang_up(struct agent_link *link);

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The policy (serving/supervision/supervise_unit.h) decides what happens to a job. This file passes it
- * events and the time, and executes its orders: on hosts, and as lines of the log.
+ * A machine (serving/supervision/supervise_unit.h) decides what happens to a job, and
+ * host/process/agent/unit_hosts.h executes its orders. This file places units on hosts, passes the
+ * time, and writes reports as lines of the log.
  */
 #include "host/process/agent/supervisor.h"
 
 #include "base/check.h"
 #include "base/clock.h"
 #include "base/limits.h"
+#include "base/number.h"
 #include "host/process/log/log.h"
 #include "host/process/private_room.h"
 #include "host/process/ranks/rank_health.h"
@@ -16,29 +18,21 @@
 #include <event2/event.h>
 #include <inttypes.h>
 #include <sched.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
-#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
 #define SUBJECT "supervisor"
-#define TICK_START_US 20000 /* while a unit starts */
-#define TICK_US 100000
 #define FINISH_NS ((int64_t)15000000000) /* to end, once nothing is left to be finished */
 
 struct supervisor_job {
     struct supervisor *supervisor;
     uint32_t number;
     struct unit_hosts *hosts;
-    uint32_t host_count;
-    struct unit_host *parts; /* [host_count] */
-    bool has_role;           /* when it ran last: */
-    enum unit_role role;
-    struct error why; /* why it could not be started, if that is known */
+    struct unit_host *parts; /* [unit.host_count] */
     struct supervise_unit unit;
 };
 
@@ -73,11 +67,11 @@ static void supervisor_give_up(struct supervisor_job *job) {
     struct supervisor *supervisor = job->supervisor;
     struct error error;
     char how[32] = "a lost host";
+    const char *why = unit_hosts_why(job->hosts);
     uint32_t left = 0;
     if (job->unit.has_ended) how_it_ended(job->unit.how, how);
-    if (job->why.text[0])
-        status_error_write(&error, "unit %u could not be started: %.400s", job->number,
-                           job->why.text);
+    if (why[0])
+        status_error_write(&error, "unit %u could not be started: %.400s", job->number, why);
     else
         status_error_write(&error,
                            "unit %u could not be started: it ended with %s before it was ready",
@@ -88,7 +82,7 @@ static void supervisor_give_up(struct supervisor_job *job) {
         log_say(LOG_ERROR, SUBJECT, "a unit is given up, others are left job=%u left=%u why=%s",
                 job->number, left, error.text);
     else
-        supervisor->options.gave_up(supervisor->options.context, &error);
+        supervisor->options.gave_up(supervisor->options.units.context, &error);
 }
 
 static void say_unready(const struct supervisor_job *job, const struct supervise_order *order) {
@@ -114,9 +108,9 @@ static bool name_cut(const struct supervisor_job *job, char text[static RANK_HEA
     static uint32_t hosts[LIMIT_RANKS];
     const struct supervise_unit *unit = &job->unit;
     uint32_t cut[2];
-    for (uint32_t i = 0; i < job->host_count; i++)
-        for (uint32_t k = 0; k < job->parts[i].count; k++)
-            hosts[job->parts[i].first + k] = i;
+    for (uint32_t i = 0; i < unit->host_count; i++)
+        for (uint32_t k = 0; k < unit->hosts[i].count; k++)
+            hosts[unit->hosts[i].first + k] = i;
     if (!supervise_find_cut(unit->signs, hosts, unit->watch.rank_count, cut)) return false;
     snprintf(text, RANK_HEALTH_TEXT, "%.70s,%.70s", job->parts[cut[0]].name,
              job->parts[cut[1]].name);
@@ -180,62 +174,26 @@ static void say_rank(const struct supervisor_job *job, const struct supervise_or
                 job->number, order->rank, how);
 }
 
-static void say_waits(const struct supervisor_job *job, int64_t wait_ns) {
-    log_say(LOG_INFO, SUBJECT, "a unit waits before it starts again job=%u wait_s=%.1f",
-            job->number, (double)wait_ns * 1e-9);
+/* Agents tell at once which processes they launched. */
+static void say_starts(const struct supervisor_job *job) {
+    int pid = (int)atomic_load(&unit_hosts_lines(job->hosts)[0].pid);
+    if (job->unit.host_count == 1)
+        log_say(LOG_INFO, SUBJECT, "starts a unit job=%u pid=%d ranks=%u", job->number, pid,
+                job->unit.watch.rank_count);
+    else
+        log_say(LOG_INFO, SUBJECT, "starts a unit job=%u pid=%d ranks=%u hosts=%u", job->number,
+                pid, job->unit.watch.rank_count, job->unit.host_count);
 }
 
-/* ---- orders ---- */
-
-/* The role is that of the life before, if there was one. */
-static void supervisor_check_hosts(struct supervisor_job *job) {
-    struct rank_health health = {(struct rank_line *)(uintptr_t)unit_hosts_lines(job->hosts),
-                                 job->unit.watch.rank_count};
-    if (rank_health_read_role(&health, &job->role)) job->has_role = true;
-    job->why.text[0] = 0;
-    unit_hosts_check(job->hosts);
-}
-
-static void on_checked(void *context, const struct error *lacks);
-
-static void supervisor_launch(struct supervisor_job *job, uint32_t number) {
-    struct error error;
-    if (unit_hosts_launch(job->hosts, number, &error)) on_checked(job, &error);
-}
-
-static void supervisor_abandon(struct supervisor_job *job) {
-    log_say(LOG_WARNING, SUBJECT,
-            "a killed rank does not go away, its unit starts without it job=%u", job->number);
-    for (uint32_t i = 0; i < job->host_count; i++)
-        if (job->unit.hosts[i].is_abandoned) unit_hosts_abandon(job->hosts, i);
-}
-
-static void supervisor_perform(struct supervisor_job *job, const struct supervise_order *order) {
+static void supervisor_on_report(void *context, const struct supervise_order *order) {
+    struct supervisor_job *job = context;
     char how[32];
     switch (order->kind) {
-    case SUPERVISE_CHECK:
-        supervisor_check_hosts(job);
-        break;
-    case SUPERVISE_LAUNCH:
-        supervisor_launch(job, order->number);
-        break;
-    case SUPERVISE_REPORT_GONE:
-        unit_hosts_report_gone(job->hosts, order->rank);
-        break;
-    case SUPERVISE_KILL:
-        unit_hosts_signal(job->hosts, AGENT_ALL_RANKS, SIGKILL);
-        break;
-    case SUPERVISE_KILL_RANK:
-        unit_hosts_signal(job->hosts, order->rank, SIGKILL);
-        break;
-    case SUPERVISE_AGAIN:
-        unit_hosts_again(job->hosts, order->number, order->rank);
-        break;
-    case SUPERVISE_ABANDON:
-        supervisor_abandon(job);
-        break;
     case SUPERVISE_GIVE_UP:
         supervisor_give_up(job);
+        break;
+    case SUPERVISE_SAY_STARTS:
+        say_starts(job);
         break;
     case SUPERVISE_SAY_READY:
         supervisor_say_ready(job, order);
@@ -254,106 +212,23 @@ static void supervisor_perform(struct supervisor_job *job, const struct supervis
         say_unready(job, order);
         break;
     case SUPERVISE_SAY_WAITS:
-        say_waits(job, order->ns);
-        break;
-    case SUPERVISE_SAY_RANK_BACK:
-    case SUPERVISE_SAY_RANK_ENDED:
-    case SUPERVISE_SAY_RANK_GIVEN_UP:
-        say_rank(job, order);
+        log_say(LOG_INFO, SUBJECT, "a unit waits before it starts again job=%u wait_s=%.1f",
+                job->number, (double)order->ns * 1e-9);
         break;
     default:
-        check(false);
+        say_rank(job, order);
+        break;
     }
-}
-
-static void supervisor_obey(struct supervisor_job *job) {
-    struct supervise_order order;
-    while (supervise_unit_next(&job->unit, &order))
-        supervisor_perform(job, &order);
-}
-
-/* ---- what happens ---- */
-
-static void on_checked(void *context, const struct error *lacks) {
-    struct supervisor_job *job = context;
-    if (lacks) job->why = *lacks;
-    supervise_unit_checked(&job->unit, !lacks, clock_now_ns());
-    supervisor_obey(job);
-}
-
-static const char **on_words(void *context, const struct unit_host_start *start) {
-    const struct supervisor_job *job = context;
-    const struct supervisor *supervisor = job->supervisor;
-    const struct supervisor_unit unit = {.number = job->number,
-                                         .start = start,
-                                         .is_here = job->parts[start->host].is_here,
-                                         .is_spread = job->host_count > 1,
-                                         .has_role = job->has_role,
-                                         .role = job->role};
-    return supervisor->options.command(supervisor->options.context, &unit);
-}
-
-static bool supervisor_on_sign(void *context, uint32_t number, uint32_t rank,
-                               const struct supervise_signs *signs) {
-    struct supervisor_job *job = context;
-    return supervise_unit_sign(&job->unit, number, rank, signs);
-}
-
-static void supervisor_on_ended(void *context, uint32_t number, uint32_t rank, int status) {
-    struct supervisor_job *job = context;
-    const struct supervise_how how = {.by_signal = WIFSIGNALED(status),
-                                      .number = WIFSIGNALED(status) ? WTERMSIG(status)
-                                                                    : WEXITSTATUS(status)};
-    supervise_unit_ended(&job->unit, number, rank, how, clock_now_ns());
-    supervisor_obey(job);
-}
-
-static void supervisor_on_lost(void *context, uint32_t host, const char *why) {
-    struct supervisor_job *job = context;
-    const char *name = job->parts[host].name;
-    if (!supervise_unit_lose_host(&job->unit, host, clock_now_ns())) return;
-    log_say(LOG_ERROR, SUBJECT, "a host is lost, its unit starts again job=%u host=%s why=%s",
-            job->number, name, why);
-    status_error_write(&job->why, "host %s: %s", name, why);
-    supervisor_obey(job);
 }
 
 /* ---- watching ---- */
 
-/* Agents tell at once which processes they launched. */
-static void on_launched(void *context) {
-    const struct supervisor_job *job = context;
-    int pid = (int)atomic_load(&unit_hosts_lines(job->hosts)[0].pid);
-    if (job->host_count == 1)
-        log_say(LOG_INFO, SUBJECT, "starts a unit job=%u pid=%d ranks=%u", job->number, pid,
-                job->unit.watch.rank_count);
-    else
-        log_say(LOG_INFO, SUBJECT, "starts a unit job=%u pid=%d ranks=%u hosts=%u", job->number,
-                pid, job->unit.watch.rank_count, job->host_count);
-}
-
-static void tick_job(struct supervisor_job *job) {
-    int64_t now_ns = clock_now_ns();
-    unit_hosts_tick(job->hosts, now_ns);
-    for (uint32_t rank = 1; rank < job->unit.watch.rank_count; rank++)
-        if (unit_hosts_has(job->hosts, rank)) supervise_unit_came(&job->unit, rank);
-    const struct supervise_epochs epochs = {
-        .reported = unit_hosts_epoch(job->hosts),
-        .said = atomic_load(&unit_hosts_lines(job->hosts)[0].epoch)};
-    supervise_unit_tick(&job->unit, epochs,
-                        unit_hosts_received(job->hosts, job->unit.timeout.wall_ns / 2), now_ns);
-    supervisor_obey(job);
-}
-
 static void supervisor_on_tick(evutil_socket_t file, short what, void *context) {
     struct supervisor *supervisor = context;
-    bool starting = false;
-    for (uint32_t i = 0; i < supervisor->options.unit_count; i++) {
-        const struct supervise_unit *unit = &supervisor->jobs[i].unit;
-        tick_job(&supervisor->jobs[i]);
-        starting |= !unit->ready || unit->state != SUPERVISE_RUNS;
-    }
-    event_add(supervisor->tick, &(struct timeval){.tv_usec = starting ? TICK_START_US : TICK_US});
+    int64_t wait_ns = SUPERVISE_TICK_NS;
+    for (uint32_t i = 0; i < supervisor->options.unit_count; i++)
+        wait_ns = min_i64(wait_ns, unit_hosts_tick(supervisor->jobs[i].hosts));
+    event_add(supervisor->tick, &(struct timeval){.tv_usec = wait_ns / 1000});
 }
 
 /* ---- life ---- */
@@ -380,24 +255,21 @@ struct slots {
 static enum status place_job(struct supervisor_job *job, struct slots *slots, struct error *error) {
     const struct supervisor *supervisor = job->supervisor;
     const struct host_list *list = supervisor->options.hosts;
-    job->host_count =
+    job->unit.host_count =
         place_ranks(slots->left, slots->count, job->unit.watch.rank_count, slots->parts);
-    if (!job->host_count)
+    if (!job->unit.host_count)
         return error_set(error, STATUS_INVALID,
                          "the hosts have too few slots for the %u ranks of unit %u",
                          job->unit.watch.rank_count, job->number);
-    job->parts = calloc(job->host_count, sizeof *job->parts);
-    job->unit.hosts = calloc(job->host_count, sizeof *job->unit.hosts);
-    job->unit.host_count = job->host_count;
+    job->parts = calloc(job->unit.host_count, sizeof *job->parts);
+    job->unit.hosts = calloc(job->unit.host_count, sizeof *job->unit.hosts);
     if (!job->parts || !job->unit.hosts)
         return error_set(error, STATUS_NO_MEMORY, "no memory for the supervisor");
-    for (uint32_t i = 0; i < job->host_count; i++) {
+    for (uint32_t i = 0; i < job->unit.host_count; i++) {
         const struct place_part *part = &slots->parts[i];
         const char *name = list ? list->names[part->host] : supervisor->host;
         job->parts[i] = (struct unit_host){.name = name,
                                            .is_here = !list || is_here(supervisor, name),
-                                           .first = part->first,
-                                           .count = part->count,
                                            .before = slots->used[part->host]};
         job->unit.hosts[i] = (struct supervise_host){.first = part->first, .count = part->count};
         slots->used[part->host] += part->count;
@@ -407,25 +279,15 @@ static enum status place_job(struct supervisor_job *job, struct slots *slots, st
 
 static enum status open_hosts(struct supervisor_job *job, uint64_t token, struct error *error) {
     const struct supervisor *supervisor = job->supervisor;
-    char name[sizeof supervisor->options.check.unit];
+    char name[sizeof supervisor->options.units.check.unit];
     snprintf(name, sizeof name, "%016" PRIx64 "-%u", token, job->number);
-    struct unit_hosts_options options = {.base = supervisor->options.base,
+    const struct unit_hosts_unit unit = {.number = job->number,
                                          .name = name,
+                                         .machine = &job->unit,
                                          .hosts = job->parts,
-                                         .host_count = job->host_count,
-                                         .rank_count = job->unit.watch.rank_count,
-                                         .remote_shell = supervisor->options.remote_shell,
-                                         .agent_options = supervisor->options.agent_options,
-                                         .check = supervisor->options.check,
-                                         .timeout_ns = supervisor->timeout.wall_ns,
                                          .context = job,
-                                         .checked = on_checked,
-                                         .words = on_words,
-                                         .launched = on_launched,
-                                         .sign = supervisor_on_sign,
-                                         .ended = supervisor_on_ended,
-                                         .lost = supervisor_on_lost};
-    return unit_hosts_open(&options, &job->hosts, error);
+                                         .report = supervisor_on_report};
+    return unit_hosts_open(&supervisor->options.units, &unit, &job->hosts, error);
 }
 
 /* Ranks of all units on a host make each other slower. */
@@ -484,7 +346,7 @@ static enum status open_jobs(struct supervisor *supervisor, struct error *error)
     for (uint32_t i = 0; !status && i < options->unit_count; i++) {
         struct supervisor_job *job = &supervisor->jobs[i];
         job->unit.timeout = supervisor->timeout;
-        for (uint32_t part = 0; part < job->host_count; part++)
+        for (uint32_t part = 0; part < job->unit.host_count; part++)
             job->parts[part].sharing = sharing(supervisor, slots, job->parts[part].name);
         status = open_hosts(job, token, error);
     }
@@ -499,7 +361,7 @@ enum status supervisor_open(const struct supervisor_options *options,
     supervisor->options = *options;
     if (gethostname(supervisor->host, sizeof supervisor->host - 1)) supervisor->host[0] = 0;
     enum status status = private_room_open(NULL, &supervisor->room, error);
-    supervisor->tick = evtimer_new(options->base, supervisor_on_tick, supervisor);
+    supervisor->tick = evtimer_new(options->units.base, supervisor_on_tick, supervisor);
     if (!status && !supervisor->tick)
         status = error_set(error, STATUS_NO_MEMORY, "no memory for the supervisor");
     if (!status) status = open_jobs(supervisor, error);
@@ -529,15 +391,15 @@ void supervisor_give_files(struct supervisor *supervisor, const struct unit_host
 void supervisor_start(struct supervisor *supervisor) {
     for (uint32_t i = 0; i < supervisor->options.unit_count; i++) {
         supervise_unit_start(&supervisor->jobs[i].unit, clock_now_ns());
-        supervisor_obey(&supervisor->jobs[i]);
+        unit_hosts_obey(supervisor->jobs[i].hosts);
     }
-    event_add(supervisor->tick, &(struct timeval){.tv_usec = TICK_START_US});
+    event_add(supervisor->tick, &(struct timeval){.tv_usec = 0});
 }
 
 static bool one_runs(struct supervisor *supervisor) {
     bool runs = false;
     for (uint32_t i = 0; i < supervisor->options.unit_count; i++) {
-        unit_hosts_tick(supervisor->jobs[i].hosts, clock_now_ns());
+        unit_hosts_tick(supervisor->jobs[i].hosts);
         unit_hosts_tend(supervisor->jobs[i].hosts);
         runs |= supervise_unit_left(&supervisor->jobs[i].unit) != 0;
     }
@@ -548,11 +410,8 @@ void supervisor_stop(struct supervisor *supervisor) {
     int64_t until_ns = clock_now_ns() + supervisor->options.finish_ns_max + FINISH_NS;
     event_del(supervisor->tick);
     for (uint32_t i = 0; i < supervisor->options.unit_count; i++) {
-        struct supervisor_job *job = &supervisor->jobs[i];
-        if (supervise_unit_stop(&job->unit)) /* rank 0 says when it is over */
-            unit_hosts_signal(job->hosts, 0, SIGTERM);
-        else
-            unit_hosts_signal(job->hosts, AGENT_ALL_RANKS, SIGKILL);
+        supervise_unit_stop(&supervisor->jobs[i].unit);
+        unit_hosts_obey(supervisor->jobs[i].hosts);
     }
     while (one_runs(supervisor) && clock_now_ns() < until_ns)
         nanosleep(&(struct timespec){.tv_nsec = 5000000}, NULL);

@@ -5,7 +5,7 @@
  * back to them. Else, and when a host is lost, the job ends and starts as a whole.
  *
  * The agent sees the death of a rank, its child, at once; a rank that is stuck is detected by its
- * heartbeats (serving/supervision/supervise.h); an agent or a host, by its silence. What follows is
+ * heartbeats (serving/supervision/supervise.h); an agent or a host, by its silence. All this is
  * decided in serving/supervision/supervise_unit.h. A unit that starts again has the role that it had. In any
  * case one line names unit, rank, host, pid and where in the model it was.
  *
@@ -26,29 +26,14 @@
 struct event_base;
 struct supervisor;
 
-struct supervisor_unit { /* parameters of a start of a unit, for its ranks on one host */
-    uint32_t number;     /* 1.. */
-    const struct unit_host_start *start;
-    bool is_here, is_spread; /* the host is this machine; the unit has several */
-    bool has_role;           /* it said so when it ran last: */
-    enum unit_role role;
-};
-
 struct supervisor_options {
-    struct event_base *base;
+    struct unit_hosts_options units;
     uint32_t unit_count;
-    const uint32_t *rank_counts;      /* [unit_count] */
-    const struct host_list *hosts;    /* units fill them in their order; NULL: this machine alone */
-    const char *const *remote_shell;  /* words before a host's name; NULL at the end */
-    const char *const *agent_options; /* words behind `fathom agent`; NULL at the end */
-    struct agent_check check;         /* what ranks need on a host: interface, model, memory */
-    int64_t rank_timeout_ns;          /* of a rank with a CPU of its own; 0: none is ever stuck */
-    int64_t finish_ns_max;            /* that units get to end; 0: a few seconds */
-    void *context;
-    /* The command line of a unit, NULL at the end; freed, as one piece, by the supervisor. The
-     * program, which comes first, is each agent's own. NULL: no memory. */
-    const char **(*command)(void *context, const struct supervisor_unit *unit);
-    /* No unit is left that could be started. */
+    const uint32_t *rank_counts;   /* [unit_count] */
+    const struct host_list *hosts; /* units fill them in their order; NULL: this machine alone */
+    int64_t rank_timeout_ns;       /* of a rank with a CPU of its own; 0: none is ever stuck */
+    int64_t finish_ns_max;         /* that units get to end; 0: a few seconds */
+    /* No unit is left that could be started. `context`: that of `units`. */
     void (*gave_up)(void *context, const struct error *error);
 };
 

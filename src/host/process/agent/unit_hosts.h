@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
- * A unit's ranks on its hosts, as its supervisor has them: an agent on each host, started when it is
- * needed and kept over starts of the unit; a check of all hosts; the launch of all ranks and their
- * meeting; their signs of life, and their ends. This machine alone is the case of one host, with
- * an agent that needs no remote shell. The supervisor judges.
+ * Executes the orders of a unit's supervisor (serving/supervision/supervise_unit.h) on the unit's
+ * hosts, and passes it what comes of them: an agent on each host, started when it is needed and
+ * kept over starts of the unit; a check of all hosts; the launch of all ranks and their meeting;
+ * their signs of life, and their ends. This machine alone is the case of one host, with an agent
+ * that needs no remote shell.
  */
 #ifndef HOST_PROCESS_AGENT_UNIT_HOSTS_H
 #define HOST_PROCESS_AGENT_UNIT_HOSTS_H
@@ -13,23 +14,24 @@
 #include "base/status.h"
 #include "host/process/agent/agent_frame.h"
 #include "host/process/ranks/rank_health.h"
-#include "serving/policy/place_ranks.h"
-#include "serving/supervision/supervise.h"
+#include "serving/supervision/supervise_unit.h"
 
 struct event_base;
 struct unit_hosts;
 
 struct unit_host { /* where some of the unit's ranks are */
     const char *name;
-    bool is_here; /* this machine */
-    uint32_t first, count;
+    bool is_here;     /* this machine */
     uint32_t sharing; /* ranks on the host, these and those of other units */
     uint32_t before;  /* of those: of the units before this one */
 };
 
-struct unit_host_start {       /* parameters of a start for the ranks of a host */
-    uint32_t host;             /* index */
-    uint32_t ranks, cpus;      /* of the unit on the host; of the host, for ranks */
+struct unit_host_start {     /* parameters of a start of a unit, for its ranks on one host */
+    uint32_t unit;           /* its number, 1.. */
+    uint32_t ranks, cpus;    /* of the unit on the host; of the host, for ranks */
+    bool is_here, is_spread; /* the host is this machine; the unit has several */
+    bool has_role;           /* it said so when it ran last: */
+    enum unit_role role;
     const char *room;          /* the agent's, over all starts */
     const char *folder;        /* for this start's own files; it exists */
     const char *address;       /* of the host's interface */
@@ -42,72 +44,46 @@ struct unit_host_file {
     struct bytes text;
 };
 
-struct unit_hosts_options {
+struct unit_hosts_options { /* of all units of a supervisor */
     struct event_base *base;
-    const char *name;              /* of the unit, as no other supervisor's */
-    const struct unit_host *hosts; /* [host_count] ranks ascending; copied, names are not */
-    uint32_t host_count, rank_count;
-    const char *const *remote_shell;  /* words before the host's name; NULL at the end */
-    const char *const *agent_options; /* words behind `agent`; NULL at the end */
-    struct agent_check check;         /* but for name, counts and timeout */
-    int64_t timeout_ns;               /* of an agent that is silent; 0: none is ever lost for it */
+    const char *const *remote_shell;  /* words before a host's name; NULL at the end */
+    const char *const *agent_options; /* words behind `fathom agent`; NULL at the end */
+    struct agent_check check;         /* what ranks need on a host: interface, model, memory */
     void *context;
-    /* All agents have answered. An error names the first host that lacks something; all have been
-     * named in a line of the log each. */
-    void (*checked)(void *context, const struct error *error);
-    /* The words of a start's command line as one piece, which is freed; NULL: no memory. The first,
+    /* The words of a start's command line as one piece, which is freed; NULL at the end. The first,
      * the program, is each agent's own. */
-    const char **(*words)(void *context, const struct unit_host_start *start);
-    /* The process of rank 0 is known; may be NULL. */
-    void (*launched)(void *context);
-    /* A heartbeat of a rank in the start of that number. Returns false if that start is over. */
-    bool (*sign)(void *context, uint32_t number, uint32_t rank,
-                 const struct supervise_signs *signs);
-    void (*ended)(void *context, uint32_t number, uint32_t rank, int status);
-    /* An agent is lost, and with it what ran there. */
-    void (*lost)(void *context, uint32_t host, const char *why);
+    const char **(*command)(void *context, const struct unit_host_start *start);
 };
 
-enum status unit_hosts_open(const struct unit_hosts_options *options, struct unit_hosts **hosts_out,
+struct unit_hosts_unit {            /* one of them */
+    uint32_t number;                /* 1.. */
+    const char *name;               /* as no other supervisor's; copied */
+    struct supervise_unit *machine; /* its hosts and ranks are set */
+    const struct unit_host *hosts;  /* [machine->host_count], the owner's, as are the names */
+    void *context;
+    /* An order that is not the hosts': GIVE_UP, and most reports. */
+    void (*report)(void *context, const struct supervise_order *order);
+};
+
+enum status unit_hosts_open(const struct unit_hosts_options *options,
+                            const struct unit_hosts_unit *unit, struct unit_hosts **hosts_out,
                             struct error *error) MUST_USE;
 
 /* Files, [count], for each agent's room; they live as long as the hosts. */
 void unit_hosts_give_files(struct unit_hosts *hosts, const struct unit_host_file *files,
                            uint32_t count);
 
-/* Starts agents where there are none, and has hosts checked that were not; `checked` is called from
- * the loop, or at once. */
-void unit_hosts_check(struct unit_hosts *hosts);
+/* Executes the unit's orders; called after each event that the owner passes to the unit. */
+void unit_hosts_obey(struct unit_hosts *hosts);
 
-/* Launches all ranks, of a start that has this number; all hosts were found to be right. */
-enum status unit_hosts_launch(struct unit_hosts *hosts, uint32_t number,
-                              struct error *error) MUST_USE;
-
-/* Starts a rank of that start again, which has ended, to come back to the job. */
-void unit_hosts_again(struct unit_hosts *hosts, uint32_t number, uint32_t rank);
-
-/* The job's epoch: how often one of its ranks has ended or come back
- * (compute/exchange/job_rendezvous.h); and whether a rank is alive. */
-uint32_t unit_hosts_epoch(const struct unit_hosts *hosts);
-bool unit_hosts_has(const struct unit_hosts *hosts, uint32_t rank);
-
-/* To a rank, or to AGENT_ALL_RANKS. */
-void unit_hosts_signal(struct unit_hosts *hosts, uint32_t rank, int number);
-
-/* Tells all ranks that one is gone, if it was there. */
-void unit_hosts_report_gone(struct unit_hosts *hosts, uint32_t rank);
-
-/* Gives up a host's agent. */
-void unit_hosts_abandon(struct unit_hosts *hosts, uint32_t host);
+/* Returns the time in ns until the next call. */
+int64_t unit_hosts_tick(struct unit_hosts *hosts);
 
 /* [rank_count], of this start; a pid of 0: not there yet. */
 const struct rank_line *unit_hosts_lines(const struct unit_hosts *hosts);
 
-/* True: every agent was heard within the time. */
-bool unit_hosts_received(const struct unit_hosts *hosts, int64_t ns);
-
-/* A few times within the timeout. */
-void unit_hosts_tick(struct unit_hosts *hosts, int64_t now_ns);
+/* Why the last check failed or the last host was lost; "": neither. */
+const char *unit_hosts_why(const struct unit_hosts *hosts);
 
 /* Reads what has arrived; for an owner after its loop has ended. */
 void unit_hosts_tend(struct unit_hosts *hosts);

@@ -130,6 +130,15 @@ static bool rank_launch_listen_to(const struct rank_launch *launch, int file, ui
     return epoll_ctl(launch->file, EPOLL_CTL_ADD, file, &event) == 0;
 }
 
+/* The rank's process was waited for. */
+static void forget(struct rank_launch *launch, struct launched_rank *rank) {
+    if (rank->process >= 0) close(rank->process);
+    *rank = (struct launched_rank){.process = -1};
+    launch->left--;
+    rank_rendezvous_leave(launch->rendezvous,
+                          launch->options.first + (uint32_t)(rank - launch->ranks));
+}
+
 static enum status start(struct rank_launch *launch, struct rank_environment *environment,
                          uint32_t index, bool returns, struct error *error) {
     const struct rank_launch_options *options = &launch->options;
@@ -152,7 +161,14 @@ static enum status start(struct rank_launch *launch, struct rank_environment *en
     if (meets && rank->pid > 0 && rank->process >= 0 &&
         rank_launch_listen_to(launch, rank->process, index))
         return STATUS_OK;
-    return error_set(error, STATUS_IO, "cannot start rank %u: %s", number, strerror(errno));
+    enum status status =
+        error_set(error, STATUS_IO, "cannot start rank %u: %s", number, strerror(errno));
+    if (rank->pid > 0) { /* its end could not be reported */
+        kill(rank->pid, SIGKILL);
+        waitpid(rank->pid, NULL, 0);
+        forget(launch, rank);
+    }
+    return status;
 }
 
 static enum status start_some(struct rank_launch *launch, uint32_t first, uint32_t count,
@@ -213,11 +229,7 @@ static void rank_launch_bury(struct rank_launch *launch, struct launched_rank *r
     int status;
     uint32_t number = launch->options.first + (uint32_t)(rank - launch->ranks);
     if (!rank->pid || waitpid(rank->pid, &status, WNOHANG) != rank->pid) return;
-    rank->pid = 0;
-    launch->left--;
-    close(rank->process);
-    rank->process = -1;
-    rank_rendezvous_leave(launch->rendezvous, number);
+    forget(launch, rank);
     launch->options.ended(launch->options.context, number, status);
 }
 

@@ -51,8 +51,8 @@ void rank_launch_tend(struct rank_launch *launch);
 /* A whole frame for all ranks that have not ended. */
 void rank_launch_report(struct rank_launch *launch, struct bytes frame);
 
-/* Restarts a rank that has ended, to rejoin the job; does nothing if it runs. `ended` reports a
- * start that fails. */
+/* Restarts a rank that has ended, to rejoin the job; does nothing if it runs. After an error no
+ * process is left. */
 enum status rank_launch_again(struct rank_launch *launch, uint32_t rank,
                               struct error *error) MUST_USE;
 

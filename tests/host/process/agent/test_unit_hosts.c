@@ -24,71 +24,61 @@
 
 static struct event_base *base;
 static struct unit_hosts *hosts;
-static uint32_t checks, ends, losses, starts_on[2];
-static int statuses[3];
-static uint32_t lost_host;
-static char lacks[512];
+static struct supervise_host parts[2];
+static struct supervise_rank ranks[3];
+static struct supervise_signs signs[3];
+static struct supervise_member members[3];
+static struct supervise_unit unit;
+static uint32_t starts, starts_on[2], given_up, unready;
+static struct supervise_how how; /* of the last end before the unit was ready */
 static const char *task;
-
-static void on_checked(void *context, const struct error *error) {
-    checks++;
-    snprintf(lacks, sizeof lacks, "%s", error ? error->text : "");
-}
 
 static const char **on_words(void *context, const struct unit_host_start *start) {
     const char *const words[] = {"program", "rank", task, NULL};
     const char **all = malloc(sizeof words);
-    starts_on[start->host] += start->ranks;
+    starts_on[!start->is_here] += start->ranks;
     memcpy(all, words, sizeof words);
     return all;
 }
 
-static bool on_sign(void *context, uint32_t number, uint32_t rank,
-                    const struct supervise_signs *signs) {
-    return true;
-}
-
-static void on_ended(void *context, uint32_t number, uint32_t rank, int status) {
-    ends++;
-    statuses[rank] = status;
-}
-
-static void on_lost(void *context, uint32_t host, const char *why) {
-    losses++;
-    lost_host = host;
+static void on_report(void *context, const struct supervise_order *order) {
+    starts += order->kind == SUPERVISE_SAY_STARTS;
+    given_up += order->kind == SUPERVISE_GIVE_UP;
+    unready += order->kind == SUPERVISE_SAY_UNREADY;
+    if (order->kind == SUPERVISE_SAY_UNREADY) how = order->how;
 }
 
 static void wait_until(const uint32_t *count, uint32_t wanted) {
     while (*count < wanted) {
-        unit_hosts_tick(hosts, clock_now_ns());
+        unit_hosts_tick(hosts);
         event_base_loop(base, EVLOOP_NONBLOCK);
         nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
     }
     assert_int_equal(*count, wanted);
 }
 
-static void open_hosts(const char *model, const char *const *shell) {
-    const struct unit_host list[] = {
-        {.name = "a", .is_here = true, .first = 0, .count = 2, .sharing = 2},
-        {.name = "b", .first = 2, .count = 1, .sharing = 1}};
+static void start_unit(const char *model, const char *const *shell) {
+    static const struct unit_host list[] = {{.name = "a", .is_here = true, .sharing = 2},
+                                            {.name = "b", .sharing = 1}};
     char name[24]; /* no other's, or the agents of two would end each other */
     snprintf(name, sizeof name, "test-%d", (int)getpid());
-    struct unit_hosts_options options = {.base = base,
-                                         .name = name,
-                                         .hosts = list,
-                                         .host_count = 2,
-                                         .rank_count = 3,
-                                         .remote_shell = shell,
-                                         .check = {.interface = "lo"},
-                                         .checked = on_checked,
-                                         .words = on_words,
-                                         .sign = on_sign,
-                                         .ended = on_ended,
-                                         .lost = on_lost};
+    parts[0] = (struct supervise_host){.first = 0, .count = 2};
+    parts[1] = (struct supervise_host){.first = 2, .count = 1};
+    unit = (struct supervise_unit){.hosts = parts,
+                                   .host_count = 2,
+                                   .signs = signs,
+                                   .members = members,
+                                   .watch = {.ranks = ranks, .rank_count = 3}};
+    struct unit_hosts_options options = {
+        .base = base, .remote_shell = shell, .check = {.interface = "lo"}, .command = on_words};
+    const struct unit_hosts_unit this = {
+        .number = 1, .name = name, .machine = &unit, .hosts = list, .report = on_report};
     snprintf(options.check.model, sizeof options.check.model, "%s/%s", getenv("FATHOM_SOURCE"),
              model);
-    checks = ends = losses = starts_on[0] = starts_on[1] = 0;
-    assert_int_equal(unit_hosts_open(&options, &hosts, NULL), STATUS_OK);
+    starts = starts_on[0] = starts_on[1] = given_up = unready = 0;
+    assert_int_equal(unit_hosts_open(&options, &this, &hosts, NULL), STATUS_OK);
+    supervise_unit_start(&unit, clock_now_ns());
+    unit_hosts_obey(hosts);
 }
 
 static const char *const shell[] = {"sh", "-c", "\"$@\"", NULL}; /* b is its $0 */
@@ -105,50 +95,38 @@ static int close_all(void **state) {
 }
 
 static void all_ranks_are_launched_and_their_ends_reported(void **state) {
-    open_hosts("models/tiny-r1", shell);
-    for (uint32_t start = 1; start <= 2; start++) { /* agents stay for the second */
-        task = "ends";
-        unit_hosts_check(hosts);
-        wait_until(&checks, start);
-        assert_string_equal(lacks, "");
-        assert_int_equal(unit_hosts_launch(hosts, start, NULL), STATUS_OK);
-        wait_until(&ends, 3 * start);
-        for (int rank = 0; rank < 3; rank++)
-            assert_true(WIFEXITED(statuses[rank]) && WEXITSTATUS(statuses[rank]) == 40 + rank);
-    }
-    assert_int_equal(starts_on[0], 4);
-    assert_int_equal(starts_on[1], 2);
+    task = "ends";
+    start_unit("models/tiny-r1", shell);
+    wait_until(&unready, 3); /* agents stay for the next start */
+    assert_true(!how.by_signal && how.number >= 40 && how.number < 43);
+    assert_true(starts >= 3 && starts_on[0] == 2 * starts_on[1]);
 }
 
 static void what_hosts_lack_is_known_before_a_launch(void **state) {
-    open_hosts("models/nothing", shell);
-    unit_hosts_check(hosts);
-    wait_until(&checks, 1);
-    assert_non_null(strstr(lacks, "host a: model "));
-    assert_non_null(strstr(lacks, "models/nothing is not there"));
-    unit_hosts_check(hosts); /* they are asked again */
-    wait_until(&checks, 2);
-    assert_non_null(strstr(lacks, "is not there"));
+    start_unit("models/nothing", shell);
+    wait_until(&given_up, 1);
+    assert_non_null(strstr(unit_hosts_why(hosts), "host a: model "));
+    assert_non_null(strstr(unit_hosts_why(hosts), "models/nothing is not there"));
+    assert_int_equal(starts_on[0] + starts_on[1], 0);
 }
 
+/* Its first agent ends before it answers. */
 static void a_host_that_is_lost_comes_back(void **state) {
     static const char *const cut[] = {"sh", "-c",
                                       "mark=/tmp/fathom_cut_$PPID; if [ -e $mark ]; then rm $mark; "
                                       "exec \"$@\"; else : >$mark; exit 255; fi",
                                       NULL};
-    open_hosts("models/tiny-r1", cut);
-    unit_hosts_check(hosts);
-    wait_until(&losses, 1);
-    assert_int_equal(lost_host, 1);
     task = "waits";
-    unit_hosts_check(hosts);
-    wait_until(&checks, 1);
-    assert_int_equal(unit_hosts_launch(hosts, 1, NULL), STATUS_OK);
-    unit_hosts_signal(hosts, 2, SIGKILL);
-    wait_until(&ends, 1);
-    assert_true(WIFSIGNALED(statuses[2]));
-    unit_hosts_signal(hosts, AGENT_ALL_RANKS, SIGKILL);
-    wait_until(&ends, 3);
+    start_unit("models/tiny-r1", cut);
+    wait_until(&unready, 1);
+    assert_string_equal(unit_hosts_why(hosts),
+                        "host b: the remote shell does not reach it, or may not in");
+    wait_until(&starts, 1);
+    assert_int_equal(unit.state, SUPERVISE_RUNS);
+    supervise_unit_stop(&unit); /* before it is ready: all are killed */
+    unit_hosts_obey(hosts);
+    while (supervise_unit_left(&unit))
+        unit_hosts_tend(hosts);
 }
 
 int main(int argc, char **argv) {
