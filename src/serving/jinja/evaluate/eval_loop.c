@@ -45,25 +45,8 @@ static enum eval_flow run_body(struct jinja_machine *machine, struct scope *scop
     return eval_statement_statements(machine, scope, node->body->body);
 }
 
-/* Items without anybody who looks at `loop`. */
-static bool run_plain(struct jinja_machine *machine, struct scope *scope, const struct node *node,
-                      const struct value *subject, bool *empty) {
-    struct iteration iteration;
-    struct value item;
-    bool more;
-    if (!value_access_iteration_open(machine, subject, &iteration)) return false;
-    for (;;) {
-        if (!value_access_iteration_next(machine, &iteration, &item, &more)) return false;
-        if (!more) return true;
-        enum eval_flow flow = run_body(machine, scope, node, &item);
-        if (flow == EVAL_FAILED) return false;
-        if (flow != EVAL_BREAK && flow != EVAL_CONTINUE) *empty = false;
-        if (flow == EVAL_BREAK) return true;
-    }
-}
-
-static bool run_extended(struct jinja_machine *machine, struct scope *scope,
-                         const struct node *node, const struct value *subject, bool *empty) {
+static bool eval_loop_run(struct jinja_machine *machine, struct scope *scope,
+                          const struct node *node, const struct value *subject, bool *empty) {
     struct value_loop *loop = machine_take(machine, sizeof *loop);
     bool more;
     if (!loop) return false;
@@ -72,8 +55,7 @@ static bool run_extended(struct jinja_machine *machine, struct scope *scope,
     for (;;) {
         if (!value_loop_advance(machine, loop, &more)) return false;
         if (!more) return true;
-        if (node->body->place.slot != SLOT_NONE)
-            scope->slots[node->body->place.slot] = (struct value){.kind = VALUE_LOOP, .loop = loop};
+        scope->slots[node->body->place.slot] = (struct value){.kind = VALUE_LOOP, .loop = loop};
         struct value item = loop->current;
         enum eval_flow flow = run_body(machine, scope, node, &item);
         if (flow == EVAL_FAILED) return false;
@@ -94,9 +76,7 @@ enum eval_flow eval_loop(struct jinja_machine *machine, struct scope *scope,
         return EVAL_FAILED;
     }
     if (node->c && !filtered(machine, scope, node, &subject)) return EVAL_FAILED;
-    bool done = body->extended ? run_extended(machine, scope, node, &subject, &empty)
-                               : run_plain(machine, scope, node, &subject, &empty);
-    if (!done) return EVAL_FAILED;
+    if (!eval_loop_run(machine, scope, node, &subject, &empty)) return EVAL_FAILED;
     eval_statement_leave(scope, body->frame);
     if (!empty || !body->else_body) return EVAL_ON;
     eval_statement_enter(scope, body->else_frame);

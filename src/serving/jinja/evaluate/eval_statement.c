@@ -208,19 +208,6 @@ static bool run_call_block(struct jinja_machine *machine, struct scope *scope,
            eval_statement_write_text(machine, &text) && add_generation(machine, start);
 }
 
-static enum eval_flow run_framed(struct jinja_machine *machine, struct scope *scope,
-                                 const struct node *node) {
-    struct value value;
-    eval_statement_enter(scope, node->body->frame);
-    for (const struct node *set = node->list; set; set = set->next)
-        if (!eval_expression(machine, scope, set->b, &value) ||
-            !eval_statement_assign(machine, scope, set->a, &value))
-            return EVAL_FAILED;
-    enum eval_flow flow = eval_statement_statements(machine, scope, node->body->body);
-    if (flow == EVAL_ON) eval_statement_leave(scope, node->body->frame);
-    return flow;
-}
-
 /* ---- all ---- */
 
 static bool run_print(struct jinja_machine *machine, struct scope *scope, const struct node *node) {
@@ -270,8 +257,6 @@ static enum eval_flow eval_statement_run_one(struct jinja_machine *machine, stru
         break;
     case NODE_FILTER_BLOCK:
         return run_filter_block(machine, scope, node);
-    case NODE_WITH:
-        return run_framed(machine, scope, node);
     case NODE_BREAK:
         return EVAL_BREAK;
     case NODE_CONTINUE:

@@ -57,19 +57,8 @@ enum status jinja_compile(struct arena *arena, struct bytes source, const char *
     return status;
 }
 
-/* The number of a word; word_count: it does not occur. */
-static uint32_t jinja_word_number(const struct jinja_program *program, struct bytes text) {
-    uint32_t mask = program->word_index_count - 1;
-    uint32_t at = (uint32_t)value_compare_text_hash(text.data, text.count) & mask;
-    for (; program->word_index[at]; at = (at + 1) & mask) {
-        const struct value_text *word = program->words[program->word_index[at] - 1].text;
-        if (bytes_equal(value_text_bytes(word), text)) return program->word_index[at] - 1;
-    }
-    return program->word_count;
-}
-
 bool jinja_uses(const struct jinja_program *program, const char *word) {
-    return jinja_word_number(program, bytes_of(word)) < program->word_count;
+    return jinja_parser_number(program, bytes_of(word)) < program->word_count;
 }
 
 static bool jinja_contains(const struct value_text *text, struct bytes part) {
@@ -100,11 +89,11 @@ static struct value *make_context(struct jinja_machine *machine) {
         struct bytes name = bytes_of(functions[i]);
         const struct routine *function = functions_find(name);
         if (function)
-            context[jinja_word_number(program, name)] =
+            context[jinja_parser_number(program, name)] =
                 (struct value){.kind = VALUE_FUNCTION, .function = function};
     }
     for (size_t i = 0; i < machine->variable_count; i++)
-        context[jinja_word_number(program, machine->variables[i].name)] =
+        context[jinja_parser_number(program, machine->variables[i].name)] =
             machine->variables[i].value;
     return context;
 }

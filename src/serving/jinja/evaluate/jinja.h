@@ -4,12 +4,14 @@
  * {% generation %}, `tojson` without escapes for HTML, raise_exception() and strftime_now().
  * Where Jinja2 raises, rendering fails with STATUS_INVALID and the reason in one line.
  *
- * Refused by name, since no published template uses them: include, import, extends, block, self,
- * recursive loops, varargs and kwargs of macros, ** of numbers and of arguments, tuples as subscripts,
- * cycler(), joiner(), lipsum(), filters for web pages and for columns, str's methods for columns and
- * encodings, formats beyond %s, %d, {}, {0} and {name}, numbers and escapes that are not decimal or
- * hexadecimal, names beyond ASCII, integers beyond 64 bits, and values that Python prints with an
- * address. The filters int and float read decimal numbers of ASCII digits.
+ * Refused by name, since no published template uses them: include, import, extends, block, with,
+ * self, recursive loops, loop.cycle() and loop.changed(), varargs and kwargs of macros, / // and **
+ * of numbers, ** of arguments, tuples as subscripts, arithmetic with numbers that are not whole,
+ * cycler(), joiner(), lipsum(); the filters abs, attr, batch, escape, float, groupby, pprint, random,
+ * round, slice, sum and those for web pages and for columns; str's methods count, index, partition,
+ * is... and those for columns and encodings; formats beyond %s, %d, {}, {0} and {name}; numbers and
+ * escapes that are not decimal or hexadecimal, names beyond ASCII, integers beyond 64 bits, keys of
+ * dicts that are neither str nor int, and values that Python prints with an address.
  * A program never changes once compiled, so threads may share it. A rendering takes all its memory
  * from the arena given, within limits, and keeps what it points to there.
  */

@@ -2,7 +2,6 @@
 #include "base/check.h"
 #include "serving/jinja/parse/jinja_parser.h"
 
-static bool parse_or(struct jinja_parser *parser, struct node **out);
 static bool parse_unary(struct jinja_parser *parser, bool filters, struct node **out);
 
 static struct node *binary(struct jinja_parser *parser, enum node_kind kind, uint32_t line,
@@ -11,8 +10,6 @@ static struct node *binary(struct jinja_parser *parser, enum node_kind kind, uin
     if (!node) return NULL;
     node->a = a;
     node->b = b;
-    jinja_parser_adopt(parser, node, a);
-    jinja_parser_adopt(parser, node, b);
     return node;
 }
 
@@ -26,7 +23,7 @@ static bool constant(struct jinja_parser *parser, uint32_t line, struct value va
 
 /* ---- primaries ---- */
 
-static bool name_constant(struct bytes name, struct value *out) {
+bool jinja_expression_constant(struct bytes name, struct value *out) {
     static const struct {
         const char *name;
         struct value value;
@@ -52,7 +49,8 @@ static bool jinja_expression_parse_name(struct jinja_parser *parser, unsigned ru
     struct value value;
     uint32_t number;
     if (!jinja_parser_word(parser, token->text, &number, &value)) return false;
-    if (name_constant(token->text, &value)) return constant(parser, token->line, value, out);
+    if (jinja_expression_constant(token->text, &value))
+        return constant(parser, token->line, value, out);
     bool member = rules & TUPLE_NAMESPACE && jinja_parser_is(parser, LEXEME_DOT);
     *out = jinja_parser_node(parser, member ? NODE_MEMBER : NODE_NAME, token->line);
     if (!*out) return false;
@@ -65,7 +63,6 @@ static bool jinja_expression_parse_name(struct jinja_parser *parser, unsigned ru
         name->value = value;
         name->count = number;
         (*out)->a = name;
-        jinja_parser_adopt(parser, *out, name);
         return jinja_parser_word(parser, attribute->text, &number, &(*out)->value);
     }
     (*out)->value = value;
@@ -100,7 +97,6 @@ static bool parse_items(struct jinja_parser *parser, struct node **out) {
         if (jinja_parser_is(parser, LEXEME_BRACKET_RIGHT)) break;
         if (!jinja_expression_parse(parser, true, &item)) return false;
         jinja_parser_append(&items, item);
-        jinja_parser_adopt(parser, list, item);
     }
     list->list = items.first;
     list->count = items.count;
@@ -123,7 +119,6 @@ static bool parse_pairs(struct jinja_parser *parser, struct node **out) {
         struct node *pair = binary(parser, NODE_PAIR, key->line, key, value);
         if (!pair) return false;
         jinja_parser_append(&pairs, pair);
-        jinja_parser_adopt(parser, dict, pair);
     }
     dict->list = pairs.first;
     dict->count = pairs.count;
@@ -185,10 +180,6 @@ static bool parse_subscribed(struct jinja_parser *parser, struct node *object, s
     slice->b = start;
     slice->c = stop;
     slice->list = step;
-    jinja_parser_adopt(parser, slice, object);
-    jinja_parser_adopt(parser, slice, start);
-    jinja_parser_adopt(parser, slice, stop);
-    jinja_parser_adopt(parser, slice, step);
     *out = slice;
     return true;
 }
@@ -246,7 +237,6 @@ static bool parse_keyword(struct jinja_parser *parser, struct parsed_arguments *
                                 keyword->value.text->data);
     parser->at += 2;
     if (!jinja_expression_parse(parser, true, &keyword->a)) return false;
-    jinja_parser_adopt(parser, keyword, keyword->a);
     jinja_parser_append(&arguments->named, keyword);
     return true;
 }
@@ -285,9 +275,6 @@ static bool jinja_expression_parse_arguments(struct jinja_parser *parser, struct
     call->list = arguments.positional.first ? arguments.positional.first : arguments.named.first;
     if (arguments.positional.last) arguments.positional.last->next = arguments.named.first;
     call->rest = arguments.rest;
-    for (struct node *node = call->list; node; node = node->next)
-        jinja_parser_adopt(parser, call, node);
-    jinja_parser_adopt(parser, call, call->rest);
     return jinja_parser_expect(parser, LEXEME_PARENTHESIS_RIGHT, ")");
 }
 
@@ -362,7 +349,6 @@ static bool parse_bare_argument(struct jinja_parser *parser, struct node *test) 
         return machine_fail(parser->machine, "You cannot chain multiple tests with is");
     if (!parse_primary(parser, 0, &test->list) || !parse_postfix(parser, &test->list)) return false;
     test->count = 1;
-    jinja_parser_adopt(parser, test, test->list);
     return true;
 }
 
@@ -429,8 +415,6 @@ static bool operation_of(enum lexeme_kind kind, unsigned level, enum node_operat
         enum node_operation operation;
     } operations[] = {
         {LEXEME_MULTIPLY, 1, OPERATION_MULTIPLY},
-        {LEXEME_DIVIDE, 1, OPERATION_DIVIDE},
-        {LEXEME_FLOOR, 1, OPERATION_FLOOR},
         {LEXEME_MODULO, 1, OPERATION_MODULO},
         {LEXEME_ADD, 3, OPERATION_ADD},
         {LEXEME_SUBTRACT, 3, OPERATION_SUBTRACT},
@@ -459,8 +443,6 @@ static bool parse_level(struct jinja_parser *parser, unsigned level, struct node
     enum node_operation operation;
     if (!(level > 1 ? parse_level(parser, level - 1, out) : parse_unary(parser, true, out)))
         return false;
-    if (jinja_parser_is(parser, LEXEME_POWER))
-        return machine_fail(parser->machine, "the operator ** is not supported");
     while (operation_of(parser->at->kind, level, &operation)) {
         parser->at++;
         if (!(level > 1 ? parse_level(parser, level - 1, &right)
@@ -471,6 +453,14 @@ static bool parse_level(struct jinja_parser *parser, unsigned level, struct node
         (*out)->operation = (uint8_t)operation;
         line = parser->at->line;
     }
+    static const struct {
+        enum lexeme_kind kind;
+        const char *text;
+    } refused[] = {{LEXEME_POWER, "**"}, {LEXEME_DIVIDE, "/"}, {LEXEME_FLOOR, "//"}};
+    for (size_t i = 0; i < ARRAY_COUNT(refused); i++)
+        if (jinja_parser_is(parser, refused[i].kind))
+            return machine_fail(parser->machine, "the operator %s is not supported",
+                                refused[i].text);
     return true;
 }
 
@@ -483,11 +473,9 @@ static bool parse_concatenation(struct jinja_parser *parser, struct node **out) 
     struct node *node = jinja_parser_node(parser, NODE_CONCATENATE, line);
     if (!node) return false;
     jinja_parser_append(&items, *out);
-    jinja_parser_adopt(parser, node, *out);
     while (jinja_parser_skip(parser, LEXEME_TILDE)) {
         if (!parse_level(parser, 1, &item)) return false;
         jinja_parser_append(&items, item);
-        jinja_parser_adopt(parser, node, item);
     }
     node->list = items.first;
     node->count = items.count;
@@ -525,7 +513,6 @@ static bool parse_comparison(struct jinja_parser *parser, struct node **out) {
         if (!compare || !operand) return false;
         operand->operation = (uint8_t)operation;
         jinja_parser_append(&operands, operand);
-        jinja_parser_adopt(parser, compare, operand);
     }
     if (!compare) return true;
     compare->list = operands.first;
@@ -544,25 +531,15 @@ static bool parse_not(struct jinja_parser *parser, struct node **out) {
     return *out != NULL;
 }
 
-static bool parse_and(struct jinja_parser *parser, struct node **out) {
+/* `or`, if `either`, else `and`. */
+static bool parse_logic(struct jinja_parser *parser, bool either, struct node **out) {
     uint32_t line = parser->at->line;
     struct node *right;
-    if (!parse_not(parser, out)) return false;
-    while (jinja_parser_skip_name(parser, "and")) {
-        if (!parse_not(parser, &right)) return false;
-        *out = binary(parser, NODE_AND, line, *out, right);
-        if (!*out) return false;
-    }
-    return true;
-}
-
-static bool parse_or(struct jinja_parser *parser, struct node **out) {
-    uint32_t line = parser->at->line;
-    struct node *right;
-    if (!parse_and(parser, out)) return false;
-    while (jinja_parser_skip_name(parser, "or")) {
-        if (!parse_and(parser, &right)) return false;
-        *out = binary(parser, NODE_OR, line, *out, right);
+    if (!(either ? parse_logic(parser, false, out) : parse_not(parser, out))) return false;
+    while (jinja_parser_skip_name(parser, either ? "or" : "and")) {
+        if (!(either ? parse_logic(parser, false, &right) : parse_not(parser, &right)))
+            return false;
+        *out = binary(parser, either ? NODE_OR : NODE_AND, line, *out, right);
         if (!*out) return false;
     }
     return true;
@@ -571,9 +548,9 @@ static bool parse_or(struct jinja_parser *parser, struct node **out) {
 static bool parse_condition(struct jinja_parser *parser, struct node **out) {
     uint32_t line = parser->at->line;
     struct node *test, *otherwise;
-    if (!parse_or(parser, out)) return false;
+    if (!parse_logic(parser, true, out)) return false;
     while (jinja_parser_skip_name(parser, "if")) {
-        if (!parse_or(parser, &test)) return false;
+        if (!parse_logic(parser, true, &test)) return false;
         otherwise = NULL;
         if (jinja_parser_skip_name(parser, "else") &&
             !jinja_expression_parse(parser, true, &otherwise))
@@ -581,7 +558,6 @@ static bool parse_condition(struct jinja_parser *parser, struct node **out) {
         struct node *node = binary(parser, NODE_CONDITION, line, test, *out);
         if (!node) return false;
         node->c = otherwise;
-        jinja_parser_adopt(parser, node, otherwise);
         *out = node;
     }
     return true;
@@ -591,7 +567,7 @@ bool jinja_expression_parse(struct jinja_parser *parser, bool conditions, struct
     if (parser->depth >= NODE_DEPTH_MAX)
         return machine_exceed(parser->machine, "levels of nesting");
     parser->depth++;
-    bool done = conditions ? parse_condition(parser, out) : parse_or(parser, out);
+    bool done = conditions ? parse_condition(parser, out) : parse_logic(parser, true, out);
     parser->depth--;
     return done;
 }
@@ -629,8 +605,6 @@ bool jinja_expression_tuple(struct jinja_parser *parser, unsigned rules, struct 
     if (!tuple) return false;
     tuple->list = items.first;
     tuple->count = items.count;
-    for (item = items.first; item; item = item->next)
-        jinja_parser_adopt(parser, tuple, item);
     *out = tuple;
     return true;
 }
@@ -645,6 +619,6 @@ static bool jinja_expression_check_target(struct jinja_parser *parser, const str
 }
 
 bool jinja_expression_target(struct jinja_parser *parser, unsigned rules, struct node **out) {
-    return jinja_expression_tuple(parser, rules | TUPLE_SIMPLE, out) && !parser->too_deep &&
+    return jinja_expression_tuple(parser, rules | TUPLE_SIMPLE, out) &&
            jinja_expression_check_target(parser, *out);
 }

@@ -27,13 +27,13 @@ void jinja_parser_append(struct node_list *list, struct node *node) {
     list->count++;
 }
 
-void jinja_parser_adopt(struct jinja_parser *parser, struct node *node, const struct node *child) {
-    if (!child || child->depth < node->depth) return;
-    node->depth = (uint16_t)(child->depth + 1);
-    if (node->depth > NODE_DEPTH_MAX) {
-        node->depth = NODE_DEPTH_MAX;
-        parser->too_deep = true;
-    }
+uint32_t jinja_parser_number(const struct jinja_program *program, struct bytes text) {
+    uint32_t mask = program->word_index_count - 1;
+    uint32_t at = (uint32_t)value_compare_text_hash(text.data, text.count) & mask;
+    for (; program->word_index[at]; at = (at + 1) & mask)
+        if (bytes_equal(value_text_bytes(program->words[program->word_index[at] - 1].text), text))
+            return program->word_index[at] - 1;
+    return program->word_count;
 }
 
 static bool words_grow(struct jinja_parser *parser) {
@@ -61,15 +61,15 @@ bool jinja_parser_word(struct jinja_parser *parser, struct bytes text, uint32_t 
                        struct value *out) {
     struct jinja_program *program = parser->program;
     if (program->word_count == program->word_capacity && !words_grow(parser)) return false;
-    uint64_t hash = value_compare_text_hash(text.data, text.count);
-    uint32_t at = (uint32_t)hash & (program->word_index_count - 1);
-    for (; program->word_index[at]; at = (at + 1) & (program->word_index_count - 1)) {
-        struct value *word = &program->words[program->word_index[at] - 1];
-        if (!bytes_equal(value_text_bytes(word->text), text)) continue;
-        *number_out = program->word_index[at] - 1;
-        *out = *word;
+    *number_out = jinja_parser_number(program, text);
+    if (*number_out < program->word_count) {
+        *out = program->words[*number_out];
         return true;
     }
+    uint64_t hash = value_compare_text_hash(text.data, text.count);
+    uint32_t at = (uint32_t)hash & (program->word_index_count - 1);
+    while (program->word_index[at])
+        at = (at + 1) & (program->word_index_count - 1);
     char *copy = machine_take(parser->machine, text.count + 1); /* messages want its end */
     if (!copy) return false;
     memcpy(copy, text.data, text.count);
@@ -79,7 +79,6 @@ bool jinja_parser_word(struct jinja_parser *parser, struct bytes text, uint32_t 
     out->text->count = (uint32_t)text.count;
     out->text->length = (uint32_t)utf8_count((struct bytes){copy, text.count});
     out->text->hash = hash;
-    *number_out = program->word_count;
     program->words[program->word_count++] = *out;
     program->word_index[at] = program->word_count;
     return true;
@@ -180,8 +179,6 @@ static bool parse_body(struct jinja_parser *parser, const char *const *ends, str
                             "the one of line %u is open",
                             ends[0], owner->line);
     }
-    for (const struct node *child = *out; child; child = child->next)
-        jinja_parser_adopt(parser, owner, child);
     return true;
 }
 
@@ -200,16 +197,13 @@ static bool parse_set(struct jinja_parser *parser, struct node **out) {
     if (!node) return false;
     parser->at++;
     if (!jinja_expression_target(parser, TUPLE_NAMESPACE, &node->a)) return false;
-    jinja_parser_adopt(parser, node, node->a);
     *out = node;
     if (jinja_parser_skip(parser, LEXEME_ASSIGN)) {
         if (!jinja_expression_tuple(parser, 0, &node->b)) return false;
-        jinja_parser_adopt(parser, node, node->b);
         return true;
     }
     node->kind = NODE_SET_BLOCK;
     if (!jinja_expression_filters(parser, NULL, false, &node->b)) return false;
-    jinja_parser_adopt(parser, node, node->b);
     return parse_whole_body(parser, "endset", node);
 }
 
@@ -242,9 +236,6 @@ static bool parse_for(struct jinja_parser *parser, struct node **out) {
         (!jinja_expression_parse(parser, true, &node->c) ||
          !copy_target(parser, node->a, &node->body->targets)))
         return false;
-    jinja_parser_adopt(parser, node, node->a);
-    jinja_parser_adopt(parser, node, node->b);
-    jinja_parser_adopt(parser, node, node->c);
     if (jinja_parser_is_name(parser, "recursive"))
         return machine_fail(parser->machine, "a recursive loop is not supported");
     *out = node;
@@ -269,14 +260,11 @@ static bool parse_if(struct jinja_parser *parser, struct node **out) {
         if (!jinja_expression_tuple(parser, TUPLE_NO_CONDITION, &node->a) ||
             !parse_body(parser, ends, node, &node->body->body))
             return false;
-        jinja_parser_adopt(parser, node, node->a);
         if (!jinja_parser_is_name(parser, "elif")) break;
         node = statement(parser, NODE_IF);
         if (node) jinja_parser_append(&others, node);
     }
     first->list = others.first;
-    for (node = others.first; node; node = node->next)
-        jinja_parser_adopt(parser, first, node);
     *out = first;
     bool otherwise = jinja_parser_is_name(parser, "else");
     parser->at++;
@@ -286,29 +274,6 @@ static bool parse_if(struct jinja_parser *parser, struct node **out) {
     return true;
 }
 
-static bool parse_with(struct jinja_parser *parser, struct node **out) {
-    struct node *node = statement(parser, NODE_WITH);
-    struct node_list sets = {0};
-    if (!node) return false;
-    parser->at++;
-    while (!jinja_parser_is(parser, LEXEME_BLOCK_END)) {
-        struct node *set = statement(parser, NODE_SET);
-        if (!set) return false;
-        if (sets.count && !jinja_parser_expect(parser, LEXEME_COMMA, ",")) return false;
-        if (!jinja_expression_target(parser, 0, &set->a) ||
-            !jinja_parser_expect(parser, LEXEME_ASSIGN, "=") ||
-            !jinja_expression_parse(parser, true, &set->b))
-            return false;
-        jinja_parser_adopt(parser, set, set->a);
-        jinja_parser_adopt(parser, set, set->b);
-        jinja_parser_append(&sets, set);
-        jinja_parser_adopt(parser, node, set);
-    }
-    node->list = sets.first;
-    *out = node;
-    return parse_whole_body(parser, "endwith", node);
-}
-
 /* A name alone, as NODE_NAME. */
 static bool parse_single_name(struct jinja_parser *parser, struct node **out) {
     if (!jinja_parser_is(parser, LEXEME_NAME)) return jinja_parser_unexpected(parser, "name");
@@ -316,11 +281,9 @@ static bool parse_single_name(struct jinja_parser *parser, struct node **out) {
     *out = jinja_parser_node(parser, NODE_NAME, token->line);
     if (!*out || !jinja_parser_word(parser, token->text, &(*out)->count, &(*out)->value))
         return false;
-    static const char *const constants[] = {"true", "True", "false", "False", "none", "None"};
-    for (size_t i = 0; i < ARRAY_COUNT(constants); i++)
-        if (bytes_equal(token->text, bytes_of(constants[i])))
-            return machine_fail(parser->machine, "can't assign to '%s'", constants[i]);
-    return true;
+    struct value constant;
+    return !jinja_expression_constant(token->text, &constant) ||
+           machine_fail(parser->machine, "can't assign to '%s'", (*out)->value.text->data);
 }
 
 /* Parameters in parentheses: names, each with its default in `a`. */
@@ -338,13 +301,11 @@ static bool parse_signature(struct jinja_parser *parser, struct node *owner) {
                                     name->value.text->data);
         if (jinja_parser_skip(parser, LEXEME_ASSIGN)) {
             if (!jinja_expression_parse(parser, true, &name->a)) return false;
-            jinja_parser_adopt(parser, name, name->a);
             defaults = true;
         } else if (defaults) {
             return machine_fail(parser->machine, "non-default argument follows default argument");
         }
         jinja_parser_append(&parameters, name);
-        jinja_parser_adopt(parser, owner, name);
     }
     parser->at++;
     owner->list = parameters.first;
@@ -371,7 +332,6 @@ static bool parse_call_block(struct jinja_parser *parser, struct node **out) {
         return false;
     if (!jinja_expression_parse(parser, true, &node->b)) return false;
     if (node->b->kind != NODE_CALL) return machine_fail(parser->machine, "expected call");
-    jinja_parser_adopt(parser, node, node->b);
     *out = node;
     return parse_whole_body(parser, "endcall", node);
 }
@@ -388,7 +348,6 @@ static bool parse_filter_block(struct jinja_parser *parser, struct node **out) {
     if (!node) return false;
     parser->at++;
     if (!jinja_expression_filters(parser, NULL, true, &node->a)) return false;
-    jinja_parser_adopt(parser, node, node->a);
     return parse_whole_body(parser, "endfilter", node);
 }
 
@@ -404,14 +363,12 @@ static bool parse_statement(struct jinja_parser *parser, struct node **out) {
         const char *name;
         bool (*parse)(struct jinja_parser *parser, struct node **out);
     } statements[] = {
-        {"set", parse_set},         {"if", parse_if},
-        {"for", parse_for},         {"macro", parse_macro},
-        {"call", parse_call_block}, {"filter", parse_filter_block},
-        {"with", parse_with},       {"break", parse_leap},
-        {"continue", parse_leap},   {"generation", parse_generation},
+        {"set", parse_set},     {"if", parse_if},           {"for", parse_for},
+        {"macro", parse_macro}, {"call", parse_call_block}, {"filter", parse_filter_block},
+        {"break", parse_leap},  {"continue", parse_leap},   {"generation", parse_generation},
     };
-    static const char *const refused[] = {"include", "import",     "from",  "extends",
-                                          "block",   "autoescape", "print", NULL};
+    static const char *const refused[] = {"include",    "import", "from", "extends", "block",
+                                          "autoescape", "print",  "with", NULL};
     if (!jinja_parser_is(parser, LEXEME_NAME))
         return jinja_parser_unexpected(parser, "the name of a tag");
     parser->machine->line = parser->at->line;
@@ -441,7 +398,6 @@ static bool parse_print_tag(struct jinja_parser *parser, struct node **out) {
     struct node *node = *out = jinja_parser_node(parser, NODE_PRINT, parser->at->line);
     parser->at++;
     if (!node || !jinja_expression_tuple(parser, 0, &node->a)) return false;
-    jinja_parser_adopt(parser, node, node->a);
     return jinja_parser_expect(parser, LEXEME_PRINT_END, "end of print statement");
 }
 
@@ -480,7 +436,5 @@ static bool parse_until(struct jinja_parser *parser, const char *const *ends, st
 bool jinja_parser_run(struct jinja_machine *machine, const struct lexeme *lexemes,
                       struct jinja_program *program) {
     struct jinja_parser parser = {.machine = machine, .program = program, .at = lexemes};
-    bool done = words_grow(&parser) && parse_until(&parser, NULL, &program->statements);
-    if (parser.too_deep) return machine_exceed(machine, "levels of nesting");
-    return done;
+    return words_grow(&parser) && parse_until(&parser, NULL, &program->statements);
 }

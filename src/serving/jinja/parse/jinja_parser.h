@@ -13,7 +13,6 @@ struct jinja_parser {
     struct jinja_program *program;
     const struct lexeme *at;
     uint32_t depth;
-    bool too_deep; /* nodes in nodes */
 };
 
 /* Fills the program's statements, words, texts and blocks. */
@@ -28,9 +27,9 @@ struct node_list {
 
 struct node *jinja_parser_node(struct jinja_parser *parser, enum node_kind kind, uint32_t line);
 void jinja_parser_append(struct node_list *list, struct node *node);
-/* `child` (or a list of them; NULL: nothing) is a part of `node`. */
-void jinja_parser_adopt(struct jinja_parser *parser, struct node *node, const struct node *child);
-/* The number of a word, and its text with a hash. */
+/* The number of a word in the program; word_count: it does not occur. */
+uint32_t jinja_parser_number(const struct jinja_program *program, struct bytes text);
+/* The number of a word, which is added, and its text with a hash. */
 bool jinja_parser_word(struct jinja_parser *parser, struct bytes text, uint32_t *number_out,
                        struct value *out) MUST_USE;
 
@@ -54,6 +53,8 @@ enum tuple_rules {
     TUPLE_NAMESPACE = 8     /* ns.name is a target */
 };
 
+/* The value of true, false, none and their like; false: the name is none of them. */
+bool jinja_expression_constant(struct bytes name, struct value *out);
 bool jinja_expression_tuple(struct jinja_parser *parser, unsigned rules,
                             struct node **out) MUST_USE;
 bool jinja_expression_parse(struct jinja_parser *parser, bool conditions,

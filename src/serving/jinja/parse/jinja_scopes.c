@@ -1,16 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "serving/jinja/parse/jinja_scopes.h"
+#include "serving/jinja/parse/jinja_parser.h"
 
 #define SYMBOLS_MAX 4096
 
 struct resolver {
     struct jinja_machine *machine;
-    struct jinja_program *program;
-    uint32_t caller, named, rest, loop, self; /* words; NUMBER_NONE: not in the template */
-    uint32_t loops;                           /* how many loops are around */
+    uint32_t caller, named, rest, loop, self; /* words, by number */
+    uint32_t loops, depth;                    /* loops, nodes around */
 };
-
-#define NUMBER_NONE UINT32_MAX
 
 /* Where in a template one is. */
 struct place_of_code {
@@ -135,6 +133,14 @@ static bool symbol_declare(struct resolver *resolver, struct frame *frame, uint3
 static bool jinja_scopes_see(struct resolver *resolver, struct frame *frame,
                              const struct node *node);
 
+/* Trees that recursion must not follow are refused here. */
+static bool jinja_scopes_enter(struct resolver *resolver) {
+    if (resolver->depth >= NODE_DEPTH_MAX)
+        return machine_exceed(resolver->machine, "levels of nesting");
+    resolver->depth++;
+    return true;
+}
+
 static bool see_all(struct resolver *resolver, struct frame *frame, const struct node *list) {
     for (; list; list = list->next)
         if (!jinja_scopes_see(resolver, frame, list)) return false;
@@ -153,13 +159,14 @@ static bool see_target(struct resolver *resolver, struct frame *frame, const str
 }
 
 static bool see_if(struct resolver *resolver, struct frame *frame, const struct node *node) {
-    if (!jinja_scopes_see(resolver, frame, node->a)) return false;
+    if (!jinja_scopes_enter(resolver) || !jinja_scopes_see(resolver, frame, node->a)) return false;
     uint32_t stored = frame->store_count;
     if (!see_all(resolver, frame, node->body->body) || !see_all(resolver, frame, node->list) ||
         !see_all(resolver, frame, node->body->else_body))
         return false;
     for (uint32_t i = stored; i < frame->store_count; i++)
         alias_or(frame, &frame->symbols[frame->stores[i]], SYMBOL_RESOLVE);
+    resolver->depth--;
     return true;
 }
 
@@ -169,11 +176,13 @@ static bool has_arguments(const struct node *node) {
 
 static bool see_expression(struct resolver *resolver, struct frame *frame,
                            const struct node *node) {
-    if (!jinja_scopes_see(resolver, frame, node->a) ||
+    if (!jinja_scopes_enter(resolver) || !jinja_scopes_see(resolver, frame, node->a) ||
         !jinja_scopes_see(resolver, frame, node->b) ||
-        !jinja_scopes_see(resolver, frame, node->c) || !see_all(resolver, frame, node->list))
+        !jinja_scopes_see(resolver, frame, node->c) || !see_all(resolver, frame, node->list) ||
+        (has_arguments(node) && !jinja_scopes_see(resolver, frame, node->rest)))
         return false;
-    return !has_arguments(node) || jinja_scopes_see(resolver, frame, node->rest);
+    resolver->depth--;
+    return true;
 }
 
 static bool jinja_scopes_see(struct resolver *resolver, struct frame *frame,
@@ -197,10 +206,6 @@ static bool jinja_scopes_see(struct resolver *resolver, struct frame *frame,
         return jinja_scopes_see(resolver, frame, node->b);
     case NODE_FILTER_BLOCK:
         return jinja_scopes_see(resolver, frame, node->a);
-    case NODE_WITH:
-        for (const struct node *set = node->list; set; set = set->next)
-            if (!jinja_scopes_see(resolver, frame, set->b)) return false;
-        return true;
     case NODE_TEXT:
     case NODE_CONSTANT:
     case NODE_BREAK:
@@ -209,110 +214,6 @@ static bool jinja_scopes_see(struct resolver *resolver, struct frame *frame,
     default:
         return see_expression(resolver, frame, node);
     }
-}
-
-/* ---- names that only a look at the whole body finds ---- */
-
-#define WANTED_MAX 3
-
-struct search {
-    uint32_t wanted[WANTED_MAX];
-    bool found[WANTED_MAX], lost[WANTED_MAX];
-};
-
-static void search_name(struct search *search, uint32_t name, bool loads) {
-    for (int i = 0; i < WANTED_MAX; i++) {
-        if (search->wanted[i] != name || search->lost[i]) continue;
-        if (loads)
-            search->found[i] = true;
-        else
-            search->lost[i] = true;
-    }
-}
-
-static void search_target(struct search *search, const struct node *target) {
-    if (target->kind == NODE_NAME) search_name(search, target->count, false);
-    if (target->kind == NODE_TUPLE)
-        for (const struct node *item = target->list; item; item = item->next)
-            search_target(search, item);
-}
-
-static void search_in(struct search *search, const struct node *node);
-
-static void search_all(struct search *search, const struct node *list) {
-    for (; list; list = list->next)
-        search_in(search, list);
-}
-
-static void search_macro(struct search *search, const struct node *node) {
-    if (node->kind == NODE_CALL_BLOCK) search_in(search, node->b);
-    for (const struct node *parameter = node->list; parameter; parameter = parameter->next)
-        search_name(search, parameter->count, false);
-    for (const struct node *parameter = node->list; parameter; parameter = parameter->next)
-        search_in(search, parameter->a);
-    search_all(search, node->body->body);
-}
-
-static void search_statement(struct search *search, const struct node *node) {
-    switch (node->kind) {
-    case NODE_FOR:
-        search_target(search, node->a);
-        search_in(search, node->b);
-        search_all(search, node->body->body);
-        search_all(search, node->body->else_body);
-        search_in(search, node->c);
-        return;
-    case NODE_IF:
-        search_in(search, node->a);
-        search_all(search, node->body->body);
-        search_all(search, node->list);
-        search_all(search, node->body->else_body);
-        return;
-    case NODE_WITH:
-        for (const struct node *set = node->list; set; set = set->next)
-            search_target(search, set->a);
-        for (const struct node *set = node->list; set; set = set->next)
-            search_in(search, set->b);
-        search_all(search, node->body->body);
-        return;
-    case NODE_SET:
-    case NODE_SET_BLOCK:
-        search_target(search, node->a);
-        search_in(search, node->b);
-        search_all(search, node->body->body);
-        return;
-    case NODE_FILTER_BLOCK:
-        search_all(search, node->body->body);
-        search_in(search, node->a);
-        return;
-    default:
-        search_all(search, node->body->body);
-        return;
-    }
-}
-
-static void search_in(struct search *search, const struct node *node) {
-    if (!node) return;
-    if (node->kind == NODE_NAME) {
-        search_name(search, node->count, true);
-    } else if (node->kind == NODE_MACRO || node->kind == NODE_CALL_BLOCK) {
-        search_macro(search, node);
-    } else if (node->kind > NODE_PRINT && node->kind < NODE_BREAK) {
-        search_statement(search, node);
-    } else if (node->kind != NODE_TEXT) {
-        search_in(search, node->a);
-        search_in(search, node->b);
-        search_in(search, node->c);
-        search_all(search, node->list);
-        if (has_arguments(node)) search_in(search, node->rest);
-    }
-}
-
-static bool mentions(const struct node *body, uint32_t name) {
-    struct search search = {.wanted = {name, NUMBER_NONE, NUMBER_NONE}};
-    if (name == NUMBER_NONE) return false;
-    search_all(&search, body);
-    return search.found[0];
 }
 
 /* ---- places ---- */
@@ -337,6 +238,21 @@ static bool place_name(struct resolver *resolver, struct place_of_code at, uint3
     return true;
 }
 
+/* A name whose value is read. */
+static bool place_load(struct resolver *resolver, struct place_of_code at, struct node *node) {
+    struct frame *holder = at.frame;
+    struct symbol *symbol = frame_find(at.frame, node->count, &holder);
+    bool own = symbol && symbol->stored && holder->owner == at.frame->owner;
+    bool in_macro = at.frame->owner->parent != NULL;
+    if (symbol) symbol->loaded = true;
+    if (!own && in_macro && (node->count == resolver->named || node->count == resolver->rest))
+        return machine_fail(resolver->machine, "'%s' in a macro is not supported",
+                            node->value.text->data);
+    if (node->count == resolver->self && !(symbol && symbol->stored))
+        return machine_fail(resolver->machine, "'self' is not supported");
+    return place_name(resolver, at, node->count, &node->place);
+}
+
 static bool place_target(struct resolver *resolver, struct place_of_code at, struct node *target) {
     if (target->kind == NODE_MEMBER)
         return place_name(resolver, at, target->a->count, &target->a->place);
@@ -359,11 +275,8 @@ static bool place_for(struct resolver *resolver, struct place_of_code at, struct
     body->test_frame = body->frame ? frame_new(resolver, at.frame, owner) : NULL;
     body->else_frame = body->test_frame ? frame_new(resolver, at.frame, owner) : NULL;
     if (!body->else_frame) return false;
-    body->extended = mentions(body->body, resolver->loop);
-    if (body->extended && resolver->loop != NUMBER_NONE &&
-        !symbol_declare(resolver, body->frame, resolver->loop, &body->place.slot))
-        return false;
-    if (!see_target(resolver, body->frame, node->a, true) ||
+    if (!symbol_declare(resolver, body->frame, resolver->loop, &body->place.slot) ||
+        !see_target(resolver, body->frame, node->a, true) ||
         !see_all(resolver, body->frame, body->body) ||
         !see_all(resolver, body->else_frame, body->else_body))
         return false;
@@ -384,47 +297,48 @@ static bool place_for(struct resolver *resolver, struct place_of_code at, struct
     return done;
 }
 
+/* Declares the parameters and `caller`, then the names of the body. */
+static bool see_macro(struct resolver *resolver, struct node *node) {
+    struct node_body *body = node->body;
+    uint32_t i = 0;
+    for (struct node *name = node->list; name; name = name->next, i++)
+        if (!symbol_declare(resolver, body->frame, name->count, &body->slots[i])) return false;
+    if (!frame_own(body->frame, resolver->caller) &&
+        !symbol_declare(resolver, body->frame, resolver->caller, &body->caller_slot))
+        return false;
+    for (struct node *name = node->list; name; name = name->next)
+        if (!jinja_scopes_see(resolver, body->frame, name->a)) return false;
+    return see_all(resolver, body->frame, body->body);
+}
+
+/* A macro takes `caller` if its body reads it. */
+static bool check_caller(struct resolver *resolver, struct node *node) {
+    struct node_body *body = node->body;
+    if (!frame_own(body->frame, resolver->caller)->loaded) body->caller_slot = SLOT_NONE;
+    for (struct node *name = node->list; name; name = name->next)
+        if (name->count == resolver->caller && !name->a &&
+            frame_own(body->frame, name->count)->loaded)
+            return machine_fail(resolver->machine,
+                                "When defining macros or call blocks the special \"caller\" "
+                                "argument must be omitted or be given a default.");
+    return true;
+}
+
 /* A macro's or a call block's own function. */
 static bool place_macro_body(struct resolver *resolver, struct place_of_code at,
                              struct node *node) {
     struct node_body *body = node->body;
-    struct search search = {.wanted = {resolver->caller, resolver->named, resolver->rest}};
-    uint32_t i = 0;
     body->function = function_new(resolver, at.frame->owner);
     body->frame = body->function ? frame_new(resolver, at.frame, body->function) : NULL;
     body->slots = machine_take(resolver->machine, (body->parameter_count + 1) * sizeof(uint32_t));
-    if (!body->frame || !body->slots) return false;
-    for (struct node *name = node->list; name; name = name->next, i++)
-        if (!symbol_declare(resolver, body->frame, name->count, &body->slots[i])) return false;
-    search_all(&search, body->body);
-    for (int which = 0; which < WANTED_MAX; which++) {
-        bool given = false;
-        if (!search.found[which]) continue;
-        for (struct node *name = node->list; name; name = name->next) {
-            if (name->count != search.wanted[which]) continue;
-            given = true;
-            if (which == 0 && !name->a)
-                return machine_fail(resolver->machine,
-                                    "When defining macros or call blocks the special \"caller\" "
-                                    "argument must be omitted or be given a default.");
-        }
-        if (given) continue;
-        if (which > 0)
-            return machine_fail(resolver->machine, "'%s' in a macro is not supported",
-                                which == 1 ? "kwargs" : "varargs");
-        if (!symbol_declare(resolver, body->frame, search.wanted[0], &body->caller_slot))
-            return false;
-    }
-    for (struct node *name = node->list; name; name = name->next)
-        if (!jinja_scopes_see(resolver, body->frame, name->a)) return false;
-    if (!see_all(resolver, body->frame, body->body)) return false;
+    if (!body->frame || !body->slots || !see_macro(resolver, node)) return false;
     uint32_t loops = resolver->loops;
     struct place_of_code inner = {.frame = body->frame};
     for (struct node *name = node->list; name; name = name->next)
         if (name->a && !jinja_scopes_place(resolver, inner, name->a)) return false;
     bool done = jinja_scopes_place_all(resolver, inner, body->body);
     resolver->loops = loops;
-    return done;
+    return done && check_caller(resolver, node);
 }
 
 static bool place_macro(struct resolver *resolver, struct place_of_code at, struct node *node) {
@@ -439,17 +353,10 @@ static bool place_framed(struct resolver *resolver, struct place_of_code at, str
     body->frame = frame_new(resolver, at.frame, at.frame->owner);
     if (!body->frame) return false;
     struct place_of_code inner = {.frame = body->frame, .leaps = at.leaps};
-    if (node->kind == NODE_WITH)
-        for (struct node *set = node->list; set; set = set->next)
-            if (!see_target(resolver, body->frame, set->a, true)) return false;
     if (!see_all(resolver, body->frame, body->body)) return false;
     if (node->kind == NODE_FILTER_BLOCK && !jinja_scopes_see(resolver, body->frame, node->a))
         return false;
     if (node->kind == NODE_SET_BLOCK && !place_target(resolver, at, node->a)) return false;
-    if (node->kind == NODE_WITH)
-        for (struct node *set = node->list; set; set = set->next)
-            if (!place_target(resolver, inner, set->a) || !jinja_scopes_place(resolver, at, set->b))
-                return false;
     if (!jinja_scopes_place_all(resolver, inner, body->body)) return false;
     if (node->kind == NODE_FILTER_BLOCK) return jinja_scopes_place(resolver, inner, node->a);
     return node->kind != NODE_SET_BLOCK || !node->b || jinja_scopes_place(resolver, inner, node->b);
@@ -474,15 +381,14 @@ static bool place_if(struct resolver *resolver, struct place_of_code at, struct 
            jinja_scopes_place_all(resolver, at, node->body->else_body);
 }
 
-static bool jinja_scopes_place(struct resolver *resolver, struct place_of_code at,
-                               struct node *node) {
+static bool place_node(struct resolver *resolver, struct place_of_code at, struct node *node) {
     if (node->kind >= NODE_TEXT) resolver->machine->line = node->line;
     switch (node->kind) {
     case NODE_TEXT:
     case NODE_CONSTANT:
         return true;
     case NODE_NAME:
-        return place_name(resolver, at, node->count, &node->place);
+        return place_load(resolver, at, node);
     case NODE_CALL:
     case NODE_FILTER:
     case NODE_TEST:
@@ -498,7 +404,6 @@ static bool jinja_scopes_place(struct resolver *resolver, struct place_of_code a
         return place_macro(resolver, at, node);
     case NODE_SET_BLOCK:
     case NODE_FILTER_BLOCK:
-    case NODE_WITH:
         return place_framed(resolver, at, node);
     case NODE_BREAK:
     case NODE_CONTINUE:
@@ -514,30 +419,25 @@ static bool jinja_scopes_place(struct resolver *resolver, struct place_of_code a
            jinja_scopes_place_all(resolver, at, node->list);
 }
 
-static uint32_t jinja_scopes_word_number(const struct jinja_program *program, const char *text) {
-    size_t count = strlen(text);
-    for (uint32_t i = 0; i < program->word_count; i++) {
-        const struct value_text *word = program->words[i].text;
-        if (word->count == count && memcmp(word->data, text, count) == 0) return i;
-    }
-    return NUMBER_NONE;
+static bool jinja_scopes_place(struct resolver *resolver, struct place_of_code at,
+                               struct node *node) {
+    if (!jinja_scopes_enter(resolver) || !place_node(resolver, at, node)) return false;
+    resolver->depth--;
+    return true;
 }
 
 bool jinja_scopes_resolve(struct jinja_machine *machine, struct jinja_program *program) {
     struct resolver resolver = {
         .machine = machine,
-        .program = program,
-        .caller = jinja_scopes_word_number(program, "caller"),
-        .named = jinja_scopes_word_number(program, "kwargs"),
-        .rest = jinja_scopes_word_number(program, "varargs"),
-        .loop = jinja_scopes_word_number(program, "loop"),
-        .self = jinja_scopes_word_number(program, "self"),
+        .caller = jinja_parser_number(program, BYTES_LITERAL("caller")),
+        .named = jinja_parser_number(program, BYTES_LITERAL("kwargs")),
+        .rest = jinja_parser_number(program, BYTES_LITERAL("varargs")),
+        .loop = jinja_parser_number(program, BYTES_LITERAL("loop")),
+        .self = jinja_parser_number(program, BYTES_LITERAL("self")),
     };
     program->function = function_new(&resolver, NULL);
     program->frame = program->function ? frame_new(&resolver, NULL, program->function) : NULL;
     if (!program->frame) return false;
-    if (mentions(program->statements, resolver.self))
-        return machine_fail(machine, "'self' is not supported");
     struct place_of_code at = {.frame = program->frame, .top = true};
     return see_all(&resolver, program->frame, program->statements) &&
            jinja_scopes_place_all(&resolver, at, program->statements);

@@ -49,7 +49,6 @@ enum node_kind {
     NODE_MACRO,        /* value: its name; place; list: parameters; body */
     NODE_CALL_BLOCK,   /* b: the call; as NODE_MACRO. b NULL: {% generation %} */
     NODE_FILTER_BLOCK, /* a: the filter; body */
-    NODE_WITH,         /* list: of NODE_SET; body */
     NODE_BREAK,
     NODE_CONTINUE
 };
@@ -67,7 +66,7 @@ struct symbol {
     uint32_t slot;
     enum symbol_action action;
     struct node_place alias;
-    bool stored;
+    bool stored, loaded;
 };
 
 struct frame {
@@ -97,7 +96,6 @@ struct node_body {
     uint32_t *slots;
     uint32_t parameter_count;
     uint32_t caller_slot; /* SLOT_NONE: its body names no `caller` */
-    bool extended;        /* a loop that uses `loop` */
     bool exported;        /* a macro or set of the top level */
 };
 
@@ -108,7 +106,6 @@ struct node {
     uint32_t line;
     uint8_t operation;
     bool flag;
-    uint16_t depth;
     uint32_t count; /* of list; of a call: positional arguments */
     struct node *next;
     struct node *a, *b, *c;

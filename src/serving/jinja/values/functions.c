@@ -106,7 +106,7 @@ static const struct routine rows[] = {
      .parameters = {"pairs"},
      .named = true,
      .nameless = true},
-    {.name = "cycler", .refused = "cycler() is not supported: loop.cycle() is"},
+    {.name = "cycler", .refused = "cycler() is not supported"},
     {.name = "joiner", .refused = "joiner() is not supported: the filter join is"},
     {.name = "raise_exception", .run = raise_exception, .parameters = {"message"}, .required = 1},
     {.name = "strftime_now", .run = strftime_now, .parameters = {"format"}, .required = 1},

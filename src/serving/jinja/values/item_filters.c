@@ -6,7 +6,7 @@
 #include "serving/jinja/values/pieces.h"
 #include "serving/jinja/values/routine.h"
 
-/* ---- the ends, the length, the sum ---- */
+/* ---- the ends, the length ---- */
 
 static bool item_filters_length(struct jinja_machine *machine, const struct call *call,
                                 struct value *out) {
@@ -62,30 +62,6 @@ static bool list(struct jinja_machine *machine, const struct call *call, struct 
     return value_access_items(machine, &call->subject, false, &out->list);
 }
 
-static bool sum(struct jinja_machine *machine, const struct call *call, struct value *out) {
-    struct item_path path;
-    struct iteration iteration;
-    struct value item, total = routine_given(call, 1) ? call->arguments[1] : value_integer(0);
-    bool more = true;
-    if (total.kind == VALUE_TEXT)
-        return machine_fail(machine, "sum() can't sum strings [use ''.join(seq) instead]");
-    if (!item_path_open(machine, &call->arguments[0], &path) ||
-        !value_access_iteration_open(machine, &call->subject, &iteration))
-        return false;
-    for (;;) {
-        if (!machine_spend(machine, 1) ||
-            !value_access_iteration_next(machine, &iteration, &item, &more))
-            return false;
-        if (!more) break;
-        struct value before = total;
-        if (!item_path_follow(machine, &path, &item, &item) ||
-            !value_operate_arithmetic(machine, "+", &before, &item, &total))
-            return false;
-    }
-    *out = total;
-    return true;
-}
-
 static bool item_filters_join(struct jinja_machine *machine, const struct call *call,
                               struct value *out) {
     const struct value_text *mark = NULL;
@@ -113,30 +89,17 @@ static bool item_filters_join(struct jinja_machine *machine, const struct call *
 
 /* ---- order ---- */
 
-static bool to_list(struct jinja_machine *machine, const struct item_keyed *items, uint32_t count,
-                    struct value *out) {
-    if (!value_make_list(machine, VALUE_LIST, count, out)) return false;
-    for (uint32_t i = 0; i < count; i++)
-        out->list->items[i] = items[i].item;
-    out->list->count = count;
-    return true;
-}
-
 static bool item_filters_sort(struct jinja_machine *machine, const struct call *call,
                               struct value *out) {
-    struct item_path path;
-    struct item_keyed *items;
     const struct value *by = &call->arguments[2];
-    uint32_t count;
+    struct item_path path;
     bool reversed;
     if (by->kind == VALUE_TEXT && memchr(by->text->data, ',', by->text->count))
         return machine_fail(machine, "the filter sort by several attributes is not supported");
     if (!routine_switch(machine, call, 0, &reversed) || !item_path_open(machine, by, &path))
         return false;
     path.folded = !routine_flag(call, 1, false);
-    return item_path_keyed(machine, &call->subject, &path, &items, &count) &&
-           item_path_sort(machine, items, count, (struct item_order){true, reversed}) &&
-           to_list(machine, items, count, out);
+    return item_path_sort(machine, &call->subject, &path, reversed, out);
 }
 
 static bool item_filters_is_word(const struct value *value, const char *word) {
@@ -144,26 +107,17 @@ static bool item_filters_is_word(const struct value *value, const char *word) {
 }
 
 static bool dictsort(struct jinja_machine *machine, const struct call *call, struct value *out) {
-    const struct value *by = &call->arguments[1];
-    struct value which = value_integer(0), pairs = call->subject;
+    if (routine_given(call, 0) || routine_given(call, 1) || routine_given(call, 2))
+        return machine_fail(machine, "arguments of the filter dictsort are not supported");
+    struct value first_of_pair = value_integer(0), pairs = call->subject;
     struct item_path path;
-    struct item_keyed *items;
-    uint32_t count;
-    bool reversed;
-    if (!routine_switch(machine, call, 2, &reversed)) return false;
-    if (item_filters_is_word(by, "value"))
-        which = value_integer(1);
-    else if (by->kind != VALUE_MISSING && !item_filters_is_word(by, "key"))
-        return machine_fail(machine, "You can only sort by either \"key\" or \"value\"");
     if (pairs.kind != VALUE_DICT)
         return routine_refuse(machine, &pairs, "has no attribute 'items'");
     pairs.kind = VALUE_VIEW;
     pairs.detail = VALUE_VIEW_ITEMS;
-    if (!item_path_open(machine, &which, &path)) return false;
-    path.folded = !routine_flag(call, 0, false);
-    return item_path_keyed(machine, &pairs, &path, &items, &count) &&
-           item_path_sort(machine, items, count, (struct item_order){false, reversed}) &&
-           to_list(machine, items, count, out);
+    if (!item_path_open(machine, &first_of_pair, &path)) return false;
+    path.folded = true;
+    return item_path_sort(machine, &pairs, &path, false, out);
 }
 
 /* min, max */
@@ -229,98 +183,7 @@ static bool reverse(struct jinja_machine *machine, const struct call *call, stru
     return !is_reversible(subject) || once(machine, items, out);
 }
 
-/* ---- groups ---- */
-
-static bool add_group(struct jinja_machine *machine, const struct item_keyed *items, uint32_t count,
-                      const struct item_path *path, struct value *out) {
-    struct value members;
-    if (!to_list(machine, items, count, &members) || !value_make_list(machine, VALUE_TUPLE, 2, out))
-        return false;
-    out->list->count = 2;
-    out->list->group = true;
-    out->list->items[1] = members;
-    return item_path_follow(machine, path, &items[0].item, &out->list->items[0]);
-}
-
-static bool groupby(struct jinja_machine *machine, const struct call *call, struct value *out) {
-    struct item_path path;
-    struct item_keyed *items;
-    uint32_t count, capacity = 8;
-    if (!item_path_open(machine, &call->arguments[0], &path)) return false;
-    if (routine_reported(call, 1)) path.otherwise = &call->arguments[1];
-    path.folded = !routine_flag(call, 2, false);
-    if (!item_path_keyed(machine, &call->subject, &path, &items, &count) ||
-        !item_path_sort(machine, items, count, (struct item_order){false, false}) ||
-        !value_make_list(machine, VALUE_LIST, capacity, out))
-        return false;
-    path.folded = false;
-    for (uint32_t start = 0, end; start < count; start = end) {
-        bool equal = true;
-        struct value group;
-        for (end = start + 1; end < count; end++) {
-            if (!value_compare_equal(machine, &items[start].key, &items[end].key, &equal))
-                return false;
-            if (!equal) break;
-        }
-        if (!add_group(machine, items + start, end - start, &path, &group) ||
-            !value_list_push(machine, out->list, &capacity, group))
-            return false;
-    }
-    return true;
-}
-
 /* ---- items that are made one by one in Python ---- */
-
-static bool batch(struct jinja_machine *machine, const struct call *call, struct value *out) {
-    struct value_list *items;
-    struct value all, part = {.kind = VALUE_NONE};
-    int64_t size;
-    uint32_t capacity = 8;
-    if (!value_access_items(machine, &call->subject, true, &items) ||
-        !routine_integer(machine, call, 0, 0, &size) ||
-        !value_make_list(machine, VALUE_LIST, capacity, &all))
-        return false;
-    if (size < 1) return machine_fail(machine, "a batch of less than one item is not supported");
-    for (uint32_t i = 0; i < items->count; i++) {
-        if (i % size == 0 &&
-            (!value_make_list(machine, VALUE_LIST,
-                              (size_t)(size < items->count ? size : items->count), &part) ||
-             !value_list_push(machine, all.list, &capacity, part)))
-            return false;
-        part.list->items[part.list->count++] = items->items[i];
-    }
-    uint32_t room = items->count;
-    while (items->count && routine_reported(call, 1) && part.list->count < size)
-        if (!machine_spend(machine, 1) ||
-            !value_list_push(machine, part.list, &room, call->arguments[1]))
-            return false;
-    return once(machine, all.list, out);
-}
-
-static bool slice(struct jinja_machine *machine, const struct call *call, struct value *out) {
-    struct value_list *items;
-    struct value all, part;
-    int64_t slices, start = 0;
-    uint32_t capacity = 8;
-    if (!value_access_items(machine, &call->subject, true, &items) ||
-        !routine_integer(machine, call, 0, 0, &slices) ||
-        !value_make_list(machine, VALUE_LIST, capacity, &all))
-        return false;
-    if (slices == 0) return machine_fail(machine, "integer division or modulo by zero");
-    for (int64_t place = 0; place < slices; place++) {
-        int64_t size = items->count / slices + (place < items->count % slices);
-        if (!machine_spend(machine, 1) ||
-            !value_make_list(machine, VALUE_LIST, (size_t)size + 1, &part) ||
-            !value_list_push(machine, all.list, &capacity, part))
-            return false;
-        if (size) memcpy(part.list->items, items->items + start, (size_t)size * sizeof part);
-        part.list->count = (uint32_t)size;
-        if (routine_reported(call, 1) && place >= items->count % slices)
-            part.list->items[part.list->count++] = call->arguments[1];
-        start += size;
-    }
-    return once(machine, all.list, out);
-}
 
 static bool items(struct jinja_machine *machine, const struct call *call, struct value *out) {
     struct value pairs = call->subject;
@@ -337,19 +200,23 @@ static bool items(struct jinja_machine *machine, const struct call *call, struct
 static bool unique(struct jinja_machine *machine, const struct call *call, struct value *out) {
     struct item_path path;
     struct value_list *list;
-    struct value kept, seen, key, *found;
-    uint32_t capacity = 8;
+    struct value kept, keys, key;
+    uint32_t capacity = 8, key_capacity = 8;
+    bool found;
     if (!item_path_open(machine, &call->arguments[1], &path) ||
         !value_access_items(machine, &call->subject, true, &list) ||
-        !value_make_dict(machine, &seen) || !value_make_list(machine, VALUE_LIST, capacity, &kept))
+        !value_make_list(machine, VALUE_LIST, key_capacity, &keys) ||
+        !value_make_list(machine, VALUE_LIST, capacity, &kept))
         return false;
     path.folded = !routine_flag(call, 0, false);
     for (uint32_t i = 0; i < list->count; i++) {
         if (!machine_spend(machine, 1) ||
             !item_path_follow(machine, &path, &list->items[i], &key) ||
-            !value_dict_find(machine, seen.dict, &key, &found))
+            !value_compare_contains(machine, &keys, &key, &found))
             return false;
-        if (!found && (!value_dict_set(machine, seen.dict, key, value_none()) ||
+        if (!value_is_hashable(&key))
+            return machine_fail(machine, "unhashable type: '%s'", value_type_name(&key));
+        if (!found && (!value_list_push(machine, keys.list, &key_capacity, key) ||
                        !value_list_push(machine, kept.list, &capacity, list->items[i])))
             return false;
     }
@@ -457,6 +324,9 @@ static bool select(struct jinja_machine *machine, const struct call *call, struc
     return once(machine, kept.list, out);
 }
 
+#define REFUSED(filter)                                                                            \
+    { .name = filter, .refused = "the filter " filter " is not supported" }
+
 static const struct routine rows[] = {
     {.name = "length", .run = item_filters_length, .nameless = true},
     {.name = "count", .run = item_filters_length, .nameless = true},
@@ -478,13 +348,10 @@ static const struct routine rows[] = {
     {.name = "min", .run = extreme, .parameters = {"case_sensitive", "attribute"}},
     {.name = "max", .run = extreme, .parameters = {"case_sensitive", "attribute"}},
     {.name = "reverse", .run = reverse},
-    {.name = "sum", .run = sum, .parameters = {"attribute", "start"}},
-    {.name = "batch", .run = batch, .parameters = {"linecount", "fill_with"}, .required = 1},
-    {.name = "slice", .run = slice, .parameters = {"slices", "fill_with"}, .required = 1},
-    {.name = "groupby",
-     .run = groupby,
-     .parameters = {"attribute", "default", "case_sensitive"},
-     .required = 1},
+    REFUSED("batch"),
+    REFUSED("groupby"),
+    REFUSED("slice"),
+    REFUSED("sum"),
     {.name = "random",
      .refused = "the filter random is not supported: a prompt must be the same each time"},
 };

@@ -55,65 +55,42 @@ bool item_path_follow(struct jinja_machine *machine, const struct item_path *pat
     return letters_change(machine, here.text, LETTERS_LOWER, out);
 }
 
-bool item_path_keyed(struct jinja_machine *machine, const struct value *value,
-                     const struct item_path *path, struct item_keyed **out, uint32_t *count_out) {
-    struct value_list *list;
-    if (!value_access_items(machine, value, true, &list)) return false;
-    struct item_keyed *items = machine_take(machine, list->count * sizeof *items + 1);
-    if (!items) return false;
-    for (uint32_t i = 0; i < list->count; i++) {
-        items[i].item = list->items[i];
-        if (!machine_spend(machine, 1) ||
-            !item_path_follow(machine, path, &items[i].item, &items[i].key))
-            return false;
-    }
-    *out = items;
-    *count_out = list->count;
-    return true;
-}
-
-/* Python compares what the filter sort orders as lists of one key: equal keys need no order. */
-static bool item_path_is_less(struct jinja_machine *machine, const struct item_keyed *a,
-                              const struct item_keyed *b, struct item_order order, bool *out) {
+/* Whether `a` must come before `b`. Python compares lists of one key: equal keys need no order. */
+static bool item_path_precedes(struct jinja_machine *machine, const struct value *a,
+                               const struct value *b, bool reversed, bool *out) {
     bool equal = false;
     *out = false;
-    if (!machine_spend(machine, 1) ||
-        (order.listed && !value_compare_equal(machine, &a->key, &b->key, &equal)))
+    if (!machine_spend(machine, 1) || !value_compare_equal(machine, a, b, &equal)) return false;
+    return equal || value_compare(machine, reversed ? ">" : "<", a, b, out);
+}
+
+bool item_path_sort(struct jinja_machine *machine, const struct value *value,
+                    const struct item_path *path, bool reversed, struct value *out) {
+    struct value_list *list;
+    if (!value_access_items(machine, value, true, &list) ||
+        !value_make_list(machine, VALUE_LIST, list->count, out))
         return false;
-    return equal || value_compare_less(machine, &a->key, &b->key, out);
-}
-
-static bool item_path_merge(struct jinja_machine *machine, struct item_keyed *from,
-                            struct item_keyed *to, uint32_t start, uint32_t middle, uint32_t end,
-                            struct item_order order) {
-    uint32_t left = start, right = middle;
-    for (uint32_t at = start; at < end; at++) {
-        bool from_right = left == middle;
-        if (!from_right && right < end &&
-            !(order.reverse
-                  ? item_path_is_less(machine, &from[left], &from[right], order, &from_right)
-                  : item_path_is_less(machine, &from[right], &from[left], order, &from_right)))
-            return false;
-        to[at] = from[from_right ? right++ : left++];
-    }
-    return true;
-}
-
-bool item_path_sort(struct jinja_machine *machine, struct item_keyed *items, uint32_t count,
-                    struct item_order order) {
-    struct item_keyed *other = machine_take(machine, count * sizeof *other + 1);
-    struct item_keyed *from = items, *to = other;
-    if (!other) return false;
-    for (uint32_t width = 1; width < count; width *= 2) {
-        for (uint32_t start = 0; start < count; start += 2 * width) {
-            uint32_t middle = count - start < width ? count : start + width;
-            uint32_t end = count - start < 2 * width ? count : start + 2 * width;
-            if (!item_path_merge(machine, from, to, start, middle, end, order)) return false;
+    struct value *items = out->list->items, key;
+    struct value *keys = machine_take(machine, list->count * sizeof *keys + 1);
+    if (!keys) return false;
+    for (uint32_t i = 0; i < list->count; i++) {
+        uint32_t low = 0, high = i; /* the item belongs into [low, high] */
+        if (!item_path_follow(machine, path, &list->items[i], &key)) return false;
+        while (low < high) {
+            uint32_t middle = low + (high - low) / 2;
+            bool before;
+            if (!item_path_precedes(machine, &key, &keys[middle], reversed, &before)) return false;
+            if (before)
+                high = middle;
+            else
+                low = middle + 1;
         }
-        struct item_keyed *kept = from;
-        from = to;
-        to = kept;
+        if (!machine_spend(machine, 1 + (i - low) / 16)) return false;
+        memmove(items + low + 1, items + low, (i - low) * sizeof *items);
+        memmove(keys + low + 1, keys + low, (i - low) * sizeof *keys);
+        items[low] = list->items[i];
+        keys[low] = key;
     }
-    if (from != items) memcpy(items, from, count * sizeof *items);
+    out->list->count = list->count;
     return true;
 }

@@ -118,7 +118,7 @@ bool value_make_list(struct jinja_machine *machine, enum value_kind kind, size_t
 /* Doubles the capacity when it is full. For a list that is not shared yet. */
 bool value_list_push(struct jinja_machine *machine, struct value_list *list, uint32_t *capacity,
                      struct value item) MUST_USE;
-/* An empty dict, and a pair of it set; fails on keys that have no hash. */
+/* An empty dict, and a pair of it set; fails on keys that are neither texts nor integers. */
 bool value_make_dict(struct jinja_machine *machine, struct value *out) MUST_USE;
 bool value_dict_set(struct jinja_machine *machine, struct value_dict *dict, struct value key,
                     struct value value) MUST_USE;
@@ -143,16 +143,10 @@ bool value_truth(const struct value *value);
 /* Texts, lists, tuples, dicts, views, ranges; fails for others ("object of type 'int' has no
  * len()"). Undefined has 0. */
 bool value_length(struct jinja_machine *machine, const struct value *value, int64_t *out) MUST_USE;
-/* Fails on lists, dicts and what else has no hash. Values that are equal have the same. */
-bool value_compare_hash(struct jinja_machine *machine, const struct value *value,
-                        uint64_t *out) MUST_USE;
 /* a == b; never fails but at a depth or when steps end. */
 bool value_compare_equal(struct jinja_machine *machine, const struct value *a,
                          const struct value *b, bool *out) MUST_USE;
-/* a < b; fails where Python does. */
-bool value_compare_less(struct jinja_machine *machine, const struct value *a, const struct value *b,
-                        bool *out) MUST_USE;
-/* <, <=, >, >=: `operator` is one of "<", "<=", ">", ">=". */
+/* <, <=, >, >=: `operator` is one of "<", "<=", ">", ">="; fails where Python does. */
 bool value_compare(struct jinja_machine *machine, const char *operator, const struct value * a,
                    const struct value *b, bool *out) MUST_USE;
 /* item in container */
@@ -168,6 +162,10 @@ void value_note_complaint(struct jinja_machine *machine, const struct value *val
 bool value_is_callable(const struct value *value);
 /* Whether iter() takes it. */
 bool value_is_iterable(const struct value *value);
+/* Whether hash() takes it. */
+static inline bool value_is_hashable(const struct value *value) {
+    return value->kind != VALUE_LIST && value->kind != VALUE_DICT && value->kind != VALUE_VIEW;
+}
 /* Integers and bools give true. */
 static inline bool value_is_whole(const struct value *value) {
     return value->kind == VALUE_INTEGER || value->kind == VALUE_BOOL;
@@ -198,8 +196,6 @@ enum node_operation {
     OPERATION_ADD,
     OPERATION_SUBTRACT,
     OPERATION_MULTIPLY,
-    OPERATION_DIVIDE,
-    OPERATION_FLOOR,
     OPERATION_MODULO,
     OPERATION_EQUAL,
     OPERATION_UNEQUAL,
@@ -214,10 +210,6 @@ enum node_operation {
 /* a + b and the like. */
 bool value_operate(struct jinja_machine *machine, enum node_operation operation,
                    const struct value *a, const struct value *b, struct value *out) MUST_USE;
-/* a + b, a * b, ... with the operators of expressions: + - * / // % */
-bool value_operate_arithmetic(struct jinja_machine *machine, const char *operator,
-                              const struct value * a, const struct value *b,
-                              struct value *out) MUST_USE;
 
 struct named_value {
     struct value name; /* a text */
@@ -325,7 +317,6 @@ struct value_loop {
     struct iteration iteration;          /* of what is looped over, or what is left of it */
     struct value subject;                /* what is looped over; GENERATOR behind a filter */
     struct value before, current, after; /* VALUE_MISSING: none */
-    struct value changed;                /* what `changed` saw last: a tuple, or VALUE_MISSING */
     int64_t place, length;               /* from 0; length -1: not known yet */
 };
 /* Goes to the next item; *more false: there is none. */

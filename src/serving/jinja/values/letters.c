@@ -103,25 +103,3 @@ bool letters_change(struct jinja_machine *machine, const struct value_text *text
     return letters_add(&builder, text, 0, text->count, change) &&
            text_builder_finish(&builder, text->markup, out);
 }
-
-bool letters_are(const struct value_text *text, bool (*is)(uint32_t character)) {
-    for (size_t at = 0; at < text->count;) {
-        unsigned bytes;
-        if (!is(utf8_read(text->data + at, &bytes))) return false;
-        at += bytes;
-    }
-    return text->count > 0;
-}
-
-bool letters_are_of_case(const struct value_text *text, bool upper) {
-    bool seen = false;
-    for (size_t at = 0; at < text->count;) {
-        unsigned bytes;
-        uint32_t character = utf8_read(text->data + at, &bytes);
-        bool wanted = upper ? unicode_is_upper(character) : unicode_is_lower(character);
-        if (!wanted && unicode_is_cased(character)) return false;
-        seen = seen || wanted;
-        at += bytes;
-    }
-    return seen;
-}

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Upper and lower case of texts, and what all characters of a text have in common, as Python's str
- * has them. What a character becomes has the character's origin.
+ * Upper and lower case of texts, as Python's str has them. What a character becomes has the
+ * character's origin.
  */
 #ifndef SERVING_JINJA_VALUES_LETTERS_H
 #define SERVING_JINJA_VALUES_LETTERS_H
@@ -21,11 +21,5 @@ bool letters_add(struct text_builder *builder, const struct value_text *text, si
 /* The whole text changed; markup stays so. */
 bool letters_change(struct jinja_machine *machine, const struct value_text *text,
                     enum letters_change change, struct value *out) MUST_USE;
-
-/* Whether there are characters and all are so (unicode.h): str.isalpha and its like. */
-bool letters_are(const struct value_text *text, bool (*is)(uint32_t character));
-
-/* Whether there are letters of that case, and none of another: str.isupper, str.islower. */
-bool letters_are_of_case(const struct value_text *text, bool upper);
 
 #endif

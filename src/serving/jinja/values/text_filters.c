@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "serving/jinja/values/text_filters.h"
 
-#include <math.h>
-
 #include "base/check.h"
 #include "base/format.h"
 #include "base/unicode.h"
@@ -45,11 +43,6 @@ static bool string(struct jinja_machine *machine, const struct call *call, struc
 static bool safe(struct jinja_machine *machine, const struct call *call, struct value *out) {
     const struct value_text *text;
     return routine_subject(machine, &call->subject, &text) && as_text(machine, text, true, out);
-}
-
-static bool text_filters_escape(struct jinja_machine *machine, const struct call *call,
-                                struct value *out) {
-    return markup_value_escape(machine, &call->subject, out);
 }
 
 static bool text_filters_replace(struct jinja_machine *machine, const struct call *call,
@@ -169,10 +162,10 @@ static const struct routine rows[] = {
     {.name = "indent", .run = indent, .parameters = {"width", "first", "blank"}},
     {.name = "title", .run = title},
     {.name = "safe", .run = safe},
-    {.name = "e", .run = text_filters_escape},
-    {.name = "escape", .run = text_filters_escape},
     {.name = "format", .run = text_filters_format, .rest = true, .named = true},
     REFUSED("center"),
+    REFUSED("e"),
+    REFUSED("escape"),
     REFUSED("filesizeformat"),
     REFUSED("forceescape"),
     REFUSED("striptags"),

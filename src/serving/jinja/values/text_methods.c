@@ -2,7 +2,6 @@
 #include "serving/jinja/values/text_methods.h"
 
 #include "base/check.h"
-#include "base/unicode.h"
 #include "base/utf8.h"
 #include "serving/jinja/values/letters.h"
 #include "serving/jinja/values/markup.h"
@@ -10,7 +9,7 @@
 #include "serving/jinja/values/routine.h"
 #include "serving/jinja/values/text_fill.h"
 
-/* ---- case and kinds of characters ---- */
+/* ---- case ---- */
 
 static bool change(struct jinja_machine *machine, const struct call *call, struct value *out);
 
@@ -26,23 +25,9 @@ static bool change(struct jinja_machine *machine, const struct call *call, struc
                           (enum letters_change)(call->routine - change_rows), out);
 }
 
-/* isalnum, isalpha, isdigit, islower, isspace, isupper */
-static bool text_methods_ask(struct jinja_machine *machine, const struct call *call,
-                             struct value *out) {
-    const struct value_text *text = call->subject.text;
-    const char *what = call->routine->name + 2;
-    if (!machine_spend(machine, text->count / 16)) return false;
-    bool upper = what[0] == 'u', of_case = upper || what[0] == 'l';
-    return routine_answer(out, of_case ? letters_are_of_case(text, upper)
-                                       : letters_are(text, what[0] == 's'   ? unicode_is_space
-                                                           : what[0] == 'd' ? unicode_is_digit
-                                                           : what[2] == 'n' ? unicode_is_alnum
-                                                                            : unicode_is_alpha));
-}
-
 /* ---- searching ---- */
 
-/* find, rfind, index, rindex */
+/* find, rfind */
 static bool find(struct jinja_machine *machine, const struct call *call, struct value *out) {
     const struct value_text *text = call->subject.text, *needle;
     bool last = call->routine->name[0] == 'r';
@@ -51,23 +36,7 @@ static bool find(struct jinja_machine *machine, const struct call *call, struct 
     size_t found = last ? pieces_find_last(machine, text, 0, text->count, needle)
                         : pieces_find(text, 0, text->count, needle);
     if (machine->status != STATUS_OK) return false;
-    if (found == PIECES_NONE && !strstr(call->routine->name, "find"))
-        return machine_fail(machine, "substring not found");
     *out = value_integer(found == PIECES_NONE ? -1 : (int64_t)pieces_character(text, found));
-    return true;
-}
-
-static bool count(struct jinja_machine *machine, const struct call *call, struct value *out) {
-    const struct value_text *text = call->subject.text, *needle;
-    int64_t found = text->length + 1; /* of nothing: before each character, and at the end */
-    if (!routine_text(machine, call, 0, NULL, &needle) || !machine_spend(machine, text->count / 64))
-        return false;
-    if (needle->count) found = 0;
-    for (size_t at = 0; needle->count; at += needle->count, found++) {
-        at = pieces_find(text, at, text->count, needle);
-        if (at == PIECES_NONE) break;
-    }
-    *out = value_integer(found);
     return true;
 }
 
@@ -123,26 +92,6 @@ static bool splitlines(struct jinja_machine *machine, const struct call *call, s
     bool keep;
     return routine_switch(machine, call, 0, &keep) &&
            pieces_lines(machine, call->subject.text, keep, out);
-}
-
-/* partition, rpartition */
-static bool partition(struct jinja_machine *machine, const struct call *call, struct value *out) {
-    const struct value_text *text = call->subject.text, *mark;
-    bool last = call->routine->name[0] == 'r';
-    if (!routine_text(machine, call, 0, NULL, &mark)) return false;
-    if (mark->count == 0) return machine_fail(machine, "empty separator");
-    if (!machine_spend(machine, text->count / 64)) return false;
-    size_t at = last ? pieces_find_last(machine, text, 0, text->count, mark)
-                     : pieces_find(text, 0, text->count, mark);
-    if (machine->status != STATUS_OK) return false;
-    size_t behind = at + mark->count;
-    if (at == PIECES_NONE) at = behind = last ? 0 : text->count;
-    if (!value_make_list(machine, VALUE_TUPLE, 3, out)) return false;
-    struct value *items = out->list->items;
-    out->list->count = 3;
-    return value_make_part(machine, text, 0, at, &items[0]) &&
-           value_make_part(machine, text, at, behind - at, &items[1]) &&
-           value_make_part(machine, text, behind, text->count - behind, &items[2]);
 }
 
 /* removeprefix, removesuffix */
@@ -223,16 +172,7 @@ static const struct routine rows[] = {
     {.name = "format", .run = text_methods_format, .rest = true, .named = true},
     {.name = "rsplit", .run = text_methods_split, .parameters = {"sep", "maxsplit"}},
     {.name = "rfind", .run = find, .parameters = {"sub"}, .required = 1, .nameless = true},
-    {.name = "count", .run = count, .parameters = {"sub"}, .required = 1, .nameless = true},
-    {.name = "index", .run = find, .parameters = {"sub"}, .required = 1, .nameless = true},
-    {.name = "rindex", .run = find, .parameters = {"sub"}, .required = 1, .nameless = true},
     {.name = "splitlines", .run = splitlines, .parameters = {"keepends"}},
-    {.name = "partition", .run = partition, .parameters = {"sep"}, .required = 1, .nameless = true},
-    {.name = "rpartition",
-     .run = partition,
-     .parameters = {"sep"},
-     .required = 1,
-     .nameless = true},
     {.name = "removeprefix",
      .run = remove_end,
      .parameters = {"prefix"},
@@ -243,27 +183,32 @@ static const struct routine rows[] = {
      .parameters = {"suffix"},
      .required = 1,
      .nameless = true},
-    {.name = "isalnum", .run = text_methods_ask},
-    {.name = "isalpha", .run = text_methods_ask},
-    {.name = "isdigit", .run = text_methods_ask},
-    {.name = "islower", .run = text_methods_ask},
-    {.name = "isspace", .run = text_methods_ask},
-    {.name = "isupper", .run = text_methods_ask},
     REFUSED("casefold"),
     REFUSED("center"),
+    REFUSED("count"),
     REFUSED("encode"),
     REFUSED("escape"),
     REFUSED("expandtabs"),
     REFUSED("format_map"),
+    REFUSED("index"),
+    REFUSED("isalnum"),
+    REFUSED("isalpha"),
     REFUSED("isascii"),
     REFUSED("isdecimal"),
+    REFUSED("isdigit"),
     REFUSED("isidentifier"),
+    REFUSED("islower"),
     REFUSED("isnumeric"),
     REFUSED("isprintable"),
+    REFUSED("isspace"),
     REFUSED("istitle"),
+    REFUSED("isupper"),
     REFUSED("ljust"),
     REFUSED("maketrans"),
+    REFUSED("partition"),
+    REFUSED("rindex"),
     REFUSED("rjust"),
+    REFUSED("rpartition"),
     REFUSED("striptags"),
     REFUSED("swapcase"),
     REFUSED("translate"),

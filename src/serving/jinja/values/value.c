@@ -287,11 +287,30 @@ static bool next_place(struct jinja_machine *machine, const struct value_dict *d
     return machine_spend(machine, 1);
 }
 
+/* Keys are texts and integers. */
+static uint64_t key_hash(const struct value *key) {
+    if (key->kind != VALUE_TEXT)
+        return value_compare_text_hash((const char *)&key->integer, sizeof key->integer);
+    struct value_text *text = key->text;
+    if (!text->hash) text->hash = value_compare_text_hash(text->data, text->count);
+    return text->hash;
+}
+
+static bool key_equal(const struct value *a, const struct value *b) {
+    if (a->kind != b->kind) return false;
+    return a->kind == VALUE_TEXT ? value_text_equal(a->text, b->text) : a->integer == b->integer;
+}
+
+/* The work of hashing a key, in steps. */
+static uint64_t key_steps(const struct value *key) {
+    return key->kind == VALUE_TEXT ? key->text->count / 64 : 0;
+}
+
 /* Enters the pair that lies at `place` into the dict's index. */
 static bool index_pair(struct jinja_machine *machine, struct value_dict *dict, uint32_t place) {
-    uint64_t hash;
-    if (!value_compare_hash(machine, &dict->pairs[place].key, &hash)) return false;
-    uint32_t at = (uint32_t)hash & (dict->index_count - 1);
+    const struct value *key = &dict->pairs[place].key;
+    uint32_t at = (uint32_t)key_hash(key) & (dict->index_count - 1);
+    if (!machine_spend(machine, key_steps(key))) return false;
     while (dict->index[at])
         if (!next_place(machine, dict, &at)) return false;
     dict->index[at] = place + 1;
@@ -307,43 +326,32 @@ static bool dict_index(struct jinja_machine *machine, struct value_dict *dict) {
     memset(index, 0, count * sizeof *index);
     dict->index = index;
     dict->index_count = count;
-    for (uint32_t i = dict->count;
-         i-- > 0;) /* of keys of a tree that are alike, the last is found */
+    for (uint32_t i = dict->count; i-- > 0;) /* of equal keys of a tree the last is found */
         if (!index_pair(machine, dict, i)) return false;
     return true;
 }
 
-static bool key_equal(struct jinja_machine *machine, const struct value *a, const struct value *b,
-                      bool *out) {
-    if (a->kind == VALUE_TEXT && b->kind == VALUE_TEXT) {
-        *out = value_text_equal(a->text, b->text);
-        return true;
-    }
-    return value_compare_equal(machine, a, b, out);
-}
-
 bool value_dict_find(struct jinja_machine *machine, const struct value_dict *dict,
                      const struct value *key, struct value **found) {
-    uint64_t hash;
-    bool equal;
+    const struct value whole = value_integer(value_is_whole(key) ? value_whole(key) : 0);
     *found = NULL;
+    if (value_is_whole(key)) key = &whole; /* True is 1 */
+    if (key->kind == VALUE_REAL)
+        return machine_fail(machine, "a float as a key of a dict is not supported");
+    if (!value_is_hashable(key))
+        return machine_fail(machine, "unhashable type: '%s'", value_type_name(key));
+    if (key->kind != VALUE_TEXT && key != &whole) return true;
     if (dict->count <= LINEAR_MAX) {
-        if (key->kind != VALUE_TEXT && !value_compare_hash(machine, key, &hash)) return false;
-        for (uint32_t i = dict->count; i-- > 0;) {
-            if (!key_equal(machine, &dict->pairs[i].key, key, &equal)) return false;
-            if (!equal) continue;
-            *found = &dict->pairs[i].value;
-            return true;
-        }
+        for (uint32_t i = dict->count; i-- > 0 && !*found;)
+            if (key_equal(&dict->pairs[i].key, key)) *found = &dict->pairs[i].value;
         return true;
     }
-    if (!value_compare_hash(machine, key, &hash)) return false;
+    if (!machine_spend(machine, key_steps(key))) return false;
     if (!dict->index && !dict_index(machine, (struct value_dict *)dict)) return false;
-    uint32_t at = (uint32_t)hash & (dict->index_count - 1);
+    uint32_t at = (uint32_t)key_hash(key) & (dict->index_count - 1);
     while (dict->index[at]) {
         struct value_pair *pair = &dict->pairs[dict->index[at] - 1];
-        if (!key_equal(machine, &pair->key, key, &equal)) return false;
-        if (equal) {
+        if (key_equal(&pair->key, key)) {
             *found = &pair->value;
             return true;
         }
@@ -355,6 +363,8 @@ bool value_dict_find(struct jinja_machine *machine, const struct value_dict *dic
 bool value_dict_set(struct jinja_machine *machine, struct value_dict *dict, struct value key,
                     struct value value) {
     struct value *found;
+    if (key.kind != VALUE_TEXT && key.kind != VALUE_INTEGER)
+        return machine_fail(machine, "a dict's key that is neither str nor int is not supported");
     if (!value_dict_find(machine, dict, &key, &found)) return false;
     if (found) {
         *found = value;
@@ -401,7 +411,6 @@ const char *value_type_name(const struct value *value) {
     if (value->kind == VALUE_TEXT && value->text->markup) return "Markup";
     if (value->kind == VALUE_VIEW && value->detail == VALUE_VIEW_VALUES) return "dict_values";
     if (value->kind == VALUE_VIEW && value->detail == VALUE_VIEW_ITEMS) return "dict_items";
-    if (value->kind == VALUE_TUPLE && value->list->group) return "_GroupTuple";
     return names[value->kind];
 }
 

@@ -87,7 +87,6 @@ static inline bool value_text_equal(const struct value_text *a, const struct val
 struct value_list {
     struct value *items;
     uint32_t count;
-    bool group; /* a tuple with the names `grouper` and `list` */
 };
 
 struct value_pair {
@@ -95,7 +94,7 @@ struct value_pair {
 };
 
 struct value_dict {
-    struct value_pair *pairs; /* in the order of insertion */
+    struct value_pair *pairs; /* in the order of insertion; keys: TEXT, INTEGER */
     uint32_t *index;          /* [index_count] 1 + place in pairs, 0: none; NULL: not built */
     uint32_t count, capacity, index_count;
 };

@@ -5,15 +5,10 @@
 
 /* ---- attributes ---- */
 
-static bool value_access_is_word(const struct value_text *text, const char *word) {
-    return bytes_equal(value_text_bytes(text), bytes_of(word));
-}
-
 /* Attributes that are neither methods nor Python's internals. *found false: there is none. */
 static bool plain_attribute(struct jinja_machine *machine, const struct value *object,
                             const struct value *name, struct value *out, bool *found) {
     struct value *member;
-    const struct value_text *text = name->text;
     *found = true;
     switch (object->kind) {
     case VALUE_NAMESPACE:
@@ -22,12 +17,7 @@ static bool plain_attribute(struct jinja_machine *machine, const struct value *o
         if (member) *out = *member;
         return true;
     case VALUE_LOOP:
-        return value_loop_attribute(machine, object, text, out, found);
-    case VALUE_TUPLE:
-        *found = object->list->group &&
-                 (value_access_is_word(text, "grouper") || value_access_is_word(text, "list"));
-        if (*found) *out = object->list->items[value_access_is_word(text, "list")];
-        return true;
+        return value_loop_attribute(machine, object, name->text, out, found);
     default:
         *found = false;
         return true;
@@ -77,29 +67,17 @@ static bool text_item(struct jinja_machine *machine, const struct value_text *te
     return value_make_part(machine, text, start, bytes, out);
 }
 
-static bool is_hashable(struct jinja_machine *machine, const struct value *key, bool *out) {
-    *out = key->kind != VALUE_LIST && key->kind != VALUE_DICT && key->kind != VALUE_VIEW;
-    if (key->kind != VALUE_TUPLE) return true;
-    if (!jinja_machine_enter(machine) || !machine_spend(machine, key->list->count)) return false;
-    for (uint32_t i = 0; i < key->list->count && *out; i++)
-        if (!is_hashable(machine, &key->list->items[i], out)) return false;
-    machine_leave(machine);
-    return true;
-}
-
 /* Python's object[key]. *found false: it raises TypeError or LookupError. */
 static bool find_item(struct jinja_machine *machine, const struct value *object,
                       const struct value *key, struct value *out, bool *found) {
     struct value *member;
     int64_t count, index;
-    bool hashable;
     *found = false;
     switch (object->kind) {
     case VALUE_UNDEFINED:
         return value_complain(machine, object);
     case VALUE_DICT:
-        if (!is_hashable(machine, key, &hashable)) return false;
-        if (!hashable) return true;
+        if (!value_is_hashable(key)) return true;
         if (!value_dict_find(machine, object->dict, key, &member)) return false;
         *found = member != NULL;
         if (member) *out = *member;

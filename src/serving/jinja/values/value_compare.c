@@ -4,72 +4,9 @@
 #include "base/hash.h"
 #include "serving/jinja/values/jinja_machine.h"
 
-/* ---- hashes: equal values have equal ones ---- */
-
 uint64_t value_compare_text_hash(const char *data, size_t count) {
     uint64_t hash = hash_bytes(0, data, count);
     return hash ? hash : 1;
-}
-
-static uint64_t integer_hash(int64_t integer) {
-    return value_compare_text_hash((const char *)&integer, sizeof integer);
-}
-
-static uint64_t real_hash(double real) {
-    if (real >= -9.2e18 && real <= 9.2e18 && (double)(int64_t)real == real)
-        return integer_hash((int64_t)real);
-    return value_compare_text_hash((const char *)&real, sizeof real);
-}
-
-static bool list_hash(struct jinja_machine *machine, const struct value_list *list, uint64_t *out) {
-    uint64_t hash = 7, item;
-    if (!jinja_machine_enter(machine) || !machine_spend(machine, list->count)) return false;
-    for (uint32_t i = 0; i < list->count; i++) {
-        if (!value_compare_hash(machine, &list->items[i], &item)) return false;
-        hash = hash_word(hash, item);
-    }
-    machine_leave(machine);
-    *out = hash;
-    return true;
-}
-
-bool value_compare_hash(struct jinja_machine *machine, const struct value *value, uint64_t *out) {
-    switch (value->kind) {
-    case VALUE_TEXT:
-        if (value->text->hash) {
-            *out = value->text->hash;
-            return true;
-        }
-        *out = value_compare_text_hash(value->text->data, value->text->count);
-        value->text->hash = *out;
-        return machine_spend(machine, value->text->count / 64);
-    case VALUE_BOOL:
-    case VALUE_INTEGER:
-        *out = integer_hash(value_whole(value));
-        return true;
-    case VALUE_REAL:
-        *out = real_hash(value->real);
-        return true;
-    case VALUE_NONE:
-        *out = 11;
-        return true;
-    case VALUE_MISSING:
-    case VALUE_UNDEFINED:
-        *out = 13;
-        return true;
-    case VALUE_TUPLE:
-        return list_hash(machine, value->list, out);
-    case VALUE_LIST:
-    case VALUE_DICT:
-    case VALUE_VIEW:
-        return machine_fail(machine, "unhashable type: '%s'", value_type_name(value));
-    case VALUE_RANGE:
-        *out = integer_hash(value->range->count) ^ integer_hash(value->range->start);
-        return true;
-    default:
-        *out = integer_hash((int64_t)(uintptr_t)value->list);
-        return true;
-    }
 }
 
 /* ---- equality ---- */
@@ -109,27 +46,15 @@ static bool ranges_equal(const struct value_range *a, const struct value_range *
            (a->count < 2 || a->step == b->step);
 }
 
-/* An integer and a real, without rounding. */
-static int compare_mixed(int64_t a, double b) {
-    if (b >= 9223372036854775808.0) return -1;
-    if (b < -9223372036854775808.0) return 1;
-    int64_t whole = (int64_t)b;
-    if (a != whole) return a < whole ? -1 : 1;
-    double rest = b - (double)whole;
-    return rest > 0 ? -1 : rest < 0;
-}
-
-/* -1, 0, 1; 2: a NaN is there. */
+/* -1, 0, 1; 2: a NaN is there. A long double holds every integer of 64 bits. */
 static int compare_numbers(const struct value *a, const struct value *b) {
     if (value_is_whole(a) && value_is_whole(b)) {
         int64_t x = value_whole(a), y = value_whole(b);
         return x < y ? -1 : x > y;
     }
-    if ((a->kind == VALUE_REAL && isnan(a->real)) || (b->kind == VALUE_REAL && isnan(b->real)))
-        return 2;
-    if (a->kind != VALUE_REAL) return compare_mixed(value_whole(a), b->real);
-    if (b->kind != VALUE_REAL) return -compare_mixed(value_whole(b), a->real);
-    return a->real < b->real ? -1 : a->real > b->real;
+    long double x = a->kind == VALUE_REAL ? a->real : value_whole(a);
+    long double y = b->kind == VALUE_REAL ? b->real : value_whole(b);
+    return isnan(x) || isnan(y) ? 2 : x < y ? -1 : x > y;
 }
 
 bool value_compare_equal(struct jinja_machine *machine, const struct value *a,
@@ -202,11 +127,6 @@ bool value_compare(struct jinja_machine *machine, const char *operator, const st
                         value_type_name(a), value_type_name(b));
 }
 
-bool value_compare_less(struct jinja_machine *machine, const struct value *a, const struct value *b,
-                        bool *out) {
-    return value_compare(machine, "<", a, b, out);
-}
-
 /* ---- in ---- */
 
 static bool text_contains(struct jinja_machine *machine, const struct value_text *text,
@@ -228,11 +148,8 @@ bool value_compare_contains(struct jinja_machine *machine, const struct value *c
     case VALUE_TEXT:
         return text_contains(machine, container->text, item, out);
     case VALUE_DICT:
-        if (!value_dict_find(machine, container->dict, item, &found)) return false;
-        *out = found != NULL;
-        return true;
     case VALUE_VIEW:
-        if (container->detail != VALUE_VIEW_KEYS) break;
+        if (container->kind == VALUE_VIEW && container->detail != VALUE_VIEW_KEYS) break;
         if (!value_dict_find(machine, container->dict, item, &found)) return false;
         *out = found != NULL;
         return true;

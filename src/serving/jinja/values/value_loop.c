@@ -37,40 +37,6 @@ bool value_loop_length(struct jinja_machine *machine, struct value_loop *loop, i
     return true;
 }
 
-static bool run_cycle(struct jinja_machine *machine, const struct call *call, struct value *out) {
-    if (call->rest_count == 0) return machine_fail(machine, "no items for cycling given");
-    *out = call->rest[call->subject.loop->place % call->rest_count];
-    return true;
-}
-
-static bool run_changed(struct jinja_machine *machine, const struct call *call, struct value *out) {
-    struct value_loop *loop = call->subject.loop;
-    struct value now;
-    bool equal = false;
-    if (!value_make_list(machine, VALUE_TUPLE, call->rest_count, &now)) return false;
-    if (call->rest_count)
-        memcpy(now.list->items, call->rest, call->rest_count * sizeof *call->rest);
-    now.list->count = call->rest_count;
-    if (loop->changed.kind != VALUE_MISSING &&
-        !value_compare_equal(machine, &loop->changed, &now, &equal))
-        return false;
-    loop->changed = now;
-    *out = value_bool(!equal);
-    return true;
-}
-
-static const struct routine loop_cycle = {.name = "cycle", .run = run_cycle, .rest = true};
-static const struct routine loop_changed = {.name = "changed", .run = run_changed, .rest = true};
-
-static bool bound_method(struct jinja_machine *machine, const struct routine *routine,
-                         const struct value *loop, struct value *out) {
-    struct value_method *method = machine_take(machine, sizeof *method);
-    if (!method) return false;
-    *method = (struct value_method){routine, *loop};
-    *out = (struct value){.kind = VALUE_METHOD, .method = method};
-    return true;
-}
-
 static bool neighbour(struct jinja_machine *machine, const struct value *item, const char *missing,
                       struct value *out) {
     *out = *item;
@@ -124,9 +90,8 @@ bool value_loop_attribute(struct jinja_machine *machine, const struct value *val
     case 10:
         return neighbour(machine, &loop->after, "there is no next item", out);
     case 11:
-        return bound_method(machine, &loop_cycle, value, out);
     case 12:
-        return bound_method(machine, &loop_changed, value, out);
+        return machine_fail(machine, "loop.%s() is not supported", names[which]);
     default:
         break;
     }

@@ -1,6 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <math.h>
-
 #include "serving/jinja/values/jinja_machine.h"
 #include "serving/jinja/values/text_fill.h"
 
@@ -114,100 +112,28 @@ static bool add_lists(struct jinja_machine *machine, const struct value *a, cons
 
 /* ---- numbers ---- */
 
-static bool value_operate_too_large(struct jinja_machine *machine) {
-    return machine_fail(machine, "integers beyond 64 bits are not supported");
-}
-
-static int64_t floor_divide(int64_t a, int64_t b) {
-    int64_t quotient = a / b;
-    return a % b != 0 && (a < 0) != (b < 0) ? quotient - 1 : quotient;
-}
-
 static bool operate_integers(struct jinja_machine *machine, enum node_operation operation,
                              int64_t a, int64_t b, struct value *out) {
     int64_t result = 0;
     bool over = false;
-    switch (operation) {
-    case OPERATION_ADD:
+    if (operation == OPERATION_ADD) {
         over = __builtin_add_overflow(a, b, &result);
-        break;
-    case OPERATION_SUBTRACT:
+    } else if (operation == OPERATION_SUBTRACT) {
         over = __builtin_sub_overflow(a, b, &result);
-        break;
-    case OPERATION_MULTIPLY:
+    } else if (operation == OPERATION_MULTIPLY) {
         over = __builtin_mul_overflow(a, b, &result);
-        break;
-    case OPERATION_DIVIDE:
-        if (b == 0) return machine_fail(machine, "division by zero");
-        *out = value_real((double)a / (double)b);
-        return true;
-    default:
-        if (b == 0)
-            return machine_fail(machine, "integer %s by zero",
-                                operation == OPERATION_FLOOR ? "division or modulo" : "modulo");
-        if (b == -1) {
-            over = operation == OPERATION_FLOOR && a == INT64_MIN;
-            result = operation == OPERATION_FLOOR && !over ? -a : 0;
-        } else {
-            int64_t quotient = floor_divide(a, b);
-            result = operation == OPERATION_FLOOR ? quotient : a - quotient * b;
-        }
+    } else {
+        if (b == 0) return machine_fail(machine, "integer modulo by zero");
+        result = b == -1 ? 0 : a % b;
+        if (result != 0 && (result < 0) != (b < 0)) result += b;
     }
     *out = value_integer(result);
-    return !over || value_operate_too_large(machine);
-}
-
-/* Python's % and // of reals. */
-static void divide_reals(double a, double b, double *quotient, double *rest) {
-    double mod = fmod(a, b), div = (a - mod) / b;
-    if (mod != 0) {
-        if ((b < 0) != (mod < 0)) {
-            mod += b;
-            div -= 1;
-        }
-    } else {
-        mod = copysign(0.0, b);
-    }
-    if (div != 0) {
-        *quotient = floor(div);
-        if (div - *quotient > 0.5) *quotient += 1;
-    } else {
-        *quotient = copysign(0.0, a / b);
-    }
-    *rest = mod;
-}
-
-static bool operate_reals(struct jinja_machine *machine, enum node_operation operation, double a,
-                          double b, struct value *out) {
-    double quotient, rest;
-    switch (operation) {
-    case OPERATION_ADD:
-        *out = value_real(a + b);
-        return true;
-    case OPERATION_SUBTRACT:
-        *out = value_real(a - b);
-        return true;
-    case OPERATION_MULTIPLY:
-        *out = value_real(a * b);
-        return true;
-    default:
-        break;
-    }
-    if (b == 0)
-        return machine_fail(machine, "%s",
-                            operation == OPERATION_DIVIDE  ? "float division by zero"
-                            : operation == OPERATION_FLOOR ? "float floor division by zero"
-                                                           : "float modulo");
-    divide_reals(a, b, &quotient, &rest);
-    *out = value_real(operation == OPERATION_DIVIDE  ? a / b
-                      : operation == OPERATION_FLOOR ? quotient
-                                                     : rest);
-    return true;
+    return !over || machine_fail(machine, "integers beyond 64 bits are not supported");
 }
 
 /* ---- all ---- */
 
-static const char *const operators[] = {"+", "-", "*", "/", "//", "%"};
+static const char *const operators[] = {"+", "-", "*", "%"};
 
 static bool value_operate_is_list(const struct value *value) {
     return value->kind == VALUE_LIST || value->kind == VALUE_TUPLE;
@@ -232,7 +158,7 @@ bool value_operate(struct jinja_machine *machine, enum node_operation operation,
     if (value_is_whole(a) && value_is_whole(b))
         return operate_integers(machine, operation, value_whole(a), value_whole(b), out);
     if (value_is_number(a) && value_is_number(b))
-        return operate_reals(machine, operation, value_number(a), value_number(b), out);
+        return machine_fail(machine, "arithmetic with numbers that are not whole is not supported");
     if (operation == OPERATION_ADD) {
         if (a->kind == VALUE_TEXT && b->kind == VALUE_TEXT) return add_texts(machine, a, b, out);
         if (a->kind == b->kind && value_operate_is_list(a)) return add_lists(machine, a, b, out);
@@ -247,12 +173,4 @@ bool value_operate(struct jinja_machine *machine, enum node_operation operation,
     if (operation == OPERATION_MODULO && a->kind == VALUE_TEXT)
         return text_fill_percent(machine, a->text, b, out);
     return cannot_operate(machine, operation, a, b);
-}
-
-bool value_operate_arithmetic(struct jinja_machine *machine, const char *operator,
-                              const struct value * a, const struct value *b, struct value *out) {
-    int i = OPERATION_ADD;
-    while (i < OPERATION_MODULO && strcmp(operators[i], operator) != 0)
-        i++;
-    return value_operate(machine, (enum node_operation)i, a, b, out);
 }

@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <math.h>
-
 #include "base/format.h"
 #include "base/real.h"
 #include "base/unicode.h"
 #include "base/utf8.h"
-#include "serving/jinja/values/jinja_machine.h"
+#include "serving/jinja/values/item_path.h"
 
 static bool add(struct text_builder *builder, const char *text) {
     return text_builder_add(builder, text, strlen(text), VALUE_DATA);
@@ -218,19 +216,6 @@ static bool json_text(struct json_printer *printer, const struct value_text *tex
            add(printer->out, "\"");
 }
 
-static bool json_real(struct json_printer *printer, double real) {
-    if (isnan(real)) return value_print_add_plain(printer->out, "NaN");
-    if (isinf(real))
-        return value_print_add_plain(printer->out, real < 0 ? "-Infinity" : "Infinity");
-    return add_real(printer->out, real);
-}
-
-static bool json_number(struct json_printer *printer, const struct value *number) {
-    bool is_real = number->kind == VALUE_REAL && !number->spelling;
-    return is_real ? json_real(printer, number->real)
-                   : value_print_add_number(printer->out, number);
-}
-
 /* A new line, as deep as the level, where there is an indent. */
 static bool json_line(struct json_printer *printer) {
     const struct value_text *indent = printer->style->indent;
@@ -274,58 +259,38 @@ static bool json_list(struct json_printer *printer, const struct value_list *lis
 }
 
 static bool json_key(struct json_printer *printer, const struct value *key) {
-    struct text_builder *out = printer->out;
-    switch (key->kind) {
-    case VALUE_TEXT:
-        return json_text(printer, key->text);
-    case VALUE_INTEGER:
-        return add(out, "\"") && add_integer(out, key->integer) && add(out, "\"");
-    case VALUE_REAL:
-        return add(out, "\"") && json_real(printer, key->real) && add(out, "\"");
-    case VALUE_BOOL:
-        return add(out, key->truth ? "\"true\"" : "\"false\"");
-    case VALUE_NONE:
-        return add(out, "\"null\"");
-    default:
-        return machine_fail(printer->machine, "keys must be str, int, float, bool or None, not %s",
-                            value_type_name(key));
-    }
+    if (key->kind == VALUE_TEXT) return json_text(printer, key->text);
+    return add(printer->out, "\"") && add_integer(printer->out, key->integer) &&
+           add(printer->out, "\"");
 }
 
 /* The pairs in the order of their keys. */
-static bool sort_pairs(struct jinja_machine *machine, const struct value_dict *dict,
-                       struct value_pair **out) {
-    struct value_pair *pairs = machine_take(machine, (dict->count + 1) * sizeof *pairs);
-    if (!pairs) return false;
-    for (uint32_t i = 0; i < dict->count; i++) {
-        uint32_t low = 0, high = i; /* the first greater one lies in [low, high] */
-        while (low < high) {
-            uint32_t middle = low + (high - low) / 2;
-            bool less;
-            if (!value_compare_less(machine, &dict->pairs[i].key, &pairs[middle].key, &less))
-                return false;
-            if (less)
-                high = middle;
-            else
-                low = middle + 1;
-        }
-        if (!machine_spend(machine, 1 + (i - low) / 16)) return false;
-        memmove(pairs + low + 1, pairs + low, (i - low) * sizeof *pairs);
-        pairs[low] = dict->pairs[i];
+static bool json_sort(struct jinja_machine *machine, const struct value_dict *dict,
+                      struct value_dict *out) {
+    struct value first_of_pair = value_integer(0), sorted;
+    struct value view = {
+        .kind = VALUE_VIEW, .detail = VALUE_VIEW_ITEMS, .dict = (struct value_dict *)dict};
+    struct item_path path;
+    out->pairs = machine_take(machine, dict->count * sizeof *out->pairs);
+    if (!out->pairs || !item_path_open(machine, &first_of_pair, &path) ||
+        !item_path_sort(machine, &view, &path, false, &sorted))
+        return false;
+    for (out->count = 0; out->count < dict->count; out->count++) {
+        const struct value *pair = sorted.list->items[out->count].list->items;
+        out->pairs[out->count] = (struct value_pair){pair[0], pair[1]};
     }
-    *out = pairs;
     return true;
 }
 
 static bool json_dict(struct json_printer *printer, const struct value_dict *dict) {
-    struct value_pair *pairs = dict->pairs;
+    struct value_dict sorted = *dict;
     if (dict->count == 0) return add(printer->out, "{}");
     if (!machine_spend(printer->machine, dict->count) || !add(printer->out, "{")) return false;
-    if (printer->style->sorted && !sort_pairs(printer->machine, dict, &pairs)) return false;
+    if (printer->style->sorted && !json_sort(printer->machine, dict, &sorted)) return false;
     for (uint32_t i = 0; i < dict->count; i++)
-        if (!json_next(printer, i == 0) || !json_key(printer, &pairs[i].key) ||
+        if (!json_next(printer, i == 0) || !json_key(printer, &sorted.pairs[i].key) ||
             !json_mark(printer, printer->style->key_mark, ": ") ||
-            !json_value(printer, &pairs[i].value))
+            !json_value(printer, &sorted.pairs[i].value))
             return false;
     return json_end(printer, "}");
 }
@@ -339,7 +304,7 @@ static bool json_value(struct json_printer *printer, const struct value *value) 
         return value_print_add_plain(printer->out, value->truth ? "true" : "false");
     case VALUE_INTEGER:
     case VALUE_REAL:
-        return json_number(printer, value);
+        return value_print_add_number(printer->out, value);
     case VALUE_TEXT:
         return json_text(printer, value->text);
     case VALUE_LIST:

@@ -26,7 +26,6 @@ static const struct agreement rows[] = {
     {"{{ s.foo() }}", NULL},
     {"{{ l.foo.bar() }}", NULL},
     {"{% set f = s.upper %}{{ f() }}", " HELLO WORLD\tFOO-BAR  BAZ\n"},
-    {"{% set j = joiner() %}{{ j(1) }}", NULL},
     {"{{ raise_exception('boo') }}", NULL},
     {"{{ (m|map('upper'))() }}", NULL},
     {"{% macro m() %}a{% endmacro %}{{ m() is string }}{{ m is callable }}{{ range is callable }}{{ s is callable }}{{ s.upper is callable }}", "TrueTrueTrueFalseTrue"},

@@ -40,28 +40,6 @@ static void values_have_defaults(void **state) {
     AGREES(rows_0);
 }
 
-static const struct agreement rows_1[] = {
-    {"{{ u|abs }}", NULL},
-    {"{{ x|abs }}", "3.7"},
-    {"{{ t|abs }}", "1"},
-    {"{{ neg|abs }}", "7"},
-    {"{{ u|abs|list }}", NULL},
-};
-
-static void numbers_are_changed(void **state) {
-    AGREES(rows_1);
-}
-
-static const struct agreement rows_2[] = {
-    {"{{ u|attr }}", NULL},
-    {"{{ u|attr|list }}", NULL},
-    {"{{ objs|attr(1) }}", NULL},
-};
-
-static void attributes_are_not_items(void **state) {
-    AGREES(rows_2);
-}
-
 static const struct agreement rows_3[] = {
     {"{{ u|tojson }}", "\"héllo Wörld ǅ ß ﬁ ΑΣ ΣΑΣ.\""},
     {"{{ s|tojson }}", "\" Hello World\\tfoo-bar  baz\\n\""},
@@ -127,7 +105,6 @@ static void json_is_written_as_transformers_writes_it(void **state) {
 
 static const struct agreement rows_4[] = {
     {"{{ 1|nofilter }}", NULL},
-    {"{{ 1|abs(2) }}", NULL},
     {"{{ 1|default(1,2,3) }}", NULL},
     {"{{ 1|default(value=2) }}", NULL},
     {"{{ 1|default(default_value=1, boolean=false) }}", "1"},
@@ -158,8 +135,6 @@ static void filters_for_web_pages_are_refused_by_name(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(values_have_defaults),
-        cmocka_unit_test(numbers_are_changed),
-        cmocka_unit_test(attributes_are_not_items),
         cmocka_unit_test(json_is_written_as_transformers_writes_it),
         cmocka_unit_test(unknown_filters_are_refused),
         cmocka_unit_test(filters_for_web_pages_are_refused_by_name),

@@ -5,8 +5,6 @@
 /* clang-format off */
 
 static const struct agreement rows_0[] = {
-    {"{{ range(4)|abs }}", NULL},
-    {"{{ range(4)|abs|list }}", NULL},
     {"{{ range(4)|count }}", "4"},
     {"{{ range(4)|count|list }}", NULL},
     {"{{ range(4)|d|list }}", "[0, 1, 2, 3]"},
@@ -15,8 +13,6 @@ static const struct agreement rows_0[] = {
     {"{{ range(4)|dictsort|list }}", NULL},
     {"{{ range(4)|first }}", "0"},
     {"{{ range(4)|first|list }}", NULL},
-    {"{{ range(4)|float }}", "0.0"},
-    {"{{ range(4)|float|list }}", NULL},
     {"{{ range(4)|int }}", "0"},
     {"{{ range(4)|int|list }}", NULL},
     {"{{ range(4)|join }}", "0123"},
@@ -32,25 +28,16 @@ static const struct agreement rows_0[] = {
     {"{{ range(4)|min }}", "0"},
     {"{{ range(4)|min|list }}", NULL},
     {"{{ range(4)|reverse|list }}", "[3, 2, 1, 0]"},
-    {"{{ range(4)|round }}", NULL},
-    {"{{ range(4)|round|list }}", NULL},
     {"{{ range(4)|sort }}", "[0, 1, 2, 3]"},
     {"{{ range(4)|sort|list }}", "[0, 1, 2, 3]"},
-    {"{{ range(4)|sum }}", "6"},
-    {"{{ range(4)|sum|list }}", NULL},
     {"{{ range(4)|tojson }}", NULL},
     {"{{ range(4)|tojson|list }}", NULL},
     {"{{ range(4)|unique|list }}", "[0, 1, 2, 3]"},
-    {"{{ range(4)|urlencode }}", NULL},
-    {"{{ range(4)|urlencode|list }}", NULL},
-    {"{{ range(4)|wordcount|list }}", NULL},
     {"{{ range(4)|map|list }}", NULL},
     {"{{ range(4)|select|list }}", "[1, 2, 3]"},
     {"{{ range(4)|reject|list }}", "[0]"},
     {"{{ range(4)|indent }}", NULL},
     {"{{ range(4)|indent|list }}", NULL},
-    {"{{ range(4)|groupby }}", NULL},
-    {"{{ range(4)|groupby|list }}", NULL},
 };
 
 static void functions_agree_with_jinja(void **state) {

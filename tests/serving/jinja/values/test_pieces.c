@@ -16,23 +16,6 @@ static const struct agreement rows_0[] = {
     {"{{ (u).rfind('') }}", "25"},
     {"{{ (s).rfind('') }}", "26"},
     {"{{ (u).rfind('zz') }}", "-1"},
-    {"{{ (u).index('l') }}", "2"},
-    {"{{ (s).index('l') }}", "3"},
-    {"{{ (e).index('l') }}", NULL},
-    {"{{ (u).index('zz') }}", NULL},
-    {"{{ (u).index('ö') }}", "7"},
-    {"{{ (s).index('ö') }}", NULL},
-    {"{{ (u).rindex('l') }}", "9"},
-    {"{{ (s).rindex('l') }}", "10"},
-    {"{{ (e).rindex('l') }}", NULL},
-    {"{{ (u).rindex('zz') }}", NULL},
-    {"{{ (u).count('l') }}", "3"},
-    {"{{ (e).count('l') }}", "0"},
-    {"{{ (u).count('') }}", "26"},
-    {"{{ (s).count('') }}", "27"},
-    {"{{ (u).count('ll') }}", "1"},
-    {"{{ (e).count('ll') }}", "0"},
-    {"{{ (u).count('zz') }}", "0"},
     {"{{ (u).startswith('h') }}", "True"},
     {"{{ (s).startswith('h') }}", "False"},
     {"{{ (u).startswith('') }}", "True"},
@@ -144,25 +127,6 @@ static const struct agreement rows_1[] = {
     {"{{ (u).splitlines(false) }}", "['héllo Wörld ǅ ß ﬁ ΑΣ ΣΑΣ.']"},
     {"{{ (s).splitlines(false) }}", "[' Hello World\\tfoo-bar  baz']"},
     {"{{ (e).splitlines(false) }}", "[]"},
-    {"{{ (u).partition('l') }}", "('hé', 'l', 'lo Wörld ǅ ß ﬁ ΑΣ ΣΑΣ.')"},
-    {"{{ (s).partition('l') }}", "(' He', 'l', 'lo World\\tfoo-bar  baz\\n')"},
-    {"{{ (e).partition('l') }}", "('', '', '')"},
-    {"{{ (u).partition('zz') }}", "('héllo Wörld ǅ ß ﬁ ΑΣ ΣΑΣ.', '', '')"},
-    {"{{ (s).partition('zz') }}", "(' Hello World\\tfoo-bar  baz\\n', '', '')"},
-    {"{{ (e).partition('zz') }}", "('', '', '')"},
-    {"{{ (u).partition('') }}", NULL},
-    {"{{ (u).partition(' ') }}", "('héllo', ' ', 'Wörld ǅ ß ﬁ ΑΣ ΣΑΣ.')"},
-    {"{{ (s).partition(' ') }}", "('', ' ', 'Hello World\\tfoo-bar  baz\\n')"},
-    {"{{ (e).partition(' ') }}", "('', '', '')"},
-    {"{{ (u).rpartition('l') }}", "('héllo Wör', 'l', 'd ǅ ß ﬁ ΑΣ ΣΑΣ.')"},
-    {"{{ (s).rpartition('l') }}", "(' Hello Wor', 'l', 'd\\tfoo-bar  baz\\n')"},
-    {"{{ (e).rpartition('l') }}", "('', '', '')"},
-    {"{{ (u).rpartition('zz') }}", "('', '', 'héllo Wörld ǅ ß ﬁ ΑΣ ΣΑΣ.')"},
-    {"{{ (s).rpartition('zz') }}", "('', '', ' Hello World\\tfoo-bar  baz\\n')"},
-    {"{{ (e).rpartition('zz') }}", "('', '', '')"},
-    {"{{ (u).rpartition(' ') }}", "('héllo Wörld ǅ ß ﬁ ΑΣ', ' ', 'ΣΑΣ.')"},
-    {"{{ (s).rpartition(' ') }}", "(' Hello World\\tfoo-bar ', ' ', 'baz\\n')"},
-    {"{{ (e).rpartition(' ') }}", "('', '', '')"},
 };
 
 static void cutting_agrees_with_str(void **state) {
@@ -204,8 +168,7 @@ static void pieces_keep_the_origin_of_their_bytes(void **state) {
     agreement_origins("{{ '%s|%s|%d' % (words[0], words[1], 3) }}", "«b»|«A»|3");
     agreement_origins("{{ '{}{}'.format('x', words[0]) }}", "x«b»");
     agreement_origins("{{ words|join('<s>') }}", "«b»<s>«A»<s>«c»<s>«B»<s>«a»<s>«Á»");
-    agreement_origins("{{ ('<a>' ~ words[0])|e }}", "&lt;a&gt;«b»");
-    agreement_origins("{{ h|e }}", "«&lt;b&gt;a &amp; &#39;b&#39; &#34;c&#34;&lt;/b&gt;»");
+    agreement_origins("{{ '<'|safe + h }}", "<«&lt;b&gt;a &amp; &#39;b&#39; &#34;c&#34;&lt;/b&gt;»");
     agreement_origins("{{ ('a\\n' ~ words[0])|indent(2, true) }}", "  a\n  «b»");
     agreement_origins("{{ (words[0] ~ 'x')|reverse }}", "x«b»");
 }

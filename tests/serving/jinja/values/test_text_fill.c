@@ -16,7 +16,6 @@ static const struct agreement percents[] = {
     {"{{ '%' % 1 }}", NULL},
     {"{{ '%5.2f' % 1 }}", NULL},
     {"{{ '%(a)s' % {'a': 1} }}", NULL},
-    {"{{ 'a'|format(b=1) }}", NULL},
 };
 
 static const struct agreement braces[] = {

@@ -30,7 +30,6 @@ static const struct agreement rows_0[] = {
     {"{{ s|upper }}", " HELLO WORLD\tFOO-BAR  BAZ\n"},
     {"{{ u|upper|list }}", "['H', 'É', 'L', 'L', 'O', ' ', 'W', 'Ö', 'R', 'L', 'D', ' ', 'Ǆ', ' ', 'S', 'S', ' ', 'F', 'I', ' ', 'Α', 'Σ', ' ', 'Σ', 'Α', 'Σ', '.']"},
     {"{{ s|upper|list }}", "[' ', 'H', 'E', 'L', 'L', 'O', ' ', 'W', 'O', 'R', 'L', 'D', '\\t', 'F', 'O', 'O', '-', 'B', 'A', 'R', ' ', ' ', 'B', 'A', 'Z', '\\n']"},
-    {"{{ u|wordcount|list }}", NULL},
     {"{{ u|replace }}", NULL},
     {"{{ u|replace|list }}", NULL},
     {"{{ u|trim('x') }}", "héllo Wörld ǅ ß ﬁ ΑΣ ΣΑΣ."},
@@ -45,8 +44,6 @@ static const struct agreement rows_0[] = {
     {"{{ u|trim(chars='\\n') }}", "héllo Wörld ǅ ß ﬁ ΑΣ ΣΑΣ."},
     {"{{ s|trim(chars='\\n') }}", " Hello World\tfoo-bar  baz"},
     {"{{ 'x'*20|trim(chars='\\n') }}", NULL},
-    {"{{ 'x'*20|center(30) }}", NULL},
-    {"{{ 'x'*20|center(width=31) }}", NULL},
     {"{{ u|replace('l','L') }}", "héLLo WörLd ǅ ß ﬁ ΑΣ ΣΑΣ."},
     {"{{ s|replace('l','L') }}", " HeLLo WorLd\tfoo-bar  baz\n"},
     {"{{ 'x'*20|replace('l','L') }}", NULL},
@@ -75,25 +72,6 @@ static const struct agreement rows_0[] = {
     {"{{ u|upper|title }}", "Héllo Wörld Ǆ Ss Fi Ασ Σας."},
     {"{{ s|upper|title }}", " Hello World\tFoo-Bar  Baz\n"},
     {"{{ 'x'*20|upper|title }}", NULL},
-    {"{{ u|safe|title|e }}", "Héllo Wörld Ǆ SS FI Ασ Σας."},
-    {"{{ s|safe|title|e }}", " Hello World\tFoo-Bar  Baz\n"},
-    {"{{ 'x'*20|safe|title|e }}", NULL},
-    {"{{ u|safe|upper|e }}", "HÉLLO WÖRLD Ǆ SS FI ΑΣ ΣΑΣ."},
-    {"{{ s|safe|upper|e }}", " HELLO WORLD\tFOO-BAR  BAZ\n"},
-    {"{{ 'x'*20|safe|upper|e }}", NULL},
-    {"{{ u|safe|trim|e }}", "héllo Wörld ǅ ß ﬁ ΑΣ ΣΑΣ."},
-    {"{{ s|safe|trim|e }}", "Hello World\tfoo-bar  baz"},
-    {"{{ 'x'*20|safe|trim|e }}", NULL},
-    {"{{ u|safe|replace('a','<')|e }}", "héllo Wörld ǅ ß ﬁ ΑΣ ΣΑΣ."},
-    {"{{ s|safe|replace('a','<')|e }}", " Hello World\tfoo-b&lt;r  b&lt;z\n"},
-    {"{{ 'x'*20|safe|replace('a','<')|e }}", NULL},
-    {"{{ u|safe|capitalize|e }}", "Héllo wörld ǆ ß ﬁ ας σας."},
-    {"{{ s|safe|capitalize|e }}", " hello world\tfoo-bar  baz\n"},
-    {"{{ 'x'*20|safe|capitalize|e }}", NULL},
-    {"{{ u|safe|string|e }}", "héllo Wörld ǅ ß ﬁ ΑΣ ΣΑΣ."},
-    {"{{ s|safe|string|e }}", " Hello World\tfoo-bar  baz\n"},
-    {"{{ 'x'*20|safe|string|e }}", NULL},
-    {"{{ 'x'*20|safe|center(50)|e }}", NULL},
     {"{{ objs|string|length }}", "121"},
     {"{{ nums|string|length }}", "21"},
 };
@@ -103,8 +81,6 @@ static void texts_of_anything_are_changed(void **state) {
 }
 
 static const struct agreement rows_1[] = {
-    {"{{ n|truncate }}", NULL},
-    {"{{ n|truncate|list }}", NULL},
     {"{{ u|indent }}", "héllo Wörld ǅ ß ﬁ ΑΣ ΣΑΣ."},
     {"{{ s|indent }}", " Hello World\tfoo-bar  baz\n"},
     {"{{ n|indent }}", NULL},
@@ -137,34 +113,10 @@ static const struct agreement rows_1[] = {
     {"{{ s|indent(-1) }}", " Hello World\tfoo-bar  baz\n"},
     {"{{ n|indent(-1) }}", NULL},
     {"{{ u|indent(none) }}", NULL},
-    {"{{ n|truncate(5) }}", NULL},
-    {"{{ n|truncate(5,true) }}", NULL},
-    {"{{ n|truncate(5,true,'') }}", NULL},
-    {"{{ u|truncate(5,false,'','0') }}", NULL},
-    {"{{ n|truncate(5,leeway=0) }}", NULL},
-    {"{{ n|truncate(5,true,'…',0) }}", NULL},
-    {"{{ u|truncate(2) }}", NULL},
-    {"{{ n|truncate(10,false,'~',2) }}", NULL},
-    {"{{ u|truncate(leeway=-1) }}", NULL},
-    {"{{ n|truncate(5,leeway=none) }}", NULL},
-    {"{{ u|safe|indent|e }}", "héllo Wörld ǅ ß ﬁ ΑΣ ΣΑΣ."},
-    {"{{ s|safe|indent|e }}", " Hello World\tfoo-bar  baz\n"},
-    {"{{ 'x'*20|safe|indent|e }}", NULL},
-    {"{{ 'x'*20|safe|truncate(5,end='<')|e }}", NULL},
 };
 
 static void lines_are_indented_and_cut(void **state) {
     AGREES(rows_1);
-}
-
-static const struct agreement rows_2[] = {
-    {"{{ l|urlencode }}", NULL},
-    {"{{ l|urlencode|list }}", NULL},
-    {"{{ 'x'*20|safe|urlencode|e }}", NULL},
-};
-
-static void other_languages_get_their_quotes(void **state) {
-    AGREES(rows_2);
 }
 
 static void links_are_refused_by_name(void **state) {
@@ -180,7 +132,6 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(texts_of_anything_are_changed),
         cmocka_unit_test(lines_are_indented_and_cut),
-        cmocka_unit_test(other_languages_get_their_quotes),
         cmocka_unit_test(links_are_refused_by_name),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -8,7 +8,6 @@ static const struct agreement rows[] = {
     {"{% for i in l %}{{ loop.index }}{{ loop.index0 }}{{ loop.revindex }}{{ loop.revindex0 }}{{ loop.first }}{{ loop.last }}{{ loop.length }}{{ loop.depth }}{{ loop.depth0 }};{% endfor %}", "1032TrueFalse310;2121FalseFalse310;3210FalseTrue310;"},
     {"{% for i in l %}{{ loop.previtem }}{{ loop.nextitem }}{{ loop.previtem is defined }}{{ loop.nextitem is defined }};{% endfor %}", "1FalseTrue;32TrueTrue;1TrueFalse;"},
     {"{% for i in l %}{{ loop.previtem + 1 }}{% endfor %}", NULL},
-    {"{% for i in [1, 1, 2] %}{{ loop.changed(i) }}{{ loop.cycle('a', 'b') }}{% endfor %}", "TrueaFalsebTruea"},
     {"{% for i in l %}{{ loop.cycle() }}{% endfor %}", NULL},
     {"{% for i in l if i > 1 %}{{ i }}{{ loop.index }}{{ loop.length }}{{ loop.last }}{% else %}none{% endfor %}", "312False222True"},
     {"{% for a, b in tup if b == 2 %}{{ a }}{{ loop.previtem }}{{ loop.length }}{% endfor %}", "b1"},

@@ -5,14 +5,8 @@
 /* clang-format off */
 
 static const struct agreement rows[] = {
-    {"{{ 5 / 0 }}", NULL},
-    {"{{ 5 // 0 }}", NULL},
     {"{{ 5 % 0 }}", NULL},
-    {"{{ 5.0 / 0 }}", NULL},
-    {"{{ 5.0 // 0 }}", NULL},
     {"{{ 5.0 % 0 }}", NULL},
-    {"{{ 0 ** -1 }}", NULL},
-    {"{{ 10.0 ** 400 }}", NULL},
     {"{{ 'a' + 1 }}", NULL},
     {"{{ 1 + 'a' }}", NULL},
     {"{{ [1] + (2,) }}", NULL},
@@ -22,12 +16,8 @@ static const struct agreement rows[] = {
     {"{{ 'a' * 1.5 }}", NULL},
     {"{{ d + d }}", NULL},
     {"{{ l - l }}", NULL},
-    {"{{ 'a' / 2 }}", NULL},
-    {"{{ 'a' ** 2 }}", NULL},
     {"{{ d * 2 }}", NULL},
     {"{{ q * 2 }}", NULL},
-    {"{{ 2 ** q }}", NULL},
-    {"{{ '' + s }}{{ s + '' }}{{ ('' + (h|e))|e }}", " Hello World\tfoo-bar  baz\n Hello World\tfoo-bar  baz\n&lt;b&gt;a &amp; &#39;b&#39; &#34;c&#34;&lt;/b&gt;"},
 };
 
 /* clang-format on */

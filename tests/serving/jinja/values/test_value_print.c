@@ -5,15 +5,11 @@
 /* clang-format off */
 
 static const struct agreement rows[] = {
-    {"{{ n }}{{ t }}{{ neg }}{{ x }}{{ 1.0 }}{{ 1e16 }}{{ 1e15 }}{{ 1e-5 }}{{ 0.0001 }}{{ 123456789.123 }}{{ 1e100 }}{{ 1e400 }}{{ -1e400 }}{{ 0.1 }}{{ 1/3 }}{{ 5e-324 }}{{ 1.7976931348623157e308 }}{{ 100000000000000000000.0 }}", "NoneTrue-73.71.01e+161000000000000000.01e-050.0001123456789.1231e+100inf-inf0.10.33333333333333335e-3241.7976931348623157e+3081e+20"},
-    {"{{ [n, t, x, 'a', [], {}, (), (1,), (1, 2)] }}{{ {'a': n, 1: 'b', 2.5: [1]} }}", "[None, True, 3.7, 'a', [], {}, (), (1,), (1, 2)]{'a': None, 1: 'b', 2.5: [1]}"},
     {"{{ ['a', \"it's\", 'q\"', 'both\\'\"', 'tab\\t', 'nl\\n', 'cr\\r', 'é', '\\x7f', '\\x00', '\\u200b', '\\u2028', '😀', '\\xa0', '\\xad', '\\\\', '\\ue000', '\\U000e0001'] }}", "['a', \"it's\", 'q\"', 'both\\'\"', 'tab\\t', 'nl\\n', 'cr\\r', 'é', '\\x7f', '\\x00', '\\u200b', '\\u2028', '😀', '\\xa0', '\\xad', '\\\\', '\\ue000', '\\U000e0001']"},
-    {"{{ [h|e, 'a'|safe] }}{{ q }}{{ [q] }}{{ {'a': q} }}", "[Markup('&lt;b&gt;a &amp; &#39;b&#39; &#34;c&#34;&lt;/b&gt;'), Markup('a')][Undefined]{'a': Undefined}"},
     {"{{ l|tojson }}{{ d|tojson }}{{ u|tojson }}{{ m|tojson }}{{ x|tojson }}{{ n|tojson }}{{ t|tojson }}{{ (1, 2)|tojson }}", "[3, 1, 2]{\"b\": 1, \"A\": [1, 2], \"c\": null}\"héllo Wörld ǅ ß ﬁ ΑΣ ΣΑΣ.\"[{\"role\": \"user\", \"content\": \"Hi\"}, {\"role\": \"assistant\", \"content\": \"Yo\", \"tool\": {\"a\": [5, 6]}}, {\"role\": \"User\", \"content\": \"\"}]3.7nulltrue[1, 2]"},
     {"{{ d|tojson(indent=2) }}{{ []|tojson(indent=2) }}{{ {}|tojson(indent=2) }}{{ [[], {}, [1]]|tojson(indent=1) }}{{ d|tojson(indent='--') }}{{ d|tojson(indent=0) }}", "{\n  \"b\": 1,\n  \"A\": [\n    1,\n    2\n  ],\n  \"c\": null\n}[]{}[\n [],\n {},\n [\n  1\n ]\n]{\n--\"b\": 1,\n--\"A\": [\n----1,\n----2\n--],\n--\"c\": null\n}{\n\"b\": 1,\n\"A\": [\n1,\n2\n],\n\"c\": null\n}"},
     {"{{ d|tojson(sort_keys=true) }}{{ d|tojson(separators=(',', ':')) }}{{ d|tojson(separators=(',', ':'), indent=1) }}{{ u|tojson(ensure_ascii=true) }}{{ '😀'|tojson(ensure_ascii=true) }}", "{\"A\": [1, 2], \"b\": 1, \"c\": null}{\"b\":1,\"A\":[1,2],\"c\":null}{\n \"b\":1,\n \"A\":[\n  1,\n  2\n ],\n \"c\":null\n}\"h\\u00e9llo W\\u00f6rld \\u01c5 \\u00df \\ufb01 \\u0391\\u03a3 \\u03a3\\u0391\\u03a3.\"\"\\ud83d\\ude00\""},
     {"{{ '\"\\\\/\\b\\f\\n\\r\\t\\x01\\x1f\\x7f\\u2028<>&\\'' | tojson }}", "\"\\\"\\\\/\\b\\f\\n\\r\\t\\u0001\\u001f\177\342\200\250<>&'\""},
-    {"{{ {1: 2, 1.5: 3, true: 4, none: 5, false: 6}|tojson }}", "{\"1\": 4, \"1.5\": 3, \"null\": 5, \"false\": 6}"},
     {"{{ {(1, 2): 3}|tojson }}", NULL},
     {"{{ q|tojson }}", NULL},
     {"{{ [q]|tojson }}", NULL},
@@ -21,8 +17,6 @@ static const struct agreement rows[] = {
     {"{{ range(3)|tojson }}", NULL},
     {"{{ d.keys()|tojson }}", NULL},
     {"{{ {'a': 1, 2: 3}|tojson(sort_keys=true) }}", NULL},
-    {"{{ 1e400|tojson }}{{ -1e400|tojson }}{{ (1e400 - 1e400)|tojson }}{{ 1.0|tojson }}{{ 1e100|tojson }}{{ 0.1|tojson }}", "Infinity-InfinityNaN1.01e+1000.1"},
-    {"{{ (h|e)|tojson }}{{ h|tojson }}", "\"&lt;b&gt;a &amp; &#39;b&#39; &#34;c&#34;&lt;/b&gt;\"\"<b>a & 'b' \\\"c\\\"</b>\""},
     {"{{ x ~ n ~ t ~ l ~ d }}{{ x|string ~ l|string }}", "3.7NoneTrue[3, 1, 2]{'b': 1, 'A': [1, 2], 'c': None}3.7[3, 1, 2]"},
     {"{{ big|tojson(indent=2) }}", "[\n  {\n    \"alpha\": \"xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx\",\n    \"beta\": [\n      \"yyyyyyyyyyyyyyyyyyyyyyyyyyyyyy\",\n      \"zzzzzzzzzzzzzzzzzzzzzzzzzzzzzz\",\n      {\n        \"k\": \"long words here and there long words here and there long words here and there long words here and there long words here and there long words here and there \"\n      }\n    ]\n  },\n  \"text with\\nnew lines and a lot of words so that it gets long enough to be split into pieces ok\",\n  12345,\n  {\n    \"alpha\": \"xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx\",\n    \"beta\": [\n      \"yyyyyyyyyyyyyyyyyyyyyyyyyyyyyy\",\n      \"zzzzzzzzzzzzzzzzzzzzzzzzzzzzzz\",\n      {\n        \"k\": \"long words here and there long words here and there long words here and there long words here and there long words here and there long words here and there \"\n      }\n    ]\n  },\n  \"text with\\nnew lines and a lot of words so that it gets long enough to be split into pieces ok\",\n  12345\n]"},
     {"{{ 2.50 }}{{ 100.0 }}{{ 1e22 }}{{ 1e21 }}{{ 123456.789e3 }}{{ 4.35 }}{{ 0.3 }}{{ 2.675 }}{{ 9007199254740993.0 }}", "2.5100.01e+221e+21123456789.04.350.32.6759007199254740992.0"},
