@@ -87,43 +87,36 @@ static bool parse_string(struct jinja_parser *parser, struct node **out) {
     return constant(parser, token->line, value, out);
 }
 
-static bool parse_items(struct jinja_parser *parser, struct node **out) {
-    struct node *list = jinja_parser_node(parser, NODE_LIST, parser->at->line), *item;
-    struct node_list items = {0};
-    if (!list) return false;
-    parser->at++;
-    while (!jinja_parser_is(parser, LEXEME_BRACKET_RIGHT)) {
-        if (items.count && !jinja_parser_expect(parser, LEXEME_COMMA, ",")) return false;
-        if (jinja_parser_is(parser, LEXEME_BRACKET_RIGHT)) break;
-        if (!jinja_expression_parse(parser, true, &item)) return false;
-        jinja_parser_append(&items, item);
-    }
-    list->list = items.first;
-    list->count = items.count;
-    *out = list;
-    return jinja_parser_expect(parser, LEXEME_BRACKET_RIGHT, "]");
+/* One item of a list, or one pair of a dict. */
+static bool parse_item(struct jinja_parser *parser, bool pair, struct node **out) {
+    struct node *value;
+    if (!jinja_expression_parse(parser, true, out)) return false;
+    if (!pair) return true;
+    if (!jinja_parser_expect(parser, LEXEME_COLON, ":") ||
+        !jinja_expression_parse(parser, true, &value))
+        return false;
+    *out = binary(parser, NODE_PAIR, (*out)->line, *out, value);
+    return *out != NULL;
 }
 
-static bool parse_pairs(struct jinja_parser *parser, struct node **out) {
-    struct node *dict = jinja_parser_node(parser, NODE_DICT, parser->at->line), *key, *value;
-    struct node_list pairs = {0};
-    if (!dict) return false;
+/* A list in brackets, or a dict in braces. */
+static bool parse_items(struct jinja_parser *parser, struct node **out) {
+    bool dict = jinja_parser_is(parser, LEXEME_BRACE_LEFT);
+    enum lexeme_kind end = dict ? LEXEME_BRACE_RIGHT : LEXEME_BRACKET_RIGHT;
+    struct node *item;
+    struct node_list items = {0};
+    *out = jinja_parser_node(parser, dict ? NODE_DICT : NODE_LIST, parser->at->line);
+    if (!*out) return false;
     parser->at++;
-    while (!jinja_parser_is(parser, LEXEME_BRACE_RIGHT)) {
-        if (pairs.count && !jinja_parser_expect(parser, LEXEME_COMMA, ",")) return false;
-        if (jinja_parser_is(parser, LEXEME_BRACE_RIGHT)) break;
-        if (!jinja_expression_parse(parser, true, &key) ||
-            !jinja_parser_expect(parser, LEXEME_COLON, ":") ||
-            !jinja_expression_parse(parser, true, &value))
-            return false;
-        struct node *pair = binary(parser, NODE_PAIR, key->line, key, value);
-        if (!pair) return false;
-        jinja_parser_append(&pairs, pair);
+    while (!jinja_parser_is(parser, end)) {
+        if (items.count && !jinja_parser_expect(parser, LEXEME_COMMA, ",")) return false;
+        if (jinja_parser_is(parser, end)) break;
+        if (!parse_item(parser, dict, &item)) return false;
+        jinja_parser_append(&items, item);
     }
-    dict->list = pairs.first;
-    dict->count = pairs.count;
-    *out = dict;
-    return jinja_parser_expect(parser, LEXEME_BRACE_RIGHT, "}");
+    (*out)->list = items.first;
+    (*out)->count = items.count;
+    return jinja_parser_expect(parser, end, dict ? "}" : "]");
 }
 
 static bool parse_primary(struct jinja_parser *parser, unsigned rules, struct node **out) {
@@ -144,9 +137,8 @@ static bool parse_primary(struct jinja_parser *parser, unsigned rules, struct no
         return jinja_expression_tuple(parser, TUPLE_PARENTHESES, out) &&
                jinja_parser_expect(parser, LEXEME_PARENTHESIS_RIGHT, ")");
     case LEXEME_BRACKET_LEFT:
-        return parse_items(parser, out);
     case LEXEME_BRACE_LEFT:
-        return parse_pairs(parser, out);
+        return parse_items(parser, out);
     default:
         return jinja_parser_unexpected(parser, NULL);
     }

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "serving/jinja/parse/jinja_lexer.h"
 
+#include <math.h>
+
 #include "base/check.h"
 #include "base/real.h"
 #include "base/unicode.h"
@@ -160,64 +162,44 @@ static bool is_digit(char c) {
     return c >= '0' && c <= '9';
 }
 
+static bool is_letter_or_digit(char c) {
+    return is_digit(c) || ((c | 0x20) >= 'a' && (c | 0x20) <= 'z');
+}
+
 static size_t jinja_lexer_skip_digits(const struct lexer *lexer, size_t at) {
     while (is_digit(lexer->data[at]))
         at++;
     return at;
 }
 
-/* Behind a number with a fraction or an exponent at `at`; 0: none. */
+/* Behind the fraction and the exponent of a number whose digits end at `at`. */
 static size_t real_end(const struct lexer *lexer, size_t at) {
-    if (at > 0 && lexer->data[at - 1] == '.') return 0;
-    size_t end = jinja_lexer_skip_digits(lexer, at);
-    bool fraction = false;
-    if (lexer->data[end] == '.' && is_digit(lexer->data[end + 1])) {
-        end = jinja_lexer_skip_digits(lexer, end + 1);
-        fraction = true;
-    }
-    if ((lexer->data[end] | 0x20) == 'e') {
-        size_t power = end + 1;
-        power += lexer->data[power] == '+' || lexer->data[power] == '-';
-        if (is_digit(lexer->data[power])) return jinja_lexer_skip_digits(lexer, power);
-    }
-    return fraction ? end : 0;
+    const char *data = lexer->data;
+    if (data[at] == '.' && is_digit(data[at + 1])) at = jinja_lexer_skip_digits(lexer, at + 1);
+    size_t power = at + 1 + (data[at + 1] == '+' || data[at + 1] == '-');
+    if ((data[at] | 0x20) != 'e' || !is_digit(data[power])) return at;
+    return jinja_lexer_skip_digits(lexer, power);
 }
 
-static bool lex_real(struct lexer *lexer, size_t end) {
-    char text[128];
-    size_t count = 0;
-    double value;
-    for (size_t i = lexer->at; i < end; i++) {
-        if (count == sizeof text)
-            return machine_fail(lexer->machine, "a number of too many digits");
-        text[count++] = lexer->data[i];
-    }
-    if (!real_read((struct bytes){text, count}, &value))
-        return machine_fail(lexer->machine, "a number cannot be read");
-    if (!push(lexer, (struct lexeme){.kind = LEXEME_REAL, .real = value})) return false;
-    jinja_lexer_pass(lexer, end);
-    return true;
-}
-
-static bool lex_integer(struct lexer *lexer) {
+/* Python reads 007 as three numbers, and no fraction behind a dot: a.0.5 is a[0][5]. */
+static bool lex_number(struct lexer *lexer) {
     const char *data = lexer->data;
     size_t at = lexer->at, end = jinja_lexer_skip_digits(lexer, at);
-    if (data[end] == '_')
-        return machine_fail(lexer->machine, "a number with underscores is not supported");
-    if (data[at] == '0' && ((data[at + 1] | 0x20) == 'x' || (data[at + 1] | 0x20) == 'o' ||
-                            (data[at + 1] | 0x20) == 'b'))
+    bool behind_dot = at > 0 && data[at - 1] == '.';
+    size_t behind = behind_dot ? end : real_end(lexer, end);
+    struct lexeme number = {.kind = behind > end ? LEXEME_REAL : LEXEME_INTEGER};
+    if (data[behind] == '_' || is_letter_or_digit(data[behind]) ||
+        (data[at] == '0' && end > at + 1))
         return machine_fail(lexer->machine, "a number that is not decimal is not supported");
-    if (data[at] == '0') /* 007 is three numbers, as in Jinja */
-        for (end = at + 1; data[end] == '0';)
-            end++;
-    int64_t value = 0;
-    for (size_t i = at; i < end; i++) {
-        if (__builtin_mul_overflow(value, 10, &value) ||
-            __builtin_add_overflow(value, data[i] - '0', &value))
+    for (size_t i = at; i < end && number.kind == LEXEME_INTEGER; i++)
+        if (__builtin_mul_overflow(number.integer, 10, &number.integer) ||
+            __builtin_add_overflow(number.integer, data[i] - '0', &number.integer))
             return machine_fail(lexer->machine, "an integer beyond 64 bits is not supported");
-    }
-    if (!push(lexer, (struct lexeme){.kind = LEXEME_INTEGER, .integer = value})) return false;
-    jinja_lexer_pass(lexer, end);
+    if (number.kind == LEXEME_REAL &&
+        (!real_read((struct bytes){data + at, behind - at}, &number.real) || isinf(number.real)))
+        return machine_fail(lexer->machine, "a number of this size is not supported");
+    if (!push(lexer, number)) return false;
+    jinja_lexer_pass(lexer, behind);
     return true;
 }
 
@@ -294,10 +276,6 @@ static bool lex_string(struct lexer *lexer) {
 }
 
 /* ---- inside of tags ---- */
-
-static bool is_letter_or_digit(char c) {
-    return (c >= '0' && c <= '9') || ((c | 0x20) >= 'a' && (c | 0x20) <= 'z');
-}
 
 static bool lex_name(struct lexer *lexer) {
     size_t start = lexer->at, end = start;
@@ -383,10 +361,7 @@ static bool lex_operator(struct lexer *lexer, struct open_braces *braces, bool *
 static bool lex_one(struct lexer *lexer, struct open_braces *braces) {
     char c = lexer->data[lexer->at];
     bool found;
-    if (is_digit(c)) {
-        size_t end = real_end(lexer, lexer->at);
-        return end ? lex_real(lexer, end) : lex_integer(lexer);
-    }
+    if (is_digit(c)) return lex_number(lexer);
     if (c == '\'' || c == '"') return lex_string(lexer);
     if (!lex_operator(lexer, braces, &found)) return false;
     return found || lex_name(lexer);

@@ -9,21 +9,17 @@
 
 /* ---- built outside of a rendering ---- */
 
-static void fill_text(struct value_text *out, struct bytes text, enum value_origin origin) {
-    *out = (struct value_text){
-        .data = text.count ? text.data : "",
-        .count = (uint32_t)text.count,
-        .length = (uint32_t)utf8_count((struct bytes){text.data, text.count}),
-        .origin = (uint8_t)origin,
-    };
-}
-
 bool value_of_text(struct arena *arena, struct bytes text, enum value_origin origin,
                    struct value *out) {
     if (text.count > UINT32_MAX / 4) return false;
     struct value_text *made = arena_take(arena, sizeof *made);
     if (!made) return false;
-    fill_text(made, text, origin);
+    *made = (struct value_text){
+        .data = text.count ? text.data : "",
+        .count = (uint32_t)text.count,
+        .length = (uint32_t)utf8_count(text),
+        .origin = (uint8_t)origin,
+    };
     *out = (struct value){.kind = VALUE_TEXT, .text = made};
     return true;
 }
@@ -62,47 +58,6 @@ bool value_of_pairs(struct arena *arena, const struct value_pair *pairs, size_t 
     return true;
 }
 
-/* A tree's values lie in one piece of memory, so that a long conversation is one take. */
-static bool tree_bytes(const struct tree *tree, unsigned depth, size_t *bytes) {
-    struct tree_cursor cursor = {NULL};
-    struct bytes key;
-    const struct tree *member;
-    if (depth > VALUE_DEPTH_MAX) return false;
-    switch (tree_kind(tree)) {
-    case TREE_STRING:
-        *bytes += sizeof(struct value_text);
-        return true;
-    case TREE_ARRAY:
-        *bytes += sizeof(struct value_list) + tree_count(tree) * sizeof(struct value);
-        for (size_t i = 0; i < tree_count(tree); i++)
-            if (!tree_bytes(tree_at(tree, i), depth + 1, bytes)) return false;
-        return true;
-    case TREE_OBJECT:
-        *bytes += sizeof(struct value_dict);
-        while (tree_next_member(tree, &cursor, &key, &member)) {
-            *bytes += sizeof(struct value_pair) + sizeof(struct value_text);
-            if (!tree_bytes(member, depth + 1, bytes)) return false;
-        }
-        return true;
-    default:
-        return true;
-    }
-}
-
-static void *value_cut(char **memory, size_t bytes) {
-    void *part = *memory;
-    *memory += bytes;
-    return part;
-}
-
-static struct value text_in(char **memory, struct bytes text) {
-    struct value value = {.kind = VALUE_TEXT, .text = value_cut(memory, sizeof(struct value_text))};
-    fill_text(value.text, text, VALUE_DATA);
-    return value;
-}
-
-static struct value value_in(char **memory, const struct tree *tree);
-
 static struct value value_number_of(const struct tree *tree) {
     struct value value = {.kind = VALUE_INTEGER};
     struct bytes spelling = {NULL, 0};
@@ -119,65 +74,60 @@ static struct value value_number_of(const struct tree *tree) {
     return value;
 }
 
-static struct value object_in(char **memory, const struct tree *tree) {
+static bool value_of_node(struct arena *arena, const struct tree *tree, unsigned depth,
+                          struct value *out);
+
+static bool object_of(struct arena *arena, const struct tree *tree, unsigned depth,
+                      struct value *out) {
     struct tree_cursor cursor = {NULL};
     struct bytes key;
     const struct tree *member;
-    uint32_t count = 0;
+    size_t count = 0;
     while (tree_next_member(tree, &cursor, &key, &member))
         count++;
-    struct value value = {.kind = VALUE_DICT, .dict = value_cut(memory, sizeof(struct value_dict))};
-    struct value_pair *pairs = value_cut(memory, count * sizeof *pairs);
-    *value.dict = (struct value_dict){.pairs = pairs, .count = count, .capacity = count};
+    if (!dict_of(arena, count, out)) return false;
     cursor = (struct tree_cursor){NULL};
-    for (uint32_t i = 0; i < count && tree_next_member(tree, &cursor, &key, &member); i++) {
-        pairs[i].key = text_in(memory, key);
-        pairs[i].value = value_in(memory, member);
-    }
-    return value;
+    for (struct value_pair *pair = out->dict->pairs; tree_next_member(tree, &cursor, &key, &member);
+         pair++)
+        if (!value_of_text(arena, key, VALUE_DATA, &pair->key) ||
+            !value_of_node(arena, member, depth + 1, &pair->value))
+            return false;
+    return true;
 }
 
-static struct value array_in(char **memory, const struct tree *tree) {
-    uint32_t count = (uint32_t)tree_count(tree);
-    struct value value = {.kind = VALUE_LIST, .list = value_cut(memory, sizeof(struct value_list))};
-    struct value *items = value_cut(memory, count * sizeof *items);
-    *value.list = (struct value_list){.items = items, .count = count};
-    for (uint32_t i = 0; i < count; i++)
-        items[i] = value_in(memory, tree_at(tree, i));
-    return value;
-}
-
-static struct value value_in(char **memory, const struct tree *tree) {
-    struct value value = {.kind = VALUE_NONE};
+static bool value_of_node(struct arena *arena, const struct tree *tree, unsigned depth,
+                          struct value *out) {
     struct bytes text = {"", 0};
+    *out = value_none();
+    if (depth > VALUE_DEPTH_MAX) return false;
     switch (tree_kind(tree)) {
     case TREE_OBJECT:
-        return object_in(memory, tree);
+        return object_of(arena, tree, depth, out);
     case TREE_ARRAY:
-        return array_in(memory, tree);
+        if (!value_list_of(arena, tree_count(tree), out)) return false;
+        for (uint32_t i = 0; i < out->list->count; i++)
+            if (!value_of_node(arena, tree_at(tree, i), depth + 1, &out->list->items[i]))
+                return false;
+        return true;
     case TREE_STRING:
         (void)tree_get_string(tree, &text);
-        return text_in(memory, text);
+        return value_of_text(arena, text, VALUE_DATA, out);
     case TREE_INTEGER:
     case TREE_REAL:
-        return value_number_of(tree);
+        *out = value_number_of(tree);
+        return true;
     case TREE_TRUE:
-        return value_bool(true);
     case TREE_FALSE:
-        return value_bool(false);
+        *out = value_bool(tree_kind(tree) == TREE_TRUE);
+        return true;
     case TREE_NULL:
         break;
     }
-    return value;
+    return true;
 }
 
 bool value_of_tree(struct arena *arena, const struct tree *tree, struct value *out) {
-    size_t bytes = 0;
-    if (!tree_bytes(tree, 0, &bytes)) return false;
-    char *memory = arena_take(arena, bytes);
-    if (!memory) return false;
-    *out = value_in(&memory, tree);
-    return true;
+    return value_of_node(arena, tree, 0, out);
 }
 
 /* ---- built in a rendering ---- */

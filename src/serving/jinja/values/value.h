@@ -62,12 +62,12 @@ enum value_origin {
 };
 
 struct value_text {
-    const char *data;       /* UTF-8, whole characters */
-    const uint8_t *marks;   /* [count] enum value_origin; NULL: all bytes are of `origin` */
-    struct text_room *room; /* that may grow behind this text; NULL: none */
-    uint64_t hash;          /* 0: not known yet */
-    uint32_t count;         /* bytes */
-    uint32_t length;        /* characters */
+    const char *data;          /* UTF-8, whole characters */
+    const uint8_t *marks;      /* [count] enum value_origin; NULL: all bytes are of `origin` */
+    struct text_builder *room; /* that may go on behind this text; NULL: none */
+    uint64_t hash;             /* 0: not known yet */
+    uint32_t count;            /* bytes */
+    uint32_t length;           /* characters */
     uint8_t origin;
     bool markup; /* Markup of Python's markupsafe */
 };

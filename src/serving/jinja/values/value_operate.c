@@ -4,72 +4,31 @@
 
 /* ---- texts ---- */
 
-/* Memory that has room behind the text that lies in it, so that text which grows by a piece at a
+/* The builder that made the left text goes on behind it, so that text which grows by a piece at a
  * time is not copied each time. */
-struct text_room {
-    char *data;
-    uint8_t *marks; /* NULL: one origin so far */
-    size_t count, capacity;
-};
-
-#define ROOM_BYTES_MIN 128 /* shorter texts are copied */
-
-static bool room_open(struct jinja_machine *machine, const struct value_text *a, size_t count,
-                      struct text_room **out) {
-    struct text_room *room = machine_take(machine, sizeof *room);
-    size_t capacity = count < ROOM_BYTES_MIN ? count : 2 * count;
-    char *data = room ? machine_take(machine, capacity) : NULL;
-    if (!data || !machine_spend(machine, capacity / 64)) return false;
-    *room = (struct text_room){.data = data, .count = a->count, .capacity = capacity};
-    memcpy(data, a->data, a->count);
-    if (a->marks) {
-        room->marks = machine_take(machine, capacity);
-        if (!room->marks) return false;
-        memcpy(room->marks, a->marks, a->count);
-    }
-    *out = room;
-    return true;
-}
-
-static bool room_append(struct jinja_machine *machine, struct text_room *room, uint8_t origin,
-                        const struct value_text *b) {
-    if (!room->marks && (b->marks || (b->origin != origin && room->count))) {
-        room->marks = machine_take(machine, room->capacity);
-        if (!room->marks) return false;
-        memset(room->marks, origin, room->count);
-    }
-    memcpy(room->data + room->count, b->data, b->count);
-    if (room->marks && b->marks)
-        memcpy(room->marks + room->count, b->marks, b->count);
-    else if (room->marks)
-        memset(room->marks + room->count, b->origin, b->count);
-    room->count += b->count;
-    return machine_spend(machine, b->count / 64);
-}
-
 static bool value_operate_join(struct jinja_machine *machine, const struct value *left,
                                const struct value *right, struct value *out) {
     const struct value_text *a = left->text, *b = right->text;
-    size_t count = (size_t)a->count + b->count;
-    if (count > UINT32_MAX / 4) return machine_exceed(machine, "bytes in a text");
+    struct text_builder *room = a->room;
     if (b->count == 0 || a->count == 0) {
         *out = b->count == 0 ? *left : *right;
         if (a->markup == b->markup || out->text->markup) return true;
     }
-    struct text_room *room = a->room;
+    if (!room || room->data != a->data || room->count != a->count) {
+        room = machine_take(machine, sizeof *room);
+        if (!room) return false;
+        text_builder_open(room, machine);
+        if (!text_builder_add_text(room, a)) return false;
+    }
     struct value_text *text = machine_take(machine, sizeof *text);
-    if (!text) return false;
-    bool fits = room && room->data == a->data && room->count == a->count &&
-                room->capacity - room->count >= b->count;
-    if (!fits && !room_open(machine, a, count, &room)) return false;
-    if (!room_append(machine, room, a->origin, b)) return false;
+    if (!text || !text_builder_add_text(room, b)) return false;
     *text = (struct value_text){
         .data = room->data,
         .marks = room->marks,
-        .room = count < ROOM_BYTES_MIN ? NULL : room,
-        .count = (uint32_t)count,
+        .room = room,
+        .count = (uint32_t)room->count,
         .length = a->length + b->length,
-        .origin = a->count ? a->origin : b->origin,
+        .origin = room->origin,
         .markup = a->markup || b->markup,
     };
     *out = (struct value){.kind = VALUE_TEXT, .text = text};

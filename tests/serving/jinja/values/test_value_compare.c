@@ -19,7 +19,7 @@ static const struct agreement rows[] = {
     {"{{ 1 in n }}", NULL},
     {"{{ [] in d }}", NULL},
     {"{{ [1, 2] in [[1, 2]] }}{{ {} in [{}] }}", "TrueTrue"},
-    {"{{ 'aXbXc'.split('X') == ['a', 'b', 'c'] }}{{ l|sort == [1, 2, 3] }}{{ s.upper == s.upper }}{{ 1e400 == 1e400 }}", "TrueTrueTrueTrue"},
+    {"{{ 'aXbXc'.split('X') == ['a', 'b', 'c'] }}{{ l|sort == [1, 2, 3] }}{{ s.upper == s.upper }}{{ 1e4 == 1e4 }}", "TrueTrueTrueTrue"},
     {"{{ [1, 'a']|sort }}", NULL},
     {"{{ [1, 1.0, true, 'a', 'A']|unique|list }}", "[1, 'a']"},
 };
