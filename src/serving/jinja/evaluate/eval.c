@@ -106,30 +106,6 @@ static bool eval_concatenation(struct jinja_machine *machine, struct scope *scop
            value_operate(machine, OPERATION_ADD, &first, &value, out);
 }
 
-static bool compare(struct jinja_machine *machine, enum node_operation operation,
-                    const struct value *a, const struct value *b, bool *out) {
-    switch (operation) {
-    case OPERATION_EQUAL:
-        return value_compare_equal(machine, a, b, out);
-    case OPERATION_UNEQUAL:
-        if (!value_compare_equal(machine, a, b, out)) return false;
-        *out = !*out;
-        return true;
-    case OPERATION_LESS:
-        return value_compare(machine, "<", a, b, out);
-    case OPERATION_LESS_EQUAL:
-        return value_compare(machine, "<=", a, b, out);
-    case OPERATION_GREATER:
-        return value_compare(machine, ">", a, b, out);
-    case OPERATION_GREATER_EQUAL:
-        return value_compare(machine, ">=", a, b, out);
-    default:
-        if (!value_compare_contains(machine, b, a, out)) return false;
-        if (operation == OPERATION_NOT_IN) *out = !*out;
-        return true;
-    }
-}
-
 static bool eval_comparison(struct jinja_machine *machine, struct scope *scope,
                             const struct node *node, struct value *out) {
     struct value left, right;
@@ -137,7 +113,7 @@ static bool eval_comparison(struct jinja_machine *machine, struct scope *scope,
     if (!eval_expression(machine, scope, node->a, &left)) return false;
     for (const struct node *operand = node->list; operand && holds; operand = operand->next) {
         if (!eval_expression(machine, scope, operand->a, &right) ||
-            !compare(machine, (enum node_operation)operand->operation, &left, &right, &holds))
+            !value_compare(machine, (enum node_operation)operand->operation, &left, &right, &holds))
             return false;
         left = right;
     }

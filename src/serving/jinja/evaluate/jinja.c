@@ -108,23 +108,29 @@ static bool run(struct jinja_machine *machine) {
     return eval_statement_statements(machine, scope, program->statements) != EVAL_FAILED;
 }
 
-/* The runs of bytes that are data. */
+/* The runs of bytes that are data, into `out` (NULL: they are counted alone). */
+static size_t find_runs(const struct text_builder *text, struct text_span *out) {
+    size_t count = 0;
+    for (size_t at = 0; at < text->count; count++) {
+        const uint8_t *marks = text->marks;
+        const uint8_t *start = memchr(marks + at, VALUE_DATA, text->count - at);
+        if (!start) break;
+        const uint8_t *end = memchr(start, VALUE_TRUSTED, text->count - (size_t)(start - marks));
+        at = end ? (size_t)(end - marks) : text->count;
+        if (out) out[count] = (struct text_span){(uint32_t)(start - marks), (uint32_t)at};
+    }
+    return count;
+}
+
 static bool find_data(struct jinja_machine *machine, const struct text_builder *text,
                       struct jinja_rendering *out) {
-    size_t count = 0, at = 0;
     bool all = !text->marks && text->count && text->origin == VALUE_DATA;
-    for (size_t i = 0; text->marks && i < text->count; i++)
-        count += text->marks[i] == VALUE_DATA && (i == 0 || text->marks[i - 1] != VALUE_DATA);
-    struct text_span *spans = machine_take(machine, (count + all) * sizeof *spans);
+    out->data_count = text->marks ? find_runs(text, NULL) : all;
+    struct text_span *spans = machine_take(machine, out->data_count * sizeof *spans);
     if (!spans) return false;
-    for (size_t i = 0; text->marks && i < text->count; i++) {
-        if (text->marks[i] != VALUE_DATA) continue;
-        if (i == 0 || text->marks[i - 1] != VALUE_DATA) spans[at++].start = (uint32_t)i;
-        spans[at - 1].end = (uint32_t)i + 1;
-    }
-    if (all) spans[at++] = (struct text_span){0, (uint32_t)text->count};
+    if (text->marks) find_runs(text, spans);
+    if (all) spans[0] = (struct text_span){0, (uint32_t)text->count};
     out->data = spans;
-    out->data_count = at;
     return true;
 }
 

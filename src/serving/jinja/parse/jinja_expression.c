@@ -289,22 +289,12 @@ static bool parse_postfix(struct jinja_parser *parser, struct node **node) {
     }
 }
 
-/* A name with dots, as filters and tests have. */
-static bool parse_dotted(struct jinja_parser *parser, struct value *out) {
+/* The name of a filter or a test. */
+static bool parse_routine_name(struct jinja_parser *parser, struct value *out) {
+    struct bytes name = parser->at->text;
     uint32_t number;
-    const struct lexeme *token = parser->at;
-    struct text_builder name;
-    text_builder_open(&name, parser->machine);
-    if (!jinja_parser_expect(parser, LEXEME_NAME, "name")) return false;
-    if (!text_builder_add(&name, token->text.data, token->text.count, VALUE_TRUSTED)) return false;
-    while (jinja_parser_skip(parser, LEXEME_DOT)) {
-        token = parser->at;
-        if (!jinja_parser_expect(parser, LEXEME_NAME, "name")) return false;
-        if (!text_builder_add(&name, ".", 1, VALUE_TRUSTED) ||
-            !text_builder_add(&name, token->text.data, token->text.count, VALUE_TRUSTED))
-            return false;
-    }
-    return jinja_parser_word(parser, (struct bytes){name.data, name.count}, &number, out);
+    return jinja_parser_expect(parser, LEXEME_NAME, "name") &&
+           jinja_parser_word(parser, name, &number, out);
 }
 
 static struct bytes jinja_expression_text_of(const struct node *node) {
@@ -316,7 +306,7 @@ bool jinja_expression_filters(struct jinja_parser *parser, struct node *node, bo
     while (inline_start || jinja_parser_is(parser, LEXEME_PIPE)) {
         if (!inline_start) parser->at++;
         struct node *filter = binary(parser, NODE_FILTER, parser->at->line, node, NULL);
-        if (!filter || !parse_dotted(parser, &filter->value)) return false;
+        if (!filter || !parse_routine_name(parser, &filter->value)) return false;
         filter->routine = filters_find(jinja_expression_text_of(filter));
         if (jinja_parser_is(parser, LEXEME_PARENTHESIS_LEFT) &&
             !jinja_expression_parse_arguments(parser, filter))
@@ -348,7 +338,7 @@ static bool parse_test(struct jinja_parser *parser, struct node *node, struct no
     uint32_t line = (parser->at++)->line;
     bool negated = jinja_parser_skip_name(parser, "not");
     struct node *test = binary(parser, NODE_TEST, line, node, NULL);
-    if (!test || !parse_dotted(parser, &test->value)) return false;
+    if (!test || !parse_routine_name(parser, &test->value)) return false;
     test->routine = tests_find(jinja_expression_text_of(test));
     if (jinja_parser_is(parser, LEXEME_PARENTHESIS_LEFT)) {
         if (!jinja_expression_parse_arguments(parser, test)) return false;

@@ -126,7 +126,8 @@ static bool extreme(struct jinja_machine *machine, const struct call *call, stru
     struct iteration iteration;
     struct value item, key, best_key;
     bool more = true, begun = false, better;
-    const char *operator= call->routine->name[1] == 'a' ? ">" : "<";
+    enum node_operation operation =
+        call->routine->name[1] == 'a' ? OPERATION_GREATER : OPERATION_LESS;
     if (!item_path_open(machine, &call->arguments[1], &path) ||
         !value_access_iteration_open(machine, &call->subject, &iteration))
         return false;
@@ -137,7 +138,7 @@ static bool extreme(struct jinja_machine *machine, const struct call *call, stru
             return false;
         if (!more) break;
         if (!item_path_follow(machine, &path, &item, &key)) return false;
-        if (begun && !value_compare(machine, operator, & key, &best_key, &better)) return false;
+        if (begun && !value_compare(machine, operation, &key, &best_key, &better)) return false;
         if (begun && !better) continue;
         best_key = key;
         *out = item;

@@ -61,7 +61,8 @@ static bool item_path_precedes(struct jinja_machine *machine, const struct value
     bool equal = false;
     *out = false;
     if (!machine_spend(machine, 1) || !value_compare_equal(machine, a, b, &equal)) return false;
-    return equal || value_compare(machine, reversed ? ">" : "<", a, b, out);
+    return equal ||
+           value_compare(machine, reversed ? OPERATION_GREATER : OPERATION_LESS, a, b, out);
 }
 
 bool item_path_sort(struct jinja_machine *machine, const struct value *value,

@@ -135,6 +135,21 @@ bool value_make_undefined_part(struct jinja_machine *machine, const struct value
 /* Hashes a text's bytes; never 0. */
 uint64_t value_compare_text_hash(const char *data, size_t count);
 
+enum node_operation {
+    OPERATION_ADD,
+    OPERATION_SUBTRACT,
+    OPERATION_MULTIPLY,
+    OPERATION_MODULO,
+    OPERATION_EQUAL,
+    OPERATION_UNEQUAL,
+    OPERATION_LESS,
+    OPERATION_LESS_EQUAL,
+    OPERATION_GREATER,
+    OPERATION_GREATER_EQUAL,
+    OPERATION_IN,
+    OPERATION_NOT_IN
+};
+
 /* ---- looking at values ---- */
 
 /* Python's name of its type: "str", "int", "NoneType", "Undefined". */
@@ -146,9 +161,9 @@ bool value_length(struct jinja_machine *machine, const struct value *value, int6
 /* a == b; never fails but at a depth or when steps end. */
 bool value_compare_equal(struct jinja_machine *machine, const struct value *a,
                          const struct value *b, bool *out) MUST_USE;
-/* <, <=, >, >=: `operator` is one of "<", "<=", ">", ">="; fails where Python does. */
-bool value_compare(struct jinja_machine *machine, const char *operator, const struct value * a,
-                   const struct value *b, bool *out) MUST_USE;
+/* a < b, a in b and the like; fails where Python does. */
+bool value_compare(struct jinja_machine *machine, enum node_operation operation,
+                   const struct value *a, const struct value *b, bool *out) MUST_USE;
 /* item in container */
 bool value_compare_contains(struct jinja_machine *machine, const struct value *container,
                             const struct value *item, bool *out) MUST_USE;
@@ -192,21 +207,6 @@ bool value_access_get_attribute(struct jinja_machine *machine, const struct valu
 bool value_access_slice(struct jinja_machine *machine, const struct value *object,
                         const struct value *start, const struct value *stop,
                         const struct value *step, struct value *out) MUST_USE;
-enum node_operation {
-    OPERATION_ADD,
-    OPERATION_SUBTRACT,
-    OPERATION_MULTIPLY,
-    OPERATION_MODULO,
-    OPERATION_EQUAL,
-    OPERATION_UNEQUAL,
-    OPERATION_LESS,
-    OPERATION_LESS_EQUAL,
-    OPERATION_GREATER,
-    OPERATION_GREATER_EQUAL,
-    OPERATION_IN,
-    OPERATION_NOT_IN
-};
-
 /* a + b and the like. */
 bool value_operate(struct jinja_machine *machine, enum node_operation operation,
                    const struct value *a, const struct value *b, struct value *out) MUST_USE;

@@ -119,36 +119,48 @@ static bool is_sameas(struct jinja_machine *machine, const struct call *call, st
                                    value_truth(&call->subject) == value_truth(other));
 }
 
-static bool is_in(struct jinja_machine *machine, const struct call *call, struct value *out) {
-    bool has;
-    return value_compare_contains(machine, &call->arguments[0], &call->subject, &has) &&
-           routine_answer(out, has);
-}
+/* The operators and their names. */
+static bool tests_compare(struct jinja_machine *machine, const struct call *call, struct value *out);
 
-/* ==, != and their other names */
-static bool is_equal(struct jinja_machine *machine, const struct call *call, struct value *out) {
-    bool equal, negated = call->routine->name[0] == '!' || call->routine->name[0] == 'n';
-    return value_compare_equal(machine, &call->subject, &call->arguments[0], &equal) &&
-           routine_answer(out, equal != negated);
-}
+static const struct {
+    struct routine routine;
+    enum node_operation operation;
+} comparisons[] = {
+#define COMPARISON(word, operation)                                                                \
+    {                                                                                              \
+        {.name = word, .run = tests_compare, .parameters = {"b"}, .required = 1, .nameless = true},  \
+            operation                                                                              \
+    }
+    COMPARISON("in", OPERATION_IN),
+    COMPARISON("eq", OPERATION_EQUAL),
+    COMPARISON("equalto", OPERATION_EQUAL),
+    COMPARISON("==", OPERATION_EQUAL),
+    COMPARISON("ne", OPERATION_UNEQUAL),
+    COMPARISON("!=", OPERATION_UNEQUAL),
+    COMPARISON("lt", OPERATION_LESS),
+    COMPARISON("lessthan", OPERATION_LESS),
+    COMPARISON("<", OPERATION_LESS),
+    COMPARISON("le", OPERATION_LESS_EQUAL),
+    COMPARISON("<=", OPERATION_LESS_EQUAL),
+    COMPARISON("gt", OPERATION_GREATER),
+    COMPARISON("greaterthan", OPERATION_GREATER),
+    COMPARISON(">", OPERATION_GREATER),
+    COMPARISON("ge", OPERATION_GREATER_EQUAL),
+    COMPARISON(">=", OPERATION_GREATER_EQUAL),
+};
 
-/* lt, le, gt, ge and their other names */
-static bool is_less_or_greater(struct jinja_machine *machine, const struct call *call,
-                               struct value *out) {
-    const char *name = call->routine->name;
-    bool less = name[0] == 'l' || name[0] == '<';
-    bool loose = (name[1] == 'e' && name[2] == '\0') || name[1] == '=';
-    bool truth;
-    return value_compare(machine, less ? (loose ? "<=" : "<") : (loose ? ">=" : ">"),
-                         &call->subject, &call->arguments[0], &truth) &&
-           routine_answer(out, truth);
+static bool tests_compare(struct jinja_machine *machine, const struct call *call, struct value *out) {
+    size_t i = 0;
+    bool holds;
+    while (&comparisons[i].routine != call->routine)
+        i++;
+    return value_compare(machine, comparisons[i].operation, &call->subject, &call->arguments[0],
+                         &holds) &&
+           routine_answer(out, holds);
 }
 
 #define REFUSED(test)                                                                              \
     { .name = test, .refused = "the test " test " is not supported" }
-
-#define COMPARISON(word, function)                                                                 \
-    { .name = word, .run = function, .parameters = {"b"}, .required = 1, .nameless = true }
 
 static const struct routine rows[] = {
     {.name = "odd", .run = is_odd},
@@ -160,25 +172,12 @@ static const struct routine rows[] = {
     REFUSED("test"),
     REFUSED("upper"),
     {.name = "sameas", .run = is_sameas, .parameters = {"other"}, .required = 1},
-    {.name = "in", .run = is_in, .parameters = {"seq"}, .required = 1},
-    COMPARISON("eq", is_equal),
-    COMPARISON("equalto", is_equal),
-    COMPARISON("==", is_equal),
-    COMPARISON("ne", is_equal),
-    COMPARISON("!=", is_equal),
-    COMPARISON("lt", is_less_or_greater),
-    COMPARISON("lessthan", is_less_or_greater),
-    COMPARISON("<", is_less_or_greater),
-    COMPARISON("le", is_less_or_greater),
-    COMPARISON("<=", is_less_or_greater),
-    COMPARISON("gt", is_less_or_greater),
-    COMPARISON("greaterthan", is_less_or_greater),
-    COMPARISON(">", is_less_or_greater),
-    COMPARISON("ge", is_less_or_greater),
-    COMPARISON(">=", is_less_or_greater),
 };
 
 const struct routine *tests_find(struct bytes name) {
+    for (size_t i = 0; i < ARRAY_COUNT(comparisons); i++)
+        if (bytes_equal(name, bytes_of(comparisons[i].routine.name)))
+            return &comparisons[i].routine;
     const struct routine *row = routine_find(kind_rows, ARRAY_COUNT(kind_rows), name);
     return row ? row : routine_find(rows, ARRAY_COUNT(rows), name);
 }

@@ -25,16 +25,6 @@ static bool as_method(struct jinja_machine *machine, const struct call *call, st
                         NULL, 0, out);
 }
 
-static bool as_text(struct jinja_machine *machine, const struct value_text *text, bool markup,
-                    struct value *out) {
-    struct value_text *copy = machine_take(machine, sizeof *copy);
-    if (!copy) return false;
-    *copy = *text;
-    copy->markup = markup;
-    *out = (struct value){.kind = VALUE_TEXT, .text = copy};
-    return true;
-}
-
 static bool string(struct jinja_machine *machine, const struct call *call, struct value *out) {
     *out = call->subject;
     return call->subject.kind == VALUE_TEXT || value_print_string(machine, &call->subject, out);
@@ -42,7 +32,11 @@ static bool string(struct jinja_machine *machine, const struct call *call, struc
 
 static bool safe(struct jinja_machine *machine, const struct call *call, struct value *out) {
     const struct value_text *text;
-    return routine_subject(machine, &call->subject, &text) && as_text(machine, text, true, out);
+    if (!routine_subject(machine, &call->subject, &text) ||
+        !value_make_part(machine, text, 0, text->count, out))
+        return false;
+    out->text->markup = true;
+    return true;
 }
 
 static bool text_filters_replace(struct jinja_machine *machine, const struct call *call,

@@ -283,14 +283,17 @@ static bool dict_index(struct jinja_machine *machine, struct value_dict *dict) {
 
 bool value_dict_find(struct jinja_machine *machine, const struct value_dict *dict,
                      const struct value *key, struct value **found) {
-    const struct value whole = value_integer(value_is_whole(key) ? value_whole(key) : 0);
+    struct value whole;
     *found = NULL;
-    if (value_is_whole(key)) key = &whole; /* True is 1 */
-    if (key->kind == VALUE_REAL)
-        return machine_fail(machine, "a float as a key of a dict is not supported");
-    if (!value_is_hashable(key))
-        return machine_fail(machine, "unhashable type: '%s'", value_type_name(key));
-    if (key->kind != VALUE_TEXT && key != &whole) return true;
+    if (key->kind != VALUE_TEXT) {
+        if (key->kind == VALUE_REAL)
+            return machine_fail(machine, "a float as a key of a dict is not supported");
+        if (!value_is_hashable(key))
+            return machine_fail(machine, "unhashable type: '%s'", value_type_name(key));
+        if (!value_is_whole(key)) return true;
+        whole = value_integer(value_whole(key)); /* True is 1 */
+        key = &whole;
+    }
     if (dict->count <= LINEAR_MAX) {
         for (uint32_t i = dict->count; i-- > 0 && !*found;)
             if (key_equal(&dict->pairs[i].key, key)) *found = &dict->pairs[i].value;

@@ -95,11 +95,18 @@ bool value_compare_equal(struct jinja_machine *machine, const struct value *a,
 
 /* ---- order ---- */
 
-static bool value_compare_holds(const char *operator, int order) {
-    if (order == 2) return false;
-    bool loose = operator[1] == '=';
-    return operator[0] == '<' ? order < 0 || (loose && order == 0)
-                              : order> 0 ||(loose &&order == 0);
+/* `order` is -1, 0, 1, or 2, for which no comparison holds. */
+static bool value_compare_holds(enum node_operation operation, int order) {
+    switch (operation) {
+    case OPERATION_LESS:
+        return order < 0;
+    case OPERATION_LESS_EQUAL:
+        return order <= 0;
+    case OPERATION_GREATER:
+        return order == 1;
+    default:
+        return order == 0 || order == 1;
+    }
 }
 
 static int compare_texts(const struct value_text *a, const struct value_text *b) {
@@ -109,22 +116,39 @@ static int compare_texts(const struct value_text *a, const struct value_text *b)
     return order < 0 ? -1 : 1;
 }
 
-bool value_compare(struct jinja_machine *machine, const char *operator, const struct value * a,
-                   const struct value *b, bool *out) {
+static bool value_compare_order(struct jinja_machine *machine, enum node_operation operation,
+                                const struct value *a, const struct value *b, bool *out) {
+    static const char *const operators[] = {[OPERATION_LESS] = "<",
+                                            [OPERATION_LESS_EQUAL] = "<=",
+                                            [OPERATION_GREATER] = ">",
+                                            [OPERATION_GREATER_EQUAL] = ">="};
     if (value_is_number(a) && value_is_number(b)) {
-        *out = value_compare_holds(operator, compare_numbers(a, b));
+        *out = value_compare_holds(operation, compare_numbers(a, b));
         return true;
     }
     if (a->kind == VALUE_TEXT && b->kind == VALUE_TEXT) {
-        *out = value_compare_holds(operator, compare_texts(a->text, b->text));
+        *out = value_compare_holds(operation, compare_texts(a->text, b->text));
         return machine_spend(machine, a->text->count / 64);
     }
     if (a->kind == b->kind && (a->kind == VALUE_LIST || a->kind == VALUE_TUPLE))
         return machine_fail(machine, "an order of lists is not supported");
     if (a->kind == VALUE_UNDEFINED) return value_complain(machine, a);
     if (b->kind == VALUE_UNDEFINED) return value_complain(machine, b);
-    return machine_fail(machine, "'%s' not supported between instances of '%s' and '%s'", operator,
-                        value_type_name(a), value_type_name(b));
+    return machine_fail(machine, "'%s' not supported between instances of '%s' and '%s'",
+                        operators[operation], value_type_name(a), value_type_name(b));
+}
+
+bool value_compare(struct jinja_machine *machine, enum node_operation operation,
+                   const struct value *a, const struct value *b, bool *out) {
+    bool negated = operation == OPERATION_UNEQUAL || operation == OPERATION_NOT_IN;
+    bool contains = operation == OPERATION_IN || operation == OPERATION_NOT_IN;
+    if (!negated && !contains && operation != OPERATION_EQUAL)
+        return value_compare_order(machine, operation, a, b, out);
+    if (!(contains ? value_compare_contains(machine, b, a, out)
+                   : value_compare_equal(machine, a, b, out)))
+        return false;
+    *out = *out != negated;
+    return true;
 }
 
 /* ---- in ---- */

@@ -45,55 +45,28 @@ static bool neighbour(struct jinja_machine *machine, const struct value *item, c
 
 bool value_loop_attribute(struct jinja_machine *machine, const struct value *value,
                           const struct value_text *name, struct value *out, bool *found) {
-    static const char *const names[] = {"index",    "index0",    "first",   "last",   "length",
-                                        "revindex", "revindex0", "depth",   "depth0", "previtem",
+    static const char *const names[] = {"index",    "index0",    "depth",   "depth0", "length",
+                                        "revindex", "revindex0", "first",   "last",   "previtem",
                                         "nextitem", "cycle",     "changed", NULL};
     struct value_loop *loop = value->loop;
-    struct bytes text = value_text_bytes(name);
     int which = 0;
-    int64_t length = 0;
-    while (names[which] && !bytes_equal(text, bytes_of(names[which])))
+    int64_t length = 0, place = loop->place;
+    while (names[which] && !bytes_equal(value_text_bytes(name), bytes_of(names[which])))
         which++;
     *found = names[which] != NULL;
     if (which >= 4 && which <= 6 && !value_loop_length(machine, loop, &length)) return false;
-    if ((which == 3 || which == 10) && !value_loop_peek(machine, loop)) return false;
-    switch (which) {
-    case 0:
-        *out = value_integer(loop->place + 1);
-        break;
-    case 1:
-        *out = value_integer(loop->place);
-        break;
-    case 2:
-        *out = value_bool(loop->place == 0);
-        break;
-    case 3:
+    if ((which == 8 || which == 10) && !value_loop_peek(machine, loop)) return false;
+    const int64_t numbers[] = {place + 1, place, 1, 0, length, length - place, length - place - 1};
+    if (which < 7)
+        *out = value_integer(numbers[which]);
+    else if (which == 7)
+        *out = value_bool(place == 0);
+    else if (which == 8)
         *out = value_bool(loop->after.kind == VALUE_MISSING);
-        break;
-    case 4:
-        *out = value_integer(length);
-        break;
-    case 5:
-        *out = value_integer(length - loop->place);
-        break;
-    case 6:
-        *out = value_integer(length - loop->place - 1);
-        break;
-    case 7:
-        *out = value_integer(1);
-        break;
-    case 8:
-        *out = value_integer(0);
-        break;
-    case 9:
+    else if (which == 9)
         return neighbour(machine, &loop->before, "there is no previous item", out);
-    case 10:
+    else if (which == 10)
         return neighbour(machine, &loop->after, "there is no next item", out);
-    case 11:
-    case 12:
-        return machine_fail(machine, "loop.%s() is not supported", names[which]);
-    default:
-        break;
-    }
-    return true;
+    return !*found || which < 11 ||
+           machine_fail(machine, "loop.%s() is not supported", names[which]);
 }
