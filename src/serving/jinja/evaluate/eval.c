@@ -169,7 +169,7 @@ static bool eval_dict(struct jinja_machine *machine, struct scope *scope, const 
 }
 
 static bool missing_routine(struct jinja_machine *machine, const struct node *node) {
-    return machine_fail(machine, "No %s named '%s' found.",
+    return machine_fail(machine, "the %s '%s' is unknown or not supported",
                         node->kind == NODE_FILTER ? "filter" : "test", node->value.text->data);
 }
 

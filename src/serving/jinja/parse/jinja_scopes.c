@@ -365,7 +365,7 @@ static bool place_framed(struct resolver *resolver, struct place_of_code at, str
 static bool place_call(struct resolver *resolver, struct place_of_code at, struct node *node) {
     if (node->kind != NODE_CALL && !node->routine && !at.soft) {
         resolver->machine->line = node->line;
-        return machine_fail(resolver->machine, "No %s named '%s'.",
+        return machine_fail(resolver->machine, "the %s '%s' is unknown or not supported",
                             node->kind == NODE_FILTER ? "filter" : "test", node->value.text->data);
     }
     return (!node->a || jinja_scopes_place(resolver, at, node->a)) &&

@@ -13,10 +13,6 @@ static const char *const month_names[] = {"January",   "February", "March",    "
                                           "May",       "June",     "July",     "August",
                                           "September", "October",  "November", "December"};
 
-static bool leap(int64_t year) {
-    return year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
-}
-
 /* The civil date of a day since 1970-01-01: years begin in March, so that a leap day ends one. */
 static void date_of(int64_t days, struct calendar *out) {
     int64_t shifted = days + 719468; /* since 0000-03-01 */
@@ -31,7 +27,6 @@ static void date_of(int64_t days, struct calendar *out) {
 }
 
 void calendar_open(struct calendar *calendar, int64_t unix_time) {
-    static const int before_month[] = {0, 31, 59, 90, 120, 151, 181, 212, 243, 273, 304, 334};
     if (unix_time < TIME_MIN) unix_time = TIME_MIN;
     if (unix_time > TIME_MAX) unix_time = TIME_MAX;
     int64_t days = unix_time / DAY_SECONDS, seconds = unix_time % DAY_SECONDS;
@@ -44,8 +39,6 @@ void calendar_open(struct calendar *calendar, int64_t unix_time) {
                                   .second = (int)(seconds % 60)};
     date_of(days, calendar);
     calendar->weekday = (int)((days % 7 + 7 + 4) % 7); /* 1970 began on a Thursday */
-    calendar->year_day = before_month[calendar->month - 1] + calendar->day - 1 +
-                         (calendar->month > 2 && leap(calendar->year));
 }
 
 static size_t number(char out[CALENDAR_BYTES], int64_t value, int width, char pad) {
@@ -75,15 +68,10 @@ size_t calendar_expand(const struct calendar *now, struct bytes format, size_t *
         return number(out, now->day, 2, pad);
     case 'e':
         return number(out, now->day, 2, pad == '-' ? pad : ' ');
-    case 'F':
-        return format_text(out, CALENDAR_BYTES, "%lld-%02d-%02d", (long long)now->year, now->month,
-                           now->day);
     case 'H':
         return number(out, now->hour, 2, pad);
     case 'I':
         return number(out, hour, 2, pad);
-    case 'j':
-        return number(out, now->year_day + 1, 3, pad);
     case 'm':
         return number(out, now->month, 2, pad);
     case 'M':
@@ -92,9 +80,6 @@ size_t calendar_expand(const struct calendar *now, struct bytes format, size_t *
         return format_text(out, CALENDAR_BYTES, "%s", now->hour < 12 ? "AM" : "PM");
     case 'S':
         return number(out, now->second, 2, pad);
-    case 'T':
-        return format_text(out, CALENDAR_BYTES, "%02d:%02d:%02d", now->hour, now->minute,
-                           now->second);
     case 'y':
         return number(out, now->year % 100, 2, pad);
     case 'Y':

@@ -11,7 +11,6 @@ struct calendar {
     int month, day;           /* from 1 */
     int hour, minute, second; /* from 0 */
     int weekday;              /* 0 = Sunday */
-    int year_day;             /* from 0 */
 };
 
 /* Times of the years 1 to 9999; others are taken for the nearest of these. */
@@ -20,7 +19,7 @@ void calendar_open(struct calendar *calendar, int64_t unix_time);
 #define CALENDAR_BYTES 32
 
 /* Writes what the directive at format[*at], a '%', stands for, and moves *at behind it. Returns the
- * count of bytes; 0: the directive is none of %a %A %b %B %d %e %F %H %I %j %m %M %p %S %T %y %Y %%
+ * count of bytes; 0: the directive is none of %a %A %b %B %d %e %H %I %m %M %p %S %y %Y %%
  * (also without padding: %-d). */
 size_t calendar_expand(const struct calendar *calendar, struct bytes format, size_t *at,
                        char out[CALENDAR_BYTES]);

@@ -94,12 +94,6 @@ static const struct routine rows[] = {
     {.name = "default", .run = otherwise, .parameters = {"default_value", "boolean"}},
     {.name = "d", .run = otherwise, .parameters = {"default_value", "boolean"}},
     {.name = "int", .run = filters_to_integer, .parameters = {"default", "base"}},
-    {.name = "abs", .refused = "the filter abs is not supported"},
-    {.name = "float", .refused = "the filter float is not supported"},
-    {.name = "round", .refused = "the filter round is not supported"},
-    {.name = "attr", .refused = "the filter attr is not supported: x.name and x['name'] are"},
-    {.name = "pprint",
-     .refused = "the filter pprint is not supported: tojson(indent=2) prints values"},
 };
 
 const struct routine *filters_find(struct bytes name) {

@@ -248,7 +248,8 @@ static bool step_find(struct jinja_machine *machine, struct step *step, uint32_t
     if (name->kind == VALUE_TEXT) text = value_text_bytes(name->text);
     step->routine = text.count == 0 ? NULL : test ? tests_find(text) : filters_find(text);
     step->first = which + 1;
-    return step->routine || machine_fail(machine, "No %s named '%.*s'.", test ? "test" : "filter",
+    return step->routine || machine_fail(machine, "the %s '%.*s' is unknown or not supported",
+                                         test ? "test" : "filter",
                                          (int)(text.count < 80 ? text.count : 80), text.data);
 }
 
@@ -325,9 +326,6 @@ static bool select(struct jinja_machine *machine, const struct call *call, struc
     return once(machine, kept.list, out);
 }
 
-#define REFUSED(filter)                                                                            \
-    { .name = filter, .refused = "the filter " filter " is not supported" }
-
 static const struct routine rows[] = {
     {.name = "length", .run = item_filters_length, .nameless = true},
     {.name = "count", .run = item_filters_length, .nameless = true},
@@ -349,12 +347,6 @@ static const struct routine rows[] = {
     {.name = "min", .run = extreme, .parameters = {"case_sensitive", "attribute"}},
     {.name = "max", .run = extreme, .parameters = {"case_sensitive", "attribute"}},
     {.name = "reverse", .run = reverse},
-    REFUSED("batch"),
-    REFUSED("groupby"),
-    REFUSED("slice"),
-    REFUSED("sum"),
-    {.name = "random",
-     .refused = "the filter random is not supported: a prompt must be the same each time"},
 };
 
 const struct routine *item_filters_find(struct bytes name) {

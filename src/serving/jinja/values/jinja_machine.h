@@ -273,7 +273,8 @@ struct routine {
     bool rest;                                      /* further positional ones: Python's *args */
     bool named;                                     /* further named ones: Python's **kwargs */
     bool nameless;                                  /* parameters may not be given by name */
-    const char *refused;                            /* why it cannot be used; NULL: it can */
+    bool unsafe;         /* refused as it would change the subject: there is no such attribute */
+    const char *refused; /* why it cannot be used; NULL: it can */
 };
 
 /* Arguments are bound to parameters before `run` is called. */

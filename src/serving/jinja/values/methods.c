@@ -8,46 +8,9 @@
 
 #define UNSAFE(type, method)                                                                       \
     {                                                                                              \
-        .name = method,                                                                            \
+        .name = method, .unsafe = true,                                                            \
         .refused = "access to attribute '" method "' of '" type "' object is unsafe."              \
     }
-
-/* ---- lists, tuples ---- */
-
-static bool list_index(struct jinja_machine *machine, const struct call *call, struct value *out) {
-    const struct value_list *list = call->subject.list;
-    for (int64_t i = 0; i < list->count; i++) {
-        bool equal;
-        if (!machine_spend(machine, 1) ||
-            !value_compare_equal(machine, &list->items[i], &call->arguments[0], &equal))
-            return false;
-        *out = value_integer(i);
-        if (equal) return true;
-    }
-    return machine_fail(machine, "ValueError: the item is not in the %s",
-                        value_type_name(&call->subject));
-}
-
-static bool list_count(struct jinja_machine *machine, const struct call *call, struct value *out) {
-    const struct value_list *list = call->subject.list;
-    int64_t found = 0;
-    for (uint32_t i = 0; i < list->count; i++) {
-        bool equal;
-        if (!machine_spend(machine, 1) ||
-            !value_compare_equal(machine, &list->items[i], &call->arguments[0], &equal))
-            return false;
-        found += equal;
-    }
-    *out = value_integer(found);
-    return true;
-}
-
-static bool list_copy(struct jinja_machine *machine, const struct call *call, struct value *out) {
-    *out = (struct value){.kind = VALUE_LIST};
-    return value_access_items(machine, &call->subject, false, &out->list);
-}
-
-/* ---- dicts ---- */
 
 static bool dict_get(struct jinja_machine *machine, const struct call *call, struct value *out) {
     struct value *found = NULL;
@@ -68,29 +31,14 @@ static bool dict_view(struct jinja_machine *machine, const struct call *call, st
     return true;
 }
 
-static bool dict_copy(struct jinja_machine *machine, const struct call *call, struct value *out) {
-    const struct value_dict *dict = call->subject.dict;
-    if (!value_make_dict(machine, out)) return false;
-    for (uint32_t i = 0; i < dict->count; i++)
-        if (!machine_spend(machine, 1) ||
-            !value_dict_set(machine, out->dict, dict->pairs[i].key, dict->pairs[i].value))
-            return false;
-    return true;
-}
+#define REFUSED(method)                                                                            \
+    { .name = method, .refused = "the method " method "() is not supported" }
 
 static const struct routine list_rows[] = {
-    {.name = "index", .run = list_index, .parameters = {"value"}, .required = 1, .nameless = true},
-    {.name = "count", .run = list_count, .parameters = {"value"}, .required = 1, .nameless = true},
-    {.name = "copy", .run = list_copy},
-    UNSAFE("list", "append"),
-    UNSAFE("list", "clear"),
-    UNSAFE("list", "extend"),
-    UNSAFE("list", "insert"),
-    UNSAFE("list", "pop"),
-    UNSAFE("list", "remove"),
-    UNSAFE("list", "reverse"),
-    UNSAFE("list", "sort"),
-};
+    REFUSED("index"),          REFUSED("count"),        REFUSED("copy"),
+    UNSAFE("list", "append"),  UNSAFE("list", "clear"), UNSAFE("list", "extend"),
+    UNSAFE("list", "insert"),  UNSAFE("list", "pop"),   UNSAFE("list", "remove"),
+    UNSAFE("list", "reverse"), UNSAFE("list", "sort")};
 
 #define TUPLE_ROWS 2 /* the first ones of a list's */
 
@@ -103,8 +51,8 @@ static const struct routine dict_rows[] = {
     {.name = "items", .run = dict_view},
     {.name = "keys", .run = dict_view},
     {.name = "values", .run = dict_view},
-    {.name = "copy", .run = dict_copy},
-    {.name = "fromkeys", .refused = "dict.fromkeys() is not supported"},
+    REFUSED("copy"),
+    REFUSED("fromkeys"),
     UNSAFE("dict", "clear"),
     UNSAFE("dict", "pop"),
     UNSAFE("dict", "popitem"),

@@ -139,10 +139,6 @@ static bool indent(struct jinja_machine *machine, const struct call *call, struc
     return text_builder_finish(&builder, text->markup, out);
 }
 
-/* Filters that no published chat template calls. */
-#define REFUSED(filter)                                                                            \
-    { .name = filter, .refused = "the filter " filter " is not supported" }
-
 static const struct routine rows[] = {
     {.name = "trim", .run = as_method, .parameters = {"chars"}},
     {.name = "upper", .run = as_method},
@@ -157,18 +153,6 @@ static const struct routine rows[] = {
     {.name = "title", .run = title},
     {.name = "safe", .run = safe},
     {.name = "format", .run = text_filters_format, .rest = true, .named = true},
-    REFUSED("center"),
-    REFUSED("e"),
-    REFUSED("escape"),
-    REFUSED("filesizeformat"),
-    REFUSED("forceescape"),
-    REFUSED("striptags"),
-    REFUSED("truncate"),
-    REFUSED("urlencode"),
-    REFUSED("urlize"),
-    REFUSED("wordcount"),
-    REFUSED("wordwrap"),
-    REFUSED("xmlattr"),
 };
 
 const struct routine *text_filters_find(struct bytes name) {

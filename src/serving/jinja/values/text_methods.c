@@ -183,40 +183,20 @@ static const struct routine rows[] = {
      .parameters = {"suffix"},
      .required = 1,
      .nameless = true},
-    REFUSED("casefold"),
-    REFUSED("center"),
-    REFUSED("count"),
-    REFUSED("encode"),
-    REFUSED("escape"),
-    REFUSED("expandtabs"),
-    REFUSED("format_map"),
-    REFUSED("index"),
-    REFUSED("isalnum"),
-    REFUSED("isalpha"),
-    REFUSED("isascii"),
-    REFUSED("isdecimal"),
-    REFUSED("isdigit"),
-    REFUSED("isidentifier"),
-    REFUSED("islower"),
-    REFUSED("isnumeric"),
-    REFUSED("isprintable"),
-    REFUSED("isspace"),
-    REFUSED("istitle"),
-    REFUSED("isupper"),
-    REFUSED("ljust"),
-    REFUSED("maketrans"),
-    REFUSED("partition"),
-    REFUSED("rindex"),
-    REFUSED("rjust"),
-    REFUSED("rpartition"),
-    REFUSED("striptags"),
-    REFUSED("swapcase"),
-    REFUSED("translate"),
-    REFUSED("unescape"),
-    REFUSED("zfill"),
 };
+
+static const struct routine refused_rows[] = {
+    REFUSED("casefold"),    REFUSED("center"),       REFUSED("count"),      REFUSED("encode"),
+    REFUSED("escape"),      REFUSED("expandtabs"),   REFUSED("format_map"), REFUSED("index"),
+    REFUSED("isalnum"),     REFUSED("isalpha"),      REFUSED("isascii"),    REFUSED("isdecimal"),
+    REFUSED("isdigit"),     REFUSED("isidentifier"), REFUSED("islower"),    REFUSED("isnumeric"),
+    REFUSED("isprintable"), REFUSED("isspace"),      REFUSED("istitle"),    REFUSED("isupper"),
+    REFUSED("ljust"),       REFUSED("maketrans"),    REFUSED("partition"),  REFUSED("rindex"),
+    REFUSED("rjust"),       REFUSED("rpartition"),   REFUSED("striptags"),  REFUSED("swapcase"),
+    REFUSED("translate"),   REFUSED("unescape"),     REFUSED("zfill")};
 
 const struct routine *text_methods_find(struct bytes name) {
     const struct routine *row = routine_find(rows, ARRAY_COUNT(rows), name);
-    return row ? row : routine_find(change_rows, ARRAY_COUNT(change_rows), name);
+    if (!row) row = routine_find(change_rows, ARRAY_COUNT(change_rows), name);
+    return row ? row : routine_find(refused_rows, ARRAY_COUNT(refused_rows), name);
 }

@@ -34,8 +34,7 @@ static bool find_attribute(struct jinja_machine *machine, const struct value *ob
         return machine_fail(machine, "an attribute of a %s is not supported",
                             value_type_name(object));
     const struct routine *routine = methods_find(object->kind, value_text_bytes(text));
-    if (routine && routine->refused && object->kind != VALUE_TEXT) /* it would change the object */
-        return value_make_undefined(machine, routine->refused, out);
+    if (routine && routine->unsafe) return value_make_undefined(machine, routine->refused, out);
     if (routine) {
         struct value_method *method = machine_take(machine, sizeof *method);
         if (!method) return false;
@@ -198,7 +197,8 @@ bool value_access_slice(struct jinja_machine *machine, const struct value *objec
     struct slice slice;
     int64_t length;
     if (object->kind == VALUE_UNDEFINED) return value_complain(machine, object);
-    if (object->kind == VALUE_DICT) return machine_fail(machine, "a slice of a dict is not supported");
+    if (object->kind == VALUE_DICT)
+        return machine_fail(machine, "a slice of a dict is not supported");
     if (object->kind != VALUE_TEXT && object->kind != VALUE_LIST && object->kind != VALUE_TUPLE)
         return machine_fail(machine, "'%s' object is not subscriptable", value_type_name(object));
     if (!value_length(machine, object, &length) ||

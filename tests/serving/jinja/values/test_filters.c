@@ -124,7 +124,7 @@ static void filters_for_web_pages_are_refused_by_name(void **state) {
         struct error error;
         char source[64], needle[64];
         snprintf(source, sizeof source, "{{ 'a'|%s }}", names[i]);
-        snprintf(needle, sizeof needle, "the filter %s is not supported", names[i]);
+        snprintf(needle, sizeof needle, "the filter '%s' is unknown or not supported", names[i]);
         assert_int_equal(agreement_render(source, &out, &error), STATUS_INVALID);
         if (!strstr(error.text, needle)) fail_msg("%s: %s", names[i], error.text);
     }

@@ -6,10 +6,6 @@
 
 static const struct agreement rows_0[] = {
     {"{{ range(1,10,3).index(5) }}", NULL},
-    {"{{ l.index(1) }}{{ l.count(1) }}{{ l.copy() }}", "11[3, 1, 2]"},
-    {"{{ l.index(9) }}", NULL},
-    {"{{ l.index(1,2) }}", NULL},
-    {"{{ (1,2).index(2) }}{{ (1,2,1).count(1) }}", "12"},
     {"{{ (1,).copy() }}", NULL},
     {"{{ l.append(1) }}", NULL},
     {"{{ l.sort() }}", NULL},
@@ -19,7 +15,6 @@ static const struct agreement rows_0[] = {
     {"{{ d.get('b',default=1) }}", NULL},
     {"{{ d.get(l) }}", NULL},
     {"{{ d.get(nope) }}", "None"},
-    {"{{ d.copy() }}", "{'b': 1, 'A': [1, 2], 'c': None}"},
     {"{{ d.keys(1) }}", NULL},
     {"{{ d.setdefault('x',1) }}", NULL},
     {"{{ d.clear() }}", NULL},
