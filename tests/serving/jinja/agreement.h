@@ -24,32 +24,17 @@ struct agreement {
 };
 
 static const char agreement_variables[] =
-    "{\"u\": \"héllo Wörld ǅ ß ﬁ ΑΣ ΣΑΣ.\", \"s\": \" Hello World\\tfoo-bar  baz\\n\", \"n\":"
-    " null, \"l\": [3, 1, 2], \"d\": {\"b\": 1, \"A\": [1, 2], \"c\": null}, \"x\": 3.7, \"m\":"
-    " [{\"role\": \"user\", \"content\": \"Hi\"}, {\"role\": \"assistant\", \"content\": \"Yo\", "
-    "\"tool\": {\"a\": [5, 6]}}, {\"role\": \"User\", \"content\": \"\"}], \"t\": true, \"e\": \"\""
-    ", \"neg\": -7, \"h\": \"<b>a & 'b' \\\"c\\\"</b>\", \"nums\": [3, 1.5, true, -2, 0], \"wo"
-    "rds\": [\"b\", \"A\", \"c\", \"B\", \"a\", \"Á\"], \"mix\": [1, \"a\", null], \"objs\": "
-    "[{\"n\": "
-    "\"b\", \"v\": 2, \"k\": {\"z\": [1]}}, {\"n\": \"A\", \"v\": 1, \"k\": {\"z\": [2]}}, {\"n\": "
-    "\"a"
-    "\", \"v\": 3, \"k\": {\"z\": [0]}}, {\"v\": 0}], \"long\": \"The quick brown-fox jumped "
-    "over -- the lazy dog's back; state-of-the-art e-mail addresses: foo--bar and"
-    " a_very_long_word_indeed_that_will_not_fit_on_any_line_of_the_text. Éa-bé\302\240x\""
-    ", \"nl\": \"a\\nb\\n\\nc\\n\", \"html\": \"<p>Hello &amp; <!-- c --> <b>world</b> &lt;x"
-    "&gt; &eacute;&#233;&#xe9;&notit;&copy2 &#0;&#128;</p>\", \"big\": [{\"alpha\": \"x"
-    "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx\", \"beta\": [\"yyyyyyyyyyyyyy"
-    "yyyyyyyyyyyyyyyy\", \"zzzzzzzzzzzzzzzzzzzzzzzzzzzzzz\", {\"k\": \"long words here "
-    "and there long words here and there long words here and there long words her"
-    "e and there long words here and there long words here and there \"}]}, \"text "
-    "with\\nnew lines and a lot of words so that it gets long enough to be split i"
-    "nto pieces ok\", 12345, {\"alpha\": \"xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx"
-    "xxxxxxxx\", \"beta\": [\"yyyyyyyyyyyyyyyyyyyyyyyyyyyyyy\", \"zzzzzzzzzzzzzzzzzzzzz"
-    "zzzzzzzzz\", {\"k\": \"long words here and there long words here and there long "
-    "words here and there long words here and there long words here and there lon"
-    "g words here and there \"}]}, \"text with\\nnew lines and a lot of words so tha"
-    "t it gets long enough to be split into pieces ok\", 12345], \"tup\": [[\"a\", 1],"
-    " [\"b\", 2]], \"nested\": [[1, 2], [3], []]}";
+    "{\"u\": \"héllo Wörld ǅ ß ﬁ ΑΣ ΣΑΣ.\", \"s\": \" Hello World\\tfoo-bar  baz\\n\", \"n\": n"
+    "ull, \"l\": [3, 1, 2], \"d\": {\"b\": 1, \"A\": [1, 2], \"c\": null}, \"x\": 3.7, \"m\": ["
+    "{\"role\": \"user\", \"content\": \"Hi\"}, {\"role\": \"assistant\", \"content\": \"Yo\", "
+    "\"tool\": {\"a\": [5, 6]}}, {\"role\": \"User\", \"content\": \"\"}], \"t\": true, \"e\": "
+    "\"\", \"neg\": -7, \"h\": \"<b>a & 'b' \\\"c\\\"</b>\", \"nums\": [3, 1.5, true, -2, 0], "
+    "\"words\": [\"b\", \"A\", \"c\", \"B\", \"a\", \"Á\"], \"mix\": [1, \"a\", null], \"objs\""
+    ": [{\"n\": \"b\", \"v\": 2, \"k\": {\"z\": [1]}}, {\"n\": \"A\", \"v\": 1, \"k\": {\"z\": "
+    "[2]}}, {\"n\": \"a\", \"v\": 3, \"k\": {\"z\": [0]}}, {\"v\": 0}], \"long\": \"The quick b"
+    "rown-fox jumped over -- the lazy dog's back; state-of-the-art e-mail addresses: foo--bar a"
+    "nd a_very_long_word_indeed_that_will_not_fit_on_any_line_of_the_text. Éa-bé x\", \"tup\": "
+    "[[\"a\", 1], [\"b\", 2]], \"nested\": [[1, 2], [3], []]}";
 
 static char agreement_memory[8 << 20];
 

@@ -18,7 +18,6 @@ static const struct agreement rows[] = {
     {"{{ {'append': 1}.append }}{{ {'pop': 1}['pop'] }}{{ {'pop': 1}.pop }}", "11"},
     {"{{ l['append'] }}|", "|"},
     {"{{ 5|list }}", NULL},
-    {"{{ n|list }}", NULL},
     {"{{ (l|map('string'))|list }}{% set g = l|map('string') %}{{ g|list }}{{ g|list }}", "['3', '1', '2']['3', '1', '2'][]"},
     {"{{ 'abc'['upper']() }}{{ 'abc'['0'] }}", "ABC"},
     {"{{ ''[0] }}|{{ ''[0:1] }}|{{ [][0] }}", "||"},

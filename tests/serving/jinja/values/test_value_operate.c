@@ -17,7 +17,6 @@ static const struct agreement rows[] = {
     {"{{ d + d }}", NULL},
     {"{{ l - l }}", NULL},
     {"{{ d * 2 }}", NULL},
-    {"{{ q * 2 }}", NULL},
 };
 
 /* clang-format on */
