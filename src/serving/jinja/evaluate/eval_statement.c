@@ -99,9 +99,7 @@ bool eval_statement_capture(struct jinja_machine *machine, struct scope *scope,
     struct text_builder builder, *output = machine->output;
     text_builder_open(&builder, machine);
     machine->output = &builder;
-    machine->captures++;
     *flow = eval_statement_statements(machine, scope, list);
-    machine->captures--;
     machine->output = output;
     return *flow != EVAL_FAILED && text_builder_finish(&builder, false, out);
 }
@@ -180,32 +178,13 @@ static bool run_macro_definition(struct jinja_machine *machine, struct scope *sc
     return true;
 }
 
-static bool add_generation(struct jinja_machine *machine, size_t start) {
-    if (machine->captures || machine->output->count == start) return true;
-    if (machine->generation_count == machine->generation_capacity) {
-        uint32_t capacity = machine->generation_capacity ? 2 * machine->generation_capacity : 16;
-        struct text_span *spans = machine_take(machine, capacity * sizeof *spans);
-        if (!spans) return false;
-        if (machine->generation_count)
-            memcpy(spans, machine->generations, machine->generation_count * sizeof *spans);
-        machine->generations = spans;
-        machine->generation_capacity = capacity;
-    }
-    machine->generations[machine->generation_count++] =
-        (struct text_span){(uint32_t)start, (uint32_t)machine->output->count};
-    return true;
-}
-
 static bool run_call_block(struct jinja_machine *machine, struct scope *scope,
                            const struct node *node) {
     struct value caller, text;
-    size_t start = machine->output->count;
     if (!make_macro(machine, scope, node, &caller)) return false;
-    if (node->b)
-        return eval_call(machine, scope, node->b, &caller, &text) &&
-               eval_statement_write_text(machine, &text);
-    return eval_call_value_call(machine, &caller, NULL, 0, NULL, 0, &text) &&
-           eval_statement_write_text(machine, &text) && add_generation(machine, start);
+    return (node->b ? eval_call(machine, scope, node->b, &caller, &text)
+                    : eval_call_value_call(machine, &caller, NULL, 0, NULL, 0, &text)) &&
+           eval_statement_write_text(machine, &text);
 }
 
 /* ---- all ---- */

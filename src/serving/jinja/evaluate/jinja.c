@@ -157,8 +157,6 @@ enum status jinja_render(const struct jinja_program *program,
     if (!run(&machine)) return machine.status;
     struct jinja_rendering rendering = {
         .text = {output.count ? output.data : "", output.count},
-        .generations = machine.generations,
-        .generation_count = machine.generation_count,
     };
     if (!find_data(&machine, &output, &rendering)) return machine.status;
     rendering.steps = limits->steps - machine.steps_left;

@@ -55,8 +55,6 @@ struct jinja_rendering {
     struct bytes text;
     const struct text_span *data; /* parts of the text that are data: ordered, apart, not empty */
     size_t data_count;
-    const struct text_span *generations; /* what {% generation %} blocks wrote, in order */
-    size_t generation_count;
     uint64_t steps; /* that it took */
 };
 

@@ -75,7 +75,7 @@ struct frame {
     struct symbol *symbols;
     uint32_t count, capacity;
     uint32_t *stores; /* symbols in the order in which they were stored to first */
-    uint32_t store_count, store_capacity;
+    uint32_t store_count;
 };
 
 struct frame_function {

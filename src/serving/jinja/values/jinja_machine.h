@@ -32,10 +32,6 @@ struct jinja_machine {
     const struct jinja_variable *variables;
     size_t variable_count;
     struct text_builder *output; /* what statements write to */
-    struct text_span *generations;
-    uint32_t generation_count, generation_capacity;
-    uint32_t
-        captures; /* output goes to a text of its own, so that a {% generation %} has no place */
 };
 
 /* ---- failing and paying ---- */
