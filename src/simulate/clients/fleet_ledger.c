@@ -300,9 +300,7 @@ static int64_t receipt_amount(struct fleet_ledger *ledger, const struct fleet_cl
     if (line->ended_s != ended_s && line->ended_s != ended_s - 1)
         fleet_ledger_breach(ledger, client->number,
                             "its entry says another time than that of its end");
-    struct token_price first = fleet_ledger_price(ledger, LIFE_BEGINS_S),
-                       own = fleet_ledger_price(ledger, line->ended_s);
-    ledger->repriced += !same_price(&first, &own);
+    struct token_price own = fleet_ledger_price(ledger, line->ended_s);
     /* no other figure is available */
     if (!client->reported_usage || client->cut) return line->amount;
     return record_ledger_token_price_amount(

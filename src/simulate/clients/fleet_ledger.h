@@ -69,7 +69,6 @@ struct fleet_ledger {
     struct fleet_reported_totals *totals; /* [totals_count] of FLEET_TALLIES_MAX */
     uint32_t totals_count;
     uint64_t entries, again, losses; /* reported; written once more; lost processes of writers */
-    uint64_t repriced;               /* records with another price than the first one */
     char breach[200];
 };
 

@@ -212,7 +212,7 @@ static void expert_world_begin_moving(struct expert_world *world, const struct r
     const struct model_figures *model = world->options.model;
     size_t count = (size_t)shape.ranks * shape.slots_per_rank;
     uint32_t most = 0;
-    world->new_moves = world->new_far = 0;
+    world->new_moves = 0;
     memset(world->gives, 0, shape.ranks * sizeof *world->gives);
     for (uint32_t layer = 0; layer < world->layers; layer++) {
         world->changes[layer] = rebalance_changes(rule, &world->gains[layer]);
@@ -223,10 +223,7 @@ static void expert_world_begin_moving(struct expert_world *world, const struct r
                                       .node_ranks = shape.node_ranks,
                                       .from = world->slots + layer * count,
                                       .to = world->target + layer * count};
-        uint32_t moves = move_experts(&change, world->gives, world->moves);
-        world->new_moves += moves;
-        world->new_far +=
-            move_experts_far(world->moves, moves, shape.slots_per_rank, shape.node_ranks);
+        world->new_moves += move_experts(&change, world->gives, world->moves);
     }
     for (uint32_t r = 0; r < shape.ranks; r++)
         most = max_u32(most, world->gives[r]);
@@ -254,7 +251,6 @@ static double end_moving(struct expert_world *world, int64_t now_ns) {
     world->next_look_ns = now_ns + LOOK_NS;
     world->choices = 0;
     world->move_count += world->new_moves;
-    world->far_count += world->new_far;
     return world->options.moves.adopt_us * world->expert_batches;
 }
 
@@ -331,7 +327,7 @@ bool expert_world_open(struct expert_world *world, struct arena *arena,
                                    .slots_per_rank = expert_world_slots_of(options)};
     if (!expert_world_take_memory(world, arena)) return false;
     for (size_t i = 0; i < (size_t)world->layers * world->experts && options->skew > 0; i++)
-        world->logs[i] = options->logs ? options->logs[i] : draw_normal(world);
+        world->logs[i] = draw_normal(world);
     for (uint32_t i = 0; i < EXPERT_NOISE; i++)
         world->noise[i] = expert_world_normal_at(~options->seed, i);
     choose_loads(world);

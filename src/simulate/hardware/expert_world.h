@@ -33,7 +33,6 @@ struct expert_world_options {
     struct move_rates moves;
     uint32_t ranks_per_node;        /* 0: one node */
     struct rebalance_prices prices; /* except `tokens`, which the world counts */
-    const double *logs;             /* [layers][experts] the initial g_e; NULL: they are drawn */
 };
 
 #define EXPERT_NOISE 4096 /* normal variables, drawn once; a draw begins at any of them */
@@ -63,7 +62,6 @@ struct expert_world {
     uint32_t looks;                            /* looks left until the loads drift again */
     uint64_t choices, counted, counted_before; /* since the last map; in total; at the last look */
     uint64_t move_count, new_moves, draws, pair_draws;
-    uint64_t far_count, new_far; /* moves from another node */
     uint32_t expert_batches;
     double heat; /* factor of hot experts; 1: none are hot */
     uint32_t heats;

@@ -38,12 +38,21 @@ static uint32_t node_ranks_of(const struct step_clock_options *options) {
     return each && options->ranks % each == 0 ? each : 0;
 }
 
+static struct expert_world_options step_clock_experts(const struct step_clock_options *options) {
+    return (struct expert_world_options){.model = options->model,
+                                         .ranks = options->ranks,
+                                         .redundant_experts = options->redundant_experts,
+                                         .balances = options->balance_experts &&
+                                                     !options->hardware->stages->rows,
+                                         .skew = options->expert_skew,
+                                         .drift = options->expert_drift,
+                                         .seed = options->seed,
+                                         .moves = options->hardware->stages->moves,
+                                         .ranks_per_node = node_ranks_of(options)};
+}
+
 size_t step_clock_bytes(const struct step_clock_options *options) {
-    struct expert_world_options experts = {.model = options->model,
-                                           .ranks = options->ranks,
-                                           .redundant_experts = options->redundant_experts,
-                                           .balances = options->balance_experts,
-                                           .ranks_per_node = node_ranks_of(options)};
+    struct expert_world_options experts = step_clock_experts(options);
     return sizeof(struct step_clock) + expert_world_bytes(&experts) + 256;
 }
 
@@ -80,7 +89,7 @@ static struct rebalance_prices prices_of(const struct step_clock_options *option
     const double token_us = links.dispatch_token_us + links.combine_token_us;
     const double expert_bytes = 3.0 * model->hidden * model->expert_hidden;
     struct rebalance_prices prices = {.passes = true, .makes_answers = options->makes_answers};
-    if (nodes <= 1 || stages->rows || options->whole_groups) return prices;
+    if (nodes <= 1 || stages->rows) return prices;
     prices.pair_ns = stage_rates_experts(stages, model, pairs, slots, true) / pairs * 1e3;
     prices.copy_ns = token_us * 1e3 / (stage_rates_copies(model, nodes) * (1 - 1 / nodes));
     prices.near_ns = expert_bytes / options->hardware->nvlink_gbps;
@@ -95,17 +104,8 @@ enum status step_clock_open(struct arena *arena, const struct step_clock_options
     enum status status = step_clock_check_options(options, fit, error);
     if (status) return status;
     struct step_clock *clock = arena_take_zeroed(arena, sizeof *clock);
-    struct expert_world_options experts = {.model = options->model,
-                                           .ranks = options->ranks,
-                                           .redundant_experts = options->redundant_experts,
-                                           .balances = options->balance_experts && !stages->rows,
-                                           .skew = options->expert_skew,
-                                           .drift = options->expert_drift,
-                                           .logs = options->expert_logs,
-                                           .seed = options->seed,
-                                           .moves = stages->moves,
-                                           .ranks_per_node = node_ranks_of(options),
-                                           .prices = prices_of(options)};
+    struct expert_world_options experts = step_clock_experts(options);
+    experts.prices = prices_of(options);
     if (!clock || !expert_world_open(&clock->experts, arena, &experts))
         return error_set(error, STATUS_NO_MEMORY, "no memory for a unit's clock of %u ranks",
                          options->ranks);

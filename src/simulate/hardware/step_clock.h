@@ -30,12 +30,8 @@ struct step_clock_options {
                                  * stay together */
     bool makes_answers;         /* the unit computes no prompts: experts are placed with all nodes
                                  * treated alike */
-    bool whole_groups;          /* keeps groups of experts on one node if they divide, at any
-                                 * cost */
     double expert_skew;         /* sigma of the lognormal loads of a layer's experts; 0: all are
                                  * chosen equally often in every step, as in DeepSeek's profiles */
-    const double *expert_logs;  /* [layers with experts][experts] initial logarithms of the loads,
-                                 * scaled by expert_skew; NULL: loads are drawn */
     double expert_drift;        /* share of the logarithm's variance that is new each hour, 0..1 */
     uint64_t seed;
 };

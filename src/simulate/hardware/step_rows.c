@@ -164,16 +164,13 @@ static void step_rows_descend(struct step_fitting *fitting) {
 
 static void step_rows_verify(struct step_fitting *fitting) {
     struct step_fit *fit = fitting->fit;
-    double sum = 0;
     for (uint32_t i = 0; i < fitting->table->row_count; i++) {
         const double *row = step_rows_row_of(fitting, i);
         const struct step_features features = step_rows_features_of(row);
         if (!step_rows_is_even(fitting, row)) continue;
         double error = fabs(step_rows_fit_us(fit, &features) / row[COLUMN_US] - 1);
         fit->error_max = max_double(fit->error_max, error);
-        sum += error;
     }
-    fit->error_mean = fit->row_count ? sum / fit->row_count : 0;
 }
 
 /* us = slowest + e (mean - slowest), least squares over the rows with idle ranks. */

@@ -30,7 +30,7 @@ struct step_fit { /* fit of the rows with one number of ranks */
     struct step_bends tokens, rows;
     double weights[STEP_ROWS_WEIGHTS]; /* us */
     double evenness;                   /* e */
-    double error_mean, error_max;      /* relative, over its rows */
+    double error_max;                  /* relative, over its rows */
 };
 
 struct step_rows {

@@ -26,7 +26,6 @@ void event_queue_add(struct event_queue *queue, struct event event) {
     event.order = queue->order++;
     queue->events[queue->count] = event;
     heap_rise(&events_order, NULL, queue->events, queue->count++);
-    if (queue->count > queue->most) queue->most = queue->count;
 }
 
 bool event_queue_take(struct event_queue *queue, struct event *event_out) {

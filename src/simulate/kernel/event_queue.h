@@ -19,7 +19,7 @@ struct event {
 
 struct event_queue {
     struct event *events; /* [capacity], `count` of them used: a heap (base/heap.h) */
-    uint32_t capacity, count, most;
+    uint32_t capacity, count;
     uint64_t order;
 };
 

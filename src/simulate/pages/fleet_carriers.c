@@ -388,13 +388,9 @@ static void fleet_carriers_leave(struct fleet_carriers *carriers, struct fleet_c
     if (carriers->faults && fleet_dice_below(dice, DOUBLED_OF) == 0) {
         struct fleet_link_event second = *event;
         second.due_ns += fleet_dice_time(dice, 0, 3 * FLEET_SECOND);
-        carriers->counts.doubled++;
         fleet_carriers_add_event(carriers, &second);
     }
-    if (carriers->faults && fleet_dice_below(dice, LOST_OF) == 0) {
-        carriers->counts.lost++;
-        return;
-    }
+    if (carriers->faults && fleet_dice_below(dice, LOST_OF) == 0) return;
     if (carriers->faults && fleet_dice_below(dice, DAMAGED_OF) == 0)
         event->rows[fleet_dice_below(dice, event->row_count)] ^= 1;
     fleet_carriers_add_event(carriers, event);
@@ -432,7 +428,6 @@ static void fleet_carriers_written(struct fleet_carriers *carriers, struct fleet
         const uint64_t *rows = carrier->engine->pages[event->write.page.index].rows[event->slice];
         write_half(carrier, event, event->row_count / 2, event->row_count);
         bool fits = fleet_engine_checksum(rows, event->row_count) == event->checksum;
-        carriers->counts.damaged += !fits;
         how = fits ? TRANSFER_WRITTEN : TRANSFER_SPOILT;
     }
     transfer_ledger_written(&carrier->ledger, &event->write, how);
@@ -510,7 +505,6 @@ static void notify_owners(struct fleet_carriers *carriers, struct fleet_place pl
     struct fleet_carrier *carrier = carrier_at(carriers, place);
     struct transfer_ended ended;
     while (transfer_ledger_take(&carrier->ledger, &ended)) {
-        carriers->counts.ended[ended.end]++;
         struct transfer_order *order = transfer_orders_ended(&carrier->orders, &ended);
         if (!order) continue;
         fleet_log_request(carriers->log, now_ns, transfer_ledger_end_name(ended.end), place.unit,

@@ -44,8 +44,7 @@ struct fleet_carrier {
 
 struct fleet_carrier_counts {
     uint64_t arrived, failed; /* transfers that ended at the receiver */
-    uint64_t ended[TRANSFER_END_COUNT];
-    uint64_t late, lost, damaged, doubled; /* slices */
+    uint64_t late;            /* slices */
 };
 
 struct fleet_carriers {

@@ -87,7 +87,6 @@ static struct fleet_block *fleet_storage_make_room(struct fleet_storage *storage
         if (storage->blocks[i].state == BLOCK_WRITTEN) written[count++] = &storage->blocks[i];
     }
     if (count == 0) return NULL;
-    storage->counts.evicted++;
     return written[fleet_dice_below(&storage->dice, count)];
 }
 
@@ -115,7 +114,6 @@ static void find(struct fleet_storage *storage, const struct fleet_job *job, int
         bool host = block->in_memory >> job->unit & 1;
         if (host && reported.host_blocks == reported.blocks) reported.host_blocks++;
     }
-    storage->counts.found += reported.blocks;
     storage->say(storage->context, job->unit, &reported.record);
 }
 
@@ -220,8 +218,6 @@ static void fleet_storage_copy(struct fleet_storage *storage, struct fleet_job *
         if (block->written_ns < storage->write_ns) storage->write_ns = block->written_ns;
         storage->counts.kept++;
     }
-    uint32_t queued = count_queued(storage, job->unit);
-    if (queued > storage->most_queued) storage->most_queued = queued;
     struct record_kv_stored reported = {.record = record_head(RECORD_KV_STORED, sizeof reported),
                                         .rank = job->rank,
                                         .last_page = job->last_page,
@@ -393,7 +389,6 @@ void fleet_storage_flip(struct fleet_storage *storage) {
     uint32_t slice = fleet_dice_below(dice, FLEET_SLICES), row = fleet_dice_below(dice, 64);
     if (block->state != BLOCK_WRITTEN) return;
     block->page.rows[slice][row] ^= (uint64_t)1 << fleet_dice_below(dice, 64);
-    storage->counts.flipped++;
 }
 
 void fleet_storage_bury(struct fleet_storage *storage, uint32_t unit, uint32_t rank) {
@@ -411,7 +406,6 @@ void fleet_storage_stop(struct fleet_storage *storage, uint32_t unit) {
         if (fleet_dice_below(&storage->dice, TORN_OF)) continue;
         block->state = BLOCK_WRITTEN;
         memset(&block->page.rows[1], 0, sizeof block->page.rows[1]);
-        storage->counts.torn++;
     }
     for (uint32_t i = 0; i < storage->job_count; i++)
         if (storage->jobs[i].unit == unit) storage->jobs[i--] = storage->jobs[--storage->job_count];

@@ -15,8 +15,7 @@
 #include "simulate/pages/fleet_carriers.h"
 
 struct fleet_storage_counts {
-    uint64_t found, loaded, kept, dropped, evicted; /* numbers of blocks */
-    uint64_t torn, flipped, refused;                /* refused: damage that a load found */
+    uint64_t loaded, kept, dropped, refused; /* blocks; refused: damage that a load found */
 };
 
 struct fleet_storage {
@@ -29,8 +28,7 @@ struct fleet_storage {
     struct fleet_block *blocks;
     struct fleet_job *jobs; /* [job_count] requests that are not answered yet */
     uint32_t job_count;
-    int64_t write_ns; /* no block is written before then */
-    uint64_t most_queued;
+    int64_t write_ns;                   /* no block is written before then */
     int64_t frozen_ns[FLEET_UNITS_MAX]; /* its processes are frozen until then */
     struct fleet_storage_counts counts;
     void *context;

@@ -9,16 +9,12 @@
 
 /* ---- a window ---- */
 
-static double day_outcome_share_of(double part, double whole) {
-    return whole > 0 ? part / whole : 0;
-}
-
 static void set_spent(const struct simulator_role_counts *counts, double *spent_out) {
     double sum = 0;
     for (uint32_t i = 0; i <= STEP_SPENT_COUNT; i++)
         sum += outcome_spent(counts, i);
     for (uint32_t i = 0; i <= STEP_SPENT_COUNT; i++)
-        spent_out[i] = day_outcome_share_of(outcome_spent(counts, i), sum);
+        spent_out[i] = words_ratio(outcome_spent(counts, i), sum);
 }
 
 static void add_layers(struct day_layers *layers, const struct simulator_role_counts *counts,
@@ -29,7 +25,7 @@ static void add_layers(struct day_layers *layers, const struct simulator_role_co
 }
 
 double day_outcome_balance(const struct day_outcome *outcome, int role, uint32_t layer) {
-    return day_outcome_share_of(outcome->layers[role].sum[layer], outcome->layers[role].weight);
+    return words_ratio(outcome->layers[role].sum[layer], outcome->layers[role].weight);
 }
 
 void day_outcome_add(struct day_outcome *outcome, const struct day_segment *segment,
@@ -46,32 +42,30 @@ void day_outcome_add(struct day_outcome *outcome, const struct day_segment *segm
     *out = (struct day_window_outcome){
         .segment = *segment,
         .whole = whole,
-        .speed = day_outcome_share_of(report->user_speed_tokens, report->user_tokens),
-        .requests_gpu = day_outcome_share_of((double)decode->rows * (double)decode->units,
-                                             (double)decode->steps * (double)decode->ranks),
-        .kv_tokens = day_outcome_share_of((double)decode->context, (double)decode->rows),
-        .hit_share = day_outcome_share_of(hits, (double)prefill->prompt_tokens),
-        .input_of_offered = day_outcome_share_of(
-            (double)prefill->prompt_tokens / report->measured_s, shared->input_rate * share),
-        .output_of_offered =
-            day_outcome_share_of(output / report->measured_s, shared->output_rate * share),
+        .speed = words_ratio(report->user_speed_tokens, report->user_tokens),
+        .requests_gpu = words_ratio((double)decode->rows * (double)decode->units,
+                                    (double)decode->steps * (double)decode->ranks),
+        .kv_tokens = words_ratio((double)decode->context, (double)decode->rows),
+        .hit_share = words_ratio(hits, (double)prefill->prompt_tokens),
+        .input_of_offered = words_ratio((double)prefill->prompt_tokens / report->measured_s,
+                                        shared->input_rate * share),
+        .output_of_offered = words_ratio(output / report->measured_s, shared->output_rate * share),
         .ttft_p50_s = spread_quantile(&window->ttft, 0.5) * 1e-9,
         .ttft_p99_s = spread_quantile(&window->ttft, 0.99) * 1e-9,
         .tpot_p50_s = spread_quantile(&window->tpot, 0.5) * 1e-9,
         .tpot_p99_s = spread_quantile(&window->tpot, 0.99) * 1e-9,
-        .prefill_busy = day_outcome_share_of(prefill->step_ns * 1e-9,
-                                             report->measured_s * (double)prefill->units),
-        .decode_busy = day_outcome_share_of(decode->step_ns * 1e-9,
-                                            report->measured_s * (double)decode->units),
+        .prefill_busy =
+            words_ratio(prefill->step_ns * 1e-9, report->measured_s * (double)prefill->units),
+        .decode_busy =
+            words_ratio(decode->step_ns * 1e-9, report->measured_s * (double)decode->units),
         .prefill_balance = prefill->expert_balance,
         .decode_balance = decode->expert_balance,
-        .prefill_step_s = day_outcome_share_of(prefill->step_ns * 1e-9, (double)prefill->steps),
-        .decode_step_s = day_outcome_share_of(decode->step_ns * 1e-9, (double)decode->steps),
-        .pages_share =
-            day_outcome_share_of((double)decode->pages_held, (double)decode->pages_total),
-        .device_share = day_outcome_share_of((double)prefill->device_hits, hits),
-        .host_share = day_outcome_share_of((double)prefill->host_hits, hits),
-        .disk_share = day_outcome_share_of((double)prefill->disk_hits, hits)};
+        .prefill_step_s = words_ratio(prefill->step_ns * 1e-9, (double)prefill->steps),
+        .decode_step_s = words_ratio(decode->step_ns * 1e-9, (double)decode->steps),
+        .pages_share = words_ratio((double)decode->pages_held, (double)decode->pages_total),
+        .device_share = words_ratio((double)prefill->device_hits, hits),
+        .host_share = words_ratio((double)prefill->host_hits, hits),
+        .disk_share = words_ratio((double)prefill->disk_hits, hits)};
     set_spent(prefill, out->spent[0]);
     set_spent(decode, out->spent[1]);
     add_layers(&outcome->layers[0], prefill, segment->hours * segment->prefill_units);

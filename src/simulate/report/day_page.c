@@ -39,9 +39,7 @@ static void day_page_write_lines(struct json_writer *writer, const struct day_ou
             chart.count++;
         }
     }
-    json_writer_text(writer, "<div>");
-    chart_lines(writer, &chart);
-    json_writer_text(writer, "</div>\n");
+    outcome_page_chart(writer, &chart, chart_lines);
 }
 
 static void day_page_nodes_of(const struct day_outcome *outcome,
@@ -140,9 +138,7 @@ static void day_page_write_spent(struct json_writer *writer, const struct day_ou
     for (uint32_t s = 0; s <= STEP_SPENT_COUNT; s++)
         chart.series[chart.series_count++] =
             (struct chart_series){outcome_spent_name(s), shares[s]};
-    json_writer_text(writer, "<div>");
-    chart_bars(writer, &chart);
-    json_writer_text(writer, "</div>\n");
+    outcome_page_chart(writer, &chart, chart_bars);
 }
 
 /* Writes the balance by layer, mean over the day. */
@@ -164,9 +160,7 @@ static void write_layers(struct json_writer *writer, const struct day_outcome *o
     }
     for (int role = 0; role < 2; role++)
         chart.series[role] = (struct chart_series){names[role], columns[role]};
-    json_writer_text(writer, "<div>");
-    chart_lines(writer, &chart);
-    json_writer_text(writer, "</div>\n");
+    outcome_page_chart(writer, &chart, chart_lines);
 }
 
 static void day_page_write_charts(struct json_writer *writer, const struct day_outcome *outcome) {

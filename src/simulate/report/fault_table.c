@@ -10,7 +10,7 @@ bool fault_table_any(const struct outcome *outcome) {
 }
 
 static double fault_table_percent(uint64_t part, uint64_t whole) {
-    return whole ? 100 * (double)part / (double)whole : 0;
+    return words_ratio(100 * (double)part, (double)whole);
 }
 
 static double limit_s(int64_t ns) {

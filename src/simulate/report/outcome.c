@@ -136,10 +136,6 @@ static void add(struct outcome_list *list, const char *name, const char *unit, d
         .name = name, .unit = unit, .kind = FIGURE_PREDICTION, .simulated = value};
 }
 
-static double outcome_over(double a, double b) {
-    return b > 0 ? a / b : 0;
-}
-
 static void outcome_add_times(struct outcome_list *list, const struct outcome *outcome) {
     static const struct {
         const char *name;
@@ -179,12 +175,12 @@ static void add_role(struct outcome_list *list, const struct outcome *outcome,
     double seconds = outcome->report.measured_s, nodes = outcome_nodes(outcome, role);
     double steps = (double)counts->steps, ranks = (double)counts->ranks;
     double values[6] = {
-        outcome_over((double)counts->computed_tokens, seconds * nodes),
-        outcome_over((double)counts->output_tokens, seconds * nodes),
-        outcome_over(counts->step_ns * 1e-6, steps),
-        100 * outcome_over((double)counts->pages_held, (double)counts->pages_total),
+        words_ratio((double)counts->computed_tokens, seconds * nodes),
+        words_ratio((double)counts->output_tokens, seconds * nodes),
+        words_ratio(counts->step_ns * 1e-6, steps),
+        100 * words_ratio((double)counts->pages_held, (double)counts->pages_total),
         counts->expert_balance,
-        100 * outcome_over(counts->idle_s, seconds * ranks),
+        100 * words_ratio(counts->idle_s, seconds * ranks),
     };
     static const char *const units[6] = {"tokens/s", "tokens/s", "ms", "%", "largest/mean", "%"};
     if (counts->units == 0) return;
@@ -192,12 +188,12 @@ static void add_role(struct outcome_list *list, const struct outcome *outcome,
         add(list,
             role == UNIT_BOTH ? "both_input_tokens_per_s_per_node"
                               : "prefill_tokens_per_s_per_node",
-            "tokens/s", outcome_over((double)counts->prompt_tokens, seconds * nodes));
+            "tokens/s", words_ratio((double)counts->prompt_tokens, seconds * nodes));
     for (int i = 0; i < 6; i++)
         if (names[role][i]) add(list, names[role][i], units[i], values[i]);
     if (role != UNIT_PREFILL)
         add(list, role == UNIT_BOTH ? "both_requests_per_rank" : "decode_requests_per_rank",
-            "requests", outcome_over((double)counts->rows, steps * ranks / (double)counts->units));
+            "requests", words_ratio((double)counts->rows, steps * ranks / (double)counts->units));
 }
 
 static void add_hits(struct outcome_list *list, const struct outcome *outcome) {
@@ -212,11 +208,11 @@ static void add_hits(struct outcome_list *list, const struct outcome *outcome) {
         host += (double)counts->host_hits;
         disk += (double)counts->disk_hits;
     }
-    add(list, "cache_hit_percent", "%", 100 * outcome_over(device + host + disk, prompts));
-    add(list, "device_hit_percent", "%", 100 * outcome_over(device, prompts));
-    add(list, "host_hit_percent", "%", 100 * outcome_over(host, prompts));
-    add(list, "disk_hit_percent", "%", 100 * outcome_over(disk, prompts));
-    add(list, "kv_tokens_per_output_token", "tokens", outcome_over(read, rows));
+    add(list, "cache_hit_percent", "%", 100 * words_ratio(device + host + disk, prompts));
+    add(list, "device_hit_percent", "%", 100 * words_ratio(device, prompts));
+    add(list, "host_hit_percent", "%", 100 * words_ratio(host, prompts));
+    add(list, "disk_hit_percent", "%", 100 * words_ratio(disk, prompts));
+    add(list, "kv_tokens_per_output_token", "tokens", words_ratio(read, rows));
 }
 
 uint32_t outcome_figures(const struct outcome *outcome, struct day_figure *figures_out) {
@@ -224,19 +220,24 @@ uint32_t outcome_figures(const struct outcome *outcome, struct day_figure *figur
     const struct simulator_report *report = &outcome->report;
     struct outcome_money money = outcome_money_of(outcome);
     add(&list, "requests_per_s", "requests/s",
-        outcome_over((double)report->answered, report->measured_s));
+        words_ratio((double)report->answered, report->measured_s));
     for (int role = 0; role < UNIT_ROLE_COUNT; role++)
         add_role(&list, outcome, (enum unit_role)role);
     outcome_add_times(&list, outcome);
     add(&list, "tokens_per_s_per_user", "tokens/s",
-        outcome_over(report->user_speed_tokens, report->user_tokens));
+        words_ratio(report->user_speed_tokens, report->user_tokens));
     add_hits(&list, outcome);
     if (outcome->scenario->prices.node_hour > 0) {
         add(&list, "cost_per_hour", outcome->scenario->prices.currency, money.cost);
         add(&list, "income_per_hour", outcome->scenario->prices.currency, money.income);
         add(&list, "income_list_per_hour", outcome->scenario->prices.currency, money.income_list);
-        add(&list, "margin_percent", "%",
-            100 * outcome_over(money.income - money.cost, money.cost));
+        add(&list, "margin_percent", "%", 100 * words_ratio(money.income - money.cost, money.cost));
     }
     return list.count;
+}
+
+double outcome_figure_of(const struct day_figure *figures, uint32_t count, const char *name) {
+    for (uint32_t i = 0; i < count; i++)
+        if (!strcmp(figures[i].name, name)) return figures[i].simulated;
+    return 0;
 }

@@ -10,6 +10,7 @@
 #define SIMULATE_REPORT_OUTCOME_H
 
 #include "simulate/report/spread.h"
+#include "simulate/report/words.h"
 #include "simulate/scenario/scenario.h"
 #include "simulate/simulator/day_figures.h"
 
@@ -55,6 +56,9 @@ struct outcome_money outcome_money_of(const struct outcome *outcome);
 
 /* Writes figures_out[OUTCOME_FIGURES_MAX] and returns how many. All are predictions. */
 uint32_t outcome_figures(const struct outcome *outcome, struct day_figure *figures_out);
+
+/* The figure of that name; 0 if there is none. */
+double outcome_figure_of(const struct day_figure *figures, uint32_t count, const char *name);
 
 const char *outcome_role_name(enum unit_role role); /* "both", "prefill", "decode" */
 const char *outcome_spent_name(uint32_t spent); /* enum step_spent, and STEP_SPENT_COUNT: idle */

@@ -163,6 +163,13 @@ void outcome_page_parameters(struct json_writer *writer, const struct tree *tree
 
 /* ---- charts ---- */
 
+void outcome_page_chart(struct json_writer *writer, const struct chart *chart,
+                        void (*draw)(struct json_writer *writer, const struct chart *chart)) {
+    json_writer_text(writer, "<div>");
+    draw(writer, chart);
+    json_writer_text(writer, "</div>\n");
+}
+
 struct series_room { /* the points' members as columns */
     double x[OUTCOME_POINTS], columns[CHART_SERIES_MAX][OUTCOME_POINTS];
 };
@@ -188,9 +195,7 @@ static void outcome_page_write_series(struct json_writer *writer, const struct o
             room->columns[s][i] = scale * member_of(&outcome->points[i], offsets[s]);
         }
     }
-    json_writer_text(writer, "<div>");
-    chart_lines(writer, chart);
-    json_writer_text(writer, "</div>\n");
+    outcome_page_chart(writer, chart, chart_lines);
 }
 
 static void write_throughput(struct json_writer *writer, const struct outcome *outcome) {
@@ -239,9 +244,7 @@ static void outcome_page_write_times(struct json_writer *writer, const char *tit
         share[i] = 100 * spread_below(spread, x[i] * 1e6);
     }
     chart.count = spread->total ? TIMES_POINTS : 0;
-    json_writer_text(writer, "<div>");
-    chart_lines(writer, &chart);
-    json_writer_text(writer, "</div>\n");
+    outcome_page_chart(writer, &chart, chart_lines);
 }
 
 static void outcome_page_write_spent(struct json_writer *writer, const struct outcome *outcome) {
@@ -264,24 +267,15 @@ static void outcome_page_write_spent(struct json_writer *writer, const struct ou
             (struct chart_series){outcome_spent_name(i), shares[i]};
     chart.names = names;
     chart.y_max = 100;
-    json_writer_text(writer, "<div>");
-    chart_bars(writer, &chart);
-    json_writer_text(writer, "</div>\n");
-}
-
-static double outcome_page_figure_of(const struct day_figure *figures, uint32_t count,
-                                     const char *name) {
-    for (uint32_t i = 0; i < count; i++)
-        if (!strcmp(figures[i].name, name)) return figures[i].simulated;
-    return 0;
+    outcome_page_chart(writer, &chart, chart_bars);
 }
 
 static void write_hits(struct json_writer *writer, const struct day_figure *figures,
                        uint32_t count) {
     static const char *const bars[] = {"prompts"};
-    double device = outcome_page_figure_of(figures, count, "device_hit_percent");
-    double host = outcome_page_figure_of(figures, count, "host_hit_percent");
-    double disk = outcome_page_figure_of(figures, count, "disk_hit_percent");
+    double device = outcome_figure_of(figures, count, "device_hit_percent");
+    double host = outcome_figure_of(figures, count, "host_hit_percent");
+    double disk = outcome_figure_of(figures, count, "disk_hit_percent");
     double computed = fmax(100 - device - host - disk, 0);
     struct chart chart = {.title = "Where prompts' tokens came from",
                           .x_label = "% of tokens",
@@ -293,9 +287,7 @@ static void write_hits(struct json_writer *writer, const struct day_figure *figu
                                      {"computed", &computed}},
                           .series_count = 4,
                           .y_max = 100};
-    json_writer_text(writer, "<div>");
-    chart_bars(writer, &chart);
-    json_writer_text(writer, "</div>\n");
+    outcome_page_chart(writer, &chart, chart_bars);
 }
 
 static void write_money(struct json_writer *writer, const struct outcome *outcome) {
@@ -311,9 +303,7 @@ static void write_money(struct json_writer *writer, const struct outcome *outcom
                           .series_count = 1};
     if (outcome->scenario->prices.node_hour <= 0) return;
     format_text(label, sizeof label, "%s an hour", outcome->scenario->prices.currency);
-    json_writer_text(writer, "<div>");
-    chart_bars(writer, &chart);
-    json_writer_text(writer, "</div>\n");
+    outcome_page_chart(writer, &chart, chart_bars);
 }
 
 /* ---- the page ---- */

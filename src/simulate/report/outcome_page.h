@@ -17,4 +17,8 @@ void outcome_page_figures(struct json_writer *writer, const struct day_figure *f
                           uint32_t count);
 void outcome_page_parameters(struct json_writer *writer, const struct tree *tree);
 
+/* Draws a chart (chart_lines or chart_bars) in a box of its own. */
+void outcome_page_chart(struct json_writer *writer, const struct chart *chart,
+                        void (*draw)(struct json_writer *writer, const struct chart *chart));
+
 #endif

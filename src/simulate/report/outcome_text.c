@@ -4,10 +4,6 @@
 #include "base/check.h"
 #include "simulate/report/fault_table.h"
 
-static double outcome_text_over(double a, double b) {
-    return b > 0 ? a / b : 0;
-}
-
 static void outcome_text_write_counts(struct json_writer *writer, const struct outcome *outcome) {
     const struct simulator_report *report = &outcome->report;
     json_writer_print(writer, "%s, seed %llu: %.6g s measured, %llu requests asked, %llu answered",
@@ -25,24 +21,23 @@ static void outcome_text_write_role(struct json_writer *writer, const struct out
                                     enum unit_role role) {
     const struct simulator_role_counts *counts = &outcome->report.roles[role];
     double seconds = outcome->report.measured_s, ranks = (double)counts->ranks;
-    double rates[4] = {
-        outcome_text_over((double)counts->prompt_tokens, seconds),
-        outcome_text_over((double)counts->computed_tokens, seconds),
-        outcome_text_over((double)counts->output_tokens, seconds),
-        outcome_text_over((double)counts->output_tokens + (double)counts->computed_tokens,
-                          seconds * ranks)};
+    double rates[4] = {words_ratio((double)counts->prompt_tokens, seconds),
+                       words_ratio((double)counts->computed_tokens, seconds),
+                       words_ratio((double)counts->output_tokens, seconds),
+                       words_ratio((double)counts->output_tokens + (double)counts->computed_tokens,
+                                   seconds * ranks)};
     char text[4][WORDS_SHORT_BYTES];
     if (counts->units == 0) return;
     for (int i = 0; i < 4; i++)
-        words_short(i < 3 ? outcome_text_over(rates[i], outcome_nodes(outcome, role)) : rates[i],
+        words_short(i < 3 ? words_ratio(rates[i], outcome_nodes(outcome, role)) : rates[i],
                     text[i]);
-    json_writer_print(
-        writer, "%-8s %5llu %6llu %6llu %10s %10s %10s %10s %9.2f %7.1f %8.3f\n",
-        outcome_role_name(role), (unsigned long long)counts->units,
-        (unsigned long long)counts->ranks, (unsigned long long)counts->nodes, text[0], text[1],
-        text[2], text[3], outcome_text_over(counts->step_ns * 1e-6, (double)counts->steps),
-        100 * outcome_text_over((double)counts->pages_held, (double)counts->pages_total),
-        counts->expert_balance);
+    json_writer_print(writer, "%-8s %5llu %6llu %6llu %10s %10s %10s %10s %9.2f %7.1f %8.3f\n",
+                      outcome_role_name(role), (unsigned long long)counts->units,
+                      (unsigned long long)counts->ranks, (unsigned long long)counts->nodes, text[0],
+                      text[1], text[2], text[3],
+                      words_ratio(counts->step_ns * 1e-6, (double)counts->steps),
+                      100 * words_ratio((double)counts->pages_held, (double)counts->pages_total),
+                      counts->expert_balance);
 }
 
 static void outcome_text_write_roles(struct json_writer *writer, const struct outcome *outcome) {
@@ -71,7 +66,7 @@ static void outcome_text_write_times(struct json_writer *writer, const struct ou
     write_time(writer, "TPOT", &outcome->tpot);
     write_time(writer, "whole", &outcome->e2e);
     json_writer_print(writer, "speed of users: %.2f tokens/s (mean over tokens)\n",
-                      outcome_text_over(report->user_speed_tokens, report->user_tokens));
+                      words_ratio(report->user_speed_tokens, report->user_tokens));
 }
 
 static void outcome_text_write_spent(struct json_writer *writer, const struct outcome *outcome) {
@@ -85,17 +80,9 @@ static void outcome_text_write_spent(struct json_writer *writer, const struct ou
         if (counts->units == 0) continue;
         json_writer_print(writer, "%-8s", outcome_role_name((enum unit_role)role));
         for (uint32_t i = 0; i <= STEP_SPENT_COUNT; i++)
-            json_writer_print(writer, " %13.1f",
-                              100 * outcome_text_over(outcome_spent(counts, i), all));
+            json_writer_print(writer, " %13.1f", 100 * words_ratio(outcome_spent(counts, i), all));
         json_writer_text(writer, "\n");
     }
-}
-
-static double outcome_text_figure_of(const struct day_figure *figures, uint32_t count,
-                                     const char *name) {
-    for (uint32_t i = 0; i < count; i++)
-        if (!strcmp(figures[i].name, name)) return figures[i].simulated;
-    return 0;
 }
 
 static void outcome_text_write_rest(struct json_writer *writer, const struct outcome *outcome) {
@@ -110,14 +97,14 @@ static void outcome_text_write_rest(struct json_writer *writer, const struct out
     }
     json_writer_print(writer,
                       "\nhits     %.2f %% of prompt tokens: device %.2f, host %.2f, storage %.2f\n",
-                      outcome_text_figure_of(figures, count, "cache_hit_percent"),
-                      outcome_text_figure_of(figures, count, "device_hit_percent"),
-                      outcome_text_figure_of(figures, count, "host_hit_percent"),
-                      outcome_text_figure_of(figures, count, "disk_hit_percent"));
+                      outcome_figure_of(figures, count, "cache_hit_percent"),
+                      outcome_figure_of(figures, count, "device_hit_percent"),
+                      outcome_figure_of(figures, count, "host_hit_percent"),
+                      outcome_figure_of(figures, count, "disk_hit_percent"));
     json_writer_print(writer,
                       "KV       %.0f tokens read for each output token; %.3g GB transferred, "
                       "%.3g GB read from storage, %.3g GB written\n",
-                      outcome_text_figure_of(figures, count, "kv_tokens_per_output_token"),
+                      outcome_figure_of(figures, count, "kv_tokens_per_output_token"),
                       report->transfer_bytes * 1e-9, report->storage_read_bytes * 1e-9,
                       report->storage_written_bytes * 1e-9);
     json_writer_print(writer,
@@ -128,10 +115,10 @@ static void outcome_text_write_rest(struct json_writer *writer, const struct out
     json_writer_print(writer,
                       "money    cost %.2f %s an hour, income %.2f (%.2f at list prices), margin "
                       "%.1f %%\n",
-                      outcome_text_figure_of(figures, count, "cost_per_hour"), prices->currency,
-                      outcome_text_figure_of(figures, count, "income_per_hour"),
-                      outcome_text_figure_of(figures, count, "income_list_per_hour"),
-                      outcome_text_figure_of(figures, count, "margin_percent"));
+                      outcome_figure_of(figures, count, "cost_per_hour"), prices->currency,
+                      outcome_figure_of(figures, count, "income_per_hour"),
+                      outcome_figure_of(figures, count, "income_list_per_hour"),
+                      outcome_figure_of(figures, count, "margin_percent"));
 }
 
 void outcome_text_write(struct json_writer *writer, const struct outcome *outcome) {

@@ -15,6 +15,11 @@ void words_member(struct json_writer *writer, bool first, const char *name, doub
 void words_member_text(struct json_writer *writer, bool first, const char *name,
                        struct bytes value);
 
+/* 0 if there is no whole. */
+static inline double words_ratio(double part, double whole) {
+    return whole > 0 ? part / whole : 0;
+}
+
 /* Three or four digits and a unit's step: "14.8k", "0.027", "1.94M". */
 #define WORDS_SHORT_BYTES 24
 void words_short(double value, char out[WORDS_SHORT_BYTES]);

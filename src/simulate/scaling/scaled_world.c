@@ -215,8 +215,6 @@ static void flow(struct scaled_world *world, double rate) {
     if (world->now_ns < options->measure_ns) return;
     struct scaled_outcome *outcome = world->outcome;
     outcome->windows++;
-    outcome->late_windows += is_late;
-    outcome->slow_windows += is_slow;
     outcome->missed_windows += is_late || is_slow;
 }
 

@@ -67,7 +67,7 @@ struct scaled_options {
 };
 
 struct scaled_outcome {
-    uint64_t windows, late_windows, slow_windows, missed_windows; /* missed: late or slow */
+    uint64_t windows, missed_windows; /* missed: prompts were late, or answers slow */
     double node_hours;
     double nodes_mean;
     uint32_t nodes_max;

@@ -52,12 +52,6 @@ struct day_segment {
     uint32_t sample_prefill_units; /* for one decode unit */
 };
 
-struct day_window {                   /* a window's results in addition to its report */
-    double share;                     /* of the fleet's load that arrived */
-    double standing_rank;             /* requests per decode rank at the start */
-    double input_scale, output_scale; /* factors for its counters */
-};
-
 /* Writes segments_out[DAY_SEGMENTS_MAX] and returns how many. The day's options must be valid. */
 uint32_t day_segments(const struct day_options *day, struct day_segment *segments_out);
 

@@ -30,7 +30,7 @@ struct day_sums {
     double context, context_rows;     /* KV positions that answers' rows read; the rows */
     double kv_bytes_gpu_hours;
     double transfer_bytes, storage_bytes; /* scaled */
-    double ttft_late, offered_input, offered_output, window_input, window_output;
+    double offered_input, offered_output, window_input, window_output;
 };
 
 /* Adds a segment, with the report of the window that represents it. That window's load was the load

@@ -11,7 +11,6 @@
 #define SIMULATE_SIMULATOR_SIMULATOR_H
 
 #include "base/arena.h"
-#include "base/histogram.h"
 #include "serving/unit/unit.h"
 #include "simulate/hardware/step_clock.h"
 #include "simulate/simulator/simulator_request.h"
@@ -40,8 +39,6 @@ struct simulator_unit_kind {
 struct simulator_ended;
 struct simulator_sample;
 struct simulator_fault; /* simulate/simulator/simulator_faults.h */
-
-enum simulator_storage { SIMULATOR_STORAGE_NONE, SIMULATOR_STORAGE_MEMORY, SIMULATOR_STORAGE_DISK };
 
 struct simulator_options {
     const struct model_figures *model;
@@ -91,18 +88,7 @@ struct simulator_ended {
     uint64_t number; /* of the request, from 1, in the order of the source */
     int64_t arrival_ns, first_ns, last_ns, end_ns; /* first_ns 0: there was no token */
     uint32_t prompt_tokens, answer_tokens, hit_tokens;
-    uint32_t http_status;
     bool standing, failed; /* failed: refused or cut */
-};
-
-/* The work of a rank in a step: prompt tokens, the positions that they attend to, rows of answers,
- * and the KV positions that these read. */
-enum simulator_load {
-    SIMULATOR_LOAD_TOKENS,
-    SIMULATOR_LOAD_ATTENDED,
-    SIMULATOR_LOAD_ROWS,
-    SIMULATOR_LOAD_CONTEXT,
-    SIMULATOR_LOAD_COUNT
 };
 
 struct simulator_role_counts { /* all units of one role, in the measured time */
@@ -125,10 +111,6 @@ struct simulator_role_counts { /* all units of one role, in the measured time */
     double
         layer_balance[LIMIT_LAYERS]; /* the same for each layer, for the placement at the end of the
                                       * run, mean over units; 1 without experts */
-    /* The work of the fullest rank and of the mean one, summed over steps, each weighted by the
-     * step's seconds. Their quotient is the imbalance of the ranks. */
-    double load_most[SIMULATOR_LOAD_COUNT], load_mean[SIMULATOR_LOAD_COUNT];
-    uint64_t unit_computed_most; /* computed_tokens of the unit with the most */
 };
 
 struct simulator_report {
@@ -139,7 +121,6 @@ struct simulator_report {
     uint64_t asked, answered, refused, failed;
     uint64_t prompt_tokens, hit_tokens, output_tokens; /* of answered ones, on any unit */
     struct simulator_role_counts roles[UNIT_ROLE_COUNT];
-    struct histogram ttft, tpot, e2e; /* histogram_times; the callback `ended` has exact figures */
     double user_speed_tokens; /* sum over tokens of 1 s / (time since the previous token), and */
     double user_tokens;       /* the number of them: the quotient is the token-weighted mean
                                * speed */

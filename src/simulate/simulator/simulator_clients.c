@@ -274,20 +274,12 @@ void simulator_clients_notice(struct simulator_world *world, const struct record
 
 /* ---- ends ---- */
 
-static void count_answer(struct simulator_world *world, const struct simulator_client *client,
-                         int64_t end_ns) {
+static void count_answer(struct simulator_world *world, const struct simulator_client *client) {
     struct simulator_report *report = world->report;
     report->answered++;
     report->prompt_tokens += client->prompt_tokens;
     report->hit_tokens += client->hit_tokens;
     report->output_tokens += client->reported_tokens;
-    histogram_add(&report->ttft, &histogram_times,
-                  (uint64_t)(client->first_ns - client->arrival_ns));
-    histogram_add(&report->e2e, &histogram_times, (uint64_t)(end_ns - client->arrival_ns));
-    if (client->reported_tokens > 1)
-        histogram_add(&report->tpot, &histogram_times,
-                      (uint64_t)(client->last_ns - client->first_ns) /
-                          (client->reported_tokens - 1));
 }
 
 /* Checks a failed request. The simulator's engines never fail, and its units are not stopped. An
@@ -318,13 +310,12 @@ static void end(struct simulator_world *world, struct simulator_client *client,
                                     .prompt_tokens = client->prompt_tokens,
                                     .answer_tokens = client->reported_tokens,
                                     .hit_tokens = client->hit_tokens,
-                                    .http_status = http_status,
                                     .standing = client->standing,
                                     .failed = !whole};
     if (!whole) verify_failure(world, client, http_status);
     if (client->waits) note_first(world, client); /* it will not have a token */
     if (world->counts && !client->standing) {
-        if (whole) count_answer(world, client, end_ns);
+        if (whole) count_answer(world, client);
         world->report->refused += !whole && client->reported_tokens == 0;
         world->report->failed += !whole && client->reported_tokens > 0;
     }

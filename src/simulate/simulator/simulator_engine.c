@@ -67,17 +67,6 @@ bool simulator_engine_take(struct simulator_engine *engine, const struct step_pl
     return ++engine->reported == engine->rank_count;
 }
 
-static void sum_loads(struct simulator_engine_sum *sum, const struct step_share *share) {
-    const uint64_t loads[SIMULATOR_LOAD_COUNT] = {[SIMULATOR_LOAD_TOKENS] = share->prompt_tokens,
-                                                  [SIMULATOR_LOAD_ATTENDED] = share->attended,
-                                                  [SIMULATOR_LOAD_ROWS] = share->answer_rows,
-                                                  [SIMULATOR_LOAD_CONTEXT] = share->context};
-    for (int i = 0; i < SIMULATOR_LOAD_COUNT; i++) {
-        sum->load[i] += loads[i];
-        if (loads[i] > sum->load_most[i]) sum->load_most[i] = loads[i];
-    }
-}
-
 static void free_prompts(struct step_share *share) {
     share->prompt_tokens = 0;
     share->attended = share->cached = 0;
@@ -92,16 +81,18 @@ struct simulator_engine_sum simulator_engine_begin(struct simulator_engine *engi
         struct step_share *share = &engine->shares[rank];
         uint32_t tokens = share->prompt_tokens + share->answer_tokens;
         if (tokens > most) most = tokens;
-        sum_loads(&sum, share);
+        sum.prompt_tokens += share->prompt_tokens;
+        sum.rows += share->answer_rows;
+        sum.context += share->context;
         sum.answered_tokens += share->answer_tokens;
     }
-    engine->size = (struct choose_overlap_step){
-        engine->rank_count, most, sum.load[SIMULATOR_LOAD_TOKENS] > sum.answered_tokens};
+    engine->size = (struct choose_overlap_step){engine->rank_count, most,
+                                                sum.prompt_tokens > sum.answered_tokens};
     engine->kind = engine->overlap >= 0 ? (enum overlap_kind)engine->overlap
                                         : choose_overlap(&engine->choose, &engine->size).kind;
     engine->time = step_clock_step(engine->clock, engine->shares, engine->kind, now_ns);
     engine->reported_ns = engine->time.ns;
-    if (prompts_free && sum.load[SIMULATOR_LOAD_TOKENS]) {
+    if (prompts_free && sum.prompt_tokens) {
         for (uint32_t rank = 0; rank < engine->rank_count; rank++)
             free_prompts(&engine->shares[rank]);
         engine->time = step_clock_step(engine->clock, engine->shares, engine->kind, now_ns);
@@ -134,12 +125,10 @@ uint32_t simulator_engine_end(struct simulator_engine *engine, uint32_t rank, in
         if (!row->samples) continue;
         out->token_count = 1;
         out->tokens[0] = simulator_words_answer(row->request, row->output_position, vocab);
-        engine->drafts += row->drafts;
         if (row->drafts && simulator_words_draft(row->request, row->output_position + 1,
                                                  engine->model->mtp_acceptance)) {
             out->tokens[out->token_count++] =
                 simulator_words_answer(row->request, row->output_position + 1, vocab);
-            engine->drafts_right++;
         }
         tokens += out->token_count;
     }

@@ -41,13 +41,11 @@ struct simulator_engine {
     uint32_t reported;                   /* plans of the current step received so far */
     struct step_time time;               /* of the current step */
     int64_t reported_ns;                 /* its duration including prompts */
-    uint64_t drafts, drafts_right;
 };
 
 struct simulator_engine_sum { /* of a step, over its ranks */
     uint64_t answered_tokens; /* in the form GENERATED, including drafts */
-    uint64_t load[SIMULATOR_LOAD_COUNT],
-        load_most[SIMULATOR_LOAD_COUNT]; /* of all ranks, of the fullest */
+    uint64_t prompt_tokens, rows, context;
 };
 
 size_t simulator_engine_bytes(uint32_t ranks, uint32_t rows_max);

@@ -61,7 +61,6 @@ struct simulator_unit {
     uint64_t preempted;        /* in earlier incarnations */
     uint64_t preempted_before; /* before counting began, as are the following */
     uint64_t moves;
-    uint64_t computed; /* prompt tokens since counting began */
 };
 
 struct simulator_gateway {

@@ -222,14 +222,6 @@ static void simulator_units_count_pages(struct simulator_world *world,
     sums->total += ns * unit->options.page_count * unit->kind->ranks;
 }
 
-static void count_loads(struct simulator_role_counts *counts, const struct simulator_unit *unit) {
-    double seconds = (double)(unit->done_ns - unit->step_ns) / SECOND;
-    for (int i = 0; i < SIMULATOR_LOAD_COUNT; i++) {
-        counts->load_most[i] += seconds * (double)unit->sum.load_most[i];
-        counts->load_mean[i] += seconds * (double)unit->sum.load[i] / unit->kind->ranks;
-    }
-}
-
 static void count_step(struct simulator_world *world, struct simulator_unit *unit,
                        uint64_t output_tokens) {
     struct simulator_role_counts *counts = simulator_units_counts_of(world, unit);
@@ -238,11 +230,9 @@ static void count_step(struct simulator_world *world, struct simulator_unit *uni
     counts->step_ns += (double)(unit->done_ns - unit->step_ns);
     for (int i = 0; i < STEP_SPENT_COUNT; i++)
         counts->spent[i] += unit->engine.time.spent[i];
-    counts->computed_tokens += unit->sum.load[SIMULATOR_LOAD_TOKENS];
-    counts->rows += unit->sum.load[SIMULATOR_LOAD_ROWS];
-    counts->context += unit->sum.load[SIMULATOR_LOAD_CONTEXT];
-    count_loads(counts, unit);
-    unit->computed += unit->sum.load[SIMULATOR_LOAD_TOKENS];
+    counts->computed_tokens += unit->sum.prompt_tokens;
+    counts->rows += unit->sum.rows;
+    counts->context += unit->sum.context;
     counts->output_tokens += output_tokens;
     counts->answered_tokens += unit->sum.answered_tokens;
     counts->expert_balance += step_clock_balance_mean(unit->clock);
@@ -568,7 +558,7 @@ static void simulator_units_begin_step(struct simulator_world *world, struct sim
     struct simulator_engine *engine = &unit->engine;
     bool settles = simulator_settles(world);
     unit->sum = simulator_engine_begin(engine, world->now_ns, settles);
-    if (settles && unit->sum.load[SIMULATOR_LOAD_ROWS] == 0) engine->time.ns = NO_STEP_NS;
+    if (settles && unit->sum.rows == 0) engine->time.ns = NO_STEP_NS;
     if (!settles) simulator_engine_observe(engine, engine->time.ns);
     /* Units learn the cost of prompts from their steps, including these. */
     unit->reported_ns = settles ? engine->reported_ns : engine->time.ns;
@@ -739,7 +729,6 @@ static void count_unit(struct simulator_world *world, struct simulator_unit *uni
     counts->preemptions +=
         unit->preempted + load_of(unit)->totals.preemptions - unit->preempted_before;
     counts->moves += step_clock_moves(unit->clock) - unit->moves;
-    if (unit->computed > counts->unit_computed_most) counts->unit_computed_most = unit->computed;
     simulator_units_count_layers(world, unit, counts);
 }
 

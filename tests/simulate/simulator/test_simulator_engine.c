@@ -62,8 +62,8 @@ static void shares_say_what_the_rows_cost(void **state) {
     assert_int_equal(share->answer_tokens, 3);
     assert_int_equal(share->context, 1001 + 501);
     struct simulator_engine_sum sum = simulator_engine_begin(&engines.engine, 0, false);
-    assert_int_equal(sum.load[SIMULATOR_LOAD_TOKENS], 3);
-    assert_int_equal(sum.load[SIMULATOR_LOAD_ROWS], 2);
+    assert_int_equal(sum.prompt_tokens, 3);
+    assert_int_equal(sum.rows, 2);
     assert_int_equal(engines.engine.time.ns, 20000000 + 3 * 10000 + 2 * 100000);
     free(engines.memory);
 }
@@ -109,7 +109,7 @@ static void prompts_cost_nothing_while_the_fleet_settles(void **state) {
     take(&engines, 0, &row, 1);
     take(&engines, 1, NULL, 0);
     struct simulator_engine_sum sum = simulator_engine_begin(&engines.engine, 0, true);
-    assert_int_equal(sum.load[SIMULATOR_LOAD_TOKENS], 100); /* they are computed all the same */
+    assert_int_equal(sum.prompt_tokens, 100); /* they are computed all the same */
     assert_int_equal(engines.engine.time.ns, 20000000);
     free(engines.memory);
 }
