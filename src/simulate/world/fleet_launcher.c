@@ -9,8 +9,8 @@
 #define START_NS_LEAST (FLEET_SECOND / 5)
 
 /* In the fault phase, one launch in this many is refused, ends before it serves, or waits for
- * ever. */
-enum { REFUSED_OF = 6, FAILS_OF = 6, NEVER_OF = 16 };
+ * ever. One job in HANGS_OF that is over stays listed, and on its node, until it is cancelled. */
+enum { REFUSED_OF = 6, FAILS_OF = 6, NEVER_OF = 16, HANGS_OF = 4 };
 
 static struct fleet_unit_job *find(struct world *world, uint32_t number) {
     for (uint32_t i = 0; i < FLEET_JOBS_MAX; i++)
@@ -29,6 +29,10 @@ uint32_t fleet_launcher_count(const struct world *world) {
     for (uint32_t i = 0; i < FLEET_JOBS_MAX; i++)
         count += world->managers.jobs[i].number != 0;
     return count;
+}
+
+static bool fleet_launcher_strikes(const struct world *world) {
+    return world->options.faults && world->now_ns < world->healed_ns;
 }
 
 static bool is_silent(const struct world *world) {
@@ -71,8 +75,12 @@ void fleet_launcher_run(struct world *world) {
             if (!job->never) fleet_launcher_place(world, job);
         } else if (job->fails) {
             if (job->begins_ns <= world->now_ns) fleet_launcher_end_job(world, job, "job fails");
-        } else if (!world->units[job->node].up && world->units[job->node].up_ns == MACHINE_NEVER) {
-            fleet_launcher_end_job(world, job, "job is over");
+        } else if (!job->hangs && !world->units[job->node].up &&
+                   world->units[job->node].up_ns == MACHINE_NEVER) {
+            job->hangs = fleet_launcher_strikes(world) &&
+                         fleet_dice_below(&world->managers.launches, HANGS_OF) == 0;
+            world->report->jobs_hung += job->hangs;
+            if (!job->hangs) fleet_launcher_end_job(world, job, "job is over");
         }
     }
 }
@@ -97,7 +105,7 @@ int64_t fleet_launcher_wake_ns(const struct world *world) {
 bool fleet_launcher_start(struct world *world, uint32_t number, uint32_t role) {
     struct fleet_dice *dice = &world->managers.launches;
     struct fleet_unit_job *job = find(world, 0);
-    bool strikes = world->options.faults && world->now_ns < world->healed_ns;
+    bool strikes = fleet_launcher_strikes(world);
     if (is_silent(world) || (strikes && fleet_dice_below(dice, REFUSED_OF) == 0)) return false;
     if (number <= world->managers.last_number) world_breach(world, "a number was given twice");
     world->managers.last_number = number;

@@ -22,6 +22,8 @@
 #define CALM_NS (12 * FLEET_SECOND)
 /* one poll with actions in this many kills the manager, in the fault phase */
 #define DIES_IN_LOOK_OF 50
+/* in the fault phase, one record in this many is lost, and one doubled */
+#define RECORDS_OF 24
 #define NIGHT 0.3 /* share of the load at noon */
 
 static const char serves_no_more[] = "a role that is needed was left without a unit that serves";
@@ -88,12 +90,26 @@ int64_t fleet_managers_apart_ns(const struct world *world, int64_t apart_ns) {
 
 /* ---- polling ---- */
 
-static void fleet_managers_pass(struct world *world, const void *record) {
+/* How often a record arrives: at most `most` times. */
+static uint32_t fleet_managers_arrivals(struct world *world, uint32_t most) {
+    uint32_t chance =
+        strikes(world) ? fleet_dice_below(&world->managers.launches, RECORDS_OF) : RECORDS_OF;
+    world->report->records_lost += chance == 0;
+    world->report->records_doubled += chance == 1 && most > 1;
+    return chance == 0 ? 0 : min_u32(chance == 1 ? 2 : 1, most);
+}
+
+/* Returns false if the record is lost. */
+static bool fleet_managers_pass(struct world *world, const void *record) {
     struct machine *machine = &world->managers.machine;
     const struct record *head = record;
+    uint32_t count = fleet_managers_arrivals(world, 2);
     check(record_valid(head, head->bytes));
-    enum status status = machine->receive(machine->self, head, world->now_ns);
-    check(status == STATUS_OK);
+    for (uint32_t i = 0; i < count; i++) {
+        enum status status = machine->receive(machine->self, head, world->now_ns);
+        check(status == STATUS_OK);
+    }
+    return count > 0;
 }
 
 static void fleet_managers_look_at_launcher(struct world *world) {
@@ -110,7 +126,7 @@ static void fleet_managers_look_at_launcher(struct world *world) {
                 .number = job->number, .role = job->role, .waits = job->node == FLEET_NO_NODE};
     }
     record_set_head(&record.fixed, RECORD_FLEET_JOBS);
-    fleet_managers_pass(world, &record);
+    it->launcher_answers &= fleet_managers_pass(world, &record);
 }
 
 static void look_at_gateway(struct world *world, uint32_t index) {
@@ -227,7 +243,6 @@ static void verify_action(struct world *world, const struct record_fleet_action 
 /* ---- execution ---- */
 
 static void start(struct world *world, const struct record_fleet_action *action) {
-    world->managers.starts++;
     if (fleet_launcher_start(world, action->number, action->role)) return;
     world->report->launches_failed++;
     struct record_fleet_unit refused = {
@@ -247,7 +262,7 @@ static void fleet_managers_order(struct world *world, const struct record_fleet_
         fleet_gateway_ask_drain(world, gateway, action->connection, action->act == FLEET_ACT_BACK);
 }
 
-static void fleet_managers_perform(struct world *world, const struct record_fleet_action *action) {
+static void note_action(struct world *world, const struct record_fleet_action *action) {
     static const char *const names[FLEET_ACT_COUNT] = {
         [FLEET_ACT_START] = "manager starts",    [FLEET_ACT_DRAIN] = "manager drains",
         [FLEET_ACT_BACK] = "manager calls back", [FLEET_ACT_ROLE] = "manager converts",
@@ -256,6 +271,9 @@ static void fleet_managers_perform(struct world *world, const struct record_flee
               action->reason);
     verify_action(world, action);
     world->report->acts[action->act]++;
+}
+
+static void fleet_managers_perform(struct world *world, const struct record_fleet_action *action) {
     if (action->act == FLEET_ACT_START)
         start(world, action);
     else if (action->act == FLEET_ACT_STOP || action->act == FLEET_ACT_KILL)
@@ -285,7 +303,12 @@ static void fleet_managers_obey(struct world *world) {
         check(record_valid(record, record->bytes));
         if (record->kind != RECORD_FLEET_ACTION) continue;
         if (dies && fleet_dice_below(&it->launches, 2)) break;
-        fleet_managers_perform(world, (const struct record_fleet_action *)record);
+        const struct record_fleet_action *action = (const struct record_fleet_action *)record;
+        bool starts = action->act == FLEET_ACT_START;
+        it->starts += starts;
+        note_action(world, action);
+        for (uint32_t left = fleet_managers_arrivals(world, starts ? 1 : 2); left-- > 0;)
+            fleet_managers_perform(world, action);
     }
     machine_outbox_clear(outbox);
     if (dies) fleet_managers_die(world);

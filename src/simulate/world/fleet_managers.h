@@ -9,8 +9,10 @@
  * Faults until the end of the fault phase: the manager is killed, even while it executes actions,
  * and another one starts. A second one is started at the same time. The launcher does not answer
  * for a long while. One launch in three fails before it begins or before it serves, and some never
- * get a node. A node is lost, even of a draining unit. A job is preempted. Gateways are
- * unreachable, or their reports are old. Operators drain, resume and pin.
+ * get a node. A job whose unit is over stays listed as running, until it is cancelled. A node is
+ * lost, even of a draining unit. A job is preempted. Gateways are unreachable, or their reports are
+ * old. A report to the manager, or one of its actions, is lost or doubled (no start is doubled: the
+ * host orders each once). Operators drain, resume and pin.
  *
  * Invariants in addition to the general ones: no number is assigned twice, and no two managers run
  * at once. A manager with a working launcher finds every running job. No unit is started on nodes
@@ -40,6 +42,7 @@ struct fleet_unit_job { /* a job of the launcher: one unit */
     uint32_t node;      /* FLEET_NO_NODE: waiting for a node */
     bool never;         /* it never gets a node */
     bool fails;         /* it exits instead of starting to serve */
+    bool hangs;         /* its unit is over, but the launcher lists it as running */
     int64_t begins_ns;
     int64_t unknown_ns; /* time since which a working manager has not found it; 0: it has */
     bool was_ended;     /* ended by the present manager */

@@ -108,6 +108,7 @@ struct fleet_world_report {
     uint64_t launched, launches_failed, stopped, ended_at_once;
     uint64_t manager_lives, manager_deaths, managers_refused, adopted, nodes_lost, lost_in_drain;
     uint64_t launcher_silences, blindings, stale_times, preemptions, wishes;
+    uint64_t records_lost, records_doubled, jobs_hung;
 };
 
 /* Arena bytes that suffice for fleet_world_run. Few of them are touched. */

@@ -38,10 +38,12 @@ static void report_sum(const struct fleet_world_report *sum) {
     print_message(
         "# %lu managers, %lu died, %lu refused beside another one, %lu units taken over; %lu "
         "nodes lost, %lu of them under a drain; the launcher was silent %lu times, "
-        "gateways not heard %lu, stale %lu; %lu preemptions, %lu wishes\n",
+        "gateways not heard %lu, stale %lu; %lu preemptions, %lu wishes; %lu records lost, %lu "
+        "doubled; %lu jobs listed that were over\n",
         sum->manager_lives, sum->manager_deaths, sum->managers_refused, sum->adopted,
         sum->nodes_lost, sum->lost_in_drain, sum->launcher_silences, sum->blindings,
-        sum->stale_times, sum->preemptions, sum->wishes);
+        sum->stale_times, sum->preemptions, sum->wishes, sum->records_lost, sum->records_doubled,
+        sum->jobs_hung);
 }
 
 static void nothing_is_lost_whatever_happens_to_the_manager(void **state) {
@@ -63,6 +65,7 @@ static void nothing_is_lost_whatever_happens_to_the_manager(void **state) {
     assert_true(sum.manager_deaths > 40 && sum.managers_refused > 20 && sum.adopted > 80);
     assert_true(sum.nodes_lost > 40 && sum.lost_in_drain > 2 && sum.preemptions > 8);
     assert_true(sum.launcher_silences > 20 && sum.blindings > 40 && sum.stale_times > 40);
+    assert_true(sum.records_lost > 200 && sum.records_doubled > 200 && sum.jobs_hung > 20);
     assert_true(sum.gateway_deaths > 20 && sum.resumed > 500);
     assert_true(sum.answered > sum.asked / 3);
 }
