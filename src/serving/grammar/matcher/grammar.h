@@ -161,7 +161,7 @@ struct next_tokens {
 };
 /* Adds what the stack `number` allows. */
 void rule_step_look(const struct grammar *grammar, struct stack_table *table, uint32_t number,
-                    struct next_tokens *outlook);
+                    struct next_tokens *allowed);
 
 /* ---- masks: token_mask.c ---- */
 

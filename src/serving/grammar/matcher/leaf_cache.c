@@ -65,9 +65,9 @@ static void walk_number(struct leaf_cache *cache, const struct automaton *automa
                         struct leaf_cache_entry *entry, struct leaf_end *ends) {
     const struct trie_node *nodes = cache->trie->nodes;
     uint32_t path[TOKEN_TRIE_BYTES_MAX + 1], first = entry->key.node;
-    path[nodes[first].depth] = entry->key.place.state;
-    entry->ends_here =
-        automaton->labels[entry->key.place.state] && token_trie_leaves_number(cache->trie, first);
+    path[nodes[first].depth] = entry->key.position.state;
+    entry->ends_here = automaton->labels[entry->key.position.state] &&
+                       token_trie_leaves_number(cache->trie, first);
     for (uint32_t i = first + 1; i < first + nodes[first].size;) {
         uint32_t state = automaton_step(automaton, path[nodes[i].depth - 1], nodes[i].byte);
         if (!state) {
@@ -89,7 +89,7 @@ static bool leaf_cache_rule(struct leaf_cache *cache, const struct grammar *gram
     const struct trie_node *nodes = cache->trie->nodes;
     const struct grammar_rule *rule = &grammar->rules[entry->key.leaf];
     uint32_t path[TOKEN_TRIE_BYTES_MAX + 1], first = entry->key.node;
-    path[nodes[first].depth] = entry->key.place.state;
+    path[nodes[first].depth] = entry->key.position.state;
     for (uint32_t i = first + 1; i < first + nodes[first].size;) {
         uint32_t before = path[nodes[i].depth - 1];
         uint32_t state = automaton_step(rule->automaton, before, nodes[i].byte);
@@ -166,13 +166,14 @@ static void take_free_part(struct string_walk *walk, uint32_t node, uint32_t sta
             (struct leaf_end){trie->ends[walk->next_end].node, state};
 }
 
-static bool step_leaf(const struct string_walk *walk, struct string_position *place, uint8_t byte) {
+static bool step_leaf(const struct string_walk *walk, struct string_position *position,
+                      uint8_t byte) {
     const struct automaton *automaton = walk->leaf->automaton;
-    if (!automaton || place->escape || byte < 0x20 || byte == '\\')
-        return string_content_step(walk->leaf, walk->filter, place, byte, NULL);
-    place->state = automaton_step(automaton, place->state, byte);
-    if (!place->state || !walk->filter) return place->state != 0;
-    return walk->filter->open[place->state / 64] >> place->state % 64 & 1;
+    if (!automaton || position->escape || byte < 0x20 || byte == '\\')
+        return string_content_step(walk->leaf, walk->filter, position, byte, NULL);
+    position->state = automaton_step(automaton, position->state, byte);
+    if (!position->state || !walk->filter) return position->state != 0;
+    return walk->filter->open[position->state / 64] >> position->state % 64 & 1;
 }
 
 static void walk_nodes(struct string_walk *walk) {
@@ -180,23 +181,23 @@ static void walk_nodes(struct string_walk *walk) {
     struct string_position path[TOKEN_TRIE_BYTES_MAX + 1];
     struct leaf_cache_entry *entry = walk->entry;
     uint32_t first = entry->key.node;
-    path[nodes[first].depth] = entry->key.place;
+    path[nodes[first].depth] = entry->key.position;
     for (uint32_t i = first + 1; i < first + nodes[first].size;) {
-        struct string_position place = path[nodes[i].depth - 1];
+        struct string_position position = path[nodes[i].depth - 1];
         uint8_t byte = nodes[i].byte;
-        if (byte == '"' && place.escape == 0) {
-            if (string_content_may_end(walk->leaf, place))
-                walk->ends[entry->end_count++] = (struct leaf_end){i, place.state};
-        } else if (!step_leaf(walk, &place, byte)) {
+        if (byte == '"' && position.escape == 0) {
+            if (string_content_may_end(walk->leaf, position))
+                walk->ends[entry->end_count++] = (struct leaf_end){i, position.state};
+        } else if (!step_leaf(walk, &position, byte)) {
             note_range(walk, i, false);
-        } else if (!walk->aligned || place.escape ||
-                   !leaf_cache_is_free(walk->cache, walk->leaf->automaton, place.state)) {
-            path[nodes[i].depth] = place;
+        } else if (!walk->aligned || position.escape ||
+                   !leaf_cache_is_free(walk->cache, walk->leaf->automaton, position.state)) {
+            path[nodes[i].depth] = position;
             if (!walk->clears) leaf_cache_note_inside(walk->cache, entry, i);
             i++;
             continue;
         } else {
-            take_free_part(walk, i, place.state);
+            take_free_part(walk, i, position.state);
         }
         i += nodes[i].size;
     }
@@ -209,7 +210,8 @@ static bool is_mostly_free(const struct string_walk *walk) {
     const struct automaton *automaton = walk->leaf->automaton;
     uint32_t held = 0;
     for (uint32_t child = 1; child < nodes[0].size; child += nodes[child].size) {
-        uint32_t state = automaton_step(automaton, walk->entry->key.place.state, nodes[child].byte);
+        uint32_t state =
+            automaton_step(automaton, walk->entry->key.position.state, nodes[child].byte);
         if (state && leaf_cache_is_free(walk->cache, automaton, state)) held += nodes[child].size;
     }
     return held > nodes[0].size / 2;
@@ -222,8 +224,8 @@ static void walk_string(struct leaf_cache *cache, const struct text_leaf *leaf,
         .reaches = &no_bits, .allowed = &no_bits, .open = entry->key.open, .word_count = 0};
     struct string_walk walk = {.cache = cache, .leaf = leaf, .entry = entry, .ends = ends};
     walk.filter = entry->key.open ? &filter : NULL;
-    walk.aligned = leaf->automaton && entry->key.node == 0 && entry->key.place.escape == 0 &&
-                   leaf_cache_is_between(leaf->automaton, entry->key.place.state);
+    walk.aligned = leaf->automaton && entry->key.node == 0 && entry->key.position.escape == 0 &&
+                   leaf_cache_is_between(leaf->automaton, entry->key.position.state);
     walk.clears = walk.aligned && is_mostly_free(&walk);
     if (walk.clears) {
         memcpy(cache->found, cache->trie->inside, cache->trie->word_count * sizeof(uint64_t));
@@ -260,13 +262,13 @@ static void keep_inside(struct leaf_cache *cache, struct leaf_cache_entry *entry
 
 static uint64_t leaf_cache_hash_of(const struct leaf_key *key) {
     uint64_t hash = hash_word(0, (uint64_t)key->node << 32 | key->leaf);
-    hash = hash_word(hash, (uint64_t)key->place.state << 32 | key->place.escape);
+    hash = hash_word(hash, (uint64_t)key->position.state << 32 | key->position.escape);
     return hash + (key->open != NULL) + 2 * (uint64_t)key->is_rule;
 }
 
 static bool same_key(const struct leaf_key *a, const struct leaf_key *b) {
-    return a->node == b->node && a->leaf == b->leaf && a->place.state == b->place.state &&
-           a->place.escape == b->place.escape && a->is_number == b->is_number &&
+    return a->node == b->node && a->leaf == b->leaf && a->position.state == b->position.state &&
+           a->position.escape == b->position.escape && a->is_number == b->is_number &&
            a->is_rule == b->is_rule && a->open == b->open;
 }
 

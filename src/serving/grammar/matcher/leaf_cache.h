@@ -14,9 +14,9 @@
 #include "serving/grammar/matcher/token_trie.h"
 
 struct leaf_key {
-    uint32_t node;                /* root of the subtree of the vocabulary trie */
-    uint32_t leaf;                /* a leaf, or a rule if is_rule */
-    struct string_position place; /* position in the leaf at that node */
+    uint32_t node;                   /* root of the subtree of the vocabulary trie */
+    uint32_t leaf;                   /* a leaf, or a rule if is_rule */
+    struct string_position position; /* position in the leaf at that node */
     bool is_number, is_rule;
     const uint64_t *open; /* keys: bit set of the states to follow; NULL: all live ones */
 };

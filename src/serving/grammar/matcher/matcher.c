@@ -158,13 +158,13 @@ bool matcher_must_end(const struct matcher *matcher, struct grammar_position at)
 /* Computes the added tokens that the stacks allow. The caller removes the frames that it pushes. */
 static struct next_tokens matcher_look(struct matcher *matcher, const struct stack_list *stacks,
                                        uint64_t *mask) {
-    struct next_tokens outlook = {.mask = mask, .token = TOKEN_NONE};
+    struct next_tokens allowed = {.mask = mask, .token = TOKEN_NONE};
     for (uint32_t i = 0; i < stacks->count; i++) {
         uint32_t rule = grammar_rule_below(matcher->grammar, &matcher->table, stacks->frames[i]);
-        outlook.bytes |= rule != stacks->frames[i];
-        if (rule) rule_step_look(matcher->grammar, &matcher->table, rule, &outlook);
+        allowed.bytes |= rule != stacks->frames[i];
+        if (rule) rule_step_look(matcher->grammar, &matcher->table, rule, &allowed);
     }
-    return outlook;
+    return allowed;
 }
 
 void matcher_mask(struct matcher *matcher, struct grammar_position at, uint64_t *mask) {
@@ -199,10 +199,10 @@ bool matcher_forced_token(struct matcher *matcher, struct grammar_position at,
         return false;
     list_stacks(&matcher->table, at.number, &stacks);
     uint32_t frame_count = matcher->table.frame_count;
-    struct next_tokens outlook = matcher_look(matcher, &stacks, NULL);
+    struct next_tokens allowed = matcher_look(matcher, &stacks, NULL);
     stack_table_truncate(&matcher->table, frame_count);
-    if (outlook.bytes || outlook.several || outlook.token == TOKEN_NONE) return false;
-    *token_out = outlook.token;
+    if (allowed.bytes || allowed.several || allowed.token == TOKEN_NONE) return false;
+    *token_out = allowed.token;
     return true;
 }
 

@@ -49,43 +49,45 @@ uint32_t rule_step_begin(const struct grammar *grammar, struct stack_table *tabl
 
 /* ---- items ---- */
 
-static void rule_step_wait(struct rule_closure *walk, struct rule_item point) {
-    if (walk->count < WAITING_MAX) walk->waiting[walk->count++] = point;
+static void rule_step_wait(struct rule_closure *closure, struct rule_item point) {
+    if (closure->count < WAITING_MAX) closure->waiting[closure->count++] = point;
 }
 
-static void begin_walk(struct rule_closure *walk, const struct grammar *grammar,
-                       struct stack_table *table, uint32_t number, int byte) {
+static void begin_closure(struct rule_closure *closure, const struct grammar *grammar,
+                          struct stack_table *table, uint32_t number, int byte) {
     const struct stack_frame *frame = stack_table_at(table, number);
-    walk->grammar = grammar;
-    walk->table = table;
-    walk->byte = byte;
-    walk->count = 0;
-    walk->visits_left = VISITS_MAX;
-    rule_step_wait(walk, (struct rule_item){frame->subject, frame->state, frame->below, true});
+    closure->grammar = grammar;
+    closure->table = table;
+    closure->byte = byte;
+    closure->count = 0;
+    closure->visits_left = VISITS_MAX;
+    rule_step_wait(closure, (struct rule_item){frame->subject, frame->state, frame->below, true});
 }
 
-static bool rule_step_may_begin(const struct rule_closure *walk, const struct grammar_rule *rule) {
-    return walk->byte == NO_BYTE ? true : byte_set_has(&rule->begins, (uint8_t)walk->byte);
+static bool rule_step_may_begin(const struct rule_closure *closure,
+                                const struct grammar_rule *rule) {
+    return closure->byte == NO_BYTE ? true : byte_set_has(&rule->begins, (uint8_t)closure->byte);
 }
 
-static bool next_point(struct rule_closure *walk, struct rule_item *out) {
-    if (!walk->count || !walk->visits_left) return false;
-    walk->visits_left--;
-    *out = walk->waiting[--walk->count];
-    const struct grammar_rule *rule = rule_at(walk->grammar, out->rule);
+static bool next_item(struct rule_closure *closure, struct rule_item *out) {
+    if (!closure->count || !closure->visits_left) return false;
+    closure->visits_left--;
+    *out = closure->waiting[--closure->count];
+    const struct grammar_rule *rule = rule_at(closure->grammar, out->rule);
     uint32_t count;
     const struct rule_edge *edges = rule_edges(rule, out->state, &count);
     if (out->ends && out->below && rule->automaton->labels[out->state]) {
-        const struct stack_frame *below = stack_table_at(walk->table, out->below);
-        rule_step_wait(walk, (struct rule_item){below->subject, below->state, below->below, true});
+        const struct stack_frame *below = stack_table_at(closure->table, out->below);
+        rule_step_wait(closure,
+                       (struct rule_item){below->subject, below->state, below->below, true});
     }
     for (uint32_t i = 0; i < count; i++) {
-        const struct grammar_rule *called = rule_at(walk->grammar, edges[i].subject);
-        if (edges[i].symbol != RULE_CALL || !rule_step_may_begin(walk, called)) continue;
-        uint32_t behind = put(walk->grammar, walk->table, out->rule, edges[i].to, out->below);
+        const struct grammar_rule *called = rule_at(closure->grammar, edges[i].subject);
+        if (edges[i].symbol != RULE_CALL || !rule_step_may_begin(closure, called)) continue;
+        uint32_t behind = put(closure->grammar, closure->table, out->rule, edges[i].to, out->below);
         if (behind == STACK_NONE) continue;
         rule_step_wait(
-            walk, (struct rule_item){edges[i].subject, called->automaton->start, behind, false});
+            closure, (struct rule_item){edges[i].subject, called->automaton->start, behind, false});
     }
     return true;
 }
@@ -102,31 +104,31 @@ static void begin_values(const struct grammar *grammar, struct stack_table *tabl
                              put(grammar, table, at->rule, edges[i].to, at->below), out);
 }
 
-static void step_points(struct rule_closure *walk, bool leaves, struct stack_list *out) {
+static void step_items(struct rule_closure *closure, bool leaves, struct stack_list *out) {
     struct rule_item at;
-    uint8_t byte = (uint8_t)walk->byte;
-    for (; next_point(walk, &at); leaves = false) {
-        const struct automaton *automaton = rule_at(walk->grammar, at.rule)->automaton;
+    uint8_t byte = (uint8_t)closure->byte;
+    for (; next_item(closure, &at); leaves = false) {
+        const struct automaton *automaton = rule_at(closure->grammar, at.rule)->automaton;
         uint32_t state = leaves ? 0 : automaton_step(automaton, at.state, byte);
         if (state)
-            grammar_add_stack(out, put(walk->grammar, walk->table, at.rule, state, at.below));
-        begin_values(walk->grammar, walk->table, &at, byte, out);
+            grammar_add_stack(out, put(closure->grammar, closure->table, at.rule, state, at.below));
+        begin_values(closure->grammar, closure->table, &at, byte, out);
     }
 }
 
 void rule_step(const struct grammar *grammar, struct stack_table *table, uint32_t number,
                uint8_t byte, struct stack_list *out) {
-    struct rule_closure walk;
-    begin_walk(&walk, grammar, table, number, byte);
-    step_points(&walk, false, out);
+    struct rule_closure closure;
+    begin_closure(&closure, grammar, table, number, byte);
+    step_items(&closure, false, out);
 }
 
 void rule_step_leave(const struct grammar *grammar, struct stack_table *table, uint32_t number,
                      uint32_t state, uint8_t byte, struct stack_list *out) {
-    struct rule_closure walk;
-    begin_walk(&walk, grammar, table, number, byte);
-    walk.waiting[0].state = state;
-    step_points(&walk, true, out);
+    struct rule_closure closure;
+    begin_closure(&closure, grammar, table, number, byte);
+    closure.waiting[0].state = state;
+    step_items(&closure, true, out);
 }
 
 bool rule_step_leaves(const struct grammar *grammar, const struct grammar_rule *rule,
@@ -168,10 +170,10 @@ static bool has_bytes(const struct grammar *grammar, uint32_t token) {
 
 void rule_step_token(const struct grammar *grammar, struct stack_table *table, uint32_t number,
                      uint32_t token, struct stack_list *out) {
-    struct rule_closure walk;
+    struct rule_closure closure;
     struct rule_item at;
-    begin_walk(&walk, grammar, table, number, NO_BYTE);
-    while (next_point(&walk, &at)) {
+    begin_closure(&closure, grammar, table, number, NO_BYTE);
+    while (next_item(&closure, &at)) {
         uint32_t count;
         const struct rule_edge *edges = rule_edges(rule_at(grammar, at.rule), at.state, &count);
         for (uint32_t i = 0; i < count; i++) {
@@ -183,35 +185,35 @@ void rule_step_token(const struct grammar *grammar, struct stack_table *table, u
     }
 }
 
-static void note_token(const struct grammar *grammar, struct next_tokens *outlook, uint32_t token) {
-    outlook->several |= outlook->token != TOKEN_NONE && outlook->token != token;
-    outlook->token = token;
-    if (outlook->mask && token < grammar->trie->token_count)
-        outlook->mask[token / 64] |= UINT64_C(1) << token % 64;
+static void note_token(const struct grammar *grammar, struct next_tokens *allowed, uint32_t token) {
+    allowed->several |= allowed->token != TOKEN_NONE && allowed->token != token;
+    allowed->token = token;
+    if (allowed->mask && token < grammar->trie->token_count)
+        allowed->mask[token / 64] |= UINT64_C(1) << token % 64;
 }
 
-static void note_others(const struct grammar *grammar, struct next_tokens *outlook,
+static void note_others(const struct grammar *grammar, struct next_tokens *allowed,
                         uint32_t token) {
-    outlook->several = true;
-    for (uint32_t t = 0; outlook->mask && t < grammar->trie->token_count; t++)
-        if (t != token && has_bytes(grammar, t)) outlook->mask[t / 64] |= UINT64_C(1) << t % 64;
+    allowed->several = true;
+    for (uint32_t t = 0; allowed->mask && t < grammar->trie->token_count; t++)
+        if (t != token && has_bytes(grammar, t)) allowed->mask[t / 64] |= UINT64_C(1) << t % 64;
 }
 
 void rule_step_look(const struct grammar *grammar, struct stack_table *table, uint32_t number,
-                    struct next_tokens *outlook) {
-    struct rule_closure walk;
+                    struct next_tokens *allowed) {
+    struct rule_closure closure;
     struct rule_item at;
-    begin_walk(&walk, grammar, table, number, NO_BYTE);
-    while (next_point(&walk, &at)) {
+    begin_closure(&closure, grammar, table, number, NO_BYTE);
+    while (next_item(&closure, &at)) {
         const struct grammar_rule *rule = rule_at(grammar, at.rule);
         uint32_t count;
         const struct rule_edge *edges = rule_edges(rule, at.state, &count);
-        outlook->bytes |= automaton_goes_on(rule->automaton, at.state);
+        allowed->bytes |= automaton_goes_on(rule->automaton, at.state);
         for (uint32_t i = 0; i < count; i++) {
-            if (edges[i].symbol == RULE_VALUE) outlook->bytes = true;
-            if (edges[i].symbol == RULE_TOKEN) note_token(grammar, outlook, edges[i].subject);
+            if (edges[i].symbol == RULE_VALUE) allowed->bytes = true;
+            if (edges[i].symbol == RULE_TOKEN) note_token(grammar, allowed, edges[i].subject);
             if (edges[i].symbol == RULE_OTHER_TOKEN)
-                note_others(grammar, outlook, edges[i].subject);
+                note_others(grammar, allowed, edges[i].subject);
         }
     }
 }

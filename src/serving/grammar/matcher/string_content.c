@@ -36,10 +36,10 @@ bool string_content_is_live(const struct key_filter *filter, uint32_t state) {
     return false;
 }
 
-bool string_content_may_end(const struct text_leaf *leaf, struct string_position place) {
-    if (place.escape != ESCAPE_NONE) return false;
-    return leaf->automaton ? leaf->automaton->labels[place.state] != 0
-                           : place.state >= leaf->length_min;
+bool string_content_may_end(const struct text_leaf *leaf, struct string_position position) {
+    if (position.escape != ESCAPE_NONE) return false;
+    return leaf->automaton ? leaf->automaton->labels[position.state] != 0
+                           : position.state >= leaf->length_min;
 }
 
 void string_content_hash(uint64_t *hash, uint8_t byte) {
@@ -52,9 +52,10 @@ static bool string_content_has_room(const struct text_leaf *leaf, uint32_t state
     return leaf->length_max == SHAPE_UNBOUNDED || state < leaf->length_max;
 }
 
-static void count_character(const struct text_leaf *leaf, struct string_position *place) {
-    if (leaf->length_max != SHAPE_UNBOUNDED || place->state < leaf->length_min) place->state++;
-    place->escape = ESCAPE_NONE;
+static void count_character(const struct text_leaf *leaf, struct string_position *position) {
+    if (leaf->length_max != SHAPE_UNBOUNDED || position->state < leaf->length_min)
+        position->state++;
+    position->escape = ESCAPE_NONE;
 }
 
 static uint32_t kind_of_lead(uint8_t byte) {
@@ -68,15 +69,16 @@ static uint32_t kind_of_lead(uint8_t byte) {
 }
 
 /* Checks UTF-8 by table 3-7 of the Unicode standard. */
-static bool step_utf8(const struct text_leaf *leaf, struct string_position *place, uint8_t byte) {
+static bool step_utf8(const struct text_leaf *leaf, struct string_position *position,
+                      uint8_t byte) {
     uint8_t low = 0x80, high = 0xBF;
     uint32_t next = ESCAPE_ONE_MORE;
-    switch (place->escape) {
+    switch (position->escape) {
     case ESCAPE_NONE:
-        if (!string_content_has_room(leaf, place->state)) return false;
-        place->escape = byte < 0x80 ? ESCAPE_NONE : kind_of_lead(byte);
-        if (byte < 0x80) count_character(leaf, place);
-        return byte < 0x80 || place->escape != ESCAPE_NONE;
+        if (!string_content_has_room(leaf, position->state)) return false;
+        position->escape = byte < 0x80 ? ESCAPE_NONE : kind_of_lead(byte);
+        if (byte < 0x80) count_character(leaf, position);
+        return byte < 0x80 || position->escape != ESCAPE_NONE;
     case ESCAPE_ONE_MORE:
         next = ESCAPE_NONE;
         break;
@@ -102,9 +104,9 @@ static bool step_utf8(const struct text_leaf *leaf, struct string_position *plac
     }
     if (byte < low || byte > high) return false;
     if (next == ESCAPE_NONE)
-        count_character(leaf, place);
+        count_character(leaf, position);
     else
-        place->escape = next;
+        position->escape = next;
     return true;
 }
 
@@ -163,85 +165,86 @@ static bool any_escape_stands(const struct text_leaf *leaf, const struct key_fil
 
 static bool string_content_take_character(const struct text_leaf *leaf,
                                           const struct key_filter *filter,
-                                          struct string_position *place, uint32_t code,
+                                          struct string_position *position, uint32_t code,
                                           uint64_t *hash) {
     uint8_t text[4];
     uint32_t count = utf8_write(code, (char *)text);
     for (uint32_t i = 0; i < count; i++)
         string_content_hash(hash, text[i]);
     if (!leaf->automaton) {
-        count_character(leaf, place); /* the length was checked at the backslash */
+        count_character(leaf, position); /* the length was checked at the backslash */
         return true;
     }
-    place->escape = ESCAPE_NONE;
-    place->state = state_after(leaf->automaton, place->state, text, count);
-    return string_content_is_live(filter, place->state);
+    position->escape = ESCAPE_NONE;
+    position->state = state_after(leaf->automaton, position->state, text, count);
+    return string_content_is_live(filter, position->state);
 }
 
 static bool step_digit(const struct text_leaf *leaf, const struct key_filter *filter,
-                       struct string_position *place, uint8_t byte, uint64_t *hash) {
+                       struct string_position *position, uint8_t byte, uint64_t *hash) {
     int digit = regex_tree_digit_value(byte, 16);
-    bool low_half = (place->escape & 15) == ESCAPE_LOW_DIGITS;
-    uint32_t count = (place->escape >> 4 & 3) + 1, high = place->escape >> 20;
-    uint32_t value = (place->escape >> 8 & 0xFFF) << 4 | (uint32_t)digit;
+    bool low_half = (position->escape & 15) == ESCAPE_LOW_DIGITS;
+    uint32_t count = (position->escape >> 4 & 3) + 1, high = position->escape >> 20;
+    uint32_t value = (position->escape >> 8 & 0xFFF) << 4 | (uint32_t)digit;
     if (digit < 0) return false;
     if (count == 4 && !low_half && (value < 0xD800 || value > 0xDFFF))
-        return string_content_take_character(leaf, filter, place, value, hash);
+        return string_content_take_character(leaf, filter, position, value, hash);
     if (count == 4 && !low_half) {
-        place->escape = ESCAPE_SECOND | (value - 0xD800) << 20;
-        return value <= 0xDBFF && any_escape_stands(leaf, filter, place->state, value, value);
+        position->escape = ESCAPE_SECOND | (value - 0xD800) << 20;
+        return value <= 0xDBFF && any_escape_stands(leaf, filter, position->state, value, value);
     }
     if (count == 4) {
         if (value < 0xDC00 || value > 0xDFFF) return false;
-        return string_content_take_character(leaf, filter, place,
+        return string_content_take_character(leaf, filter, position,
                                              0x10000 + (high << 10) + (value - 0xDC00), hash);
     }
     uint32_t least = value << 4 * (4 - count), most = least | ((1u << 4 * (4 - count)) - 1);
-    place->escape = (place->escape & 15) | count << 4 | value << 8 | high << 20;
-    if (!low_half) return any_escape_stands(leaf, filter, place->state, least, most);
+    position->escape = (position->escape & 15) | count << 4 | value << 8 | high << 20;
+    if (!low_half) return any_escape_stands(leaf, filter, position->state, least, most);
     if (most < 0xDC00 || least > 0xDFFF) return false;
     least = least > 0xDC00 ? least - 0xDC00 : 0;
     most = most < 0xDFFF ? most - 0xDC00 : 0x3FF;
     uint32_t base = 0x10000 + (high << 10);
-    return any_stands(leaf, filter, place->state, base + least, base + most);
+    return any_stands(leaf, filter, position->state, base + least, base + most);
 }
 
 static bool step_escape(const struct text_leaf *leaf, const struct key_filter *filter,
-                        struct string_position *place, uint8_t byte, uint64_t *hash) {
+                        struct string_position *position, uint8_t byte, uint64_t *hash) {
     static const char names[] = "\"\\/bfnrt";
     static const char values[] = "\"\\/\b\f\n\r\t";
-    switch (place->escape & 15) {
+    switch (position->escape & 15) {
     case ESCAPE_BEGUN:
         if (byte == 'u') {
-            place->escape = ESCAPE_DIGITS;
+            position->escape = ESCAPE_DIGITS;
             return true; /* every character can be written with \u */
         }
         const char *name = byte ? memchr(names, byte, sizeof names - 1) : NULL;
         if (!name) return false;
-        return string_content_take_character(leaf, filter, place, (uint8_t)values[name - names],
+        return string_content_take_character(leaf, filter, position, (uint8_t)values[name - names],
                                              hash);
     case ESCAPE_SECOND:
-        place->escape += ESCAPE_SECOND_U - ESCAPE_SECOND;
+        position->escape += ESCAPE_SECOND_U - ESCAPE_SECOND;
         return byte == '\\';
     case ESCAPE_SECOND_U:
-        place->escape += ESCAPE_LOW_DIGITS - ESCAPE_SECOND_U;
+        position->escape += ESCAPE_LOW_DIGITS - ESCAPE_SECOND_U;
         return byte == 'u';
     default:
-        return step_digit(leaf, filter, place, byte, hash);
+        return step_digit(leaf, filter, position, byte, hash);
     }
 }
 
 bool string_content_step(const struct text_leaf *leaf, const struct key_filter *filter,
-                         struct string_position *place, uint8_t byte, uint64_t *hash) {
-    if ((place->escape & 15) >= ESCAPE_BEGUN) return step_escape(leaf, filter, place, byte, hash);
+                         struct string_position *position, uint8_t byte, uint64_t *hash) {
+    if ((position->escape & 15) >= ESCAPE_BEGUN)
+        return step_escape(leaf, filter, position, byte, hash);
     if (byte < 0x20 || byte == '"') return false;
     if (byte == '\\') {
-        if (place->escape != ESCAPE_NONE) return false;
-        place->escape = ESCAPE_BEGUN;
-        return any_escape_stands(leaf, filter, place->state, 0, 0xFFFF);
+        if (position->escape != ESCAPE_NONE) return false;
+        position->escape = ESCAPE_BEGUN;
+        return any_escape_stands(leaf, filter, position->state, 0, 0xFFFF);
     }
     string_content_hash(hash, byte);
-    if (!leaf->automaton) return step_utf8(leaf, place, byte);
-    place->state = automaton_step(leaf->automaton, place->state, byte);
-    return string_content_is_live(filter, place->state);
+    if (!leaf->automaton) return step_utf8(leaf, position, byte);
+    position->state = automaton_step(leaf->automaton, position->state, byte);
+    return string_content_is_live(filter, position->state);
 }

@@ -31,8 +31,8 @@ struct string_position string_content_begin(const struct text_leaf *leaf);
 /* Reads a byte other than the closing quote. False: it is not allowed. `filter` and `hash` (of the
  * decoded text) may be NULL. */
 bool string_content_step(const struct text_leaf *leaf, const struct key_filter *filter,
-                         struct string_position *place, uint8_t byte, uint64_t *hash);
-bool string_content_may_end(const struct text_leaf *leaf, struct string_position place);
+                         struct string_position *position, uint8_t byte, uint64_t *hash);
+bool string_content_may_end(const struct text_leaf *leaf, struct string_position position);
 bool string_content_is_live(const struct key_filter *filter, uint32_t state);
 
 /* Updates the hash of a decoded text. `hash` may be NULL. */

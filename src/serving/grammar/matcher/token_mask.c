@@ -118,15 +118,16 @@ static void walk_on(struct mask_walk *at, uint32_t node, uint32_t frame, uint32_
 }
 
 static void close_filtered(struct mask_walk *at, uint32_t node, const struct stack_frame *frame,
-                           struct string_position place) {
+                           struct string_position position) {
     uint32_t frame_count = at->table->frame_count;
     struct stack_frame here = *frame;
     struct stack_list stacks;
     stacks.count = 0;
-    here.state = place.state;
+    here.state = position.state;
     here.escape = 0;
     if (frame->kind == STACK_KEY &&
-        object_step_key_is_open(at->grammar, stack_table_at(at->table, frame->below), place.state))
+        object_step_key_is_open(at->grammar, stack_table_at(at->table, frame->below),
+                                position.state))
         return;
     uint32_t closing = stack_table_put(at->table, &here, NULL);
     if (closing) grammar_step(at->grammar, at->table, closing, '"', &stacks);
@@ -138,15 +139,15 @@ static void close_filtered(struct mask_walk *at, uint32_t node, const struct sta
  * string among the remaining texts of a uniqueItems array. Few tokens match, so results are not
  * cached. Keys that are not listed properties are left to walk_leaf. */
 static void walk_filtered(struct mask_walk *at, uint32_t node, uint32_t number,
-                          struct string_position place, const struct key_filter *filter) {
+                          struct string_position position, const struct key_filter *filter) {
     const struct trie_node *nodes = at->trie->nodes;
     const struct stack_frame *frame = stack_table_at(at->table, number);
     const struct text_leaf *leaf = &at->grammar->leaves[frame->subject];
     uint32_t end = node + nodes[node].size;
     for (uint32_t child = node + 1; child < end; child += nodes[child].size) {
-        struct string_position next = place;
-        if (nodes[child].byte == '"' && place.escape == 0) {
-            close_filtered(at, child, frame, place);
+        struct string_position next = position;
+        if (nodes[child].byte == '"' && position.escape == 0) {
+            close_filtered(at, child, frame, position);
         } else if (string_content_step(leaf, filter, &next, nodes[child].byte, NULL)) {
             token_trie_mark(at->trie, child, at->mask);
             if (nodes[child].size > 1) walk_filtered(at, child, number, next, filter);
@@ -233,7 +234,7 @@ static void walk_leaf(struct mask_walk *at, uint32_t node, uint32_t number, cons
         leaf_cache_find(at->leaves, at->grammar,
                         &(struct leaf_key){.node = node,
                                            .leaf = frame->subject,
-                                           .place = {frame->state, frame->escape},
+                                           .position = {frame->state, frame->escape},
                                            .is_number = frame->kind == STACK_NUMBER,
                                            .open = open});
     if (!entry) { /* the cache is full */
@@ -255,7 +256,7 @@ static void token_mask_walk_rule(struct mask_walk *at, uint32_t node, uint32_t n
         entry = leaf_cache_find(at->leaves, at->grammar,
                                 &(struct leaf_key){.node = node,
                                                    .leaf = frame->subject,
-                                                   .place = {.state = frame->state},
+                                                   .position = {.state = frame->state},
                                                    .is_rule = true});
     if (!entry) {
         walk_bytes(at, node, number);

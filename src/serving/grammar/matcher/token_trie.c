@@ -107,8 +107,8 @@ static void token_trie_set_bit(uint64_t *mask, uint32_t token) {
 }
 
 static void token_trie_note_inside(const struct token_trie *trie, uint32_t node,
-                                   struct string_position place, struct content_tables *tables) {
-    uint32_t needs = place.state + (place.escape != 0);
+                                   struct string_position position, struct content_tables *tables) {
+    uint32_t needs = position.state + (position.escape != 0);
     for (uint32_t t = trie->nodes[node].token; t != TOKEN_NONE; t = trie->same_bytes[t]) {
         token_trie_set_bit(tables->inside, t);
         tables->needs[t] = (uint8_t)needs;
@@ -126,14 +126,15 @@ static void walk_content(const struct token_trie *trie, struct content_tables *t
     for (uint32_t i = 1; i < trie->node_count;) {
         const struct trie_node *node = &trie->nodes[i];
         uint32_t here = i;
-        struct string_position place = path[node->depth - 1];
-        if (node->byte == '"' && place.escape == 0) {
-            if (tables->ends) tables->ends[tables->end_count] = (struct trie_end){i, place.state};
+        struct string_position position = path[node->depth - 1];
+        if (node->byte == '"' && position.escape == 0) {
+            if (tables->ends)
+                tables->ends[tables->end_count] = (struct trie_end){i, position.state};
             tables->end_count++;
             i += node->size;
-        } else if (string_content_step(&any, NULL, &place, node->byte, NULL)) {
-            path[node->depth] = place;
-            if (tables->ends) token_trie_note_inside(trie, i, place, tables);
+        } else if (string_content_step(&any, NULL, &position, node->byte, NULL)) {
+            path[node->depth] = position;
+            if (tables->ends) token_trie_note_inside(trie, i, position, tables);
             i++;
         } else {
             i += node->size;

@@ -331,19 +331,19 @@ static void end_string(const struct grammar *grammar, struct stack_table *table,
 
 void value_step_string(const struct grammar *grammar, struct stack_table *table,
                        const struct stack_frame *frame, uint8_t byte, struct stack_list *out) {
-    struct string_position place = {frame->state, frame->escape};
-    if (byte == '"' && (place.escape == 0)) {
+    struct string_position position = {frame->state, frame->escape};
+    if (byte == '"' && (position.escape == 0)) {
         end_string(grammar, table, frame, out);
         return;
     }
     struct key_filter filter;
     struct stack_frame next = *frame;
     bool filtered = value_step_filter(grammar, table, frame, &filter);
-    if (!string_content_step(&grammar->leaves[frame->subject], filtered ? &filter : NULL, &place,
+    if (!string_content_step(&grammar->leaves[frame->subject], filtered ? &filter : NULL, &position,
                              byte, frame->flags & STACK_TRACKED ? &next.hash : NULL))
         return;
-    next.state = place.state;
-    next.escape = place.escape;
+    next.state = position.state;
+    next.escape = position.escape;
     if (frame->kind == STACK_KEY || may_differ(grammar, table, &next)) put(table, &next, NULL, out);
 }
 

@@ -120,17 +120,17 @@ static void shape_build_add_item(struct shape_builder *builder, const struct sha
 
 /* The largest possible length of an array. */
 static uint32_t shape_build_longest(const struct shape_graph *graph,
-                                    const struct array_node *form) {
+                                    const struct array_node *node) {
     uint32_t counted = 0;
-    for (uint32_t i = 0; i <= form->prefix_count; i++) {
-        if (i >= form->length_max) return form->length_max;
-        bool plain = node_is_live(graph, form->items[i].plain);
-        if (!plain && !node_is_live(graph, form->items[i].counted)) return i;
-        if (!plain && i == form->prefix_count && form->counted_max - counted < UINT32_MAX - i)
-            return min_u32(form->length_max, i + form->counted_max - counted);
-        if (!plain && counted++ == form->counted_max) return i;
+    for (uint32_t i = 0; i <= node->prefix_count; i++) {
+        if (i >= node->length_max) return node->length_max;
+        bool plain = node_is_live(graph, node->items[i].plain);
+        if (!plain && !node_is_live(graph, node->items[i].counted)) return i;
+        if (!plain && i == node->prefix_count && node->counted_max - counted < UINT32_MAX - i)
+            return min_u32(node->length_max, i + node->counted_max - counted);
+        if (!plain && counted++ == node->counted_max) return i;
     }
-    return form->length_max;
+    return node->length_max;
 }
 
 /* `listed` has the labels 1 to its number of texts. */
@@ -148,25 +148,25 @@ static void build_listed(struct shape_builder *builder, const struct automaton *
 }
 
 /* Returns the index of the array. */
-static uint32_t build_array(struct shape_builder *builder, const struct array_node *form) {
+static uint32_t build_array(struct shape_builder *builder, const struct array_node *node) {
     struct shape_array array = {
         .prefix = builder->item_count,
-        .prefix_count = form->prefix_count,
-        .length_min = form->length_min,
-        .length_max = shape_build_longest(builder->graph, form),
-        .counted_min = form->counted_min,
-        .counted_max = form->counted_max,
-        .unique = form->unique,
+        .prefix_count = node->prefix_count,
+        .length_min = node->length_min,
+        .length_max = shape_build_longest(builder->graph, node),
+        .counted_min = node->counted_min,
+        .counted_max = node->counted_max,
+        .unique = node->unique,
     };
     array.prefix_count = min_u32(array.prefix_count, array.length_max);
     for (uint32_t i = 0; i < array.prefix_count; i++)
-        shape_build_add_item(builder, &form->items[i]);
+        shape_build_add_item(builder, &node->items[i]);
     array.rest = (struct shape_item){SHAPE_NONE, SHAPE_NONE};
-    if (array.length_max > form->prefix_count) {
-        array.rest.plain = shape_build_ask_for(builder, form->items[form->prefix_count].plain);
-        array.rest.counted = shape_build_ask_for(builder, form->items[form->prefix_count].counted);
+    if (array.length_max > node->prefix_count) {
+        array.rest.plain = shape_build_ask_for(builder, node->items[node->prefix_count].plain);
+        array.rest.counted = shape_build_ask_for(builder, node->items[node->prefix_count].counted);
     }
-    if (form->listed) build_listed(builder, form->listed, &array);
+    if (node->listed) build_listed(builder, node->listed, &array);
     if (has_room(builder, &builder->arrays, builder->array_count, &builder->array_capacity,
                  sizeof *builder->arrays))
         builder->arrays[builder->array_count++] = array;
@@ -184,36 +184,36 @@ static void add_entry(struct shape_builder *builder, uint32_t node, uint32_t bit
 
 /* Builds the entries and the DFA of keys: the possible listed properties, and other keys whose values
  * are live. */
-static void build_keys(struct shape_builder *builder, const struct object_node *form,
+static void build_keys(struct shape_builder *builder, const struct object_node *node,
                        struct shape_object *object, uint32_t *bits) {
     struct schema_state *state = builder->state;
-    uint32_t count = form->name_count + form->class_count;
+    uint32_t count = node->name_count + node->class_count;
     uint32_t *labels = take(builder, count, sizeof *labels);
-    uint32_t *shifted = take(builder, form->class_count, sizeof *shifted);
-    struct bytes *texts = take(builder, form->name_count, sizeof *texts);
+    uint32_t *shifted = take(builder, node->class_count, sizeof *shifted);
+    struct bytes *texts = take(builder, node->name_count, sizeof *texts);
     if (builder->status) return;
     object->entry = builder->entry_count;
-    for (uint32_t i = 0; i < form->name_count; i++) {
-        texts[i] = state->names[form->names[i]];
+    for (uint32_t i = 0; i < node->name_count; i++) {
+        texts[i] = state->names[node->names[i]];
         bits[i] = SHAPE_NO_BIT;
-        if (!form->possible[i]) continue;
+        if (!node->possible[i]) continue;
         bits[i] = object->bit_count++;
         labels[i] = builder->entry_count - object->entry + 1;
-        add_entry(builder, form->name_nodes[i], bits[i]);
+        add_entry(builder, node->name_nodes[i], bits[i]);
     }
-    for (uint32_t i = 0; i < form->class_count; i++) {
-        shifted[i] = form->name_count + i + 1;
-        if (!form->rest || !node_is_live(builder->graph, form->class_nodes[i])) continue;
-        labels[form->name_count + i] = builder->entry_count - object->entry + 1;
-        add_entry(builder, form->class_nodes[i], SHAPE_NO_BIT);
+    for (uint32_t i = 0; i < node->class_count; i++) {
+        shifted[i] = node->name_count + i + 1;
+        if (!node->rest || !node_is_live(builder->graph, node->class_nodes[i])) continue;
+        labels[node->name_count + i] = builder->entry_count - object->entry + 1;
+        add_entry(builder, node->class_nodes[i], SHAPE_NO_BIT);
     }
     object->entry_count = builder->entry_count - object->entry;
     if (builder->status || object->entry_count == 0) return;
     const struct automaton *keys = NULL, *rest = NULL;
     enum status status = STATUS_OK;
-    if (form->rest) status = automaton_relabel(&state->work, form->rest, shifted, &rest);
-    if (!status && form->name_count)
-        status = automaton_of_texts(&state->work, texts, form->name_count, &keys);
+    if (node->rest) status = automaton_relabel(&state->work, node->rest, shifted, &rest);
+    if (!status && node->name_count)
+        status = automaton_of_texts(&state->work, texts, node->name_count, &keys);
     if (!status && keys && rest)
         status = automaton_combine(&state->work, AUTOMATON_OR, keys, rest, &keys);
     if (!status) status = automaton_relabel(&state->work, keys ? keys : rest, labels, &keys);
@@ -247,21 +247,21 @@ static void build_reaches(struct shape_builder *builder, struct shape_object *ob
     }
 }
 
-static uint32_t bit_of(const struct object_node *form, const uint32_t *bits, uint32_t name) {
+static uint32_t bit_of(const struct object_node *node, const uint32_t *bits, uint32_t name) {
     uint32_t i = 0;
-    while (form->names[i] != name)
+    while (node->names[i] != name)
         i++;
     return bits[i];
 }
 
 /* Transitive closure of dependentRequired over a set of properties. */
-static void close_needs(struct shape_builder *builder, const struct object_node *form,
+static void close_needs(struct shape_builder *builder, const struct object_node *node,
                         const uint32_t *bits, uint32_t first) {
     for (bool changed = true; changed;) {
         changed = false;
-        for (uint32_t i = 0; i < form->set->dependency_count; i++) {
-            uint32_t bit = bit_of(form, bits, form->set->dependencies[i].name);
-            uint32_t other = bit_of(form, bits, form->set->dependencies[i].other);
+        for (uint32_t i = 0; i < node->set->dependency_count; i++) {
+            uint32_t bit = bit_of(node, bits, node->set->dependencies[i].name);
+            uint32_t other = bit_of(node, bits, node->set->dependencies[i].other);
             if (bit == SHAPE_NO_BIT || !has_bit(builder, first, bit)) continue;
             if (has_bit(builder, first, other)) continue;
             shape_build_set_bit(builder, first, other);
@@ -270,16 +270,16 @@ static void close_needs(struct shape_builder *builder, const struct object_node 
     }
 }
 
-static void build_needs(struct shape_builder *builder, const struct object_node *form,
+static void build_needs(struct shape_builder *builder, const struct object_node *node,
                         struct shape_object *object, const uint32_t *bits) {
     object->required = shape_build_add_words(builder, object->word_count);
     object->dependency = builder->dependency_count;
     if (builder->status) return;
-    for (uint32_t i = 0; i < form->set->required_count; i++)
-        shape_build_set_bit(builder, object->required, bit_of(form, bits, form->set->required[i]));
-    close_needs(builder, form, bits, object->required);
-    for (uint32_t i = 0; i < form->set->dependency_count; i++) {
-        uint32_t bit = bit_of(form, bits, form->set->dependencies[i].name), k = object->dependency;
+    for (uint32_t i = 0; i < node->set->required_count; i++)
+        shape_build_set_bit(builder, object->required, bit_of(node, bits, node->set->required[i]));
+    close_needs(builder, node, bits, object->required);
+    for (uint32_t i = 0; i < node->set->dependency_count; i++) {
+        uint32_t bit = bit_of(node, bits, node->set->dependencies[i].name), k = object->dependency;
         if (bit == SHAPE_NO_BIT || has_bit(builder, object->required, bit)) continue;
         while (k < builder->dependency_count && builder->dependencies[k].bit != bit)
             k++;
@@ -290,7 +290,7 @@ static void build_needs(struct shape_builder *builder, const struct object_node 
                       &builder->dependency_capacity, sizeof *builder->dependencies))
             return;
         shape_build_set_bit(builder, one.needs, bit);
-        close_needs(builder, form, bits, one.needs);
+        close_needs(builder, node, bits, one.needs);
         builder->dependencies[builder->dependency_count++] = one;
     }
     object->dependency_count = builder->dependency_count - object->dependency;
@@ -311,16 +311,16 @@ static enum status check_object(struct shape_builder *builder, const struct shap
 }
 
 /* Returns the index of the object. */
-static uint32_t build_object(struct shape_builder *builder, struct object_node *form) {
-    struct shape_object object = {.count_min = form->set->count_min,
-                                  .count_max = form->set->count_max,
+static uint32_t build_object(struct shape_builder *builder, struct object_node *node) {
+    struct shape_object object = {.count_min = node->set->count_min,
+                                  .count_max = node->set->count_max,
                                   .in_order = builder->state->options->in_order};
-    uint32_t *bits = take(builder, form->name_count, sizeof *bits);
-    build_keys(builder, form, &object, bits);
+    uint32_t *bits = take(builder, node->name_count, sizeof *bits);
+    build_keys(builder, node, &object, bits);
     object.word_count = max_u32(1, (object.bit_count + 63) / 64);
     if (!builder->status) builder->status = check_object(builder, &object);
     build_reaches(builder, &object);
-    build_needs(builder, form, &object, bits);
+    build_needs(builder, node, &object, bits);
     if (has_room(builder, &builder->objects, builder->object_count, &builder->object_capacity,
                  sizeof *builder->objects))
         builder->objects[builder->object_count++] = object;

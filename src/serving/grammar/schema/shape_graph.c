@@ -85,7 +85,7 @@ static enum status refuse_unique(struct shape_graph *graph) {
 
 /* Lists the strings individually. */
 static enum status list_strings(struct shape_graph *graph, const struct automaton *strings,
-                                uint32_t count, struct array_node *form) {
+                                uint32_t count, struct array_node *node) {
     struct schema_state *state = graph->state;
     struct bytes texts[LISTED_MAX];
     for (uint32_t i = 0; i < count; i++) {
@@ -95,10 +95,10 @@ static enum status list_strings(struct shape_graph *graph, const struct automato
         texts[i] = arena_copy(state->arena, (struct bytes){text, length});
         if (!texts[i].data) return state_failed(graph->state, STATUS_NO_MEMORY);
     }
-    enum status status = automaton_of_texts(&state->work, texts, count, &form->listed);
+    enum status status = automaton_of_texts(&state->work, texts, count, &node->listed);
     if (status) return state_failed(state, status);
-    form->unique = SHAPE_UNIQUE_LISTED;
-    form->length_max = min_u32(form->length_max, count);
+    node->unique = SHAPE_UNIQUE_LISTED;
+    node->length_max = min_u32(node->length_max, count);
     return STATUS_OK;
 }
 
@@ -120,12 +120,12 @@ static enum status spell_one_way(struct shape_graph *graph, const struct value_s
 }
 
 static enum status grow_unique(struct shape_graph *graph, const struct array_set *array,
-                               struct array_node *form) {
+                               struct array_node *node) {
     struct schema_state *state = graph->state;
-    if (!array->unique || form->length_max <= 1) return STATUS_OK;
+    if (!array->unique || node->length_max <= 1) return STATUS_OK;
     uint32_t conjunction;
     const struct value_set *set;
-    if (form->prefix_count || array->counts) return refuse_unique(graph);
+    if (node->prefix_count || array->counts) return refuse_unique(graph);
     enum status status = array_set_conjunction_of(state, array, 0, &conjunction);
     if (!status) status = schema_state_conjunction_read(state, conjunction, &set);
     if (status) return status;
@@ -134,14 +134,14 @@ static enum status grow_unique(struct shape_graph *graph, const struct array_set
         return STATUS_OK;
     if (numbers == strings || set->bits || set->arrays.count || set->objects.count)
         return refuse_unique(graph);
-    form->unique = SHAPE_UNIQUE_FREELY;
+    node->unique = SHAPE_UNIQUE_FREELY;
     const struct automaton *automaton;
     if (numbers) {
         struct value_set *spelt = shape_graph_take(graph, 1, sizeof *spelt);
         if (!spelt) return state_failed(graph->state, STATUS_NO_MEMORY);
         status = spell_one_way(graph, set, spelt);
         if (!status)
-            status = shape_graph_add_node(graph, CONJUNCTION_TRUE, spelt, &form->items[0].plain);
+            status = shape_graph_add_node(graph, CONJUNCTION_TRUE, spelt, &node->items[0].plain);
         if (!status) status = language_automaton(&state->languages, spelt->number, &automaton);
     } else {
         const struct language *language = &state->languages.languages[set->string];
@@ -151,13 +151,13 @@ static enum status grow_unique(struct shape_graph *graph, const struct array_set
     if (status) return state_failed(state, status);
     uint64_t members = automaton_member_count(automaton);
     if (strings && members <= LISTED_MAX)
-        return list_strings(graph, automaton, (uint32_t)members, form);
-    if (members < form->length_max) form->length_max = (uint32_t)members;
+        return list_strings(graph, automaton, (uint32_t)members, node);
+    if (members < node->length_max) node->length_max = (uint32_t)members;
     return STATUS_OK;
 }
 
 static enum status grow_array(struct shape_graph *graph, const struct array_set *array,
-                              struct array_node *form) {
+                              struct array_node *node) {
     uint32_t prefix = array->counts ? array->counted_from : 0;
     for (uint32_t i = 0; i < array->rule_count; i++) {
         uint32_t end = array->rules[i].to == UINT32_MAX ? array->rules[i].from : array->rules[i].to;
@@ -167,21 +167,21 @@ static enum status grow_array(struct shape_graph *graph, const struct array_set 
     if (prefix > PREFIX_MAX)
         return state_error(graph->state, STATUS_TOO_LARGE, "has more than %d items of their own",
                            PREFIX_MAX);
-    *form = (struct array_node){
+    *node = (struct array_node){
         .prefix_count = prefix,
         .length_min = array->length_min,
         .length_max = array->length_max,
         .counted_min = array->counts ? array->counted_min : 0,
         .counted_max = array->counts ? array->counted_max : UINT32_MAX,
     };
-    form->items = shape_graph_take(graph, (size_t)prefix + 1, sizeof *form->items);
-    if (!form->items) return state_failed(graph->state, STATUS_NO_MEMORY);
+    node->items = shape_graph_take(graph, (size_t)prefix + 1, sizeof *node->items);
+    if (!node->items) return state_failed(graph->state, STATUS_NO_MEMORY);
     enum status status = STATUS_OK;
     for (uint32_t i = 0; i <= prefix && !status; i++) {
-        form->items[i] = (struct shape_item){NODE_NONE, NODE_NONE};
-        if (i < array->length_max) status = grow_item(graph, array, i, &form->items[i]);
+        node->items[i] = (struct shape_item){NODE_NONE, NODE_NONE};
+        if (i < array->length_max) status = grow_item(graph, array, i, &node->items[i]);
     }
-    return status ? status : grow_unique(graph, array, form);
+    return status ? status : grow_unique(graph, array, node);
 }
 
 /* ---- objects ---- */
@@ -203,8 +203,8 @@ static enum status note_name(struct shape_graph *graph, struct key_sorts *sorts,
         graph->seen = larger;
         graph->seen_count = count;
     }
-    if (graph->seen[name] == graph->form_count) return STATUS_OK;
-    graph->seen[name] = graph->form_count;
+    if (graph->seen[name] == graph->object_count) return STATUS_OK;
+    graph->seen[name] = graph->object_count;
     enum status status = schema_state_room(state, &sorts->names, sorts->name_count,
                                            &sorts->name_capacity, sizeof *sorts->names);
     if (!status) sorts->names[sorts->name_count++] = name;
@@ -249,8 +249,9 @@ static enum status note_all(struct shape_graph *graph, const struct object_set *
     return status;
 }
 
-static enum status claims_of_class(struct shape_graph *graph, const struct object_set *object,
-                                   const struct key_sorts *sorts, uint64_t inside, uint32_t *out) {
+static enum status conjunction_of_class(struct shape_graph *graph, const struct object_set *object,
+                                        const struct key_sorts *sorts, uint64_t inside,
+                                        uint32_t *out) {
     struct schema_state *state = graph->state;
     uint32_t conjunction = CONJUNCTION_TRUE;
     enum status status = schema_state_spend(state, object->rule_count);
@@ -264,72 +265,72 @@ static enum status claims_of_class(struct shape_graph *graph, const struct objec
 }
 
 /* Divides the keys that are not listed into classes by what the rules require of them: label - 1 of
- * form->rest is an index into form->class_nodes. */
+ * node->rest is an index into node->class_nodes. */
 static enum status grow_classes(struct shape_graph *graph, const struct object_set *object,
-                                const struct key_sorts *sorts, struct object_node *form) {
+                                const struct key_sorts *sorts, struct object_node *node) {
     struct schema_state *state = graph->state;
     const struct automaton *parts[KEY_LANGUAGES_MAX + 1];
     const uint64_t every = 1, *sets = &every;
     uint32_t set_count = 1;
-    enum status status = language_automaton(&state->languages, LANGUAGE_TEXT, &form->rest);
+    enum status status = language_automaton(&state->languages, LANGUAGE_TEXT, &node->rest);
     for (uint32_t i = 0; i < sorts->language_count && !status; i++)
         status = language_automaton(&state->languages, sorts->languages[i], &parts[i]);
-    parts[sorts->language_count] = form->rest;
+    parts[sorts->language_count] = node->rest;
     if (!status && sorts->language_count)
-        status = automaton_join(&state->work, parts, sorts->language_count + 1, &form->rest, &sets,
+        status = automaton_join(&state->work, parts, sorts->language_count + 1, &node->rest, &sets,
                                 &set_count);
     if (status) return state_failed(state, status);
-    form->class_nodes = shape_graph_take(graph, set_count, sizeof *form->class_nodes);
+    node->class_nodes = shape_graph_take(graph, set_count, sizeof *node->class_nodes);
     uint32_t *labels = shape_graph_take(graph, set_count, sizeof *labels);
-    if (!form->class_nodes || !labels) return state_failed(graph->state, STATUS_NO_MEMORY);
+    if (!node->class_nodes || !labels) return state_failed(graph->state, STATUS_NO_MEMORY);
     for (uint32_t i = 0; i < set_count; i++) {
-        uint32_t conjunction, node, k = 0;
-        status = claims_of_class(graph, object, sorts, sorts->language_count ? sets[i] : 0,
-                                 &conjunction);
-        if (!status) status = shape_graph_node_of(graph, conjunction, &node);
+        uint32_t conjunction, value, k = 0;
+        status = conjunction_of_class(graph, object, sorts, sorts->language_count ? sets[i] : 0,
+                                      &conjunction);
+        if (!status) status = shape_graph_node_of(graph, conjunction, &value);
         if (status) return status;
-        if (node == NODE_NONE) continue;
-        while (k < form->class_count && form->class_nodes[k] != node)
+        if (value == NODE_NONE) continue;
+        while (k < node->class_count && node->class_nodes[k] != value)
             k++;
-        form->class_nodes[k] = node;
-        if (k == form->class_count) form->class_count++;
+        node->class_nodes[k] = value;
+        if (k == node->class_count) node->class_count++;
         labels[i] = k + 1;
     }
-    status = automaton_relabel(&state->work, form->rest, labels, &form->rest);
+    status = automaton_relabel(&state->work, node->rest, labels, &node->rest);
     if (status) return state_failed(state, status);
-    if (form->rest->start == 0) form->rest = NULL;
+    if (node->rest->start == 0) node->rest = NULL;
     return STATUS_OK;
 }
 
 /* If there are only few other keys, lists them. */
 static enum status name_rest(struct shape_graph *graph, struct key_sorts *sorts,
-                             struct object_node *form) {
+                             struct object_node *node) {
     struct schema_state *state = graph->state;
-    if (!form->rest || sorts->language_count == 0) return STATUS_OK;
-    uint64_t members = automaton_member_count(form->rest);
+    if (!node->rest || sorts->language_count == 0) return STATUS_OK;
+    uint64_t members = automaton_member_count(node->rest);
     if (members > LISTED_MAX) return STATUS_OK;
     for (uint64_t i = 0; i < members; i++) {
         char text[LISTED_BYTES_MAX];
         size_t length;
         uint32_t name;
-        if (!automaton_member(form->rest, i, text, sizeof text, &length)) return STATUS_OK;
+        if (!automaton_member(node->rest, i, text, sizeof text, &length)) return STATUS_OK;
         struct bytes key = arena_copy(state->arena, (struct bytes){text, length});
         if (!key.data) return state_failed(graph->state, STATUS_NO_MEMORY);
         enum status status = schema_state_name(state, key, &name);
         if (!status) status = note_name(graph, sorts, name);
         if (status) return status;
     }
-    form->rest = NULL;
+    node->rest = NULL;
     return STATUS_OK;
 }
 
 /* If minProperties exceeds the required properties and there is a maximum, duplicate keys or keys with
  * dependencies could use up all places. The matcher avoids this only if infinitely many other keys
  * are reachable from every state of their DFA. */
-static enum status check_count(struct shape_graph *graph, const struct object_node *form) {
-    const struct object_set *set = form->set;
+static enum status check_count(struct shape_graph *graph, const struct object_node *node) {
+    const struct object_set *set = node->set;
     bool bounded = set->count_max < UINT32_MAX, in_order = graph->state->options->in_order;
-    bool runs_out = bounded && form->rest && form->rest->member_counts;
+    bool runs_out = bounded && node->rest && node->rest->member_counts;
     bool dependencies = set->dependency_count && (bounded || in_order);
     if (set->count_min <= set->required_count || (!runs_out && !dependencies)) return STATUS_OK;
     graph->state->keyword = "minProperties";
@@ -339,24 +340,24 @@ static enum status check_count(struct shape_graph *graph, const struct object_no
 }
 
 static enum status grow_object(struct shape_graph *graph, const struct object_set *object,
-                               struct object_node *form) {
+                               struct object_node *node) {
     struct key_sorts sorts = {0};
-    *form = (struct object_node){.set = object};
-    graph->form_count++;
+    *node = (struct object_node){.set = object};
+    graph->object_count++;
     enum status status = note_all(graph, object, &sorts);
-    if (!status) status = grow_classes(graph, object, &sorts, form);
-    if (!status) status = name_rest(graph, &sorts, form);
-    if (!status) status = check_count(graph, form);
+    if (!status) status = grow_classes(graph, object, &sorts, node);
+    if (!status) status = name_rest(graph, &sorts, node);
+    if (!status) status = check_count(graph, node);
     if (status) return status;
-    form->names = sorts.names;
-    form->name_count = sorts.name_count;
-    form->name_nodes = shape_graph_take(graph, form->name_count, sizeof *form->name_nodes);
-    form->possible = shape_graph_take(graph, form->name_count, sizeof *form->possible);
-    if (!form->name_nodes || !form->possible) return state_failed(graph->state, STATUS_NO_MEMORY);
-    for (uint32_t i = 0; i < form->name_count && !status; i++) {
+    node->names = sorts.names;
+    node->name_count = sorts.name_count;
+    node->name_nodes = shape_graph_take(graph, node->name_count, sizeof *node->name_nodes);
+    node->possible = shape_graph_take(graph, node->name_count, sizeof *node->possible);
+    if (!node->name_nodes || !node->possible) return state_failed(graph->state, STATUS_NO_MEMORY);
+    for (uint32_t i = 0; i < node->name_count && !status; i++) {
         uint32_t conjunction;
-        status = object_set_conjunction_of(graph->state, object, form->names[i], &conjunction);
-        if (!status) status = shape_graph_node_of(graph, conjunction, &form->name_nodes[i]);
+        status = object_set_conjunction_of(graph->state, object, node->names[i], &conjunction);
+        if (!status) status = shape_graph_node_of(graph, conjunction, &node->name_nodes[i]);
     }
     return status;
 }
@@ -416,101 +417,101 @@ enum status shape_graph_grow(struct shape_graph *graph, struct schema_state *sta
     return status;
 }
 
-bool shape_graph_array_is_live(const struct shape_graph *graph, const struct array_node *form) {
+bool shape_graph_array_is_live(const struct shape_graph *graph, const struct array_node *node) {
     uint32_t counted_least = 0, counted_most = 0, length = 0;
-    for (; length < form->length_max; length++) {
+    for (; length < node->length_max; length++) {
         const struct shape_item *item =
-            &form->items[length < form->prefix_count ? length : form->prefix_count];
+            &node->items[length < node->prefix_count ? length : node->prefix_count];
         bool plain = node_is_live(graph, item->plain), counted = node_is_live(graph, item->counted);
-        bool enough = length >= form->length_min && counted_most >= form->counted_min;
+        bool enough = length >= node->length_min && counted_most >= node->counted_min;
         if (enough || (!plain && !counted)) break;
-        if (length >= form->prefix_count) { /* add as many items as are wanted */
-            uint32_t more = form->length_max - length;
-            if (!plain) more = min_u32(more, form->counted_max - counted_least);
+        if (length >= node->prefix_count) { /* add as many items as are wanted */
+            uint32_t more = node->length_max - length;
+            if (!plain) more = min_u32(more, node->counted_max - counted_least);
             length += more;
             counted_most += counted ? more : 0; /* at most the length */
             break;
         }
-        if (!plain && counted_least == form->counted_max) break;
+        if (!plain && counted_least == node->counted_max) break;
         counted_least += !plain;
         counted_most += counted;
     }
-    return length >= form->length_min && counted_most >= form->counted_min;
+    return length >= node->length_min && counted_most >= node->counted_min;
 }
 
-enum status shape_graph_object_rest(const struct shape_graph *graph, const struct object_node *form,
+enum status shape_graph_object_rest(const struct shape_graph *graph, const struct object_node *node,
                                     const struct automaton **out) {
     struct schema_state *state = graph->state;
     *out = NULL;
-    if (!form->rest) return STATUS_OK;
-    uint32_t *labels = arena_take(state->arena, form->class_count * sizeof *labels);
+    if (!node->rest) return STATUS_OK;
+    uint32_t *labels = arena_take(state->arena, node->class_count * sizeof *labels);
     if (!labels) return state_failed(state, STATUS_NO_MEMORY);
     uint32_t live = 0;
-    for (uint32_t i = 0; i < form->class_count; i++) {
-        labels[i] = node_is_live(graph, form->class_nodes[i]) ? i + 1 : 0;
+    for (uint32_t i = 0; i < node->class_count; i++) {
+        labels[i] = node_is_live(graph, node->class_nodes[i]) ? i + 1 : 0;
         live += labels[i] > 0;
     }
-    *out = form->rest;
-    if (live == form->class_count) return STATUS_OK;
+    *out = node->rest;
+    if (live == node->class_count) return STATUS_OK;
     *out = NULL;
     if (live == 0) return STATUS_OK;
-    enum status status = automaton_relabel(&state->work, form->rest, labels, out);
+    enum status status = automaton_relabel(&state->work, node->rest, labels, out);
     return status ? state_failed(state, status) : STATUS_OK;
 }
 
-static uint32_t name_index(const struct object_node *form, uint32_t name) {
+static uint32_t name_index(const struct object_node *node, uint32_t name) {
     uint32_t i = 0;
-    while (form->names[i] != name)
+    while (node->names[i] != name)
         i++;
     return i;
 }
 
 /* Finds the possible properties: their node is live, and all that they require is possible. */
-static void find_possible(const struct shape_graph *graph, struct object_node *form) {
-    for (uint32_t i = 0; i < form->name_count; i++)
-        form->possible[i] = node_is_live(graph, form->name_nodes[i]);
+static void find_possible(const struct shape_graph *graph, struct object_node *node) {
+    for (uint32_t i = 0; i < node->name_count; i++)
+        node->possible[i] = node_is_live(graph, node->name_nodes[i]);
     for (bool changed = true; changed;) {
         changed = false;
-        for (uint32_t i = 0; i < form->set->dependency_count; i++) {
-            uint32_t name = name_index(form, form->set->dependencies[i].name);
-            uint32_t other = name_index(form, form->set->dependencies[i].other);
-            if (!form->possible[name] || form->possible[other]) continue;
-            form->possible[name] = false;
+        for (uint32_t i = 0; i < node->set->dependency_count; i++) {
+            uint32_t name = name_index(node, node->set->dependencies[i].name);
+            uint32_t other = name_index(node, node->set->dependencies[i].other);
+            if (!node->possible[name] || node->possible[other]) continue;
+            node->possible[name] = false;
             changed = true;
         }
     }
 }
 
-enum status shape_graph_object_is_live(const struct shape_graph *graph, struct object_node *form,
+enum status shape_graph_object_is_live(const struct shape_graph *graph, struct object_node *node,
                                        bool *out) {
     *out = false;
-    find_possible(graph, form);
-    bool *wanted = arena_take_zeroed(graph->state->arena, form->name_count + 1);
+    find_possible(graph, node);
+    bool *wanted = arena_take_zeroed(graph->state->arena, node->name_count + 1);
     if (!wanted) return state_failed(graph->state, STATUS_NO_MEMORY);
     uint32_t least = 0, most = 0;
-    for (uint32_t i = 0; i < form->set->required_count; i++)
-        wanted[name_index(form, form->set->required[i])] = true;
+    for (uint32_t i = 0; i < node->set->required_count; i++)
+        wanted[name_index(node, node->set->required[i])] = true;
     for (bool changed = true; changed;) {
         changed = false;
-        for (uint32_t i = 0; i < form->set->dependency_count; i++) {
-            uint32_t name = name_index(form, form->set->dependencies[i].name);
-            uint32_t other = name_index(form, form->set->dependencies[i].other);
+        for (uint32_t i = 0; i < node->set->dependency_count; i++) {
+            uint32_t name = name_index(node, node->set->dependencies[i].name);
+            uint32_t other = name_index(node, node->set->dependencies[i].other);
             if (!wanted[name] || wanted[other]) continue;
             changed = wanted[other] = true;
         }
     }
-    for (uint32_t i = 0; i < form->name_count; i++) {
-        if (wanted[i] && !form->possible[i]) return STATUS_OK;
+    for (uint32_t i = 0; i < node->name_count; i++) {
+        if (wanted[i] && !node->possible[i]) return STATUS_OK;
         least += wanted[i];
-        most += form->possible[i];
+        most += node->possible[i];
     }
-    if (least > form->set->count_max) return STATUS_OK;
-    if (most < form->set->count_min) {
+    if (least > node->set->count_max) return STATUS_OK;
+    if (most < node->set->count_min) {
         const struct automaton *rest;
-        enum status status = shape_graph_object_rest(graph, form, &rest);
+        enum status status = shape_graph_object_rest(graph, node, &rest);
         if (status || !rest) return status;
         uint64_t others = automaton_member_count(rest), /* may include listed names */
-            wanted_others = (uint64_t)form->set->count_min + form->name_count;
+            wanted_others = (uint64_t)node->set->count_min + node->name_count;
         if (others < wanted_others) return STATUS_OK;
     }
     *out = true;

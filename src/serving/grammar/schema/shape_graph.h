@@ -45,7 +45,7 @@ struct shape_graph {
     uint32_t *node_of;      /* [node_of_count] by conjunction */
     uint32_t node_count, node_capacity, conjunction_capacity, node_of_count;
     uint32_t *seen; /* [seen_count] by name: the last object node with it */
-    uint32_t seen_count, form_count;
+    uint32_t seen_count, object_count;
 };
 
 enum status shape_graph_grow(struct shape_graph *graph, struct schema_state *state,
@@ -53,15 +53,15 @@ enum status shape_graph_grow(struct shape_graph *graph, struct schema_state *sta
 enum status shape_graph_find_live(struct shape_graph *graph) MUST_USE;
 
 /* Whether some finite value exists, given the nodes that are known to be live. */
-bool shape_graph_array_is_live(const struct shape_graph *graph, const struct array_node *form);
-enum status shape_graph_object_is_live(const struct shape_graph *graph, struct object_node *form,
+bool shape_graph_array_is_live(const struct shape_graph *graph, const struct array_node *node);
+enum status shape_graph_object_is_live(const struct shape_graph *graph, struct object_node *node,
                                        bool *out) MUST_USE;
 static inline bool node_is_live(const struct shape_graph *graph, uint32_t node) {
     return node != NODE_NONE && graph->nodes[node].live;
 }
 
 /* The DFA of other keys whose class is live; label - 1 is the class. */
-enum status shape_graph_object_rest(const struct shape_graph *graph, const struct object_node *form,
+enum status shape_graph_object_rest(const struct shape_graph *graph, const struct object_node *node,
                                     const struct automaton **out) MUST_USE;
 
 /* ---- the program: shape_build.c ---- */
