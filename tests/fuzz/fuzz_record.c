@@ -17,7 +17,7 @@
 #include "contract/record_past.h"
 #include "contract/step_plan.h"
 #include "serving/gateway/gateway.h"
-#include "serving/unit/unit.h"
+#include "serving/unit/rank_units.h"
 
 /* The same bytes as of the version before: what comes of them goes back to the same bytes. */
 static void pass_past(struct record *bytes, uint32_t count) {
@@ -84,13 +84,13 @@ static void open_unit(struct host *host) {
                                    .prompt_bytes = 1 << 16,
                                    .model_id = model_id,
                                    .numerics_id = "n"};
-    struct unit *unit;
+    struct rank_units *units;
     struct arena arena;
     struct error error;
-    size_t bytes = unit_memory_bytes(&options);
+    size_t bytes = rank_units_memory_bytes(&options, 1);
     arena_over(&arena, memory_of(&unit_memory, bytes), bytes);
-    check(unit_create(&arena, &options, &unit, &error) == STATUS_OK);
-    host->machine = unit_machine(unit);
+    check(rank_units_create(&arena, &options, 1, &units, &error) == STATUS_OK);
+    host->machine = rank_units_machine(units);
 }
 
 /* What a constraint may make of a row: forced tokens, a late mask, the end. */

@@ -20,7 +20,7 @@
 #include "contract/slot_pages.h"
 #include "host/engine/engine.h"
 #include "serving/policy/speculate.h"
-#include "serving/unit/unit.h"
+#include "serving/unit/rank_units.h"
 
 enum {
     REQUESTS = 32,
@@ -95,13 +95,16 @@ struct run {
 
 static struct run run_open(const struct unit_options *options) {
     uint32_t pages_each = (uint32_t)divide_up(options->context_tokens_max, KV_BLOCK_TOKENS);
-    size_t bytes = unit_memory_bytes(options) + slot_pages_bytes(options->requests_max, pages_each);
+    size_t bytes =
+        rank_units_memory_bytes(options, 1) + slot_pages_bytes(options->requests_max, pages_each);
     struct run run = {.memory = malloc(bytes)};
+    struct rank_units *units;
     struct arena arena;
     struct error error;
     arena_over(&arena, run.memory, bytes);
-    if (unit_create(&arena, options, &run.unit, &error)) fail_msg("%s", error.text);
-    run.machine = unit_machine(run.unit);
+    if (rank_units_create(&arena, options, 1, &units, &error)) fail_msg("%s", error.text);
+    run.unit = rank_units_unit(units, 0);
+    run.machine = rank_units_machine(units);
     assert_true(slot_pages_open(&run.slots, &arena, options->requests_max, pages_each));
     return run;
 }

@@ -87,11 +87,6 @@ struct level_view level_look(const struct unit *unit, const struct step_cost *co
     return view;
 }
 
-void level_bound(struct unit *unit, const struct step_cost *cost, double ns) {
-    unit->level_cost = cost;
-    unit->level_ns = ns;
-}
-
 uint32_t level_tokens(const struct unit *unit, uint32_t count) {
     const struct step_cost *cost = unit->level_cost;
     uint32_t answers = unit->counts[UNIT_REQUEST_DECODE];
@@ -101,12 +96,4 @@ uint32_t level_tokens(const struct unit *unit, uint32_t count) {
     uint32_t tokens =
         fill(unit, count, answers, cost, unit->level_ns - answers_cost(cost, answers), &added);
     return tokens > least ? tokens : least;
-}
-
-void level_free(struct unit *unit) {
-    unit->level_cost = NULL;
-}
-
-struct step_work level_work(const struct unit *unit) {
-    return unit->work;
 }

@@ -22,19 +22,10 @@ struct level_view {
 /* The costs of the unit's next step if all waiting requests could start, without cached blocks. */
 struct level_view level_look(const struct unit *unit, const struct step_cost *cost);
 
-/* Limits the cost of the unit's next steps to `ns` each. If that is too little, prompts still get
- * the shortest chunk of level_view. `cost` must live until level_free. */
-void level_bound(struct unit *unit, const struct step_cost *cost, double ns);
-
-/* The number of prompt tokens that a plan may have under that limit; 0: unlimited. Uses the plan's
- * view, scratch.items in the order of scratch.order[0..count), with known start positions. Requests
+/* The number of prompt tokens that a plan may have under the unit's limit, level_ns by level_cost; 0:
+ * unlimited. If the limit is too low, prompts still get the shortest chunk of level_view. Uses the
+ * plan's view, scratch.items in the order of scratch.order[0..count), with known start positions. Requests
  * that level_look counted may since have been parked to be loaded from the storage. */
 uint32_t level_tokens(const struct unit *unit, uint32_t count);
-
-/* Removes the limit of level_bound. */
-void level_free(struct unit *unit);
-
-/* The work of the last finished step. `cost` learns from it if this was the most expensive rank. */
-struct step_work level_work(const struct unit *unit);
 
 #endif

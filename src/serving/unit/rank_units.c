@@ -5,21 +5,14 @@
 #include "serving/unit/rank_units.h"
 
 #include "base/check.h"
-#include "base/map.h"
 #include "base/number.h"
 #include "contract/step_plan.h"
-#include "serving/cache/recent_blocks.h"
 #include "serving/policy/admit.h"
-#include "serving/policy/balance/balance_decode.h"
-#include "serving/policy/balance/balance_prefill.h"
 #include "serving/unit/level.h"
-#include "serving/unit/pages.h"
-#include "serving/unit/waiting_line.h"
+#include "serving/unit/rank_binding.h"
 
 #include <string.h>
 
-#define REQUEST_TOKENS 64 /* tokens of a prompt that weigh as much as a request's future steps */
-#define REQUEST_PAGES 4   /* pages that weigh as much as a row, in addition to its context */
 #define PATIENCE_NS 1000000000
 /* positions in the line checked per step and rank: twice the number that a gateway lets wait */
 #define LOOKS_OF_RANK 16
@@ -30,67 +23,6 @@
 _Static_assert(LOAD_PREFILL_REASONS == PREFILL_REASON_COUNT &&
                    LOAD_DECODE_REASONS == DECODE_REASON_COUNT,
                "a load report counts all reasons");
-
-struct rank_unit {
-    struct unit *unit;
-    struct machine machine;
-    struct recent_blocks memory; /* estimated contents of its storage's memory */
-    struct step_work work;       /* work of the step in flight, when it is done */
-    struct step_plan *plan;      /* in the outbox, while a step is planned */
-    bool planned;
-    bool masked; /* accepts no new request */
-    /* process id of its new process, until the requests of the old one have ended; 0: none */
-    int64_t pid;
-};
-
-struct rank_units {
-    struct rank_unit *ranks; /* [rank_count] */
-    /* The input of the choice of a rank: [rank_count] each. */
-    struct balance_rank *loads;
-    struct prefill_rank *prefills;
-    struct prefill_hit *hits;
-    struct decode_rank *decodes;
-    struct unit_offer *offers; /* set by view_offers */
-    uint64_t *offer_rounds;    /* offers[rank] is of this round */
-    uint32_t *requests;        /* requests in each rank */
-    /* The load reports of ranks; only ranks with a change are asked again. */
-    struct record_unit_load *loads_reported; /* report of each rank, included in the sums */
-    struct unit_rank_load *rank_loads;
-    struct record_unit_load load_sums;
-    uint32_t *changed; /* [changed_count] ranks */
-    bool *has_changed; /* true for ranks in `changed` */
-    uint32_t changed_count;
-    /* no rank has space for this turn or a later one; INT64_MAX: a rank has space for all. Set by
-     * view_room */
-    int64_t room_turn;
-    uint64_t offer_round;        /* incremented when all offers have changed; starts at 1 */
-    struct prompt_blocks blocks; /* scratch for the current SUBMIT */
-    uint32_t near_count;         /* rank_count, or 0: capacity of blocks.near */
-    struct waiting_line line;
-    struct predict_length lengths;
-    struct unit_capacity capacity; /* limits of a rank; requests of all ranks */
-    uint64_t prefill_choices[PREFILL_REASON_COUNT], decode_choices[DECODE_REASON_COUNT];
-    int64_t patience_ns, retry_ns; /* time at which the first patience in the line ends */
-    bool line_wanted;              /* something has changed since the line was last processed */
-    enum balance_method method;
-    struct step_cost cost;    /* cost of a step of all ranks, learnt from the most expensive one */
-    double *full_ns;          /* [rank_count] scratch */
-    int64_t step_ns;          /* duration of this step, the longest that a rank has reported */
-    bool step_failed, awaits; /* awaits: no rank has a row in this step */
-    bool on_arrival, levels;
-    uint64_t choices;
-    uint32_t rank_count;
-    uint32_t missing;   /* STEP_DONEs that have not arrived */
-    struct map rank_of; /* request id -> rank, or IN_LINE */
-    struct outbox outbox;
-    struct pool prompts;
-    struct unit_shared shared; /* outbox and prompts, and scratch of the unit that is called */
-    size_t unit_bytes;         /* space in the outbox for the largest output of one unit */
-    uint32_t role;             /* enum unit_role */
-    bool hello_sent, load_changed;
-    uint32_t returning;            /* ranks with a pid */
-    struct record_experts experts; /* initial state; zeros: nothing to report */
-};
 
 static struct map_key rank_units_key_of(struct request_id id) {
     return (struct map_key){id.high, id.low, id.attempt};
@@ -191,8 +123,10 @@ static void take_records(struct rank_units *units, uint32_t rank, uint32_t used)
         rank_units_take_record(units, rank, record);
         used += record->bytes;
     }
-    if (unit_take_load_change(units->ranks[rank].unit)) units->load_changed = true;
-    units->requests[rank] = unit_request_count(units->ranks[rank].unit);
+    struct unit *unit = units->ranks[rank].unit;
+    units->load_changed |= unit->load_changed;
+    unit->load_changed = false;
+    units->requests[rank] = unit_held_count(unit);
     rank_units_note_change(units, rank);
 }
 
@@ -276,186 +210,6 @@ static bool rank_units_has_room(const struct rank_units *units) {
     return outbox_room(&units->outbox) >= units->unit_bytes + own_bytes(units->rank_count);
 }
 
-/* Updates the offers of ranks that have changed. Called before a choice. */
-static void view_offers(struct rank_units *units) {
-    for (uint32_t rank = 0; rank < units->rank_count; rank++) {
-        if (units->offer_rounds[rank] == units->offer_round) continue;
-        units->offers[rank] = unit_offer(units->ranks[rank].unit, &units->lengths);
-        units->offer_rounds[rank] = units->offer_round;
-    }
-}
-
-static bool rank_units_takes(const struct rank_units *units, uint32_t rank) {
-    return units->offers[rank].requests < units->capacity.requests_max &&
-           !units->ranks[rank].masked;
-}
-
-/* True if the rank's next step has space for a request of any turn. */
-static bool has_row(const struct rank_units *units, uint32_t rank) {
-    return units->offers[rank].rows < units->capacity.rows_max;
-}
-
-/* Updates the turn for which ranks have space: before the line, and after a rank has changed. */
-static void view_room(struct rank_units *units) {
-    view_offers(units);
-    units->room_turn = INT64_MIN;
-    for (uint32_t rank = 0; rank < units->rank_count; rank++)
-        if (rank_units_takes(units, rank) && has_row(units, rank) &&
-            units->offers[rank].full_turn > units->room_turn)
-            units->room_turn = units->offers[rank].full_turn;
-}
-
-/* True if a rank has space for a prompt of that turn. All offers must be current. */
-static bool any_room(const struct rank_units *units, int64_t turn) {
-    return units->on_arrival || turn < units->room_turn || units->room_turn == INT64_MAX;
-}
-
-/* Builds the view for a prompt of that turn. Returns true if any rank has space. */
-static bool view_prefills(struct rank_units *units, int64_t turn) {
-    bool any = false;
-    for (uint32_t rank = 0; rank < units->rank_count; rank++) {
-        const struct unit_offer *offer = &units->offers[rank];
-        bool masked = units->ranks[rank].masked;
-        bool room =
-            has_row(units, rank) && (turn < offer->full_turn || offer->full_turn == INT64_MAX);
-        if (units->on_arrival) room = true;
-        units->prefills[rank] = (struct prefill_rank){
-            .takes = rank_units_takes(units, rank) && room,
-            .pages_free = offer->pages_available,
-            .bound_cost =
-                masked ? 1e300 /* no request shall wait for it */
-                       : (double)offer->tokens_ahead + REQUEST_TOKENS * (double)offer->requests};
-        any |= units->prefills[rank].takes;
-    }
-    return any;
-}
-
-/* Computes the keys of a prompt's blocks. Called once, when the prompt arrives. */
-static void view_blocks(struct rank_units *units, const struct record_submit *submit) {
-    struct prompt_blocks *blocks = &units->blocks;
-    blocks->key_count = 0;
-    if (units->rank_count == 1) return; /* the only rank gets the prompt in any case */
-    /* equal for all ranks */
-    blocks->key_count = unit_keys(units->ranks[0].unit, submit, blocks->keys);
-    blocks->near_count = units->near_count;
-    for (uint32_t rank = 0; rank < blocks->near_count; rank++) {
-        const struct rank_unit *of = &units->ranks[rank];
-        uint32_t cached =
-            unit_hit_tokens(of->unit, blocks->keys, blocks->key_count) / KV_BLOCK_TOKENS;
-        blocks->near[rank] = cached + recent_blocks_count(&of->memory, blocks->keys + cached,
-                                                          blocks->key_count - cached);
-    }
-}
-
-/* The hit of a prompt at a rank: from its storage's memory, then from the shared disk, as far as
- * that is faster than computing. */
-static struct prefill_hit rank_units_hit_of(const struct unit *unit, uint32_t cached, uint32_t near,
-                                            uint32_t most) {
-    const uint32_t ends[] = {most, near}; /* end on disk, end in memory */
-    struct prefill_hit hit = {.cached_tokens = cached};
-    for (int memory = 1; memory >= 0; memory--) {
-        uint32_t first = hit.cached_tokens, end = ends[memory];
-        if (end <= first) continue;
-        double fetch = unit_fetch_tokens(unit, memory, first, end - first);
-        if (fetch >= end - first) continue;
-        hit.cached_tokens = end;
-        hit.fetch_cost += fetch;
-    }
-    return hit;
-}
-
-/* Finds the blocks of the prompt in the ranks' pages and in their storages' memory. Blocks of any
- * other rank are also on the shared disk. */
-static void view_hits(struct rank_units *units, const struct prompt_blocks *blocks) {
-    uint32_t most = 0;
-    for (uint32_t rank = 0; rank < units->rank_count; rank++) {
-        uint32_t cached = unit_hit_tokens(units->ranks[rank].unit, blocks->keys, blocks->key_count);
-        uint32_t near = blocks->near_count ? blocks->near[rank] * KV_BLOCK_TOKENS : 0;
-        units->hits[rank] = (struct prefill_hit){.cached_tokens = cached};
-        units->prefills[rank].pages_free += cached / KV_BLOCK_TOKENS;
-        if (cached > most) most = cached;
-        if (near > most) most = near;
-    }
-    for (uint32_t rank = 0; rank < units->rank_count; rank++) {
-        uint32_t near = blocks->near_count ? blocks->near[rank] * KV_BLOCK_TOKENS : 0;
-        units->hits[rank] =
-            rank_units_hit_of(units->ranks[rank].unit, units->hits[rank].cached_tokens, near, most);
-    }
-}
-
-/* The rank that would finish the prompt first: waiting work is ahead of it, and the blocks in the
- * rank's cache need not be computed. Costs are in tokens, because times are unknown before the
- * first step. */
-static struct prefill_choice choose_by_work(struct rank_units *units,
-                                            const struct record_submit *submit,
-                                            const struct prompt_blocks *blocks, int64_t turn,
-                                            bool patient) {
-    static const struct prefill_costs costs = {.token = 1, .attended = 1.0 / 8192};
-    uint32_t known = submit->prompt_count + submit->resumed_count;
-    struct prefill_need need = {.prompt_tokens = known,
-                                .page_count =
-                                    (uint32_t)admit_start_pages(admit_need_of(submit), known),
-                                .patient = patient};
-    if (!any_room(units, turn) || !view_prefills(units, turn))
-        return (struct prefill_choice){BALANCE_NO_RANK, PREFILL_WAITS_ROOM, 0};
-    view_hits(units, blocks);
-    struct prefill_choice choice =
-        balance_prefill(&costs, &need, units->prefills, units->hits, units->rank_count);
-    if (!units->on_arrival || choice.reason != PREFILL_WAITS_PAGES) return choice;
-    need.page_count = 0; /* the prompt waits for pages there */
-    return balance_prefill(&costs, &need, units->prefills, units->hits, units->rank_count);
-}
-
-/* `answers`: the prompt is computed elsewhere, so the request needs pages but no computation. */
-static uint32_t choose_simply(struct rank_units *units, bool answers) {
-    for (uint32_t rank = 0; rank < units->rank_count; rank++) {
-        const struct unit_offer *offer = &units->offers[rank];
-        units->loads[rank] = (struct balance_rank){
-            offer->requests, answers ? offer->pages_held : offer->tokens_ahead,
-            rank_units_takes(units, rank)};
-    }
-    return balance_simply(units->method, units->loads, units->rank_count, units->choices++);
-}
-
-/* The rank that continues an answer; not the rank `but`. */
-static struct decode_choice choose_to_decode(struct rank_units *units,
-                                             const struct decode_need *need, uint32_t but) {
-    static const struct decode_costs costs = {.request_ns = REQUEST_PAGES, .page_ns = 1};
-    for (uint32_t rank = 0; rank < units->rank_count; rank++) {
-        const struct unit_offer *offer = &units->offers[rank];
-        units->decodes[rank] = (struct decode_rank){
-            .requests = offer->rows,
-            .requests_max =
-                rank != but && rank_units_takes(units, rank) ? units->capacity.rows_max : 0,
-            .pages_total = units->capacity.page_count,
-            .pages_held = offer->pages_held,
-            .pages_reserved =
-                units->capacity.page_count - offer->pages_held - offer->pages_available,
-            .pages_expected = offer->pages_expected};
-    }
-    return balance_decode(&costs, need, units->decodes, units->rank_count);
-}
-
-/* The rank that will generate the answer to a prompt that is computed elsewhere. */
-static uint32_t choose_to_reserve(struct rank_units *units, const struct record_submit *submit) {
-    uint32_t grows = predict_length_left(&units->lengths, 1, submit->new_tokens_max);
-    struct decode_need need = {
-        .page_count = (uint32_t)admit_start_pages(admit_need_of(submit), submit->prompt_count + 1),
-        .pages_expected = grows / KV_BLOCK_TOKENS};
-    if (units->method != BALANCE_WORK) return choose_simply(units, true);
-    struct decode_choice choice = choose_to_decode(units, &need, BALANCE_NO_RANK);
-    units->decode_choices[choice.reason]++;
-    return choice.rank;
-}
-
-static uint32_t choose_on_arrival(struct rank_units *units, const struct record_submit *submit) {
-    if (units->method != BALANCE_WORK) return choose_simply(units, false);
-    view_blocks(units, submit);
-    struct prefill_choice choice = choose_by_work(units, submit, &units->blocks, INT64_MAX, false);
-    units->prefill_choices[choice.reason]++;
-    return choice.rank;
-}
-
 static void pass_on(struct rank_units *units, uint32_t rank, const struct record *record,
                     int64_t now_ns) {
     struct machine *machine = &units->ranks[rank].machine;
@@ -465,13 +219,14 @@ static void pass_on(struct rank_units *units, uint32_t rank, const struct record
     take_records(units, rank, used);
 }
 
-/* `blocks`: of the SUBMIT, from view_blocks; NULL: not computed. */
+/* `blocks`: of the SUBMIT, from rank_binding_view_blocks; NULL: not computed. */
 static void pass_submit(struct rank_units *units, uint32_t rank, const struct record_submit *submit,
                         const struct prompt_blocks *blocks, int64_t now_ns) {
     struct unit *unit = units->ranks[rank].unit;
-    if (blocks) unit_lend_keys(unit, blocks->keys, blocks->key_count);
+    unit->lent_keys = blocks ? blocks->keys : NULL;
+    unit->lent_key_count = blocks ? blocks->key_count : 0;
     pass_on(units, rank, &submit->record, now_ns);
-    unit_lend_keys(unit, NULL, 0);
+    unit->lent_keys = NULL;
 }
 
 /* ---- requests without a rank ---- */
@@ -532,7 +287,7 @@ static void walk_line(struct rank_units *units, int64_t now_ns) {
     uint32_t place = 0;
     units->line_wanted = false;
     units->retry_ns = MACHINE_NEVER;
-    if (units->line.count > 0) view_room(units);
+    if (units->line.count > 0) rank_binding_view_room(units);
     for (uint32_t looks = 0; place < units->line.count && looks < looks_max(units); looks++) {
         struct waiting_request *request = waiting_line_at(&units->line, place);
         int64_t patient_until_ns = request->arrived_ns + units->patience_ns;
@@ -543,12 +298,12 @@ static void walk_line(struct rank_units *units, int64_t now_ns) {
             continue;
         }
         struct prefill_choice choice =
-            choose_by_work(units, request->submit, &request->blocks, request->turn, patient);
+            rank_binding_by_work(units, request->submit, &request->blocks, request->turn, patient);
         if (choice.reason != request->reason) units->prefill_choices[choice.reason]++;
         request->reason = choice.reason;
         if (choice.rank != BALANCE_NO_RANK) {
             rank_units_bind(units, place, choice.rank);
-            view_room(units);
+            rank_binding_view_room(units);
             continue;
         }
         if (choice.reason == PREFILL_WAITS_PAGES && !patient) break;
@@ -563,7 +318,7 @@ static void walk_line(struct rank_units *units, int64_t now_ns) {
 static bool enter_line(struct rank_units *units, const struct record_submit *submit,
                        int64_t now_ns) {
     int64_t turn = unit_turn(units->ranks[0].unit, submit, now_ns);
-    view_blocks(units, submit);
+    rank_binding_view_blocks(units, submit);
     return waiting_line_add(&units->line, submit, &units->blocks, turn, now_ns);
 }
 
@@ -578,9 +333,9 @@ static void take_submit(struct rank_units *units, const struct record_submit *su
     }
     bool binds = submit->task == SUBMIT_RESERVE || units->on_arrival;
     if (binds) {
-        view_offers(units);
-        rank = submit->task == SUBMIT_RESERVE ? choose_to_reserve(units, submit)
-                                              : choose_on_arrival(units, submit);
+        rank_binding_view_offers(units);
+        rank = submit->task == SUBMIT_RESERVE ? rank_binding_to_reserve(units, submit)
+                                              : rank_binding_on_arrival(units, submit);
     }
     if (binds && rank != BALANCE_NO_RANK) {
         map_add(&units->rank_of, rank_units_key_of(submit->request), rank);
@@ -623,7 +378,7 @@ static void take_result(struct rank_units *units, const struct step_result *resu
     check(units->missing > 0 && result->rank < units->rank_count);
     struct rank_unit *rank = &units->ranks[result->rank];
     units->missing--;
-    rank->work = rank->planned ? level_work(rank->unit) : (struct step_work){0};
+    rank->work = rank->planned ? rank->unit->work : (struct step_work){0};
     if (result->compute_ns > units->step_ns) units->step_ns = result->compute_ns;
     units->step_failed |= result->failed;
     if (units->levels && units->missing == 0 && !units->step_failed && !units->awaits)
@@ -656,7 +411,7 @@ static void mask(struct rank_units *units, const struct record_drain *record) {
         return;
     }
     rank->masked = !record->back;
-    if (record->dead) unit_abandon(rank->unit);
+    rank->unit->abandoned |= record->dead;
     if (record->dead && rank->pid) expect_back(units, rank, 0);
     put(units, &record->record);
 }
@@ -669,7 +424,7 @@ static bool rank_units_is_over(const struct unit *unit) {
 /* Restarts a unit with empty pages. */
 static void restart(struct unit *unit, int64_t pid) {
     pages_forget(unit);
-    unit->abandoned = unit->draining = false;
+    unit->abandoned = false;
     unit->pid = pid;
     unit->load_changed = true;
 }
@@ -758,7 +513,7 @@ static void complete_step(struct rank_units *units) {
     for (uint32_t i = 0; i < units->rank_count; i++) {
         struct rank_unit *rank = &units->ranks[i];
         if (rank->planned) {
-            drafts |= unit_drafts(rank->unit);
+            drafts |= rank->unit->drafts;
         } else {
             rank->plan = put_kind(units, RECORD_RUN_STEP, NULL);
             rank->plan->rank = (uint16_t)i;
@@ -779,13 +534,15 @@ static void level_steps(struct rank_units *units) {
     double least_ns = 0;
     for (uint32_t rank = 0; rank < units->rank_count; rank++) {
         struct level_view view = level_look(units->ranks[rank].unit, &units->cost);
-        level_free(units->ranks[rank].unit);
+        units->ranks[rank].unit->level_cost = NULL;
         units->full_ns[rank] = view.full_ns > view.answers_ns ? view.full_ns : 0;
         if (view.least_ns > least_ns) least_ns = view.least_ns;
     }
     double level_ns = balance_prefill_level(units->full_ns, units->rank_count, least_ns);
-    for (uint32_t rank = 0; rank < units->rank_count && level_ns > 0; rank++)
-        level_bound(units->ranks[rank].unit, &units->cost, level_ns);
+    for (uint32_t rank = 0; rank < units->rank_count && level_ns > 0; rank++) {
+        units->ranks[rank].unit->level_cost = &units->cost;
+        units->ranks[rank].unit->level_ns = level_ns;
+    }
 }
 
 /* Before a rank's unit would interrupt a request for pages, moves the cheapest request to a rank
@@ -796,9 +553,9 @@ static void relieve(struct rank_units *units, uint32_t rank, int64_t now_ns) {
     struct unit_leaver leaver;
     if (units->method != BALANCE_WORK || units->rank_count == 1) return;
     while (unit_relieve(unit, &units->lengths, &leaver)) {
-        view_offers(units);
+        rank_binding_view_offers(units);
         struct decode_need need = {leaver.page_count, leaver.pages_expected};
-        struct decode_choice choice = choose_to_decode(units, &need, rank);
+        struct decode_choice choice = rank_binding_to_decode(units, &need, rank);
         if (choice.reason == DECODE_BOUND_TIGHT)
             choice = (struct decode_choice){BALANCE_NO_RANK, DECODE_WAITS_PAGES};
         units->decode_choices[choice.reason]++;
@@ -820,15 +577,16 @@ static void plan_ranks(struct rank_units *units, int64_t now_ns) {
     uint32_t busy = 0; /* ranks that may have rows in the step */
     if (units->levels) level_steps(units);
     for (uint32_t rank = 0; rank < units->rank_count; rank++)
-        busy += unit_could_run(units->ranks[rank].unit);
+        busy += unit_active_count(units->ranks[rank].unit) > 0;
     for (uint32_t rank = 0; rank < units->rank_count; rank++) {
         struct machine *machine = &units->ranks[rank].machine;
+        struct unit *unit = units->ranks[rank].unit;
         uint32_t used = units->outbox.used;
-        busy -= unit_could_run(units->ranks[rank].unit);
-        unit_set_others(units->ranks[rank].unit, busy + units->line.count > 0);
+        busy -= unit_active_count(unit) > 0;
+        unit->others = busy + units->line.count > 0;
         machine->step(machine->self, now_ns);
         take_records(units, rank, used);
-        busy += unit_could_run(units->ranks[rank].unit);
+        busy += unit_active_count(unit) > 0;
         any |= units->ranks[rank].planned;
     }
     if (any) complete_step(units);
@@ -885,7 +643,7 @@ static size_t keys_bytes(const struct unit_options *options) {
 }
 
 size_t rank_units_memory_bytes(const struct unit_options *options, uint32_t ranks) {
-    size_t one = unit_rank_memory_bytes(options) + 64;
+    size_t one = unit_memory_bytes(options) + 64;
     size_t outbox =
         ranks * (unit_outbox_bytes(options) + sizeof(struct step_plan)) + own_bytes(ranks) + 16;
     return ranks * (one + sizeof(struct rank_unit) + sizeof(struct balance_rank) +
@@ -966,8 +724,7 @@ enum status rank_units_create(struct arena *arena, const struct unit_options *op
         struct unit_options own = *options;
         if (own.pids) own.pids += i;
         if (own.kv_addresses) own.kv_addresses += i;
-        enum status status =
-            unit_create_rank(arena, &own, &units->shared, &units->ranks[i].unit, error);
+        enum status status = unit_create(arena, &own, &units->shared, &units->ranks[i].unit, error);
         if (status) return status;
         units->ranks[i].machine = unit_machine(units->ranks[i].unit);
         rank_units_note_change(units, i);

@@ -138,13 +138,11 @@ struct unit {
     uint8_t model_id[32];
     int64_t pid;
     char kv_address[KV_ADDRESS_BYTES];
-    struct outbox *outbox; /* own outbox, or the one shared by ranks */
-    struct outbox own;     /* without memory in one of several ranks */
+    struct outbox *outbox; /* shared by ranks */
     struct page_table pages;
     struct prefix_tree tree;
-    struct unit_scratch scratch; /* own, or shared by ranks */
-    struct pool *prompts;        /* own, or shared by ranks */
-    struct pool own_prompts;
+    struct unit_scratch scratch;   /* shared by ranks */
+    struct pool *prompts;          /* shared by ranks */
     struct map slots;              /* request id -> slot */
     struct unit_request *requests; /* [requests_max] the first slot_end are initialized */
     uint32_t slot_end;             /* slots from here on have never held a request */
@@ -167,24 +165,29 @@ struct unit {
     int64_t last_step_ns;
     struct step_cost cost;              /* learnt from earlier steps */
     struct speculate speculate;         /* learnt from earlier steps */
-    struct step_work work;              /* work of the step in flight */
+    struct step_work work;              /* work of the step in flight, or of the last one */
     double prompt_saved_ns;             /* result of schedule_earn */
-    const struct step_cost *level_cost; /* cost model of the level limit; NULL: no limit */
-    double level_ns;                    /* limit of a step's cost */
+    const struct step_cost *level_cost; /* cost model of level_ns; NULL: no limit */
+    double level_ns;                    /* limit of the next step's cost (level.h) */
     uint64_t step;                      /* number of the last step planned */
     struct unit_counters totals;
     uint64_t arrivals;
     struct kv_offload kv_offload;
-    const struct block_key *lent_keys; /* [lent_key_count] set by unit_lend_keys */
+    /* [lent_key_count] pages_keys of the SUBMIT that is being received, so that they are not
+     * computed again; NULL: none */
+    const struct block_key *lent_keys;
     uint32_t lent_key_count;
     struct kv_transfers transfers; /* transfers to this unit of prompts that other units computed */
     /* the earliest time at which a transfer may have been waited for long enough */
     int64_t give_up_ns;
-    bool hello_sent, load_changed, plan_wanted, draining, abandoned;
+    bool load_changed, plan_wanted;
+    bool abandoned;     /* the rank's engine and pages are lost: all requests end as FAILED with the
+                     * next steps, and new ones are refused */
     size_t token_bytes; /* bytes of a TOKENS record of a single token, the most frequent one */
     bool step_in_flight;
     bool drafts; /* a row of the step in flight has drafts */
-    bool others; /* requests at other ranks, or in the line, wait for the end of a step */
+    /* requests at other ranks, or in the line, wait for the end of a step; set before each step */
+    bool others;
 };
 
 static inline uint32_t request_known(const struct unit_request *request) {

@@ -12,6 +12,7 @@
 #include "contract/kv_block.h"
 #include "serving/policy/balance/balance.h"
 #include "serving/unit/account.h"
+#include "serving/unit/arrival.h"
 #include "serving/unit/binding.h"
 #include "serving/unit/handoff.h"
 #include "serving/unit/kv_offload.h"
@@ -29,28 +30,20 @@ static size_t scores_bytes_max(const struct unit_options *options) {
            options->step_tokens_max * TOKEN_LOGPROBS_MAX * sizeof(struct token_logprob);
 }
 
-static size_t load_bytes(void) {
-    return record_bytes(RECORD_UNIT_LOAD, &(struct record_unit_load){.rank_count = 1});
-}
-
-static size_t hello_bytes(void) {
-    return record_bytes(RECORD_UNIT_HELLO, &(struct record_unit_hello){.rank_count = 1});
-}
-
-/* Bytes of scores, tokens and an end for each row, and of a load report. */
-size_t unit_reaction_bytes(const struct unit_options *options) {
+/* The largest output of one STEP_DONE: scores, tokens and an end for each row. */
+static size_t reaction_bytes(const struct unit_options *options) {
     struct record_tokens tokens = {
         .token_count = STEP_ROW_TOKENS, .logprobs_each = TOKEN_LOGPROBS_MAX, .work_count = 1};
     size_t row = record_bytes(RECORD_TOKENS, &tokens) + record_bytes(RECORD_FINISHED, NULL);
-    return options->step_rows_max * (row + handoff_bytes_max(options)) + load_bytes() +
-           scores_bytes_max(options) + kv_offload_step_bytes_max(options);
+    return options->step_rows_max * (row + handoff_bytes_max(options)) + scores_bytes_max(options) +
+           kv_offload_step_bytes_max(options);
 }
 
 static size_t outbox_bytes_min(const struct unit_options *options) {
-    size_t step = plan_bytes_max(options) + hello_bytes() + load_bytes() +
-                  kv_offload_plan_bytes_max(options) + handoff_give_up_bytes_max() +
+    size_t step = plan_bytes_max(options) + kv_offload_plan_bytes_max(options) +
+                  handoff_give_up_bytes_max() +
                   options->step_rows_max * handoff_plan_bytes_max(options);
-    size_t reaction = unit_reaction_bytes(options);
+    size_t reaction = reaction_bytes(options);
     return round_up(step > reaction ? step : reaction, 16);
 }
 
@@ -61,15 +54,11 @@ static bool has_step_room(const struct unit *unit) {
     return unit_can_put(unit, bytes - LIMIT_CONSTRAINT_BYTES) && !plan_brings_constraints(unit);
 }
 
-static size_t unit_outbox_bytes_each(const struct unit_options *options) {
+size_t unit_outbox_bytes(const struct unit_options *options) {
     return options->outbox_bytes ? options->outbox_bytes / 16 * 16 : outbox_bytes_min(options);
 }
 
-size_t unit_outbox_bytes(const struct unit_options *options) {
-    return unit_outbox_bytes_each(options);
-}
-
-size_t unit_rank_memory_bytes(const struct unit_options *options) {
+size_t unit_memory_bytes(const struct unit_options *options) {
     size_t per_request = sizeof(struct unit_request) + 3 * sizeof(uint32_t);
     return sizeof(struct unit) + page_table_bytes(options->page_count) +
            prefix_tree_bytes(options->page_count, options->reuse_generated) +
@@ -97,11 +86,6 @@ enum status unit_scratch_open(struct arena *arena, const struct unit_options *op
                    scratch_out->leavers && scratch_out->candidates
                ? STATUS_OK
                : STATUS_NO_MEMORY;
-}
-
-size_t unit_memory_bytes(const struct unit_options *options) {
-    return unit_rank_memory_bytes(options) + unit_prompts_bytes(options, 1) +
-           unit_scratch_bytes(options) + unit_outbox_bytes_each(options);
 }
 
 static enum status unit_out_of_range(struct error *error, const char *name, uint64_t value,
@@ -132,7 +116,7 @@ static enum status unit_options_check(const struct unit_options *o, struct error
         {"rank_balance", o->rank_balance, 0, BALANCE_METHOD_COUNT - 1},
         {"kv_choice", o->kv_choice, 0, KV_CHOICE_COUNT - 1},
         {"page_bytes", o->kv_storage ? o->page_bytes : 1, 1, UINT64_MAX},
-        {"outbox_bytes", unit_outbox_bytes_each(o), outbox_bytes_min(o), RECORD_BYTES_MAX},
+        {"outbox_bytes", unit_outbox_bytes(o), outbox_bytes_min(o), RECORD_BYTES_MAX},
     };
     for (size_t i = 0; i < ARRAY_COUNT(ranges); i++)
         if (ranges[i].value < ranges[i].low || ranges[i].value > ranges[i].high)
@@ -157,35 +141,17 @@ static enum status unit_take_tables(struct unit *unit, struct arena *arena) {
     return status ? status : page_table_open(&unit->pages, arena, o->page_count, &unit->tree);
 }
 
-/* Allocates what several ranks would share. */
-static bool unit_take_own(struct unit *unit, struct arena *arena) {
-    unit->outbox = &unit->own;
-    unit->prompts = &unit->own_prompts;
-    if (unit_prompts_open(arena, &unit->options, 1, unit->prompts) ||
-        unit_scratch_open(arena, &unit->options, &unit->scratch))
-        return false;
-    unit->own.capacity = (uint32_t)unit_outbox_bytes_each(&unit->options);
-    unit->own.memory = arena_take(arena, unit->own.capacity);
-    return unit->own.memory != NULL;
-}
-
-static bool unit_take_memory(struct unit *unit, struct arena *arena,
-                             const struct unit_shared *shared) {
-    if (!shared) return unit_take_own(unit, arena) && !unit_take_tables(unit, arena);
-    unit->outbox = shared->outbox;
-    unit->prompts = shared->prompts;
-    unit->scratch = shared->scratch;
-    return !unit_take_tables(unit, arena);
-}
-
-static enum status unit_create_each(struct arena *arena, const struct unit_options *options,
-                                    const struct unit_shared *shared, struct unit **unit_out,
-                                    struct error *error) {
+enum status unit_create(struct arena *arena, const struct unit_options *options,
+                        const struct unit_shared *shared, struct unit **unit_out,
+                        struct error *error) {
     enum status status = unit_options_check(options, error);
     if (status) return status;
     struct unit *unit = arena_take_zeroed(arena, sizeof *unit);
     if (!unit) return error_set(error, STATUS_NO_MEMORY, "unit: not enough memory");
     unit->options = *options;
+    unit->outbox = shared->outbox;
+    unit->prompts = shared->prompts;
+    unit->scratch = shared->scratch;
     unit->token_bytes = record_bytes(RECORD_TOKENS, &(struct record_tokens){.token_count = 1});
     unit->give_up_ns = MACHINE_NEVER;
     unit->kv_offload.answer_by_ns = MACHINE_NEVER;
@@ -204,22 +170,11 @@ static enum status unit_create_each(struct arena *arena, const struct unit_optio
     unit->options.kv_addresses = NULL;
     unit->options.model_id = unit->model_id;
     unit->options.numerics_id = unit->numerics_id;
-    if (!unit_take_memory(unit, arena, shared))
+    if (unit_take_tables(unit, arena))
         return error_set(error, STATUS_NO_MEMORY, "unit: %zu bytes of memory are not enough",
                          unit_memory_bytes(options));
     *unit_out = unit;
     return STATUS_OK;
-}
-
-enum status unit_create(struct arena *arena, const struct unit_options *options,
-                        struct unit **unit_out, struct error *error) {
-    return unit_create_each(arena, options, NULL, unit_out, error);
-}
-
-enum status unit_create_rank(struct arena *arena, const struct unit_options *options,
-                             const struct unit_shared *shared, struct unit **unit_out,
-                             struct error *error) {
-    return unit_create_each(arena, options, shared, unit_out, error);
 }
 
 /* ---- a request's beginning and end ---- */
@@ -242,80 +197,8 @@ static struct unit_capacity capacity_of(const struct unit *unit) {
         .rows_max = unit->options.step_rows_max,
         .rows_running = unit_running_count(unit) + unit->counts[UNIT_REQUEST_PARKED],
         .waits = unit->counts[UNIT_REQUEST_WAITING] > binding_held_waiting(unit),
-        .draining = unit->draining,
+        .draining = unit->abandoned,
     };
-}
-
-/* Copies the request's sampling. Returns false if memory is out. */
-static bool take_sampling(struct unit_request *request, const struct record_submit *submit) {
-    size_t bias_bytes = submit->bias_count * sizeof *request->biases;
-    request->sampling = submit->sampling;
-    request->stop_token_count = submit->stop_token_count;
-    memcpy(request->stop_tokens, submit_stop_tokens(submit),
-           submit->stop_token_count * sizeof *request->stop_tokens);
-    if (submit->bias_count) {
-        request->biases = arena_take(&request->arena, bias_bytes);
-        if (!request->biases) return false;
-        memcpy(request->biases, submit_biases(submit), bias_bytes);
-        request->bias_count = submit->bias_count;
-    }
-    request->adjusts = submit->bias_count > 0 || submit->sampling.min_tokens > 0 ||
-                       sampling_needs_history(&submit->sampling);
-    if (!sampling_needs_history(&submit->sampling)) return true;
-    return history_open(&request->history, &request->arena, submit_tokens(submit),
-                        submit->prompt_count, submit->resumed_count, submit->new_tokens_max);
-}
-
-/* Copies the answer's constraint. Returns false if memory is out. */
-static bool take_constraint(struct unit_request *request, const char *text, uint32_t bytes) {
-    request->constraint = bytes ? arena_take(&request->arena, bytes) : NULL;
-    if (bytes && !request->constraint) return false;
-    if (bytes) memcpy(request->constraint, text, bytes);
-    request->constraint_bytes = bytes;
-    return true;
-}
-
-/* Allocates the request's sequence. Returns false if memory is out. */
-static bool take_sequence(struct unit_request *request, struct admit_need need) {
-    uint64_t page_count = admit_pages(need);
-    request->tokens = arena_take(
-        &request->arena, ((size_t)need.prompt_tokens + need.new_tokens_max) * sizeof(uint32_t));
-    request->pages = arena_take(&request->arena, page_count * sizeof *request->pages);
-    request->block_prompt = arena_take(&request->arena, page_count);
-    return request->tokens && request->pages && request->block_prompt;
-}
-
-/* Copies the submission into a free slot. Returns false if the prompts' memory is out. */
-static bool request_begin(struct unit *unit, const struct record_submit *submit, int64_t now_ns) {
-    struct unit_request *request = unit_request_free(unit);
-    struct admit_need need = admit_need_of(submit);
-    uint64_t page_count = admit_pages(need);
-    uint32_t known_count = submit->prompt_count + submit->resumed_count;
-    if (!take_sequence(request, need) || !take_sampling(request, submit) ||
-        !take_constraint(request, submit_constraint(submit), submit->constraint_bytes) ||
-        !handoff_open(request, submit)) {
-        unit_request_clear(request);
-        return false;
-    }
-    for (uint32_t i = 0; i < page_count; i++)
-        request->block_prompt[i] = (uint8_t)kv_block_rows(submit->prompt_count, i);
-    memcpy(request->tokens, submit_tokens(submit), known_count * sizeof(uint32_t));
-    request->last_token = request->tokens[known_count - 1];
-    request->id = submit->request;
-    request->priority = submit->priority;
-    request->prompt_count = submit->prompt_count;
-    request->resumed_count = request->output_count = submit->resumed_count;
-    request->new_tokens_max = submit->new_tokens_max;
-    request->tokens_here_max = need.new_tokens_max;
-    request->scored_count = submit->sampling.flags & SAMPLING_SCORES ? 1 : submit->prompt_count;
-    request->tenant = submit->tenant;
-    request->account = submit->account;
-    request->node = PREFIX_NONE;
-    request->turn = unit_turn(unit, submit, now_ns);
-    request->arrived_ns = now_ns;
-    request->work.queue_ns = -1;
-    unit_request_enter(unit, request, now_ns);
-    return true;
 }
 
 /* The pages by which a request, running or not, is expected to grow. */
@@ -341,18 +224,13 @@ static uint32_t pages_short(const struct unit *unit) {
     return wanted > available ? (uint32_t)(wanted - available) : 0;
 }
 
-static bool unit_may_move(const struct unit_request *request) {
-    return request_runs(request) && !request->in_step && !request->cancelled &&
-           handoff_is_over(request) && !kv_offload_is_asked(request);
-}
-
 bool unit_relieve(const struct unit *unit, const struct predict_length *lengths,
                   struct unit_leaver *leaver_out) {
     uint32_t wanted = unit->abandoned ? 0 : pages_short(unit);
     if (wanted == 0) return false;
     for (uint32_t slot = 0; slot < unit->slot_end; slot++) {
         const struct unit_request *request = &unit->requests[slot];
-        uint32_t pages = unit_may_move(request) ? request->page_count : 0;
+        uint32_t pages = arrival_may_move(request) ? request->page_count : 0;
         unit->scratch.leavers[slot] = (struct decode_running){pages, request->turn};
     }
     uint32_t slot = balance_decode_relieve(unit->scratch.leavers, unit->slot_end, wanted);
@@ -362,59 +240,6 @@ bool unit_relieve(const struct unit *unit, const struct predict_length *lengths,
         .request = request->id,
         .page_count = (uint32_t)admit_start_pages(request_need(request), request_known(request)),
         .pages_expected = pages_expected(request, lengths)};
-    return true;
-}
-
-/* Copies all of the request except its pages. Returns false if memory is out. */
-static bool copy_request(struct unit_request *copy, const struct unit_request *request) {
-    struct admit_need need = request_need(request);
-    struct arena arena = copy->arena;
-    bool listed = copy->listed;
-    size_t bias_bytes = request->bias_count * sizeof *request->biases;
-    const struct history *history = &request->history;
-    *copy = *request;
-    copy->arena = arena;
-    copy->listed = listed;
-    if (!take_sequence(copy, need) ||
-        !take_constraint(copy, request->constraint, request->constraint_bytes))
-        return false;
-    memcpy(copy->tokens, request->tokens, request_known(request) * sizeof *request->tokens);
-    memcpy(copy->block_prompt, request->block_prompt, admit_pages(need));
-    if (bias_bytes) {
-        copy->biases = arena_take(&copy->arena, bias_bytes);
-        if (!copy->biases) return false;
-        memcpy(copy->biases, request->biases, bias_bytes);
-    }
-    if (history->capacity) {
-        copy->history.tokens =
-            arena_take(&copy->arena, history->capacity * sizeof *history->tokens);
-        if (!copy->history.tokens) return false;
-        memcpy(copy->history.tokens, history->tokens, history->count * sizeof *history->tokens);
-    }
-    copy->node = PREFIX_NONE;
-    copy->state = UNIT_REQUEST_FREE;
-    copy->bind = BIND_NONE;
-    copy->page_count = copy->shared_count = copy->computed_count = 0;
-    copy->handoff = NULL;
-    copy->kv_offload = NULL;
-    copy->keys = NULL;
-    copy->key_count = 0;
-    return true;
-}
-
-bool unit_move(struct unit *from, struct request_id id, struct unit *to, int64_t now_ns) {
-    struct unit_request *request = unit_request_of(from, id), *moved = unit_request_free(to);
-    check(request && unit_may_move(request));
-    request_fill_tokens(request);
-    if (!copy_request(moved, request)) {
-        unit_request_clear(moved);
-        return false;
-    }
-    request_work(moved)->preemptions++;
-    unit_request_enter(to, moved, now_ns);
-    kv_offload_ask_later(to, moved);
-    from->totals.preemptions++;
-    unit_request_drop(from, request);
     return true;
 }
 
@@ -432,7 +257,7 @@ static enum status unit_receive_submit(struct unit *unit, const struct record_su
     bool load_changed = unit->load_changed;
     enum admit admit = admit_arrival(admit_need_of(submit), &capacity);
     if (submit->task == SUBMIT_RESERVE && admit == ADMIT_WAIT_TURN) admit = ADMIT_REFUSE_QUEUE;
-    if (!admit_refuses(admit) && !request_begin(unit, submit, now_ns)) admit = ADMIT_REFUSE_QUEUE;
+    if (!admit_refuses(admit) && !arrival_begin(unit, submit, now_ns)) admit = ADMIT_REFUSE_QUEUE;
     if (admit_refuses(admit)) {
         put_refused(unit, submit, admit);
     } else if (submit->task == SUBMIT_RESERVE) {
@@ -653,11 +478,6 @@ static void row_done(struct unit *unit, struct unit_request *request,
         tokens_computed(unit, request, right);
 }
 
-/* False for one of several ranks, which sends no reports. */
-static bool unit_speaks(const struct unit *unit) {
-    return unit->outbox == &unit->own;
-}
-
 void unit_load(const struct unit *unit, struct record_unit_load *load,
                struct unit_rank_load *rank) {
     uint32_t held = binding_held_waiting(unit); /* waiting for the rank, not for a turn */
@@ -682,20 +502,6 @@ void unit_load(const struct unit *unit, struct record_unit_load *load,
                                     .pages_cached = load->pages_cached,
                                     .requests_parked = unit_parked_count(unit),
                                     .kv_storage = load->kv_storage};
-}
-
-static void unit_put_load(struct unit *unit) {
-    struct record_unit_load load;
-    struct unit_rank_load rank;
-    unit_load(unit, &load, &rank);
-    *load_ranks(unit_put(unit, RECORD_UNIT_LOAD, &load)) = rank;
-    unit->load_changed = false;
-}
-
-bool unit_take_load_change(struct unit *unit) {
-    bool changed = unit->load_changed;
-    unit->load_changed = false;
-    return changed;
 }
 
 /* Learns from the step's time and results, before its rows are processed. */
@@ -723,7 +529,7 @@ static void prefetch_rows(const struct unit *unit, uint32_t i, uint32_t row_coun
 
 static enum status receive_step_done(struct unit *unit, const struct step_result *result,
                                      int64_t now_ns) {
-    if (!unit_can_put(unit, unit_reaction_bytes(&unit->options))) return STATUS_FULL;
+    if (!unit_can_put(unit, reaction_bytes(&unit->options))) return STATUS_FULL;
     check(unit->step_in_flight && result->step == unit->step);
     check(result->failed || result->row_count == unit->step_row_count);
     const struct step_result_row *rows = step_result_rows(result);
@@ -750,7 +556,6 @@ static enum status receive_step_done(struct unit *unit, const struct step_result
     binding_take(unit, result, now_ns);
     unit->plan_wanted = unit_active_count(unit) > 0;
     unit->load_changed |= row_count > 0;
-    if (unit_speaks(unit) && unit->load_changed) unit_put_load(unit);
     return STATUS_OK;
 }
 
@@ -763,7 +568,6 @@ void unit_hello(const struct unit *unit, struct record_unit_hello *hello, struct
         .page_count = unit->options.page_count,
         .page_tokens = KV_BLOCK_TOKENS,
         .requests_max = unit->options.requests_max,
-        .role = unit->options.role,
         .rank_count = 1,
     };
     *rank = (struct unit_rank){
@@ -774,23 +578,9 @@ void unit_hello(const struct unit *unit, struct record_unit_hello *hello, struct
     memcpy(hello->numerics_id, unit->numerics_id, sizeof hello->numerics_id);
 }
 
-static void unit_put_hello(struct unit *unit) {
-    struct record_unit_hello hello;
-    struct unit_rank rank;
-    unit_hello(unit, &hello, &rank);
-    *hello_ranks(unit_put(unit, RECORD_UNIT_HELLO, &hello)) = rank;
-    unit->hello_sent = true;
-    unit->load_changed = true;
-}
-
-void unit_abandon(struct unit *unit) {
-    unit->abandoned = unit->draining = true;
-}
-
 static bool has_work(const struct unit *unit) {
     bool ends = unit->abandoned && handoff_may_any_end(unit);
-    return ends || (unit_speaks(unit) && (!unit->hello_sent || unit->load_changed)) ||
-           (unit->plan_wanted && !unit->abandoned && !unit->step_in_flight);
+    return ends || (unit->plan_wanted && !unit->abandoned && !unit->step_in_flight);
 }
 
 static void unit_step(void *self, int64_t now_ns) {
@@ -799,12 +589,10 @@ static void unit_step(void *self, int64_t now_ns) {
     if (!has_work(unit) && now_ns < unit->give_up_ns) return;
     if (!has_step_room(unit)) return;
     handoff_give_up(unit, now_ns);
-    if (unit_speaks(unit) && !unit->hello_sent) unit_put_hello(unit);
     if (unit->abandoned)
         handoff_end_all(unit, answer_bytes(&unit->options));
     else if (unit->plan_wanted && !unit->step_in_flight)
         plan_step(unit, now_ns);
-    if (unit_speaks(unit) && unit->load_changed) unit_put_load(unit);
 }
 
 static enum status unit_receive(void *self, const struct record *record, int64_t now_ns) {
@@ -831,15 +619,8 @@ static enum status unit_receive(void *self, const struct record *record, int64_t
         return STATUS_OK;
     case RECORD_STEP_DONE:
         return receive_step_done(unit, (const struct step_result *)record, now_ns);
-    case RECORD_DRAIN:
-        unit->draining = unit->abandoned || !((const struct record_drain *)record)->back;
-        return STATUS_OK;
-    case RECORD_ROLE:
-        unit->options.role = ((const struct record_role *)record)->role;
-        unit->hello_sent = false;
-        return STATUS_OK;
     default:
-        check(!"a kind that units take");
+        check(!"a kind that ranks take");
         return STATUS_INVALID;
     }
 }
@@ -922,41 +703,9 @@ struct unit_offer unit_offer(const struct unit *unit, const struct predict_lengt
     return offer;
 }
 
-uint32_t unit_keys(const struct unit *unit, const struct record_submit *submit,
-                   struct block_key *keys_out) {
-    return pages_keys(unit, submit, keys_out);
-}
-
-void unit_lend_keys(struct unit *unit, const struct block_key *keys, uint32_t key_count) {
-    unit->lent_keys = keys;
-    unit->lent_key_count = key_count;
-}
-
-uint32_t unit_hit_tokens(const struct unit *unit, const struct block_key *keys,
-                         uint32_t key_count) {
-    return prefix_tree_count(&unit->tree, keys, key_count) * KV_BLOCK_TOKENS;
-}
-
-double unit_fetch_tokens(const struct unit *unit, bool memory, uint32_t first,
-                         uint32_t token_count) {
-    return kv_offload_fetch_tokens(unit, memory, first, token_count);
-}
-
 int64_t unit_turn(const struct unit *unit, const struct record_submit *submit, int64_t now_ns) {
     double work_ns = step_cost_run_ns(&unit->cost, 0, submit->prompt_count + submit->resumed_count);
     return schedule_turn(now_ns, (int64_t)work_ns, submit->priority, unit->options.priority_ns);
-}
-
-bool unit_could_run(const struct unit *unit) {
-    return unit_active_count(unit) > 0;
-}
-
-void unit_set_others(struct unit *unit, bool others) {
-    unit->others = others;
-}
-
-bool unit_drafts(const struct unit *unit) {
-    return unit->drafts;
 }
 
 static void audit_request(const struct unit *unit, uint32_t slot) {

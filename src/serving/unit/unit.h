@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The unit of one rank: prefill and decode in one machine, for one engine. It owns the KV pages and
- * the order of its requests: continuous batching, chunked prefill, the prefix cache, preemption and
+ * A rank's part of a unit: prefill and decode in one machine, for one engine. A unit has one or
+ * several ranks (serving/unit/rank_units.h). The part owns the rank's KV pages and the order of its
+ * requests: continuous batching, chunked prefill, the prefix cache, preemption and
  * resumption when pages run out, stop tokens, length, cancellation. It does not handle text,
  * compute, or keep answers. A request may be submitted with the first tokens of its answer, chosen
  * by a unit that was lost: it continues as if it had been interrupted here. If the engine may use
@@ -13,9 +14,9 @@
  * (serving/unit/handoff.h).
  *
  * It receives and sends the records that contract/record_forms.c routes to and from a unit: those
- * of the gateway, of the engine, of the KV pages and of the KV storage. It sends UNIT_HELLO with
- * the first step() and after a ROLE, has at most one RUN_STEP in flight, and ends each SUBMIT with
- * exactly one FINISHED.
+ * of the gateway, of the engine, of the KV pages and of the KV storage. It has at most one RUN_STEP
+ * in flight, and ends each SUBMIT with exactly one FINISHED. UNIT_HELLO, UNIT_LOAD, ROLE and DRAIN
+ * concern all ranks together: serving/unit/rank_units.h handles them.
  *
  * Only step() plans a step, receive() never does. If a host passes all available records before it
  * calls step(), cancellations and new arrivals take effect in the very next step. receive() returns
@@ -80,27 +81,7 @@ struct unit_options {
     const struct record_experts *experts;
 };
 
-/* Arena bytes that unit_create needs. */
-size_t unit_memory_bytes(const struct unit_options *options);
-
-/* The capacity of the unit's outbox. */
-size_t unit_outbox_bytes(const struct unit_options *options);
-
-/* The largest output of one STEP_DONE in bytes. With less space, the outbox counts as full. */
-size_t unit_reaction_bytes(const struct unit_options *options);
-
-/* Allocates everything from `arena`. Returns STATUS_INVALID with an error that names the option out
- * of range, or STATUS_NO_MEMORY. */
-enum status unit_create(struct arena *arena, const struct unit_options *options,
-                        struct unit **unit_out, struct error *error) MUST_USE;
-
-struct machine unit_machine(struct unit *unit);
-
-/* The unit's engine and pages are lost: all requests end as FAILED with the next steps, and new
- * ones are refused. */
-void unit_abandon(struct unit *unit);
-
-/* ---- one of several ranks (serving/unit/rank_units.h) ---- */
+/* ---- creation ---- */
 
 /* Scratch memory of a call. All ranks share it, so that it stays in the CPU caches while they plan
  * one after the other. */
@@ -127,24 +108,25 @@ struct unit_shared {       /* shared by all ranks; outlives them */
     struct unit_scratch scratch;
 };
 
-/* unit_memory_bytes and unit_create for one of several ranks. The rank sends no UNIT_HELLO and no
- * UNIT_LOAD: rank_units calls unit_hello and unit_load instead. */
-size_t unit_rank_memory_bytes(const struct unit_options *options);
-enum status unit_create_rank(struct arena *arena, const struct unit_options *options,
-                             const struct unit_shared *shared, struct unit **unit_out,
-                             struct error *error) MUST_USE;
+/* Arena bytes that unit_create needs, and the largest output of one call of the rank. */
+size_t unit_memory_bytes(const struct unit_options *options);
+size_t unit_outbox_bytes(const struct unit_options *options);
+
+/* Allocates everything else from `arena`. Returns STATUS_INVALID with an error that names the option
+ * out of range, or STATUS_NO_MEMORY. */
+enum status unit_create(struct arena *arena, const struct unit_options *options,
+                        const struct unit_shared *shared, struct unit **unit_out,
+                        struct error *error) MUST_USE;
+
+struct machine unit_machine(struct unit *unit);
+
+/* ---- questions of serving/unit/rank_units.c ---- */
 
 /* Write the hello and the load report of the rank as a unit of one rank, with its tail element. */
 void unit_hello(const struct unit *unit, struct record_unit_hello *hello_out,
                 struct unit_rank *rank_out);
 void unit_load(const struct unit *unit, struct record_unit_load *load_out,
                struct unit_rank_load *rank_out);
-
-/* Returns true once after the load report has changed. */
-bool unit_take_load_change(struct unit *unit);
-
-/* True if a row of the step in flight has drafts. */
-bool unit_drafts(const struct unit *unit);
 
 /* The number of requests in the unit, waiting and running. A drained unit may stop at 0. */
 uint32_t unit_request_count(const struct unit *unit);
@@ -162,23 +144,6 @@ struct unit_offer {
     uint64_t tokens_ahead; /* known tokens of all requests that are not computed yet */
 };
 struct unit_offer unit_offer(const struct unit *unit, const struct predict_length *lengths);
-
-/* The keys of a submission's blocks, as in the prefix caches of all ranks: keys_out[context /
- * KV_BLOCK_TOKENS]. Returns their number. */
-uint32_t unit_keys(const struct unit *unit, const struct record_submit *submit,
-                   struct block_key *keys_out);
-
-/* Lends the unit_keys of the next SUBMIT, so that they are not computed again. The caller owns them
- * and calls this with NULL afterwards. */
-void unit_lend_keys(struct unit *unit, const struct block_key *keys, uint32_t key_count);
-
-/* The number of leading tokens of the request with these keys in the prefix cache. */
-uint32_t unit_hit_tokens(const struct unit *unit, const struct block_key *keys, uint32_t key_count);
-
-/* The cost of loading `token_count` tokens after the first `first` ones from the KV storage
- * (kv_offload_fetch_tokens, serving/unit/kv_offload.h). */
-double unit_fetch_tokens(const struct unit *unit, bool memory, uint32_t first,
-                         uint32_t token_count);
 
 /* The request that leaves a rank before its running requests need more pages than it has, so that
  * none is interrupted (serving/policy/balance/balance_decode). */
@@ -200,13 +165,6 @@ bool unit_move(struct unit *from, struct request_id id, struct unit *to, int64_t
 
 /* The turn (serving/policy/schedule.h) of a submission that arrives at now_ns. */
 int64_t unit_turn(const struct unit *unit, const struct record_submit *submit, int64_t now_ns);
-
-/* True if the unit has requests that run, or could start at any time. */
-bool unit_could_run(const struct unit *unit);
-
-/* For one of several ranks that step together. Called before each step; `others` is true if a long
- * step would make any other request wait. */
-void unit_set_others(struct unit *unit, bool others);
 
 /* Recounts all redundant state (pages, lists, indexes) and checks it. Slow. */
 void unit_audit(const struct unit *unit);

@@ -35,42 +35,6 @@ static struct map_key unit_request_key_of(struct request_id id) {
     return (struct map_key){id.high, id.low, id.attempt};
 }
 
-/* ---- memory ---- */
-
-/* per request, from the prompts' memory; longer constraints share it */
-#define CONSTRAINT_BYTES_EACH 4096
-
-/* Default: for each request the longest prompt and answer, with biases, the history for penalties
- * and a usual constraint, and for one the longest constraint; at most 1 GiB (touched when used). */
-static size_t prompt_bytes(const struct unit_options *options) {
-    size_t pages = divide_up(options->context_tokens_max, KV_BLOCK_TOKENS);
-    size_t context = round_up(options->context_tokens_max * sizeof(uint32_t) +
-                                  kv_offload_request_bytes_max(options) +
-                                  LIMIT_HISTORY_TOKENS * sizeof(uint32_t) +
-                                  LIMIT_LOGIT_BIASES * sizeof(struct token_bias) +
-                                  pages * (sizeof(struct page_id) + 1) + CONSTRAINT_BYTES_EACH + 64,
-                              POOL_CHUNK_BYTES);
-    size_t bytes = options->prompt_bytes;
-    if (!bytes) bytes = (options->requests_max + (size_t)1) * context + LIMIT_CONSTRAINT_BYTES;
-    if (!options->prompt_bytes && bytes > (size_t)1 << 30) bytes = (size_t)1 << 30;
-    return round_up(bytes, POOL_CHUNK_BYTES) + POOL_CHUNK_BYTES;
-}
-
-size_t unit_prompts_bytes(const struct unit_options *options, uint32_t ranks) {
-    return ranks * prompt_bytes(options) + 16;
-}
-
-enum status unit_prompts_open(struct arena *arena, const struct unit_options *options,
-                              uint32_t ranks, struct pool *prompts_out) {
-    size_t bytes = ranks * prompt_bytes(options);
-    void *memory = arena_take(arena, bytes);
-    if (!memory) return STATUS_NO_MEMORY;
-    arena_pool_open(prompts_out, memory, bytes);
-    return STATUS_OK;
-}
-
-/* ---- changes ---- */
-
 void unit_request_open_all(struct unit *unit) {
     uint32_t count = unit->options.requests_max;
     for (uint32_t i = 0; i < count; i++)

@@ -12,7 +12,7 @@
 
 /* The blocks to look up at the ranks; computed once, when the prompt arrives. */
 struct prompt_blocks {
-    struct block_key *keys; /* [key_count] from unit_keys */
+    struct block_key *keys; /* [key_count] from pages_keys */
     uint32_t key_count;
     /* [near_count] estimated leading blocks of each rank at that time, in its pages and its
      * storage's memory together */

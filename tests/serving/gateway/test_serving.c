@@ -443,7 +443,6 @@ static void live(uint64_t seed, uint8_t digest_out[SHA256_BYTES]) {
     draws = 0;
     had_faults = below(3) == 0;
     struct world_options options = random_options();
-    options.tight = true;
     struct world *world = world_open(&options);
     /* Little more than one answer's frame: FULL is met all the time. */
     world->gateway_machine.outbox->capacity = 96 << 10;

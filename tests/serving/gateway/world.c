@@ -145,14 +145,11 @@ struct world *world_open(const struct world_options *options) {
     world_join(world, 1);
     if (options->no_unit) return world;
     struct unit_options unit = unit_defaults(options->unit);
-    arena = take_arena(world, unit_memory_bytes(&unit));
-    if (unit_create(&arena, &unit, &world->unit, &error)) fail_msg("%s", error.text);
-    world->unit_machine = unit_machine(world->unit);
-    if (options->tight) { /* no constraint comes, so nobody needs its room */
-        size_t least = unit_outbox_bytes(&unit) - LIMIT_CONSTRAINT_BYTES;
-        size_t reaction = unit_reaction_bytes(&unit);
-        world->unit_machine.outbox->capacity = (uint32_t)(least > reaction ? least : reaction);
-    }
+    struct rank_units *units;
+    arena = take_arena(world, rank_units_memory_bytes(&unit, 1));
+    if (rank_units_create(&arena, &unit, 1, &units, &error)) fail_msg("%s", error.text);
+    world->unit = rank_units_unit(units, 0);
+    world->unit_machine = rank_units_machine(units);
     world_settle(world);
     return world;
 }

@@ -10,7 +10,7 @@
 #define TESTS_GATEWAY_WORLD_H
 
 #include "serving/gateway/gateway.h"
-#include "serving/unit/unit.h"
+#include "serving/unit/rank_units.h"
 
 enum { WORLD_CLIENTS_MAX = 600 };
 
@@ -73,7 +73,6 @@ struct world {
 
 struct world_options {
     bool no_tokenizer, no_unit;
-    bool tight; /* the unit's outbox holds what a STEP_DONE needs, and no more */
     struct gateway_options gateway; /* zeros: sensible ones */
     struct unit_options unit;
 };

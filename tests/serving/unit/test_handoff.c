@@ -11,6 +11,7 @@
 #include "base/random.h"
 #include "serving/policy/kv_path.h"
 #include "serving/policy/speculate.h"
+#include "serving/unit/state.h"
 #include "storage.h"
 #include "test_case.h"
 
@@ -735,7 +736,7 @@ TEST(a_reservation_ends_with_its_rank) {
         struct pair *pair = pair_open(1, &options, &options);
         uint32_t tokens[100] = {1};
         assert_true(submit(pair, tokens, 100, 3));
-        unit_abandon(pair->decode->unit);
+        pair->decode->unit->abandoned = true;
         if (reported_first) report(pair->decode, 0, false, 0);
         assert_true(pair->decode->machine.next_wake_ns(pair->decode->machine.self) == 0);
         world_step(pair->decode);

@@ -7,6 +7,8 @@
 
 #include "contract/record_kv.h"
 #include "serving/policy/speculate.h"
+#include "serving/unit/kv_offload.h"
+#include "serving/unit/unit_request.h"
 #include "storage.h"
 #include "test_case.h"
 
@@ -352,25 +354,21 @@ static uint32_t waiting_rows(const struct world *world) {
     return count;
 }
 
-/* Alone a row waits in a step for its load, however long that takes; where others run, here or at
- * other ranks, only if its load is known to be quick; else it is parked as ever. */
+/* Alone a row waits in a step for its load, however long that takes; where others run, only if its
+ * load is known to be quick; else it is parked as ever. */
 TEST(a_row_makes_others_wait_for_little) {
     static const struct {
-        bool answers, others;
+        bool answers;
         int64_t block_ns;
         bool waits;
-    } cases[] = {
-        {false, false, 0, true},        {false, false, 1000, true}, {false, false, 1000000, true},
-        {true, false, 0, false},        {true, false, 1000, true},  {true, false, 1000000, false},
-        {false, true, 0, false},        {false, true, 1000, true},  {false, true, 1000000, false},
-        {true, true, 100000000, false}, {true, true, 10000, true},
-    };
+    } cases[] = {{false, 0, true},       {false, 1000, true},     {false, 1000000, true},
+                 {true, 0, false},       {true, 1000, true},      {true, 10000, true},
+                 {true, 1000000, false}, {true, 100000000, false}};
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct storage *storage = storage_open(7);
         struct world *world = open_measured(storage, cases[i].block_ns);
         uint64_t before = world->load.totals.loads_in_step;
         if (cases[i].answers) begin_answer(world);
-        unit_set_others(world->unit, cases[i].others);
         uint32_t number = ask_family(storage, world, 5);
         assert_int_equal(waiting_rows(world), cases[i].waits);
         assert_int_equal(world->plan != NULL, cases[i].waits || cases[i].answers);
@@ -378,6 +376,25 @@ TEST(a_row_makes_others_wait_for_little) {
         assert_int_equal(world->load.totals.loads_in_step, before + cases[i].waits);
         assert_int_equal(world->load.totals.loads_in_step_lost, 0);
         assert_int_equal(world->known[number].first_start, 7 * KV_BLOCK_TOKENS);
+        world_assert_empty(world);
+        world_close(world);
+        free(storage);
+    }
+}
+
+/* Requests at other ranks wait for a step as those here do. */
+TEST(other_ranks_wait_for_little) {
+    for (int64_t block_ns = 0; block_ns <= 1000000; block_ns += 1000000) {
+        struct storage *storage = storage_open(7);
+        struct world *world = open_measured(storage, block_ns);
+        struct unit *unit = world->unit;
+        uint32_t number = ask_family(storage, world, 5);
+        const struct unit_request *request =
+            unit_request_of(unit, (struct request_id){.low = number});
+        assert_true(kv_offload_may_wait(unit, request, 1000));
+        unit->others = true;
+        assert_false(kv_offload_may_wait(unit, request, 1000));
+        run(world);
         world_assert_empty(world);
         world_close(world);
         free(storage);
@@ -458,7 +475,7 @@ TEST(a_row_that_waits_may_be_left) {
             storage->lose_odds = load == 1;
             storage->idle_odds = load == 2;
             if (way == CANCELLED) world_cancel(world, number);
-            if (way == ABANDONED) unit_abandon(world->unit);
+            if (way == ABANDONED) world->unit->abandoned = true;
             if (way == FAILED_BEHIND && load < 2) storage_await(world, number);
             world_complete(world, way >= ABANDONED);
             world_drain(world);

@@ -7,6 +7,7 @@
 
 #include "base/random.h"
 #include "serving/unit/level.h"
+#include "serving/unit/state.h"
 #include "test_case.h"
 #include "world.h"
 
@@ -61,8 +62,8 @@ TEST(a_bound_step_costs_no_more) {
             uint32_t tokens;
             assert_true(view.full_ns >= view.answers_ns && view.least_ns >= 2 * view.answers_ns);
             bool bound = turn % 3 > 0;
-            if (bound) level_bound(world->unit, &cost, ns);
-            if (!bound) level_free(world->unit);
+            world->unit->level_cost = bound ? &cost : NULL;
+            world->unit->level_ns = ns;
             step(world);
             double costs = plan_cost(world, &tokens);
             assert_true(costs <= view.full_ns * 1.000001);

@@ -8,7 +8,7 @@
 #include "base/check.h"
 #include "base/random.h"
 #include "contract/step_plan.h"
-#include "serving/unit/unit.h"
+#include "serving/unit/rank_units.h"
 #include "test_case.h"
 
 enum { STREAMS_MAX = 64, LONG_PROMPT = 1900, ANSWERS_MAX = 20000, REQUESTS_MAX = 1024 };
@@ -159,15 +159,16 @@ static struct pace run(uint32_t streams, bool prompts, double noise) {
                                    .model_id = model_id,
                                    .numerics_id = "test",
                                    .prompt_bytes = 64 << 20};
-    void *memory = malloc(unit_memory_bytes(&options));
+    size_t bytes = rank_units_memory_bytes(&options, 1);
+    void *memory = malloc(bytes);
     struct arena arena;
-    struct unit *unit;
+    struct rank_units *units;
     struct error error;
     struct pace pace = {0};
-    arena_over(&arena, memory, unit_memory_bytes(&options));
-    assert_int_equal(unit_create(&arena, &options, &unit, &error), STATUS_OK);
+    arena_over(&arena, memory, bytes);
+    assert_int_equal(rank_units_create(&arena, &options, 1, &units, &error), STATUS_OK);
     memset(&world, 0, sizeof world);
-    world.machine = unit_machine(unit);
+    world.machine = rank_units_machine(units);
     world.noise = noise;
     bool learnt = false;
     for (int64_t next_ns = 0; world.now_ns < 60 * SECOND;) {

@@ -3,6 +3,7 @@
  * another tenant; cached blocks make room for whoever needs their pages, and no other request's do.
  */
 
+#include "serving/unit/pages.h"
 #include "test_case.h"
 #include "world.h"
 
@@ -21,8 +22,8 @@ static uint32_t hit_of(const struct world *world, const uint32_t *tokens, uint32
                            .tenant.bytes = {tenant}}};
     struct block_key keys[KEYS_MAX];
     memcpy(submit_tokens(&record.submit), tokens, token_count * sizeof *tokens);
-    uint32_t count = unit_keys(world->unit, &record.submit, keys);
-    return unit_hit_tokens(world->unit, keys, count);
+    uint32_t count = pages_keys(world->unit, &record.submit, keys);
+    return prefix_tree_count(&world->unit->tree, keys, count) * KV_BLOCK_TOKENS;
 }
 
 TEST(keys_find_what_was_computed) {

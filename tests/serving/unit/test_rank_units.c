@@ -11,6 +11,7 @@
 #include "base/random.h"
 #include "serving/policy/balance/balance_decode.h"
 #include "serving/policy/balance/balance_prefill.h"
+#include "serving/unit/pages.h"
 #include "test_case.h"
 
 enum { RANKS = 3, NEW_TOKENS = 9, PROMPT_MAX = 150, ASKS_MAX = 16 };
@@ -475,7 +476,7 @@ static void assert_keys(const struct world *world, const struct record_kv_find *
     struct block_key keys[TOKENS_MAX / KV_BLOCK_TOKENS];
     memcpy(submit_tokens(&record.submit), known->tokens,
            known->prompt_count * sizeof *known->tokens);
-    assert_int_equal(unit_keys(world->units[find->rank], &record.submit, keys), find->key_count);
+    assert_int_equal(pages_keys(world->units[find->rank], &record.submit, keys), find->key_count);
     assert_memory_equal(kv_find_keys(find), keys, find->key_count * sizeof *keys);
 }
 

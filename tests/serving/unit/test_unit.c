@@ -111,21 +111,29 @@ TEST(a_failed_step_fails_its_requests_only) {
     world_close(world);
 }
 
-TEST(options_out_of_range_are_named) {
-    static char memory[1 << 10];
-    struct unit_options options = world_options();
+static enum status create(const struct unit_options *options, size_t bytes, struct error *error) {
+    void *memory = malloc(bytes);
     struct arena arena;
-    struct unit *unit;
+    struct rank_units *units;
+    arena_over(&arena, memory, bytes);
+    enum status status = rank_units_create(&arena, options, 1, &units, error);
+    free(memory);
+    return status;
+}
+
+TEST(options_out_of_range_are_named) {
+    struct unit_options options = world_options();
     struct error error;
-    arena_over(&arena, memory, sizeof memory);
+    size_t bytes = rank_units_memory_bytes(&options, 1);
     options.step_tokens_max = 69;
-    assert_int_equal(unit_create(&arena, &options, &unit, &error), STATUS_INVALID);
+    assert_int_equal(create(&options, bytes, &error), STATUS_INVALID);
     assert_non_null(strstr(error.text, "step_tokens_max is 69, must be 70 to"));
     options = world_options();
     options.outbox_bytes = 100;
-    assert_int_equal(unit_create(&arena, &options, &unit, &error), STATUS_INVALID);
+    assert_int_equal(create(&options, bytes, &error), STATUS_INVALID);
     options = world_options();
-    assert_int_equal(unit_create(&arena, &options, &unit, &error), STATUS_NO_MEMORY);
+    assert_int_equal(create(&options, bytes, &error), STATUS_OK);
+    assert_int_equal(create(&options, 1 << 10, &error), STATUS_NO_MEMORY);
 }
 
 /* ---- random lives ---- */

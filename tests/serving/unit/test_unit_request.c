@@ -4,6 +4,7 @@
  */
 #include "serving/unit/unit_request.h"
 
+#include "serving/unit/rank_units.h"
 #include "test_case.h"
 
 #define PROMPT_TOKENS 100
@@ -26,10 +27,12 @@ static void open_world(struct world *world) {
                                    .numerics_id = "test"};
     struct arena arena;
     struct error error;
-    size_t bytes = unit_memory_bytes(&options);
+    struct rank_units *units;
+    size_t bytes = rank_units_memory_bytes(&options, 1);
     world->memory = malloc(bytes);
     arena_over(&arena, world->memory, bytes);
-    assert_int_equal(unit_create(&arena, &options, &world->unit, &error), STATUS_OK);
+    assert_int_equal(rank_units_create(&arena, &options, 1, &units, &error), STATUS_OK);
+    world->unit = rank_units_unit(units, 0);
 }
 
 static struct unit_request *enter(struct unit *unit, uint64_t id) {

@@ -48,12 +48,7 @@ static struct world *make_world(const struct unit_options *options, uint32_t ran
 }
 
 struct world *world_open(const struct unit_options *options) {
-    struct arena arena;
-    struct error error;
-    struct world *world = make_world(options, 1, unit_memory_bytes(options), &arena);
-    assert_int_equal(unit_create(&arena, options, &world->unit, &error), STATUS_OK);
-    world->machine = unit_machine(world->unit);
-    return world;
+    return world_open_ranks(options, 1);
 }
 
 struct world *world_open_ranks(const struct unit_options *options, uint32_t ranks) {
