@@ -5,7 +5,6 @@
 #include <signal.h>
 #include <stdarg.h>
 #include <stdlib.h>
-#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -13,6 +12,7 @@
 #include "base/check.h"
 #include "base/format.h"
 #include "bench/machine_limits.h"
+#include "host/process/child_process.h"
 
 #define OUTPUT_BYTES_MAX ((long)64 << 20)
 #define START_SECONDS_MAX 600 /* of a server of ours */
@@ -99,35 +99,20 @@ static void child_last_line(FILE *file, char out[LINE_BYTES_MAX]) {
     free(text);
 }
 
-/* Runs in the child and never returns. */
-static void child_become(const char *const *argv, pid_t parent, FILE *output, FILE *errors) {
-    prctl(PR_SET_PDEATHSIG, SIGTERM);
-    if (getppid() != parent) _exit(126); /* it has already ended */
-    signal(SIGPIPE, SIG_DFL);
-    if (dup2(fileno(output), STDOUT_FILENO) < 0 || dup2(fileno(errors), STDERR_FILENO) < 0)
-        _exit(126);
-    execvp(argv[0], (char *const *)(uintptr_t)argv);
-    dprintf(STDERR_FILENO, "%s\n", strerror(errno));
-    _exit(127);
-}
-
-static pid_t spawn(const char *const *argv, FILE *output, FILE *errors) {
-    pid_t parent = getpid();
-    fflush(NULL);
-    pid_t pid = fork();
-    if (pid == 0) child_become(argv, parent, output, errors);
-    return pid;
-}
-
-static enum status cannot_start(const char *name, struct error *error) {
-    return error_set(error, STATUS_IO, "cannot start %s: %s", name, strerror(errno));
+static enum status spawn(const char *const *argv, FILE *output, FILE *errors, pid_t *pid_out,
+                         struct error *error) {
+    if (!output || !errors)
+        return error_set(error, STATUS_IO, "cannot start %s: %s", argv[0], strerror(errno));
+    const struct child_process_options child = {
+        .words = argv, .output = fileno(output), .errors = fileno(errors), .end_signal = SIGTERM};
+    struct error why;
+    enum status status = child_process_start(&child, pid_out, &why);
+    return status ? error_set(error, status, "cannot run %s", why.text) : STATUS_OK;
 }
 
 static enum status ended(const char *name, int how, FILE *errors, struct error *error) {
     char line[LINE_BYTES_MAX];
     child_last_line(errors, line);
-    if (WIFEXITED(how) && WEXITSTATUS(how) == 127)
-        return error_set(error, STATUS_IO, "cannot run %s: %s", name, line);
     return error_set(error, STATUS_IO, "%s ended with %s %d; its last line: %s", name,
                      WIFEXITED(how) ? "status" : "signal",
                      WIFEXITED(how) ? WEXITSTATUS(how) : WTERMSIG(how), line);
@@ -135,14 +120,11 @@ static enum status ended(const char *name, int how, FILE *errors, struct error *
 
 enum status child_run(const char *const *argv, struct bytes *output_out, struct error *error) {
     FILE *output = tmpfile(), *errors = tmpfile();
-    enum status status = STATUS_OK;
     int how = 0;
-    pid_t pid = output && errors ? spawn(argv, output, errors) : -1;
-    if (pid < 0)
-        status = cannot_start(argv[0], error);
-    else
-        while (waitpid(pid, &how, 0) < 0 && errno == EINTR)
-            continue;
+    pid_t pid;
+    enum status status = spawn(argv, output, errors, &pid, error);
+    while (!status && waitpid(pid, &how, 0) < 0 && errno == EINTR)
+        continue;
     if (!status && (!WIFEXITED(how) || WEXITSTATUS(how)))
         status = ended(argv[0], how, errors, error);
     if (!status) {
@@ -206,16 +188,16 @@ enum status child_start(const char *const *argv, const char *mark, double second
                         struct child *child_out, char *text_out, size_t text_bytes,
                         struct error *error) {
     struct child child = {.output = tmpfile()};
-    child.pid = child.output ? spawn(argv, child.output, child.output) : -1;
-    if (child.pid < 0) {
+    enum status status = spawn(argv, child.output, child.output, &child.pid, error);
+    if (status) {
         if (child.output) fclose(child.output);
-        return cannot_start(argv[0], error);
+        return status;
     }
     double until = machine_limits_now() + seconds_max;
     while (!find_mark(child.output, mark, text_out, text_bytes)) {
         int how;
         if (waitpid(child.pid, &how, WNOHANG) == child.pid) {
-            enum status status = ended(argv[0], how, child.output, error);
+            status = ended(argv[0], how, child.output, error);
             fclose(child.output);
             return status;
         }

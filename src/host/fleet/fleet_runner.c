@@ -13,6 +13,7 @@
 #include "host/fleet/fleet_status.h"
 #include "host/fleet/gateway_watch.h"
 #include "host/fleet/launcher.h"
+#include "host/process/child_process.h"
 #include "host/process/log/log.h"
 
 #define REPORTED_BYTES ((size_t)256 << 10)
@@ -157,45 +158,27 @@ static void obey_orders(struct fleet_runner *runner) {
 
 /* ---- actions ---- */
 
-static bool push(const char **words, uint32_t *count, const char *word) {
-    if (*count + 1 >= LAUNCH_WORDS_MAX) return false;
-    words[(*count)++] = word;
-    words[*count] = NULL;
-    return true;
-}
-
-static bool fleet_runner_push_all(const char **words, uint32_t *count,
-                                  const struct fleet_words *more) {
-    bool fits = true;
-    for (uint32_t i = 0; i < more->count; i++)
-        fits &= push(words, count, more->words[i]);
-    return fits;
-}
-
 static enum status fleet_runner_launch(struct fleet_runner *runner, uint32_t number, uint32_t role,
                                        struct error *error) {
     const struct fleet_file *file = runner->file;
     const uint32_t side = role == UNIT_PREFILL ? SCALE_PREFILL : SCALE_DECODE;
-    const char *words[LAUNCH_WORDS_MAX],
-        *fixed[] = {
-            "unit",        "--connect",     file->connect, "--role", record_unit_role_name(role),
-            "--kv-listen", file->kv_listen, "--instance",  NULL};
+    struct command_line line = {.count = 0};
     char instance[2 * FLEET_MARK_DIGITS + 1], log_path[FLEET_PATH_BYTES];
-    uint32_t count = 0;
     snprintf(instance, sizeof instance, "%s%06x", runner->mark, number & 0xffffff);
     snprintf(log_path, sizeof log_path, "%.400s/logs/unit-%u.log", file->folder, number);
-    bool fits = fleet_runner_push_all(words, &count, &file->program);
-    for (uint32_t i = 0; fixed[i]; i++)
-        fits &= push(words, &count, fixed[i]);
-    fits &= push(words, &count, instance);
-    fits &= fleet_runner_push_all(words, &count, &file->arguments[SCALE_SIDES]);
-    fits &= fleet_runner_push_all(words, &count, &file->arguments[side]);
+    const char *const fixed[] = {
+        "unit",        "--connect",     file->connect, "--role", record_unit_role_name(role),
+        "--kv-listen", file->kv_listen, "--instance",  instance, NULL};
+    bool fits = command_line_add_all(&line, file->program.words) &&
+                command_line_add_all(&line, fixed) &&
+                command_line_add_all(&line, file->arguments[SCALE_SIDES].words) &&
+                command_line_add_all(&line, file->arguments[side].words);
     if (!fits) return error_set(error, STATUS_TOO_LARGE, "a unit's command line is too long");
     struct launch_order order = {.number = number,
                                  .role = (enum unit_role)role,
                                  .nodes = file->manager.rule.sides[side].unit_nodes,
                                  .instance = instance,
-                                 .words = words,
+                                 .words = line.words,
                                  .log_path = log_path};
     return runner->launcher.start(runner->launcher.self, &order, error);
 }

@@ -11,7 +11,7 @@
 
 #include "base/clock.h"
 #include "host/fleet/launcher.h"
-#include "host/fleet/run_command.h"
+#include "host/process/child_process.h"
 #include "host/process/log/log.h"
 
 #define SHOWS_NS ((int64_t)5000000000)
@@ -42,13 +42,12 @@ struct launch_hosts {
 static enum status run_on(struct launch_hosts *hosts, const struct launch_host *host,
                           const char *script, struct error *error) {
     struct command_line line = {.count = 0};
-    for (const char *const *word = hosts->options.remote_shell; *word; word++)
-        (void)run_command_line_add(&line, *word);
-    (void)run_command_line_add(&line, host->name);
-    if (!run_command_line_add(&line, script))
+    (void)command_line_add_all(&line, hosts->options.remote_shell);
+    (void)command_line_add(&line, host->name);
+    if (!command_line_add(&line, script))
         return error_set(error, STATUS_TOO_LARGE, "the remote shell has too many words");
     struct error why;
-    enum status status = run_command(&line, TIMEOUT_MS, hosts->answer, ANSWER_BYTES, &why);
+    enum status status = child_process_run(&line, TIMEOUT_MS, hosts->answer, ANSWER_BYTES, &why);
     return status ? error_set(error, status, "host %.100s: %.300s", host->name, why.text)
                   : STATUS_OK;
 }
@@ -131,8 +130,8 @@ static struct launch_host *choose_host(struct launch_hosts *hosts) {
 static enum status launch_hosts_write_script(const struct launch_order *order,
                                              char script[SCRIPT_BYTES], struct error *error) {
     char log_path[1024] = "", program[4096] = "";
-    bool fits = run_command_quote(program, sizeof program, order->words[0]) &&
-                run_command_quote(log_path, sizeof log_path, order->log_path);
+    bool fits = command_line_quote(program, sizeof program, order->words[0]) &&
+                command_line_quote(log_path, sizeof log_path, order->log_path);
     snprintf(script, SCRIPT_BYTES,
              "command -v %s >/dev/null || { echo %s is not there >&2; exit 127; }; setsid", program,
              program);
@@ -140,7 +139,7 @@ static enum status launch_hosts_write_script(const struct launch_order *order,
         size_t bytes = strlen(script);
         fits = bytes + 2 < SCRIPT_BYTES;
         if (fits) memcpy(script + bytes, " ", 2);
-        fits = fits && run_command_quote(script, SCRIPT_BYTES, *word);
+        fits = fits && command_line_quote(script, SCRIPT_BYTES, *word);
     }
     size_t bytes = strlen(script);
     int more = snprintf(script + bytes, SCRIPT_BYTES - bytes, " </dev/null >>%s 2>&1 &", log_path);

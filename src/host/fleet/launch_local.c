@@ -15,6 +15,7 @@
 
 #include "base/check.h"
 #include "host/fleet/launcher.h"
+#include "host/process/child_process.h"
 #include "host/process/own_file.h"
 
 #define SHOWS_NS ((int64_t)2000000000)
@@ -26,35 +27,16 @@ struct launch_local {
 
 /* ---- starting ---- */
 
-/* In the child: becomes the unit, or writes its errno to the pipe and exits. */
-static void launch_local_become(const struct launch_order *order, int report) {
-    sigset_t none;
-    int output = own_file_open(order->log_path, O_WRONLY | O_CREAT | O_APPEND, 0644);
-    int input = open("/dev/null", O_RDONLY);
-    setsid();
-    sigemptyset(&none);
-    sigprocmask(SIG_SETMASK, &none, NULL);
-    for (int number = 1; number < NSIG; number++)
-        signal(number, SIG_DFL);
-    if (output >= 0 && input >= 0 && dup2(input, 0) >= 0 && dup2(output, 1) >= 0 &&
-        dup2(output, 2) >= 0)
-        execvp(order->words[0], (char *const *)(uintptr_t)order->words);
-    int why = errno;
-    if (write(report, &why, sizeof why) < 0) _exit(126);
-    _exit(127);
-}
-
 static enum status local_start(void *self, const struct launch_order *order, struct error *error) {
-    int report[2], why = 0;
-    if (pipe2(report, O_CLOEXEC)) return error_set(error, STATUS_IO, "pipe: %s", strerror(errno));
-    pid_t pid = fork();
-    if (pid == 0) launch_local_become(order, report[1]);
-    close(report[1]);
-    bool failed = pid < 0 || read(report[0], &why, sizeof why) > 0;
-    if (pid < 0) why = errno;
-    close(report[0]);
-    if (!failed) return STATUS_OK;
-    return error_set(error, STATUS_IO, "%.200s: %s", order->words[0], strerror(why));
+    pid_t pid;
+    int output = own_file_open(order->log_path, O_WRONLY | O_CREAT | O_APPEND, 0644);
+    if (output < 0)
+        return error_set(error, STATUS_IO, "%.200s: %s", order->log_path, strerror(errno));
+    const struct child_process_options child = {
+        .words = order->words, .input = CHILD_PROCESS_NO_INPUT, .output = output, .errors = output};
+    enum status status = child_process_start(&child, &pid, error);
+    close(output);
+    return status;
 }
 
 /* ---- polling ---- */

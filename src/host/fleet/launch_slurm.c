@@ -12,7 +12,7 @@
 #include <time.h>
 
 #include "host/fleet/launcher.h"
-#include "host/fleet/run_command.h"
+#include "host/process/child_process.h"
 #include "host/process/log/log.h"
 
 #define SHOWS_NS ((int64_t)20000000000)
@@ -52,7 +52,7 @@ static enum status launch_slurm_write_script(const struct launch_order *order,
         size_t bytes = strlen(script);
         fits = bytes + 2 < SCRIPT_BYTES;
         if (fits) memcpy(script + bytes, " ", 2);
-        fits = fits && run_command_quote(script, SCRIPT_BYTES, *word);
+        fits = fits && command_line_quote(script, SCRIPT_BYTES, *word);
     }
     return fits ? STATUS_OK
                 : error_set(error, STATUS_TOO_LARGE, "a unit's command line is too long");
@@ -72,7 +72,7 @@ static bool add_options(const struct launch_slurm *slurm, const char *avoided,
         else if ((is_short || is_long) && word[1])
             own = *++word;
         else
-            (void)run_command_line_add(line, *word);
+            (void)command_line_add(line, *word);
     }
     int bytes = snprintf(excluded_out, EXCLUDED_BYTES, "%s%s%s", own,
                          own[0] && avoided[0] ? "," : "", avoided);
@@ -89,15 +89,14 @@ static enum status launch_slurm_submit(const struct launch_slurm *slurm,
     const char *const words[] = {"sbatch",      "--parsable", "--job-name",   name,
                                  "--nodes",     nodes,        "--output",     order->log_path,
                                  "--open-mode", "append",     "--no-requeue", NULL};
-    for (const char *const *word = words; *word; word++)
-        (void)run_command_line_add(&line, *word);
+    (void)command_line_add_all(&line, words);
     bool fits = add_options(slurm, avoided, &line, excluded);
-    if (excluded[0]) (void)run_command_line_add(&line, "--exclude");
-    if (excluded[0]) (void)run_command_line_add(&line, excluded);
-    (void)run_command_line_add(&line, "--wrap");
-    if (!run_command_line_add(&line, script) || !fits)
+    if (excluded[0]) (void)command_line_add(&line, "--exclude");
+    if (excluded[0]) (void)command_line_add(&line, excluded);
+    (void)command_line_add(&line, "--wrap");
+    if (!command_line_add(&line, script) || !fits)
         return error_set(error, STATUS_TOO_LARGE, "too many options of sbatch");
-    return run_command(&line, TIMEOUT_MS, answer, sizeof answer, error);
+    return child_process_run(&line, TIMEOUT_MS, answer, sizeof answer, error);
 }
 
 /* If no other node is available, a node that failed is used. */
@@ -177,9 +176,8 @@ static enum status slurm_look(void *self,
         "--format", "%i|%j|%T|%N|%r|%S|%e", NULL};
     struct launch_slurm *slurm = self;
     struct command_line line = {.count = 0};
-    for (const char *const *word = words; *word; word++)
-        (void)run_command_line_add(&line, *word);
-    enum status status = run_command(&line, TIMEOUT_MS, slurm->answer, ANSWER_BYTES, error);
+    (void)command_line_add_all(&line, words);
+    enum status status = child_process_run(&line, TIMEOUT_MS, slurm->answer, ANSWER_BYTES, error);
     if (status) return status;
     char *rest = slurm->answer;
     slurm->avoided[0] = 0;
@@ -197,10 +195,9 @@ static void launch_slurm_cancel(const char *name, const char *how, const char *v
     char answer[256];
     struct error error;
     const char *const words[] = {"scancel", "--quiet", "--name", name, how, value, NULL};
-    for (const char *const *word = words; *word; word++)
-        (void)run_command_line_add(&line, *word);
-    if (strcmp(how, "--signal") == 0) (void)run_command_line_add(&line, "--batch");
-    if (run_command(&line, TIMEOUT_MS, answer, sizeof answer, &error))
+    (void)command_line_add_all(&line, words);
+    if (strcmp(how, "--signal") == 0) (void)command_line_add(&line, "--batch");
+    if (child_process_run(&line, TIMEOUT_MS, answer, sizeof answer, &error))
         log_say(LOG_WARNING, "fleet", "a job could not be cancelled name=%s why=%s", name,
                 error.text);
 }

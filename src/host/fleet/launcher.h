@@ -14,7 +14,6 @@
 #include "contract/record_unit.h"
 
 #define LAUNCH_JOB_BYTES 64
-#define LAUNCH_WORDS_MAX 128 /* limit of a unit's command line */
 
 struct launch_order {
     uint32_t number;

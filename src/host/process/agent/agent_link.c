@@ -2,21 +2,17 @@
 #include "host/process/agent/agent_link.h"
 
 #include "base/check.h"
-#include "base/clock.h"
 #include "host/process/agent/agent_stream.h"
-#include "host/process/log/log.h"
-#include "host/process/ranks/child_start.h"
+#include "host/process/child_process.h"
 
 #include <errno.h>
 #include <event2/event.h>
-#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #define WORDS_NS ((int64_t)200000000) /* from the end of a process's output to its own */
@@ -28,17 +24,6 @@ struct agent_link {
     int status;
     bool is_lost;
 };
-
-/* In the child: never returns. */
-static void agent_link_become(const char *const *command, int file, pid_t parent) {
-    child_start_settle(parent);
-    if (dup2(file, STDIN_FILENO) < 0 || dup2(file, STDOUT_FILENO) < 0) _exit(126);
-    close_range(STDERR_FILENO + 1, ~0U, 0);
-    execvp(command[0], (char *const *)(uintptr_t)command);
-    log_say_in_child(LOG_ERROR, "supervisor", "a process cannot be started path=%s why=%s",
-                     command[0], strerror(errno));
-    _exit(errno == ENOENT ? 127 : 126);
-}
 
 static void agent_link_on_readable(int file, short what, void *context);
 
@@ -52,15 +37,12 @@ enum status agent_link_open(const struct agent_link_options *options, struct age
         free(link);
         return error_set(error, STATUS_IO, "cannot make a socket: %s", strerror(errno));
     }
-    pid_t parent = getpid();
-    fflush(NULL);
-    link->pid = fork();
-    if (link->pid == 0) agent_link_become(options->command, files[1], parent);
+    const struct child_process_options child = {
+        .words = options->command, .input = files[1], .output = files[1], .end_signal = SIGKILL};
+    enum status status = child_process_start(&child, &link->pid, error);
     close(files[1]);
-    enum status status = STATUS_OK;
-    if (link->pid < 0) {
+    if (status) {
         close(files[0]);
-        status = error_set(error, STATUS_IO, "cannot start a process: %s", strerror(errno));
         free(link);
         return status;
     }
@@ -81,13 +63,7 @@ void agent_link_send(struct agent_link *link, enum agent_kind kind, const void *
 /* ---- ends ---- */
 
 static bool has_ended(struct agent_link *link, int64_t wait_ns) {
-    int64_t until_ns = clock_now_ns() + wait_ns;
-    while (link->pid > 0) {
-        pid_t got = waitpid(link->pid, &link->status, WNOHANG);
-        if (got == link->pid || (got < 0 && errno == ECHILD)) link->pid = 0;
-        if (!link->pid || clock_now_ns() >= until_ns) break;
-        nanosleep(&(struct timespec){.tv_nsec = 2000000}, NULL);
-    }
+    if (link->pid && child_process_wait(link->pid, wait_ns, &link->status)) link->pid = 0;
     return !link->pid;
 }
 

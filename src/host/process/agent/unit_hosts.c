@@ -6,6 +6,7 @@
 #include "compute/exchange/job_rendezvous.h"
 #include "host/process/agent/agent_facts.h"
 #include "host/process/agent/agent_link.h"
+#include "host/process/child_process.h"
 #include "host/process/configuration/host_list.h"
 #include "host/process/log/log.h"
 #include "host/process/ranks/rank_launch.h"
@@ -18,7 +19,6 @@
 #include <unistd.h>
 
 #define SUBJECT "supervisor"
-#define WORDS_MAX 64
 #define FAREWELL_NS ((int64_t)2000000000) /* for an agent to end */
 #define SETTINGS_BYTES_MAX 65536
 
@@ -237,28 +237,20 @@ static void say_lost(struct unit_hosts *hosts, const struct supervise_order *ord
 
 /* ---- starting ---- */
 
-static size_t unit_hosts_add_words(const char **words, size_t count, const char *const *more) {
-    for (; more && *more && count + 1 < WORDS_MAX; more++)
-        words[count++] = *more;
-    words[count] = NULL;
-    return count;
-}
-
 static enum status connect_host(struct host *host, struct error *error) {
     struct unit_hosts *hosts = host->hosts;
-    const char *words[WORDS_MAX];
+    struct command_line line = {.count = 0};
     char self[RANK_LAUNCH_PATH_BYTES]; /* here another build may lie under the name by now */
     bool is_known = host->is.is_here && rank_launch_self(self);
-    size_t count = 0;
     if (!host->is.is_here) {
-        count = unit_hosts_add_words(words, count, hosts->options.remote_shell);
-        count = unit_hosts_add_words(words, count, (const char *const[]){host->is.name, NULL});
+        command_line_add_all(&line, hosts->options.remote_shell);
+        command_line_add(&line, host->is.name);
     }
-    const char *program = is_known ? self : hosts->program;
-    count = unit_hosts_add_words(words, count, (const char *const[]){program, "agent", NULL});
-    unit_hosts_add_words(words, count, hosts->options.agent_options);
+    command_line_add(&line, is_known ? self : hosts->program);
+    command_line_add(&line, "agent");
+    command_line_add_all(&line, hosts->options.agent_options);
     const struct agent_link_options options = {.base = hosts->options.base,
-                                               .command = words,
+                                               .command = line.words,
                                                .context = host,
                                                .take = on_frame,
                                                .lost = unit_hosts_on_lost};

@@ -209,18 +209,6 @@ void log_say_all(enum log_level level, const char *subject, const char *format, 
     va_end(arguments);
 }
 
-void log_say_in_child(enum log_level level, const char *subject, const char *format, ...) {
-    struct log_line line = {.key = 0};
-    const struct log_head head = log_head_of(level, subject);
-    va_list arguments;
-    if (!log_says(level)) return;
-    va_start(arguments, format);
-    log_line_make(&line, &head, format, arguments);
-    va_end(arguments);
-    ssize_t written = write(own.file, line.text, line.writer.count);
-    (void)written;
-}
-
 /* ---- life ---- */
 
 void log_start(const char *form, const char *level, bool with_pid) {

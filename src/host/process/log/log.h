@@ -38,10 +38,6 @@ void log_say_va(enum log_level level, const char *subject, const char *format, v
 void log_say_all(enum log_level level, const char *subject, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* log_say in a child between fork and exec: takes no lock and counts nothing. */
-void log_say_in_child(enum log_level level, const char *subject, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
-
 enum log_form log_form(void);
 
 /* Whether a line of this level is written at all. */

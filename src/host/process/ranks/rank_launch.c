@@ -7,12 +7,10 @@
 #include "base/check.h"
 #include "base/limits.h"
 #include "compute/exchange/job_rendezvous.h"
-#include "host/process/log/log.h"
-#include "host/process/ranks/child_start.h"
+#include "host/process/child_process.h"
 #include "host/process/ranks/rank_rendezvous.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -102,29 +100,6 @@ static void notify_rank(struct rank_environment *environment, const struct rank_
              launch->options.before + rank - launch->options.first);
 }
 
-/* In the child: the streams of a rank that has no input, or of one that is not to speak. */
-static bool set_streams(bool speaks, bool reads) {
-    int nothing = reads ? STDIN_FILENO : open("/dev/null", O_RDONLY);
-    if (nothing < 0 || (!reads && dup2(nothing, STDIN_FILENO) < 0)) return false;
-    return speaks || dup2(STDERR_FILENO, STDOUT_FILENO) >= 0;
-}
-
-/* In the child: never returns. */
-static void rank_launch_become(const struct rank_launch_options *options, char *const *environment,
-                               pid_t parent, int rendezvous, bool reads) {
-    child_start_settle(parent);
-    if (!set_streams(options->speaks, reads)) _exit(126);
-    if (rendezvous == RENDEZVOUS_FILE)
-        fcntl(rendezvous, F_SETFD, 0);
-    else if (dup2(rendezvous, RENDEZVOUS_FILE) < 0)
-        _exit(126);
-    close_range(RENDEZVOUS_FILE + 1, ~0U, 0);
-    execve(options->arguments[0], (char *const *)(uintptr_t)options->arguments, environment);
-    log_say_in_child(LOG_ERROR, "launch", "a process cannot be started path=%s why=%s",
-                     options->arguments[0], strerror(errno));
-    _exit(2);
-}
-
 static bool rank_launch_listen_to(const struct rank_launch *launch, int file, uint32_t mark) {
     struct epoll_event event = {.events = EPOLLIN, .data.u32 = mark};
     return epoll_ctl(launch->file, EPOLL_CTL_ADD, file, &event) == 0;
@@ -149,20 +124,25 @@ static enum status start(struct rank_launch *launch, struct rank_environment *en
         return error_set(error, STATUS_IO, "cannot make a socket for rank %u: %s", number,
                          strerror(errno));
     notify_rank(environment, launch, number, returns);
-    pid_t parent = getpid();
-    rank->pid = fork();
-    if (rank->pid == 0)
-        rank_launch_become(options, environment->list, parent, sockets[1],
-                           options->speaks && number == 0);
+    const struct child_process_options child = {
+        .words = options->arguments,
+        .environment = environment->list,
+        .input = options->speaks && number == 0 ? STDIN_FILENO : CHILD_PROCESS_NO_INPUT,
+        .output = options->speaks ? STDOUT_FILENO : STDERR_FILENO,
+        .extra = sockets[1],
+        .end_signal = SIGKILL};
+    enum status status = child_process_start(&child, &rank->pid, error);
     close(sockets[1]);
-    if (rank->pid > 0) launch->left++;
-    if (rank->pid > 0) rank->process = pidfd_open(rank->pid, 0);
-    bool meets = rank_rendezvous_add(launch->rendezvous, sockets[0], number);
-    if (meets && rank->pid > 0 && rank->process >= 0 &&
+    if (status) {
+        close(sockets[0]);
+        return status;
+    }
+    launch->left++;
+    rank->process = pidfd_open(rank->pid, 0);
+    if (rank_rendezvous_add(launch->rendezvous, sockets[0], number) && rank->process >= 0 &&
         rank_launch_listen_to(launch, rank->process, index))
         return STATUS_OK;
-    enum status status =
-        error_set(error, STATUS_IO, "cannot start rank %u: %s", number, strerror(errno));
+    status = error_set(error, STATUS_IO, "cannot start rank %u: %s", number, strerror(errno));
     if (rank->pid > 0) { /* its end could not be reported */
         kill(rank->pid, SIGKILL);
         waitpid(rank->pid, NULL, 0);
@@ -177,7 +157,6 @@ static enum status start_some(struct rank_launch *launch, uint32_t first, uint32
     enum status status = STATUS_OK;
     if (!open_environment(&environment))
         return error_set(error, STATUS_NO_MEMORY, "no memory to start ranks");
-    fflush(NULL);
     for (uint32_t i = 0; !status && i < count; i++)
         status = start(launch, &environment, first + i, returns, error);
     free(environment.list);

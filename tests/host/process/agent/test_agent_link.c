@@ -81,8 +81,11 @@ static void what_a_shell_does_instead_is_reported_once(void **state) {
 
 static void a_command_that_is_not_there_is_reported(void **state) {
     const char *const command[] = {"/nowhere/shell", NULL};
-    wait_for_loss(open_link(command));
-    assert_non_null(strstr(why, "cannot be run there"));
+    const struct agent_link_options options = {.base = base, .command = command};
+    struct agent_link *link;
+    struct error error;
+    assert_int_equal(agent_link_open(&options, &link, &error), STATUS_IO);
+    assert_string_equal(error.text, "/nowhere/shell: No such file or directory");
 }
 
 static void what_an_agent_sends_is_received(void **state) {

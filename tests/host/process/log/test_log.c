@@ -162,11 +162,6 @@ static void a_reader_who_is_gone_costs_nothing(void **state) {
     check(pipe2(ends, O_NONBLOCK) == 0);
 }
 
-static void a_child_between_fork_and_exec_says_its_line(void **state) {
-    log_say_in_child(LOG_ERROR, "test", "cannot start path=%s", "/bin/none");
-    assert_non_null(strstr(said(), "error test  cannot start path=/bin/none\n"));
-}
-
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(lines_below_the_level_are_not_written, begin, end),
@@ -175,7 +170,6 @@ int main(void) {
         cmocka_unit_test_setup_teardown(
             a_reader_who_stands_still_stops_nobody_and_learns_what_he_missed, begin, end),
         cmocka_unit_test_setup_teardown(a_reader_who_is_gone_costs_nothing, begin, end),
-        cmocka_unit_test_setup_teardown(a_child_between_fork_and_exec_says_its_line, begin, end),
         cmocka_unit_test_setup_teardown(lines_of_the_loop_wait_for_its_turn_but_for_grave_ones,
                                         begin, end),
     };

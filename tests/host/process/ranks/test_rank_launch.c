@@ -202,14 +202,14 @@ static void nonsense_ends_the_talk_and_nothing_else(void **state) {
     all_end_well("nonsense", 2);
 }
 
-static void a_program_that_is_not_there_ends_with_2(void **state) {
-    struct seen seen = {.ended = 0};
-    char kept[sizeof self];
-    memcpy(kept, self, sizeof self);
-    snprintf(self, sizeof self, "/nowhere/fathom");
-    run_to_the_end("meet", 2, &seen);
-    memcpy(self, kept, sizeof self);
-    assert_true(WIFEXITED(seen.status[0]) && WEXITSTATUS(seen.status[0]) == 2);
+static void a_program_that_is_not_there_is_an_error(void **state) {
+    const char *const arguments[] = {"/nowhere/fathom", NULL};
+    const struct rank_launch_options options = {
+        .arguments = arguments, .count = 2, .total = 2, .ended = on_end};
+    struct rank_launch *launch;
+    struct error error;
+    assert_int_equal(rank_launch_open(&options, &launch, &error), STATUS_IO);
+    assert_string_equal(error.text, "/nowhere/fathom: No such file or directory");
 }
 
 /* Ranks 2 and 3 of 4; the others are elsewhere. */
@@ -301,7 +301,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(ranks_are_reported_how_many_of_the_host_stand_before_them),
         cmocka_unit_test(the_others_are_reported_who_is_gone),
         cmocka_unit_test(nonsense_ends_the_talk_and_nothing_else),
-        cmocka_unit_test(a_program_that_is_not_there_ends_with_2),
+        cmocka_unit_test(a_program_that_is_not_there_is_an_error),
         cmocka_unit_test(a_part_leaves_the_members_to_its_owner),
         cmocka_unit_test(a_signal_goes_to_one_rank),
         cmocka_unit_test(ranks_die_with_who_launched_them),
