@@ -7,7 +7,8 @@
  *
  * is a case, registered by itself, and the cases run in the order in which they are written.
  * TEST_AROUND calls two of cmocka's functions before and after its case. Tests get the C library's
- * common headers from here.
+ * common headers from here. A program that prepares more defines TEST_OWN_MAIN before it includes
+ * this header, and calls test_case_run() in a main of its own.
  */
 #ifndef TESTS_TEST_CASE_H
 #define TESTS_TEST_CASE_H
@@ -43,8 +44,15 @@ static inline void test_case_add(struct CMUnitTest test_case) {
 
 #define TEST(name) TEST_AROUND(name, NULL, NULL)
 
-int main(void) {
-    return _cmocka_run_group_tests("tests", test_cases, test_case_count, NULL, NULL);
+/* Runs all cases between two functions for the group; NULL: none. Returns the number of failures. */
+static inline int test_case_run(CMFixtureFunction before, CMFixtureFunction after) {
+    return _cmocka_run_group_tests("tests", test_cases, test_case_count, before, after);
 }
+
+#ifndef TEST_OWN_MAIN
+int main(void) {
+    return test_case_run(NULL, NULL);
+}
+#endif
 
 #endif

@@ -1,16 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Protects memory: nothing overlaps, everything comes back, an empty pool refuses.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include "base/arena.h"
 #include "base/check.h"
+#include "test_case.h"
 
 #define CHUNKS 64
 static char *memory;
@@ -24,7 +17,7 @@ static void open_pool(void) {
     assert_int_equal(pool.chunk_count, CHUNKS);
 }
 
-static void memory_is_aligned_and_apart(void **state) {
+TEST(memory_is_aligned_and_apart) {
     struct arena arena;
     char *taken[500];
     open_pool();
@@ -43,7 +36,7 @@ static void memory_is_aligned_and_apart(void **state) {
     free(memory);
 }
 
-static void an_empty_pool_refuses_and_recovers(void **state) {
+TEST(an_empty_pool_refuses_and_recovers) {
     struct arena one, two;
     open_pool();
     arena_open(&one, &pool);
@@ -63,7 +56,7 @@ static void an_empty_pool_refuses_and_recovers(void **state) {
 }
 
 /* A server's memory is as large as what it needs at once, however long it runs. */
-static void the_lowest_memory_is_used_again(void **state) {
+TEST(the_lowest_memory_is_used_again) {
     struct arena held, passing;
     open_pool();
     arena_open(&held, &pool);
@@ -79,7 +72,7 @@ static void the_lowest_memory_is_used_again(void **state) {
     free(memory);
 }
 
-static void zeroed_memory_is_zero_after_use(void **state) {
+TEST(zeroed_memory_is_zero_after_use) {
     struct arena arena;
     open_pool();
     memset(memory, 0xEE, CHUNKS * POOL_CHUNK_BYTES);
@@ -91,7 +84,7 @@ static void zeroed_memory_is_zero_after_use(void **state) {
     free(memory);
 }
 
-static void lines_begin_where_the_caches_do(void **state) {
+TEST(lines_begin_where_the_caches_do) {
     struct arena arena;
     open_pool();
     arena_open(&arena, &pool);
@@ -107,7 +100,7 @@ static void lines_begin_where_the_caches_do(void **state) {
     free(memory);
 }
 
-static void plain_memory_ends_where_it_ends(void **state) {
+TEST(plain_memory_ends_where_it_ends) {
     _Alignas(16) char plain[64];
     struct arena arena;
     arena_over(&arena, plain, sizeof plain);
@@ -121,7 +114,7 @@ static void plain_memory_ends_where_it_ends(void **state) {
     assert_null(arena_copy(&arena, (struct bytes){plain, 64}).data);
 }
 
-static void arrays_grow_and_keep_their_items(void **state) {
+TEST(arrays_grow_and_keep_their_items) {
     static char small[4096];
     struct arena arena;
     uint32_t *items = NULL, capacity = 0, count = 0;
@@ -132,17 +125,4 @@ static void arrays_grow_and_keep_their_items(void **state) {
     assert_int_equal(count, 512);
     for (uint32_t i = 0; i < count; i++)
         assert_int_equal(items[i], i);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(arrays_grow_and_keep_their_items),
-        cmocka_unit_test(memory_is_aligned_and_apart),
-        cmocka_unit_test(an_empty_pool_refuses_and_recovers),
-        cmocka_unit_test(the_lowest_memory_is_used_again),
-        cmocka_unit_test(zeroed_memory_is_zero_after_use),
-        cmocka_unit_test(lines_begin_where_the_caches_do),
-        cmocka_unit_test(plain_memory_ends_where_it_ends),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

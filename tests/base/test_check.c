@@ -4,19 +4,13 @@
  */
 #include "base/check.h"
 
-#include <setjmp.h>
+#include "test_case.h"
+
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
-static void what_does_not_hold_ends_the_process_and_is_named(void **state) {
+TEST(what_does_not_hold_ends_the_process_and_is_named) {
     char said[200] = "", expected[200];
     int ends[2], status, one = 1;
     check(one == 1);
@@ -40,11 +34,4 @@ static void what_does_not_hold_ends_the_process_and_is_named(void **state) {
     assert_int_equal(waitpid(child, &status, 0), child);
     assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT);
     assert_memory_equal(said, expected, strlen(expected)); /* a sanitizer may say more */
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_does_not_hold_ends_the_process_and_is_named),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

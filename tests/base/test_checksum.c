@@ -3,15 +3,10 @@
  */
 #include "base/checksum.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "test_case.h"
 
 /* Values of xxhsum -H3 over the same bytes. */
-static void it_is_xxh3_of_64_bits(void **state) {
-    (void)state;
+TEST(it_is_xxh3_of_64_bits) {
     char page[4096];
     for (size_t i = 0; i < sizeof page; i++)
         page[i] = (char)(i * 7 + i / 256);
@@ -20,8 +15,7 @@ static void it_is_xxh3_of_64_bits(void **state) {
     assert_true(checksum_of(page, sizeof page) != checksum_of(page, sizeof page - 1));
 }
 
-static void every_bit_counts(void **state) {
-    (void)state;
+TEST(every_bit_counts) {
     uint8_t bytes[512];
     memset(bytes, 90, sizeof bytes);
     uint64_t whole = checksum_of(bytes, sizeof bytes);
@@ -30,12 +24,4 @@ static void every_bit_counts(void **state) {
         assert_true(checksum_of(bytes, sizeof bytes) != whole);
         bytes[bit / 8] ^= (uint8_t)(1 << bit % 8);
     }
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(it_is_xxh3_of_64_bits),
-        cmocka_unit_test(every_bit_counts),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,11 +3,7 @@
  */
 #include "base/due_heap.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
-
-#include <cmocka.h>
+#include "test_case.h"
 
 enum { NUMBERS = 200 };
 
@@ -22,8 +18,7 @@ static struct due_heap open_heap(void) {
     return heap;
 }
 
-static void an_empty_one_has_nothing_due(void **state) {
-    (void)state;
+TEST(an_empty_one_has_nothing_due) {
     struct due_heap heap = open_heap();
     uint32_t number = 77;
     assert_true(due_heap_first(&heap, &number) == DUE_NEVER);
@@ -32,9 +27,7 @@ static void an_empty_one_has_nothing_due(void **state) {
     assert_int_equal(heap.count, 0);
 }
 
-static void
-what_is_set_moved_and_taken_back_comes_out_in_the_order_of_a_plain_search(void **state) {
-    (void)state;
+TEST(what_is_set_moved_and_taken_back_comes_out_in_the_order_of_a_plain_search) {
     struct due_heap heap = open_heap();
     int64_t times[NUMBERS];
     uint64_t drawn = 1;
@@ -53,12 +46,4 @@ what_is_set_moved_and_taken_back_comes_out_in_the_order_of_a_plain_search(void *
         if (times[first] != DUE_NEVER) assert_int_equal(found, first);
         if (round % 500 == 0) due_heap_audit(&heap);
     }
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(an_empty_one_has_nothing_due),
-        cmocka_unit_test(what_is_set_moved_and_taken_back_comes_out_in_the_order_of_a_plain_search),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,21 +2,14 @@
  * Protects start-up from what is no file: a FIFO nobody writes to, a directory, a socket, a device
  * are refused in one line that names them, and never waited for.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "base/file.h"
+
+#include "test_case.h"
 
 static char folder[32], path[100];
 static struct error error;
@@ -55,8 +48,7 @@ static void refuses(const char *name, enum status expected, const char *words) {
 }
 
 /* As `<(command)` and `command | fathom --config /dev/stdin` give them. */
-static void it_takes_a_pipe_that_is_open(void **state) {
-    (void)state;
+TEST_AROUND(it_takes_a_pipe_that_is_open, make_folder, remove_folder) {
     for (size_t count = 99; count <= 101; count++) {
         struct bytes text = {"untouched", 9};
         int ends[2];
@@ -78,8 +70,7 @@ static void it_takes_a_pipe_that_is_open(void **state) {
     }
 }
 
-static void it_takes_a_file(void **state) {
-    (void)state;
+TEST_AROUND(it_takes_a_file, make_folder, remove_folder) {
     struct bytes text;
     for (const char *content = "four"; *content; content++) {
         write_it(content);
@@ -94,8 +85,7 @@ static void it_takes_a_file(void **state) {
     free((void *)(uintptr_t)text.data);
 }
 
-static void it_refuses_what_is_too_large_or_not_there(void **state) {
-    (void)state;
+TEST_AROUND(it_refuses_what_is_too_large_or_not_there, make_folder, remove_folder) {
     char large[102];
     memset(large, 'x', 101);
     large[101] = '\0';
@@ -104,14 +94,12 @@ static void it_refuses_what_is_too_large_or_not_there(void **state) {
     refuses(in_folder("none"), STATUS_NOT_FOUND, "cannot open it: No such file");
 }
 
-static void it_waits_for_no_fifo(void **state) {
-    (void)state;
+TEST_AROUND(it_waits_for_no_fifo, make_folder, remove_folder) {
     assert_int_equal(mkfifo(in_folder("it"), 0600), 0);
     refuses(in_folder("it"), STATUS_INVALID, "expected a regular file, found a FIFO (named pipe)");
 }
 
-static void it_refuses_directories_sockets_and_devices(void **state) {
-    (void)state;
+TEST_AROUND(it_refuses_directories_sockets_and_devices, make_folder, remove_folder) {
     refuses(folder, STATUS_INVALID, "expected a regular file, found a directory");
     refuses("/dev/zero", STATUS_INVALID, "expected a regular file, found a device");
     struct sockaddr_un address = {.sun_family = AF_UNIX};
@@ -123,8 +111,7 @@ static void it_refuses_directories_sockets_and_devices(void **state) {
 }
 
 /* Also one that somebody writes to. */
-static void it_takes_nothing_from_a_fifo(void **state) {
-    (void)state;
+TEST_AROUND(it_takes_nothing_from_a_fifo, make_folder, remove_folder) {
     assert_int_equal(mkfifo(in_folder("it"), 0600), 0);
     FILE *writer = fopen(in_folder("it"), "r+");
     assert_non_null(writer);
@@ -132,17 +119,4 @@ static void it_takes_nothing_from_a_fifo(void **state) {
     fflush(writer);
     refuses(in_folder("it"), STATUS_INVALID, "FIFO");
     fclose(writer);
-}
-
-int main(void) {
-#define IN_FOLDER(test) cmocka_unit_test_setup_teardown(test, make_folder, remove_folder)
-    const struct CMUnitTest tests[] = {
-        IN_FOLDER(it_takes_a_file),
-        IN_FOLDER(it_takes_a_pipe_that_is_open),
-        IN_FOLDER(it_refuses_what_is_too_large_or_not_there),
-        IN_FOLDER(it_waits_for_no_fifo),
-        IN_FOLDER(it_refuses_directories_sockets_and_devices),
-        IN_FOLDER(it_takes_nothing_from_a_fifo),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,17 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Protects the bound of formatted text.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include "base/format.h"
 
-static void it_returns_what_was_written(void **state) {
+#include "test_case.h"
+
+TEST(it_returns_what_was_written) {
     char out[8];
     assert_int_equal(format_text(out, sizeof out, "%d", 12345), 5);
     assert_string_equal(out, "12345");
@@ -19,7 +13,7 @@ static void it_returns_what_was_written(void **state) {
     assert_string_equal(out, "");
 }
 
-static void it_never_writes_past_the_end(void **state) {
+TEST(it_never_writes_past_the_end) {
     char out[10] = "zzzzzzzzz";
     assert_int_equal(format_text(out, 4, "%s", "abcdef"), 3);
     assert_string_equal(out, "abc");
@@ -35,8 +29,7 @@ static void assert_visible(const char *text, const char *expected) {
     assert_true(FORMAT_SAFE_BYTES(strlen(text)) > strlen(expected));
 }
 
-static void what_others_wrote_moves_no_terminal(void **state) {
-    (void)state;
+TEST(what_others_wrote_moves_no_terminal) {
     assert_visible("acme", "acme");
     assert_visible("", "");
     assert_visible("\x1b[31mred\n", "\\x1b[31mred\\x0a");
@@ -49,8 +42,7 @@ static void what_others_wrote_moves_no_terminal(void **state) {
     assert_visible("a\u200bb\u2066", "a\\xe2\\x80\\x8bb\\xe2\\x81\\xa6");
 }
 
-static void what_is_no_utf8_is_shown_byte_by_byte(void **state) {
-    (void)state;
+TEST(what_is_no_utf8_is_shown_byte_by_byte) {
     assert_visible("\xff", "\\xff");
     assert_visible("\xc0\x9b", "\\xc0\\x9b"); /* an escape, longer than it may be */
     assert_visible("\xe0\x80\x9b", "\\xe0\\x80\\x9b");
@@ -60,8 +52,7 @@ static void what_is_no_utf8_is_shown_byte_by_byte(void **state) {
     assert_visible("\xc3(", "\\xc3(");
 }
 
-static void a_cut_text_ends_behind_a_whole_character(void **state) {
-    (void)state;
+TEST(a_cut_text_ends_behind_a_whole_character) {
     char out[8];
     assert_int_equal(format_visible(out, 7, "abc\x1b"), 3);
     assert_string_equal(out, "abc");
@@ -78,8 +69,7 @@ static void assert_cell(const char *text, const char *expected) {
     assert_true(FORMAT_SAFE_BYTES(strlen(text)) > strlen(expected));
 }
 
-static void no_cell_is_a_formula_or_two_cells(void **state) {
-    (void)state;
+TEST(no_cell_is_a_formula_or_two_cells) {
     assert_cell("acme", "acme");
     assert_cell("", "");
     assert_cell("=cmd|' /C calc'!A0", "'=cmd|' /C calc'!A0");
@@ -92,16 +82,4 @@ static void no_cell_is_a_formula_or_two_cells(void **state) {
     assert_cell("=\"a\",b", "\"'=\"\"a\"\",b\"");
     assert_cell("a\n=b", "\"a\\x0a=b\"");
     assert_cell("\"", "\"\"\"\"");
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(it_returns_what_was_written),
-        cmocka_unit_test(it_never_writes_past_the_end),
-        cmocka_unit_test(what_others_wrote_moves_no_terminal),
-        cmocka_unit_test(what_is_no_utf8_is_shown_byte_by_byte),
-        cmocka_unit_test(a_cut_text_ends_behind_a_whole_character),
-        cmocka_unit_test(no_cell_is_a_formula_or_two_cells),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

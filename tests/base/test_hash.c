@@ -1,14 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/hash.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-
-#include <cmocka.h>
+#include "test_case.h"
 
 /* Each bit, the length, the seed, and zeros at the end. */
-static void a_hash_depends_on_all_of_its_bytes(void **state) {
-    (void)state;
+TEST(a_hash_depends_on_all_of_its_bytes) {
     enum { BYTES = 37, BITS = 8 * BYTES };
     char data[BYTES + 1] = "";
     uint64_t hashes[BITS + BYTES + 2];
@@ -26,25 +22,14 @@ static void a_hash_depends_on_all_of_its_bytes(void **state) {
             assert_true((uint32_t)hashes[i] != (uint32_t)hashes[k]);
 }
 
-static void a_hash_of_words_depends_on_their_order(void **state) {
-    (void)state;
+TEST(a_hash_of_words_depends_on_their_order) {
     assert_true(hash_word(hash_word(0, 1), 2) != hash_word(hash_word(0, 2), 1));
 }
 
 /* Loads of the simulator and random checkpoints follow from these. */
-static void the_mix_keeps_its_values(void **state) {
-    (void)state;
+TEST(the_mix_keeps_its_values) {
     assert_true(hash_mix(0) == 0);
     assert_true(hash_mix(HASH_STEP) ==
                 UINT64_C(0xE220A8397B1DCDAF)); /* SplitMix64's first, of seed 0 */
     assert_true(hash_mix(2 * HASH_STEP) == UINT64_C(0x6E789E6AA1B965F4));
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_hash_depends_on_all_of_its_bytes),
-        cmocka_unit_test(a_hash_of_words_depends_on_their_order),
-        cmocka_unit_test(the_mix_keeps_its_values),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,12 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/heap.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-
-#include <cmocka.h>
-
 #include "base/random.h"
+#include "test_case.h"
 
 enum { COUNT = 300 };
 
@@ -31,9 +27,8 @@ static void draw(struct item *items) {
         items[i] = (struct item){(uint32_t)(random_uniform(5, 0, i) * 100), places[i] = i};
 }
 
-static void items_leave_in_order(void **state) {
+TEST(items_leave_in_order) {
     struct item items[COUNT], drawn[COUNT];
-    (void)state;
     draw(drawn);
     for (uint32_t count = 0; count < COUNT; count++) {
         items[count] = drawn[count];
@@ -49,10 +44,9 @@ static void items_leave_in_order(void **state) {
     }
 }
 
-static void the_first_are_chosen_and_none_is_lost(void **state) {
+TEST(the_first_are_chosen_and_none_is_lost) {
     struct item items[COUNT];
     bool found[COUNT] = {false};
-    (void)state;
     for (uint32_t wanted = 0; wanted <= COUNT; wanted += 60) {
         draw(items);
         heap_choose(&order, NULL, items, COUNT, wanted);
@@ -65,12 +59,4 @@ static void the_first_are_chosen_and_none_is_lost(void **state) {
         found[items[i].number] = true;
     for (uint32_t i = 0; i < COUNT; i++)
         assert_true(found[i]);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(items_leave_in_order),
-        cmocka_unit_test(the_first_are_chosen_and_none_is_lost),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,13 +4,9 @@
  */
 #include "base/heartbeat.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
+#include "test_case.h"
 
-#include <cmocka.h>
-
-static void signs_go_to_whoever_watches(void **state) {
+TEST(signs_go_to_whoever_watches) {
     struct heartbeat watched = {.tiles = 7};
     heartbeat_set(HEARTBEAT_COMPUTES); /* to nobody */
     heartbeat_tile();
@@ -24,11 +20,4 @@ static void signs_go_to_whoever_watches(void **state) {
     assert_int_equal(watched.tiles, 9);
     assert_int_equal(watched.place >> 8, 60);
     assert_int_equal(watched.place & 0xFF, 5);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(signs_go_to_whoever_watches),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,15 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/histogram.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-
-#include <cmocka.h>
+#include "test_case.h"
 
 /* A bound belongs to its own bucket, the next value to the next one; what is beyond is kept. */
-static void bounds_are_inclusive(void **state) {
-    (void)state;
+TEST(bounds_are_inclusive) {
     struct histogram histogram = {0};
     const struct histogram_scale *scale = &histogram_counts;
     for (uint32_t i = 0; i < scale->bound_count; i++) {
@@ -31,8 +26,7 @@ static void bounds_are_inclusive(void **state) {
 }
 
 /* The bucket search relies on it, and so do readers of le="…". */
-static void the_bounds_of_a_scale_ascend(void **state) {
-    (void)state;
+TEST(the_bounds_of_a_scale_ascend) {
     const struct histogram_scale *scales[] = {&histogram_times, &histogram_counts};
     for (int s = 0; s < 2; s++) {
         assert_in_range(scales[s]->bound_count, 1, HISTOGRAM_BOUNDS_MAX);
@@ -41,12 +35,4 @@ static void the_bounds_of_a_scale_ascend(void **state) {
             assert_true(scales[s]->bounds[i] * 2 <= scales[s]->bounds[i - 1] * 5);
         }
     }
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(bounds_are_inclusive),
-        cmocka_unit_test(the_bounds_of_a_scale_ascend),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

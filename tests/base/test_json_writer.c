@@ -1,17 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/json_writer.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-
-#include <cmocka.h>
-
 #include "base/tree.h"
+#include "test_case.h"
 
 /* Whatever is written as a string is read back the same by a strict JSON reader: all 128 ASCII
  * characters and characters of two, three and four bytes. */
-static void strings_survive_the_round_trip(void **state) {
-    (void)state;
+TEST(strings_survive_the_round_trip) {
     static char memory[1 << 20];
     char text[160], out[1024];
     for (int i = 0; i < 128; i++)
@@ -35,8 +30,7 @@ static void strings_survive_the_round_trip(void **state) {
     assert_true(bytes_equal(back, all));
 }
 
-static void numbers_reach_their_limits(void **state) {
-    (void)state;
+TEST(numbers_reach_their_limits) {
     char out[128];
     struct json_writer writer = {.out = out, .room = sizeof out};
     json_writer_unsigned(&writer, UINT64_MAX);
@@ -50,8 +44,7 @@ static void numbers_reach_their_limits(void **state) {
 }
 
 /* A text can be measured first, and a writer never passes its room. */
-static void counting_goes_on_beyond_the_room(void **state) {
-    (void)state;
+TEST(counting_goes_on_beyond_the_room) {
     struct bytes text = BYTES_LITERAL("a\nb\x01");
     struct json_writer counter = {0};
     json_writer_string(&counter, text);
@@ -66,8 +59,7 @@ static void counting_goes_on_beyond_the_room(void **state) {
 }
 
 /* Texts are escaped, and each number is what printf makes of it. */
-static void values_are_printed_into_the_text(void **state) {
-    (void)state;
+TEST(values_are_printed_into_the_text) {
     char out[256];
     struct json_writer writer = {.out = out, .room = sizeof out};
     struct bytes text = BYTES_LITERAL("a\"b%s");
@@ -80,14 +72,4 @@ static void values_are_printed_into_the_text(void **state) {
         "\"d\":-9223372036854775808,\"e\":0000000000000abc,000a,0.500,0.25,-3,l   |   r%}";
     assert_int_equal(writer.count, sizeof expected - 1);
     assert_memory_equal(out, expected, writer.count);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(strings_survive_the_round_trip),
-        cmocka_unit_test(numbers_reach_their_limits),
-        cmocka_unit_test(counting_goes_on_beyond_the_room),
-        cmocka_unit_test(values_are_printed_into_the_text),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

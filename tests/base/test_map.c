@@ -1,17 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/map.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-
-#include <cmocka.h>
-
 #include "base/random.h"
+#include "test_case.h"
 
 /* Against a plain array, over many adds and removes at a full table: removal shifts entries, and a
  * mistake there loses keys that have nothing to do with the one removed. */
-static void it_agrees_with_an_array(void **state) {
-    (void)state;
+TEST(it_agrees_with_an_array) {
     enum { CAPACITY = 64, KEYS = 200 };
     static char memory[1 << 16];
     struct arena arena;
@@ -43,19 +38,10 @@ static void it_agrees_with_an_array(void **state) {
         assert_int_equal(map_find(&map, (struct map_key){i / 50, i % 50, i % 3}), truth[i]);
 }
 
-static void too_little_memory_is_said(void **state) {
-    (void)state;
+TEST(too_little_memory_is_said) {
     char memory[64];
     struct arena arena;
     struct map map;
     arena_over(&arena, memory, sizeof memory);
     assert_int_equal(map_open(&map, &arena, 1000), STATUS_NO_MEMORY);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(it_agrees_with_an_array),
-        cmocka_unit_test(too_little_memory_is_said),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

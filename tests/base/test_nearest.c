@@ -2,16 +2,9 @@
  * Protects the hints for mistyped names: a slip finds the name that was meant, and another word
  * finds none.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include "base/check.h"
 #include "base/nearest.h"
+#include "test_case.h"
 
 static size_t edits(const char *a, const char *b) {
     size_t there = nearest_edits(bytes_of(a), bytes_of(b));
@@ -19,7 +12,7 @@ static size_t edits(const char *a, const char *b) {
     return there;
 }
 
-static void edits_are_counted(void **state) {
+TEST(edits_are_counted) {
     assert_int_equal(edits("", ""), 0);
     assert_int_equal(edits("serve", "serve"), 0);
     assert_int_equal(edits("", "unit"), 4);
@@ -37,7 +30,7 @@ static const char *find(const char *word) {
     return nearest.name;
 }
 
-static void a_slip_finds_the_name_that_was_meant(void **state) {
+TEST(a_slip_finds_the_name_that_was_meant) {
     assert_string_equal(find("sevre"), "serve");
     assert_string_equal(find("bnech"), "bench");
     assert_string_equal(find("tokenise"), "tokenize");
@@ -45,7 +38,7 @@ static void a_slip_finds_the_name_that_was_meant(void **state) {
     assert_string_equal(find("unti"), "unit");
 }
 
-static void another_word_finds_none(void **state) {
+TEST(another_word_finds_none) {
     char word[5000];
     assert_null(find("frobnicate"));
     assert_null(find(""));
@@ -56,19 +49,9 @@ static void another_word_finds_none(void **state) {
 }
 
 /* Two names may be equally near: then it does not depend on anything but their order. */
-static void of_equally_near_names_the_first_counts(void **state) {
+TEST(of_equally_near_names_the_first_counts) {
     struct nearest nearest = nearest_begin(BYTES_LITERAL("link-xs"));
     nearest_try(&nearest, "link-us");
     nearest_try(&nearest, "link-ms");
     assert_string_equal(nearest.name, "link-us");
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(edits_are_counted),
-        cmocka_unit_test(a_slip_finds_the_name_that_was_meant),
-        cmocka_unit_test(another_word_finds_none),
-        cmocka_unit_test(of_equally_near_names_the_first_counts),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

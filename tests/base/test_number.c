@@ -2,18 +2,12 @@
  * Protects the smaller and the larger of two; and the number formats: every code of the small ones,
  * and rounding against its definition.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include "base/number.h"
 
+#include "test_case.h"
+
 /* Also at the ends of their types, and with the larger one on either side. */
-static void the_smaller_and_the_larger_of_two_are_found(void **state) {
+TEST(the_smaller_and_the_larger_of_two_are_found) {
     assert_int_equal(min_u32(1, UINT32_MAX), 1);
     assert_int_equal(min_u32(UINT32_MAX, 1), 1);
     assert_int_equal(max_u32(0, UINT32_MAX), UINT32_MAX);
@@ -26,7 +20,7 @@ static void the_smaller_and_the_larger_of_two_are_found(void **state) {
     assert_true(isinf(max_double(1e308, INFINITY)));
 }
 
-static void bf16_rounds_to_nearest_even(void **state) {
+TEST(bf16_rounds_to_nearest_even) {
     for (uint32_t high = 0; high < 0x10000; high += 7) {
         if ((high & 0x7FFF) >= 0x7F80) continue;
         assert_int_equal(bf16_from_float(float_from_bits(high << 16)), high);
@@ -39,7 +33,7 @@ static void bf16_rounds_to_nearest_even(void **state) {
 }
 
 /* value = (-1)^s (1 + f/1024) 2^(e-15), or f 2^-24 when e is 0 */
-static void every_f16_code_has_its_value(void **state) {
+TEST(every_f16_code_has_its_value) {
     for (uint32_t code = 0; code < 0x10000; code++) {
         int exponent = (int)(code >> 10 & 31), fraction = (int)(code & 1023);
         float value = float_from_f16((uint16_t)code);
@@ -54,7 +48,7 @@ static void every_f16_code_has_its_value(void **state) {
 
 /* Every code comes back; halfway between neighbours goes to the even one, beyond it to the nearer.
  */
-static void f16_rounds_to_nearest_even(void **state) {
+TEST(f16_rounds_to_nearest_even) {
     for (uint32_t code = 0; code < 0x7C00; code++) {
         float low = float_from_f16((uint16_t)code), high = float_from_f16((uint16_t)(code + 1));
         if (code == 0x7BFF) high = 65536.0f;
@@ -74,7 +68,7 @@ static double e4m3_value(uint32_t code) {
     return exponent ? ldexp(8 + fraction, exponent - 10) : ldexp(fraction, -9);
 }
 
-static void every_e4m3_code_has_its_value(void **state) {
+TEST(every_e4m3_code_has_its_value) {
     for (uint32_t code = 0; code < 256; code++) {
         float value = float_from_e4m3((uint8_t)code);
         if ((code & 0x7F) == 0x7F) {
@@ -87,7 +81,7 @@ static void every_e4m3_code_has_its_value(void **state) {
 }
 
 /* Between two neighbours the nearer wins, and in the middle the even one. */
-static void e4m3_rounds_to_nearest_even(void **state) {
+TEST(e4m3_rounds_to_nearest_even) {
     for (uint32_t code = 0; code < 0x7E; code++) {
         float low = float_from_e4m3((uint8_t)code), high = float_from_e4m3((uint8_t)(code + 1));
         float middle = (low + high) / 2;
@@ -101,24 +95,10 @@ static void e4m3_rounds_to_nearest_even(void **state) {
     assert_int_equal(e4m3_from_float(NAN) & 0x7F, 0x7F);
 }
 
-static void a_sum_stays_at_its_end(void **state) {
-    (void)state;
+TEST(a_sum_stays_at_its_end) {
     assert_true(sum_i64(3, -5) == -2);
     assert_true(sum_i64(INT64_MAX, 1) == INT64_MAX);
     assert_true(sum_i64(INT64_MAX - 1, 1) == INT64_MAX);
     assert_true(sum_i64(-1, INT64_MIN) == INT64_MIN);
     assert_true(sum_i64(INT64_MIN, INT64_MAX) == -1);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_smaller_and_the_larger_of_two_are_found),
-        cmocka_unit_test(a_sum_stays_at_its_end),
-        cmocka_unit_test(bf16_rounds_to_nearest_even),
-        cmocka_unit_test(every_f16_code_has_its_value),
-        cmocka_unit_test(f16_rounds_to_nearest_even),
-        cmocka_unit_test(every_e4m3_code_has_its_value),
-        cmocka_unit_test(e4m3_rounds_to_nearest_even),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,17 +2,9 @@
  * Protects the command line's promises: values land where the table says, flags win over files, and
  * whatever is wrong is refused with a message that names the flag and the cure.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include "base/check.h"
 #include "base/options.h"
+#include "test_case.h"
 
 struct values {
     const char *config, *model, *mode, *order, *hosts;
@@ -74,7 +66,7 @@ static void refuses(enum status status, const char *needle) {
     if (!strstr(error.text, needle)) fail_msg("'%s' lacks '%s'", error.text, needle);
 }
 
-static void fallbacks_fill_every_field(void **state) {
+TEST(fallbacks_fill_every_field) {
     assert_int_equal(PARSE(), STATUS_OK);
     assert_null(values.config);
     assert_string_equal(values.model, "models/tiny-r1");
@@ -90,7 +82,7 @@ static void fallbacks_fill_every_field(void **state) {
     assert_false(result.help);
 }
 
-static void values_are_read_in_both_spellings(void **state) {
+TEST(values_are_read_in_both_spellings) {
     assert_int_equal(PARSE("--model", "d", "--port=0", "--kv-memory", "1.5GB", "hello", "--json",
                            "--no-progress", "--temperature", "0.25", "--activations=fp8-f32"),
                      STATUS_OK);
@@ -110,7 +102,7 @@ static void values_are_read_in_both_spellings(void **state) {
     assert_string_equal(result.positional[0], "-");
 }
 
-static void bytes_know_their_units(void **state) {
+TEST(bytes_know_their_units) {
     static const struct {
         const char *text;
         uint64_t bytes;
@@ -133,7 +125,7 @@ static void bytes_know_their_units(void **state) {
         refuses(PARSE("--kv-memory", bad[i]), "--kv-memory: expected bytes such as");
 }
 
-static void numbers_keep_their_bounds(void **state) {
+TEST(numbers_keep_their_bounds) {
     refuses(PARSE("--port", "65536"), "option --port: expected 0 to 65535, found '65536'");
     static const char *const bad[] = {"", "-1", "+1", " 1", "1x", "1.5", "99999999999999999999"};
     for (size_t i = 0; i < ARRAY_COUNT(bad); i++)
@@ -146,7 +138,7 @@ static void numbers_keep_their_bounds(void **state) {
     refuses(PARSE("--json=1"), "expected true or false, found '1'");
 }
 
-static void unknown_names_are_fatal_and_named(void **state) {
+TEST(unknown_names_are_fatal_and_named) {
     refuses(PARSE("--kv-memroy", "1GiB"), "'--kv-memroy'; did you mean --kv-memory?");
     refuses(PARSE("--prt=1"), "'--prt'; did you mean --port?");
     refuses(PARSE("--frobnicate"), "'--frobnicate'; `fathom sample --help` lists");
@@ -161,14 +153,14 @@ static void unknown_names_are_fatal_and_named(void **state) {
     free(long_name);
 }
 
-static void a_missing_value_is_not_the_next_flag(void **state) {
+TEST(a_missing_value_is_not_the_next_flag) {
     refuses(PARSE("--model"), "--model needs a value");
     refuses(PARSE("--model", "--json"), "--model needs a value: --model=VALUE");
     assert_int_equal(PARSE("--model=--json"), STATUS_OK);
     assert_string_equal(values.model, "--json");
 }
 
-static void arguments_are_counted(void **state) {
+TEST(arguments_are_counted) {
     refuses(PARSE("a", "b"), "unexpected argument 'b'");
     static const struct option_table needy = {.command = "needy",
                                               .arguments = "DIR",
@@ -181,7 +173,7 @@ static void arguments_are_counted(void **state) {
 }
 
 /* As a flag, as a word of its own, again, and several at once. */
-static void experiments_are_set_by_name(void **state) {
+TEST(experiments_are_set_by_name) {
     assert_int_equal(PARSE("--experiment", "order=early", "--port=1"), STATUS_OK);
     assert_string_equal(values.order, "early");
     assert_int_equal(values.shuffle, 0);
@@ -194,7 +186,7 @@ static void experiments_are_set_by_name(void **state) {
 }
 
 /* Of two values one would be dropped, and nobody could see which. */
-static void an_option_that_is_given_twice_is_refused_by_name(void **state) {
+TEST(an_option_that_is_given_twice_is_refused_by_name) {
     refuses(PARSE("--port", "1", "--json", "--port=2"), "option --port is given twice");
     refuses(PARSE("--port", "1", "--port", "1"), "option --port is given twice");
     refuses(PARSE("--model=a", "--model=b"), "option --model is given twice");
@@ -211,7 +203,7 @@ static void an_option_that_is_given_twice_is_refused_by_name(void **state) {
     assert_int_equal(PARSE("--port", "1", "--", "--port=2"), STATUS_OK);
 }
 
-static void a_list_that_is_given_twice_has_all_items(void **state) {
+TEST(a_list_that_is_given_twice_has_all_items) {
     assert_int_equal(PARSE("--hosts", "a,b"), STATUS_OK);
     assert_string_equal(values.hosts, "a,b");
     assert_int_equal(PARSE("--hosts", "a,b", "--json", "--hosts=c", "--hosts", "d"), STATUS_OK);
@@ -221,7 +213,7 @@ static void a_list_that_is_given_twice_has_all_items(void **state) {
     assert_string_equal(values.traces.texts[1], "b");
 }
 
-static void a_wrong_experiment_is_reported_what_there_is(void **state) {
+TEST(a_wrong_experiment_is_reported_what_there_is) {
     refuses(PARSE("--experiment", "odrer=early"),
             "unknown experiment 'odrer'; there are: order, shuffle");
     refuses(PARSE("--experiment", "port=1"), "unknown experiment 'port'"); /* not an experiment */
@@ -237,7 +229,7 @@ static void a_wrong_experiment_is_reported_what_there_is(void **state) {
 }
 
 /* Also where a file says it, and whatever its value is. */
-static void an_experiment_is_no_option_of_its_own(void **state) {
+TEST(an_experiment_is_no_option_of_its_own) {
     refuses(PARSE("--order", "early"), "--order is now --experiment order=VALUE");
     refuses(PARSE("--order=sideways"), "--order is now --experiment order=VALUE");
     refuses(PARSE("--shuffle"), "--shuffle is now --experiment shuffle=VALUE");
@@ -256,7 +248,7 @@ static enum status read_fake(const char *path, const struct option_table *known,
     return options_set(known, "kv-memory", "8", out, cause);
 }
 
-static void flags_win_over_the_file(void **state) {
+TEST(flags_win_over_the_file) {
     const char *words[] = {"sample", "--port", "2", "--config", "x.yaml", NULL};
     assert_int_equal(parse(words, read_fake), STATUS_OK);
     assert_int_equal(values.port, 2);     /* the flag, though it stands before --config */
@@ -284,7 +276,7 @@ static const char *help_of(const struct option_table *of) {
 }
 
 /* --help wins over every mistake beside it and names each option with its default. */
-static void help_shows_every_row(void **state) {
+TEST(help_shows_every_row) {
     const char *text = help_of(&table);
     assert_non_null(strstr(text, "usage: fathom sample [options] [PROMPT]\n"));
     for (size_t i = 0; i < ARRAY_COUNT(rows); i++) {
@@ -308,7 +300,7 @@ static size_t place_of(const char *text, const char *part) {
 }
 
 /* A row's group says where it is printed, not its place in the table. */
-static void help_has_groups_in_order(void **state) {
+TEST(help_has_groups_in_order) {
     static const char *const order[] = {"\neveryday options:\n", "--config ",
                                         "--[no-]progress ",      "\nstorage:\n",
                                         "--kv-memory ",          "\nexperiments:\n",
@@ -327,7 +319,7 @@ static void help_has_groups_in_order(void **state) {
 }
 
 /* Each line has at most a hundred columns, and no choice is torn. */
-static void help_is_wrapped_between_choices(void **state) {
+TEST(help_is_wrapped_between_choices) {
     static const struct option many[] = {
         {"order", OPTION_CHOICE, "the-first-of-them", "who goes first", AT(order),
          .choices = "the-first-of-them|the-second-of-them|the-third-of-them|the-fourth-of-them|"
@@ -337,7 +329,7 @@ static void help_is_wrapped_between_choices(void **state) {
     place_of(help_of(&wordy), "|the-fourth-of-them|\n  the-fifth-of-them\n");
 }
 
-static void help_is_wrapped_between_words(void **state) {
+TEST(help_is_wrapped_between_words) {
     static const struct option wide[] = {
         {"model", OPTION_TEXT, NULL,
          "one two three four five six seven eight nine ten eleven twelve thirteen fourteen",
@@ -366,7 +358,7 @@ static void help_is_wrapped_between_words(void **state) {
 }
 
 /* What is formatted is read back as it was: how a program hands its options to another. */
-static void values_can_be_handed_on(void **state) {
+TEST(values_can_be_handed_on) {
     assert_int_equal(PARSE("--port", "77", "--kv-memory", "3MiB", "--no-progress",
                            "--activations=fp8", "--temperature", "0.7", "--experiment=order=early",
                            "--hosts=a", "--hosts=b"),
@@ -395,8 +387,7 @@ static void values_can_be_handed_on(void **state) {
 }
 
 /* "ranks" is no row of this table; a value that is the fallback asks for nothing. */
-static void an_option_that_does_nothing_is_named_with_what_it_needs(void **state) {
-    (void)state;
+TEST(an_option_that_does_nothing_is_named_with_what_it_needs) {
     char text[OPTION_IDLE_BYTES];
     assert_int_equal(PARSE("--experiment", "shuffle=3"), STATUS_OK);
     const struct option *idle = options_next_idle(&table, &values, NULL);
@@ -417,29 +408,4 @@ static void an_option_that_does_nothing_is_named_with_what_it_needs(void **state
     assert_string_equal(text, "without --progress");
     assert_int_equal(PARSE("--experiment", "shuffle=0"), STATUS_OK);
     assert_null(options_next_idle(&table, &values, NULL));
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(fallbacks_fill_every_field),
-        cmocka_unit_test(values_are_read_in_both_spellings),
-        cmocka_unit_test(bytes_know_their_units),
-        cmocka_unit_test(numbers_keep_their_bounds),
-        cmocka_unit_test(unknown_names_are_fatal_and_named),
-        cmocka_unit_test(a_missing_value_is_not_the_next_flag),
-        cmocka_unit_test(arguments_are_counted),
-        cmocka_unit_test(an_option_that_is_given_twice_is_refused_by_name),
-        cmocka_unit_test(a_list_that_is_given_twice_has_all_items),
-        cmocka_unit_test(experiments_are_set_by_name),
-        cmocka_unit_test(a_wrong_experiment_is_reported_what_there_is),
-        cmocka_unit_test(an_experiment_is_no_option_of_its_own),
-        cmocka_unit_test(flags_win_over_the_file),
-        cmocka_unit_test(values_can_be_handed_on),
-        cmocka_unit_test(help_shows_every_row),
-        cmocka_unit_test(help_has_groups_in_order),
-        cmocka_unit_test(help_is_wrapped_between_choices),
-        cmocka_unit_test(help_is_wrapped_between_words),
-        cmocka_unit_test(an_option_that_does_nothing_is_named_with_what_it_needs),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,15 +2,9 @@
  * Protects the regular expressions: Unicode classes, places of matches, patterns that are none, and
  * that matching gives up, rather than running for ever.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include "base/pattern.h"
+
+#include "test_case.h"
 
 static char memory[4 << 20];
 static struct arena arena;
@@ -41,7 +35,7 @@ static void finds(struct bytes pattern_text, bool literal, struct bytes subject,
 #define FINDS(pattern, subject, from, start, end)                                                  \
     finds(BYTES_LITERAL(pattern), false, BYTES_LITERAL(subject), from, PATTERN_FOUND, start, end)
 
-static void a_pattern_is_found_where_it_stands(void **state) {
+TEST_AROUND(a_pattern_is_found_where_it_stands, set_up, NULL) {
     FINDS("b+", "abba", 0, 1, 3);
     FINDS("b+", "abba", 2, 2, 3);
     FINDS("\\p{L}+", "1中é2", 0, 1, 6);
@@ -56,7 +50,7 @@ static void a_pattern_is_found_where_it_stands(void **state) {
 
 /* The interpreter, which takes over where machine code is forbidden, works in the scratch's memory.
  */
-static void the_interpreter_finds_the_same(void **state) {
+TEST_AROUND(the_interpreter_finds_the_same, set_up, NULL) {
     static char long_run[100001];
     memset(long_run, 'a', sizeof long_run - 1);
     long_run[sizeof long_run - 1] = 'b';
@@ -69,7 +63,7 @@ static void the_interpreter_finds_the_same(void **state) {
     FINDS("(*NO_JIT)a+", "xaab", 0, 1, 3);
 }
 
-static void an_endless_search_gives_up(void **state) {
+TEST_AROUND(an_endless_search_gives_up, set_up, NULL) {
     static char subject[64];
     memset(subject, 'a', sizeof subject - 1);
     memcpy(subject + sizeof subject - 2, "bc", 2);
@@ -77,7 +71,7 @@ static void an_endless_search_gives_up(void **state) {
           PATTERN_GAVE_UP, 0, 0);
 }
 
-static void what_is_no_pattern_is_refused(void **state) {
+TEST_AROUND(what_is_no_pattern_is_refused, set_up, NULL) {
     struct pattern *pattern = NULL;
     struct error error;
     assert_int_equal(pattern_open(&arena, BYTES_LITERAL("a[b"), false, "t.json", &pattern, &error),
@@ -88,14 +82,4 @@ static void what_is_no_pattern_is_refused(void **state) {
     assert_int_equal(pattern_open(&none, BYTES_LITERAL("a"), false, "t.json", &pattern, &error),
                      STATUS_NO_MEMORY);
     assert_null(pattern);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(a_pattern_is_found_where_it_stands, set_up),
-        cmocka_unit_test_setup(the_interpreter_finds_the_same, set_up),
-        cmocka_unit_test_setup(an_endless_search_gives_up, set_up),
-        cmocka_unit_test_setup(what_is_no_pattern_is_refused, set_up),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,19 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Protects reproducibility: these numbers are part of what a seed means, on every machine, forever.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include "base/check.h"
 #include "base/random.h"
+#include "test_case.h"
 
 /* Known answers published with Random123 (kat_vectors, philox4x32 10). */
-static void philox_gives_the_published_answers(void **state) {
+TEST(philox_gives_the_published_answers) {
     static const struct {
         uint32_t counter[4], key[2], out[4];
     } cases[] = {
@@ -30,7 +23,7 @@ static void philox_gives_the_published_answers(void **state) {
     }
 }
 
-static void uniform_depends_on_each_coordinate(void **state) {
+TEST(uniform_depends_on_each_coordinate) {
     double first = random_uniform(1, 0, 0);
     assert_true(first == random_uniform(1, 0, 0));
     assert_true(first != random_uniform(2, 0, 0));
@@ -40,7 +33,7 @@ static void uniform_depends_on_each_coordinate(void **state) {
     assert_true(random_uniform(1, 1, 0) != random_uniform(1, 0, 1));
 }
 
-static void uniform_is_flat(void **state) {
+TEST(uniform_is_flat) {
     uint32_t buckets[64] = {0};
     for (uint32_t i = 0; i < 64000; i++) {
         double value = random_uniform(7, 0, i);
@@ -49,13 +42,4 @@ static void uniform_is_flat(void **state) {
     }
     for (size_t i = 0; i < 64; i++) /* 1000 expected, deviation 31: six of them */
         assert_in_range(buckets[i], 810, 1190);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(philox_gives_the_published_answers),
-        cmocka_unit_test(uniform_depends_on_each_coordinate),
-        cmocka_unit_test(uniform_is_flat),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,16 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Protects real numbers as text: the digits of Python's repr(), and that they read back. */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 
 #include "base/real.h"
 
-static void numbers_are_written_as_python_does(void **state) {
+#include "test_case.h"
+
+TEST(numbers_are_written_as_python_does) {
     static const struct {
         double value;
         const char *text;
@@ -44,7 +40,7 @@ static void numbers_are_written_as_python_does(void **state) {
     }
 }
 
-static void what_is_written_reads_back(void **state) {
+TEST(what_is_written_reads_back) {
     uint64_t bits = 1;
     for (int i = 0; i < 20000; i++) {
         double value, back;
@@ -58,7 +54,7 @@ static void what_is_written_reads_back(void **state) {
     }
 }
 
-static void only_whole_numbers_are_read(void **state) {
+TEST(only_whole_numbers_are_read) {
     static const char *const good[] = {"1", "-1.5", "+.5", "5.", "1e5", "1.5E-7", "00.1"};
     static const char *const bad[] = {"",   ".",   "-",   "1e",   "e5",  "1.5.2", " 1",
                                       "1 ", "inf", "nan", "0x10", "1e+", "--1",   "1_0"};
@@ -69,13 +65,4 @@ static void only_whole_numbers_are_read(void **state) {
         assert_false(real_read(bytes_of(bad[i]), &value));
     assert_true(real_read(bytes_of("1e999"), &value));
     assert_true(isinf(value));
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(numbers_are_written_as_python_does),
-        cmocka_unit_test(what_is_written_reads_back),
-        cmocka_unit_test(only_whole_numbers_are_read),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

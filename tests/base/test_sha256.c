@@ -2,17 +2,9 @@
  * Protects block keys and checkpoint identities: SHA-256 must be SHA-256 on every build, or caches
  * written by one are lost to the other.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include "base/check.h"
 #include "base/sha256.h"
+#include "test_case.h"
 
 static const char *hex(const uint8_t digest[SHA256_BYTES], char out[2 * SHA256_BYTES + 1]) {
     for (int i = 0; i < SHA256_BYTES; i++)
@@ -28,7 +20,7 @@ static void plain_digest(const void *data, size_t bytes, uint8_t out[SHA256_BYTE
 }
 
 /* FIPS 180-2, appendix B, and the empty message of NIST's test vectors. */
-static void it_agrees_with_the_published_vectors(void **state) {
+TEST(it_agrees_with_the_published_vectors) {
     static char million[1000000];
     memset(million, 'a', sizeof million);
     const struct {
@@ -54,7 +46,7 @@ static void it_agrees_with_the_published_vectors(void **state) {
 }
 
 /* Every length around the block's edges, and pieces of any size, give one digest in both codes. */
-static void pieces_and_twins_agree(void **state) {
+TEST(pieces_and_twins_agree) {
     uint8_t data[300], whole[SHA256_BYTES], digest[SHA256_BYTES];
     for (size_t i = 0; i < sizeof data; i++)
         data[i] = (uint8_t)(i * 37 + 11);
@@ -78,7 +70,7 @@ static void pieces_and_twins_agree(void **state) {
 }
 
 /* RFC 4231's keys are shorter or longer than ours; a shorter one is one with zeros behind it. */
-static void hmac_agrees_with_the_published_vectors(void **state) {
+TEST(hmac_agrees_with_the_published_vectors) {
     static const struct {
         const char *key, *data;
         uint8_t first[4];
@@ -88,20 +80,10 @@ static void hmac_agrees_with_the_published_vectors(void **state) {
          "Hi There",
          {0xb0, 0x34, 0x4c, 0x61}},
     };
-    (void)state;
     for (size_t i = 0; i < sizeof vectors / sizeof vectors[0]; i++) {
         uint8_t key[SHA256_BYTES] = {0}, digest[SHA256_BYTES];
         memcpy(key, vectors[i].key, strlen(vectors[i].key));
         sha256_hmac(key, vectors[i].data, strlen(vectors[i].data), digest);
         assert_memory_equal(digest, vectors[i].first, sizeof vectors[i].first);
     }
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(it_agrees_with_the_published_vectors),
-        cmocka_unit_test(pieces_and_twins_agree),
-        cmocka_unit_test(hmac_agrees_with_the_published_vectors),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,20 +2,16 @@
  * Protects memory that processes share by a file: who is told where it is finds that memory, and never another
  * file, however its maker's numbers are used by then.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "base/shared_file.h"
+
+#include "test_case.h"
 
 enum { BYTES = 5000 };
 
-static void another_process_finds_what_was_made(void **state) {
+TEST(another_process_finds_what_was_made) {
     struct shared_file where;
     int file = shared_file_make(BYTES, &where), status;
     char read_back = 0;
@@ -33,7 +29,7 @@ static void another_process_finds_what_was_made(void **state) {
     close(file);
 }
 
-static void what_is_not_there_is_not_found(void **state) {
+TEST(what_is_not_there_is_not_found) {
     struct shared_file where, other, wrong;
     int file = shared_file_make(BYTES, &where);
     assert_true(file >= 0);
@@ -50,10 +46,4 @@ static void what_is_not_there_is_not_found(void **state) {
     assert_int_equal(other.file, where.file);
     assert_int_equal(shared_file_open(&where, BYTES), -1);
     close(file);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(another_process_finds_what_was_made),
-                                       cmocka_unit_test(what_is_not_there_is_not_found)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,17 +2,9 @@
  * Protects the JSON reader: strict text in, a message with its place out, no memory but the
  * arena's.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include "base/check.h"
 #include "base/tree.h"
+#include "test_case.h"
 
 static _Alignas(16) char memory[1 << 16];
 static struct arena arena;
@@ -26,7 +18,7 @@ static const struct tree *parse(const char *text) {
     return root;
 }
 
-static void every_kind_is_read(void **state) {
+TEST(every_kind_is_read) {
     const struct tree *root = parse(
         "{\"s\":\"a\\u0000b\",\"i\":-7,\"r\":1.0,\"t\":true,\"f\":false,\"n\":null,\"a\":[1,2]}");
     struct bytes text;
@@ -52,7 +44,7 @@ static void every_kind_is_read(void **state) {
     assert_string_equal(tree_kind_name(tree_kind(tree_member(root, "f"))), "false");
 }
 
-static void absent_values_are_no_values(void **state) {
+TEST(absent_values_are_no_values) {
     struct bytes text = BYTES_LITERAL("kept");
     int64_t integer = 5;
     assert_null(tree_member(NULL, "x"));
@@ -63,7 +55,7 @@ static void absent_values_are_no_values(void **state) {
     assert_string_equal(text.data, "kept");
 }
 
-static void members_come_in_the_texts_order(void **state) {
+TEST(members_come_in_the_texts_order) {
     static const char *const names[] = {"z", "a", "m", "b"};
     const struct tree *root = parse("{\"z\":0,\"a\":1,\"m\":2,\"b\":3}"), *value;
     struct tree_cursor cursor = {0};
@@ -78,7 +70,7 @@ static void members_come_in_the_texts_order(void **state) {
     assert_int_equal(count, 4);
 }
 
-static void what_is_not_json_is_refused(void **state) {
+TEST(what_is_not_json_is_refused) {
     static const char *const texts[] = {"",
                                         "{",
                                         "[1,]",
@@ -121,7 +113,7 @@ static void what_is_not_json_is_refused(void **state) {
     }
 }
 
-static void numbers_are_written_as_they_were_spelt(void **state) {
+TEST(numbers_are_written_as_they_were_spelt) {
     static const char text[] =
         "[0,-0,7,1.0,1.10,1E5,1e+05,-0.0e-0,1e400,-1e-400,9223372036854775807,-9223372036854775808,"
         "9223372036854775808,-9223372036854775809,18446744073709551616,1000000000000000000000000000"
@@ -129,7 +121,7 @@ static void numbers_are_written_as_they_were_spelt(void **state) {
     assert_true(bytes_equal(tree_text(&arena, parse(text)), bytes_of(text)));
 }
 
-static void what_64_bits_do_not_hold_is_no_c_number_and_says_so(void **state) {
+TEST(what_64_bits_do_not_hold_is_no_c_number_and_says_so) {
     static const char text[] = "[9223372036854775807,-9223372036854775808,9223372036854775808,"
                                "18446744073709551615,18446744073709551616,-9223372036854775809,-0,"
                                "1e308,1e309,-1e309,1e-400]";
@@ -171,7 +163,7 @@ static void what_64_bits_do_not_hold_is_no_c_number_and_says_so(void **state) {
     assert_string_equal(tree_brief(tree_at(root, 2), brief), "a string");
 }
 
-static void a_key_that_comes_again_stays_where_it_may(void **state) {
+TEST(a_key_that_comes_again_stays_where_it_may) {
     static const char text[] = "{\"a\":1,\"b\":{\"c\":[],\"c\":2.50},\"a\":3}";
     const struct tree *root = parse(text);
     int64_t last = 0;
@@ -184,7 +176,7 @@ static void a_key_that_comes_again_stays_where_it_may(void **state) {
     assert_int_equal(last, 3);
 }
 
-static void members_are_found_among_many(void **state) {
+TEST(members_are_found_among_many) {
     enum { COUNT = 5000 };
     static char text[COUNT * 16], large[1 << 20];
     for (int again = 0; again < 2; again++) {
@@ -207,7 +199,7 @@ static void members_are_found_among_many(void **state) {
     }
 }
 
-static void escapes_are_characters(void **state) {
+TEST(escapes_are_characters) {
     static const char text[] = "\"\\\"\\\\\\/\\b\\f\\n\\r\\t\\u00e9\\u20AC\\ud83d\\ude00\xc3\xa9\"";
     struct bytes found;
     assert_true(tree_get_string(parse(text), &found));
@@ -215,8 +207,7 @@ static void escapes_are_characters(void **state) {
                                             "\xf0\x9f\x98\x80\xc3\xa9")));
 }
 
-static void zero_bytes_are_refused(void **state) {
-    (void)state;
+TEST(zero_bytes_are_refused) {
     static const struct bytes texts[] = {{"0\0", 2}, {"\0", 1}, {"[1\0]", 4}, {"\"a\0\"", 4}};
     const struct tree *root;
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
@@ -225,7 +216,7 @@ static void zero_bytes_are_refused(void **state) {
     }
 }
 
-static void depth_is_bounded(void **state) {
+TEST(depth_is_bounded) {
     char deep[8001];
     memset(deep, '[', 4000);
     memset(deep + 4000, ']', 4000);
@@ -242,7 +233,7 @@ static void depth_is_bounded(void **state) {
     free(large);
 }
 
-static void a_small_arena_refuses(void **state) {
+TEST(a_small_arena_refuses) {
     static const char text[] = "{\"a\":[1,2,3,4],\"b\":{\"c\":\"some text\"},\"d\":[[],[],[]]}";
     const struct tree *root = NULL;
     bool done = false;
@@ -256,7 +247,7 @@ static void a_small_arena_refuses(void **state) {
     assert_true(done);
 }
 
-static void a_long_text_in_a_small_arena_refuses(void **state) {
+TEST(a_long_text_in_a_small_arena_refuses) {
     static char text[20000], small[19000];
     const struct tree *root = NULL;
     memset(text, 'x', sizeof text - 1);
@@ -268,7 +259,7 @@ static void a_long_text_in_a_small_arena_refuses(void **state) {
     }
 }
 
-static void text_is_what_the_tree_says(void **state) {
+TEST(text_is_what_the_tree_says) {
     static const char *const texts[] = {"{}",
                                         "[]",
                                         "null",
@@ -289,7 +280,7 @@ static void text_is_what_the_tree_says(void **state) {
     assert_null(tree_text(&arena, root).data);
 }
 
-static void trees_are_built_of_new_values_and_of_old_ones(void **state) {
+TEST(trees_are_built_of_new_values_and_of_old_ones) {
     const struct tree *old = parse("{\"x\":[1]}");
     struct tree *object = tree_make_object(&arena), *array = tree_make_array(&arena);
     assert_true(tree_append(&arena, array, tree_make_string(&arena, BYTES_LITERAL("a\0b"))));
@@ -311,7 +302,7 @@ static void trees_are_built_of_new_values_and_of_old_ones(void **state) {
     assert_false(tree_set(&arena, object, "none", NULL));
 }
 
-static void a_full_arena_builds_nothing(void **state) {
+TEST(a_full_arena_builds_nothing) {
     struct tree *array = (parse("1"), tree_make_array(&arena));
     arena.end = arena.at;
     assert_null(tree_make_object(&arena));
@@ -321,26 +312,4 @@ static void a_full_arena_builds_nothing(void **state) {
     for (int i = 0; i < 1000 && added; i++)
         added = tree_append(&arena, array, tree_make_bool(true));
     assert_false(added);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_kind_is_read),
-        cmocka_unit_test(absent_values_are_no_values),
-        cmocka_unit_test(members_come_in_the_texts_order),
-        cmocka_unit_test(what_is_not_json_is_refused),
-        cmocka_unit_test(numbers_are_written_as_they_were_spelt),
-        cmocka_unit_test(what_64_bits_do_not_hold_is_no_c_number_and_says_so),
-        cmocka_unit_test(a_key_that_comes_again_stays_where_it_may),
-        cmocka_unit_test(members_are_found_among_many),
-        cmocka_unit_test(escapes_are_characters),
-        cmocka_unit_test(zero_bytes_are_refused),
-        cmocka_unit_test(depth_is_bounded),
-        cmocka_unit_test(a_small_arena_refuses),
-        cmocka_unit_test(a_long_text_in_a_small_arena_refuses),
-        cmocka_unit_test(text_is_what_the_tree_says),
-        cmocka_unit_test(trees_are_built_of_new_values_and_of_old_ones),
-        cmocka_unit_test(a_full_arena_builds_nothing),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,16 +4,9 @@
  */
 #include "base/tree_extent.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include "base/random.h"
 #include "base/tree.h"
+#include "test_case.h"
 
 static const struct tree_extent any = {{SIZE_MAX, SIZE_MAX, SIZE_MAX, SIZE_MAX}};
 
@@ -26,7 +19,7 @@ static void expect(const char *text, size_t depth, size_t keys, size_t integers,
                  extent.counts[3]);
 }
 
-static void counts_are_those_of_the_text(void **state) {
+TEST(counts_are_those_of_the_text) {
     expect("", 0, 0, 0, 0);
     expect(" \n\t\r ", 0, 0, 0, 0);
     expect("7", 0, 0, 1, 0);
@@ -86,7 +79,7 @@ static size_t write_some(char *out, uint32_t depth) {
     return at;
 }
 
-static void counts_are_those_of_the_tree(void **state) {
+TEST(counts_are_those_of_the_tree) {
     static char text[1 << 18];
     static _Alignas(16) char memory[1 << 22];
     for (uint32_t round = 0; round < 3000; round++) {
@@ -116,16 +109,7 @@ static void counts_are_those_of_the_tree(void **state) {
     }
 }
 
-static void parts_have_names(void **state) {
+TEST(parts_have_names) {
     for (int part = 0; part < TREE_PART_COUNT; part++)
         assert_true(strlen(tree_extent_part_name((enum tree_part)part)) > 3);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(counts_are_those_of_the_text),
-        cmocka_unit_test(counts_are_those_of_the_tree),
-        cmocka_unit_test(parts_have_names),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

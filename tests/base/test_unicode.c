@@ -1,14 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Protects what Unicode and Python 3.11 say about characters, some of each kind. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-
-#include <cmocka.h>
-
 #include "base/unicode.h"
 
-static void categories_come_in_runs_without_gaps(void **state) {
+#include "test_case.h"
+
+TEST(categories_come_in_runs_without_gaps) {
     uint32_t last = 0, runs = 0;
     for (uint32_t first = 0; first <= UNICODE_LAST; first = last + 1, runs++) {
         enum unicode_category category = unicode_run(first, &last);
@@ -20,7 +16,7 @@ static void categories_come_in_runs_without_gaps(void **state) {
     assert_true(runs > 3000);
 }
 
-static void properties_are_those_of_python(void **state) {
+TEST(properties_are_those_of_python) {
     enum {
         ALPHA = 1,
         ALNUM = 2,
@@ -67,7 +63,7 @@ static void properties_are_those_of_python(void **state) {
     assert_false(unicode_is_ignorable('a') || unicode_is_ignorable(','));
 }
 
-static void case_is_mapped_to_one_or_several(void **state) {
+TEST(case_is_mapped_to_one_or_several) {
     uint32_t out[3];
     assert_int_equal(unicode_map('a', UNICODE_TO_UPPER, out), 1);
     assert_int_equal(out[0], 'A');
@@ -90,13 +86,4 @@ static void case_is_mapped_to_one_or_several(void **state) {
     assert_int_equal(out[0], 0x1F88);
     assert_int_equal(unicode_map(0x4E2D, UNICODE_TO_LOWER, out), 1);
     assert_int_equal(out[0], 0x4E2D);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(categories_come_in_runs_without_gaps),
-        cmocka_unit_test(properties_are_those_of_python),
-        cmocka_unit_test(case_is_mapped_to_one_or_several),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

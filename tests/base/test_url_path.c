@@ -1,16 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Protects the decoding of paths: each byte comes out once, and what is no encoding is known.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include "base/check.h"
 #include "base/url_path.h"
+#include "test_case.h"
 
 static void assert_decoded(const char *text, const char *expected) {
     char out[64];
@@ -20,7 +13,7 @@ static void assert_decoded(const char *text, const char *expected) {
         fail_msg("%s: %.*s", text, (int)decoded.count, out);
 }
 
-static void each_byte_is_decoded_once(void **state) {
+TEST(each_byte_is_decoded_once) {
     assert_decoded("", "");
     assert_decoded("tiny-r1", "tiny-r1");
     assert_decoded("lab%2Ftiny%3a1", "lab/tiny:1");
@@ -30,7 +23,7 @@ static void each_byte_is_decoded_once(void **state) {
     assert_decoded("%2e%2e%2fhealth", "../health");
 }
 
-static void what_is_no_encoding_is_known(void **state) {
+TEST(what_is_no_encoding_is_known) {
     static const char *const bad[] = {"%", "%2", "a%zz", "%2g", "%%41", "% 41", "%-1", "a%00b"};
     for (size_t i = 0; i < ARRAY_COUNT(bad); i++)
         if (url_path_is_valid(bytes_of(bad[i]))) fail_msg("let in: %s", bad[i]);
@@ -39,17 +32,8 @@ static void what_is_no_encoding_is_known(void **state) {
     assert_memory_equal(out, "%A%4", 4);
 }
 
-static void nothing_is_written_beyond_the_room(void **state) {
+TEST(nothing_is_written_beyond_the_room) {
     char out[4] = {'-', '-', '-', '-'};
     assert_int_equal(url_path_decode(bytes_of("%41%42%43"), out, 2), 2);
     assert_memory_equal(out, "AB--", 4);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(each_byte_is_decoded_once),
-        cmocka_unit_test(what_is_no_encoding_is_known),
-        cmocka_unit_test(nothing_is_written_beyond_the_room),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

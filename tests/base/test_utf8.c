@@ -2,14 +2,9 @@
  * Protects the line between valid and invalid UTF-8 (every lead byte, the Unicode standard's own
  * examples of maximal subparts) and that text comes out the same however its bytes arrive.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-
-#include <cmocka.h>
-
 #include "base/random.h"
 #include "base/utf8.h"
+#include "test_case.h"
 
 #define R UTF8_REPLACEMENT
 
@@ -24,7 +19,7 @@ static void repairs(const char *text, size_t count, const char *expected) {
 #define REPAIRS(text, expected) repairs("" text, sizeof(text) - 1, expected)
 
 /* Unicode 15, section 3.9, tables 3-8 to 3-11, and the edges of each range. */
-static void it_replaces_maximal_parts(void **state) {
+TEST(it_replaces_maximal_parts) {
     REPAIRS("", "");
     REPAIRS("caf\xC3\xA9 \xE4\xB8\xAD \xF0\x9F\x98\x80",
             "caf\xC3\xA9 \xE4\xB8\xAD \xF0\x9F\x98\x80");
@@ -40,7 +35,7 @@ static void it_replaces_maximal_parts(void **state) {
 }
 
 /* Every code point is whole, and not whole when cut short. */
-static void it_knows_every_character(void **state) {
+TEST(it_knows_every_character) {
     for (uint32_t c = 0; c <= 0x10FFFF; c++) {
         char text[4];
         unsigned bytes = utf8_write(c, text), read = 0;
@@ -57,7 +52,7 @@ static void it_knows_every_character(void **state) {
     }
 }
 
-static void it_measures_when_room_is_short(void **state) {
+TEST(it_measures_when_room_is_short) {
     char out[4] = "xxxx";
     size_t count = 0;
     assert_int_equal(utf8_repair(BYTES_LITERAL("ab\xFFz"), out, 4, &count), STATUS_FULL);
@@ -82,7 +77,7 @@ static uint32_t draw(uint32_t *drawn) {
 }
 
 /* Random bytes, cut anywhere, join to what repairing them whole gives. */
-static void it_joins_any_pieces(void **state) {
+TEST(it_joins_any_pieces) {
     uint32_t random = 0;
     for (int round = 0; round < 20000; round++) {
         static const char alphabet[] =
@@ -106,14 +101,4 @@ static void it_joins_any_pieces(void **state) {
         assert_int_equal(gathered.count, wanted);
         assert_memory_equal(gathered.text, expected, wanted);
     }
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(it_replaces_maximal_parts),
-        cmocka_unit_test(it_knows_every_character),
-        cmocka_unit_test(it_measures_when_room_is_short),
-        cmocka_unit_test(it_joins_any_pieces),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,14 +3,9 @@
  */
 #include "contract/kv_block.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
+#include "test_case.h"
 
-#include <cmocka.h>
-
-static void rows_of_all_blocks_are_the_sequence(void **state) {
-    (void)state;
+TEST(rows_of_all_blocks_are_the_sequence) {
     for (uint32_t tokens = 0; tokens < 300; tokens++) {
         uint32_t sum = 0;
         for (uint32_t block = 0; block < 7; block++) {
@@ -25,8 +20,7 @@ static void rows_of_all_blocks_are_the_sequence(void **state) {
     assert_int_equal(kv_block_rows(UINT32_MAX, UINT32_MAX), 0); /* far behind it */
 }
 
-static void a_format_of_mla_alone_is_version_1(void **state) {
-    (void)state;
+TEST(a_format_of_mla_alone_is_version_1) {
     const struct kv_format v3 = KV_FORMAT_MLA(KV_ELEMENT_BF16, 576, 62, 1);
     struct kv_block_header header;
     assert_true(kv_format_is_valid(&v3));
@@ -44,8 +38,7 @@ static void a_format_of_mla_alone_is_version_1(void **state) {
 }
 
 /* A latent row a token, a smaller key row a token, and a row for four tokens. */
-static void groups_follow_each_other_in_a_slice(void **state) {
-    (void)state;
+TEST(groups_follow_each_other_in_a_slice) {
     const struct kv_format format = {
         .slice_count = 3,
         .group_count = 3,
@@ -58,13 +51,4 @@ static void groups_follow_each_other_in_a_slice(void **state) {
     assert_int_equal(kv_format_filled_bytes(&format, 11), 73728 + 4096 + 2 * 2048);
     assert_int_equal(kv_format_token_bytes(&format), 3 * (1152 + 40 + 512));
     assert_false(kv_format_is_valid(&format)); /* version 1 cannot name it */
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(rows_of_all_blocks_are_the_sequence),
-        cmocka_unit_test(a_format_of_mla_alone_is_version_1),
-        cmocka_unit_test(groups_follow_each_other_in_a_slice),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,16 +2,10 @@
 #include "contract/machine.h"
 #include "contract/record_client.h"
 #include "contract/record_unit.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "test_case.h"
 
 /* Records stand aligned one behind the other and come out in order; a full outbox is left alone. */
-static void an_outbox_gives_back_what_was_put(void **state) {
-    (void)state;
+TEST(an_outbox_gives_back_what_was_put) {
     static _Alignas(8) char memory[128];
     struct outbox outbox = {.memory = memory, .capacity = sizeof memory};
     memset(memory, 0xAA, sizeof memory);
@@ -44,8 +38,7 @@ static void an_outbox_gives_back_what_was_put(void **state) {
 
 /* Records are equal bytes where they are equal: what no element covers is zero, whatever the memory
  * held before. */
-static void a_bare_record_has_zeros_between_its_tails(void **state) {
-    (void)state;
+TEST(a_bare_record_has_zeros_between_its_tails) {
     static _Alignas(8) char memory[2048];
     const struct record_tokens fixed = {.request.low = 5, .token_count = 3, .logprobs_each = 1};
     struct outbox bare = {.memory = memory, .capacity = sizeof memory / 2};
@@ -67,8 +60,7 @@ static void a_bare_record_has_zeros_between_its_tails(void **state) {
     assert_int_equal(bare.used, used);
 }
 
-static void a_record_may_be_written_where_it_stays(void **state) {
-    (void)state;
+TEST(a_record_may_be_written_where_it_stays) {
     static _Alignas(8) char memory[64];
     struct outbox outbox = {.memory = memory, .capacity = sizeof memory};
     size_t bytes = record_bytes(RECORD_CANCEL, NULL);
@@ -80,13 +72,4 @@ static void a_record_may_be_written_where_it_stays(void **state) {
     assert_int_equal(outbox.used, bytes);
     assert_null(machine_outbox_put_head(&outbox, RECORD_CANCEL, sizeof memory));
     assert_int_equal(outbox.used, bytes);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(an_outbox_gives_back_what_was_put),
-        cmocka_unit_test(a_bare_record_has_zeros_between_its_tails),
-        cmocka_unit_test(a_record_may_be_written_where_it_stays),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

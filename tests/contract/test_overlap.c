@@ -6,11 +6,7 @@
  */
 #include "contract/overlap.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-
-#include <cmocka.h>
+#include "test_case.h"
 
 #define LAYERS 5
 
@@ -100,8 +96,7 @@ static uint32_t place(uint32_t count, enum stage stage, uint32_t micro_batch, ui
     return found;
 }
 
-static void micro_batches_keep_their_order(void **state) {
-    (void)state;
+TEST(micro_batches_keep_their_order) {
     for (int kind = 0; kind < OVERLAP_KIND_COUNT; kind++) {
         uint32_t count = walk(kind), micro_batches = overlap_of(kind)->micro_batch_count;
         assert_int_equal(count, LAYERS * micro_batches * STAGE_COUNT);
@@ -117,8 +112,7 @@ static void micro_batches_keep_their_order(void **state) {
     }
 }
 
-static void later_micro_batches_find_earlier_ones_rows(void **state) {
-    (void)state;
+TEST(later_micro_batches_find_earlier_ones_rows) {
     for (int kind = 0; kind < OVERLAP_KIND_COUNT; kind++) {
         uint32_t count = walk(kind);
         for (uint32_t layer = 0; layer < LAYERS; layer++)
@@ -131,8 +125,7 @@ static void later_micro_batches_find_earlier_ones_rows(void **state) {
 }
 
 /* Also while one before it waits for its results, and whatever is more urgent. */
-static void attention_waits_for_all_micro_batches_before(void **state) {
-    (void)state;
+TEST(attention_waits_for_all_micro_batches_before) {
     const struct overlap *overlap = overlap_of(OVERLAP_OCTO_BATCH);
     struct overlap_place places[OVERLAP_MICRO_BATCHES];
     for (uint32_t i = 0; i < OVERLAP_MICRO_BATCHES; i++)
@@ -148,8 +141,7 @@ static void attention_waits_for_all_micro_batches_before(void **state) {
 
 /* A prompt of DeepSeek's shares on a link that takes as long as the computation: what cannot be
  * hidden is what the first lane computes before it sends, and what the last one waits for. */
-static void a_link_as_slow_as_the_work_is_hidden(void **state) {
-    (void)state;
+TEST(a_link_as_slow_as_the_work_is_hidden) {
     struct world world = {.layers = 61,
                           .dense = 3,
                           .work_ns = {75000, 710000, 11000, 35000, 227000, 19000},
@@ -172,8 +164,7 @@ static bool is_work(enum stage stage) {
 }
 
 /* Between begin and wait; the first and the last layer have no neighbour for one of theirs. */
-static void communication_is_covered(void **state) {
-    (void)state;
+TEST(communication_is_covered) {
     for (int kind = OVERLAP_SEQUENTIAL + 1; kind < OVERLAP_KIND_COUNT; kind++) {
         if (overlap_of(kind)->dynamic_order) continue;
         uint32_t count = walk(kind);
@@ -194,8 +185,7 @@ static void communication_is_covered(void **state) {
     }
 }
 
-static void only_the_five_stage_tables_begin_attention_early(void **state) {
-    (void)state;
+TEST(only_the_five_stage_tables_begin_attention_early) {
     for (int kind = 0; kind < OVERLAP_KIND_COUNT; kind++)
         for (uint32_t tokens = 0; tokens < 200; tokens++) {
             uint32_t early = overlap_early(overlap_of((enum overlap_kind)kind), tokens);
@@ -208,23 +198,9 @@ static void only_the_five_stage_tables_begin_attention_early(void **state) {
     assert_int_equal(overlap_early(overlap_of(OVERLAP_DECODE_EARLY), 64), 24);
 }
 
-static void names_are_given(void **state) {
-    (void)state;
+TEST(names_are_given) {
     for (int kind = 0; kind < OVERLAP_KIND_COUNT; kind++)
         assert_non_null(overlap_name(kind));
     for (int stage = 0; stage < STAGE_COUNT; stage++)
         assert_non_null(overlap_stage_name(stage));
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(micro_batches_keep_their_order),
-        cmocka_unit_test(later_micro_batches_find_earlier_ones_rows),
-        cmocka_unit_test(attention_waits_for_all_micro_batches_before),
-        cmocka_unit_test(a_link_as_slow_as_the_work_is_hidden),
-        cmocka_unit_test(communication_is_covered),
-        cmocka_unit_test(only_the_five_stage_tables_begin_attention_early),
-        cmocka_unit_test(names_are_given),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -8,9 +8,11 @@
  */
 #include "records.h"
 
+#define TEST_OWN_MAIN
+#include "test_case.h"
+
 /* There is a good example of every kind, so that no kind goes untested. */
-static void every_kind_has_a_valid_form(void **state) {
-    (void)state;
+TEST(every_kind_has_a_valid_form) {
     assert_int_equal(good_records_count, RECORD_KIND_COUNT - 1);
     bool seen[RECORD_KIND_COUNT] = {false};
     for (size_t i = 0; i < good_records_count; i++) {
@@ -22,8 +24,7 @@ static void every_kind_has_a_valid_form(void **state) {
         assert_true(seen[kind]);
 }
 
-static void cut_or_stretched_records_are_refused(void **state) {
-    (void)state;
+TEST(cut_or_stretched_records_are_refused) {
     for (size_t i = 0; i < good_records_count; i++) {
         struct record *record = good_records[i]();
         uint32_t bytes = record->bytes;
@@ -48,8 +49,7 @@ static void cut_or_stretched_records_are_refused(void **state) {
 }
 
 /* The table's own test: what a count claims must be there. Some of these wrap in 32 bits. */
-static void counts_that_claim_too_much_are_refused(void **state) {
-    (void)state;
+TEST(counts_that_claim_too_much_are_refused) {
     static const uint32_t claims[] = {UINT32_MAX, 0x80000000, 0x40000001, 4096};
     for (size_t i = 0; i < good_records_count; i++)
         for (size_t claim = 0; claim < ARRAY_COUNT(claims); claim++) {
@@ -65,8 +65,7 @@ static void counts_that_claim_too_much_are_refused(void **state) {
 
 /* The rows of the table: each kind has one, under its own name, with a struct that begins as a
  * record and somebody who says it. */
-static void every_kind_has_a_form(void **state) {
-    (void)state;
+TEST(every_kind_has_a_form) {
     for (int kind = 1; kind < RECORD_KIND_COUNT; kind++) {
         const struct record_form *form = &record_forms[kind];
         assert_non_null(form->name);
@@ -84,8 +83,7 @@ static void every_kind_has_a_form(void **state) {
 }
 
 /* A way's set of kinds is what a wire lets in. */
-static void ways_are_sets_of_kinds(void **state) {
-    (void)state;
+TEST(ways_are_sets_of_kinds) {
     uint64_t in = record_kinds(WAY_CARRIER_TO_UNIT | WAY_RANK_TO_RANK_0);
     assert_true(record_goes(RECORD_KV_HELLO, WAY_STORAGE_TO_UNIT)); /* of one that is back */
     assert_true(in == ((uint64_t)1 << RECORD_KV_DONE | (uint64_t)1 << RECORD_KV_HELLO));
@@ -95,8 +93,7 @@ static void ways_are_sets_of_kinds(void **state) {
 }
 
 /* Whatever the bytes, the answer comes without a fault (run under sanitizers). */
-static void random_bytes_do_no_harm(void **state) {
-    (void)state;
+TEST(random_bytes_do_no_harm) {
     uint32_t accepted = 0;
     for (uint32_t turn = 0; turn < 20000; turn++) {
         struct record *record = good_records[turn % good_records_count]();
@@ -167,13 +164,5 @@ int main(int count, char **arguments) {
         write_seeds(arguments[1]);
         return 0;
     }
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_kind_has_a_valid_form),
-        cmocka_unit_test(cut_or_stretched_records_are_refused),
-        cmocka_unit_test(counts_that_claim_too_much_are_refused),
-        cmocka_unit_test(every_kind_has_a_form),
-        cmocka_unit_test(ways_are_sets_of_kinds),
-        cmocka_unit_test(random_bytes_do_no_harm),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return test_case_run(NULL, NULL);
 }

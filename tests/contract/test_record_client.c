@@ -3,9 +3,9 @@
  * spans outside their text and accounts that could not be labels are refused.
  */
 #include "records.h"
+#include "test_case.h"
 
-static void fields_out_of_range_are_refused(void **state) {
-    (void)state;
+TEST(fields_out_of_range_are_refused) {
     struct record_client_request *request = good_client_request();
     request->method = HTTP_METHOD_COUNT;
     assert_invalid(request);
@@ -64,8 +64,7 @@ static void fields_out_of_range_are_refused(void **state) {
     assert_invalid(tokenize);
 }
 
-static void a_constraint_and_its_verdict_are_whole(void **state) {
-    (void)state;
+TEST(a_constraint_and_its_verdict_are_whole) {
     for (uint32_t i = 0; i < 3; i++) {
         struct record_constrain *constrain = good_constrain();
         if (i == 0) constrain->text_bytes = 0;
@@ -87,8 +86,7 @@ static void a_constraint_and_its_verdict_are_whole(void **state) {
     assert_invalid(silent);
 }
 
-static void plain_spans_lie_in_the_text(void **state) {
-    (void)state;
+TEST(plain_spans_lie_in_the_text) {
     for (uint32_t i = 0; i < 5; i++) {
         struct record_tokenize *tokenize = good_tokenize();
         struct text_span *plain = tokenize_plain(tokenize);
@@ -99,13 +97,4 @@ static void plain_spans_lie_in_the_text(void **state) {
         if (i == 4) tokenize->plain_count = UINT32_MAX;
         assert_invalid(tokenize);
     }
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(fields_out_of_range_are_refused),
-        cmocka_unit_test(a_constraint_and_its_verdict_are_whole),
-        cmocka_unit_test(plain_spans_lie_in_the_text),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

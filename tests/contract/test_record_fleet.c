@@ -3,9 +3,9 @@
  * name what they are about and nothing else.
  */
 #include "records.h"
+#include "test_case.h"
 
-static void a_unit_has_a_number_a_role_and_a_sight(void **state) {
-    (void)state;
+TEST(a_unit_has_a_number_a_role_and_a_sight) {
     struct record_fleet_unit *unit = good_fleet_unit();
     unit->number = 0;
     assert_invalid(unit);
@@ -20,8 +20,7 @@ static void a_unit_has_a_number_a_role_and_a_sight(void **state) {
     assert_invalid(unit);
 }
 
-static void an_order_names_what_it_is_about_and_nothing_else(void **state) {
-    (void)state;
+TEST(an_order_names_what_it_is_about_and_nothing_else) {
     struct record_fleet_order *order = good_fleet_order();
     order->number = 1;
     assert_invalid(order);
@@ -38,8 +37,7 @@ static void an_order_names_what_it_is_about_and_nothing_else(void **state) {
     assert_invalid(order);
 }
 
-static void an_action_is_for_one_unit(void **state) {
-    (void)state;
+TEST(an_action_is_for_one_unit) {
     struct record_fleet_action *action = good_fleet_action();
     action->number = 0;
     assert_invalid(action);
@@ -51,8 +49,7 @@ static void an_action_is_for_one_unit(void **state) {
     assert_invalid(action);
 }
 
-static void a_gateway_that_does_not_answer_has_no_units(void **state) {
-    (void)state;
+TEST(a_gateway_that_does_not_answer_has_no_units) {
     struct record_fleet_gateway *gateway = good_fleet_gateway();
     gateway->answers = 0;
     assert_invalid(gateway);
@@ -67,8 +64,7 @@ static void a_gateway_that_does_not_answer_has_no_units(void **state) {
     assert_invalid(gateway);
 }
 
-static void a_launchers_job_is_a_unit_of_one_role(void **state) {
-    (void)state;
+TEST(a_launchers_job_is_a_unit_of_one_role) {
     struct record_fleet_jobs *jobs = good_fleet_jobs();
     jobs->answers = 0;
     assert_invalid(jobs);
@@ -80,23 +76,10 @@ static void a_launchers_job_is_a_unit_of_one_role(void **state) {
     assert_invalid(jobs);
 }
 
-static void a_gateway_is_named_where_one_is_asked(void **state) {
-    (void)state;
+TEST(a_gateway_is_named_where_one_is_asked) {
     struct record_fleet_action *action = good_fleet_action();
     action->connection = 7;
     assert_invalid(action);
     action->act = FLEET_ACT_ROLE;
     assert_true(record_valid(action, action->record.bytes));
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_unit_has_a_number_a_role_and_a_sight),
-        cmocka_unit_test(an_order_names_what_it_is_about_and_nothing_else),
-        cmocka_unit_test(an_action_is_for_one_unit),
-        cmocka_unit_test(a_gateway_that_does_not_answer_has_no_units),
-        cmocka_unit_test(a_launchers_job_is_a_unit_of_one_role),
-        cmocka_unit_test(a_gateway_is_named_where_one_is_asked),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,17 +2,10 @@
  * Protects a gateway's report to the fleet's manager in JSON: it is read as it was written, and a member
  * that is missing or wrong is named.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdio.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include "base/arena.h"
 #include "contract/record_fleet_json.h"
 #include "contract/record_unit.h"
+#include "test_case.h"
 
 static char text[4096], memory[1 << 16];
 
@@ -53,8 +46,7 @@ static const char *write_report(void) {
     return text;
 }
 
-static void a_report_is_read_as_it_was_written(void **state) {
-    (void)state;
+TEST(a_report_is_read_as_it_was_written) {
     struct record_fleet_gateway read;
     struct fleet_gateway_unit read_units[2];
     const char *missing;
@@ -77,8 +69,7 @@ static const char *missing_with(const char *old, const char *new) {
     return missing;
 }
 
-static void what_is_missing_or_wrong_is_named(void **state) {
-    (void)state;
+TEST(what_is_missing_or_wrong_is_named) {
     assert_string_equal(missing_with("\"held\"", "\"hold\""), "held");
     assert_string_equal(missing_with("\"arrived_requests\":70", "\"arrived_requests\":-1"),
                         "arrived_requests");
@@ -89,12 +80,4 @@ static void what_is_missing_or_wrong_is_named(void **state) {
     assert_string_equal(missing_with("\"refused\":true", "\"refused\":1"), "refused");
     assert_string_equal(missing_with("amx3", "a name of more than thirty-one bytes"), "numerics");
     assert_string_equal(missing_with("\"connection\":7", "\"connection\":null"), "connection");
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_report_is_read_as_it_was_written),
-        cmocka_unit_test(what_is_missing_or_wrong_is_named),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,10 +3,10 @@
  * that is one, counts that agree with their blocks.
  */
 #include "records.h"
+#include "test_case.h"
 
 /* Whoever routes KV records looks for the rank at one place. */
-static void kv_records_name_their_rank(void **state) {
-    (void)state;
+TEST(kv_records_name_their_rank) {
     int count = 0;
     for (size_t i = 0; i < good_records_count; i++) {
         struct record_kv *record = good_records[i]();
@@ -25,8 +25,7 @@ static void kv_records_name_their_rank(void **state) {
 }
 
 /* What is asked of a KV storage, and told by it. */
-static void storage_is_checked(void **state) {
-    (void)state;
+TEST(storage_is_checked) {
     struct record_kv_found *found = good_found();
     found->host_blocks = 3;
     assert_invalid(found);
@@ -53,8 +52,7 @@ static void storage_is_checked(void **state) {
     assert_invalid(kept);
 }
 
-static void transfers_agree_with_their_blocks(void **state) {
-    (void)state;
+TEST(transfers_agree_with_their_blocks) {
     struct record_kv_expect *expect = good_expect();
     expect->token_count = KV_BLOCK_TOKENS;
     assert_invalid(expect);
@@ -73,13 +71,4 @@ static void transfers_agree_with_their_blocks(void **state) {
     push->step = 5;
     push->last = 1; /* all are to stand */
     assert_invalid(push);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(kv_records_name_their_rank),
-        cmocka_unit_test(storage_is_checked),
-        cmocka_unit_test(transfers_agree_with_their_blocks),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,9 +2,9 @@
  * Protects: what a gateway and its ledger tell each other is whole, and amounts are exact.
  */
 #include "records.h"
+#include "test_case.h"
 
-static void accounts_are_whole(void **state) {
-    (void)state;
+TEST(accounts_are_whole) {
     for (uint32_t i = 0; i < 19; i++) {
         struct record_accounts *accounts = good_accounts();
         struct account *account = accounts_named(accounts);
@@ -41,16 +41,14 @@ static void accounts_are_whole(void **state) {
 }
 
 /* Its price is that of its end, not of its coming. */
-static void an_entry_ends_when_its_answer_did(void **state) {
-    (void)state;
+TEST(an_entry_ends_when_its_answer_did) {
     struct record_usage *entry = good_entry();
     entry->unix_time = 1000;
     entry->total_ns = 2999999999;
     assert_int_equal(record_ledger_usage_ended(entry), 1002);
 }
 
-static void an_entry_is_whole(void **state) {
-    (void)state;
+TEST(an_entry_is_whole) {
     for (uint32_t i = 0; i < 8; i++) {
         struct record_usage *entry = good_entry();
         if (i == 0) entry->sequence = 0;
@@ -68,8 +66,7 @@ static void an_entry_is_whole(void **state) {
     assert_true(record_valid(nobody, nobody->record.bytes));
 }
 
-static void amounts_are_exact(void **state) {
-    (void)state;
+TEST(amounts_are_exact) {
     /* DeepSeek's list of 2025-02: $0.14, $0.55 and $2.19 a million */
     struct token_price price = {.hit = 140000, .miss = 550000, .output = 2190000};
     assert_int_equal(record_ledger_token_price_amount(&price, 1, 0, 0), 140);
@@ -83,8 +80,7 @@ static void amounts_are_exact(void **state) {
 }
 
 /* 64 bits of picos end at 18.4 million tokens of the highest price. */
-static void amounts_do_not_wrap(void **state) {
-    (void)state;
+TEST(amounts_do_not_wrap) {
     struct token_price price = {LEDGER_PRICE_MAX, LEDGER_PRICE_MAX, LEDGER_PRICE_MAX};
     assert_true(record_ledger_token_price_amount(&price, 18446745, 0, 0) ==
                 INT64_C(18446745000000000));
@@ -99,8 +95,7 @@ static void amounts_do_not_wrap(void **state) {
                 INT64_C(18446744073709552));
 }
 
-static void a_name_has_its_price(void **state) {
-    (void)state;
+TEST(a_name_has_its_price) {
     struct record_accounts *accounts = good_accounts();
     struct model_prices *prices = &accounts->prices;
     prices->others.output = 1;
@@ -113,13 +108,4 @@ static void a_name_has_its_price(void **state) {
     for (size_t i = 0; i < 6; i++)
         assert_int_equal(record_ledger_model_prices_find(prices, bytes_of(names[i]))->output,
                          outputs[i]);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(accounts_are_whole),   cmocka_unit_test(an_entry_ends_when_its_answer_did),
-        cmocka_unit_test(an_entry_is_whole),    cmocka_unit_test(amounts_are_exact),
-        cmocka_unit_test(a_name_has_its_price), cmocka_unit_test(amounts_do_not_wrap),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

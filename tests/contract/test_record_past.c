@@ -6,10 +6,9 @@
  */
 #include "contract/record_past.h"
 
-#include <stdlib.h>
-
 #include "base/checksum.h"
 #include "records.h"
+#include "test_case.h"
 
 /* Whoever raises the version freezes this one here, in the place of 12. */
 _Static_assert(RECORD_VERSION == 13, "the version before is 12, which is frozen below");
@@ -48,8 +47,7 @@ static size_t write_then(size_t example) {
     return record_past_to_past(&record_past, examples[example].make(), then, sizeof then);
 }
 
-static void the_version_before_is_what_it_was(void **state) {
-    (void)state;
+TEST(the_version_before_is_what_it_was) {
     uint64_t kinds = record_kinds(WAY_GATEWAY_TO_UNIT | WAY_UNIT_TO_GATEWAY);
     assert_int_equal(record_past.version, 12);
     for (size_t i = 0; i < ARRAY_COUNT(frozen); i++) {
@@ -78,8 +76,7 @@ static void the_version_before_is_what_it_was(void **state) {
     assert_int_equal(kinds & (((uint64_t)1 << record_past.kind_count) - 1), 0);
 }
 
-static void examples_are_the_bytes_that_it_said(void **state) {
-    (void)state;
+TEST(examples_are_the_bytes_that_it_said) {
     for (size_t i = 0; i < ARRAY_COUNT(examples); i++) {
         size_t bytes = write_then(i);
         assert_int_equal(bytes, examples[i].bytes);
@@ -87,8 +84,7 @@ static void examples_are_the_bytes_that_it_said(void **state) {
     }
 }
 
-static void they_come_back_as_they_are_now(void **state) {
-    (void)state;
+TEST(they_come_back_as_they_are_now) {
     for (size_t i = 0; i < ARRAY_COUNT(examples); i++) {
         size_t bytes = write_then(i);
         const struct record *made = examples[i].make();
@@ -101,8 +97,7 @@ static void they_come_back_as_they_are_now(void **state) {
 }
 
 /* DRAIN has grown: who comes without the process told none. */
-static void what_has_come_since_is_zero_or_left_out(void **state) {
-    (void)state;
+TEST(what_has_come_since_is_zero_or_left_out) {
     struct record_drain drain = {.one_rank = 1, .rank = 3, .back = 1, .dead = 1, .pid = 4711};
     record_set_head(&drain, RECORD_DRAIN);
     assert_int_equal(record_past_to_past(&record_past, &drain.record, then, sizeof then), 24);
@@ -114,8 +109,7 @@ static void what_has_come_since_is_zero_or_left_out(void **state) {
 
 /* Bytes from outside: each is read within its bounds (in memory of just that size), and what is cut
  * or claims too much is none. */
-static void what_is_no_record_is_refused(void **state) {
-    (void)state;
+TEST(what_is_no_record_is_refused) {
     for (size_t i = 0; i < ARRAY_COUNT(examples); i++) {
         size_t whole = write_then(i);
         for (size_t bytes = 0; bytes < whole; bytes++) {
@@ -160,8 +154,7 @@ static const struct record_past invented = {.version = 12,
                                             .forms = invented_forms,
                                             .form_count = ARRAY_COUNT(invented_forms)};
 
-static void fields_elements_tails_and_kinds_may_come(void **state) {
-    (void)state;
+TEST(fields_elements_tails_and_kinds_may_come) {
     struct record_unit_hello *hello = good_hello();
     memset(hello->model_id, 7, sizeof hello->model_id);
     hello->instance = 5;
@@ -193,16 +186,4 @@ static void fields_elements_tails_and_kinds_may_come(void **state) {
     assert_int_equal(record_past_to_past(&invented, good_scores(), then, sizeof then), 0);
     bytes = record_past_to_past(&record_past, good_scores(), then, sizeof then);
     assert_int_equal(record_past_from_past(&invented, then, bytes, now, sizeof now), 0);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_version_before_is_what_it_was),
-        cmocka_unit_test(examples_are_the_bytes_that_it_said),
-        cmocka_unit_test(they_come_back_as_they_are_now),
-        cmocka_unit_test(what_has_come_since_is_zero_or_left_out),
-        cmocka_unit_test(what_is_no_record_is_refused),
-        cmocka_unit_test(fields_elements_tails_and_kinds_may_come),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

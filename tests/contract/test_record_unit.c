@@ -3,9 +3,9 @@
  * could not have done is refused, and nothing is carried that may not be.
  */
 #include "records.h"
+#include "test_case.h"
 
-static void submits_out_of_range_are_refused(void **state) {
-    (void)state;
+TEST(submits_out_of_range_are_refused) {
     struct record_submit *submit = good_submit();
     submit->sampling.temperature = -1;
     assert_invalid(submit);
@@ -29,8 +29,7 @@ static void submits_out_of_range_are_refused(void **state) {
     assert_invalid(submit);
 }
 
-static void hellos_out_of_range_are_refused(void **state) {
-    (void)state;
+TEST(hellos_out_of_range_are_refused) {
     struct record_unit_hello *hello = good_hello();
     memset(hello->numerics_id, 'x', sizeof hello->numerics_id); /* no terminator */
     assert_invalid(hello);
@@ -42,8 +41,7 @@ static void hellos_out_of_range_are_refused(void **state) {
     assert_invalid(hello);
 }
 
-static void experts_out_of_range_are_refused(void **state) {
-    (void)state;
+TEST(experts_out_of_range_are_refused) {
     struct record_drain *drain = good_drain_of_rank();
     assert_true(record_valid(drain, sizeof *drain));
     drain->rank = LIMIT_RANKS;
@@ -67,8 +65,7 @@ static void experts_out_of_range_are_refused(void **state) {
     assert_invalid(experts);
 }
 
-static void what_units_say_of_requests_is_in_range(void **state) {
-    (void)state;
+TEST(what_units_say_of_requests_is_in_range) {
     struct record_tokens *tokens = good_tokens();
     tokens->token_count = 0;
     assert_invalid(tokens);
@@ -102,8 +99,7 @@ static void what_units_say_of_requests_is_in_range(void **state) {
     }
 }
 
-static void scores_are_of_tokens_that_are_there(void **state) {
-    (void)state;
+TEST(scores_are_of_tokens_that_are_there) {
     for (uint32_t i = 0; i < 6; i++) {
         struct record_scores *scores = good_scores();
         struct token_logprob *logprobs = scores_logprobs(scores);
@@ -124,8 +120,7 @@ static void scores_are_of_tokens_that_are_there(void **state) {
 }
 
 /* A rank is drained or dead, and who is dead does not come back. */
-static void a_dead_rank_is_one_rank(void **state) {
-    (void)state;
+TEST(a_dead_rank_is_one_rank) {
     struct record_drain *drain = good_drain_of_rank();
     drain->back = 0;
     drain->dead = 1;
@@ -136,8 +131,7 @@ static void a_dead_rank_is_one_rank(void **state) {
     assert_invalid(drain);
 }
 
-static void tasks_have_what_they_need(void **state) {
-    (void)state;
+TEST(tasks_have_what_they_need) {
     struct record_submit *submit = good_submit();
     submit->task = SUBMIT_TASK_COUNT;
     assert_invalid(submit);
@@ -160,8 +154,7 @@ static void tasks_have_what_they_need(void **state) {
     assert_invalid(submit);
 }
 
-static void reports_of_storage_are_in_range(void **state) {
-    (void)state;
+TEST(reports_of_storage_are_in_range) {
     struct record_unit_load *report = good_load();
     report->kv_storage = KV_STORAGE_COUNT;
     assert_invalid(report);
@@ -173,8 +166,7 @@ static void reports_of_storage_are_in_range(void **state) {
     assert_invalid(report);
 }
 
-static void what_units_cannot_mean_is_refused(void **state) {
-    (void)state;
+TEST(what_units_cannot_mean_is_refused) {
     struct record_submit *submit = good_submit();
     submit->resumed_count = 3; /* all there may be: nothing would be left to choose */
     assert_invalid(submit);
@@ -206,8 +198,7 @@ static void what_units_cannot_mean_is_refused(void **state) {
 }
 
 /* Units and gateways may only say what is theirs to say, and nothing is carried twice. */
-static void what_may_not_be_carried_is_refused(void **state) {
-    (void)state;
+TEST(what_may_not_be_carried_is_refused) {
     for (size_t i = 0; i < good_records_count; i++)
         for (uint32_t to = 0; to < 2; to++) {
             struct record *inner = good_records[i](), *record;
@@ -232,28 +223,10 @@ static void what_may_not_be_carried_is_refused(void **state) {
     assert_invalid(envelope);
 }
 
-static void each_end_has_a_name_of_its_own(void **state) {
-    (void)state;
+TEST(each_end_has_a_name_of_its_own) {
     assert_string_equal(record_unit_finish_reason_name(FINISH_STOP_TOKEN), "stop_token");
     for (uint32_t i = 0; i < FINISH_REASON_COUNT; i++)
         for (uint32_t j = 0; j < i; j++)
             assert_string_not_equal(record_unit_finish_reason_name(i),
                                     record_unit_finish_reason_name(j));
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(submits_out_of_range_are_refused),
-        cmocka_unit_test(hellos_out_of_range_are_refused),
-        cmocka_unit_test(experts_out_of_range_are_refused),
-        cmocka_unit_test(what_units_say_of_requests_is_in_range),
-        cmocka_unit_test(scores_are_of_tokens_that_are_there),
-        cmocka_unit_test(a_dead_rank_is_one_rank),
-        cmocka_unit_test(tasks_have_what_they_need),
-        cmocka_unit_test(reports_of_storage_are_in_range),
-        cmocka_unit_test(what_units_cannot_mean_is_refused),
-        cmocka_unit_test(what_may_not_be_carried_is_refused),
-        cmocka_unit_test(each_end_has_a_name_of_its_own),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

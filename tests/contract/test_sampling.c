@@ -2,9 +2,9 @@
  * Protects wishes of how tokens are chosen: numbers out of their range, and none at all, are refused.
  */
 #include "records.h"
+#include "test_case.h"
 
-static void wishes_out_of_range_are_refused(void **state) {
-    (void)state;
+TEST(wishes_out_of_range_are_refused) {
     struct record_submit *submit;
     static const struct sampling bad_samplings[] = {
         {.top_p = 1, .min_p = 1.1f},          {.top_p = 1, .frequency_penalty = 2.1f},
@@ -26,11 +26,4 @@ static void wishes_out_of_range_are_refused(void **state) {
         biases[1].bias = bad_biases[i];
         assert_invalid(submit);
     }
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(wishes_out_of_range_are_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

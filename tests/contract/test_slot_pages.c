@@ -5,6 +5,7 @@
 #include "records.h"
 
 #include "contract/slot_pages.h"
+#include "test_case.h"
 
 enum { SLOTS = 3, PAGES_EACH = 4 };
 
@@ -77,8 +78,7 @@ static void assert_pages(uint32_t row_index, const uint32_t *pages, uint32_t cou
         assert_int_equal(step_plan_pages(whole)[row->page_index + i].index, pages[i]);
 }
 
-static void rows_get_all_of_their_pages(void **state) {
-    (void)state;
+TEST(rows_get_all_of_their_pages) {
     struct slot_pages slots = open_slots();
     expand(&slots, (struct reported[]){{0, 0, 2, 10}, {2, 0, 1, 20}}, 2);
     assert_pages(0, (uint32_t[]){10, 11}, 2);
@@ -93,8 +93,7 @@ static void rows_get_all_of_their_pages(void **state) {
     assert_pages(1, (uint32_t[]){20, 30}, 2);
 }
 
-static void all_else_of_a_plan_stays(void **state) {
-    (void)state;
+TEST(all_else_of_a_plan_stays) {
     struct slot_pages slots = open_slots();
     expand(&slots, (struct reported[]){{1, 0, 3, 10}}, 1);
     expand(&slots, (struct reported[]){{1, 3, 0, 0}, {0, 0, 2, 20}}, 2);
@@ -109,8 +108,7 @@ static void all_else_of_a_plan_stays(void **state) {
 }
 
 /* Else an engine would read what lies in memory, or in somebody else's pages. */
-static void what_was_never_reported_is_not_made_up(void **state) {
-    (void)state;
+TEST(what_was_never_reported_is_not_made_up) {
     static const struct reported cases[] = {
         {1, 1, 1, 9},         /* nothing of that slot is known */
         {0, 3, 1, 9},         /* two are */
@@ -127,13 +125,4 @@ static void what_was_never_reported_is_not_made_up(void **state) {
     expand(&slots, (struct reported[]){{0, 0, 1, 10}}, 1); /* now one is */
     make_plan(&(struct reported){0, 2, 1, 9}, 1);
     assert_int_equal(slot_pages_whole_bytes(&slots, plan), 0);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(rows_get_all_of_their_pages),
-        cmocka_unit_test(all_else_of_a_plan_stays),
-        cmocka_unit_test(what_was_never_reported_is_not_made_up),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,16 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Protects the names of stages' parts: tables of measured times are read by them.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include "contract/stage_part.h"
 
-static void names_differ_and_stages_ascend(void **state) {
+#include "test_case.h"
+
+TEST(names_differ_and_stages_ascend) {
     for (int i = 0; i < STAGE_PART_COUNT; i++) {
         enum stage_part part = (enum stage_part)i;
         assert_true(strlen(stage_part_name(part)) > 0);
@@ -22,9 +17,4 @@ static void names_differ_and_stages_ascend(void **state) {
     }
     assert_string_equal(stage_part_name(PART_CORE), "core");
     assert_int_equal(stage_part_of(PART_CORE), STAGE_ATTENTION_1);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(names_differ_and_stages_ascend)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

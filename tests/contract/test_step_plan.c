@@ -3,10 +3,10 @@
  * do, or that say two things at once.
  */
 #include "records.h"
+#include "test_case.h"
 
 /* The engine reads pages and tokens by these numbers. */
-static void rows_outside_their_plan_are_refused(void **state) {
-    (void)state;
+TEST(rows_outside_their_plan_are_refused) {
     static const struct {
         size_t offset;
         uint32_t row, value;
@@ -48,8 +48,7 @@ static void rows_outside_their_plan_are_refused(void **state) {
 }
 
 /* Its engine reads texts and tokens by these numbers, and looks for a constraint once. */
-static void each_fresh_constrained_row_has_its_constraint(void **state) {
-    (void)state;
+TEST(each_fresh_constrained_row_has_its_constraint) {
     static const struct {
         size_t offset;
         uint32_t value;
@@ -99,8 +98,7 @@ static struct step_plan *asking_plan(void) {
     return plan;
 }
 
-static void constraints_ahead_of_rows_are_checked(void **state) {
-    (void)state;
+TEST(constraints_ahead_of_rows_are_checked) {
     static const struct {
         size_t offset;
         uint32_t index, value;
@@ -127,8 +125,7 @@ static void constraints_ahead_of_rows_are_checked(void **state) {
     assert_invalid(plan);
 }
 
-static void scored_tokens_are_of_their_row(void **state) {
-    (void)state;
+TEST(scored_tokens_are_of_their_row) {
     for (uint32_t i = 0; i < 4; i++) {
         struct step_plan *plan = good_plan();
         struct step_row *rows = step_plan_rows(plan);
@@ -152,8 +149,7 @@ static void scored_tokens_are_of_their_row(void **state) {
     }
 }
 
-static void results_are_checked(void **state) {
-    (void)state;
+TEST(results_are_checked) {
     struct step_result *result = good_result();
     result->failed = 2;
     assert_invalid(result);
@@ -203,15 +199,4 @@ static void results_are_checked(void **state) {
     result = good_result();
     step_result_logprobs(result)[2].logprob = 0.5f;
     assert_invalid(result);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(rows_outside_their_plan_are_refused),
-        cmocka_unit_test(each_fresh_constrained_row_has_its_constraint),
-        cmocka_unit_test(constraints_ahead_of_rows_are_checked),
-        cmocka_unit_test(scored_tokens_are_of_their_row),
-        cmocka_unit_test(results_are_checked),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

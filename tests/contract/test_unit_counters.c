@@ -4,12 +4,7 @@
  */
 #include "contract/unit_counters.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdbool.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "test_case.h"
 
 /* Every counter holds `first` plus its place in the table. */
 static struct unit_counters counted(uint64_t first) {
@@ -21,13 +16,13 @@ static struct unit_counters counted(uint64_t first) {
     return counters;
 }
 
-static void every_member_is_in_the_table_once(void **state) {
+TEST(every_member_is_in_the_table_once) {
     assert_int_equal(unit_counter_count * sizeof(uint64_t), sizeof(struct unit_counters));
     for (size_t i = 0; i < unit_counter_count; i++)
         assert_int_equal(unit_counter_table[i].offset, i * sizeof(uint64_t));
 }
 
-static void ranks_add_up_but_for_what_all_count_alike(void **state) {
+TEST(ranks_add_up_but_for_what_all_count_alike) {
     struct unit_counters sum = counted(100), rank = counted(200), none = {0}, half = counted(50);
     unit_counters_renew_rank(&sum, &none, &half);
     unit_counters_renew_rank(&sum, &half, &rank);
@@ -39,14 +34,14 @@ static void ranks_add_up_but_for_what_all_count_alike(void **state) {
     assert_int_equal(sum.steps, 200);
 }
 
-static void units_add_up(void **state) {
+TEST(units_add_up) {
     struct unit_counters sum = counted(100), unit = counted(200);
     unit_counters_add_unit(&sum, &unit);
     for (size_t i = 0; i < unit_counter_count; i++)
         assert_int_equal(unit_counters_value(&sum, &unit_counter_table[i]), 300 + 2 * i);
 }
 
-static void lines_of_one_metric_stand_together_and_the_first_has_the_help(void **state) {
+TEST(lines_of_one_metric_stand_together_and_the_first_has_the_help) {
     for (size_t i = 0; i < unit_counter_count; i++) {
         bool first =
             i == 0 || strcmp(unit_counter_table[i].metric, unit_counter_table[i - 1].metric);
@@ -54,14 +49,4 @@ static void lines_of_one_metric_stand_together_and_the_first_has_the_help(void *
         for (size_t k = 0; k + 1 < i && first; k++)
             assert_string_not_equal(unit_counter_table[k].metric, unit_counter_table[i].metric);
     }
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_member_is_in_the_table_once),
-        cmocka_unit_test(ranks_add_up_but_for_what_all_count_alike),
-        cmocka_unit_test(units_add_up),
-        cmocka_unit_test(lines_of_one_metric_stand_together_and_the_first_has_the_help),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

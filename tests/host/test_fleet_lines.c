@@ -4,19 +4,11 @@
  */
 #include "host/fleet_lines.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include "base/check.h"
 #include "contract/machine.h"
 
 #include "heard.h"
+#include "test_case.h"
 
 static struct fleet_lines lines;
 
@@ -45,7 +37,7 @@ static void hello(uint32_t number, enum unit_role role, int64_t pid) {
     fleet_lines_received(&lines, number, &record->record);
 }
 
-static void a_unit_comes_changes_and_goes(void **state) {
+TEST_AROUND(a_unit_comes_changes_and_goes, begin, end) {
     hello(3, UNIT_PREFILL, 77);
     assert_string_equal(received_news(),
                         "info unit  serves unit=3 role=prefill ranks=1 pid=77 pages=16 "
@@ -66,8 +58,7 @@ static void a_unit_comes_changes_and_goes(void **state) {
     assert_string_equal(received_news(), "info unit  is gone unit=4 role=both pid=78 requests=0\n");
 }
 
-static void a_refused_unit_is_reported_of_once(void **state) {
-    (void)state;
+TEST_AROUND(a_refused_unit_is_reported_of_once, begin, end) {
     const struct record first = {.kind = RECORD_UNIT_HELLO}, later = {.kind = RECORD_TOKENS};
     fleet_lines_refused(&lines, 5, &first); /* nobody knows it */
     assert_string_equal(received_news(), "");
@@ -101,7 +92,7 @@ static void notify_drain(uint32_t number, bool one_rank, bool back) {
     fleet_lines_reported(&lines, number, &record.record);
 }
 
-static void orders_are_reported_on_both_sides(void **state) {
+TEST_AROUND(orders_are_reported_on_both_sides, begin, end) {
     notify_drain(3, false, false);
     assert_string_equal(received_news(), "info unit  drains unit=3\n");
     notify_drain(0, true, false);
@@ -114,7 +105,7 @@ static void orders_are_reported_on_both_sides(void **state) {
     assert_string_equal(received_news(), "info unit  gets its role unit=3 role=decode\n");
 }
 
-static void more_units_than_are_remembered_are_reported_of_too(void **state) {
+TEST_AROUND(more_units_than_are_remembered_are_reported_of_too, begin, end) {
     for (uint32_t i = 1; i <= LIMIT_FLEET_UNITS; i++)
         hello(i, UNIT_BOTH, i);
     received_news();
@@ -128,7 +119,7 @@ static uint32_t job_of(void *context, int64_t pid) {
     return pid == 77 ? 2 : 0;
 }
 
-static void a_unit_is_named_by_its_supervisor_as_well(void **state) {
+TEST_AROUND(a_unit_is_named_by_its_supervisor_as_well, begin, end) {
     lines.job_of = job_of;
     hello(3, UNIT_BOTH, 77);
     assert_string_equal(received_news(),
@@ -171,7 +162,7 @@ static void assert_said(const char *expected) {
     assert_string_equal(line, expected);
 }
 
-static void requests_of_a_lost_unit_are_followed_to_where_they_go(void **state) {
+TEST_AROUND(requests_of_a_lost_unit_are_followed_to_where_they_go, begin, end) {
     for (uint32_t i = 1; i <= 3; i++)
         hello(i, UNIT_BOTH, i);
     for (uint64_t i = 1; i <= 5; i++)
@@ -196,7 +187,7 @@ static void requests_of_a_lost_unit_are_followed_to_where_they_go(void **state) 
     assert_said("warning unit  is gone unit=2 role=both pid=2 requests=2\n");
 }
 
-static void what_a_silent_unit_had_is_followed_too(void **state) {
+TEST_AROUND(what_a_silent_unit_had_is_followed_too, begin, end) {
     hello(1, UNIT_BOTH, 1);
     hello(2, UNIT_BOTH, 2);
     submit(1, 7, 0, SUBMIT_ANSWER);
@@ -208,7 +199,7 @@ static void what_a_silent_unit_had_is_followed_too(void **state) {
     assert_said("warning unit  is gone unit=1 role=both pid=1 requests=0\n");
 }
 
-static void losses_beyond_those_that_are_followed_are_reported_as_they_stand(void **state) {
+TEST_AROUND(losses_beyond_those_that_are_followed_are_reported_as_they_stand, begin, end) {
     for (uint32_t i = 1; i <= FLEET_LINES_LOSSES + 1; i++) {
         hello(i, UNIT_BOTH, i);
         submit(i, i, 0, SUBMIT_ANSWER);
@@ -221,21 +212,4 @@ static void losses_beyond_those_that_are_followed_are_reported_as_they_stand(voi
     fleet_lines_lost(&lines, FLEET_LINES_LOSSES + 1, false);
     assert_non_null(
         strstr(received_news(), "its requests are elsewhere unit=1 requests=1 moved=0 ended=1"));
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(a_unit_comes_changes_and_goes, begin, end),
-        cmocka_unit_test_setup_teardown(orders_are_reported_on_both_sides, begin, end),
-        cmocka_unit_test_setup_teardown(a_refused_unit_is_reported_of_once, begin, end),
-        cmocka_unit_test_setup_teardown(a_unit_is_named_by_its_supervisor_as_well, begin, end),
-        cmocka_unit_test_setup_teardown(requests_of_a_lost_unit_are_followed_to_where_they_go,
-                                        begin, end),
-        cmocka_unit_test_setup_teardown(what_a_silent_unit_had_is_followed_too, begin, end),
-        cmocka_unit_test_setup_teardown(
-            losses_beyond_those_that_are_followed_are_reported_as_they_stand, begin, end),
-        cmocka_unit_test_setup_teardown(more_units_than_are_remembered_are_reported_of_too, begin,
-                                        end),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -7,20 +7,11 @@
 #include <event2/event.h>
 #include <netinet/in.h>
 #include <pthread.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdatomic.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #include "base/check.h"
 #include "contract/record_client.h"
@@ -28,6 +19,7 @@
 #include "contract/record_unit.h"
 #include "contract/step_plan.h"
 #include "host/loop.h"
+#include "test_case.h"
 
 /* A request goes CLIENT_REQUEST -> TOKENIZE -> TOKENIZED -> CONSTRAIN -> CONSTRAINED -> SUBMIT ->
  * RUN_STEP -> STEP_DONE -> FINISHED -> RESPOND: every route there is. One at a time suffices. */
@@ -212,7 +204,23 @@ static void run(void) {
     assert_true(closed == (engine_ends != ENGINE_NEVER_ENDS));
 }
 
-static void a_request_takes_every_route(void **state) {
+/* First, because it forks before there are threads. */
+TEST(a_second_signal_ends_the_process) {
+    pid_t child = fork();
+    if (child == 0) {
+        asks = signals_twice = true;
+        first_signal = WHEN_ENGINE_WORKS;
+        engine_ends = ENGINE_NEVER_ENDS;
+        run();
+        _exit(0);
+    }
+    int status = 0;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), 128 + SIGTERM);
+}
+
+TEST(a_request_takes_every_route) {
     asks = true;
     first_signal = WHEN_ANSWERED;
     engine_ends = ENGINE_ENDS_AT_ONCE;
@@ -225,7 +233,7 @@ static void a_request_takes_every_route(void **state) {
 }
 
 /* The gateway is told on which listener a request came, and the answer finds its way back to it. */
-static void each_listener_has_its_clients(void **state) {
+TEST(each_listener_has_its_clients) {
     asks = true;
     first_signal = WHEN_ANSWERED;
     engine_ends = ENGINE_ENDS_AT_ONCE;
@@ -238,7 +246,7 @@ static void each_listener_has_its_clients(void **state) {
     assert_non_null(strstr(answer, "done"));
 }
 
-static void a_signal_lets_the_begun_answer_finish(void **state) {
+TEST(a_signal_lets_the_begun_answer_finish) {
     asks = true;
     first_signal = WHEN_ENGINE_WORKS;
     engine_ends = ENGINE_ENDS_AFTER_DRAIN;
@@ -247,7 +255,7 @@ static void a_signal_lets_the_begun_answer_finish(void **state) {
 }
 
 /* If it waited for anything, this would never end. */
-static void an_idle_loop_ends(void **state) {
+TEST(an_idle_loop_ends) {
     asks = false;
     first_signal = AT_ONCE;
     run();
@@ -255,7 +263,7 @@ static void an_idle_loop_ends(void **state) {
 }
 
 /* The connection of whoever asked is closed. */
-static void a_step_that_never_ends_does_not_hold_the_end_up(void **state) {
+TEST(a_step_that_never_ends_does_not_hold_the_end_up) {
     pid_t child = fork();
     if (child == 0) {
         asks = true;
@@ -363,7 +371,7 @@ static void send_crowd(void *context, const char *const *urls) {
 
 /* Five large requests have come whole when a small one does: it is next all the same, and who has
  * gone before his was looked at is not looked at. */
-static void large_requests_let_others_pass(void **state) {
+TEST(large_requests_let_others_pass) {
     struct http_server_options http;
     struct error error = {""};
     gateway_outbox.used = unit_outbox.used = 0;
@@ -448,7 +456,7 @@ static void send_flood(void *context, const char *const *urls) {
 
 /* Forty small requests of one key wait when one of another key comes: it is soon next, and those
  * whose clients have left never reach the gateway. */
-static void small_requests_take_turns_by_key(void **state) {
+TEST(small_requests_take_turns_by_key) {
     struct http_server_options http;
     struct error error = {""};
     gateway_outbox.used = unit_outbox.used = 0;
@@ -474,33 +482,4 @@ static void small_requests_take_turns_by_key(void **state) {
     assert_null(strchr(order, 'l'));
     assert_null(strchr(order, 'g'));
     assert_int_equal(strlen(order), 2 + FLOOD / 2);
-}
-
-static void a_second_signal_ends_the_process(void **state) {
-    pid_t child = fork();
-    if (child == 0) {
-        asks = signals_twice = true;
-        first_signal = WHEN_ENGINE_WORKS;
-        engine_ends = ENGINE_NEVER_ENDS;
-        run();
-        _exit(0);
-    }
-    int status = 0;
-    assert_int_equal(waitpid(child, &status, 0), child);
-    assert_true(WIFEXITED(status));
-    assert_int_equal(WEXITSTATUS(status), 128 + SIGTERM);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_second_signal_ends_the_process), /* first: it forks before threads */
-        cmocka_unit_test(a_step_that_never_ends_does_not_hold_the_end_up),
-        cmocka_unit_test(a_request_takes_every_route),
-        cmocka_unit_test(each_listener_has_its_clients),
-        cmocka_unit_test(a_signal_lets_the_begun_answer_finish),
-        cmocka_unit_test(an_idle_loop_ends),
-        cmocka_unit_test(large_requests_let_others_pass),
-        cmocka_unit_test(small_requests_take_turns_by_key),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

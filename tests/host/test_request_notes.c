@@ -4,18 +4,11 @@
  */
 #include "host/request_notes.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-
-#include <cmocka.h>
-
 #include "base/check.h"
 #include "contract/machine.h"
 
 #include "heard.h"
+#include "test_case.h"
 
 static struct request_notes notes;
 
@@ -55,7 +48,7 @@ static void go(uint64_t low, enum finish_reason reason) {
 #define ONE "request=00000000000000000000000000000001"
 #define TWO "request=00000000000000000000000000000002"
 
-static void a_request_has_its_clients_name_from_its_coming_to_its_end(void **state) {
+TEST_AROUND(a_request_has_its_clients_name_from_its_coming_to_its_end, begin, end) {
     come(1, "order-17");
     assert_string_equal(received_news(), "debug request  has come " ONE
                                          " x_request_id=order-17 task=answer prompt=2 resumed=0\n");
@@ -69,7 +62,7 @@ static void a_request_has_its_clients_name_from_its_coming_to_its_end(void **sta
                                          " x_request_id=order-18 output=9 rank=0\n");
 }
 
-static void a_request_that_its_client_did_not_name_has_one_name(void **state) {
+TEST_AROUND(a_request_that_its_client_did_not_name_has_one_name, begin, end) {
     come(1, "00000000000000000000000000000001");
     assert_null(strstr(received_news(), "x_request_id"));
     go(1, FINISH_LENGTH);
@@ -78,7 +71,7 @@ static void a_request_that_its_client_did_not_name_has_one_name(void **state) {
     assert_null(strstr(received_news(), "x_request_id"));
 }
 
-static void names_of_requests_that_have_ended_are_not_kept(void **state) {
+TEST_AROUND(names_of_requests_that_have_ended_are_not_kept, begin, end) {
     for (uint64_t i = 1; i <= 1000; i++) {
         come(i, "mine");
         go(i, FINISH_CANCELLED);
@@ -86,15 +79,4 @@ static void names_of_requests_that_have_ended_are_not_kept(void **state) {
     assert_int_equal(notes.name_count, 1);
     go(1, FINISH_FAILED); /* again: it is called by what is known */
     come(5, "mine");      /* and one is left when the process ends */
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(a_request_has_its_clients_name_from_its_coming_to_its_end,
-                                        begin, end),
-        cmocka_unit_test_setup_teardown(a_request_that_its_client_did_not_name_has_one_name, begin,
-                                        end),
-        cmocka_unit_test_setup_teardown(names_of_requests_that_have_ended_are_not_kept, begin, end),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

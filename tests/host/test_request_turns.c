@@ -4,13 +4,8 @@
  */
 #include "host/request_turns.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
-
-#include <cmocka.h>
-
 #include "base/check.h"
+#include "test_case.h"
 
 #define KIB ((uint32_t)1 << 10)
 #define MIB ((uint32_t)1 << 20)
@@ -39,7 +34,7 @@ static uint64_t give(struct request_turns *turns) {
     return connection;
 }
 
-static void a_flood_is_passed(void **state) {
+TEST(a_flood_is_passed) {
     struct request_turns turns = {.bytes_max = 256 * (size_t)MIB};
     for (uint64_t i = 1; i <= 5; i++)
         assert_int_equal(put(&turns, 1, i, 8 * MIB), STATUS_OK);
@@ -59,7 +54,7 @@ static void a_flood_is_passed(void **state) {
     request_turns_clear(&turns);
 }
 
-static void nobody_waits_for_ever(void **state) {
+TEST(nobody_waits_for_ever) {
     struct request_turns turns = {.bytes_max = 256 * (size_t)MIB};
     assert_int_equal(put(&turns, 1, 1, 8 * MIB), STATUS_OK);
     uint32_t passed = 0;
@@ -79,7 +74,7 @@ static enum status press_in(struct request_turns *turns, uint64_t client, uint64
     return status;
 }
 
-static void one_client_alone_has_all_the_room(void **state) {
+TEST(one_client_alone_has_all_the_room) {
     struct request_turns turns = {.bytes_max = 64 * (size_t)MIB, .bytes_least = 16 * KIB};
     for (uint64_t i = 1; i <= 4096; i++)
         assert_int_equal(put(&turns, 1, i, KIB), STATUS_OK);
@@ -91,7 +86,7 @@ static void one_client_alone_has_all_the_room(void **state) {
 }
 
 /* The client with most waiting loses its last ones, down to what the others have. */
-static void a_flood_makes_room_for_others(void **state) {
+TEST(a_flood_makes_room_for_others) {
     struct request_turns turns = {.bytes_max = 64 * (size_t)KIB * 16, .bytes_least = 16 * KIB};
     uint32_t count = 0;
     for (uint64_t i = 1; i <= 64; i++)
@@ -113,7 +108,7 @@ static void a_flood_makes_room_for_others(void **state) {
     assert_int_equal(turns.bytes, 0);
 }
 
-static void small_ones_of_a_client_pass_its_large_ones(void **state) {
+TEST(small_ones_of_a_client_pass_its_large_ones) {
     struct request_turns turns = {.bytes_max = 256 * (size_t)MIB};
     for (uint64_t i = 1; i <= 12; i++)
         assert_int_equal(put(&turns, 1, i, 8 * MIB), STATUS_OK);
@@ -125,7 +120,7 @@ static void small_ones_of_a_client_pass_its_large_ones(void **state) {
 }
 
 /* 4,000 small requests of one client wait: each other client's next one is served within a round. */
-static void clients_take_turns_with_small_requests(void **state) {
+TEST(clients_take_turns_with_small_requests) {
     struct request_turns turns = {.bytes_max = 128 * (size_t)MIB, .bytes_least = 16 * KIB};
     for (uint64_t i = 1; i <= 4000; i++)
         assert_int_equal(put(&turns, 1, i, (uint32_t)(i % 15) * KIB), STATUS_OK);
@@ -140,7 +135,7 @@ static void clients_take_turns_with_small_requests(void **state) {
     request_turns_clear(&turns);
 }
 
-static void a_client_who_goes_takes_its_request_along(void **state) {
+TEST(a_client_who_goes_takes_its_request_along) {
     struct request_turns turns = {.bytes_max = 256 * (size_t)MIB};
     for (uint64_t i = 1; i <= 3; i++)
         assert_int_equal(put(&turns, 1, i, MIB), STATUS_OK);
@@ -153,17 +148,4 @@ static void a_client_who_goes_takes_its_request_along(void **state) {
     assert_int_equal(give(&turns), 4);
     assert_int_equal(turns.bytes, 0);
     request_turns_clear(&turns);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_flood_is_passed),
-        cmocka_unit_test(nobody_waits_for_ever),
-        cmocka_unit_test(one_client_alone_has_all_the_room),
-        cmocka_unit_test(a_flood_makes_room_for_others),
-        cmocka_unit_test(small_ones_of_a_client_pass_its_large_ones),
-        cmocka_unit_test(clients_take_turns_with_small_requests),
-        cmocka_unit_test(a_client_who_goes_takes_its_request_along),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,15 +2,11 @@
  * Protects when rows go by nodes: as told, by size if not told, and never where there is one node or
  * each rank is one.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-
-#include <cmocka.h>
-
 #include "host/engine/choose_levels.h"
 
-static void rows_go_by_nodes_as_reported_or_by_size(void **state) {
+#include "test_case.h"
+
+TEST(rows_go_by_nodes_as_reported_or_by_size) {
     struct choose_levels_step step = {
         .ranks = 8, .ranks_per_node = 4, .tokens = 16, .sums_groups = true};
     enum level_choice choice = LEVELS_TWO;
@@ -30,9 +26,4 @@ static void rows_go_by_nodes_as_reported_or_by_size(void **state) {
     assert_false(choose_levels(LEVELS_TWO, &step));
     step.ranks_per_node = 1;
     assert_false(choose_levels(LEVELS_AUTO, &step));
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(rows_go_by_nodes_as_reported_or_by_size)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,15 +2,11 @@
  * Protects when replicas are split by flow: as told, by size if not told, and never where there
  * are no replicas or where ranks could wait for each other for ever.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-
-#include <cmocka.h>
-
 #include "host/engine/choose_replicas.h"
 
-static void replicas_are_split_as_reported_or_by_size(void **state) {
+#include "test_case.h"
+
+TEST(replicas_are_split_as_reported_or_by_size) {
     struct choose_replicas_step step = {.ranks = 4, .experts = 64, .slots = 72, .tokens = 8};
     enum replica_choice choice = REPLICAS_FLOW;
     assert_true(choose_replicas_named("turns", &choice) && choice == REPLICAS_TURNS);
@@ -27,9 +23,4 @@ static void replicas_are_split_as_reported_or_by_size(void **state) {
     step.urgent = false;
     step.slots = 64;
     assert_false(choose_replicas(REPLICAS_FLOW, &step));
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(replicas_are_split_as_reported_or_by_size)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,18 +5,13 @@
  * that they hold, used or not.
  */
 #include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 #include "base/check.h"
 #include "host/engine/constraint_store.h"
 #include "serving/grammar/matcher/matcher.h"
+
+#define TEST_OWN_MAIN
+#include "test_case.h"
 
 enum { LOANS = 8, VOCAB = 4096 };
 
@@ -105,8 +100,7 @@ static char *schema(uint32_t number, char out[128]) {
     return out;
 }
 
-static void equal_texts_share_what_was_compiled(void **state) {
-    (void)state;
+TEST_AROUND(equal_texts_share_what_was_compiled, open_one, close_one) {
     struct constrained_loan *first = ask("{\"form\":{\"schema\":{\"type\":\"null\"}}}");
     struct constrained_loan *second = ask("{\"form\":{\"schema\":{\"type\":\"null\"}}}");
     struct constrained_loan *other = ask("{\"form\":{\"schema\":{\"type\":\"boolean\"}}}");
@@ -129,8 +123,7 @@ static void equal_texts_share_what_was_compiled(void **state) {
     give_back(other);
 }
 
-static void what_cannot_be_held_is_reported_and_tried_again(void **state) {
-    (void)state;
+TEST_AROUND(what_cannot_be_held_is_reported_and_tried_again, open_one, close_one) {
     for (uint32_t i = 1; i < 3; i++) {
         struct constrained_loan *loan = ask("{\"form\":{\"schema\":{\"type\":\"nothing\"}}}");
         await_compiled(i);
@@ -141,8 +134,7 @@ static void what_cannot_be_held_is_reported_and_tried_again(void **state) {
     }
 }
 
-static void a_model_without_a_tokenizer_holds_nothing(void **state) {
-    (void)state;
+TEST(a_model_without_a_tokenizer_holds_nothing) {
     open_store("/nowhere");
     struct constrained_loan *loan = ask("{\"form\":{\"schema\":{\"type\":\"null\"}}}");
     await_compiled(1);
@@ -151,10 +143,9 @@ static void a_model_without_a_tokenizer_holds_nothing(void **state) {
     constraint_store_close(store);
 }
 
-static void more_loans_than_answers_are_not_given(void **state) {
+TEST_AROUND(more_loans_than_answers_are_not_given, open_one, close_one) {
     struct constrained_loan *loans[LOANS];
     char text[128];
-    (void)state;
     for (uint32_t i = 0; i < LOANS; i++)
         assert_non_null(loans[i] = ask(schema(i, text)));
     assert_null(ask(schema(0, text)));
@@ -166,9 +157,8 @@ static void more_loans_than_answers_are_not_given(void **state) {
 
 enum { KEPT_LESS_THAN = 300 };
 
-static void what_was_not_asked_for_lately_goes_first(void **state) {
+TEST_AROUND(what_was_not_asked_for_lately_goes_first, open_one, close_one) {
     char text[128];
-    (void)state;
     for (uint32_t i = 0; i < KEPT_LESS_THAN; i++) {
         struct constrained_loan *loan = ask(schema(i, text));
         await_compiled(i + 1);
@@ -197,10 +187,9 @@ static char *large(uint32_t number, uint32_t least, char out[128]) {
 
 /* One client asks for many that take long. Another one's, which is asked for last, waits for the one
  * that is in work. */
-static void who_asks_for_little_waits_only_for_what_is_in_work(void **state) {
+TEST_AROUND(who_asks_for_little_waits_only_for_what_is_in_work, open_one, close_one) {
     struct constrained_loan *loans[LOANS];
     char text[128];
-    (void)state;
     for (uint32_t round = 0; round < 3; round++) {
         for (uint32_t i = 0; i + 1 < LOANS; i++)
             loans[i] = ask_as(1, large(10 * round + i, 11, text));
@@ -220,10 +209,9 @@ static void who_asks_for_little_waits_only_for_what_is_in_work(void **state) {
 }
 
 /* What two ask for is compiled once, in the turn of the one who is next. */
-static void what_another_asked_for_before_is_no_reason_to_wait(void **state) {
+TEST_AROUND(what_another_asked_for_before_is_no_reason_to_wait, open_one, close_one) {
     struct constrained_loan *loans[LOANS];
     char text[128];
-    (void)state;
     for (uint32_t i = 0; i + 1 < LOANS; i++)
         loans[i] = ask_as(1, large(i, 11, text));
     await_compiled(1);
@@ -242,9 +230,8 @@ static void what_another_asked_for_before_is_no_reason_to_wait(void **state) {
 }
 
 /* However many one client asks for, another one's stays. */
-static void a_client_drops_its_own_first(void **state) {
+TEST_AROUND(a_client_drops_its_own_first, open_one, close_one) {
     char text[128];
-    (void)state;
     struct constrained_loan *loan = ask_as(2, schema(0, text));
     await_compiled(1);
     give_back(loan);
@@ -261,11 +248,10 @@ static void a_client_drops_its_own_first(void **state) {
 
 /* One client's answers hold what it may: its next one waits until a loan comes back, and meanwhile
  * another client's does not. */
-static void what_is_lent_is_bounded_and_leaves_room_for_others(void **state) {
+TEST(what_is_lent_is_bounded_and_leaves_room_for_others) {
     struct constrained_loan *loans[LOANS];
     uint32_t ready = 0;
     char text[128];
-    (void)state;
     lent_bytes_max = (size_t)16 << 20;
     open_store(directory);
     for (uint32_t i = 0; i + 1 < LOANS; i++)
@@ -288,9 +274,8 @@ static void what_is_lent_is_bounded_and_leaves_room_for_others(void **state) {
     lent_bytes_max = 0;
 }
 
-static void a_store_closes_while_it_compiles(void **state) {
+TEST(a_store_closes_while_it_compiles) {
     char text[128];
-    (void)state;
     for (uint32_t round = 0; round < 5; round++) {
         struct constrained_loan *loans[LOANS];
         open_store(directory);
@@ -304,23 +289,7 @@ static void a_store_closes_while_it_compiles(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(equal_texts_share_what_was_compiled, open_one, close_one),
-        cmocka_unit_test_setup_teardown(what_cannot_be_held_is_reported_and_tried_again, open_one,
-                                        close_one),
-        cmocka_unit_test(a_model_without_a_tokenizer_holds_nothing),
-        cmocka_unit_test_setup_teardown(more_loans_than_answers_are_not_given, open_one, close_one),
-        cmocka_unit_test_setup_teardown(what_was_not_asked_for_lately_goes_first, open_one,
-                                        close_one),
-        cmocka_unit_test_setup_teardown(who_asks_for_little_waits_only_for_what_is_in_work,
-                                        open_one, close_one),
-        cmocka_unit_test_setup_teardown(what_another_asked_for_before_is_no_reason_to_wait,
-                                        open_one, close_one),
-        cmocka_unit_test_setup_teardown(a_client_drops_its_own_first, open_one, close_one),
-        cmocka_unit_test(what_is_lent_is_bounded_and_leaves_room_for_others),
-        cmocka_unit_test(a_store_closes_while_it_compiles),
-    };
     const char *source = getenv("FATHOM_SOURCE");
     snprintf(directory, sizeof directory, "%s/models/tiny-r1", source ? source : ".");
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return test_case_run(NULL, NULL);
 }

@@ -1,12 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "host/engine/cut_batch.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "test_case.h"
 
 static union {
     struct step_plan plan;
@@ -30,8 +25,7 @@ static struct step_row generated(uint32_t position) {
 
 /* Attention grows along a prompt: half of the work of 4,096 tokens lies behind the 2,896th, and
  * the block boundary next to that is 45 * 64. With dear tokens it is the middle. */
-static void one_prompt_is_cut_where_its_work_is_half(void **state) {
-    (void)state;
+TEST(one_prompt_is_cut_where_its_work_is_half) {
     struct step_row rows[] = {prompt(0, 4096)};
     struct cut_batch cut = cut_batch_by_work(plan_of(rows, 1), 2, NULL, 0);
     assert_int_equal(cut.cuts[0].row, 0);
@@ -41,8 +35,7 @@ static void one_prompt_is_cut_where_its_work_is_half(void **state) {
 }
 
 /* A chunk that begins within a block is cut on a boundary of the sequence, not of the chunk. */
-static void cuts_lie_on_block_boundaries(void **state) {
-    (void)state;
+TEST(cuts_lie_on_block_boundaries) {
     struct step_row rows[] = {prompt(100, 300)};
     struct cut_batch cut = cut_batch_by_work(plan_of(rows, 1), 2, NULL, 1000);
     assert_int_equal((100 + cut.cuts[0].token) % KV_BLOCK_TOKENS, 0);
@@ -50,8 +43,7 @@ static void cuts_lie_on_block_boundaries(void **state) {
 }
 
 /* Prompt rows stand first, wherever the plan has them; generated rows stay whole. */
-static void rows_stand_by_form(void **state) {
-    (void)state;
+TEST(rows_stand_by_form) {
     struct step_row rows[] = {generated(5000), prompt(0, 64), generated(5000), generated(5000),
                               generated(5000)};
     struct cut_batch cut = cut_batch_by_work(plan_of(rows, 5), 2, NULL, 0);
@@ -61,8 +53,7 @@ static void rows_stand_by_form(void **state) {
 }
 
 /* What cannot be cut stays in one. */
-static void a_single_row_stays_whole(void **state) {
-    (void)state;
+TEST(a_single_row_stays_whole) {
     struct step_row rows[] = {generated(99)};
     struct cut_batch cut = cut_batch_by_work(plan_of(rows, 1), 2, NULL, 10);
     assert_int_equal(cut.cuts[0].row, 1);
@@ -72,8 +63,7 @@ static void a_single_row_stays_whole(void **state) {
 
 /* Several lanes: cuts ascend, whatever the rows, and no lane is further from its share than half of
  * the largest piece that cannot be cut. */
-static void micro_batches_have_their_shares(void **state) {
-    (void)state;
+TEST(micro_batches_have_their_shares) {
     struct step_row rows[] = {prompt(0, 700), generated(40), prompt(128, 64), generated(900),
                               generated(3)};
     uint64_t piece = 64 * 300 + 64 * 700;
@@ -94,24 +84,11 @@ static void micro_batches_have_their_shares(void **state) {
 }
 
 /* Lanes of unequal shares: half a share at each end. */
-static void shares_may_differ(void **state) {
-    (void)state;
+TEST(shares_may_differ) {
     struct step_row rows[] = {prompt(0, 64 * 60)};
     const uint8_t shares[] = {1, 2, 2, 1};
     struct cut_batch cut = cut_batch_by_work(plan_of(rows, 1), 4, shares, 1u << 24);
     assert_int_equal(cut.cuts[0].token, 64 * 10);
     assert_int_equal(cut.cuts[1].token, 64 * 30);
     assert_int_equal(cut.cuts[2].token, 64 * 50);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(one_prompt_is_cut_where_its_work_is_half),
-        cmocka_unit_test(cuts_lie_on_block_boundaries),
-        cmocka_unit_test(rows_stand_by_form),
-        cmocka_unit_test(a_single_row_stays_whole),
-        cmocka_unit_test(micro_batches_have_their_shares),
-        cmocka_unit_test(shares_may_differ),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

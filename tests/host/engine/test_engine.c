@@ -3,14 +3,6 @@
  * chooses, with drafts, whatever the rows want: the likeliest token, one that is drawn, biases, penalties, log
  * probabilities. Where the logits alone choose the token, by whatever rule, none of them come to the host.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdio.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include "../../golden/golden.h"
 #include "compute/device/device.h"
 #include "compute/emulated/compute_emulated.h"
@@ -19,6 +11,9 @@
 #include "compute/model/model_state.h"
 #include "contract/machine.h"
 #include "host/engine/engine.h"
+
+#define TEST_OWN_MAIN
+#include "test_case.h"
 
 enum { ROWS = 5, PROMPT = 6, PAGES = 3, STEPS = 60, HISTORY = 2 };
 
@@ -185,7 +180,7 @@ static uint32_t follow(void) {
     return right;
 }
 
-static void a_device_chooses_as_the_cpu_does(void **state) {
+TEST(a_device_chooses_as_the_cpu_does) {
     uint32_t right = 0;
     for (uint32_t step = 0; step < STEPS; step++) {
         make_plan(draw(ROWS), 1 + draw(ROWS), WANTS);
@@ -213,7 +208,7 @@ static size_t bytes_of_step(uint32_t wants) {
     return bytes_to_host;
 }
 
-static void of_drawn_tokens_no_logits_come_to_the_host(void **state) {
+TEST(of_drawn_tokens_no_logits_come_to_the_host) {
     struct device *device = engine_model(engines[1])->device;
     struct device_body counting = *device->body;
     size_t row_bytes = vocab * sizeof(float);
@@ -249,9 +244,5 @@ static int tear_down(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_device_chooses_as_the_cpu_does),
-        cmocka_unit_test(of_drawn_tokens_no_logits_come_to_the_host),
-    };
-    return cmocka_run_group_tests(tests, set_up, tear_down);
+    return test_case_run(set_up, tear_down);
 }

@@ -3,18 +3,13 @@
  * old one fades over choices, silence changes nothing, layers do not mix, and the largest allowed
  * reports do not overflow.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include "host/engine/expert_load.h"
+
+#include "test_case.h"
 
 static uint64_t memory[64];
 
-static void averages_are_the_reports_shares_and_fade(void **state) {
+TEST(averages_are_the_reports_shares_and_fade) {
     struct expert_load load;
     assert_in_range(expert_load_bytes(2, 4), 1, sizeof memory);
     expert_load_open(&load, 2, 4, 1000, memory);
@@ -36,7 +31,7 @@ static void averages_are_the_reports_shares_and_fade(void **state) {
     assert_true(load.choices[1] == 0 && loads[0] > 0);
 }
 
-static void the_largest_reports_do_not_overflow(void **state) {
+TEST(the_largest_reports_do_not_overflow) {
     struct expert_load load;
     expert_load_open(&load, 1, 2, UINT64_C(1) << 26, memory);
     for (int i = 0; i < 200; i++)
@@ -44,10 +39,4 @@ static void the_largest_reports_do_not_overflow(void **state) {
     uint64_t all = expert_load_of(&load, 0)[0];
     assert_true(all > (UINT64_C(1) << 26) * EXPERT_LOAD_UNIT);
     assert_true(all < (UINT64_C(1) << 27) * EXPERT_LOAD_UNIT);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(averages_are_the_reports_shares_and_fade),
-                                       cmocka_unit_test(the_largest_reports_do_not_overflow)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,14 +4,9 @@
  */
 #include "host/engine/gpu.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <string.h>
+#include "test_case.h"
 
-#include <cmocka.h>
-
-static void each_gpu_is_described_or_there_is_a_reason_why_none_is(void **state) {
+TEST(each_gpu_is_described_or_there_is_a_reason_why_none_is) {
     struct error error = {""};
     struct gpu gpu;
     struct gpu_libraries libraries;
@@ -28,11 +23,4 @@ static void each_gpu_is_described_or_there_is_a_reason_why_none_is(void **state)
     assert_true(strstr(error.text, "-Dcuda=enabled") || strstr(error.text, "CUDA says '"));
     assert_int_equal(count, 0);
     assert_int_equal(gpu_describe(0, &gpu, &error), STATUS_UNSUPPORTED);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(each_gpu_is_described_or_there_is_a_reason_why_none_is),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

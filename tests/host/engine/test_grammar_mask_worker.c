@@ -5,14 +5,6 @@
  * cost a step and never a token, and are told when they are there. And the masks' seats: none is left over when slots change hands.
  */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 #include "../../slow.h"
 #include "base/check.h"
@@ -22,6 +14,9 @@
 #include "host/engine/engine.h"
 #include "host/engine/grammar_mask_worker.h"
 #include "host/process/model_text.h"
+
+#define TEST_OWN_MAIN
+#include "test_case.h"
 
 enum {
     SEQUENCES = 8,
@@ -390,8 +385,7 @@ static void check_calls(struct bytes said) {
     assert_ptr_equal(at, end);
 }
 
-static void every_answer_is_what_its_constraint_says(void **state) {
-    (void)state;
+TEST(every_answer_is_what_its_constraint_says) {
     for (uint32_t i = 0; i < SEQUENCES; i++) {
         static char memory[1 << 16];
         char out[4096];
@@ -423,8 +417,7 @@ static void begin_all(struct sequence *sequences, bool drafts) {
     }
 }
 
-static void answers_are_the_same_among_others(void **state) {
-    (void)state;
+TEST(answers_are_the_same_among_others) {
     static struct sequence sequences[SEQUENCES];
     begin_all(sequences, false);
     finish(sequences, SEQUENCES);
@@ -432,8 +425,7 @@ static void answers_are_the_same_among_others(void **state) {
         assert_same(&alone[i], &sequences[i]);
 }
 
-static void answers_are_the_same_with_drafts(void **state) {
-    (void)state;
+TEST(answers_are_the_same_with_drafts) {
     static struct sequence sequences[SEQUENCES];
     uint32_t made = 0, right = 0;
     begin_all(sequences, true);
@@ -448,8 +440,7 @@ static void answers_are_the_same_with_drafts(void **state) {
     assert_true(right > 0 && right < made);
 }
 
-static void answers_are_the_same_when_interrupted(void **state) {
-    (void)state;
+TEST(answers_are_the_same_when_interrupted) {
     static struct sequence sequences[SEQUENCES];
     for (uint32_t round = 1; round < test_times(4, 2); round++) {
         begin_all(sequences, round != 2);
@@ -469,8 +460,7 @@ static enum engine_mask await_at_times(void *context, uint32_t slot, const uint6
     return await_count++ % 3 ? punctual.await(context, slot, mask_out) : ENGINE_MASK_LATE;
 }
 
-static void masks_that_are_late_cost_no_token(void **state) {
-    (void)state;
+TEST(masks_that_are_late_cost_no_token) {
     static struct sequence sequences[SEQUENCES];
     for (uint32_t round = 0; round < 2; round++) {
         punctual = grammar_mask_worker_masks(grammar_mask_worker);
@@ -488,8 +478,7 @@ static void masks_that_are_late_cost_no_token(void **state) {
 }
 
 /* How many are late, the machine says. */
-static void a_step_without_time_costs_no_token(void **state) {
-    (void)state;
+TEST(a_step_without_time_costs_no_token) {
     static struct sequence sequences[SEQUENCES];
     uint32_t lost = 0;
     close_grammar_mask_worker();
@@ -506,8 +495,7 @@ static void a_step_without_time_costs_no_token(void **state) {
     open_grammar_mask_worker(PATIENT_NS);
 }
 
-static void answers_are_the_same_with_log_probabilities(void **state) {
-    (void)state;
+TEST(answers_are_the_same_with_log_probabilities) {
     static struct sequence sequences[SEQUENCES];
     begin_all(sequences, true);
     for (uint32_t i = 0; i < SEQUENCES; i++)
@@ -523,8 +511,7 @@ static void answers_are_the_same_with_log_probabilities(void **state) {
 
 /* At least the end token behind what cannot go on. The first token of all is asked for in any case,
  * and a mask of one token says the same. */
-static void what_must_come_is_not_computed(void **state) {
-    (void)state;
+TEST(what_must_come_is_not_computed) {
     for (uint32_t i = 0; i < SEQUENCES; i++) {
         if (!strstr(constraints[i], "green") && !strstr(constraints[i], "answer")) continue;
         assert_true(alone[i].forced >= 1);
@@ -533,8 +520,7 @@ static void what_must_come_is_not_computed(void **state) {
     assert_int_equal(alone[7].forced, 4 * 5); /* each token but the first one, and the end */
 }
 
-static void a_grammar_that_ends_wins_over_biases(void **state) {
-    (void)state;
+TEST(a_grammar_that_ends_wins_over_biases) {
     struct sequence sequence = sequence_of(0);
     sequence.bans_stop = true; /* as min_tokens does */
     finish(&sequence, 1);
@@ -546,8 +532,7 @@ static void a_grammar_that_ends_wins_over_biases(void **state) {
     assert_same(&alone[0], &sequence);
 }
 
-static void what_cannot_be_held_is_stuck(void **state) {
-    (void)state;
+TEST(what_cannot_be_held_is_stuck) {
     static const char *const texts[] = {
         "{\"form\":{\"schema\":{\"type\":\"nothing\"}}}",
         "{\"behind\":\"<no such token>\",\"form\":{\"schema\":true}}",
@@ -572,8 +557,7 @@ static void what_cannot_be_held_is_stuck(void **state) {
     "\"items\":{\"$ref\":\"#/$defs/b\"}},{\"type\":\"boolean\"}]}},\"$ref\":\"#/$defs/a\"}"
 
 /* Its readings multiply with each bracket; the others' answers stay what they are. */
-static void a_slow_constraint_changes_no_other_answer(void **state) {
-    (void)state;
+TEST(a_slow_constraint_changes_no_other_answer) {
     static struct sequence sequences[SEQUENCES];
     close_grammar_mask_worker();
     open_grammar_mask_worker(GRAMMAR_MASK_WORKER_WAIT_NS);
@@ -596,8 +580,7 @@ static void a_slow_constraint_changes_no_other_answer(void **state) {
     open_grammar_mask_worker(PATIENT_NS);
 }
 
-static void slots_change_hands_at_any_time(void **state) {
-    (void)state;
+TEST(slots_change_hands_at_any_time) {
     struct sequence first, second;
     close_grammar_mask_worker();
     open_grammar_mask_worker(
@@ -616,8 +599,7 @@ static void slots_change_hands_at_any_time(void **state) {
     open_grammar_mask_worker(PATIENT_NS);
 }
 
-static void equal_constraints_are_compiled_once(void **state) {
-    (void)state;
+TEST(equal_constraints_are_compiled_once) {
     static struct sequence sequences[SEQUENCES];
     struct grammar_mask_worker_counts before = grammar_mask_worker_look(grammar_mask_worker);
     for (uint32_t i = 0; i < SEQUENCES; i++) {
@@ -670,8 +652,7 @@ static bool is_reported(uint32_t slot) {
 }
 
 /* It is compiled once, for both: what came ahead is there until the row has it. */
-static void a_constraint_that_came_ahead_is_reported_when_it_is_there(void **state) {
-    (void)state;
+TEST(a_constraint_that_came_ahead_is_reported_when_it_is_there) {
     struct grammar_mask_worker_counts before = grammar_mask_worker_look(grammar_mask_worker);
     struct sequence sequence = sequence_of(3);
     sequence.constraint = "{\"form\":{\"schema\":{\"enum\":[\"ahead\",\"behind\"]}}}";
@@ -694,8 +675,7 @@ static void a_constraint_that_came_ahead_is_reported_when_it_is_there(void **sta
 
 /* The first mask of a step that has no time for it is late, and reported once it is made. A busy machine may
  * make it in time by chance; then another answer begins. */
-static void a_mask_that_was_late_is_reported_when_it_is_there(void **state) {
-    (void)state;
+TEST(a_mask_that_was_late_is_reported_when_it_is_there) {
     struct sequence sequence;
     do {
         sequence = sequence_of(0);
@@ -713,8 +693,7 @@ static void a_mask_that_was_late_is_reported_when_it_is_there(void **state) {
     open_grammar_mask_worker(PATIENT_NS);
 }
 
-static void an_engine_without_masks_refuses_constrained_rows(void **state) {
-    (void)state;
+TEST(an_engine_without_masks_refuses_constrained_rows) {
     const struct engine_masks none = {0};
     struct sequence sequence = sequence_of(0);
     struct sequence *rows[] = {&sequence};
@@ -728,25 +707,7 @@ static void an_engine_without_masks_refuses_constrained_rows(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_answer_is_what_its_constraint_says),
-        cmocka_unit_test(answers_are_the_same_among_others),
-        cmocka_unit_test(answers_are_the_same_with_drafts),
-        cmocka_unit_test(answers_are_the_same_when_interrupted),
-        cmocka_unit_test(masks_that_are_late_cost_no_token),
-        cmocka_unit_test(a_step_without_time_costs_no_token),
-        cmocka_unit_test(answers_are_the_same_with_log_probabilities),
-        cmocka_unit_test(what_must_come_is_not_computed),
-        cmocka_unit_test(a_grammar_that_ends_wins_over_biases),
-        cmocka_unit_test(what_cannot_be_held_is_stuck),
-        cmocka_unit_test(a_slow_constraint_changes_no_other_answer),
-        cmocka_unit_test(slots_change_hands_at_any_time),
-        cmocka_unit_test(equal_constraints_are_compiled_once),
-        cmocka_unit_test(a_constraint_that_came_ahead_is_reported_when_it_is_there),
-        cmocka_unit_test(a_mask_that_was_late_is_reported_when_it_is_there),
-        cmocka_unit_test(an_engine_without_masks_refuses_constrained_rows),
-    };
     const char *source = getenv("FATHOM_SOURCE");
     snprintf(directory, sizeof directory, "%s/models/tiny-r1", source ? source : ".");
-    return cmocka_run_group_tests(tests, open_all, close_all);
+    return test_case_run(open_all, close_all);
 }

@@ -4,14 +4,8 @@
  */
 #include "host/engine/micro_batches.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include "contract/machine.h"
+#include "test_case.h"
 
 enum { RANKS = 2 };
 
@@ -46,7 +40,7 @@ static void make_plans(uint32_t prompt_tokens) {
     }
 }
 
-static void a_given_schedule_is_that_of_all_ranks(void **state) {
+TEST(a_given_schedule_is_that_of_all_ranks) {
     for (int kind = 0; kind < OVERLAP_KIND_COUNT; kind++) {
         struct micro_batches micro_batches = {.measured = true};
         assert_true(micro_batches_named(overlap_name((enum overlap_kind)kind), &micro_batches));
@@ -61,7 +55,7 @@ static void a_given_schedule_is_that_of_all_ranks(void **state) {
 }
 
 /* The prompt is most of the work, and is cut at a block's end. */
-static void each_rank_is_cut_where_its_own_work_is_halved(void **state) {
+TEST(each_rank_is_cut_where_its_own_work_is_halved) {
     struct micro_batches micro_batches = {.measured = false};
     assert_true(micro_batches_named("prefill-dual-batch", &micro_batches));
     make_plans(128);
@@ -76,7 +70,7 @@ static void each_rank_is_cut_where_its_own_work_is_halved(void **state) {
     assert_int_equal(plans[1]->cuts[0].row, 2);
 }
 
-static void a_measured_schedule_is_the_fastest_that_was_seen(void **state) {
+TEST(a_measured_schedule_is_the_fastest_that_was_seen) {
     struct micro_batches micro_batches = {.measured = false};
     uint32_t octo = 0;
     assert_true(micro_batches_named("auto", &micro_batches));
@@ -88,13 +82,4 @@ static void a_measured_schedule_is_the_fastest_that_was_seen(void **state) {
         if (step >= 200) octo += micro_batches.kind == OVERLAP_OCTO_BATCH;
     }
     assert_true(octo > 180);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_given_schedule_is_that_of_all_ranks),
-        cmocka_unit_test(each_rank_is_cut_where_its_own_work_is_halved),
-        cmocka_unit_test(a_measured_schedule_is_the_fastest_that_was_seen),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,18 +2,12 @@
  * Protects the experts of dead ranks: none is left without a slot, living ranks keep what they need
  * not give up, and nothing is read that some living rank holds.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include "base/check.h"
 #include "base/random.h"
 #include "host/engine/reassign_experts.h"
+
+#define TEST_OWN_MAIN
+#include "test_case.h"
 
 #define RANKS_MAX 8
 #define EXPERTS_MAX 40
@@ -22,7 +16,7 @@
 
 static uint32_t copies[EXPERTS_MAX], reads[RANKS_MAX];
 
-static void replicas_take_over_and_nothing_is_read(void **state) {
+TEST(replicas_take_over_and_nothing_is_read) {
     const struct rebalance_shape shape = {.experts = 4, .ranks = 3, .slots_per_rank = 3};
     const bool lost[3] = {false, true, false};
     const uint32_t from[9] = {0, 1, 2, 0, 3, NONE, 3, 2, 1};
@@ -32,7 +26,7 @@ static void replicas_take_over_and_nothing_is_read(void **state) {
     assert_memory_equal(to, wanted, sizeof to);
 }
 
-static void an_orphan_takes_an_empty_slot_or_a_replicas(void **state) {
+TEST(an_orphan_takes_an_empty_slot_or_a_replicas) {
     const struct rebalance_shape shape = {.experts = 4, .ranks = 3, .slots_per_rank = 2};
     const bool lost[3] = {false, false, true};
     const uint32_t from[6] = {0, 1, 2, 1, 3, NONE};
@@ -47,7 +41,7 @@ static void an_orphan_takes_an_empty_slot_or_a_replicas(void **state) {
 }
 
 /* Two orphans, two ranks with room: each reads one. What the memory held before says nothing. */
-static void orphans_are_read_by_ranks_in_turn(void **state) {
+TEST(orphans_are_read_by_ranks_in_turn) {
     const struct rebalance_shape shape = {.experts = 4, .ranks = 3, .slots_per_rank = 3};
     const bool lost[3] = {false, false, true};
     const uint32_t from[9] = {0, NONE, NONE, 1, NONE, NONE, 2, 3, NONE};
@@ -86,7 +80,7 @@ static void assert_whole(const struct rebalance_shape *shape, const bool *lost,
     assert_int_equal(changed, orphans);
 }
 
-static void every_expert_lives_on_whatever_the_map(void **state) {
+TEST(every_expert_lives_on_whatever_the_map) {
     for (uint32_t seed = 0; seed < 2000; seed++) {
         struct rebalance_shape shape = {.experts = 1 + draw(seed, 0, EXPERTS_MAX),
                                         .ranks = 2 + draw(seed, 1, 7)};
@@ -109,11 +103,5 @@ static void every_expert_lives_on_whatever_the_map(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(replicas_take_over_and_nothing_is_read),
-        cmocka_unit_test(an_orphan_takes_an_empty_slot_or_a_replicas),
-        cmocka_unit_test(orphans_are_read_by_ranks_in_turn),
-        cmocka_unit_test(every_expert_lives_on_whatever_the_map),
-    };
-    return cmocka_run_group_tests_name("lose_ranks", tests, NULL, NULL);
+    return test_case_run(NULL, NULL);
 }

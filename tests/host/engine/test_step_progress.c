@@ -5,14 +5,10 @@
  */
 #include <poll.h>
 #include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 
 #include "host/engine/step_progress.h"
+
+#include "test_case.h"
 
 enum { STEPS = 2000, SLICES = 5, PATIENCE_MS = 60000 };
 
@@ -43,8 +39,7 @@ static void *write_steps(void *context) {
 
 /* Sleeps whenever there is nothing to read: a lost wake-up would hang here. The writer does not
  * wait, so it may be steps ahead. */
-static void nothing_is_lost_between_two_threads(void **state) {
-    (void)state;
+TEST(nothing_is_lost_between_two_threads) {
     pthread_t thread;
     assert_int_equal(step_progress_open(&progress, NULL), STATUS_OK);
     assert_int_equal(pthread_create(&thread, NULL, write_steps, NULL), 0);
@@ -63,8 +58,7 @@ static void nothing_is_lost_between_two_threads(void **state) {
     step_progress_close(progress);
 }
 
-static void steps_are_reported_apart(void **state) {
-    (void)state;
+TEST(steps_are_reported_apart) {
     assert_int_equal(step_progress_open(&progress, NULL), STATUS_OK);
     struct model_follower engine = step_progress_follower(progress);
     assert_int_equal(step_progress_written(progress, 1), 0);
@@ -92,8 +86,7 @@ static void steps_are_reported_apart(void **state) {
 }
 
 /* What it had not written when it broke off is no value, though another one follows it. */
-static void a_step_that_broke_off_is_never_whole(void **state) {
-    (void)state;
+TEST(a_step_that_broke_off_is_never_whole) {
     assert_int_equal(step_progress_open(&progress, NULL), STATUS_OK);
     struct model_follower engine = step_progress_follower(progress);
     engine.written(engine.context, 3, SLICES);
@@ -106,13 +99,4 @@ static void a_step_that_broke_off_is_never_whole(void **state) {
     engine.written(engine.context, 6, 1);
     assert_int_equal(step_progress_written(progress, 5), UINT32_MAX);
     step_progress_close(progress);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(nothing_is_lost_between_two_threads),
-        cmocka_unit_test(steps_are_reported_apart),
-        cmocka_unit_test(a_step_that_broke_off_is_never_whole),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

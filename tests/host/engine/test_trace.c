@@ -4,19 +4,12 @@
  */
 #include "host/engine/trace.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "base/tree.h"
+#include "test_case.h"
 
-static void a_stage_and_the_transfer_that_it_waited_for_are_two_events(void **state) {
+TEST(a_stage_and_the_transfer_that_it_waited_for_are_two_events) {
     struct trace *trace = trace_open();
     const struct model_trace *hook = trace_hook(trace);
     struct exchange_transfer transfer = {
@@ -77,7 +70,7 @@ static double time_of(const struct tree *events, const char *phase, int64_t rank
     return 0;
 }
 
-static void the_file_has_all_ranks_in_microseconds_since_the_first(void **state) {
+TEST(the_file_has_all_ranks_in_microseconds_since_the_first) {
     const struct trace_event first[] = {
         {.began_ns = 7000, .ended_ns = 9000, .layer = 1, .kind = TRACE_STAGE, .stage = STAGE_MLP}};
     const struct trace_event second[] = {
@@ -101,12 +94,4 @@ static void the_file_has_all_ranks_in_microseconds_since_the_first(void **state)
     unlink(path);
     assert_int_equal(trace_write("/nowhere/trace", parts, 2, &error), STATUS_IO);
     assert_non_null(strstr(error.text, "/nowhere/trace"));
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_stage_and_the_transfer_that_it_waited_for_are_two_events),
-        cmocka_unit_test(the_file_has_all_ranks_in_microseconds_since_the_first),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,21 +2,16 @@
  * Protects questions to a gateway's operator's side: nobody who listens, a status that is no success and
  * a connection that breaks are errors with the gateway's name; a whole answer is one.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #include <arpa/inet.h>
 #include <signal.h>
 #include <sys/wait.h>
 
 #include "host/fleet/admin_call.h"
+
+#define TEST_OWN_MAIN
+#include "test_case.h"
 
 static char url[64];
 
@@ -44,8 +39,7 @@ static pid_t listen_with(const char *const *answers, int count) {
     return pid;
 }
 
-static void answers_and_errors_are_reported_apart(void **state) {
-    (void)state;
+TEST(answers_and_errors_are_reported_apart) {
     static const char *const answers[] = {
         "HTTP/1.1 200 OK\r\nContent-Length: 5\r\nConnection: close\r\n\r\nhello",
         "HTTP/1.1 404 Not Found\r\nContent-Length: 2\r\nConnection: close\r\n\r\nno",
@@ -64,8 +58,7 @@ static void answers_and_errors_are_reported_apart(void **state) {
     waitpid(pid, NULL, 0);
 }
 
-static void nobody_who_listens_is_an_error(void **state) {
-    (void)state;
+TEST(nobody_who_listens_is_an_error) {
     struct admin_call *call;
     struct bytes answer;
     struct error error;
@@ -78,9 +71,5 @@ static void nobody_who_listens_is_an_error(void **state) {
 
 int main(void) {
     signal(SIGPIPE, SIG_IGN);
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(answers_and_errors_are_reported_apart),
-        cmocka_unit_test(nobody_who_listens_is_an_error),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return test_case_run(NULL, NULL);
 }

@@ -2,17 +2,11 @@
  * Protects fleet.yaml: what it says is what the manager gets, times of the day hold for any length of a
  * day, and what is not known, missing or absurd is an error that names it.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "host/fleet/fleet_file.h"
+
+#include "test_case.h"
 
 #define FILE_TEXT                                                                                  \
     "name: night\nfolder: /tmp/night\nconnect: ipc:///tmp/wire\n"                                  \
@@ -37,8 +31,7 @@ static enum status read_text(const char *more) {
     return status;
 }
 
-static void what_it_says_is_what_the_manager_gets(void **state) {
-    (void)state;
+TEST(what_it_says_is_what_the_manager_gets) {
     assert_int_equal(read_text("day_s: 600\ncalendar:\n"
                                "  - {from: \"00:00\", until: \"08:00\", promised: 4}\n"
                                "limits: {ttft_s: 1.5}\nconverts: true\n"),
@@ -59,8 +52,7 @@ static void what_it_says_is_what_the_manager_gets(void **state) {
     assert_true(manager->rule.rest_ns == 18750000000); /* three quarters of an hour of it */
 }
 
-static void what_is_wrong_is_named(void **state) {
-    (void)state;
+TEST(what_is_wrong_is_named) {
     static const char *const wrong[][2] = {
         {"nodez: 3\n", "nodez is not known"},
         {"limits: {ttft: 3}\n", "limits.ttft is not known"},
@@ -105,8 +97,7 @@ static void what_is_wrong_is_named(void **state) {
     assert_int_equal(fleet_file_read("/nowhere.yaml", &arena, &file, &error), STATUS_NOT_FOUND);
 }
 
-static void words_that_are_no_host_names_are_left_out(void **state) {
-    (void)state;
+TEST(words_that_are_no_host_names_are_left_out) {
     assert_int_equal(
         read_text("launcher: hosts\n"
                   "hosts: [\"-oProxyCommand=touch x\", a, \"a b; touch x\", \"\", b]\n"),
@@ -118,13 +109,4 @@ static void words_that_are_no_host_names_are_left_out(void **state) {
     assert_int_equal(read_text("launcher: hosts\nhosts: [\"-oProxyCommand=touch x\"]\n"),
                      STATUS_OK);
     assert_int_equal(file.hosts.count, 0);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_it_says_is_what_the_manager_gets),
-        cmocka_unit_test(what_is_wrong_is_named),
-        cmocka_unit_test(words_that_are_no_host_names_are_left_out),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,16 +2,8 @@
  * Protects the folder of a fleet's manager: one manager at a time, a book that comes back, orders that are
  * taken once and in turn, and files that are replaced whole.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #include <signal.h>
 #include <sys/wait.h>
@@ -19,6 +11,7 @@
 #include "contract/record_unit.h"
 #include "host/fleet/fleet_folder.h"
 #include "host/process/private_room.h"
+#include "test_case.h"
 
 static char folder[256];
 
@@ -38,8 +31,7 @@ static int remove_folder(void **state) {
     return 0;
 }
 
-static void a_second_manager_is_refused_until_the_first_has_ended(void **state) {
-    (void)state;
+TEST_AROUND(a_second_manager_is_refused_until_the_first_has_ended, make_folder, remove_folder) {
     struct error error;
     int ready[2];
     char byte;
@@ -60,8 +52,7 @@ static void a_second_manager_is_refused_until_the_first_has_ended(void **state) 
     assert_int_equal(fleet_folder_lock(folder, &error), STATUS_OK);
 }
 
-static void links_and_folders_that_others_write_to_are_refused(void **state) {
-    (void)state;
+TEST_AROUND(links_and_folders_that_others_write_to_are_refused, make_folder, remove_folder) {
     struct error error;
     char victim[300], name[300];
     snprintf(victim, sizeof victim, "%s/victim", folder);
@@ -75,8 +66,7 @@ static void links_and_folders_that_others_write_to_are_refused(void **state) {
     assert_non_null(strstr(error.text, "chmod go-w"));
 }
 
-static void a_book_comes_back_as_it_was_written(void **state) {
-    (void)state;
+TEST_AROUND(a_book_comes_back_as_it_was_written, make_folder, remove_folder) {
     struct error error;
     struct fleet_book book, back;
     assert_int_equal(fleet_folder_read_book(folder, &book, &error), STATUS_OK);
@@ -99,8 +89,7 @@ static void a_book_comes_back_as_it_was_written(void **state) {
     assert_int_equal(fleet_folder_read_book(folder, &back, &error), STATUS_CORRUPT);
 }
 
-static void orders_are_taken_once_and_in_turn(void **state) {
-    (void)state;
+TEST_AROUND(orders_are_taken_once_and_in_turn, make_folder, remove_folder) {
     struct error error;
     struct record_fleet_order order = {.wish = FLEET_WISH_DRAIN, .number = 5}, taken;
     assert_false(fleet_folder_take_order(folder, &taken));
@@ -118,8 +107,7 @@ static void orders_are_taken_once_and_in_turn(void **state) {
     assert_false(fleet_folder_take_order(folder, &taken));
 }
 
-static void an_order_that_is_not_quite_one_is_none(void **state) {
-    (void)state;
+TEST_AROUND(an_order_that_is_not_quite_one_is_none, make_folder, remove_folder) {
     static const char *const texts[] = {
         "drain 4294967297\n", "drain -1\n",       "resume\n",
         "pin decode\n",       "pin prefillx 2\n", "pin decode 2 3\n",
@@ -133,8 +121,7 @@ static void an_order_that_is_not_quite_one_is_none(void **state) {
     }
 }
 
-static void a_file_of_any_name_or_kind_stops_no_order_behind_it(void **state) {
-    (void)state;
+TEST_AROUND(a_file_of_any_name_or_kind_stops_no_order_behind_it, make_folder, remove_folder) {
     struct error error;
     struct record_fleet_order taken;
     char path[512], name[256];
@@ -155,8 +142,7 @@ static void a_file_of_any_name_or_kind_stops_no_order_behind_it(void **state) {
     assert_int_equal(rmdir(path), 0);
 }
 
-static void a_book_that_is_cut_or_has_too_large_numbers_is_refused(void **state) {
-    (void)state;
+TEST_AROUND(a_book_that_is_cut_or_has_too_large_numbers_is_refused, make_folder, remove_folder) {
     static const char *const texts[] = {"last\n",          "last 4294967296\n",   "unit 3\n",
                                         "unit 0 decode\n", "unit 3 decode hel\n", "pin both 1\n"};
     struct error error;
@@ -169,8 +155,7 @@ static void a_book_that_is_cut_or_has_too_large_numbers_is_refused(void **state)
     }
 }
 
-static void a_line_of_the_history_has_three_numbers(void **state) {
-    (void)state;
+TEST(a_line_of_the_history_has_three_numbers) {
     double at_s, rates[SCALE_SIDES];
     assert_true(fleet_folder_read_history("1790000300,120.5,7e2\n", &at_s, rates));
     assert_true(at_s == 1790000300 && rates[SCALE_PREFILL] == 120.5 && rates[SCALE_DECODE] == 700);
@@ -178,25 +163,4 @@ static void a_line_of_the_history_has_three_numbers(void **state) {
     assert_false(fleet_folder_read_history("1790000300,120.5\n", &at_s, rates));
     assert_false(fleet_folder_read_history("1790000300,120.5,\n", &at_s, rates));
     assert_false(fleet_folder_read_history("time,prefill,decode\n", &at_s, rates));
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(a_second_manager_is_refused_until_the_first_has_ended,
-                                        make_folder, remove_folder),
-        cmocka_unit_test_setup_teardown(links_and_folders_that_others_write_to_are_refused,
-                                        make_folder, remove_folder),
-        cmocka_unit_test_setup_teardown(a_book_comes_back_as_it_was_written, make_folder,
-                                        remove_folder),
-        cmocka_unit_test_setup_teardown(orders_are_taken_once_and_in_turn, make_folder,
-                                        remove_folder),
-        cmocka_unit_test_setup_teardown(an_order_that_is_not_quite_one_is_none, make_folder,
-                                        remove_folder),
-        cmocka_unit_test_setup_teardown(a_file_of_any_name_or_kind_stops_no_order_behind_it,
-                                        make_folder, remove_folder),
-        cmocka_unit_test_setup_teardown(a_book_that_is_cut_or_has_too_large_numbers_is_refused,
-                                        make_folder, remove_folder),
-        cmocka_unit_test(a_line_of_the_history_has_three_numbers),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

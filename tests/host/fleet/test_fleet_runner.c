@@ -3,21 +3,14 @@
  * its book, and takes operators' orders, which the log tells. What it does beside gateways is tests/programs/
  * test_fleet_program.py.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #include "base/file.h"
 #include "host/fleet/fleet_runner.h"
 #include "host/process/private_room.h"
 
 #include "../heard.h"
+#include "test_case.h"
 
 static void give(const char *folder, uint32_t count) {
     struct record_fleet_order order = {.wish = FLEET_WISH_PIN, .role = UNIT_DECODE, .count = count};
@@ -25,8 +18,7 @@ static void give(const char *folder, uint32_t count) {
     assert_int_equal(fleet_folder_order(folder, &order, &error), STATUS_OK);
 }
 
-static void without_gateways_it_starts_nothing_and_says_so(void **state) {
-    (void)state;
+TEST(without_gateways_it_starts_nothing_and_says_so) {
     char folder[] = "/tmp/fleet-runner-XXXXXX", path[128];
     struct scale_rule_side side = {
         .unit_rate = 1, .unit_nodes = 1, .least = 1, .most = 4, .group = 1};
@@ -69,11 +61,4 @@ static void without_gateways_it_starts_nothing_and_says_so(void **state) {
     assert_int_equal(book.pinned[SCALE_DECODE], 3);
     assert_int_equal(book.count, 0);
     private_room_remove(folder);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(without_gateways_it_starts_nothing_and_says_so),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,17 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Protects what a fleet's manager tells: the JSON that programs rely on, to the letter, and times.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "host/fleet/fleet_status.h"
+
+#include "test_case.h"
 
 static struct fleet_file file;
 static char memory[1 << 20], text[1 << 16];
@@ -25,8 +19,7 @@ static const char *write_with(void (*write)(struct json_writer *, const struct f
     return text;
 }
 
-static void status_has_the_shape_that_programs_rely_on(void **state) {
-    (void)state;
+TEST(status_has_the_shape_that_programs_rely_on) {
     struct arena arena;
     struct fleet_manager *manager;
     struct scale_rule_side side = {
@@ -62,11 +55,4 @@ static void status_has_the_shape_that_programs_rely_on(void **state) {
     assert_non_null(strstr(text, "     7 decode   serving        4         2  job 12"));
     write_with(fleet_status_write_metrics, &reported);
     assert_non_null(strstr(text, "\nfathom_fleet_units{role=\"decode\"} 1\n"));
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(status_has_the_shape_that_programs_rely_on),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

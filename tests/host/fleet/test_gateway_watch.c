@@ -2,20 +2,13 @@
  * Protects the manager's view of gateways: one that does not answer is an error, and its report says so;
  * an order for a unit that no gateway knows is one, too.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #include "host/fleet/gateway_watch.h"
 
-static void a_gateway_that_is_not_there_is_an_error(void **state) {
-    (void)state;
+#include "test_case.h"
+
+TEST(a_gateway_that_is_not_there_is_an_error) {
     struct fleet_file file = {.gateways = {.count = 1, .words = {"http://127.0.0.1:1"}}};
     struct gateway_watch *watch;
     const struct record_fleet_gateway *report;
@@ -28,11 +21,4 @@ static void a_gateway_that_is_not_there_is_an_error(void **state) {
     const struct record_fleet_action action = {.act = FLEET_ACT_DRAIN, .number = 3};
     assert_int_equal(gateway_watch_order(watch, &action, &error), STATUS_NOT_FOUND);
     gateway_watch_close(watch);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_gateway_that_is_not_there_is_an_error),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

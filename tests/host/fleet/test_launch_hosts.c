@@ -3,18 +3,13 @@
  * that fails is left alone for a while, and one that does not answer keeps what it had. The remote shell
  * is a script that runs all here, and is away for a host named in a file.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #include "host/fleet/launcher.h"
 #include "host/process/private_room.h"
+
+#define TEST_OWN_MAIN
+#include "test_case.h"
 
 static char folder[] = "/tmp/launch-hosts-XXXXXX", shell[64], away[64], mark[8];
 static uint32_t seen_count, seen_on_b;
@@ -62,8 +57,7 @@ static enum status start(struct unit_launcher *launcher, const char *program, ui
 }
 
 /* Both hosts are this machine: each sees the units of both. */
-static void units_start_are_found_and_end(void **state) {
-    (void)state;
+TEST(units_start_are_found_and_end) {
     static const char *const names[] = {"a", "b"};
     const char *remote[] = {"/bin/sh", shell, NULL};
     const struct launch_hosts_options options = {
@@ -85,8 +79,7 @@ static void units_start_are_found_and_end(void **state) {
     launcher.close(launcher.self);
 }
 
-static void a_host_on_which_a_start_fails_is_left_alone(void **state) {
-    (void)state;
+TEST(a_host_on_which_a_start_fails_is_left_alone) {
     static const char *const names[] = {"a", "b"};
     const char *remote[] = {"/bin/sh", shell, NULL};
     const struct launch_hosts_options options = {
@@ -116,11 +109,7 @@ int main(void) {
              "[ \"$1\" = \"$(cat %s)\" ] && { echo no route >&2; exit 255; }\nexec sh -c \"$2\"\n",
              away);
     write_file(shell, script);
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(units_start_are_found_and_end),
-        cmocka_unit_test(a_host_on_which_a_start_fails_is_left_alone),
-    };
-    int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    int failed = test_case_run(NULL, NULL);
     private_room_remove(folder);
     return failed;
 }

@@ -2,18 +2,13 @@
  * Protects units as processes of this machine: they are found by their command line, by another launcher,
  * too, end when they are told, and a program that is not there is an error at once.
  */
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "host/fleet/launcher.h"
+
+#define TEST_OWN_MAIN
+#include "test_case.h"
 
 static char mark[FLEET_MARK_DIGITS + 1], log_path[64];
 static uint32_t seen_count;
@@ -52,8 +47,7 @@ static enum status start(struct unit_launcher *launcher, const char *program, ui
     return launcher->start(launcher->self, &order, error);
 }
 
-static void a_unit_is_found_again_and_ends_when_it_is_reported(void **state) {
-    (void)state;
+TEST(a_unit_is_found_again_and_ends_when_it_is_reported) {
     struct unit_launcher first, second;
     struct error error;
     assert_int_equal(launch_local_open(mark, &first, &error), STATUS_OK);
@@ -73,8 +67,7 @@ static void a_unit_is_found_again_and_ends_when_it_is_reported(void **state) {
 }
 
 /* Any user can give its process the words of a unit. */
-static void another_users_process_is_no_unit(void **state) {
-    (void)state;
+TEST(another_users_process_is_no_unit) {
     struct unit_launcher launcher;
     struct error error;
     char instance[16];
@@ -101,8 +94,7 @@ static void another_users_process_is_no_unit(void **state) {
     launcher.close(launcher.self);
 }
 
-static void a_program_that_is_not_there_is_an_error_at_once(void **state) {
-    (void)state;
+TEST(a_program_that_is_not_there_is_an_error_at_once) {
     struct unit_launcher launcher;
     struct error error;
     assert_int_equal(launch_local_open(mark, &launcher, &error), STATUS_OK);
@@ -117,12 +109,7 @@ int main(void) {
     snprintf(name, sizeof name, "test %d", (int)getpid());
     launcher_mark(name, mark);
     snprintf(log_path, sizeof log_path, "/tmp/fathom-launch-%d.log", (int)getpid());
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_unit_is_found_again_and_ends_when_it_is_reported),
-        cmocka_unit_test(another_users_process_is_no_unit),
-        cmocka_unit_test(a_program_that_is_not_there_is_an_error_at_once),
-    };
-    int failures = cmocka_run_group_tests(tests, NULL, NULL);
+    int failures = test_case_run(NULL, NULL);
     unlink(log_path);
     return failures;
 }

@@ -4,20 +4,15 @@
  * those that have ended are nobody's; a controller that does not answer is an error, and no empty fleet.
  * A cluster is in tests/programs/test_fleet_slurm.py.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #include <sys/stat.h>
 
 #include "host/fleet/launcher.h"
 #include "host/process/private_room.h"
+
+#define TEST_OWN_MAIN
+#include "test_case.h"
 
 static char folder[] = "/tmp/launch-slurm-XXXXXX";
 static struct launch_seen seen[8];
@@ -58,8 +53,7 @@ static struct unit_launcher open_launcher(void) {
     return launcher;
 }
 
-static void a_unit_is_a_job_with_its_name(void **state) {
-    (void)state;
+TEST(a_unit_is_a_job_with_its_name) {
     struct unit_launcher launcher = open_launcher();
     const char *const words[] = {"/opt/fathom", "unit", "--model", "it's here", NULL};
     struct launch_order order = {.number = 7,
@@ -81,8 +75,7 @@ static void a_unit_is_a_job_with_its_name(void **state) {
     launcher.close(launcher.self);
 }
 
-static void its_jobs_are_those_with_the_mark_that_have_not_ended(void **state) {
-    (void)state;
+TEST(its_jobs_are_those_with_the_mark_that_have_not_ended) {
     struct unit_launcher launcher = open_launcher();
     struct error error;
     write_program("squeue", "cat <<END\n"
@@ -124,8 +117,7 @@ static void assert_excludes(struct unit_launcher *launcher, const char *nodes) {
     assert_true(nodes[0] ? strstr(text, wanted) != NULL : strstr(text, "--exclude") == NULL);
 }
 
-static void nodes_on_which_a_unit_just_failed_are_left_out(void **state) {
-    (void)state;
+TEST(nodes_on_which_a_unit_just_failed_are_left_out) {
     struct unit_launcher launcher = open_launcher();
     const char *const words[] = {"/opt/fathom", NULL};
     struct launch_order order = {
@@ -155,8 +147,7 @@ static void nodes_on_which_a_unit_just_failed_are_left_out(void **state) {
 }
 
 /* Of several --exclude sbatch takes the last alone. */
-static void nodes_that_the_operator_leaves_out_stay_out(void **state) {
-    (void)state;
+TEST(nodes_that_the_operator_leaves_out_stay_out) {
     static const char *const ways[][3] = {
         {"--exclude=n1", NULL}, {"--exclude", "n1", NULL}, {"-x", "n1", NULL}, {"-xn1", NULL}};
     struct error error;
@@ -174,8 +165,7 @@ static void nodes_that_the_operator_leaves_out_stay_out(void **state) {
     }
 }
 
-static void a_drain_goes_to_the_batch_process_and_waiting_jobs_are_cancelled(void **state) {
-    (void)state;
+TEST(a_drain_goes_to_the_batch_process_and_waiting_jobs_are_cancelled) {
     struct unit_launcher launcher = open_launcher();
     write_program("scancel", "echo \"$@\" >>$FLEET_TEST/said");
     launcher.stop(launcher.self, 7, false);
@@ -193,14 +183,7 @@ int main(void) {
     snprintf(path, sizeof path, "%s:%s", folder, getenv("PATH"));
     setenv("PATH", path, 1);
     setenv("FLEET_TEST", folder, 1);
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_unit_is_a_job_with_its_name),
-        cmocka_unit_test(its_jobs_are_those_with_the_mark_that_have_not_ended),
-        cmocka_unit_test(nodes_on_which_a_unit_just_failed_are_left_out),
-        cmocka_unit_test(nodes_that_the_operator_leaves_out_stay_out),
-        cmocka_unit_test(a_drain_goes_to_the_batch_process_and_waiting_jobs_are_cancelled),
-    };
-    int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    int failed = test_case_run(NULL, NULL);
     private_room_remove(folder);
     return failed;
 }

@@ -2,20 +2,13 @@
  * Protects how a unit is known again: a fleet's mark follows from its name, and a unit's number is read
  * from an instance of that fleet alone.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #include "host/fleet/launcher.h"
 
-static void an_instance_is_of_one_fleet_and_has_a_number(void **state) {
-    (void)state;
+#include "test_case.h"
+
+TEST(an_instance_is_of_one_fleet_and_has_a_number) {
     char mark[FLEET_MARK_DIGITS + 1], other[FLEET_MARK_DIGITS + 1], instance[64];
     launcher_mark("night", mark);
     launcher_mark("day", other);
@@ -27,11 +20,4 @@ static void an_instance_is_of_one_fleet_and_has_a_number(void **state) {
     assert_int_equal(launcher_number(mark, mark), 0);
     strcat(instance, "0");
     assert_int_equal(launcher_number(mark, instance), 0);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(an_instance_is_of_one_fleet_and_has_a_number),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

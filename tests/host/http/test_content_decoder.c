@@ -4,14 +4,8 @@
  */
 #include "host/http/content_decoder.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include "packing.h"
+#include "test_case.h"
 
 enum { TEXT_BYTES = 300000 };
 
@@ -57,8 +51,7 @@ static void assert_decodes(enum content_coding coding, struct bytes packed, cons
     }
 }
 
-static void a_text_comes_out_as_it_went_in(void **state) {
-    (void)state;
+TEST(a_text_comes_out_as_it_went_in) {
     static const size_t sizes[] = {0, 1, 4095, TEXT_BYTES};
     fill_text();
     for (size_t i = 0; i < ARRAY_COUNT(codings); i++)
@@ -70,8 +63,7 @@ static void a_text_comes_out_as_it_went_in(void **state) {
 }
 
 /* As `cat a.gz b.gz` makes them. */
-static void parts_may_follow_one_another(void **state) {
-    (void)state;
+TEST(parts_may_follow_one_another) {
     for (size_t i = 0; i < ARRAY_COUNT(codings); i++) {
         struct bytes packed = packing_make(codings[i], BYTES_LITERAL("abc"));
         char *twice = malloc(2 * packed.count);
@@ -87,8 +79,7 @@ static void parts_may_follow_one_another(void **state) {
     }
 }
 
-static void what_is_cut_off_is_not_whole(void **state) {
-    (void)state;
+TEST(what_is_cut_off_is_not_whole) {
     for (size_t i = 0; i < ARRAY_COUNT(codings); i++) {
         struct bytes packed = packing_make(codings[i], BYTES_LITERAL("{\"prompt\":\"abc\"}"));
         for (size_t cut = 1; cut < packed.count; cut++) {
@@ -99,8 +90,7 @@ static void what_is_cut_off_is_not_whole(void **state) {
     }
 }
 
-static void what_is_broken_is_known(void **state) {
-    (void)state;
+TEST(what_is_broken_is_known) {
     for (size_t i = 0; i < ARRAY_COUNT(codings); i++) {
         struct bytes packed = packing_make(codings[i], BYTES_LITERAL("{\"prompt\":\"abc\"}"));
         char behind[256];
@@ -117,22 +107,10 @@ static void what_is_broken_is_known(void **state) {
 }
 
 /* A larger window would be memory that a few bytes make us take. */
-static void a_window_has_a_bound(void **state) {
-    (void)state;
+TEST(a_window_has_a_bound) {
     /* A frame of one empty block, whose head asks for a window of 8 MiB, and of 16 MiB. */
     static const char good[] = "\x28\xB5\x2F\xFD\x00\x68\x01\x00\x00";
     static const char bad[] = "\x28\xB5\x2F\xFD\x00\x70\x01\x00\x00";
     assert_int_equal(decode(CODING_ZSTD, BYTES_LITERAL(good), SIZE_MAX, 64), 0);
     assert_int_equal(decode(CODING_ZSTD, BYTES_LITERAL(bad), SIZE_MAX, 64), -1);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_text_comes_out_as_it_went_in),
-        cmocka_unit_test(parts_may_follow_one_another),
-        cmocka_unit_test(what_is_cut_off_is_not_whole),
-        cmocka_unit_test(what_is_broken_is_known),
-        cmocka_unit_test(a_window_has_a_bound),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

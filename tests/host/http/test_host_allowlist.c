@@ -4,13 +4,8 @@
  */
 #include "host/http/host_allowlist.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "base/check.h"
+#include "test_case.h"
 
 static const struct host_allowlist local = {.is_local = true};
 
@@ -25,7 +20,7 @@ static void expect(const struct host_allowlist *rules, const char *host, const c
                  origin ? origin : "(none)", (int)verdict);
 }
 
-static void only_this_machines_names_reach_a_local_listener(void **state) {
+TEST(only_this_machines_names_reach_a_local_listener) {
     static const char *const good[] = {"localhost",  "LocalHost:8000",  "127.0.0.1:8000",
                                        "127.0.0.1",  "127.255.3.4:1",   "[::1]",
                                        "[::1]:8000", "localhost:65535", "localhost:"};
@@ -60,7 +55,7 @@ static void only_this_machines_names_reach_a_local_listener(void **state) {
     expect(&local, NULL, NULL, ALLOW_YES); /* no browser */
 }
 
-static void named_hosts_pass_beside_local_ones(void **state) {
+TEST(named_hosts_pass_beside_local_ones) {
     const struct host_allowlist named = {.is_local = true,
                                          .named = "a.example, B.example,,[fd00::1]"};
     expect(&named, "a.example", NULL, ALLOW_YES);
@@ -73,7 +68,7 @@ static void named_hosts_pass_beside_local_ones(void **state) {
     expect(&named, "", NULL, ALLOW_NOT_HOST);
 }
 
-static void elsewhere_hosts_are_looked_at_where_they_are_named(void **state) {
+TEST(elsewhere_hosts_are_looked_at_where_they_are_named) {
     const struct host_allowlist open = {0}, named = {.named = "a.example"};
     expect(&open, "any.example", NULL, ALLOW_YES);
     expect(&open, "", NULL, ALLOW_YES);
@@ -84,7 +79,7 @@ static void elsewhere_hosts_are_looked_at_where_they_are_named(void **state) {
     expect(&open, "any.example:8000", "http://evil.example", ALLOW_NOT_ORIGIN);
 }
 
-static void pages_of_other_origins_are_refused(void **state) {
+TEST(pages_of_other_origins_are_refused) {
     static const char *const bad[] = {"http://evil.example",
                                       "https://evil.example:8000",
                                       "null",
@@ -113,7 +108,7 @@ static void pages_of_other_origins_are_refused(void **state) {
     expect(&local, "evil.example:8000", "http://evil.example:8000", ALLOW_NOT_HOST); /* rebinding */
 }
 
-static void named_origins_pass(void **state) {
+TEST(named_origins_pass) {
     const struct host_allowlist named = {.is_local = true, .named = "a.example"};
     const struct host_allowlist one = {.is_local = true, .origins = "https://b.example"};
     const struct host_allowlist any = {.is_local = true, .origins = "*"};
@@ -136,7 +131,7 @@ static void named_origins_pass(void **state) {
 }
 
 /* The answer names the page's own origin, and never another one of the list. */
-static void it_finds_the_origin_that_is_let_in(void **state) {
+TEST(it_finds_the_origin_that_is_let_in) {
     const struct host_allowlist several = {.origins = "https://b.example, http://c:3000"};
     const struct host_allowlist any = {.origins = "http://c,*"}, none = {.named = "b.example"};
     static const struct bytes asked = {"http://c:3000", 13}, other = {"http://d", 8};
@@ -147,7 +142,7 @@ static void it_finds_the_origin_that_is_let_in(void **state) {
     assert_null(host_allowlist_find_origin(&none, BYTES_LITERAL("http://b.example")).data);
 }
 
-static void it_finds_what_is_no_host(void **state) {
+TEST(it_finds_what_is_no_host) {
     static const char *const bad[] = {"http://a.example", "a.example:80", "*", "a b", "[::1", "ü"};
     assert_null(host_allowlist_find_bad(NULL).data);
     assert_null(host_allowlist_find_bad("a.example, b-c.example,[fd00::1],10.0.0.7,").data);
@@ -157,8 +152,7 @@ static void it_finds_what_is_no_host(void **state) {
 }
 
 /* What is written into a header must be what a browser compares it with. */
-static void an_origin_looks_like_one(void **state) {
-    (void)state;
+TEST(an_origin_looks_like_one) {
     static const char *const good[] = {"*",
                                        "null",
                                        "https://a.example",
@@ -192,18 +186,4 @@ static void an_origin_looks_like_one(void **state) {
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
         if (!host_allowlist_find_bad_origin(bad[i]).data) fail_msg("%s is an origin", bad[i]);
     assert_true(bytes_equal(host_allowlist_find_bad_origin("null,b,c"), BYTES_LITERAL("b")));
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(an_origin_looks_like_one),
-        cmocka_unit_test(only_this_machines_names_reach_a_local_listener),
-        cmocka_unit_test(named_hosts_pass_beside_local_ones),
-        cmocka_unit_test(elsewhere_hosts_are_looked_at_where_they_are_named),
-        cmocka_unit_test(pages_of_other_origins_are_refused),
-        cmocka_unit_test(named_origins_pass),
-        cmocka_unit_test(it_finds_the_origin_that_is_let_in),
-        cmocka_unit_test(it_finds_what_is_no_host),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,15 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "host/http/http_answer.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-
-#include <cmocka.h>
-
 #include "base/check.h"
+#include "test_case.h"
 
-static void heads_are_read(void **state) {
-    (void)state;
+TEST(heads_are_read) {
     static const struct {
         const char *text;
         struct http_answer_head head;
@@ -37,8 +32,7 @@ static void heads_are_read(void **state) {
 }
 
 /* A length that cannot be known for certain would let one answer run into the next. */
-static void nonsense_is_refused(void **state) {
-    (void)state;
+TEST(nonsense_is_refused) {
     static const char *const bad[] = {
         "",
         "HTTP/2 200 OK\r\n\r\n",
@@ -57,12 +51,4 @@ static void nonsense_is_refused(void **state) {
         struct http_answer_head head;
         if (http_answer_read_head(bytes_of(bad[i]), &head)) fail_msg("taken: %s", bad[i]);
     }
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(heads_are_read),
-        cmocka_unit_test(nonsense_is_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -8,17 +8,11 @@
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "base/check.h"
+#include "test_case.h"
 
 #define HELLO "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello"
 #define CHUNKS                                                                                     \
@@ -146,33 +140,33 @@ static void assert_seen(script_lines *script, uint32_t requests, bool leaves,
     assert_string_equal(asker.seen, expected);
 }
 
-static void answers_come_one_after_another_by_length_and_in_chunks(void **state) {
+TEST(answers_come_one_after_another_by_length_and_in_chunks) {
     assert_seen(&(script_lines){{HELLO, CHUNKS, HELLO}}, 3, false,
                 "200 hello whole;200 hello whole;200 hello whole;");
 }
 
-static void a_kept_connection_that_was_closed_is_opened_again(void **state) {
+TEST(a_kept_connection_that_was_closed_is_opened_again) {
     assert_seen(&(script_lines){{HELLO}, {CHUNKS}, {HELLO}}, 3, false,
                 "200 hello whole;200 hello whole;200 hello whole;");
 }
 
-static void an_answer_that_ends_too_early_or_is_none_is_broken(void **state) {
+TEST(an_answer_that_ends_too_early_or_is_none_is_broken) {
     assert_seen(&(script_lines){{"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhello"}}, 1, false,
                 "200 hello broken;");
     assert_seen(&(script_lines){{"SMTP ready\r\n\r\n"}}, 1, false, " broken;");
 }
 
-static void who_is_not_there_or_says_nothing_is_named(void **state) {
+TEST(who_is_not_there_or_says_nothing_is_named) {
     assert_seen(NULL, 1, false, " no connection;");
     assert_seen(&(script_lines){{SILENCE}}, 1, false, " timeout;");
 }
 
-static void a_client_may_leave_in_the_middle_and_ask_again(void **state) {
+TEST(a_client_may_leave_in_the_middle_and_ask_again) {
     assert_seen(&(script_lines){{"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhello"}, {HELLO}}, 2,
                 true, "200 hello left;200 hello left;");
 }
 
-static void a_url_that_leads_nowhere_is_refused(void **state) {
+TEST(a_url_that_leads_nowhere_is_refused) {
     static const char *const urls[] = {"https://a", "http://", "http://a:99999", "127.0.0.1"};
     for (size_t i = 0; i < ARRAY_COUNT(urls); i++) {
         struct http_client_options options = {.url = urls[i], .connections_max = 1};
@@ -181,16 +175,4 @@ static void a_url_that_leads_nowhere_is_refused(void **state) {
         assert_int_not_equal(http_client_open(&options, &client, &error), STATUS_OK);
         assert_true(error.text[0]);
     }
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(answers_come_one_after_another_by_length_and_in_chunks),
-        cmocka_unit_test(a_kept_connection_that_was_closed_is_opened_again),
-        cmocka_unit_test(an_answer_that_ends_too_early_or_is_none_is_broken),
-        cmocka_unit_test(who_is_not_there_or_says_nothing_is_named),
-        cmocka_unit_test(a_client_may_leave_in_the_middle_and_ask_again),
-        cmocka_unit_test(a_url_that_leads_nowhere_is_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

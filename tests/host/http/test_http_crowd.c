@@ -8,18 +8,13 @@
 #include <event2/event.h>
 #include <fcntl.h>
 #include <netinet/in.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #include "base/check.h"
 #include "host/http/http_server.h"
 #include "host/wire/record_queue.h"
+#include "test_case.h"
 
 static struct event_base *base;
 static struct http_server *server;
@@ -106,7 +101,7 @@ static void wait_for_answer(int client, const char *start) {
 #define POST "POST /v1/x HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\n"
 
 /* Its connections have just come, so nobody would have to leave yet. */
-static void a_crowd_of_one_address_makes_way_at_once(void **state) {
+TEST_AROUND(a_crowd_of_one_address_makes_way_at_once, open_server, close_server) {
     int crowd[3], closed = 0;
     char byte;
     for (int i = 0; i < 3; i++)
@@ -122,7 +117,7 @@ static void a_crowd_of_one_address_makes_way_at_once(void **state) {
     close(other);
 }
 
-static void a_request_counts_for_its_key_or_its_address(void **state) {
+TEST_AROUND(a_request_counts_for_its_key_or_its_address, open_server, close_server) {
     admission = ADMISSION_KNOWN;
     int one = connect_from(1), same = connect_from(2), stranger = connect_from(1);
     say(one, POST "Authorization: Bearer k\r\nContent-Length: 0\r\n\r\n");
@@ -141,7 +136,7 @@ static void a_request_counts_for_its_key_or_its_address(void **state) {
     close(stranger);
 }
 
-static void a_waiting_request_may_be_dropped(void **state) {
+TEST_AROUND(a_waiting_request_may_be_dropped, open_server, close_server) {
     int leaver = connect_from(1), waiter = connect_from(1);
     say(leaver, POST "Content-Length: 0\r\n\r\n");
     struct connection_id left = take_request();
@@ -160,14 +155,4 @@ static void a_waiting_request_may_be_dropped(void **state) {
     say(waiter, POST "Content-Length: 0\r\n\r\n"); /* the connection goes on */
     (void)take_request();
     close(waiter);
-}
-
-int main(void) {
-#define CASE(name) cmocka_unit_test_setup_teardown(name, open_server, close_server)
-    const struct CMUnitTest tests[] = {
-        CASE(a_crowd_of_one_address_makes_way_at_once),
-        CASE(a_request_counts_for_its_key_or_its_address),
-        CASE(a_waiting_request_may_be_dropped),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

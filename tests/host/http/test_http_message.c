@@ -2,18 +2,9 @@
  * Protects the reading of HTTP: what a request says is read right, and whatever two readers could
  * understand differently is refused.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include "base/check.h"
 #include "host/http/http_message.h"
+#include "test_case.h"
 
 static struct http_head head;
 
@@ -27,7 +18,7 @@ static void assert_slice(struct bytes slice, const char *expected) {
     assert_true(bytes_equal(slice, bytes_of(expected)));
 }
 
-static void it_reads_a_request(void **state) {
+TEST(it_reads_a_request) {
     assert_int_equal(read_status("POST /v1/chat/completions?x=1 HTTP/1.1\r\nhOST: a:1\r\n"
                                  "Authorization:\t Bearer key \r\nContent-Length: 12\r\n"
                                  "Origin: http://b\r\nIf-None-Match: \"t\"\r\n"
@@ -49,12 +40,12 @@ static void it_reads_a_request(void **state) {
 }
 
 /* A path is split before it is decoded, by whoever knows its parts. */
-static void it_leaves_a_path_encoded(void **state) {
+TEST(it_leaves_a_path_encoded) {
     assert_int_equal(read_status("GET /a%2Fb?50% HTTP/1.1\r\nHost: a\r\n\r\n"), 0);
     assert_slice(head.path, "/a%2Fb");
 }
 
-static void it_knows_clients_of_anthropics_api_by_header_or_path(void **state) {
+TEST(it_knows_clients_of_anthropics_api_by_header_or_path) {
     static const char *const theirs[] = {"/v1/messages", "/v1/messages/batches?limit=1",
                                          "/messages", "/anthropic", "/anthropic/v1/models"};
     static const char *const others[] = {"/", "/v1/models", "/v1/messages2", "/anthropics/v1"};
@@ -73,7 +64,7 @@ static void it_knows_clients_of_anthropics_api_by_header_or_path(void **state) {
     assert_true(head.speaks_anthropic);
 }
 
-static void it_knows_how_a_body_is_encoded(void **state) {
+TEST(it_knows_how_a_body_is_encoded) {
     static const struct {
         const char *headers;
         enum content_coding coding;
@@ -100,7 +91,7 @@ static void it_knows_how_a_body_is_encoded(void **state) {
     }
 }
 
-static void it_knows_when_the_connection_stays(void **state) {
+TEST(it_knows_when_the_connection_stays) {
     assert_int_equal(read_status("GET / HTTP/1.1\r\nHost: a\r\nConnection: x, Close\r\n\r\n"), 0);
     assert_false(head.keep_alive);
     assert_int_equal(read_status("GET / HTTP/1.0\r\n\r\n"), 0);
@@ -109,7 +100,7 @@ static void it_knows_when_the_connection_stays(void **state) {
     assert_true(head.keep_alive);
 }
 
-static void it_reads_absolute_targets_and_other_methods(void **state) {
+TEST(it_reads_absolute_targets_and_other_methods) {
     assert_int_equal(read_status("GET http://a:80/p?q HTTP/1.1\r\nHost: a\r\n\r\n"), 0);
     assert_slice(head.path, "/p");
     assert_slice(head.host, "a:80");
@@ -123,7 +114,7 @@ static void it_reads_absolute_targets_and_other_methods(void **state) {
     assert_int_equal(head.verb, HTTP_VERB_OTHER);
 }
 
-static void it_refuses_what_is_not_http(void **state) {
+TEST(it_refuses_what_is_not_http) {
     static const struct {
         const char *text;
         uint32_t status;
@@ -156,7 +147,7 @@ static void it_refuses_what_is_not_http(void **state) {
 }
 
 /* One reader takes the first, another the last: equal or empty ones are no better. */
-static void it_refuses_headers_that_stand_there_twice(void **state) {
+TEST(it_refuses_headers_that_stand_there_twice) {
     static const char *const twice[][2] = {
         {"Authorization: Bearer a", "authorization: Bearer b"},
         {"Authorization: Bearer a", "Authorization: Bearer a"},
@@ -173,7 +164,7 @@ static void it_refuses_headers_that_stand_there_twice(void **state) {
     }
 }
 
-static void it_knows_json_by_its_name(void **state) {
+TEST(it_knows_json_by_its_name) {
     static const char *const good[] = {"application/json", "APPLICATION/Json",
                                        "application/json; charset=utf-8",
                                        "application/json ;charset=\"UTF-8\""};
@@ -191,7 +182,7 @@ static void it_knows_json_by_its_name(void **state) {
     assert_false(http_message_is_json((struct bytes){NULL, 0}));
 }
 
-static void it_refuses_bodies_of_unclear_length(void **state) {
+TEST(it_refuses_bodies_of_unclear_length) {
     static const struct {
         const char *headers;
         uint32_t status;
@@ -218,7 +209,7 @@ static void it_refuses_bodies_of_unclear_length(void **state) {
     assert_int_equal(read_status("POST / HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n"), 400);
 }
 
-static void it_finds_the_end_piece_by_piece(void **state) {
+TEST(it_finds_the_end_piece_by_piece) {
     const char text[] = "GET / HTTP/1.1\r\nHost: a\r\n\r\nrest";
     size_t end = strlen(text) - 4, searched = 0;
     for (size_t count = 0; count < end; count++) {
@@ -246,7 +237,7 @@ static size_t decode(const char *text, size_t step, struct http_chunks *chunks, 
     return at;
 }
 
-static void it_decodes_chunks_however_they_come(void **state) {
+TEST(it_decodes_chunks_however_they_come) {
     const char text[] = "5\r\nhello\r\n0006;ext=\"x\"\r\n world\r\n0\r\nTrailer: x\r\n\r\nnext";
     for (size_t step = 1; step < sizeof text; step++) {
         struct http_chunks chunks;
@@ -257,7 +248,7 @@ static void it_decodes_chunks_however_they_come(void **state) {
     }
 }
 
-static void it_refuses_broken_chunks(void **state) {
+TEST(it_refuses_broken_chunks) {
     static const char *const cases[] = {
         "x\r\n",  "\r\n",         "5\nhello",          "5\r\nhello0\r\n", "5\r\nhello\n",
         "-5\r\n", "0x5\r\nhello", "1234567890123\r\n", "0\r\nA: b\n\r\n", "0\r\n\rX",
@@ -270,7 +261,7 @@ static void it_refuses_broken_chunks(void **state) {
     }
 }
 
-static void it_bounds_what_surrounds_chunks(void **state) {
+TEST(it_bounds_what_surrounds_chunks) {
     static char text[40000];
     struct http_chunks chunks;
     char body[8];
@@ -278,24 +269,4 @@ static void it_bounds_what_surrounds_chunks(void **state) {
     memcpy(text, "1;", 2);
     decode(text, 1000, &chunks, body);
     assert_true(chunks.broken);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(it_reads_a_request),
-        cmocka_unit_test(it_leaves_a_path_encoded),
-        cmocka_unit_test(it_knows_clients_of_anthropics_api_by_header_or_path),
-        cmocka_unit_test(it_knows_how_a_body_is_encoded),
-        cmocka_unit_test(it_knows_when_the_connection_stays),
-        cmocka_unit_test(it_reads_absolute_targets_and_other_methods),
-        cmocka_unit_test(it_refuses_what_is_not_http),
-        cmocka_unit_test(it_refuses_headers_that_stand_there_twice),
-        cmocka_unit_test(it_knows_json_by_its_name),
-        cmocka_unit_test(it_refuses_bodies_of_unclear_length),
-        cmocka_unit_test(it_finds_the_end_piece_by_piece),
-        cmocka_unit_test(it_decodes_chunks_however_they_come),
-        cmocka_unit_test(it_refuses_broken_chunks),
-        cmocka_unit_test(it_bounds_what_surrounds_chunks),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

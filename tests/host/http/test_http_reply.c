@@ -4,17 +4,11 @@
  */
 #include "host/http/http_reply.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
 #include <event2/buffer.h>
 
 #include "base/check.h"
 #include "contract/answer_header.h"
+#include "test_case.h"
 
 static char said[4096];
 
@@ -33,8 +27,7 @@ static void assert_says(const char *text, bool expected) {
     if ((strstr(said, text) != NULL) != expected) fail_msg("%s in: %s", text, said);
 }
 
-static void a_refusal_is_an_error_of_the_api(void **state) {
-    (void)state;
+TEST(a_refusal_is_an_error_of_the_api) {
     struct http_reply reply = open_reply();
     http_reply_error(&reply, 503, "busy");
     read_all(reply.out);
@@ -66,8 +59,7 @@ static void a_refusal_is_an_error_of_the_api(void **state) {
 }
 
 /* RFC 9110, 12.5.3: and no other 415 says so. */
-static void codings_are_named_where_one_is_not_known(void **state) {
-    (void)state;
+TEST(codings_are_named_where_one_is_not_known) {
     struct http_reply reply = open_reply();
     http_reply_error(&reply, 415, "no");
     read_all(reply.out);
@@ -83,8 +75,7 @@ static void codings_are_named_where_one_is_not_known(void **state) {
     evbuffer_free(reply.out);
 }
 
-static void an_answer_says_whether_its_connection_ends(void **state) {
-    (void)state;
+TEST(an_answer_says_whether_its_connection_ends) {
     struct http_reply reply = open_reply();
     reply.idle_s = 75;
     http_reply_error(&reply, 400, "no");
@@ -99,8 +90,7 @@ static void an_answer_says_whether_its_connection_ends(void **state) {
     evbuffer_free(reply.out);
 }
 
-static void a_page_that_is_known_is_not_sent_again(void **state) {
-    (void)state;
+TEST(a_page_that_is_known_is_not_sent_again) {
     struct http_asset page = {"/", "text/html", BYTES_LITERAL("<p>")};
     struct http_reply reply = open_reply();
     http_reply_asset(&reply, &page, BYTES_LITERAL("\"0\""));
@@ -122,8 +112,7 @@ static void a_page_that_is_known_is_not_sent_again(void **state) {
     evbuffer_free(reply.out);
 }
 
-static void other_sites_learn_what_they_may_ask_and_read(void **state) {
-    (void)state;
+TEST(other_sites_learn_what_they_may_ask_and_read) {
     struct http_reply reply = open_reply();
     reply.lets_pages_in = true;
     reply.allow_origin = BYTES_LITERAL("https://a.example");
@@ -144,8 +133,7 @@ static void other_sites_learn_what_they_may_ask_and_read(void **state) {
     evbuffer_free(reply.out);
 }
 
-static void what_the_gateway_says_keeps_its_headers(void **state) {
-    (void)state;
+TEST(what_the_gateway_says_keeps_its_headers) {
     struct record_respond fixed = {.http_status = 405,
                                    .allow = 1u << HTTP_GET,
                                    .retry_after_seconds = 7,
@@ -167,8 +155,7 @@ static void what_the_gateway_says_keeps_its_headers(void **state) {
     evbuffer_free(reply.out);
 }
 
-static void a_stream_has_a_head_without_a_length(void **state) {
-    (void)state;
+TEST(a_stream_has_a_head_without_a_length) {
     struct record_stream_begin begin = {.content_type = CONTENT_EVENTS};
     record_set_head(&begin, RECORD_STREAM_BEGIN);
     struct http_reply reply = open_reply();
@@ -181,17 +168,4 @@ static void a_stream_has_a_head_without_a_length(void **state) {
     read_all(reply.out);
     assert_says("Transfer-Encoding", false);
     evbuffer_free(reply.out);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_refusal_is_an_error_of_the_api),
-        cmocka_unit_test(codings_are_named_where_one_is_not_known),
-        cmocka_unit_test(an_answer_says_whether_its_connection_ends),
-        cmocka_unit_test(a_page_that_is_known_is_not_sent_again),
-        cmocka_unit_test(other_sites_learn_what_they_may_ask_and_read),
-        cmocka_unit_test(what_the_gateway_says_keeps_its_headers),
-        cmocka_unit_test(a_stream_has_a_head_without_a_length),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,12 +4,7 @@
  */
 #include "host/http/http_request.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "test_case.h"
 
 static const uint8_t here[16] = {[10] = 0xff, 0xff, 192, 0, 2, 1};
 static const uint8_t there[16] = {[10] = 0xff, 0xff, 192, 0, 2, 2};
@@ -18,7 +13,7 @@ static struct http_head bearer(const char *text) {
     return (struct http_head){.authorization = bytes_of(text)};
 }
 
-static void a_known_key_is_one_client_everywhere(void **state) {
+TEST(a_known_key_is_one_client_everywhere) {
     struct http_head one = bearer("Bearer key-1"), same = bearer("bearer  key-1");
     struct http_head bare = {.api_key = bytes_of("key-1")}, other = bearer("Bearer key-2");
     uint64_t client = http_request_client(&one, here, true);
@@ -29,7 +24,7 @@ static void a_known_key_is_one_client_everywhere(void **state) {
     assert_true(client != http_request_client(&other, here, true));
 }
 
-static void without_a_known_key_the_network_is_the_client(void **state) {
+TEST(without_a_known_key_the_network_is_the_client) {
     struct http_head one = bearer("Bearer guess-1"), other = bearer("Bearer guess-2"), none = {0};
     uint64_t client = http_request_client(&none, here, false);
     assert_true(client != 0);
@@ -39,7 +34,7 @@ static void without_a_known_key_the_network_is_the_client(void **state) {
     assert_true(client != http_request_client(&none, there, false));
 }
 
-static void the_record_has_what_was_read(void **state) {
+TEST(the_record_has_what_was_read) {
     struct http_head head = {.verb = HTTP_VERB_POST,
                              .path = bytes_of("/v1/x"),
                              .api_key = bytes_of("key-1"),
@@ -68,13 +63,4 @@ static void the_record_has_what_was_read(void **state) {
     assert_memory_equal(client_request_name(record), name.text, record->name_bytes);
     assert_memory_equal(record->peer, here, 16);
     free(record);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_known_key_is_one_client_everywhere),
-        cmocka_unit_test(without_a_known_key_the_network_is_the_client),
-        cmocka_unit_test(the_record_has_what_was_read),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

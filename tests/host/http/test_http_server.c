@@ -9,19 +9,11 @@
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <poll.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
 
-#include <cmocka.h>
 #include <event2/event.h>
 
 #include "base/check.h"
@@ -30,6 +22,7 @@
 #include "contract/record_client.h"
 #include "host/http/http_server.h"
 #include "host/wire/record_queue.h"
+#include "test_case.h"
 
 static struct event_base *base;
 static struct http_server *server;
@@ -233,7 +226,7 @@ static bool client_is_gone(struct connection_id id) {
 
 #define POST "POST /v1/x HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\n"
 
-static void a_request_becomes_a_record(void **state) {
+TEST_AROUND(a_request_becomes_a_record, open_server, close_server) {
     int client = connect_client();
     say(client, POST "Authorization: Bearer k\r\nContent-Length: 5\r\n\r\nhel");
     pump(20);
@@ -260,7 +253,7 @@ static void a_request_becomes_a_record(void **state) {
     close(client);
 }
 
-static void answers_have_the_headers_that_the_gateway_says(void **state) {
+TEST_AROUND(answers_have_the_headers_that_the_gateway_says, open_server, close_server) {
     int client = connect_client();
     say(client, POST "x-fathom-receipt: 1\r\nContent-Length: 2\r\n\r\n{}");
     assert_int_equal(first_request()->wants_receipt, 1);
@@ -281,7 +274,7 @@ static void answers_have_the_headers_that_the_gateway_says(void **state) {
     close(client);
 }
 
-static void each_answer_names_its_request(void **state) {
+TEST_AROUND(each_answer_names_its_request, open_server, close_server) {
     char made[64];
     int client = connect_client();
     say(client, POST "Content-Length: 2\r\n\r\n{}");
@@ -307,7 +300,7 @@ static void each_answer_names_its_request(void **state) {
     close(client);
 }
 
-static void a_bare_key_is_a_key(void **state) {
+TEST_AROUND(a_bare_key_is_a_key, open_server, close_server) {
     int client = connect_client();
     say(client, POST "x-api-key: sk-1\r\nContent-Length: 2\r\n\r\n{}");
     assert_int_equal(first_request()->authorization_bytes, 11);
@@ -325,7 +318,7 @@ static void a_bare_key_is_a_key(void **state) {
 }
 
 /* A whole answer whose head goes out before it is there. */
-static void json_may_come_in_pieces(void **state) {
+TEST_AROUND(json_may_come_in_pieces, open_server, close_server) {
     int client = connect_client();
     say(client, POST "Content-Length: 2\r\n\r\n{}");
     struct connection_id id = take_request();
@@ -340,7 +333,7 @@ static void json_may_come_in_pieces(void **state) {
     close(client);
 }
 
-static void streams_in_chunks_and_keeps_the_connection(void **state) {
+TEST_AROUND(streams_in_chunks_and_keeps_the_connection, open_server, close_server) {
     int client = connect_client();
     say(client, POST "\r\n" POST "\r\n"); /* the second waits for the first one's end */
     struct connection_id id = take_request();
@@ -357,7 +350,7 @@ static void streams_in_chunks_and_keeps_the_connection(void **state) {
     close(client);
 }
 
-static void streams_to_http_1_0_until_the_end(void **state) {
+TEST_AROUND(streams_to_http_1_0_until_the_end, open_server, close_server) {
     int client = connect_client();
     say(client, "POST /x HTTP/1.0\r\nContent-Type: application/json\r\n\r\n");
     struct connection_id id = take_request();
@@ -370,7 +363,7 @@ static void streams_to_http_1_0_until_the_end(void **state) {
     close(client);
 }
 
-static void notices_a_client_that_leaves(void **state) {
+TEST_AROUND(notices_a_client_that_leaves, open_server, close_server) {
     int client = connect_client();
     say(client, POST "\r\n");
     struct connection_id waiting = take_request();
@@ -386,7 +379,7 @@ static void notices_a_client_that_leaves(void **state) {
     assert_int_equal(http_server_open_exchanges(server), 0);
 }
 
-static void cuts_off_a_reader_that_does_not_read(void **state) {
+TEST_AROUND(cuts_off_a_reader_that_does_not_read, open_server, close_server) {
     static char piece[60001];
     memset(piece, 'x', sizeof piece - 1);
     int client = connect_client();
@@ -404,7 +397,7 @@ static void cuts_off_a_reader_that_does_not_read(void **state) {
 }
 
 /* A reader that stays behind is cut off long before its output has no room at all. */
-static void it_cuts_off_a_reader_that_stays_behind(void **state) {
+TEST_AROUND(it_cuts_off_a_reader_that_stays_behind, open_hasty_server, close_server) {
     static char piece[60001];
     memset(piece, 'x', sizeof piece - 1);
     int client = connect_client(), little = 4096;
@@ -423,7 +416,7 @@ static void it_cuts_off_a_reader_that_stays_behind(void **state) {
 /* Nobody could read while the loop stood still: not what was written to him then, nor is he late
  * with what we did not take. */
 /* Pooled connections of proxies and clients are used again for as long as they are told. */
-static void an_idle_connection_lasts_as_long_as_it_is_reported(void **state) {
+TEST_AROUND(an_idle_connection_lasts_as_long_as_it_is_reported, open_server, close_server) {
     options.idle_ms_max = 1000;
     reopen();
     int client = connect_client();
@@ -439,7 +432,7 @@ static void an_idle_connection_lasts_as_long_as_it_is_reported(void **state) {
     close(client);
 }
 
-static void a_stand_still_counts_against_nobody(void **state) {
+TEST_AROUND(a_stand_still_counts_against_nobody, open_patient_server, close_server) {
     static char piece[30001], text[1 << 17];
     memset(piece, 'x', sizeof piece - 1);
     int client = connect_client(), late = connect_client(), idle = connect_client();
@@ -475,7 +468,7 @@ static void a_stand_still_counts_against_nobody(void **state) {
     close(idle);
 }
 
-static void refuses_with_json(void **state) {
+TEST_AROUND(refuses_with_json, open_server, close_server) {
     static const struct {
         const char *request, *status;
     } cases[] = {
@@ -496,7 +489,7 @@ static void refuses_with_json(void **state) {
     assert_null(record_queue_first(&delivered));
 }
 
-static void refuses_large_heads_and_hears_large_bodies_out(void **state) {
+TEST_AROUND(refuses_large_heads_and_hears_large_bodies_out, open_server, close_server) {
     static char text[90001];
     memset(text, 'a', sizeof text - 1);
     int client = connect_client();
@@ -517,7 +510,7 @@ static void refuses_large_heads_and_hears_large_bodies_out(void **state) {
     close(client);
 }
 
-static void bounds_the_memory_of_all_bodies(void **state) {
+TEST_AROUND(bounds_the_memory_of_all_bodies, open_server, close_server) {
     static char text[90001];
     int clients[5];
     memset(text, 'a', sizeof text - 1);
@@ -535,7 +528,7 @@ static void bounds_the_memory_of_all_bodies(void **state) {
         close(clients[i]);
 }
 
-static void it_closes_slow_senders(void **state) {
+TEST_AROUND(it_closes_slow_senders, open_hasty_server, close_server) {
     int idle = connect_client(), drip = connect_client(), body = connect_client();
     say(body, POST "Content-Length: 50\r\n\r\nx");
     const char *text = "GET / HTTP/1.1\r\nX: aaaaaaaaaaaaaaaaaaaaaa";
@@ -552,7 +545,7 @@ static void it_closes_slow_senders(void **state) {
     close(body);
 }
 
-static void serves_its_pages(void **state) {
+TEST_AROUND(serves_its_pages, open_server, close_server) {
     int client = connect_client();
     say(client, "GET /?q=1 HTTP/1.1\r\nHost: a\r\n\r\n");
     receive(client, "<p>page");
@@ -574,7 +567,7 @@ static void serves_its_pages(void **state) {
     close(client);
 }
 
-static void wrong_methods_are_reported_the_right_ones(void **state) {
+TEST_AROUND(wrong_methods_are_reported_the_right_ones, open_server, close_server) {
     static const struct {
         uint32_t allow;
         const char *header;
@@ -602,7 +595,7 @@ static const char *ask(const char *request) {
     return received;
 }
 
-static void requests_of_other_sites_are_refused(void **state) {
+TEST_AROUND(requests_of_other_sites_are_refused, open_server, close_server) {
     static const struct {
         const char *request, *status, *cure;
     } cases[] = {
@@ -631,7 +624,7 @@ static void requests_of_other_sites_are_refused(void **state) {
     close(client);
 }
 
-static void an_origin_may_be_let_in(void **state) {
+TEST_AROUND(an_origin_may_be_let_in, open_server, close_server) {
     options.allow_origins = "http://d,http://b";
     reopen();
     int client = connect_client();
@@ -648,7 +641,7 @@ static void an_origin_may_be_let_in(void **state) {
 
 /* ---- clients that hold what others need ---- */
 
-static void nothing_is_kept_of_an_unwanted_body(void **state) {
+TEST_AROUND(nothing_is_kept_of_an_unwanted_body, open_server, close_server) {
     static char text[60001];
     memset(text, 'a', sizeof text - 1);
     admission = ADMISSION_NO_BODY;
@@ -696,7 +689,7 @@ static void expect_body(int client, uint32_t bytes) {
 
 /* Small ones find room at once; a large one as soon as one of those has stood still for a second.
  */
-static void half_sent_bodies_stop_nobody(void **state) {
+TEST_AROUND(half_sent_bodies_stop_nobody, open_server, close_server) {
     enum { HALVES = 6 }; /* 300,000 bytes: all there is */
     static char text[100001];
     memset(text, 'a', sizeof text - 1);
@@ -740,7 +733,7 @@ static bool sends_slowly(void) {
     return longest_ms < PACE_MS / 2;
 }
 
-static void a_body_that_stands_still_ends(void **state) {
+TEST_AROUND(a_body_that_stands_still_ends, open_server, close_server) {
     options.pace_ms_max = PACE_MS;
     reopen();
     int client = send_half_a_body();
@@ -753,7 +746,7 @@ static void a_body_that_stands_still_ends(void **state) {
     assert_int_equal(first_request()->body_bytes, 96000);
 }
 
-static void idle_connections_make_way(void **state) {
+TEST_AROUND(idle_connections_make_way, open_server, close_server) {
     int clients[40];
     for (int i = 0; i < 39; i++)
         clients[i] = connect_client();
@@ -806,7 +799,7 @@ static bool comes_whole(int client) {
     return taken >= sizeof large - 1;
 }
 
-static void who_does_not_take_its_answer_makes_way(void **state) {
+TEST_AROUND(who_does_not_take_its_answer_makes_way, open_server, close_server) {
     for (int places = 0; places < 2; places++) { /* these run out, or memory does */
         options.connections_max = places ? 4 : 40;
         options.answers_bytes_max = places ? SIZE_MAX : sizeof large / 2;
@@ -823,7 +816,7 @@ static void who_does_not_take_its_answer_makes_way(void **state) {
 }
 
 /* The server was busy for longer than a client may idle, and hears of the newcomer first. */
-static void who_has_sent_is_not_idle(void **state) {
+TEST_AROUND(who_has_sent_is_not_idle, open_server, close_server) {
     int clients[40];
     for (int i = 0; i < 39; i++)
         clients[i] = connect_client();
@@ -838,7 +831,7 @@ static void who_has_sent_is_not_idle(void **state) {
         close(clients[i]);
 }
 
-static void one_address_holds_so_many_idle_ones(void **state) {
+TEST_AROUND(one_address_holds_so_many_idle_ones, open_server, close_server) {
     int clients[12];
     options.connections_per_network = 4;
     reopen();
@@ -862,7 +855,7 @@ static void one_address_holds_so_many_idle_ones(void **state) {
         close(clients[i]);
 }
 
-static void asks_for_bodies_that_wait_for_it(void **state) {
+TEST_AROUND(asks_for_bodies_that_wait_for_it, open_server, close_server) {
     int client = connect_client();
     say(client, POST "Content-Length: 2\r\nExpect: 100-continue\r\n\r\n");
     assert_string_equal(receive(client, "\r\n\r\n"), "HTTP/1.1 100 Continue\r\n\r\n");
@@ -871,7 +864,7 @@ static void asks_for_bodies_that_wait_for_it(void **state) {
     close(client);
 }
 
-static void is_busy_when_the_gateway_is(void **state) {
+TEST_AROUND(is_busy_when_the_gateway_is, open_server, close_server) {
     deliver_status = STATUS_FULL;
     int client = connect_client();
     say(client, POST "\r\n");
@@ -880,7 +873,7 @@ static void is_busy_when_the_gateway_is(void **state) {
     close(client);
 }
 
-static void waits_with_clients_beyond_its_limit(void **state) {
+TEST_AROUND(waits_with_clients_beyond_its_limit, open_server, close_server) {
     int clients[50];
     for (int i = 0; i < 50; i++) {
         clients[i] = connect_client();
@@ -918,7 +911,7 @@ static size_t count_lines(FILE *said, const char *what) {
 }
 
 /* Who cannot be taken waits, for one line and without turning the processor; later they are. */
-static void waits_with_clients_while_files_are_short(void **state) {
+TEST_AROUND(waits_with_clients_while_files_are_short, open_server, close_server) {
     int clients[6], own_errors = dup(STDERR_FILENO);
     FILE *said = tmpfile();
     for (int i = 0; i < 6; i++)
@@ -942,7 +935,7 @@ static void waits_with_clients_while_files_are_short(void **state) {
     }
 }
 
-static void says_why_an_address_is_wrong(void **state) {
+TEST_AROUND(says_why_an_address_is_wrong, open_server, close_server) {
     struct http_server *other;
     options.port = 8000;
     options.host = "192.0.2.1"; /* reserved for documentation: never an address of this machine */
@@ -955,45 +948,4 @@ static void says_why_an_address_is_wrong(void **state) {
     options.listener = HTTP_ADMIN;
     assert_int_equal(http_server_open(&options, base, &other, &error), STATUS_IO);
     assert_non_null(strstr(error.text, "--admin-host and --admin-port"));
-}
-
-int main(void) {
-#define CASE(name) cmocka_unit_test_setup_teardown(name, open_server, close_server)
-    const struct CMUnitTest tests[] = {
-        CASE(a_request_becomes_a_record),
-        CASE(answers_have_the_headers_that_the_gateway_says),
-        CASE(each_answer_names_its_request),
-        CASE(a_bare_key_is_a_key),
-        CASE(json_may_come_in_pieces),
-        CASE(streams_in_chunks_and_keeps_the_connection),
-        CASE(streams_to_http_1_0_until_the_end),
-        CASE(notices_a_client_that_leaves),
-        CASE(cuts_off_a_reader_that_does_not_read),
-        cmocka_unit_test_setup_teardown(it_cuts_off_a_reader_that_stays_behind, open_hasty_server,
-                                        close_server),
-        cmocka_unit_test_setup_teardown(a_stand_still_counts_against_nobody, open_patient_server,
-                                        close_server),
-        CASE(refuses_with_json),
-        CASE(refuses_large_heads_and_hears_large_bodies_out),
-        CASE(bounds_the_memory_of_all_bodies),
-        cmocka_unit_test_setup_teardown(it_closes_slow_senders, open_hasty_server, close_server),
-        CASE(serves_its_pages),
-        CASE(wrong_methods_are_reported_the_right_ones),
-        CASE(requests_of_other_sites_are_refused),
-        CASE(an_origin_may_be_let_in),
-        CASE(nothing_is_kept_of_an_unwanted_body),
-        CASE(half_sent_bodies_stop_nobody),
-        CASE(a_body_that_stands_still_ends),
-        CASE(an_idle_connection_lasts_as_long_as_it_is_reported),
-        CASE(idle_connections_make_way),
-        CASE(who_has_sent_is_not_idle),
-        CASE(who_does_not_take_its_answer_makes_way),
-        CASE(one_address_holds_so_many_idle_ones),
-        CASE(asks_for_bodies_that_wait_for_it),
-        CASE(is_busy_when_the_gateway_is),
-        CASE(waits_with_clients_beyond_its_limit),
-        CASE(waits_with_clients_while_files_are_short),
-        CASE(says_why_an_address_is_wrong),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

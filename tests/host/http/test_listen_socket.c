@@ -4,16 +4,11 @@
  */
 #include "host/http/listen_socket.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "base/check.h"
+#include "test_case.h"
 
 static struct error error;
 
@@ -21,7 +16,7 @@ static enum status open_at(const char *host, uint32_t port, struct listen_socket
     return listen_socket_open(host, port, false, "--a-host", "--a-port", bound, &error);
 }
 
-static void it_knows_who_can_reach_it(void **state) {
+TEST(it_knows_who_can_reach_it) {
     static const struct {
         const char *host;
         bool is_local;
@@ -42,7 +37,7 @@ static void it_knows_who_can_reach_it(void **state) {
     close(bound.file);
 }
 
-static void it_says_which_options_cure(void **state) {
+TEST(it_says_which_options_cure) {
     struct listen_socket bound, other = {.file = 7};
     assert_int_equal(open_at("192.0.2.1", 9, &other), STATUS_IO); /* never this machine's */
     assert_non_null(strstr(error.text, "192.0.2.1 port 9: "));
@@ -55,12 +50,4 @@ static void it_says_which_options_cure(void **state) {
     assert_int_equal(open_at("127.0.0.1", taken, &other), STATUS_IO);
     assert_int_equal(other.file, 7);
     close(bound.file);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(it_knows_who_can_reach_it),
-        cmocka_unit_test(it_says_which_options_cure),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,13 +4,9 @@
  */
 #include "host/http/own_time.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
+#include "test_case.h"
 
-#include <cmocka.h>
-
-static void it_goes_while_it_is_looked_at(void **state) {
+TEST(it_goes_while_it_is_looked_at) {
     struct own_time time = {0};
     int64_t now_ns = 5000000000, start_ns = own_time_ns(&time, now_ns);
     for (int i = 0; i < 1000; i++) {
@@ -20,18 +16,10 @@ static void it_goes_while_it_is_looked_at(void **state) {
     }
 }
 
-static void a_stand_still_is_a_moment(void **state) {
+TEST(a_stand_still_is_a_moment) {
     struct own_time time = {0};
     int64_t before_ns = own_time_ns(&time, 1000000000);
     int64_t after_ns = own_time_ns(&time, 1000000000 + (int64_t)3600 * 1000000000);
     assert_true(after_ns > before_ns && after_ns - before_ns <= 5 * OWN_TIME_TICK_NS);
     assert_int_equal(own_time_ns(&time, time.seen_ns + 7) - after_ns, 7);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(it_goes_while_it_is_looked_at),
-        cmocka_unit_test(a_stand_still_is_a_moment),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,15 +4,10 @@
  */
 #include "host/http/request_body.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
 #include <event2/buffer.h>
 
 #include "packing.h"
+#include "test_case.h"
 
 enum { LIMIT = 1 << 20 };
 
@@ -32,8 +27,7 @@ static struct request_body open_body(enum content_coding coding, size_t announce
         .coding = coding, .announced = announced, .bytes_max = LIMIT, .hold = hold};
 }
 
-static void pieces_become_a_body(void **state) {
-    (void)state;
+TEST(pieces_become_a_body) {
     struct request_body body = open_body(CODING_NONE, 6);
     assert_int_equal(request_body_take(&body, BYTES_LITERAL("abc")), 0);
     assert_int_equal(request_body_take(&body, BYTES_LITERAL("def")), 0);
@@ -45,8 +39,7 @@ static void pieces_become_a_body(void **state) {
     assert_null(body.text);
 }
 
-static void what_is_encoded_is_decoded(void **state) {
-    (void)state;
+TEST(what_is_encoded_is_decoded) {
     for (enum content_coding coding = CODING_GZIP; coding < CODING_OTHER; coding++) {
         struct bytes packed = packing_make(coding, BYTES_LITERAL("{\"prompt\":\"abc\"}"));
         struct request_body body = open_body(coding, packed.count);
@@ -64,8 +57,7 @@ static void what_is_encoded_is_decoded(void **state) {
 }
 
 /* 64 MiB of zeros come in 65 KB of gzip, and in 6 KB of zstd. */
-static void few_bytes_become_no_more_than_the_limit(void **state) {
-    (void)state;
+TEST(few_bytes_become_no_more_than_the_limit) {
     size_t bytes = (size_t)64 << 20;
     char *zeros = calloc(1, bytes);
     for (enum content_coding coding = CODING_GZIP; coding < CODING_OTHER; coding++) {
@@ -81,8 +73,7 @@ static void few_bytes_become_no_more_than_the_limit(void **state) {
     free(zeros);
 }
 
-static void more_than_the_limit_does_not_come_either(void **state) {
-    (void)state;
+TEST(more_than_the_limit_does_not_come_either) {
     static char half[LIMIT / 2 + 1];
     struct request_body body = open_body(CODING_NONE, 0);
     assert_int_equal(request_body_take(&body, (struct bytes){half, sizeof half}), 0);
@@ -98,8 +89,7 @@ static void more_than_the_limit_does_not_come_either(void **state) {
     packing_free(packed);
 }
 
-static void no_memory_is_taken_that_was_not_given(void **state) {
-    (void)state;
+TEST(no_memory_is_taken_that_was_not_given) {
     struct bytes packed = packing_make(CODING_ZSTD, BYTES_LITERAL("abc"));
     struct request_body body = open_body(CODING_ZSTD, packed.count);
     held_max = content_decoder_bytes(CODING_ZSTD) - 1;
@@ -112,8 +102,7 @@ static void no_memory_is_taken_that_was_not_given(void **state) {
     packing_free(packed);
 }
 
-static void what_is_not_of_its_coding_is_refused(void **state) {
-    (void)state;
+TEST(what_is_not_of_its_coding_is_refused) {
     for (enum content_coding coding = CODING_GZIP; coding < CODING_OTHER; coding++) {
         struct request_body body = open_body(coding, 0);
         assert_int_equal(request_body_take(&body, BYTES_LITERAL("{\"prompt\":\"abc\"}")), 400);
@@ -122,8 +111,7 @@ static void what_is_not_of_its_coding_is_refused(void **state) {
 }
 
 /* What is left is the next request's. */
-static void a_body_is_read_and_nothing_behind_it(void **state) {
-    (void)state;
+TEST(a_body_is_read_and_nothing_behind_it) {
     struct evbuffer *in = evbuffer_new();
     struct bytes packed = packing_make(CODING_GZIP, BYTES_LITERAL("{\"prompt\":\"abc\"}"));
     struct request_body body = open_body(CODING_NONE, 5);
@@ -156,8 +144,7 @@ static void a_body_is_read_and_nothing_behind_it(void **state) {
     packing_free(packed);
 }
 
-static void a_body_that_breaks_off_is_refused(void **state) {
-    (void)state;
+TEST(a_body_that_breaks_off_is_refused) {
     struct evbuffer *in = evbuffer_new();
     struct bytes packed = packing_make(CODING_ZSTD, BYTES_LITERAL("abc"));
     struct request_body body = open_body(CODING_ZSTD, packed.count - 1);
@@ -176,18 +163,4 @@ static void a_body_that_breaks_off_is_refused(void **state) {
     request_body_clear(&body);
     evbuffer_free(in);
     packing_free(packed);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(pieces_become_a_body),
-        cmocka_unit_test(what_is_encoded_is_decoded),
-        cmocka_unit_test(few_bytes_become_no_more_than_the_limit),
-        cmocka_unit_test(more_than_the_limit_does_not_come_either),
-        cmocka_unit_test(no_memory_is_taken_that_was_not_given),
-        cmocka_unit_test(what_is_not_of_its_coding_is_refused),
-        cmocka_unit_test(a_body_is_read_and_nothing_behind_it),
-        cmocka_unit_test(a_body_that_breaks_off_is_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,15 +4,9 @@
  */
 #include "host/http/request_name.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
+#include "test_case.h"
 
-#include <cmocka.h>
-
-static void a_fresh_name_is_its_random_number(void **state) {
-    (void)state;
+TEST(a_fresh_name_is_its_random_number) {
     struct request_name first, second;
     char expected[40];
     request_name_draw(&first);
@@ -23,8 +17,7 @@ static void a_fresh_name_is_its_random_number(void **state) {
     assert_string_not_equal(first.text, second.text);
 }
 
-static void a_client_may_give_its_own(void **state) {
-    (void)state;
+TEST(a_client_may_give_its_own) {
     struct request_name name;
     request_name_draw(&name);
     request_name_take(&name, BYTES_LITERAL("job-7/ü"));
@@ -38,12 +31,4 @@ static void a_client_may_give_its_own(void **state) {
     assert_int_equal(strlen(name.text), REQUEST_NAME_BYTES_MAX);
     request_name_take(&name, BYTES_LITERAL("job-7"));
     assert_string_equal(name.text, "job-7");
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_fresh_name_is_its_random_number),
-        cmocka_unit_test(a_client_may_give_its_own),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

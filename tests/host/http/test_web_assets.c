@@ -3,16 +3,9 @@
  */
 #include "host/http/web_assets.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include "test_case.h"
 
-#include <cmocka.h>
-
-static void each_path_has_its_file_of_the_sources(void **state) {
+TEST(each_path_has_its_file_of_the_sources) {
     static const char *const files[WEB_ASSET_COUNT] = {"index.html", "chat.js", "chat.css",
                                                        "icon.svg", "icon.svg"};
     static const char *const paths[WEB_ASSET_COUNT] = {"/", "/chat.js", "/chat.css", "/icon.svg",
@@ -31,11 +24,4 @@ static void each_path_has_its_file_of_the_sources(void **state) {
         assert_true(bytes > 0 && bytes == assets[i].content.count);
         assert_memory_equal(assets[i].content.data, content, bytes);
     }
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(each_path_has_its_file_of_the_sources),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

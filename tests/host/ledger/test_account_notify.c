@@ -4,6 +4,7 @@
  */
 #include "host/ledger/account_notify.h"
 #include "ledger_desk.h"
+#include "test_case.h"
 
 static struct account_own own;
 
@@ -14,8 +15,7 @@ static struct record_accounts *report(struct database *database, const char *mod
     return record;
 }
 
-static void revoked_ones_are_not_reported(void **state) {
-    (void)state;
+TEST_AROUND(revoked_ones_are_not_reported, make_desk, clear_desk) {
     struct database *database = open_desk();
     make_account(database, "a", NULL);
     make_account(database, "b", NULL);
@@ -32,8 +32,7 @@ static void revoked_ones_are_not_reported(void **state) {
     database_close(database);
 }
 
-static void an_empty_database_reports_nobody(void **state) {
-    (void)state;
+TEST_AROUND(an_empty_database_reports_nobody, make_desk, clear_desk) {
     struct database *database = open_desk();
     struct record_accounts *record = report(database, "m");
     assert_int_equal(record->account_count + record->key_count, 0);
@@ -41,8 +40,7 @@ static void an_empty_database_reports_nobody(void **state) {
     database_close(database);
 }
 
-static void what_others_used_is_what_is_not_ones_own(void **state) {
-    (void)state;
+TEST_AROUND(what_others_used_is_what_is_not_ones_own, make_desk, clear_desk) {
     struct database *database = open_desk();
     make_account(database, "a", NULL);
     fine(database_make(database, "UPDATE accounts SET requests = 10, tokens = 1000, balance = -7",
@@ -69,8 +67,7 @@ static bool is_same(struct tenant_salt a, struct tenant_salt b) {
     return memcmp(&a, &b, sizeof a) == 0;
 }
 
-static void a_purge_changes_the_salt_of_the_whole_group_and_of_no_other(void **state) {
-    (void)state;
+TEST_AROUND(a_purge_changes_the_salt_of_the_whole_group_and_of_no_other, make_desk, clear_desk) {
     struct database *database = open_desk();
     struct account_terms terms = account_terms_unset;
     struct tenant_salt before[3];
@@ -93,8 +90,7 @@ static void a_purge_changes_the_salt_of_the_whole_group_and_of_no_other(void **s
     database_close(database);
 }
 
-static void models_are_denied_in_the_gateways_order(void **state) {
-    (void)state;
+TEST_AROUND(models_are_denied_in_the_gateways_order, make_desk, clear_desk) {
     assert_int_equal(account_notify_denied("a,b,c", ""), 0);
     assert_int_equal(account_notify_denied("a,b,c", "b"), 5);
     assert_int_equal(account_notify_denied("a,b,c", "c,a,zebra"), 2);
@@ -105,8 +101,7 @@ static void models_are_denied_in_the_gateways_order(void **state) {
 }
 
 /* A file of an outsider may say anything; what no gateway takes must not end one. */
-static void rows_that_nothing_has_written_are_damage(void **state) {
-    (void)state;
+TEST_AROUND(rows_that_nothing_has_written_are_damage, make_desk, clear_desk) {
     static const char *const changes[] = {
         "name = '<script>' || char(27) || '[31m' || char(10)",
         "name = printf('%.*c', 100, 'x')",
@@ -130,17 +125,4 @@ static void rows_that_nothing_has_written_are_damage(void **state) {
         clear_desk(NULL);
         make_desk(NULL);
     }
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-#define CASE(name) cmocka_unit_test_setup_teardown(name, make_desk, clear_desk)
-        CASE(revoked_ones_are_not_reported),
-        CASE(an_empty_database_reports_nobody),
-        CASE(what_others_used_is_what_is_not_ones_own),
-        CASE(a_purge_changes_the_salt_of_the_whole_group_and_of_no_other),
-        CASE(models_are_denied_in_the_gateways_order),
-        CASE(rows_that_nothing_has_written_are_damage),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,6 +3,7 @@
  * of keys the digest alone; a file of --accounts comes with its secret.
  */
 #include "ledger_desk.h"
+#include "test_case.h"
 
 static struct account_view seen;
 static struct account_key_view key_seen[8];
@@ -27,8 +28,7 @@ static void look(struct database *database, const char *name) {
     fine(account_store_look(database, name, &listener, &error));
 }
 
-static void an_account_is_made_once_and_its_key_is_not_kept(void **state) {
-    (void)state;
+TEST_AROUND(an_account_is_made_once_and_its_key_is_not_kept, make_desk, clear_desk) {
     struct database *database = open_desk();
     char key[ACCOUNTS_KEY_TEXT], other[ACCOUNTS_KEY_TEXT];
     fine(account_store_create(database, "acme", &account_terms_unset, 1, key, &error));
@@ -53,8 +53,7 @@ static void an_account_is_made_once_and_its_key_is_not_kept(void **state) {
     assert_null(memmem(bytes, count, key + 3, 16));
 }
 
-static void terms_are_set_one_by_one(void **state) {
-    (void)state;
+TEST_AROUND(terms_are_set_one_by_one, make_desk, clear_desk) {
     struct database *database = open_desk();
     struct account_terms terms = account_terms_unset;
     make_account(database, "acme", NULL);
@@ -80,8 +79,7 @@ static void terms_are_set_one_by_one(void **state) {
     database_close(database);
 }
 
-static void a_key_is_named_by_the_first_digits_of_its_digest(void **state) {
-    (void)state;
+TEST_AROUND(a_key_is_named_by_the_first_digits_of_its_digest, make_desk, clear_desk) {
     struct database *database = open_desk();
     struct account_terms terms = account_terms_unset;
     make_account(database, "acme", NULL);
@@ -106,8 +104,7 @@ static void a_key_is_named_by_the_first_digits_of_its_digest(void **state) {
     database_close(database);
 }
 
-static void what_is_revoked_is_no_more_changed(void **state) {
-    (void)state;
+TEST_AROUND(what_is_revoked_is_no_more_changed, make_desk, clear_desk) {
     struct database *database = open_desk();
     char key[ACCOUNTS_KEY_TEXT];
     make_account(database, "acme", NULL);
@@ -122,8 +119,7 @@ static void what_is_revoked_is_no_more_changed(void **state) {
     database_close(database);
 }
 
-static void top_ups_are_written_down_and_make_the_balance(void **state) {
-    (void)state;
+TEST_AROUND(top_ups_are_written_down_and_make_the_balance, make_desk, clear_desk) {
     struct database *database = open_desk();
     make_account(database, "acme", NULL);
     fine(account_store_top_up(database, "acme", 500, 5, &error));
@@ -135,8 +131,7 @@ static void top_ups_are_written_down_and_make_the_balance(void **state) {
 }
 
 /* SQLite would go on in floating point, and no proof would hold any more. */
-static void a_balance_grows_no_further_than_can_be_counted(void **state) {
-    (void)state;
+TEST_AROUND(a_balance_grows_no_further_than_can_be_counted, make_desk, clear_desk) {
     struct database *database = open_desk();
     make_account(database, "acme", NULL);
     for (int sign = 1; sign >= -1; sign -= 2) {
@@ -160,8 +155,7 @@ static void a_balance_grows_no_further_than_can_be_counted(void **state) {
 }
 
 /* An outsider's file: it may be of anybody. */
-static void a_currency_that_is_none_is_damage(void **state) {
-    (void)state;
+TEST_AROUND(a_currency_that_is_none_is_damage, make_desk, clear_desk) {
     char currency[LEDGER_CURRENCY_BYTES];
     static const char *const changes[] = {"'<b>'", "'a\"'", "'12345678'", "x'1b5b'", "''"};
     struct database *database = open_desk();
@@ -185,8 +179,7 @@ static void write_file(const char *name, const char *text) {
     fclose(file);
 }
 
-static void a_file_of_accounts_comes_with_its_secret(void **state) {
-    (void)state;
+TEST_AROUND(a_file_of_accounts_comes_with_its_secret, make_desk, clear_desk) {
     struct database *database = open_desk();
     char file[160], secret_file[170], text[80] = "";
     uint8_t secret[SHA256_BYTES];
@@ -219,19 +212,4 @@ static void a_file_of_accounts_comes_with_its_secret(void **state) {
     database_close(database);
     unlink(file);
     unlink(secret_file);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-#define CASE(name) cmocka_unit_test_setup_teardown(name, make_desk, clear_desk)
-        CASE(an_account_is_made_once_and_its_key_is_not_kept),
-        CASE(terms_are_set_one_by_one),
-        CASE(a_key_is_named_by_the_first_digits_of_its_digest),
-        CASE(what_is_revoked_is_no_more_changed),
-        CASE(top_ups_are_written_down_and_make_the_balance),
-        CASE(a_balance_grows_no_further_than_can_be_counted),
-        CASE(a_currency_that_is_none_is_damage),
-        CASE(a_file_of_accounts_comes_with_its_secret),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,20 +2,14 @@
  * The accounts' file: what it says becomes accounts, keys and salts; what is wrong with it is said
  * with the line; the secret is made once and stays.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #include "contract/machine.h"
 #include "contract/record_client.h"
 #include "contract/record_ledger.h"
 #include "host/ledger/accounts_file.h"
+#include "test_case.h"
 
 #define A64 "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
 #define B64 "BBbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb"
@@ -40,8 +34,7 @@ static const struct account_key *key_of(const struct record_accounts *record, ui
     return accounts_keys(record) + number;
 }
 
-static void accounts_are_read_from_their_file(void **state) {
-    (void)state;
+TEST(accounts_are_read_from_their_file) {
     struct record_accounts *record = parse_with("accounts:\n"
                                                 "  - name: acme\n"
                                                 "    keys: [\"sha256:" A64 "\", sha256:" B64 "]\n"
@@ -68,8 +61,7 @@ static bool same(const struct record_accounts *record, uint32_t a, uint32_t b) {
                   sizeof(struct tenant_salt)) == 0;
 }
 
-static void a_tenant_is_an_account_or_a_group(void **state) {
-    (void)state;
+TEST(a_tenant_is_an_account_or_a_group) {
     static const char text[] = "accounts:\n"
                                "  - {name: a, keys: []}\n"
                                "  - {name: b, keys: []}\n"
@@ -90,8 +82,7 @@ static void a_tenant_is_an_account_or_a_group(void **state) {
     free(elsewhere);
 }
 
-static void it_says_what_is_wrong_and_where(void **state) {
-    (void)state;
+TEST(it_says_what_is_wrong_and_where) {
     static const struct {
         const char *text, *part, *line;
     } cases[] = {
@@ -137,8 +128,7 @@ static void write_file(const char *path, const char *text) {
     fclose(file);
 }
 
-static void the_secret_is_made_once(void **state) {
-    (void)state;
+TEST(the_secret_is_made_once) {
     char directory[] = "/tmp/fathom-accounts-XXXXXX", path[64], beside[80];
     struct record_accounts *first = NULL, *then = NULL;
     struct stat facts;
@@ -167,8 +157,7 @@ static void the_secret_is_made_once(void **state) {
     assert_int_equal(rmdir(directory), 0); /* nothing else was left */
 }
 
-static void a_drawn_key_fits_its_line(void **state) {
-    (void)state;
+TEST(a_drawn_key_fits_its_line) {
     char key[ACCOUNTS_KEY_TEXT], digest[ACCOUNTS_DIGEST_TEXT], text[256];
     uint8_t hash[SHA256_BYTES];
     accounts_file_draw_key(key, digest);
@@ -178,15 +167,4 @@ static void a_drawn_key_fits_its_line(void **state) {
     sha256_digest(key, strlen(key), hash);
     assert_memory_equal(hash, key_of(record, 0)->sha256, sizeof hash);
     free(record);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(accounts_are_read_from_their_file),
-        cmocka_unit_test(a_tenant_is_an_account_or_a_group),
-        cmocka_unit_test(it_says_what_is_wrong_and_where),
-        cmocka_unit_test(the_secret_is_made_once),
-        cmocka_unit_test(a_drawn_key_fits_its_line),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -11,9 +11,9 @@
 #include <sys/wait.h>
 
 #include "ledger_desk.h"
+#include "test_case.h"
 
-static void a_new_file_is_its_owners_alone(void **state) {
-    (void)state;
+TEST_AROUND(a_new_file_is_its_owners_alone, make_desk, clear_desk) {
     struct stat found;
     umask(0);
     struct database *database = open_desk();
@@ -45,8 +45,7 @@ static void refuse(enum status status, const char *words) {
     if (!strstr(error.text, words) || strchr(error.text, '\n')) fail_msg("%s", error.text);
 }
 
-static void what_is_no_database_of_ours_is_refused(void **state) {
-    (void)state;
+TEST_AROUND(what_is_no_database_of_ours_is_refused, make_desk, clear_desk) {
     sqlite3 *other;
     write_text(
         "this is some text, long enough to be taken for a page of a database, or not at all");
@@ -64,8 +63,7 @@ static void what_is_no_database_of_ours_is_refused(void **state) {
     refuse(STATUS_UNSUPPORTED, "newer Fathom (schema 99");
 }
 
-static void a_file_of_schema_1_is_brought_up_with_all_that_is_in_it(void **state) {
-    (void)state;
+TEST_AROUND(a_file_of_schema_1_is_brought_up_with_all_that_is_in_it, make_desk, clear_desk) {
     struct database *database = open_desk();
     struct account_own own = {0};
     struct usage_store *store = calloc(1, sizeof *store);
@@ -92,8 +90,7 @@ static void a_file_of_schema_1_is_brought_up_with_all_that_is_in_it(void **state
     free(store);
 }
 
-static void a_damaged_page_is_reported(void **state) {
-    (void)state;
+TEST_AROUND(a_damaged_page_is_reported, make_desk, clear_desk) {
     static const char trash[8192] = "trash";
     struct database *database = open_desk();
     make_account(database, "acme", NULL);
@@ -113,8 +110,7 @@ static void a_damaged_page_is_reported(void **state) {
     database_close(database);
 }
 
-static void what_was_committed_is_there_and_nothing_else(void **state) {
-    (void)state;
+TEST_AROUND(what_was_committed_is_there_and_nothing_else, make_desk, clear_desk) {
     struct database *database = open_desk();
     fine(database_begin(database, &error));
     fine(
@@ -130,8 +126,7 @@ static void what_was_committed_is_there_and_nothing_else(void **state) {
     database_close(database);
 }
 
-static void another_connections_commit_changes_the_version(void **state) {
-    (void)state;
+TEST_AROUND(another_connections_commit_changes_the_version, make_desk, clear_desk) {
     struct database *one = open_desk(), *two = open_desk();
     int64_t before, own, after;
     fine(database_version(one, &before, &error));
@@ -162,8 +157,7 @@ static void *add_thousand(void *context) {
     return NULL;
 }
 
-static void several_writers_take_turns(void **state) {
-    (void)state;
+TEST_AROUND(several_writers_take_turns, make_desk, clear_desk) {
     struct database *database = open_desk();
     pthread_t threads[3];
     fine(database_run(database, &error, "INSERT INTO settings VALUES ('sum', 0)", ""));
@@ -179,8 +173,7 @@ static void several_writers_take_turns(void **state) {
 }
 
 /* A file that may not grow is what a full disk is. */
-static void a_full_disk_is_reported_and_what_was_there_stays(void **state) {
-    (void)state;
+TEST_AROUND(a_full_disk_is_reported_and_what_was_there_stays, make_desk, clear_desk) {
     struct database *database = open_desk();
     struct rlimit before, small = {0};
     enum status status = STATUS_OK;
@@ -217,12 +210,11 @@ static void command(const char *line) {
 }
 
 /* SQLite would write to the file that each name leads to, empty it, or take its pages for ours. */
-static void no_link_is_followed_to_what_sqlite_writes(void **state) {
+TEST_AROUND(no_link_is_followed_to_what_sqlite_writes, make_desk, clear_desk) {
     static const char *const plants[] = {
         "ln -s $F/victim $P-wal", "ln -s $F/victim $P-shm",  "ln -s $F/victim $P-journal",
         "ln $F/victim $P-wal",    "ln -s $F/nothing $P-wal", "mkfifo $P-journal",
         "ln $P $F/second"};
-    (void)state;
     struct database *database = open_desk();
     fine(database_run(database, &error, "INSERT INTO settings VALUES ('a', 1)", ""));
     database_close(database);
@@ -246,8 +238,7 @@ static void no_link_is_followed_to_what_sqlite_writes(void **state) {
 }
 
 /* The operator's own link to a database is followed, and not to a file of another user. */
-static void a_database_is_where_its_owner_alone_writes(void **state) {
-    (void)state;
+TEST_AROUND(a_database_is_where_its_owner_alone_writes, make_desk, clear_desk) {
     database_close(open_desk());
     command("mkdir -m 700 $F/at && mv $P $F/at/ledger.db && ln -s $F/at/ledger.db $P");
     database_close(open_desk());
@@ -259,21 +250,4 @@ static void a_database_is_where_its_owner_alone_writes(void **state) {
         refuse(STATUS_IO, "expected a regular file of the user who runs this");
     }
     command("rm -r $F/at");
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-#define CASE(name) cmocka_unit_test_setup_teardown(name, make_desk, clear_desk)
-        CASE(a_new_file_is_its_owners_alone),
-        CASE(what_is_no_database_of_ours_is_refused),
-        CASE(a_file_of_schema_1_is_brought_up_with_all_that_is_in_it),
-        CASE(a_damaged_page_is_reported),
-        CASE(what_was_committed_is_there_and_nothing_else),
-        CASE(another_connections_commit_changes_the_version),
-        CASE(several_writers_take_turns),
-        CASE(a_full_disk_is_reported_and_what_was_there_stays),
-        CASE(no_link_is_followed_to_what_sqlite_writes),
-        CASE(a_database_is_where_its_owner_alone_writes),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

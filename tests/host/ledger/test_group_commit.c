@@ -4,17 +4,11 @@
  */
 #include "host/ledger/group_commit.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "test_case.h"
 
 #define MS ((int64_t)1000000)
 
-static void the_first_entry_for_a_while_does_not_wait(void **state) {
-    (void)state;
+TEST(the_first_entry_for_a_while_does_not_wait) {
     struct group_commit commits = {0};
     assert_true(group_commit_now(&commits, 1, false, 5 * MS));
     commits.begun_ns = 5 * MS;
@@ -23,8 +17,7 @@ static void the_first_entry_for_a_while_does_not_wait(void **state) {
 }
 
 /* Entries come every 0.2 ms, and each transaction takes 1 ms. */
-static void many_entries_share_a_transaction_and_wait_for_a_bounded_time(void **state) {
-    (void)state;
+TEST(many_entries_share_a_transaction_and_wait_for_a_bounded_time) {
     struct group_commit commits = {0};
     uint32_t waiting = 0, transactions = 0, entries = 0;
     int64_t first_ns = 0, longest_ns = 0, busy_until_ns = 0;
@@ -43,29 +36,17 @@ static void many_entries_share_a_transaction_and_wait_for_a_bounded_time(void **
     assert_true(longest_ns <= GROUP_COMMIT_APART_NS);
 }
 
-static void a_transaction_takes_along_what_has_been_given_up_to_its_room(void **state) {
-    (void)state;
+TEST(a_transaction_takes_along_what_has_been_given_up_to_its_room) {
     struct group_commit commits = {0};
     assert_false(group_commit_now(&commits, GROUP_COMMIT_MAX - 1, true, 5 * MS));
     assert_true(group_commit_now(&commits, GROUP_COMMIT_MAX, true, 5 * MS));
 }
 
-static void a_failure_is_tried_again_a_second_later(void **state) {
-    (void)state;
+TEST(a_failure_is_tried_again_a_second_later) {
     struct group_commit commits = {.begun_ns = 100 * MS, .failed_ns = 120 * MS};
     assert_true(group_commit_due_ns(&commits) == 1120 * MS);
     assert_false(group_commit_now(&commits, 9, false, 1119 * MS));
     assert_true(group_commit_now(&commits, 9, false, 1120 * MS));
     commits = (struct group_commit){.begun_ns = 1120 * MS};
     assert_true(group_commit_due_ns(&commits) == 1120 * MS + GROUP_COMMIT_APART_NS);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_first_entry_for_a_while_does_not_wait),
-        cmocka_unit_test(many_entries_share_a_transaction_and_wait_for_a_bounded_time),
-        cmocka_unit_test(a_transaction_takes_along_what_has_been_given_up_to_its_room),
-        cmocka_unit_test(a_failure_is_tried_again_a_second_later),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,6 +4,7 @@
  */
 #include "host/ledger/ledger_sums.h"
 #include "ledger_desk.h"
+#include "test_case.h"
 
 static char second[140];
 
@@ -64,8 +65,7 @@ static void look(int64_t from_hour, int64_t to_hour, const char *account) {
     ledger_sums_close(sums);
 }
 
-static void two_files_are_one_report(void **state) {
-    (void)state;
+TEST_AROUND(two_files_are_one_report, make_desk, clear_desk) {
     int64_t hour = NOON / 3600;
     snprintf(second, sizeof second, "%s2", path);
     fill(path, 1, 100, 0);
@@ -89,8 +89,7 @@ static void two_files_are_one_report(void **state) {
     assert_int_equal(account_count, 0);
 }
 
-static void files_of_two_currencies_are_not_one_report(void **state) {
-    (void)state;
+TEST_AROUND(files_of_two_currencies_are_not_one_report, make_desk, clear_desk) {
     struct ledger_range range = {INT64_MIN, INT64_MAX, NULL};
     struct ledger_sums *sums = NULL;
     struct database *database = NULL;
@@ -120,8 +119,7 @@ static enum status open_after(const char *change) {
 }
 
 /* A file of an outsider may say anything. */
-static void what_cannot_be_an_hour_or_a_sum_is_refused_in_words(void **state) {
-    (void)state;
+TEST_AROUND(what_cannot_be_an_hour_or_a_sum_is_refused_in_words, make_desk, clear_desk) {
     fill(path, 1, 30, 0);
     fill(path, 2, 30, 1);
     assert_int_equal(open_after("UPDATE hours SET amount = 9223372036854775000"), STATUS_TOO_LARGE);
@@ -131,14 +129,4 @@ static void what_cannot_be_an_hour_or_a_sum_is_refused_in_words(void **state) {
     assert_non_null(strstr(error.text, "it has an hour 100"));
     assert_int_equal(open_after("UPDATE hours SET hour = hour - 100000000"), STATUS_OK);
     assert_int_equal(open_after("UPDATE node_hours SET hour = -1"), STATUS_CORRUPT);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-#define CASE(name) cmocka_unit_test_setup_teardown(name, make_desk, clear_desk)
-        CASE(two_files_are_one_report),
-        CASE(files_of_two_currencies_are_not_one_report),
-        CASE(what_cannot_be_an_hour_or_a_sum_is_refused_in_words),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

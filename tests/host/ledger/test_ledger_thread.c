@@ -15,6 +15,7 @@
 #include "base/clock.h"
 #include "host/ledger/ledger_thread.h"
 #include "ledger_desk.h"
+#include "test_case.h"
 
 #define PATIENCE_NS INT64_C(60000000000)
 
@@ -80,8 +81,7 @@ static void await_settled(uint64_t sequence) {
     assert_int_equal(committed, sequence);
 }
 
-static void what_is_settled_is_written_down(void **state) {
-    (void)state;
+TEST_AROUND(what_is_settled_is_written_down, make_desk, clear_desk) {
     start();
     for (uint64_t i = 1; i <= 10000; i++)
         give(i, "");
@@ -96,8 +96,7 @@ static void what_is_settled_is_written_down(void **state) {
     database_close(database);
 }
 
-static void what_others_change_is_reported(void **state) {
-    (void)state;
+TEST_AROUND(what_others_change_is_reported, make_desk, clear_desk) {
     struct database *database = open_desk();
     make_account(database, "acme", NULL);
     fine(account_store_top_up(database, "acme", 77, 1, &error));
@@ -122,8 +121,7 @@ static void what_others_change_is_reported(void **state) {
     stop();
 }
 
-static void another_gateways_use_is_reported(void **state) {
-    (void)state;
+TEST_AROUND(another_gateways_use_is_reported, make_desk, clear_desk) {
     struct database *database = open_desk();
     make_account(database, "acme", NULL);
     start();
@@ -161,8 +159,7 @@ static struct ledger_price changing(const void *context, struct bytes model, int
 }
 
 /* A gateway of several names sets aside by each one's price: any that changes is news. */
-static void a_models_price_that_changes_is_reported(void **state) {
-    (void)state;
+TEST_AROUND(a_models_price_that_changes_is_reported, make_desk, clear_desk) {
     const struct ledger_prices prices = {
         .currency = "USD", .models = {"first", "second"}, .model_count = 2, .at = changing};
     atomic_store(&second_price, 7);
@@ -183,8 +180,7 @@ static void a_models_price_that_changes_is_reported(void **state) {
     stop();
 }
 
-static void what_cannot_be_written_waits_for_room(void **state) {
-    (void)state;
+TEST_AROUND(what_cannot_be_written_waits_for_room, make_desk, clear_desk) {
     struct rlimit before, small;
     start();
     give(1, "");
@@ -208,8 +204,7 @@ static void what_cannot_be_written_waits_for_room(void **state) {
 }
 
 /* Nobody would find what is written into a file without a name. */
-static void nothing_is_settled_in_a_file_that_is_gone(void **state) {
-    (void)state;
+TEST_AROUND(nothing_is_settled_in_a_file_that_is_gone, make_desk, clear_desk) {
     char aside[sizeof path + 8];
     snprintf(aside, sizeof aside, "%s.aside", path);
     start();
@@ -242,8 +237,7 @@ _Noreturn static void write_until_killed(uint64_t first) {
     }
 }
 
-static void nothing_settled_is_lost_and_nothing_is_twice_after_kills(void **state) {
-    (void)state;
+TEST_AROUND(nothing_settled_is_lost_and_nothing_is_twice_after_kills, make_desk, clear_desk) {
     uint64_t first = 1;
     struct database *database = open_desk();
     make_account(database, "acme", NULL);
@@ -279,18 +273,4 @@ static void nothing_settled_is_lost_and_nothing_is_twice_after_kills(void **stat
                      -number_of(database, "SELECT sum(amount) FROM entries"));
     database_close(database);
     munmap(shared, 4096);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-#define CASE(name) cmocka_unit_test_setup_teardown(name, make_desk, clear_desk)
-        CASE(what_is_settled_is_written_down),
-        CASE(what_others_change_is_reported),
-        CASE(another_gateways_use_is_reported),
-        CASE(a_models_price_that_changes_is_reported),
-        CASE(what_cannot_be_written_waits_for_room),
-        CASE(nothing_is_settled_in_a_file_that_is_gone),
-        CASE(nothing_settled_is_lost_and_nothing_is_twice_after_kills),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

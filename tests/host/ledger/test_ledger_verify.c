@@ -4,6 +4,7 @@
  */
 #include "host/ledger/ledger_verify.h"
 #include "ledger_desk.h"
+#include "test_case.h"
 
 static char last[512];
 
@@ -60,8 +61,7 @@ static int64_t breaches_after(const char *change) {
     return breaches;
 }
 
-static void a_sound_ledger_has_no_breach(void **state) {
-    (void)state;
+TEST_AROUND(a_sound_ledger_has_no_breach, make_desk, clear_desk) {
     const char *paths[] = {path};
     struct record_unit_totals totals = totals_of(30, 30);
     fill(1, &totals);
@@ -72,8 +72,7 @@ static void a_sound_ledger_has_no_breach(void **state) {
     assert_int_equal(verdict.units_judged, 1);
 }
 
-static void each_change_by_hand_is_found(void **state) {
-    (void)state;
+TEST_AROUND(each_change_by_hand_is_found, make_desk, clear_desk) {
     assert_int_equal(breaches_after("SELECT 1"), 0);
     assert_true(breaches_after("UPDATE entries SET amount = amount + 1") > 0);
     assert_true(breaches_after("UPDATE entries SET miss = miss + 1, device = device + 1") > 0);
@@ -102,8 +101,7 @@ static void each_change_by_hand_is_found(void **state) {
     " tokens = (SELECT hit + miss FROM entries);"                                                  \
     "UPDATE keys SET spent = (SELECT amount FROM entries);"
 
-static void an_answer_that_was_made_and_not_charged_is_found(void **state) {
-    (void)state;
+TEST_AROUND(an_answer_that_was_made_and_not_charged_is_found, make_desk, clear_desk) {
     assert_int_equal(breaches_after(WITHOUT_ANSWER), 1);
     assert_non_null(strstr(last, "though units made 30"));
     assert_int_equal(breaches_after(WITHOUT_ANSWER "UPDATE entries SET http_status = 499"), 0);
@@ -111,8 +109,7 @@ static void an_answer_that_was_made_and_not_charged_is_found(void **state) {
 }
 
 /* What is no whole number, or is at the end of its range, is a breach like others: the proof goes on. */
-static void numbers_at_their_ends_do_not_stop_the_proof(void **state) {
-    (void)state;
+TEST_AROUND(numbers_at_their_ends_do_not_stop_the_proof, make_desk, clear_desk) {
     assert_true(breaches_after("UPDATE accounts SET balance = 1.8e19") > 0);
     assert_true(breaches_after("UPDATE accounts SET balance = balance + 0.0, tokens = 1e30") > 0);
     assert_true(breaches_after("UPDATE keys SET spent = 1e19") > 0);
@@ -128,16 +125,14 @@ static void numbers_at_their_ends_do_not_stop_the_proof(void **state) {
 }
 
 /* Interim sums may be larger than 64 bits hold, as long as their end is not. */
-static void more_than_64_bits_of_top_ups_and_charges_are_proved(void **state) {
-    (void)state;
+TEST_AROUND(more_than_64_bits_of_top_ups_and_charges_are_proved, make_desk, clear_desk) {
     assert_int_equal(breaches_after("INSERT INTO top_ups (account, amount, time) VALUES"
                                     " (1, 9000000000000000000, 1), (1, 9000000000000000000, 1),"
                                     " (1, -9000000000000000000, 1), (1, -9000000000000000000, 1)"),
                      0);
 }
 
-static void a_request_that_was_entered_twice_is_found(void **state) {
-    (void)state;
+TEST_AROUND(a_request_that_was_entered_twice_is_found, make_desk, clear_desk) {
     /* With all sums as two entries make them. */
     static const char twice[] =
         "CREATE TEMP TABLE again AS SELECT * FROM entries;"
@@ -149,8 +144,7 @@ static void a_request_that_was_entered_twice_is_found(void **state) {
     assert_int_equal(breaches_after(twice), 1);
 }
 
-static void a_units_tokens_are_summed_over_files(void **state) {
-    (void)state;
+TEST_AROUND(a_units_tokens_are_summed_over_files, make_desk, clear_desk) {
     char first[130];
     struct record_unit_totals totals = totals_of(50, 30);
     totals.entered.computed_tokens = 13;
@@ -168,8 +162,7 @@ static void a_units_tokens_are_summed_over_files(void **state) {
     assert_int_equal(both.units_judged, 1);
 }
 
-static void a_unit_with_something_under_way_is_not_judged(void **state) {
-    (void)state;
+TEST_AROUND(a_unit_with_something_under_way_is_not_judged, make_desk, clear_desk) {
     const char *paths[] = {path};
     struct record_unit_totals totals = totals_of(50, 30);
     totals.open.made_tokens = 3;
@@ -180,8 +173,7 @@ static void a_unit_with_something_under_way_is_not_judged(void **state) {
 }
 
 /* A gateway that died before it told of a unit: what it entered of its work nobody knows. */
-static void a_unit_of_a_gateway_that_died_unheard_is_not_judged(void **state) {
-    (void)state;
+TEST_AROUND(a_unit_of_a_gateway_that_died_unheard_is_not_judged, make_desk, clear_desk) {
     const char *paths[] = {path};
     struct record_unit_totals totals = totals_of(50, 30);
     fill(1, &totals);
@@ -206,8 +198,7 @@ static void a_unit_of_a_gateway_that_died_unheard_is_not_judged(void **state) {
 
 /* Its connection broke and came back: what it did for requests that were given up is nobody's, and
  * what it had done before is not told again. */
-static void a_unit_that_was_lost_and_came_back_is_not_judged(void **state) {
-    (void)state;
+TEST_AROUND(a_unit_that_was_lost_and_came_back_is_not_judged, make_desk, clear_desk) {
     const char *paths[] = {path};
     struct record_unit_totals lost = totals_of(30, 30), again = totals_of(50, 10);
     struct database *database = open_desk();
@@ -224,21 +215,4 @@ static void a_unit_that_was_lost_and_came_back_is_not_judged(void **state) {
     if (verdict.breaches) fail_msg("%s", last);
     assert_int_equal(verdict.units_open, 1);
     free(store);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-#define CASE(name) cmocka_unit_test_setup_teardown(name, make_desk, clear_desk)
-        CASE(a_sound_ledger_has_no_breach),
-        CASE(each_change_by_hand_is_found),
-        CASE(an_answer_that_was_made_and_not_charged_is_found),
-        CASE(numbers_at_their_ends_do_not_stop_the_proof),
-        CASE(more_than_64_bits_of_top_ups_and_charges_are_proved),
-        CASE(a_request_that_was_entered_twice_is_found),
-        CASE(a_units_tokens_are_summed_over_files),
-        CASE(a_unit_with_something_under_way_is_not_judged),
-        CASE(a_unit_of_a_gateway_that_died_unheard_is_not_judged),
-        CASE(a_unit_that_was_lost_and_came_back_is_not_judged),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -23,6 +23,9 @@
 #include "host/process/log/log.h"
 #include "ledger_desk.h"
 
+#define TEST_OWN_MAIN
+#include "test_case.h"
+
 #define TRANSACTIONS 12
 #define PATIENCE_NS INT64_C(60000000000)
 
@@ -302,8 +305,8 @@ static uint64_t cut_all(life_function *living, const struct life *from, uint64_t
     return found;
 }
 
-static void a_power_cut_at_any_call_loses_nothing_reported_and_counts_nothing_twice(void **state) {
-    (void)state;
+TEST_AROUND(a_power_cut_at_any_call_loses_nothing_reported_and_counts_nothing_twice, make_desk,
+            clear_desk) {
     struct life from = {.plant = PLANT_NOTHING};
     before_bytes = 0;
     assert_int_equal(cut_all(live, &from, test_times(1, 10), true), 0);
@@ -318,8 +321,8 @@ static void live_on(struct life *life, const char *file) {
     end_life(life);
 }
 
-static void a_power_cut_at_any_call_of_a_migration_leaves_one_schema_or_the_other(void **state) {
-    (void)state;
+TEST_AROUND(a_power_cut_at_any_call_of_a_migration_leaves_one_schema_or_the_other, make_desk,
+            clear_desk) {
     struct life from = {.plant = PLANT_NOTHING};
     cut_disk_begin(0, false);
     before_bytes = 0;
@@ -381,8 +384,7 @@ static void live_in_a_thread(struct life *life, const char *file) {
     if (status && !cut_disk_is_cut()) fail_msg("%s", error.text);
 }
 
-static void what_the_thread_says_is_settled_survives_a_power_cut(void **state) {
-    (void)state;
+TEST_AROUND(what_the_thread_says_is_settled_survives_a_power_cut, make_desk, clear_desk) {
     struct life from = {.plant = PLANT_NOTHING};
     before_bytes = 0;
     assert_int_equal(cut_all(live_in_a_thread, &from, test_times(5, 20), true), 0);
@@ -440,8 +442,8 @@ static bool kill_once(uint64_t call) {
     return WIFSIGNALED(ended);
 }
 
-static void a_writer_killed_at_any_call_leaves_its_neighbour_a_sound_ledger(void **state) {
-    (void)state;
+TEST_AROUND(a_writer_killed_at_any_call_leaves_its_neighbour_a_sound_ledger, make_desk,
+            clear_desk) {
     uint64_t call = 1, every = getenv("FATHOM_SEEDS") ? 1 : test_times(3, 20);
     before_bytes = 0;
     shared = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -460,8 +462,7 @@ static void a_writer_killed_at_any_call_leaves_its_neighbour_a_sound_ledger(void
 
 /* ---- the test itself ---- */
 
-static void planted_bugs_are_found(void **state) {
-    (void)state;
+TEST_AROUND(planted_bugs_are_found, make_desk, clear_desk) {
     before_bytes = 0;
     seed_count = 1;
     for (enum plant plant = PLANT_LYING_DISK; plant <= PLANT_REPORTED_EARLY; plant++) {
@@ -499,13 +500,5 @@ static int clear_all(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-#define CASE(name) cmocka_unit_test_setup_teardown(name, make_desk, clear_desk)
-        CASE(a_power_cut_at_any_call_loses_nothing_reported_and_counts_nothing_twice),
-        CASE(a_power_cut_at_any_call_of_a_migration_leaves_one_schema_or_the_other),
-        CASE(what_the_thread_says_is_settled_survives_a_power_cut),
-        CASE(a_writer_killed_at_any_call_leaves_its_neighbour_a_sound_ledger),
-        CASE(planted_bugs_are_found),
-    };
-    return cmocka_run_group_tests(tests, make_all, clear_all);
+    return test_case_run(make_all, clear_all);
 }

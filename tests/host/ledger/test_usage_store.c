@@ -4,6 +4,7 @@
  * them.
  */
 #include "ledger_desk.h"
+#include "test_case.h"
 
 static struct account_own own;
 
@@ -28,8 +29,7 @@ static void write_one(struct usage_store *store, void *record, int64_t now) {
     assert_int_equal(written, 1);
 }
 
-static void an_entry_twice_counts_once(void **state) {
-    (void)state;
+TEST_AROUND(an_entry_twice_counts_once, make_desk, clear_own) {
     struct database *database = open_desk();
     struct usage_store *store = begin_store(database);
     make_account(database, "acme", NULL);
@@ -51,8 +51,7 @@ static void an_entry_twice_counts_once(void **state) {
     database_close(database);
 }
 
-static void the_price_is_that_of_the_hour_in_which_it_ended(void **state) {
-    (void)state;
+TEST_AROUND(the_price_is_that_of_the_hour_in_which_it_ended, make_desk, clear_own) {
     struct database *database = open_desk();
     struct usage_store *store = begin_store(database);
     make_account(database, "acme", NULL);
@@ -71,8 +70,7 @@ static void the_price_is_that_of_the_hour_in_which_it_ended(void **state) {
     database_close(database);
 }
 
-static void the_price_is_that_of_the_name_that_was_asked_for(void **state) {
-    (void)state;
+TEST_AROUND(the_price_is_that_of_the_name_that_was_asked_for, make_desk, clear_own) {
     struct database *database = open_desk();
     struct usage_store *store = begin_store(database);
     make_account(database, "acme", NULL);
@@ -99,8 +97,7 @@ static void the_price_is_that_of_the_name_that_was_asked_for(void **state) {
     database_close(database);
 }
 
-static void what_is_not_charged_costs_nothing(void **state) {
-    (void)state;
+TEST_AROUND(what_is_not_charged_costs_nothing, make_desk, clear_own) {
     struct database *database = open_desk();
     struct usage_store *store = begin_store(database);
     make_account(database, "acme", NULL);
@@ -119,8 +116,7 @@ static void what_is_not_charged_costs_nothing(void **state) {
     database_close(database);
 }
 
-static void a_key_counts_what_it_has_spent(void **state) {
-    (void)state;
+TEST_AROUND(a_key_counts_what_it_has_spent, make_desk, clear_own) {
     struct database *database = open_desk();
     struct usage_store *store = begin_store(database);
     struct record_usage *usage = make_entry(1, "acme", 0, 0, 5);
@@ -138,8 +134,7 @@ static void a_key_counts_what_it_has_spent(void **state) {
     database_close(database);
 }
 
-static void more_payers_than_fit_are_written_in_turn(void **state) {
-    (void)state;
+TEST_AROUND(more_payers_than_fit_are_written_in_turn, make_desk, clear_own) {
     struct database *database = open_desk();
     struct usage_store *store = begin_store(database);
     enum { COUNT = 2 * USAGE_SUMS_MAX + 100 };
@@ -160,8 +155,7 @@ static void more_payers_than_fit_are_written_in_turn(void **state) {
     database_close(database);
 }
 
-static void a_units_time_counts_once_for_all_who_see_it(void **state) {
-    (void)state;
+TEST_AROUND(a_units_time_counts_once_for_all_who_see_it, make_desk, clear_own) {
     struct database *database = open_desk();
     struct usage_store *one = begin_store(database), *two = begin_store(database);
     struct record_unit_totals totals = make_totals(7, 9); /* two nodes */
@@ -181,8 +175,7 @@ static void a_units_time_counts_once_for_all_who_see_it(void **state) {
 }
 
 /* No sum becomes a floating-point number, and no entry waits because of one. */
-static void sums_stay_at_their_ends(void **state) {
-    (void)state;
+TEST_AROUND(sums_stay_at_their_ends, make_desk, clear_own) {
     static const char *const whole[] = {
         "SELECT count(*) FROM hours WHERE requests = 9223372036854775807 AND hit = requests AND"
         " miss = requests AND output = requests AND amount = requests AND list_amount = requests",
@@ -222,8 +215,7 @@ static void sums_stay_at_their_ends(void **state) {
     free(store);
 }
 
-static void a_ledger_has_one_currency(void **state) {
-    (void)state;
+TEST_AROUND(a_ledger_has_one_currency, make_desk, clear_own) {
     struct database *database = open_desk();
     struct usage_store *store = begin_store(database);
     struct ledger_prices prices = desk_prices;
@@ -237,20 +229,4 @@ static void a_ledger_has_one_currency(void **state) {
     assert_int_equal(number_of(database, "SELECT count(*) FROM gateways WHERE ended > 0"), 1);
     free(store);
     database_close(database);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-#define CASE(name) cmocka_unit_test_setup_teardown(name, make_desk, clear_own)
-        CASE(an_entry_twice_counts_once),
-        CASE(the_price_is_that_of_the_hour_in_which_it_ended),
-        CASE(the_price_is_that_of_the_name_that_was_asked_for),
-        CASE(what_is_not_charged_costs_nothing),
-        CASE(a_key_counts_what_it_has_spent),
-        CASE(more_payers_than_fit_are_written_in_turn),
-        CASE(a_units_time_counts_once_for_all_who_see_it),
-        CASE(sums_stay_at_their_ends),
-        CASE(a_ledger_has_one_currency),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

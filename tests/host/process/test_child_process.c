@@ -4,21 +4,15 @@
  * output, an exit code other than 0 is an error with the last line, and a command that hangs is
  * killed.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <unistd.h>
 
 #include "host/process/child_process.h"
+
+#define TEST_OWN_MAIN
+#include "test_case.h"
 
 static char self[4096];
 
@@ -41,8 +35,7 @@ static int child_main(void) {
     return 0;
 }
 
-static void a_child_has_what_its_options_name_and_nothing_else(void **state) {
-    (void)state;
+TEST(a_child_has_what_its_options_name_and_nothing_else) {
     const char *const words[] = {self, "child", NULL};
     char text[8] = "";
     int files[2], inherited, how = 0;
@@ -67,8 +60,7 @@ static void a_child_has_what_its_options_name_and_nothing_else(void **state) {
     close(inherited);
 }
 
-static void a_child_in_a_session_of_its_own_outlives_its_parent(void **state) {
-    (void)state;
+TEST(a_child_in_a_session_of_its_own_outlives_its_parent) {
     const char *const words[] = {"sleep", "1000", NULL};
     const struct child_process_options options = {.words = words};
     pid_t pid;
@@ -87,8 +79,7 @@ static enum status run(const char *script, int timeout_ms, char *out, size_t roo
     return child_process_run(&line, timeout_ms, out, room, error);
 }
 
-static void the_output_of_a_command_is_returned(void **state) {
-    (void)state;
+TEST(the_output_of_a_command_is_returned) {
     char out[64];
     struct error error;
     assert_int_equal(run("echo one; echo two >&2; echo three", 60000, out, sizeof out, &error),
@@ -98,8 +89,7 @@ static void the_output_of_a_command_is_returned(void **state) {
     assert_int_equal(strlen(out), sizeof out - 1); /* as much as there is room for */
 }
 
-static void a_command_that_fails_is_reported_with_its_last_line(void **state) {
-    (void)state;
+TEST(a_command_that_fails_is_reported_with_its_last_line) {
     char out[64];
     struct error error;
     assert_int_equal(
@@ -115,11 +105,5 @@ static void a_command_that_fails_is_reported_with_its_last_line(void **state) {
 int main(int argc, char **argv) {
     if (argc > 1 && strcmp(argv[1], "child") == 0) return child_main();
     if (readlink("/proc/self/exe", self, sizeof self - 1) <= 0) return 1;
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_child_has_what_its_options_name_and_nothing_else),
-        cmocka_unit_test(a_child_in_a_session_of_its_own_outlives_its_parent),
-        cmocka_unit_test(the_output_of_a_command_is_returned),
-        cmocka_unit_test(a_command_that_fails_is_reported_with_its_last_line),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return test_case_run(NULL, NULL);
 }

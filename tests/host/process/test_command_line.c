@@ -1,18 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Protects command lines: a word is quoted as a shell reads it, and a full line accepts no word.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include "host/process/child_process.h"
+#include "test_case.h"
 
-static void a_word_is_quoted_as_a_shell_reads_it(void **state) {
-    (void)state;
+TEST(a_word_is_quoted_as_a_shell_reads_it) {
     char out[64], script[128] = "printf %s ";
     struct error error;
     assert_true(command_line_quote(script, sizeof script, "it's $HOME; \"x\""));
@@ -24,8 +16,7 @@ static void a_word_is_quoted_as_a_shell_reads_it(void **state) {
     assert_string_equal(small, "ab");
 }
 
-static void a_full_line_accepts_no_word(void **state) {
-    (void)state;
+TEST(a_full_line_accepts_no_word) {
     struct command_line line = {.count = 0};
     const char *const words[] = {"a", "b", NULL};
     for (int i = 0; i < COMMAND_LINE_WORDS - 1; i++)
@@ -33,12 +24,4 @@ static void a_full_line_accepts_no_word(void **state) {
     assert_false(command_line_add_all(&line, words));
     assert_int_equal(line.count, COMMAND_LINE_WORDS);
     assert_null(line.words[line.count]);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_word_is_quoted_as_a_shell_reads_it),
-        cmocka_unit_test(a_full_line_accepts_no_word),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,13 +4,8 @@
  */
 #include "host/process/connection_eviction.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include "base/check.h"
+#include "test_case.h"
 
 #define SECOND ((int64_t)1000000000)
 #define NOW (1000 * SECOND)
@@ -19,7 +14,7 @@ static int64_t ago(int64_t seconds) {
     return NOW - seconds * SECOND;
 }
 
-static void bytes_pay_for_time(void **state) {
+TEST(bytes_pay_for_time) {
     size_t rate = EVICT_BYTES_PER_SECOND;
     assert_int_equal(connection_eviction_credit(ago(5), 0, NOW), ago(5));
     assert_int_equal(connection_eviction_credit(ago(5), rate, NOW), ago(4));
@@ -39,7 +34,7 @@ static void bytes_pay_for_time(void **state) {
     assert_int_equal(since, 60 * SECOND);
 }
 
-static void the_idlest_leaves(void **state) {
+TEST(the_idlest_leaves) {
     struct evict_client clients[] = {{.idle_since_ns = EVICT_BUSY},
                                      {.idle_since_ns = ago(0)},
                                      {.idle_since_ns = ago(3)},
@@ -58,7 +53,7 @@ static void the_idlest_leaves(void **state) {
 }
 
 /* Others' idling is their own business, and what works is not counted. */
-static void a_network_is_bound_by_its_own(void **state) {
+TEST(a_network_is_bound_by_its_own) {
     struct evict_client clients[] = {
         {.idle_since_ns = ago(90), .network = 8, .is_bound = true},
         {.idle_since_ns = ago(50), .network = 7, .is_bound = true},
@@ -74,7 +69,7 @@ static void a_network_is_bound_by_its_own(void **state) {
     assert_int_equal(connection_eviction_of_network(clients, 6, 7, 2, NOW), EVICT_NONE);
 }
 
-static void bodies_that_stand_still_give_way(void **state) {
+TEST(bodies_that_stand_still_give_way) {
     struct evict_client clients[] = {{.idle_since_ns = ago(90)},
                                      {.idle_since_ns = ago(0), .body_bytes = 8 << 20},
                                      {.idle_since_ns = ago(2), .body_bytes = 1},
@@ -87,7 +82,7 @@ static void bodies_that_stand_still_give_way(void **state) {
     assert_int_equal(connection_eviction_body(clients, 4, EVICT_NONE, NOW), 0);
 }
 
-static void answers_that_are_not_taken_give_way(void **state) {
+TEST(answers_that_are_not_taken_give_way) {
     struct evict_client clients[] = {{.idle_since_ns = ago(90), .body_bytes = 1},
                                      {.idle_since_ns = EVICT_BUSY, .answer_bytes = 1},
                                      {.idle_since_ns = ago(2), .answer_bytes = 8 << 20},
@@ -99,7 +94,7 @@ static void answers_that_are_not_taken_give_way(void **state) {
     assert_int_equal(connection_eviction_answer(clients, 2, EVICT_NONE, NOW), EVICT_NONE);
 }
 
-static void small_bodies_find_room_when_large_ones_do_not(void **state) {
+TEST(small_bodies_find_room_when_large_ones_do_not) {
     const size_t all = (size_t)256 << 20, large = all - all / EVICT_SMALL_SHARE, mib = 1 << 20;
     assert_true(connection_eviction_has_room(0, all, 8 * mib, 8 * mib));
     assert_true(connection_eviction_has_room(large - mib, all, mib, 8 * mib));
@@ -111,7 +106,7 @@ static void small_bodies_find_room_when_large_ones_do_not(void **state) {
     assert_false(connection_eviction_has_room(all, all, 1, 1));
 }
 
-static void networks_are_reported_apart(void **state) {
+TEST(networks_are_reported_apart) {
     static const uint8_t four[] = {192, 0, 2, 7}, next[] = {192, 0, 2, 8};
     static const uint8_t mapped[16] = {[10] = 0xFF, 0xFF, 192, 0, 2, 7};
     static const uint8_t six[16] = {0x20, 1, 0xD, 0xB8, 1, 2, 3, 4, 5};
@@ -132,7 +127,7 @@ static void networks_are_reported_apart(void **state) {
     assert_true(connection_eviction_network(six, 16) != connection_eviction_network(other, 16));
 }
 
-static void a_crowd_makes_way_for_others(void **state) {
+TEST(a_crowd_makes_way_for_others) {
     struct evict_client clients[] = {
         {.idle_since_ns = EVICT_BUSY, .owner = 7, .body_bytes = 1},
         {.idle_since_ns = ago(0), .owner = 8, .body_bytes = 6 << 20},
@@ -149,18 +144,4 @@ static void a_crowd_makes_way_for_others(void **state) {
     assert_int_equal(connection_eviction_of_crowd(clients, 5, EVICT_PLACES, 9), EVICT_NONE);
     assert_int_equal(connection_eviction_of_crowd(clients, 1, EVICT_PLACES, 9), EVICT_NONE);
     assert_int_equal(connection_eviction_of_crowd(clients, 0, EVICT_PLACES, 9), EVICT_NONE);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(bytes_pay_for_time),
-        cmocka_unit_test(the_idlest_leaves),
-        cmocka_unit_test(a_network_is_bound_by_its_own),
-        cmocka_unit_test(bodies_that_stand_still_give_way),
-        cmocka_unit_test(answers_that_are_not_taken_give_way),
-        cmocka_unit_test(small_bodies_find_room_when_large_ones_do_not),
-        cmocka_unit_test(networks_are_reported_apart),
-        cmocka_unit_test(a_crowd_makes_way_for_others),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

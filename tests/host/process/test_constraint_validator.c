@@ -4,17 +4,11 @@
  */
 #include "host/process/constraint_validator.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include "base/format.h"
 #include "host/process/model_text.h"
+
+#define TEST_OWN_MAIN
+#include "test_case.h"
 
 static struct model_text tiny;
 
@@ -54,7 +48,7 @@ static enum constraint_verdict ask(struct constraint_validator *verify, const ch
     return verdict;
 }
 
-static void a_refusal_says_what_cannot_be_held(void **state) {
+TEST(a_refusal_says_what_cannot_be_held) {
     struct constraint_validator *verify = open_verify();
     assert_int_equal(ask(verify, "{\"form\":{\"schema\":{\"type\":\"object\"}}}", ""),
                      CONSTRAINT_HOLDS);
@@ -69,7 +63,7 @@ static void a_refusal_says_what_cannot_be_held(void **state) {
     constraint_validator_close(verify);
 }
 
-static void tokens_are_those_of_the_model(void **state) {
+TEST(tokens_are_those_of_the_model) {
     struct constraint_validator *verify = open_verify();
     assert_int_equal(ask(verify, "{\"behind\":\"</think>\",\"form\":{\"schema\":true}}", ""),
                      CONSTRAINT_HOLDS);
@@ -79,7 +73,7 @@ static void tokens_are_those_of_the_model(void **state) {
     constraint_validator_close(verify);
 }
 
-static void a_verdict_is_remembered_for_its_text_alone(void **state) {
+TEST(a_verdict_is_remembered_for_its_text_alone) {
     struct constraint_validator *verify = open_verify();
     const char *good = "{\"form\":{\"schema\":{\"type\":\"object\"}}}";
     const char *bad = "{\"form\":{\"schema\":{\"type\":\"objekt\"}}}";
@@ -102,8 +96,7 @@ static void a_verdict_is_remembered_for_its_text_alone(void **state) {
 }
 
 /* However many others another client asks for meanwhile. */
-static void a_client_forgets_its_own_first(void **state) {
-    (void)state;
+TEST(a_client_forgets_its_own_first) {
     static const char *const kept[] = {"{\"form\":{\"schema\":{\"type\":\"object\"}}}",
                                        "{\"form\":{\"schema\":{\"type\":\"array\"}}}"};
     struct constraint_validator *verify = open_verify();
@@ -124,11 +117,5 @@ static void a_client_forgets_its_own_first(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_refusal_says_what_cannot_be_held),
-        cmocka_unit_test(tokens_are_those_of_the_model),
-        cmocka_unit_test(a_verdict_is_remembered_for_its_text_alone),
-        cmocka_unit_test(a_client_forgets_its_own_first),
-    };
-    return cmocka_run_group_tests(tests, open_tokenizer, close_tokenizer);
+    return test_case_run(open_tokenizer, close_tokenizer);
 }

@@ -3,17 +3,13 @@
  * once.
  */
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <sys/resource.h>
-
-#include <cmocka.h>
 
 #include "host/process/file_limit.h"
 
-static void the_limit_is_raised(void **state) {
+#include "test_case.h"
+
+TEST(the_limit_is_raised) {
     struct rlimit limit;
     assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
     limit.rlim_cur = 20;
@@ -25,7 +21,7 @@ static void the_limit_is_raised(void **state) {
     assert_int_equal(limit.rlim_cur, limit.rlim_max);
 }
 
-static void a_shortage_is_reported_once(void **state) {
+TEST(a_shortage_is_reported_once) {
     struct file_shortage shortage = {0}, another = {0};
     assert_true(file_limit_shortage_report(&shortage, "here", EMFILE));
     for (int i = 0; i < 1000; i++)
@@ -33,12 +29,4 @@ static void a_shortage_is_reported_once(void **state) {
     assert_true(file_limit_shortage_report(&another, "there", ENFILE));
     shortage.failed_ns -= (int64_t)60000000000; /* it was over for long */
     assert_true(file_limit_shortage_report(&shortage, "here", EMFILE));
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_limit_is_raised),
-        cmocka_unit_test(a_shortage_is_reported_once),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

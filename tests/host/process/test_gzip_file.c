@@ -1,16 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "host/process/gzip_file.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#define TEST_OWN_MAIN
+#include "test_case.h"
+
 #include <unistd.h>
 #include <zlib.h>
-
-#include <cmocka.h>
 
 static char path[] = "/tmp/gzip_file.XXXXXX";
 
@@ -38,8 +33,7 @@ static void write_file(bool packed, size_t cut) {
     if (cut) assert_int_equal(truncate(path, (off_t)cut), 0);
 }
 
-static void plain_and_packed_files_are_read_alike(void **state) {
-    (void)state;
+TEST(plain_and_packed_files_are_read_alike) {
     struct bytes plain, packed;
     struct error error = {""};
     write_file(false, 0);
@@ -51,8 +45,7 @@ static void plain_and_packed_files_are_read_alike(void **state) {
     free((void *)(uintptr_t)packed.data);
 }
 
-static void members_behind_each_other_are_one_file(void **state) {
-    (void)state;
+TEST(members_behind_each_other_are_one_file) {
     struct bytes one, two;
     struct error error = {""};
     write_file(true, 0);
@@ -66,8 +59,7 @@ static void members_behind_each_other_are_one_file(void **state) {
 }
 
 /* `fathom sim` may be given `<(make a trace)`. */
-static void a_pipe_is_read_to_its_end(void **state) {
-    (void)state;
+TEST(a_pipe_is_read_to_its_end) {
     struct bytes text;
     struct error error = {""};
     char name[32];
@@ -83,8 +75,7 @@ static void a_pipe_is_read_to_its_end(void **state) {
 }
 
 /* Few packed bytes may be many: the limit is what they are unpacked. */
-static void what_is_too_large_or_cut_is_refused(void **state) {
-    (void)state;
+TEST(what_is_too_large_or_cut_is_refused) {
     struct bytes text;
     struct error error = {""};
     write_file(true, 0);
@@ -95,11 +86,5 @@ static void what_is_too_large_or_cut_is_refused(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(plain_and_packed_files_are_read_alike),
-        cmocka_unit_test(members_behind_each_other_are_one_file),
-        cmocka_unit_test(a_pipe_is_read_to_its_end),
-        cmocka_unit_test(what_is_too_large_or_cut_is_refused),
-    };
-    return cmocka_run_group_tests(tests, make_file, remove_file);
+    return test_case_run(make_file, remove_file);
 }

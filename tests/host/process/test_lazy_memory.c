@@ -4,13 +4,9 @@
  */
 #include "host/process/lazy_memory.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <unistd.h>
+#include "test_case.h"
 
-#include <cmocka.h>
+#include <unistd.h>
 
 #define WHOLE ((size_t)4 << 30)
 #define PIECE ((size_t)16 << 20)
@@ -25,8 +21,7 @@ static size_t resident_bytes(void) {
     return resident * (size_t)sysconf(_SC_PAGESIZE);
 }
 
-static void what_is_not_touched_costs_nothing(void **state) {
-    (void)state;
+TEST(what_is_not_touched_costs_nothing) {
     size_t before = resident_bytes();
     struct lazy_memory memory = lazy_memory_take(WHOLE);
     assert_non_null(memory.start);
@@ -46,8 +41,7 @@ static void what_is_not_touched_costs_nothing(void **state) {
 }
 
 /* Whether or not the system has large pages. */
-static void memory_in_large_pages_is_zero_and_keeps_what_is_written(void **state) {
-    (void)state;
+TEST(memory_in_large_pages_is_zero_and_keeps_what_is_written) {
     struct lazy_memory memory = lazy_memory_take(WHOLE);
     unsigned char *bytes = memory.start;
     lazy_memory_widen(&memory);
@@ -57,8 +51,7 @@ static void memory_in_large_pages_is_zero_and_keeps_what_is_written(void **state
     lazy_memory_free(&memory);
 }
 
-static void what_is_cut_off_is_gone(void **state) {
-    (void)state;
+TEST(what_is_cut_off_is_gone) {
     size_t before = resident_bytes();
     struct lazy_memory memory = lazy_memory_take(WHOLE);
     unsigned char *bytes = memory.start;
@@ -73,17 +66,6 @@ static void what_is_cut_off_is_gone(void **state) {
     lazy_memory_free(&memory);
 }
 
-static void what_cannot_be_is_reported(void **state) {
-    (void)state;
+TEST(what_cannot_be_is_reported) {
     assert_null(lazy_memory_take(SIZE_MAX / 2).start);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_is_not_touched_costs_nothing),
-        cmocka_unit_test(memory_in_large_pages_is_zero_and_keeps_what_is_written),
-        cmocka_unit_test(what_is_cut_off_is_gone),
-        cmocka_unit_test(what_cannot_be_is_reported),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

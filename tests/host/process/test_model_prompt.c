@@ -3,18 +3,11 @@
  * ids of their text, what is said makes no special token unless that is asked for, and what is too
  * long is told.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include "base/check.h"
 #include "host/process/model_prompt.h"
+
+#define TEST_OWN_MAIN
+#include "test_case.h"
 
 static struct model_text text;
 static struct model_prompt prompt;
@@ -49,7 +42,7 @@ static void expect(const char *expected) {
     assert_memory_equal(prompt.tokens, ids, count * sizeof *ids);
 }
 
-static void turns_become_the_ids_of_their_text(void **state) {
+TEST(turns_become_the_ids_of_their_text) {
     const struct chat_turn turns[] = {{"system", BYTES_LITERAL("Be \"brief\".\n")},
                                       {"user", BYTES_LITERAL("hi")}};
     assert_int_equal(model_prompt_turns(&prompt, turns, 2, false, &error), STATUS_OK);
@@ -57,7 +50,7 @@ static void turns_become_the_ids_of_their_text(void **state) {
     expect("<｜begin▁of▁sentence｜>Be \"brief\".\n<｜User｜>hi" PROMPT);
 }
 
-static void what_is_said_makes_special_tokens_only_if_asked(void **state) {
+TEST(what_is_said_makes_special_tokens_only_if_asked) {
     const struct chat_turn turn = {"user", BYTES_LITERAL("<｜User｜>")};
     assert_int_equal(model_prompt_turns(&prompt, &turn, 1, false, &error), STATUS_OK);
     size_t plain = prompt.token_count;
@@ -66,7 +59,7 @@ static void what_is_said_makes_special_tokens_only_if_asked(void **state) {
     expect(USER "<｜User｜>" PROMPT);
 }
 
-static void messages_may_come_as_json(void **state) {
+TEST(messages_may_come_as_json) {
     char memory[4096];
     struct arena arena;
     const struct tree *messages;
@@ -78,7 +71,7 @@ static void messages_may_come_as_json(void **state) {
     expect(USER "hi" PROMPT);
 }
 
-static void what_is_too_long_is_reported(void **state) {
+TEST(what_is_too_long_is_reported) {
     static char words[5000];
     memset(words, 'x', sizeof words);
     const struct chat_turn turn = {"user", {words, sizeof words}};
@@ -89,11 +82,5 @@ static void what_is_too_long_is_reported(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(turns_become_the_ids_of_their_text),
-        cmocka_unit_test(what_is_said_makes_special_tokens_only_if_asked),
-        cmocka_unit_test(messages_may_come_as_json),
-        cmocka_unit_test(what_is_too_long_is_reported),
-    };
-    return cmocka_run_group_tests(tests, open_all, close_all);
+    return test_case_run(open_all, close_all);
 }

@@ -3,21 +3,13 @@
  * files may be missing or wrong.
  */
 #include <limits.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #include "base/check.h"
 #include "base/file.h"
 #include "host/process/model_text.h"
+#include "test_case.h"
 
 static char directory[64];
 static const struct shape shape = {
@@ -57,7 +49,7 @@ static enum status open_with(const char *generation) {
     return model_text_open(directory, &shape, NULL, &text, &error);
 }
 
-static void an_empty_directory_leaves_token_ids(void **state) {
+TEST_AROUND(an_empty_directory_leaves_token_ids, make_directory, remove_directory) {
     assert_int_equal(model_text_open(directory, &shape, NULL, &text, &error), STATUS_OK);
     assert_null(text.tokenizer);
     assert_false(text.chat_template.present);
@@ -76,7 +68,7 @@ static void an_empty_directory_leaves_token_ids(void **state) {
 }
 
 /* What stands beside it does not matter, and is not read. */
-static void a_tokenizer_opens_alone(void **state) {
+TEST_AROUND(a_tokenizer_opens_alone, make_directory, remove_directory) {
     const char *source = getenv("FATHOM_SOURCE");
     char path[512];
     struct bytes json;
@@ -96,7 +88,7 @@ static void a_tokenizer_opens_alone(void **state) {
                      STATUS_INVALID);
 }
 
-static void generation_config_sets_the_defaults(void **state) {
+TEST_AROUND(generation_config_sets_the_defaults, make_directory, remove_directory) {
     assert_int_equal(open_with("{\"temperature\": 0.6, \"top_p\": 0.95, \"top_k\": 40,"
                                "\"bos_token_id\": 0}"),
                      STATUS_OK);
@@ -110,7 +102,7 @@ static void generation_config_sets_the_defaults(void **state) {
 }
 
 /* Other servers write them, and mean nothing by them. */
-static void values_that_decide_nothing_refuse_nothing(void **state) {
+TEST_AROUND(values_that_decide_nothing_refuse_nothing, make_directory, remove_directory) {
     static const char *const cases[] = {
         "{\"pad_token_id\": -1, \"bos_token_id\": -1}",
         "{\"bos_token_id\": 100}",
@@ -129,7 +121,7 @@ static void values_that_decide_nothing_refuse_nothing(void **state) {
     }
 }
 
-static void wrong_values_are_named(void **state) {
+TEST_AROUND(wrong_values_are_named, make_directory, remove_directory) {
     static const char *const cases[][2] = {
         {"{\"temperature\": \"warm\"}", "temperature"},
         {"{\"temperature\": -1}", "temperature"},
@@ -146,14 +138,14 @@ static void wrong_values_are_named(void **state) {
     }
 }
 
-static void a_broken_tokenizer_is_not_passed_over(void **state) {
+TEST_AROUND(a_broken_tokenizer_is_not_passed_over, make_directory, remove_directory) {
     write_file("tokenizer.json", "{\"model\": 1}");
     assert_true(model_text_open(directory, &shape, NULL, &text, &error) != STATUS_OK);
     assert_non_null(strstr(error.text, "tokenizer.json"));
 }
 
 /* The files beside config.json; nobody writes to any FIFO here. */
-static void no_fifo_is_waited_for(void **state) {
+TEST_AROUND(no_fifo_is_waited_for, make_directory, remove_directory) {
     static const char *const names[] = {"tokenizer.json", "tokenizer_config.json",
                                         "special_tokens_map.json", "chat_template.jinja",
                                         "generation_config.json"};
@@ -192,7 +184,7 @@ static void take_tokenizer(const char *post_processor) {
 }
 
 /* Each prompt would begin with no token at all. */
-static void a_bos_that_is_no_token_is_refused(void **state) {
+TEST_AROUND(a_bos_that_is_no_token_is_refused, make_directory, remove_directory) {
     struct shape none = {.vocab = 4096, .bos_token = UINT32_MAX};
     take_tokenizer(NULL);
     write_file("tokenizer_config.json", "{\"add_bos_token\": true}");
@@ -214,7 +206,7 @@ static void a_bos_that_is_no_token_is_refused(void **state) {
 
 /* As transformers' tokenizers do with add_special_tokens: add_bos_token and add_eos_token win over
  * the file's post_processor, and none is added twice. */
-static void prompts_are_framed_as_the_files_say(void **state) {
+TEST_AROUND(prompts_are_framed_as_the_files_say, make_directory, remove_directory) {
     static const char begins[] =
         "{\"type\": \"TemplateProcessing\", \"single\": [{\"SpecialToken\": {\"id\": \"b\"}}, "
         "{\"Sequence\": {\"id\": \"A\"}}], \"special_tokens\": {\"b\": {\"ids\": [0]}}}";
@@ -251,7 +243,7 @@ static void prompts_are_framed_as_the_files_say(void **state) {
 }
 
 /* A prompt cannot begin with a token of which the model has no row. */
-static void a_frame_of_tokens_that_the_model_lacks_is_refused(void **state) {
+TEST_AROUND(a_frame_of_tokens_that_the_model_lacks_is_refused, make_directory, remove_directory) {
     take_tokenizer(
         "{\"type\": \"TemplateProcessing\", \"single\": [{\"SpecialToken\": {\"id\": "
         "\"b\"}}, {\"Sequence\": {\"id\": \"A\"}}], \"special_tokens\": {\"b\": {\"ids\": "
@@ -268,7 +260,7 @@ static void expect_stops(uint32_t count, const uint32_t *stops) {
 }
 
 /* config.json and generation_config.json are in the shape; `generate` asks once it knows that. */
-static void an_answer_ends_at_the_end_token_of_any_file(void **state) {
+TEST_AROUND(an_answer_ends_at_the_end_token_of_any_file, make_directory, remove_directory) {
     struct shape tiny = {.vocab = 4096, .bos_token = 0, .eos_tokens = {9}, .eos_token_count = 1};
     take_tokenizer(NULL);
     write_file("special_tokens_map.json", "{\"eos_token\": {\"content\": \"" PAD "\"}}");
@@ -317,7 +309,7 @@ static void expect_template(const char *own, const char *says) {
     model_text_close(&text);
 }
 
-static void the_nearest_template_wins(void **state) {
+TEST_AROUND(the_nearest_template_wins, make_directory, remove_directory) {
     char own[128];
     snprintf(own, sizeof own, "%s/own.jinja", directory);
     write_file("tokenizer_config.json",
@@ -331,31 +323,11 @@ static void the_nearest_template_wins(void **state) {
     assert_true(text.chat_template.present && text.chat_template.bos.count == 0);
 }
 
-static void a_template_that_is_wrong_is_refused(void **state) {
+TEST_AROUND(a_template_that_is_wrong_is_refused, make_directory, remove_directory) {
     write_file("tokenizer_config.json", "{\"chat_template\": \"a\\n{{ messages\"}");
     assert_int_equal(model_text_open(directory, &shape, NULL, &text, &error), STATUS_INVALID);
     assert_non_null(strstr(error.text, "tokenizer_config.json:2: "));
     assert_int_equal(model_text_open(directory, &shape, "/nonexistent.jinja", &text, &error),
                      STATUS_NOT_FOUND);
     assert_non_null(strstr(error.text, "/nonexistent.jinja"));
-}
-
-int main(void) {
-#define CASE(name) cmocka_unit_test_setup_teardown(name, make_directory, remove_directory)
-    const struct CMUnitTest tests[] = {
-        CASE(an_empty_directory_leaves_token_ids),
-        CASE(a_tokenizer_opens_alone),
-        CASE(generation_config_sets_the_defaults),
-        CASE(wrong_values_are_named),
-        CASE(a_broken_tokenizer_is_not_passed_over),
-        CASE(the_nearest_template_wins),
-        CASE(a_template_that_is_wrong_is_refused),
-        CASE(no_fifo_is_waited_for),
-        CASE(a_bos_that_is_no_token_is_refused),
-        CASE(prompts_are_framed_as_the_files_say),
-        CASE(a_frame_of_tokens_that_the_model_lacks_is_refused),
-        CASE(an_answer_ends_at_the_end_token_of_any_file),
-        CASE(values_that_decide_nothing_refuse_nothing),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,18 +2,13 @@
  * Protects the list of NUMA nodes: CPUs as the kernel writes them, without those that the process
  * may not use and nodes that have none left.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <sys/stat.h>
-
-#include <cmocka.h>
 
 #include "host/process/numa_nodes.h"
 #include "host/process/private_room.h"
+
+#define TEST_OWN_MAIN
+#include "test_case.h"
 
 static char sys[] = "/tmp/fathom_sys_XXXXXX";
 static cpu_set_t sets[NUMA_NODES_MAX], allowed;
@@ -51,7 +46,7 @@ static void allow(int from, int to) {
         CPU_SET((size_t)cpu, &allowed);
 }
 
-static void nodes_have_the_cpus_that_may_be_used(void **state) {
+TEST(nodes_have_the_cpus_that_may_be_used) {
     make_node(0, "0-3,8-11");
     make_node(1, "4-7,12-15");
     make_node(3, ""); /* memory alone */
@@ -69,15 +64,11 @@ static void nodes_have_the_cpus_that_may_be_used(void **state) {
     assert_int_equal(numa_nodes_read(sys, &allowed, sets), 1);
 }
 
-static void a_machine_that_reports_nothing_has_no_nodes(void **state) {
+TEST(a_machine_that_reports_nothing_has_no_nodes) {
     allow(0, 63);
     assert_int_equal(numa_nodes_read("/nowhere", &allowed, sets), 0);
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(nodes_have_the_cpus_that_may_be_used),
-        cmocka_unit_test(a_machine_that_reports_nothing_has_no_nodes),
-    };
-    return cmocka_run_group_tests(tests, make_machine, remove_machine);
+    return test_case_run(make_machine, remove_machine);
 }

@@ -5,18 +5,12 @@
  */
 #include "host/process/own_file.h"
 
+#include "test_case.h"
+
 #include <errno.h>
 #include <fcntl.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #define OTHER 65534
 #define WORDS "precious"
@@ -64,7 +58,7 @@ static void refuse(const char *name, int number) {
     }
 }
 
-static void a_file_of_ours_is_made_opened_and_cut(void **state) {
+TEST_AROUND(a_file_of_ours_is_made_opened_and_cut, make_folder, remove_folder) {
     int file = own_file_open(path_of("new"), O_WRONLY | O_CREAT | O_EXCL, 0600);
     struct stat info;
     assert_true(file >= 0);
@@ -84,7 +78,7 @@ static void a_file_of_ours_is_made_opened_and_cut(void **state) {
     assert_int_equal(own_file_open(path_of("no/folder"), O_RDWR, 0), -1);
 }
 
-static void nothing_is_written_through_a_link(void **state) {
+TEST_AROUND(nothing_is_written_through_a_link, make_folder, remove_folder) {
     write_file("victim");
     assert_int_equal(symlink(path_of("victim"), path_of("link")), 0);
     refuse("link", ELOOP);
@@ -99,7 +93,7 @@ static void nothing_is_written_through_a_link(void **state) {
 }
 
 /* No process reads from the FIFO: the open does not wait for one. */
-static void what_is_no_file_is_refused(void **state) {
+TEST_AROUND(what_is_no_file_is_refused, make_folder, remove_folder) {
     assert_int_equal(mkfifo(path_of("fifo"), 0600), 0);
     refuse("fifo", EPERM);
     assert_int_equal(mkdir(path_of("folder"), 0700), 0);
@@ -110,7 +104,7 @@ static void need_root(void) {
     if (geteuid() != 0) skip();
 }
 
-static void another_users_file_is_refused(void **state) {
+TEST_AROUND(another_users_file_is_refused, make_folder, remove_folder) {
     need_root();
     write_file("theirs");
     assert_int_equal(chown(path_of("theirs"), OTHER, OTHER), 0);
@@ -132,7 +126,7 @@ static enum status check_folder(void) {
     return status;
 }
 
-static void a_folder_where_others_write_is_refused(void **state) {
+TEST_AROUND(a_folder_where_others_write_is_refused, make_folder, remove_folder) {
     assert_int_equal(check_folder(), STATUS_OK);
     assert_int_equal(chmod(folder, 0755), 0);
     assert_int_equal(check_folder(), STATUS_OK);
@@ -151,7 +145,7 @@ static void a_folder_where_others_write_is_refused(void **state) {
     assert_int_equal(check_folder(), STATUS_INVALID);
 }
 
-static void a_folder_of_another_user_is_refused(void **state) {
+TEST_AROUND(a_folder_of_another_user_is_refused, make_folder, remove_folder) {
     need_root();
     assert_int_equal(chown(folder, OTHER, OTHER), 0);
     assert_int_equal(check_folder(), STATUS_INVALID);
@@ -162,7 +156,7 @@ static void a_folder_of_another_user_is_refused(void **state) {
 }
 
 /* The operator's own links are meant; so is what is no file at all, such as /dev/stdout. */
-static void a_report_goes_where_the_operator_means(void **state) {
+TEST_AROUND(a_report_goes_where_the_operator_means, make_folder, remove_folder) {
     write_file("report");
     assert_int_equal(symlink(path_of("report"), path_of("latest")), 0);
     FILE *report = own_file_report(path_of("latest"));
@@ -183,18 +177,4 @@ static void a_report_goes_where_the_operator_means(void **state) {
     assert_null(own_file_report(path_of("trap")));
     assert_int_equal(errno, ELOOP);
     assert_int_equal(bytes_of_file("victim"), sizeof WORDS - 1);
-}
-
-int main(void) {
-#define CASE(name) cmocka_unit_test_setup_teardown(name, make_folder, remove_folder)
-    const struct CMUnitTest tests[] = {
-        CASE(a_file_of_ours_is_made_opened_and_cut),
-        CASE(nothing_is_written_through_a_link),
-        CASE(what_is_no_file_is_refused),
-        CASE(another_users_file_is_refused),
-        CASE(a_folder_where_others_write_is_refused),
-        CASE(a_folder_of_another_user_is_refused),
-        CASE(a_report_goes_where_the_operator_means),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

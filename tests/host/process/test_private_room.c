@@ -3,15 +3,6 @@
  * killed, when the next begins; a living owner's is left alone; a directory that others could have
  * put there is not used.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/stat.h>
@@ -19,6 +10,9 @@
 #include <unistd.h>
 
 #include "host/process/private_room.h"
+
+#define TEST_OWN_MAIN
+#include "test_case.h"
 
 static char base[512];
 static struct error error;
@@ -38,7 +32,7 @@ static void put_file(const struct private_room *room) {
     close(file);
 }
 
-static void a_room_goes_with_its_owner(void **state) {
+TEST(a_room_goes_with_its_owner) {
     struct private_room one, two;
     char path[sizeof one.path];
     open_room(&one);
@@ -54,7 +48,7 @@ static void a_room_goes_with_its_owner(void **state) {
 }
 
 /* The owner has started a program and is killed; the program lives on. */
-static void a_killed_owners_room_goes_with_the_next(void **state) {
+TEST(a_killed_owners_room_goes_with_the_next) {
     struct private_room found, next;
     int pipes[2], begun[2], status;
     char byte;
@@ -97,7 +91,7 @@ static void a_killed_owners_room_goes_with_the_next(void **state) {
     close(pipes[1]);
 }
 
-static void a_directory_open_to_others_is_refused(void **state) {
+TEST(a_directory_open_to_others_is_refused) {
     struct private_room room;
     char path[600];
     snprintf(path, sizeof path, "%s/fathom-%u", base, (unsigned)getuid());
@@ -123,10 +117,5 @@ static int remove_base(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_room_goes_with_its_owner),
-        cmocka_unit_test(a_killed_owners_room_goes_with_the_next),
-        cmocka_unit_test(a_directory_open_to_others_is_refused),
-    };
-    return cmocka_run_group_tests(tests, make_base, remove_base);
+    return test_case_run(make_base, remove_base);
 }

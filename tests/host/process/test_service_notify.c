@@ -2,20 +2,13 @@
  * Protects what a service manager is told: the state arrives at the socket that the environment
  * names, a file's or an abstract one, and nothing happens where there is none.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "host/process/service_notify.h"
+
+#include "test_case.h"
 
 static char received[64];
 
@@ -36,7 +29,7 @@ static const char *receive(const char *path, const char *state) {
     return received;
 }
 
-static void the_manager_hears_of_the_state(void **state) {
+TEST(the_manager_hears_of_the_state) {
     char folder[] = "/tmp/service.XXXXXX", path[64];
     assert_non_null(mkdtemp(folder));
     snprintf(path, sizeof path, "%s/socket", folder);
@@ -47,7 +40,7 @@ static void the_manager_hears_of_the_state(void **state) {
     assert_string_equal(receive(path, "STOPPING=1"), "STOPPING=1");
 }
 
-static void without_a_manager_nothing_happens(void **state) {
+TEST(without_a_manager_nothing_happens) {
     static const char *const paths[] = {"", "@", "relative", "/nonexistent/socket"};
     char longest[200];
     for (size_t i = 0; i < sizeof paths / sizeof paths[0]; i++) {
@@ -61,12 +54,4 @@ static void without_a_manager_nothing_happens(void **state) {
     service_notify("READY=1");
     assert_int_equal(unsetenv("NOTIFY_SOCKET"), 0);
     service_notify("READY=1");
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_manager_hears_of_the_state),
-        cmocka_unit_test(without_a_manager_nothing_happens),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

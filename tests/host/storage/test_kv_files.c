@@ -16,6 +16,7 @@
 #include "base/format.h"
 #include "host/storage/kv_files_check.h"
 #include "kv_blocks.h"
+#include "test_case.h"
 
 #define COUNT 20 /* blocks of a sequence; far fewer than a segment's 63 slots */
 #define MORE 6   /* sequences 2 to 5: more than a segment's */
@@ -134,17 +135,17 @@ static void writing_goes_on_after(const struct deed *deed) {
     assert_kept(2, MORE - 1);
 }
 
-static void the_active_segment_may_be_lost(void **state) {
+TEST_AROUND(the_active_segment_may_be_lost, set_up, remove_all) {
     for (size_t i = 0; i < ARRAY_COUNT(deeds); i++) {
         print_message("# %s\n", deeds[i].line);
         writing_goes_on_after(&deeds[i]);
-        remove_all(state);
-        assert_int_equal(set_up(state), 0);
+        remove_all(NULL);
+        assert_int_equal(set_up(NULL), 0);
     }
 }
 
 /* In place, so that no name leads to another file. What was cut off is lost, and nothing more. */
-static void a_segment_that_is_cut_takes_no_more(void **state) {
+TEST_AROUND(a_segment_that_is_cut_takes_no_more, set_up, remove_all) {
     static const struct {
         const char *line;
         uint32_t left; /* blocks */
@@ -167,14 +168,13 @@ static void a_segment_that_is_cut_takes_no_more(void **state) {
         close_store(store);
         assert_int_equal(said.lost + said.off + said.others, 1);
         assert_kept(2, MORE - 1);
-        remove_all(state);
-        assert_int_equal(set_up(state), 0);
+        remove_all(NULL);
+        assert_int_equal(set_up(NULL), 0);
     }
 }
 
 /* The next block finds out, before any look at the directory. */
-static void what_is_written_to_a_lost_file_is_not_there(void **state) {
-    (void)state;
+TEST_AROUND(what_is_written_to_a_lost_file_is_not_there, set_up, remove_all) {
     for (size_t i = 0; i < ARRAY_COUNT(deeds); i++) {
         struct said said = {0};
         struct kv_store_options options = options_of(KV_IO_AUTO, 1024);
@@ -193,13 +193,12 @@ static void what_is_written_to_a_lost_file_is_not_there(void **state) {
         assert_int_equal(said.off + said.others, 0);
         close_store(store);
         assert_kept(2, 2);
-        remove_all(state);
-        assert_int_equal(set_up(state), 0);
+        remove_all(NULL);
+        assert_int_equal(set_up(NULL), 0);
     }
 }
 
-static void a_directory_is_made_again_when_there_is_something_to_write(void **state) {
-    (void)state;
+TEST_AROUND(a_directory_is_made_again_when_there_is_something_to_write, set_up, remove_all) {
     struct said said = {0};
     struct kv_store *store = open_received(&said);
     keep(store, 1, 0, COUNT);
@@ -213,8 +212,7 @@ static void a_directory_is_made_again_when_there_is_something_to_write(void **st
 }
 
 /* No directory can be made: a line, and everything but writing goes on. */
-static void writing_goes_off_without_a_place(void **state) {
-    (void)state;
+TEST_AROUND(writing_goes_off_without_a_place, set_up, remove_all) {
     struct said said = {0};
     struct kv_store_options options = options_of(KV_IO_AUTO, 1024);
     options.host_bytes = 256 * block_bytes();
@@ -298,7 +296,7 @@ static void *run_keep(void *context) {
     return NULL;
 }
 
-static void reads_of_open_files_go_on(void **state) {
+TEST_AROUND(reads_of_open_files_go_on, set_up, remove_all) {
     for (size_t i = 0; i < ARRAY_COUNT(deeds); i++) {
         struct gate gate = {.lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
         struct said said = {0};
@@ -317,13 +315,13 @@ static void reads_of_open_files_go_on(void **state) {
         assert_true(asked.loaded.right);
         assert_int_equal(asked.loaded.blocks, COUNT);
         close_store(store);
-        remove_all(state);
-        assert_int_equal(set_up(state), 0);
+        remove_all(NULL);
+        assert_int_equal(set_up(NULL), 0);
     }
 }
 
 /* Its place in the table is not another's before the last of them ends. */
-static void writes_to_a_lost_segment_end_in_nobodys_file(void **state) {
+TEST_AROUND(writes_to_a_lost_segment_end_in_nobodys_file, set_up, remove_all) {
     for (size_t i = 0; i < ARRAY_COUNT(deeds); i++) {
         struct gate gate = {.lock = PTHREAD_MUTEX_INITIALIZER,
                             .changed = PTHREAD_COND_INITIALIZER,
@@ -357,8 +355,8 @@ static void writes_to_a_lost_segment_end_in_nobodys_file(void **state) {
         close_store(second);
         assert_int_equal(said.off + said.others, 0);
         assert_kept(1, 2);
-        remove_all(state);
-        assert_int_equal(set_up(state), 0);
+        remove_all(NULL);
+        assert_int_equal(set_up(NULL), 0);
     }
 }
 
@@ -423,7 +421,7 @@ static void end_process(const struct process *process) {
 }
 
 /* One loses its segment, another makes one, both write: each to a segment of its own. */
-static void processes_never_write_to_one_segment(void **state) {
+TEST_AROUND(processes_never_write_to_one_segment, set_up, remove_all) {
 #ifdef __SANITIZE_THREAD__
     print_message("# TSan knows no threads behind a fork\n");
     return;
@@ -448,15 +446,14 @@ static void processes_never_write_to_one_segment(void **state) {
         end_process(&second);
         assert_sound();
         assert_kept(2, 5);
-        remove_all(state);
-        assert_int_equal(set_up(state), 0);
+        remove_all(NULL);
+        assert_int_equal(set_up(NULL), 0);
     }
 }
 
 /* ---- a segment that nobody writes to ---- */
 
-static void a_sidecar_is_written_anew_while_others_run(void **state) {
-    (void)state;
+TEST_AROUND(a_sidecar_is_written_anew_while_others_run, set_up, remove_all) {
     struct said said = {0};
     struct kv_store *store = open_received(&said);
     keep(store, 1, 0, COUNT);
@@ -476,8 +473,7 @@ static void a_sidecar_is_written_anew_while_others_run(void **state) {
 
 /* No more of a sidecar is read than its slots could have made: of this one that would take minutes, and
  * nobody could start meanwhile. */
-static void an_endless_sidecar_is_written_anew(void **state) {
-    (void)state;
+TEST_AROUND(an_endless_sidecar_is_written_anew, set_up, remove_all) {
     struct said said = {0};
     struct kv_store *store = open_received(&said);
     keep(store, 1, 0, COUNT);
@@ -498,8 +494,7 @@ static void an_endless_sidecar_is_written_anew(void **state) {
 }
 
 /* What it has of a segment that went is given up: blocks that are asked for are there. */
-static void a_reader_forgets_what_is_gone(void **state) {
-    (void)state;
+TEST_AROUND(a_reader_forgets_what_is_gone, set_up, remove_all) {
     struct said said = {0};
     struct kv_store *store = open_received(&said);
     keep(store, 1, 0, COUNT);
@@ -524,8 +519,7 @@ static void assert_private(const char *path) {
     assert_int_equal(about.st_mode & 07777, S_ISDIR(about.st_mode) ? 0700 : 0600);
 }
 
-static void files_are_their_owners_alone(void **state) {
-    (void)state;
+TEST_AROUND(files_are_their_owners_alone, set_up, remove_all) {
     struct said said = {0};
     char folder[160];
     mode_t before = umask(0);
@@ -562,7 +556,7 @@ static const char *const plants[] = {
 };
 
 /* Blocks of a file that was not opened may be lost; what comes next is kept. */
-static void nothing_is_written_through_what_was_planted(void **state) {
+TEST_AROUND(nothing_is_written_through_what_was_planted, set_up, remove_all) {
     for (size_t i = 0; i < ARRAY_COUNT(plants); i++) {
         struct said said = {0};
         char line[300];
@@ -586,8 +580,8 @@ static void nothing_is_written_through_what_was_planted(void **state) {
         struct error error = {""};
         assert_int_equal(kv_files_check_shrink(directory, 0, &removed, &left, &error), STATUS_OK);
         command("cmp $D/victim $D/before");
-        remove_all(state);
-        assert_int_equal(set_up(state), 0);
+        remove_all(NULL);
+        assert_int_equal(set_up(NULL), 0);
     }
 }
 
@@ -621,10 +615,9 @@ static void assert_not_looked_at(const char *mode, const char *cure) {
             fail_msg("%s", errors[i].text);
 }
 
-static void a_directory_where_others_may_write_is_not_used(void **state) {
+TEST_AROUND(a_directory_where_others_may_write_is_not_used, set_up, remove_all) {
     static const char *const lines[] = {"chmod 777 $D", "chmod 777 $D/v*",
                                         "rm $D/v*/* && chmod 777 $D"};
-    (void)state;
     struct said said = {0};
     struct kv_store *store = open_received(&said);
     assert_true(kv_store_look(store).on_disk);
@@ -642,8 +635,7 @@ static void a_directory_where_others_may_write_is_not_used(void **state) {
     assert_sound();
 }
 
-static void a_folder_that_is_a_link_is_not_used(void **state) {
-    (void)state;
+TEST_AROUND(a_folder_that_is_a_link_is_not_used, set_up, remove_all) {
     struct said said = {0};
     struct kv_store *store = open_received(&said);
     keep(store, 1, 0, COUNT);
@@ -660,8 +652,7 @@ static void a_folder_that_is_a_link_is_not_used(void **state) {
 
 /* One that others may write to takes the place of the one in use: a line, and it is left alone until it
  * is put right. */
-static void a_directory_that_is_replaced_is_looked_at_again(void **state) {
-    (void)state;
+TEST_AROUND(a_directory_that_is_replaced_is_looked_at_again, set_up, remove_all) {
     struct said said = {0};
     struct kv_store *store = open_received(&said);
     keep(store, 1, 0, COUNT);
@@ -675,8 +666,7 @@ static void a_directory_that_is_replaced_is_looked_at_again(void **state) {
     if (!strstr(said.last, "chmod go-w")) fail_msg("%s", said.last);
 }
 
-static void another_users_directory_is_not_used(void **state) {
-    (void)state;
+TEST_AROUND(another_users_directory_is_not_used, set_up, remove_all) {
     struct said said = {0};
     if (geteuid() != 0) skip();
     struct kv_store *store = open_received(&said);
@@ -690,34 +680,4 @@ static void another_users_directory_is_not_used(void **state) {
     assert_int_equal(assert_sound().blocks, COUNT);
     command("chown -R 0 $D");
     assert_kept(1, 1);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(the_active_segment_may_be_lost, set_up, remove_all),
-        cmocka_unit_test_setup_teardown(a_segment_that_is_cut_takes_no_more, set_up, remove_all),
-        cmocka_unit_test_setup_teardown(what_is_written_to_a_lost_file_is_not_there, set_up,
-                                        remove_all),
-        cmocka_unit_test_setup_teardown(a_directory_is_made_again_when_there_is_something_to_write,
-                                        set_up, remove_all),
-        cmocka_unit_test_setup_teardown(writing_goes_off_without_a_place, set_up, remove_all),
-        cmocka_unit_test_setup_teardown(reads_of_open_files_go_on, set_up, remove_all),
-        cmocka_unit_test_setup_teardown(writes_to_a_lost_segment_end_in_nobodys_file, set_up,
-                                        remove_all),
-        cmocka_unit_test_setup_teardown(processes_never_write_to_one_segment, set_up, remove_all),
-        cmocka_unit_test_setup_teardown(a_sidecar_is_written_anew_while_others_run, set_up,
-                                        remove_all),
-        cmocka_unit_test_setup_teardown(an_endless_sidecar_is_written_anew, set_up, remove_all),
-        cmocka_unit_test_setup_teardown(a_reader_forgets_what_is_gone, set_up, remove_all),
-        cmocka_unit_test_setup_teardown(files_are_their_owners_alone, set_up, remove_all),
-        cmocka_unit_test_setup_teardown(nothing_is_written_through_what_was_planted, set_up,
-                                        remove_all),
-        cmocka_unit_test_setup_teardown(a_directory_where_others_may_write_is_not_used, set_up,
-                                        remove_all),
-        cmocka_unit_test_setup_teardown(a_folder_that_is_a_link_is_not_used, set_up, remove_all),
-        cmocka_unit_test_setup_teardown(a_directory_that_is_replaced_is_looked_at_again, set_up,
-                                        remove_all),
-        cmocka_unit_test_setup_teardown(another_users_directory_is_not_used, set_up, remove_all),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -9,6 +9,7 @@
 
 #include "kv_blocks.h"
 #include "memory_backend.h"
+#include "test_case.h"
 
 static const struct kv_backend_calls *const backends[] = {&kv_files_backend, &memory_calls};
 
@@ -91,8 +92,7 @@ static void read_range(struct kv_backend *backend, const struct kv_backend_op *p
     end_op(backend, &op);
 }
 
-static void a_block_is_read_back_range_by_range(void **state) {
-    (void)state;
+TEST_AROUND(a_block_is_read_back_range_by_range, set_up, tear_down) {
     for (uint32_t i = 0; i < ARRAY_COUNT(backends); i++) {
         struct reports reports;
         struct kv_backend *backend = open_backend(backends[i], &reports);
@@ -113,8 +113,7 @@ static void a_block_is_read_back_range_by_range(void **state) {
     memory_clear();
 }
 
-static void what_is_held_can_be_read_after_it_is_dropped(void **state) {
-    (void)state;
+TEST_AROUND(what_is_held_can_be_read_after_it_is_dropped, set_up, tear_down) {
     for (uint32_t i = 0; i < ARRAY_COUNT(backends); i++) {
         struct reports reports;
         struct kv_backend_segment segment;
@@ -146,8 +145,7 @@ static void what_is_held_can_be_read_after_it_is_dropped(void **state) {
     memory_clear();
 }
 
-static void what_is_retired_is_no_block_any_more(void **state) {
-    (void)state;
+TEST_AROUND(what_is_retired_is_no_block_any_more, set_up, tear_down) {
     for (uint32_t i = 0; i < ARRAY_COUNT(backends); i++) {
         struct reports reports;
         struct kv_backend *backend = open_backend(backends[i], &reports);
@@ -165,8 +163,7 @@ static void what_is_retired_is_no_block_any_more(void **state) {
 }
 
 /* Bound, moves, loads and damage over a backend that has no files. */
-static void a_store_needs_no_files(void **state) {
-    (void)state;
+TEST_AROUND(a_store_needs_no_files, set_up, tear_down) {
     struct kv_store_options options = options_of(KV_IO_AUTO, 256);
     options.backend = &memory_calls;
     struct kv_store *store = open_with(&options);
@@ -193,15 +190,4 @@ static void a_store_needs_no_files(void **state) {
     close_store(store);
     assert_int_equal(for_files("", NULL), 0);
     memory_clear();
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(a_block_is_read_back_range_by_range, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(what_is_held_can_be_read_after_it_is_dropped, set_up,
-                                        tear_down),
-        cmocka_unit_test_setup_teardown(what_is_retired_is_no_block_any_more, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_store_needs_no_files, set_up, tear_down),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -7,6 +7,7 @@
 #include <fcntl.h>
 
 #include "kv_blocks.h"
+#include "test_case.h"
 
 static char damage[400], all_damage[2000];
 
@@ -33,7 +34,7 @@ static void spoil_second(const char *path) {
     close(file);
 }
 
-static void what_lies_there_is_counted_and_damage_is_found_to_the_block(void **state) {
+TEST_AROUND(what_lies_there_is_counted_and_damage_is_found_to_the_block, set_up, tear_down) {
     struct kv_store_options options = options_of(KV_IO_AUTO, 1024);
     struct kv_store *store = open_with(&options);
     keep(store, 1, 0, 10);
@@ -51,7 +52,7 @@ static void what_lies_there_is_counted_and_damage_is_found_to_the_block(void **s
     assert_non_null(strstr(damage, "slot 1: slice 0 is damaged"));
 }
 
-static void shrinking_leaves_what_somebody_writes_to(void **state) {
+TEST_AROUND(shrinking_leaves_what_somebody_writes_to, set_up, tear_down) {
     struct kv_store_options options = options_of(KV_IO_AUTO, 256);
     struct kv_store *store = open_with(&options);
     struct kv_check check;
@@ -86,7 +87,7 @@ static void plant_names(const char *path) {
 }
 
 /* No server uses them. What they lead to stays. */
-static void links_are_named_and_removed(void **state) {
+TEST_AROUND(links_are_named_and_removed, set_up, tear_down) {
     struct kv_store_options options = options_of(KV_IO_AUTO, 1024);
     struct kv_store *store = open_with(&options);
     struct error error;
@@ -108,15 +109,4 @@ static void links_are_named_and_removed(void **state) {
     assert_int_equal(stat(aside, &info), 0);
     assert_true(info.st_nlink == 1 && info.st_size > 0);
     assert_int_equal(unlink(aside), 0);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(what_lies_there_is_counted_and_damage_is_found_to_the_block,
-                                        set_up, tear_down),
-        cmocka_unit_test_setup_teardown(shrinking_leaves_what_somebody_writes_to, set_up,
-                                        tear_down),
-        cmocka_unit_test_setup_teardown(links_are_named_and_removed, set_up, tear_down),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

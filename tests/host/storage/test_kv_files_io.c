@@ -3,6 +3,7 @@
  * the system transfers fewer than it was asked to.
  */
 #include "kv_blocks.h"
+#include "test_case.h"
 
 static void keeps_and_loads(enum kv_io_kind io) {
     struct kv_store_options options = options_of(io, 1024);
@@ -31,8 +32,7 @@ static void keeps_and_loads(enum kv_io_kind io) {
     close_store(store);
 }
 
-static void a_block_comes_back_with_io_uring(void **state) {
-    (void)state;
+TEST_AROUND(a_block_comes_back_with_io_uring, set_up, tear_down) {
     struct kv_store_options options = options_of(KV_IO_URING, 1024);
     struct kv_store *store;
     struct error error;
@@ -44,13 +44,11 @@ static void a_block_comes_back_with_io_uring(void **state) {
     keeps_and_loads(KV_IO_URING);
 }
 
-static void a_block_comes_back_with_threads(void **state) {
-    (void)state;
+TEST_AROUND(a_block_comes_back_with_threads, set_up, tear_down) {
     keeps_and_loads(KV_IO_THREADS);
 }
 
-static void short_transfers_are_continued(void **state) {
-    (void)state;
+TEST_AROUND(short_transfers_are_continued, set_up, tear_down) {
     for (int io = KV_IO_AUTO; io <= KV_IO_THREADS; io += KV_IO_THREADS) {
         struct faults faults = {.shorten = true};
         struct kv_io_faults hook;
@@ -60,13 +58,4 @@ static void short_transfers_are_continued(void **state) {
         assert_loads(store, (uint32_t)io, BLOCKS, BLOCKS);
         close_store(store);
     }
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(a_block_comes_back_with_io_uring, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_block_comes_back_with_threads, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(short_transfers_are_continued, set_up, tear_down),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

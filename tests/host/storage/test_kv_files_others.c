@@ -3,6 +3,7 @@
  * goes first, and what a process of theirs writes to stays.
  */
 #include "kv_blocks.h"
+#include "test_case.h"
 
 static void ignore_file(const char *path) {
 }
@@ -35,8 +36,7 @@ static uint64_t bytes_of_both(const struct kv_format *second) {
 
 /* Formats share one bound: what another model left goes first, being older, and what a process of
  * it writes to now stays. */
-static void all_formats_share_the_bound(void **state) {
-    (void)state;
+TEST_AROUND(all_formats_share_the_bound, set_up, tear_down) {
     static const struct kv_format kin =
         KV_FORMAT_MLA(KV_ELEMENT_BF16, 36, 4, 0); /* as large a block */
     struct kv_store_options options = options_of(KV_IO_AUTO, 128), kins = options;
@@ -77,11 +77,4 @@ static void all_formats_share_the_bound(void **state) {
         snprintf(folder, sizeof folder, "%s/%d.kept", directory, names_made);
         assert_int_equal(unlink(folder), 0);
     }
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(all_formats_share_the_bound, set_up, tear_down),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

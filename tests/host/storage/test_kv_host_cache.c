@@ -9,15 +9,8 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #include "base/check.h"
 #include "base/clock.h"
@@ -26,6 +19,7 @@
 #include "contract/machine.h"
 #include "contract/record_kv.h"
 #include "serving/cache/block_key.h"
+#include "test_case.h"
 
 /* Slices of 64 KiB: a load comes in parts. */
 enum { PAGES = 24, BLOCKS = 8, SLICES = 12, WIDTH = 512, SLOT = 3 };
@@ -173,8 +167,7 @@ static struct engine run_step(uint32_t first, uint32_t count, bool taken_meanwhi
     return engine;
 }
 
-static void layers_are_there_when_they_are_reported(void **state) {
-    (void)state;
+TEST_AROUND(layers_are_there_when_they_are_reported, set_up, tear_down) {
     open_host_cache();
     assert_true(kv_store_load_parts(kv_host_cache_store(host_cache)) > 1);
     keep_blocks();
@@ -216,8 +209,7 @@ static void spoil_data(const char *folder) {
 }
 
 /* One damaged block, then one that is unknown: those before it are whole, and nothing hangs. */
-static void what_does_not_come_is_reported(void **state) {
-    (void)state;
+TEST_AROUND(what_does_not_come_is_reported, set_up, tear_down) {
     open_host_cache();
     keep_blocks();
     spoil_data(directory);
@@ -238,8 +230,7 @@ static void what_does_not_come_is_reported(void **state) {
 }
 
 /* Another rank's engine may have its plan before its storage is told of the load. */
-static void a_load_may_be_given_later_than_the_step(void **state) {
-    (void)state;
+TEST_AROUND(a_load_may_be_given_later_than_the_step, set_up, tear_down) {
     open_host_cache();
     keep_blocks();
     for (uint32_t i = 0; i < 10; i++) {
@@ -256,9 +247,8 @@ static void a_load_may_be_given_later_than_the_step(void **state) {
 }
 
 /* No load is taken for an earlier one of its slot, and none is waited for for ever. */
-static void each_load_is_its_own(void **state) {
+TEST_AROUND(each_load_is_its_own, set_up, tear_down) {
     struct load_end end;
-    (void)state;
     open_host_cache();
     keep_blocks();
     assert_true(run_step(0, 2, false).whole);
@@ -276,8 +266,7 @@ static void park(void) {
 
 /* A load that no row waits for any more is told by KV_LOADED, once: whether it is parked before its
  * end, behind it, or when the engine of a step that failed has taken it. */
-static void a_parked_load_is_reported(void **state) {
-    (void)state;
+TEST_AROUND(a_parked_load_is_reported, set_up, tear_down) {
     open_host_cache();
     keep_blocks();
     for (uint32_t i = 0; i < 12; i++) {
@@ -294,15 +283,4 @@ static void a_parked_load_is_reported(void **state) {
         assert_false(kv_host_cache_take_end(host_cache, SLOT, &end));
     }
     kv_host_cache_close(host_cache);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(layers_are_there_when_they_are_reported, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(what_does_not_come_is_reported, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_load_may_be_given_later_than_the_step, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(each_load_is_its_own, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_parked_load_is_reported, set_up, tear_down),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

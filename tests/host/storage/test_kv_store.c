@@ -3,9 +3,9 @@
  * directory finds what the others wrote.
  */
 #include "kv_blocks.h"
+#include "test_case.h"
 
-static void host_memory_stands_in_front(void **state) {
-    (void)state;
+TEST_AROUND(host_memory_stands_in_front, set_up, tear_down) {
     struct kv_store_options options = options_of(KV_IO_AUTO, 1024);
     options.host_bytes = 16 * block_bytes();
     options.write_queue_bytes = 1;
@@ -32,8 +32,7 @@ static void host_memory_stands_in_front(void **state) {
     close_store(store);
 }
 
-static void two_share_a_directory(void **state) {
-    (void)state;
+TEST_AROUND(two_share_a_directory, set_up, tear_down) {
     struct kv_store_options options = options_of(KV_IO_AUTO, 1024);
     struct kv_store *a = open_with(&options), *b = open_with(&options);
     keep(a, 1, 0, 20);
@@ -56,8 +55,7 @@ static void two_share_a_directory(void **state) {
     close_store(c);
 }
 
-static void who_asks_sees_what_others_wrote(void **state) {
-    (void)state;
+TEST_AROUND(who_asks_sees_what_others_wrote, set_up, tear_down) {
     struct kv_store_options options = options_of(KV_IO_AUTO, 1024);
     options.scan_ms = 1000000; /* it does not look by itself */
     struct kv_store *a = open_with(&options), *b = open_with(&options);
@@ -70,13 +68,4 @@ static void who_asks_sees_what_others_wrote(void **state) {
     assert_loads(b, 1, BLOCKS, 30);
     close_store(a);
     close_store(b);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(host_memory_stands_in_front, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(two_share_a_directory, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(who_asks_sees_what_others_wrote, set_up, tear_down),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

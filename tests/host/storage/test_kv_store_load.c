@@ -8,10 +8,10 @@
 #include "base/clock.h"
 #include "base/random.h"
 #include "kv_blocks.h"
+#include "test_case.h"
 
 /* Layer after layer: when a slice is said to be there, it is, in all blocks. */
-static void layers_arrive_in_order(void **state) {
-    (void)state;
+TEST_AROUND(layers_arrive_in_order, set_up, tear_down) {
     static const struct kv_format wide =
         KV_FORMAT_MLA(KV_ELEMENT_BF16, 576, 12, 0); /* 72 KiB a slice: 4 groups of 3 */
     struct kv_store_options options = options_of(KV_IO_AUTO, 0);
@@ -54,8 +54,7 @@ static void layers_arrive_in_order(void **state) {
 }
 
 /* Reads keep to their rate, too; that takes time and loses nothing. */
-static void reads_are_bounded(void **state) {
-    (void)state;
+TEST_AROUND(reads_are_bounded, set_up, tear_down) {
     struct kv_store_options options = options_of(KV_IO_AUTO, 1024);
     struct kv_store *store = open_with(&options);
     keep(store, 1, 0, BLOCKS);
@@ -69,8 +68,7 @@ static void reads_are_bounded(void **state) {
     close_store(store);
 }
 
-static void reading_may_fail(void **state) {
-    (void)state;
+TEST_AROUND(reading_may_fail, set_up, tear_down) {
     struct faults faults = {0};
     struct kv_io_faults hook;
     struct kv_store_options options = with_faults(KV_IO_AUTO, &hook, &faults);
@@ -99,8 +97,7 @@ static void swap_blocks(const char *path) {
 }
 
 /* Another block in the place of ours: whole, but not what was asked for. */
-static void another_block_is_none(void **state) {
-    (void)state;
+TEST_AROUND(another_block_is_none, set_up, tear_down) {
     struct kv_store_options options = options_of(KV_IO_AUTO, 1024);
     struct kv_store *store = open_with(&options);
     keep(store, 1, 0, 2);
@@ -177,8 +174,7 @@ static uint32_t count_right(struct kv_store *store) {
     return right;
 }
 
-static void flipped_bits_are_all_found(void **state) {
-    (void)state;
+TEST_AROUND(flipped_bits_are_all_found, set_up, tear_down) {
     struct kv_store *store = open_many();
     keep_many(store);
     assert_int_equal(for_files(".kv", flip_data), 1);
@@ -206,8 +202,7 @@ static void flip_anywhere(const char *path) {
 }
 
 /* Both files, heads included. */
-static void no_flipped_bit_becomes_an_answer(void **state) {
-    (void)state;
+TEST_AROUND(no_flipped_bit_becomes_an_answer, set_up, tear_down) {
     struct kv_store *store = open_many();
     keep_many(store);
     close_store(store);
@@ -219,16 +214,4 @@ static void no_flipped_bit_becomes_an_answer(void **state) {
     store = open_many();
     assert_int_equal(count_right(store), right);
     close_store(store);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(layers_arrive_in_order, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(reads_are_bounded, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(reading_may_fail, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(another_block_is_none, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(flipped_bits_are_all_found, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(no_flipped_bit_becomes_an_answer, set_up, tear_down),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,9 +5,9 @@
 #include <sys/wait.h>
 
 #include "kv_blocks.h"
+#include "test_case.h"
 
-static void the_index_is_rebuilt(void **state) {
-    (void)state;
+TEST_AROUND(the_index_is_rebuilt, set_up, tear_down) {
     struct kv_store_options options = options_of(KV_IO_AUTO, 1024);
     struct kv_store *store = open_with(&options);
     keep(store, 1, 0, BLOCKS);
@@ -28,8 +28,7 @@ static void halve(const char *path) {
     assert_int_equal(truncate(path, about.st_size / 2 + 100), 0);
 }
 
-static void cut_files_lose_what_was_cut(void **state) {
-    (void)state;
+TEST_AROUND(cut_files_lose_what_was_cut, set_up, tear_down) {
     struct kv_store_options options = options_of(KV_IO_AUTO, 1024);
     options.segment_bytes = 128 * block_bytes();
     struct kv_store *store = open_with(&options);
@@ -49,8 +48,7 @@ enum { KILLS = 160, KEPT_ALL = 3 };
 /* A process is killed between any two of its transfers; the next finds what is whole. Who is killed
  * while it makes a segment leaves a file without a head, which each later one looks at once. Where
  * several blocks went in one transfer a process has kept all of them before its turn to die comes. */
-static void a_killed_process_leaves_what_it_wrote(void **state) {
-    (void)state;
+TEST_AROUND(a_killed_process_leaves_what_it_wrote, set_up, tear_down) {
 #ifdef __SANITIZE_THREAD__
     print_message("# TSan knows no threads behind a fork\n");
     return;
@@ -85,13 +83,4 @@ static void a_killed_process_leaves_what_it_wrote(void **state) {
     assert_true(whole > 50);
     assert_int_equal(kv_store_look(store).damaged, 0);
     close_store(store);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(the_index_is_rebuilt, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(cut_files_lose_what_was_cut, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_killed_process_leaves_what_it_wrote, set_up, tear_down),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -7,9 +7,9 @@
 
 #include "base/clock.h"
 #include "kv_blocks.h"
+#include "test_case.h"
 
-static void the_bound_holds_and_what_is_used_stays(void **state) {
-    (void)state;
+TEST_AROUND(the_bound_holds_and_what_is_used_stays, set_up, tear_down) {
     struct kv_store_options options = options_of(KV_IO_AUTO, 256);
     struct kv_store *store = open_with(&options);
     for (uint32_t round = 0; round < 100; round++) {
@@ -32,8 +32,7 @@ static void the_bound_holds_and_what_is_used_stays(void **state) {
 }
 
 /* One removes segments while another reads from them: at worst a shorter load. */
-static void removing_is_safe_for_readers(void **state) {
-    (void)state;
+TEST_AROUND(removing_is_safe_for_readers, set_up, tear_down) {
     struct kv_store_options options = options_of(KV_IO_AUTO, 96);
     struct kv_store *writer = open_with(&options), *reader = open_with(&options);
     uint32_t read = 0;
@@ -54,8 +53,7 @@ static void removing_is_safe_for_readers(void **state) {
 
 /* What comes faster than it may be written is not stored: so many bytes a second, a quarter of them
  * at once, and no more wait than the queue takes. */
-static void writes_are_bounded(void **state) {
-    (void)state;
+TEST_AROUND(writes_are_bounded, set_up, tear_down) {
     enum { RATE = 100, QUEUE = 8, ASKED = 200 };
     struct kv_store_options options = options_of(KV_IO_AUTO, 4096);
     options.write_queue_bytes = QUEUE * block_bytes();
@@ -95,8 +93,7 @@ static void a_full_disk_turns_writing_off(int error) {
 }
 
 /* A write that had begun before the disk was full, and ends well behind it, says nothing of the disk. */
-static void a_write_that_ends_late_does_not_turn_writing_on(void **state) {
-    (void)state;
+TEST_AROUND(a_write_that_ends_late_does_not_turn_writing_on, set_up, tear_down) {
     struct faults faults = {.write_fails = 5, .write_error = ENOSPC};
     struct kv_io_faults hook;
     struct kv_store_options options = with_faults(KV_IO_AUTO, &hook, &faults);
@@ -108,20 +105,7 @@ static void a_write_that_ends_late_does_not_turn_writing_on(void **state) {
     close_store(store);
 }
 
-static void writing_may_fail(void **state) {
-    (void)state;
+TEST_AROUND(writing_may_fail, set_up, tear_down) {
     a_full_disk_turns_writing_off(ENOSPC);
     a_full_disk_turns_writing_off(EIO);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(the_bound_holds_and_what_is_used_stays, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(removing_is_safe_for_readers, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(writes_are_bounded, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_write_that_ends_late_does_not_turn_writing_on, set_up,
-                                        tear_down),
-        cmocka_unit_test_setup_teardown(writing_may_fail, set_up, tear_down),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,14 +4,9 @@
  */
 #include "host/storage/retain_blocks.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-
-#include <cmocka.h>
-
 #include "base/check.h"
 #include "base/random.h"
+#include "test_case.h"
 
 static const struct retain_cost cost = {100, 10};
 
@@ -26,8 +21,7 @@ static void value(struct retain_block *blocks, uint32_t count, struct retain_seg
     retain_blocks_value(blocks, count, order, &cost, 1000, segments, segment_count);
 }
 
-static void heat_and_cost_make_value(void **state) {
-    (void)state;
+TEST(heat_and_cost_make_value) {
     struct retain_block blocks[] = {
         {RETAIN_NONE, 0, 0, 1, 0}, {RETAIN_NONE, 0, 0, 3, 0}, {RETAIN_NONE, 20, 0, 1, 0}};
     struct retain_segment segments[] = {{true, 4000, 0, 0, 4}};
@@ -38,8 +32,7 @@ static void heat_and_cost_make_value(void **state) {
     assert_true(near(segments[0].value, (0.1 + 2 * 0.7 / 3) / 4)); /* at most the mean, 0.7 / 3 */
 }
 
-static void a_block_is_worth_what_follows_it(void **state) {
-    (void)state;
+TEST(a_block_is_worth_what_follows_it) {
     struct retain_block blocks[] = {/* 2 <- 0 <- 3, and 1 beside */
                                     {2, 1, 0, 1, 0},
                                     {2, 1, 0, 0.1, 0},
@@ -53,8 +46,7 @@ static void a_block_is_worth_what_follows_it(void **state) {
 
 /* Trees that lie in the array in any order: each block is worth the most of what it and those behind it would be
  * worth alone. */
-static void trees_in_any_order_are_worth_the_most_of_their_branches(void **state) {
-    (void)state;
+TEST(trees_in_any_order_are_worth_the_most_of_their_branches) {
     enum { COUNT = 60 };
     for (uint64_t seed = 0; seed < 100; seed++) {
         struct retain_block blocks[COUNT];
@@ -86,15 +78,13 @@ static void trees_in_any_order_are_worth_the_most_of_their_branches(void **state
 }
 
 /* A name may collide, or a file lie: what claims to stand before itself changes nothing. */
-static void circles_are_harmless(void **state) {
-    (void)state;
+TEST(circles_are_harmless) {
     struct retain_block blocks[] = {{1, 5, 0, 1, 0}, {0, 5, 0, 2, 0}, {2, 7, 0, 1, 0}};
     value(blocks, 3, NULL, 0);
     assert_true(near(blocks[0].value, 0.15) && near(blocks[1].value, 0.3));
 }
 
-static void the_least_valuable_segment_goes(void **state) {
-    (void)state;
+TEST(the_least_valuable_segment_goes) {
     struct retain_segment segments[] = {{true, 4000, 3, 4, 4},
                                         {false, 4000, 1, 4, 4},
                                         {true, 4000, 2, 1, 4},
@@ -110,8 +100,7 @@ static void the_least_valuable_segment_goes(void **state) {
     assert_int_equal(retain_blocks_least(segments, 4), RETAIN_NONE);
 }
 
-static void what_is_worth_more_than_most_moves(void **state) {
-    (void)state;
+TEST(what_is_worth_more_than_most_moves) {
     struct retain_block blocks[16];
     uint32_t keep[8];
     for (uint32_t i = 0; i < 16; i++)
@@ -146,25 +135,11 @@ static void what_is_worth_more_than_most_moves(void **state) {
 
 /* Another format's segment goes before ours if it was written to earlier, the oldest of them first;
  * never one that may not move. */
-static void the_oldest_of_another_format_goes(void **state) {
-    (void)state;
+TEST(the_oldest_of_another_format_goes) {
     const struct retain_other others[] = {{true, 50}, {true, 30}, {false, 10}, {true, 40}};
     assert_int_equal(retain_blocks_oldest(others, 4, 100), 1);
     assert_int_equal(retain_blocks_oldest(others, 4, 31), 1);
     assert_int_equal(retain_blocks_oldest(others, 4, 30), RETAIN_NONE);
     assert_int_equal(retain_blocks_oldest(others, 1, INT64_MAX), 0);
     assert_int_equal(retain_blocks_oldest(others, 0, INT64_MAX), RETAIN_NONE);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(heat_and_cost_make_value),
-        cmocka_unit_test(a_block_is_worth_what_follows_it),
-        cmocka_unit_test(trees_in_any_order_are_worth_the_most_of_their_branches),
-        cmocka_unit_test(circles_are_harmless),
-        cmocka_unit_test(the_least_valuable_segment_goes),
-        cmocka_unit_test(what_is_worth_more_than_most_moves),
-        cmocka_unit_test(the_oldest_of_another_format_goes),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,15 +3,9 @@
  * open gets one answer, that nothing came of it, for the same request, page and rank; what was
  * answered, wants no answer, or is answered with its step gets none.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdlib.h>
-
-#include <cmocka.h>
-
 #include "contract/record_kv.h"
 #include "host/transfer/kv_asked.h"
+#include "test_case.h"
 
 enum { RANK = 3 };
 
@@ -57,8 +51,7 @@ static void assert_none(struct kv_asked *asked) {
     kv_asked_free(asked);
 }
 
-static void each_question_has_its_answer(void **state) {
-    (void)state;
+TEST(each_question_has_its_answer) {
     struct kv_asked asked = {.count = 0};
     note(&asked, RECORD_KV_EXPECT, 1, 0);
     assert_false(deny(&asked, RECORD_KV_DONE, 1).done.arrived);
@@ -76,8 +69,7 @@ static void each_question_has_its_answer(void **state) {
     assert_none(&asked);
 }
 
-static void what_is_answered_otherwise_is_not_answered_twice(void **state) {
-    (void)state;
+TEST(what_is_answered_otherwise_is_not_answered_twice) {
     struct kv_asked asked = {.count = 0};
     note(&asked, RECORD_KV_PUSH, 1, 0);   /* the first one stands for all */
     note(&asked, RECORD_KV_LOAD, 2, 1);   /* with its step */
@@ -85,8 +77,7 @@ static void what_is_answered_otherwise_is_not_answered_twice(void **state) {
     assert_none(&asked);
 }
 
-static void what_was_answered_is_not_open(void **state) {
-    (void)state;
+TEST(what_was_answered_is_not_open) {
     struct kv_asked asked = {.count = 0};
     for (uint32_t i = 0; i < 100; i++) {
         note(&asked, RECORD_KV_FIND, i, 0);
@@ -110,13 +101,4 @@ static void what_was_answered_is_not_open(void **state) {
     }
     assert_true(finds == 2 && keeps == 1);
     assert_none(&asked);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(each_question_has_its_answer),
-        cmocka_unit_test(what_is_answered_otherwise_is_not_answered_twice),
-        cmocka_unit_test(what_was_answered_is_not_open),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

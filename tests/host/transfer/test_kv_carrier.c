@@ -6,19 +6,14 @@
  * only when all have been named after it.
  */
 #include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
 #include <unistd.h>
 
-#include <cmocka.h>
 #include <event2/event.h>
 
 #include "contract/machine.h"
 #include "contract/record_kv.h"
 #include "host/transfer/kv_carrier.h"
+#include "test_case.h"
 #include "transport_ranks.h"
 
 enum { PAGES = 16, TOKENS = 64 * 4 + 10, BLOCKS = 5, SLICES = 3 };
@@ -174,8 +169,7 @@ static void assert_arrived(struct pair *pair, uint64_t number, uint32_t first_bl
     assert_there(pair, number, first_block, BLOCKS);
 }
 
-static void whole_prompts_arrive_in_one_push_or_many(void **state) {
-    (void)state;
+TEST(whole_prompts_arrive_in_one_push_or_many) {
     struct pair pair;
     pair_open(&pair);
     const char *address = kv_transport_address(pair.to.rank.transport);
@@ -205,8 +199,7 @@ static bool slices_came(struct pair *pair, uint64_t count) {
 }
 
 /* The sender goes, or is given up, with two blocks of five there: they count. */
-static void what_arrived_before_the_end_counts(void **state) {
-    (void)state;
+TEST(what_arrived_before_the_end_counts) {
     for (int way = 0; way < 2; way++) {
         struct pair pair;
         pair_open(&pair);
@@ -226,8 +219,7 @@ static void what_arrived_before_the_end_counts(void **state) {
     }
 }
 
-static void what_is_cancelled_ends_once_at_both(void **state) {
-    (void)state;
+TEST(what_is_cancelled_ends_once_at_both) {
     struct pair pair;
     pair_open(&pair);
     const char *address = kv_transport_address(pair.to.rank.transport);
@@ -247,8 +239,7 @@ static void what_is_cancelled_ends_once_at_both(void **state) {
     pair_close(&pair);
 }
 
-static void nobody_there_is_reported(void **state) {
-    (void)state;
+TEST(nobody_there_is_reported) {
     struct pair pair;
     pair_open(&pair);
     push(&pair, 1, 0, 5, true, "127.0.0.1:1");
@@ -288,8 +279,7 @@ static uint32_t layers_there(struct pair *pair, uint64_t number) {
 
 /* As long as the step has not written a layer, no layer is there; and then, without another word
  * from the unit, all are. */
-static void blocks_leave_while_they_are_made(void **state) {
-    (void)state;
+TEST(blocks_leave_while_they_are_made) {
     struct pair pair;
     pair_open(&pair);
     struct model_follower engine = step_progress_follower(pair.from.progress);
@@ -322,8 +312,7 @@ static void blocks_leave_while_they_are_made(void **state) {
 
 /* Chunks of which some are over before the carrier looks, and some are not followed to their end:
  * the bytes are the engine's last, whoever is faster. */
-static void whoever_is_faster_the_bytes_are_right(void **state) {
-    (void)state;
+TEST(whoever_is_faster_the_bytes_are_right) {
     struct pair pair;
     pair_open(&pair);
     for (uint64_t number = 1; number <= 40; number++) {
@@ -352,8 +341,7 @@ static void whoever_is_faster_the_bytes_are_right(void **state) {
 }
 
 /* The request is cancelled in mid-step: one end, and blocks count only if all was written. */
-static void what_is_not_written_never_counts(void **state) {
-    (void)state;
+TEST(what_is_not_written_never_counts) {
     struct pair pair;
     pair_open(&pair);
     for (uint64_t number = 1; number <= 12; number++) {
@@ -376,8 +364,7 @@ static void what_is_not_written_never_counts(void **state) {
 }
 
 /* A step that fails has written nothing; that a later one writes must not be taken for its end. */
-static void a_failed_step_sends_nothing(void **state) {
-    (void)state;
+TEST(a_failed_step_sends_nothing) {
     struct pair pair;
     pair_open(&pair);
     struct model_follower engine = step_progress_follower(pair.from.progress);
@@ -392,18 +379,4 @@ static void a_failed_step_sends_nothing(void **state) {
     assert_int_equal(rank_state(&pair.from.rank).slice_bytes[TRANSFER_OUT], 0);
     assert_int_equal(pair.to.arrived + pair.to.blocks, 0);
     pair_close(&pair);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(whole_prompts_arrive_in_one_push_or_many),
-        cmocka_unit_test(what_arrived_before_the_end_counts),
-        cmocka_unit_test(blocks_leave_while_they_are_made),
-        cmocka_unit_test(whoever_is_faster_the_bytes_are_right),
-        cmocka_unit_test(what_is_not_written_never_counts),
-        cmocka_unit_test(a_failed_step_sends_nothing),
-        cmocka_unit_test(what_is_cancelled_ends_once_at_both),
-        cmocka_unit_test(nobody_there_is_reported),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

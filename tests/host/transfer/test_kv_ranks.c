@@ -7,19 +7,10 @@
  * storage was told of it, and that the load is over is said before the step's end. Ranks are
  * threads here, each with pages and an agent.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include <errno.h>
 #include <event2/event.h>
 #include <pthread.h>
 #include <stdatomic.h>
-#include <stdio.h>
 #include <unistd.h>
 
 #include "base/check.h"
@@ -30,6 +21,7 @@
 #include "host/storage/kv_files_io.h"
 #include "host/transfer/kv_ranks.h"
 #include "host/wire/record_queue.h"
+#include "test_case.h"
 
 enum { RANKS_MAX = 3, PAGES = 24, WIDTH = 72, SLICES = 3, BLOCKS = 6, SLOT = 5 };
 #define PATIENCE_NS INT64_C(60000000000)
@@ -277,8 +269,7 @@ static uint32_t load(struct unit *unit, uint32_t rank, uint32_t family) {
 
 /* ---- tests ---- */
 
-static void one_rank_needs_no_wire(void **state) {
-    (void)state;
+TEST(one_rank_needs_no_wire) {
     struct unit unit;
     open_unit(&unit, 1, true, 0);
     for (uint32_t family = 1; family < 5; family++) {
@@ -292,8 +283,7 @@ static void one_rank_needs_no_wire(void **state) {
     close_unit(&unit);
 }
 
-static void ranks_share_what_is_on_disk(void **state) {
-    (void)state;
+TEST(ranks_share_what_is_on_disk) {
     struct unit unit;
     open_unit(&unit, 3, true, 0);
     for (uint32_t rank = 0; rank < 3; rank++)
@@ -307,8 +297,7 @@ static void ranks_share_what_is_on_disk(void **state) {
     close_unit(&unit);
 }
 
-static void what_is_in_memory_is_the_ranks_own(void **state) {
-    (void)state;
+TEST(what_is_in_memory_is_the_ranks_own) {
     struct unit unit;
     open_unit(&unit, 3, false, (uint64_t)1 << 20);
     assert_int_equal(keep(&unit, 1, 20).dropped, 0);
@@ -320,8 +309,7 @@ static void what_is_in_memory_is_the_ranks_own(void **state) {
     close_unit(&unit);
 }
 
-static void one_ranks_disk_fails_alone(void **state) {
-    (void)state;
+TEST(one_ranks_disk_fails_alone) {
     struct unit unit;
     open_unit(&unit, 3, true, 0);
     unit.ranks[2].broken = true;
@@ -358,8 +346,7 @@ static void *wait_for_load(void *context) {
 }
 
 /* The load goes to the rank over the wire, and its end comes with the step. */
-static void an_engine_waits_for_what_its_rank_loads(void **state) {
-    (void)state;
+TEST(an_engine_waits_for_what_its_rank_loads) {
     struct unit unit;
     open_unit(&unit, 2, true, 0);
     assert_int_equal(keep(&unit, 1, 40).dropped, 0);
@@ -386,8 +373,7 @@ static void say_dead(struct unit *unit, uint32_t rank) {
 
 /* Whether it is seen before or after it was told of: what it was asked, and is asked while it is away,
  * comes to nothing, and the others are asked as before. */
-static void a_dead_rank_is_answered_for_until_it_is_back(void **state) {
-    (void)state;
+TEST(a_dead_rank_is_answered_for_until_it_is_back) {
     struct unit unit;
     struct error error = {""};
     open_unit(&unit, 3, false, (uint64_t)1 << 20);
@@ -420,8 +406,7 @@ static void a_dead_rank_is_answered_for_until_it_is_back(void **state) {
 }
 
 /* The next one says hello before anybody has told of the death. */
-static void a_rank_may_be_back_before_its_death_is_reported(void **state) {
-    (void)state;
+TEST(a_rank_may_be_back_before_its_death_is_reported) {
     struct unit unit;
     struct error error = {""};
     open_unit(&unit, 2, false, (uint64_t)1 << 20);
@@ -446,8 +431,7 @@ static void a_rank_may_be_back_before_its_death_is_reported(void **state) {
 }
 
 /* The unit cannot go on with it, nor without it. */
-static void a_rank_that_is_lost_and_not_dead_is_reported_of(void **state) {
-    (void)state;
+TEST(a_rank_that_is_lost_and_not_dead_is_reported_of) {
     struct unit unit;
     death_ns_max = 300000000;
     open_unit(&unit, 2, true, 0);
@@ -461,18 +445,4 @@ static void a_rank_that_is_lost_and_not_dead_is_reported_of(void **state) {
         usleep(200);
     }
     close_unit(&unit);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(one_rank_needs_no_wire),
-        cmocka_unit_test(ranks_share_what_is_on_disk),
-        cmocka_unit_test(what_is_in_memory_is_the_ranks_own),
-        cmocka_unit_test(one_ranks_disk_fails_alone),
-        cmocka_unit_test(an_engine_waits_for_what_its_rank_loads),
-        cmocka_unit_test(a_dead_rank_is_answered_for_until_it_is_back),
-        cmocka_unit_test(a_rank_may_be_back_before_its_death_is_reported),
-        cmocka_unit_test(a_rank_that_is_lost_and_not_dead_is_reported_of),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

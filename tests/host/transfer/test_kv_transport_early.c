@@ -2,10 +2,11 @@
  * Protects what comes before its ticket is known: it is kept for a moment, in bounded memory, and
  * goes with its sender.
  */
+#include "test_case.h"
 #include "transport_peer.h"
 
 /* The sender may know of a ticket before the receiver does. */
-static void what_comes_early_waits_for_its_grant(void **state) {
+TEST(what_comes_early_waits_for_its_grant) {
     for (size_t i = 0; i < ARRAY_COUNT(widths); i++) {
         struct scene scene;
         struct prompt prompt = {2, 5, 1, 64};
@@ -36,7 +37,7 @@ static void what_comes_early_waits_for_its_grant(void **state) {
 }
 
 /* The sender may give a ticket up, or go, before the receiver knows of it: then nothing is left. */
-static void what_came_early_goes_with_its_sender(void **state) {
+TEST(what_came_early_goes_with_its_sender) {
     for (size_t i = 0; i < 2 * ARRAY_COUNT(widths); i++) {
         struct scene scene;
         struct prompt prompt = {2, 5, 2, 64};
@@ -74,12 +75,4 @@ static void what_came_early_goes_with_its_sender(void **state) {
         rank_end(&scene.rank);
         free(scene.rows);
     }
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_comes_early_waits_for_its_grant),
-        cmocka_unit_test(what_came_early_goes_with_its_sender),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,9 +2,10 @@
  * Protects a KV transport from its peers: one that speaks UCX by itself sends what no sender of
  * ours would. Nothing of it reaches a page, and honest peers do not notice.
  */
+#include "test_case.h"
 #include "transport_peer.h"
 
-static void a_slice_with_a_wrong_checksum_fails_its_grant(void **state) {
+TEST(a_slice_with_a_wrong_checksum_fails_its_grant) {
     for (size_t i = 0; i < ARRAY_COUNT(widths); i++) {
         struct scene scene;
         scene_open(&scene, widths[i], true);
@@ -21,7 +22,7 @@ static void a_slice_with_a_wrong_checksum_fails_its_grant(void **state) {
     }
 }
 
-static void what_nobody_expects_is_written_nowhere(void **state) {
+TEST(what_nobody_expects_is_written_nowhere) {
     for (size_t i = 0; i < ARRAY_COUNT(widths); i++) {
         struct scene scene;
         scene_open(&scene, widths[i], true);
@@ -41,7 +42,7 @@ static void what_nobody_expects_is_written_nowhere(void **state) {
     }
 }
 
-static void a_misfit_ends_its_grant(void **state) {
+TEST(a_misfit_ends_its_grant) {
     for (size_t i = 0; i < ARRAY_COUNT(widths); i++) {
         struct scene scene;
         scene_open(&scene, widths[i], true);
@@ -57,7 +58,7 @@ static void a_misfit_ends_its_grant(void **state) {
 }
 
 /* What breaks the protocol breaks the connection, and with it what the peer had begun. */
-static void nonsense_ends_the_connection(void **state) {
+TEST(nonsense_ends_the_connection) {
     enum { BEFORE_HELLO, SHORT_HEADER, WRONG_LENGTH, WRONG_WIDTH, SECOND_HELLO, BAD_END, CASES };
     for (int what = 0; what < CASES; what++) {
         struct scene scene;
@@ -82,7 +83,7 @@ static void nonsense_ends_the_connection(void **state) {
     }
 }
 
-static void a_stranger_is_refused_with_the_reason(void **state) {
+TEST(a_stranger_is_refused_with_the_reason) {
     struct scene scene;
     scene_open(&scene, 8, false);
     scene.hello.version++;
@@ -94,7 +95,7 @@ static void a_stranger_is_refused_with_the_reason(void **state) {
     scene_close(&scene);
 }
 
-static void who_never_greets_is_sent_away(void **state) {
+TEST(who_never_greets_is_sent_away) {
     struct scene scene;
     rank_prepare(&scene.rank, KV_ELEMENT_BF16, 8, SLICES, 8);
     scene.rank.options.connect_ns_max = SECOND / 20;
@@ -116,7 +117,7 @@ static void wait_for_accept(struct scene *scene) {
 }
 
 /* The receiver has asked for a slice's bytes and its sender is gone. */
-static void a_peer_that_hangs_up_loses_its_grants(void **state) {
+TEST(a_peer_that_hangs_up_loses_its_grants) {
     struct scene scene;
     scene_open(&scene, 576, true);
     struct kv_wire_slice slice = slice_of(&scene);
@@ -134,7 +135,7 @@ static void a_peer_that_hangs_up_loses_its_grants(void **state) {
 
 /* An ended ticket whose sender withholds the bytes: the connection is broken to get the page back.
  */
-static void a_peer_that_withholds_bytes_keeps_no_page(void **state) {
+TEST(a_peer_that_withholds_bytes_keeps_no_page) {
     struct scene scene;
     scene_open(&scene, 576, true);
     struct kv_wire_slice slice = slice_of(&scene);
@@ -146,18 +147,4 @@ static void a_peer_that_withholds_bytes_keeps_no_page(void **state) {
     UNTIL(&scene.peer, scene.peer.lost);
     assert_untouched(&scene);
     scene_close(&scene);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_slice_with_a_wrong_checksum_fails_its_grant),
-        cmocka_unit_test(what_nobody_expects_is_written_nowhere),
-        cmocka_unit_test(a_misfit_ends_its_grant),
-        cmocka_unit_test(nonsense_ends_the_connection),
-        cmocka_unit_test(a_stranger_is_refused_with_the_reason),
-        cmocka_unit_test(who_never_greets_is_sent_away),
-        cmocka_unit_test(a_peer_that_hangs_up_loses_its_grants),
-        cmocka_unit_test(a_peer_that_withholds_bytes_keeps_no_page),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

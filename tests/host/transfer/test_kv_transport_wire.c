@@ -2,16 +2,9 @@
  * Protects the reading of what KV peers send: strict sizes, ranges, clean texts, and a handshake
  * that names what differs.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include "base/check.h"
 #include "host/transfer/kv_transport_wire.h"
+#include "test_case.h"
 
 static struct kv_wire_message message;
 
@@ -20,7 +13,7 @@ static enum status read_as(enum kv_wire_kind kind, const void *header, size_t by
     return kv_transport_wire_read(kind, header, bytes, payload, &message, NULL);
 }
 
-static void only_exact_sizes_are_read(void **state) {
+TEST(only_exact_sizes_are_read) {
     struct kv_wire_message all = {0};
     memcpy(all.hello.magic, KV_WIRE_MAGIC, sizeof all.hello.magic);
     for (int kind = 0; kind < KV_WIRE_KIND_COUNT; kind++) {
@@ -36,7 +29,7 @@ static void only_exact_sizes_are_read(void **state) {
     assert_int_equal(read_as(KV_WIRE_WELCOME, NULL, 0, 0), STATUS_OK);
 }
 
-static void fields_are_checked(void **state) {
+TEST(fields_are_checked) {
     struct kv_wire_slice slice = {.grant = {1, 2}, .rows = 64, .bytes = 100};
     assert_int_equal(read_as(KV_WIRE_SLICE, &slice, sizeof slice, 100), STATUS_OK);
     assert_memory_equal(&message.slice, &slice, sizeof slice);
@@ -55,7 +48,7 @@ static void fields_are_checked(void **state) {
     assert_int_equal(read_as(KV_WIRE_END, &end, sizeof end, 0), STATUS_INVALID);
 }
 
-static void texts_are_cleaned(void **state) {
+TEST(texts_are_cleaned) {
     struct kv_wire_end end = {.end = TRANSFER_REFUSED};
     memset(end.reason, 'a', sizeof end.reason);
     end.reason[1] = '\n';
@@ -72,7 +65,7 @@ static void texts_are_cleaned(void **state) {
     assert_int_equal(read_as(KV_WIRE_HELLO, &hello, sizeof hello, 0), STATUS_INVALID);
 }
 
-static void a_difference_is_named(void **state) {
+TEST(a_difference_is_named) {
     struct kv_wire_hello ours = {.version = 1, .block_version = 1, .width = 576}, theirs;
     struct error error;
     assert_int_equal(kv_transport_wire_agree(&ours, &ours, NULL), STATUS_OK);
@@ -95,14 +88,4 @@ static void a_difference_is_named(void **state) {
         assert_int_equal(kv_transport_wire_agree(&ours, &theirs, &error), STATUS_UNSUPPORTED);
         assert_non_null(strstr(error.text, fields[i].name));
     }
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(only_exact_sizes_are_read),
-        cmocka_unit_test(fields_are_checked),
-        cmocka_unit_test(texts_are_cleaned),
-        cmocka_unit_test(a_difference_is_named),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,19 +4,14 @@
 #include "contract/machine.h"
 #include "contract/record_unit.h"
 #include "host/wire/record_queue.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-
-#include <cmocka.h>
+#include "test_case.h"
 
 static struct record_cancel numbered(uint64_t number) {
     return (struct record_cancel){record_head(RECORD_CANCEL, sizeof(struct record_cancel)),
                                   {number, 0, 0, 0}};
 }
 
-static void a_queue_is_bounded(void **state) {
+TEST(a_queue_is_bounded) {
     struct record_queue queue = {.bytes_max = 3 * sizeof(struct record_cancel)};
     for (uint64_t i = 0; i < 3; i++) {
         struct record_cancel record = numbered(i);
@@ -40,7 +35,7 @@ static void force(struct record_queue *queue, uint64_t number) {
     record_queue_force(queue, &record.record);
 }
 
-static void records_that_move_go_behind_the_others_and_are_not_copied(void **state) {
+TEST(records_that_move_go_behind_the_others_and_are_not_copied) {
     struct record_queue from = {.bytes_max = 1}, to = {.bytes_max = 1};
     force(&from, 1);
     const struct record *moved = record_queue_first(&from);
@@ -63,7 +58,7 @@ static void records_that_move_go_behind_the_others_and_are_not_copied(void **sta
     assert_null(record_queue_first(&from));
 }
 
-static void a_units_record_is_put_in_its_envelope(void **state) {
+TEST(a_units_record_is_put_in_its_envelope) {
     struct record_queue queue = {.bytes_max = 1};
     struct record_cancel record = numbered(7);
     record_queue_force_from_unit(&queue, (struct unit_id){3}, &record.record);
@@ -76,13 +71,4 @@ static void a_units_record_is_put_in_its_envelope(void **state) {
     assert_memory_equal(envelope_inner(envelope), &record, sizeof record);
     record_queue_clear(&queue);
     assert_int_equal(queue.bytes, 0);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_queue_is_bounded),
-        cmocka_unit_test(records_that_move_go_behind_the_others_and_are_not_copied),
-        cmocka_unit_test(a_units_record_is_put_in_its_envelope),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

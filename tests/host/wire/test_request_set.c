@@ -4,11 +4,7 @@
  */
 #include "host/wire/request_set.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-
-#include <cmocka.h>
+#include "test_case.h"
 
 enum { COUNT = 200 }; /* more than it has room for at first */
 
@@ -16,7 +12,7 @@ static struct request_id id_of(uint32_t number) {
     return (struct request_id){.high = number / 2, .low = number % 2, .attempt = number % 3};
 }
 
-static void a_request_is_in_it_once_until_it_is_removed(void **state) {
+TEST(a_request_is_in_it_once_until_it_is_removed) {
     struct request_set set = {0};
     for (uint32_t i = 0; i < 2 * COUNT; i++)
         request_set_add(&set, id_of(i % COUNT), i / COUNT);
@@ -39,7 +35,7 @@ static void note(void *context, struct request_id id) {
     seen[2 * id.high + id.low]++;
 }
 
-static void taking_an_owners_names_each_once_and_leaves_the_others(void **state) {
+TEST(taking_an_owners_names_each_once_and_leaves_the_others) {
     struct request_set set = {0};
     uint32_t seen[COUNT] = {0};
     for (uint32_t i = 0; i < COUNT; i++)
@@ -51,12 +47,4 @@ static void taking_an_owners_names_each_once_and_leaves_the_others(void **state)
         assert_int_equal(request_set_owner(&set, id_of(i)), i % 5 ? 0 : REQUEST_SET_NOBODY);
     }
     request_set_close(&set);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_request_is_in_it_once_until_it_is_removed),
-        cmocka_unit_test(taking_an_owners_names_each_once_and_leaves_the_others),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -8,25 +8,19 @@
 #include <event2/event.h>
 #include <fcntl.h>
 #include <netinet/in.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
 #include <zmq.h>
 
-#include <cmocka.h>
-
 #include "base/clock.h"
 #include "contract/record_past.h"
 #include "contract/record_unit.h"
 #include "host/wire/wire.h"
+
+#define TEST_OWN_MAIN
+#include "test_case.h"
 
 #define PATIENCE_NS INT64_C(60000000000)
 
@@ -119,7 +113,7 @@ static void path_in(char out[128], const char *scheme, const char *name) {
     snprintf(out, 128, "%s%s/%s", scheme, folder, name);
 }
 
-static void records_go_both_ways(void **state) {
+TEST(records_go_both_ways) {
     char ipc[128];
     path_in(ipc, "ipc://", "both");
     const char *const addresses[] = {ipc, "tcp://127.0.0.1:*"};
@@ -201,7 +195,7 @@ static void end_crowd(struct crowd *crowd, const char *text) {
 
 /* Strangers take all the files there may be: one line, no turning processor, the unit that is there
  * stays, and one that comes when they have gone is let in. */
-static void files_that_run_out_end_no_unit(void **state) {
+TEST(files_that_run_out_end_no_unit) {
     struct side gateway = {.next = 0}, unit = {.next = 0}, next = {.next = 0};
     struct crowd crowd;
     open_side(&gateway, "tcp://127.0.0.1:*", true, NULL);
@@ -235,7 +229,7 @@ static void files_that_run_out_end_no_unit(void **state) {
 }
 
 /* Of one address a quarter of all; and whoever has greeted is none of them, however old. */
-static void strangers_are_few_and_units_are_none_of_them(void **state) {
+TEST(strangers_are_few_and_units_are_none_of_them) {
     struct side gateway = {.next = 0}, unit = {.next = 0};
     struct crowd crowd;
     open_side(&gateway, "tcp://127.0.0.1:*", true, NULL);
@@ -258,7 +252,7 @@ static void strangers_are_few_and_units_are_none_of_them(void **state) {
     wire_close(gateway.wire);
 }
 
-static void too_few_files_to_listen_are_an_error(void **state) {
+TEST(too_few_files_to_listen_are_an_error) {
     struct side gateway = {.next = 0};
     struct wire_options options = options_of(&gateway, "tcp://127.0.0.1:*", true, NULL);
     struct rlimit before, limit;
@@ -271,7 +265,7 @@ static void too_few_files_to_listen_are_an_error(void **state) {
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
 }
 
-static void a_side_that_holds_makes_the_other_wait(void **state) {
+TEST(a_side_that_holds_makes_the_other_wait) {
     char address[128];
     path_in(address, "ipc://", "holds");
     struct side gateway = {.holds = false}, unit = {.holds = false};
@@ -298,7 +292,7 @@ static void a_side_that_holds_makes_the_other_wait(void **state) {
     wire_close(gateway.wire);
 }
 
-static void a_unit_comes_back_to_another_gateway(void **state) {
+TEST(a_unit_comes_back_to_another_gateway) {
     char address[128];
     path_in(address, "ipc://", "again");
     struct side gateway = {.next = 0}, unit = {.next = 0};
@@ -368,7 +362,7 @@ static void take_sized(void *socket, void *out, size_t bytes) {
 }
 
 /* As a process of the release before says and wants it. */
-static void a_unit_of_the_version_before_is_understood(void **state) {
+TEST(a_unit_of_the_version_before_is_understood) {
     struct greeting greeting = {"FATHOMGW", 1, record_past.version, "0.0.9"}, answer;
     struct record_cancel cancel = numbered(0);
     cancel.record.version = record_past.version;
@@ -417,7 +411,7 @@ static void answer_routed(void *socket, const char *name, size_t name_bytes, con
 }
 
 /* It knows nothing of ours and refuses us; then it is greeted as it greets. */
-static void a_gateway_of_the_version_before_is_spoken_with(void **state) {
+TEST(a_gateway_of_the_version_before_is_spoken_with) {
     struct greeting own = {"FATHOMGW", 1, record_past.version, "0.0.9"}, theirs;
     struct {
         char magic[8], why[248];
@@ -451,7 +445,7 @@ static void a_gateway_of_the_version_before_is_spoken_with(void **state) {
     zmq_ctx_term(zmq);
 }
 
-static void what_is_no_record_costs_the_connection(void **state) {
+TEST(what_is_no_record_costs_the_connection) {
     struct greeting greeting = {"FATHOMGW", 1, RECORD_VERSION, "0.1.0"}, old = greeting;
     memcpy(greeting.magic, "FATHOMGW", 8);
     memcpy(old.magic, "FATHOMGW", 8);
@@ -505,7 +499,7 @@ static void keys_of(struct wire_keys *keys, const char *name, const char *allowe
     if (status) fail_msg("%s", error.text);
 }
 
-static void keys_let_in_whom_they_name(void **state) {
+TEST(keys_let_in_whom_they_name) {
     struct error error;
     const char *const names[] = {"gateway", "unit", "stranger"};
     for (int i = 0; i < 3; i++) {
@@ -545,7 +539,7 @@ static void keys_let_in_whom_they_name(void **state) {
     (void)other;
 }
 
-static void an_address_that_cannot_be_opened_is_an_error(void **state) {
+TEST(an_address_that_cannot_be_opened_is_an_error) {
     struct error error;
     struct side gateway = {.next = 0};
     struct wire_options options = options_of(&gateway, "ipc:///nowhere/at/all", true, NULL);
@@ -566,18 +560,5 @@ static int tear_down(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(records_go_both_ways),
-        cmocka_unit_test(files_that_run_out_end_no_unit),
-        cmocka_unit_test(strangers_are_few_and_units_are_none_of_them),
-        cmocka_unit_test(too_few_files_to_listen_are_an_error),
-        cmocka_unit_test(a_side_that_holds_makes_the_other_wait),
-        cmocka_unit_test(a_unit_comes_back_to_another_gateway),
-        cmocka_unit_test(a_unit_of_the_version_before_is_understood),
-        cmocka_unit_test(a_gateway_of_the_version_before_is_spoken_with),
-        cmocka_unit_test(what_is_no_record_costs_the_connection),
-        cmocka_unit_test(keys_let_in_whom_they_name),
-        cmocka_unit_test(an_address_that_cannot_be_opened_is_an_error),
-    };
-    return cmocka_run_group_tests(tests, set_up, tear_down);
+    return test_case_run(set_up, tear_down);
 }

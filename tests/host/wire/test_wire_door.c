@@ -6,18 +6,12 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/in.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "host/wire/wire_door.h"
+
+#include "test_case.h"
 
 #define OF_ADDRESS_MAX (LIMIT_WIRE_STRANGERS / 4)
 
@@ -64,68 +58,6 @@ static void close_pair(struct pair pair) {
     close(pair.there);
 }
 
-static void an_address_has_a_quarter_of_the_places(void **state) {
-    struct pair first = enter_from("127.0.0.1"), many[OF_ADDRESS_MAX];
-    wire_door_know(door, first.here);
-    for (int i = 0; i < OF_ADDRESS_MAX; i++)
-        many[i] = enter_from("127.0.0.1");
-    struct pair last = enter_from("127.0.0.1"), other = enter_from("127.0.0.2");
-    assert_int_equal(count_shut(many, OF_ADDRESS_MAX) + is_shut(last), 1);
-    assert_false(is_shut(other));
-    assert_false(is_shut(first));
-    assert_true(wire_door_is_crowded(door));
-    assert_int_equal(wire_door_strangers(door), OF_ADDRESS_MAX + 1);
-    wire_door_leave(door, other.here);
-    assert_int_equal(wire_door_strangers(door), OF_ADDRESS_MAX);
-    for (int i = 0; i < OF_ADDRESS_MAX; i++)
-        close_pair(many[i]);
-    close_pair(first);
-    close_pair(last);
-    close_pair(other);
-}
-
-static void all_addresses_together_have_so_many_places(void **state) {
-    struct pair all[LIMIT_WIRE_STRANGERS];
-    for (int i = 0; i < LIMIT_WIRE_STRANGERS; i++) {
-        char from[32];
-        snprintf(from, sizeof from, "127.0.0.%d", 1 + i % 8);
-        all[i] = enter_from(from);
-    }
-    assert_int_equal(count_shut(all, LIMIT_WIRE_STRANGERS), 0);
-    struct pair last = enter_from("127.0.0.100");
-    assert_int_equal(count_shut(all, LIMIT_WIRE_STRANGERS) + is_shut(last), 1);
-    assert_int_equal(wire_door_strangers(door), LIMIT_WIRE_STRANGERS);
-    for (int i = 0; i < LIMIT_WIRE_STRANGERS; i++)
-        close_pair(all[i]);
-    close_pair(last);
-}
-
-/* The number of a closed file is given to another connection, which the door does not know. */
-static void a_file_of_another_connection_is_left_alone(void **state) {
-    struct pair closed = enter_from("127.0.0.1");
-    struct pair other = connect_from("127.0.0.2");
-    assert_int_equal(dup2(other.here, closed.here), closed.here);
-    wire_door_fail(door, EMFILE); /* ends with the oldest stranger */
-    assert_int_equal(wire_door_strangers(door), 0);
-    assert_false(is_shut(other));
-    close_pair(closed);
-    close_pair(other);
-}
-
-static void whoever_waits_is_refused_where_files_have_run_out(void **state) {
-    struct pair known = enter_from("127.0.0.1");
-    wire_door_know(door, known.here);
-    struct pair waits = {-1, socket(AF_INET, SOCK_STREAM, 0)};
-    assert_int_equal(connect(waits.there, (struct sockaddr *)&address, sizeof address), 0);
-    wire_door_fail(door, EMFILE);
-    assert_true(is_shut(waits));
-    assert_false(is_shut(known));
-    assert_int_equal(accept(listener, NULL, NULL), -1);
-    assert_int_equal(errno, EAGAIN);
-    close(waits.there);
-    close_pair(known);
-}
-
 static int set_up(void **state) {
     struct error error;
     socklen_t bytes = sizeof address;
@@ -145,14 +77,64 @@ static int tear_down(void **state) {
     return close(listener);
 }
 
-#define CASE(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+TEST_AROUND(an_address_has_a_quarter_of_the_places, set_up, tear_down) {
+    struct pair first = enter_from("127.0.0.1"), many[OF_ADDRESS_MAX];
+    wire_door_know(door, first.here);
+    for (int i = 0; i < OF_ADDRESS_MAX; i++)
+        many[i] = enter_from("127.0.0.1");
+    struct pair last = enter_from("127.0.0.1"), other = enter_from("127.0.0.2");
+    assert_int_equal(count_shut(many, OF_ADDRESS_MAX) + is_shut(last), 1);
+    assert_false(is_shut(other));
+    assert_false(is_shut(first));
+    assert_true(wire_door_is_crowded(door));
+    assert_int_equal(wire_door_strangers(door), OF_ADDRESS_MAX + 1);
+    wire_door_leave(door, other.here);
+    assert_int_equal(wire_door_strangers(door), OF_ADDRESS_MAX);
+    for (int i = 0; i < OF_ADDRESS_MAX; i++)
+        close_pair(many[i]);
+    close_pair(first);
+    close_pair(last);
+    close_pair(other);
+}
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        CASE(an_address_has_a_quarter_of_the_places),
-        CASE(all_addresses_together_have_so_many_places),
-        CASE(a_file_of_another_connection_is_left_alone),
-        CASE(whoever_waits_is_refused_where_files_have_run_out),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+TEST_AROUND(all_addresses_together_have_so_many_places, set_up, tear_down) {
+    struct pair all[LIMIT_WIRE_STRANGERS];
+    for (int i = 0; i < LIMIT_WIRE_STRANGERS; i++) {
+        char from[32];
+        snprintf(from, sizeof from, "127.0.0.%d", 1 + i % 8);
+        all[i] = enter_from(from);
+    }
+    assert_int_equal(count_shut(all, LIMIT_WIRE_STRANGERS), 0);
+    struct pair last = enter_from("127.0.0.100");
+    assert_int_equal(count_shut(all, LIMIT_WIRE_STRANGERS) + is_shut(last), 1);
+    assert_int_equal(wire_door_strangers(door), LIMIT_WIRE_STRANGERS);
+    for (int i = 0; i < LIMIT_WIRE_STRANGERS; i++)
+        close_pair(all[i]);
+    close_pair(last);
+}
+
+/* The number of a closed file is given to another connection, which the door does not know. */
+TEST_AROUND(a_file_of_another_connection_is_left_alone, set_up, tear_down) {
+    struct pair closed = enter_from("127.0.0.1");
+    struct pair other = connect_from("127.0.0.2");
+    assert_int_equal(dup2(other.here, closed.here), closed.here);
+    wire_door_fail(door, EMFILE); /* ends with the oldest stranger */
+    assert_int_equal(wire_door_strangers(door), 0);
+    assert_false(is_shut(other));
+    close_pair(closed);
+    close_pair(other);
+}
+
+TEST_AROUND(whoever_waits_is_refused_where_files_have_run_out, set_up, tear_down) {
+    struct pair known = enter_from("127.0.0.1");
+    wire_door_know(door, known.here);
+    struct pair waits = {-1, socket(AF_INET, SOCK_STREAM, 0)};
+    assert_int_equal(connect(waits.there, (struct sockaddr *)&address, sizeof address), 0);
+    wire_door_fail(door, EMFILE);
+    assert_true(is_shut(waits));
+    assert_false(is_shut(known));
+    assert_int_equal(accept(listener, NULL, NULL), -1);
+    assert_int_equal(errno, EAGAIN);
+    close(waits.there);
+    close_pair(known);
 }

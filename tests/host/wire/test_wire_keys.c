@@ -4,19 +4,14 @@
  */
 #include "host/wire/wire_keys.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 #include <zmq.h>
 
-#include <cmocka.h>
-
 #include "base/check.h"
+
+#define TEST_OWN_MAIN
+#include "test_case.h"
 
 static char folder[64];
 
@@ -35,7 +30,7 @@ static void path_in(char out[128], const char *name) {
     snprintf(out, 128, "%s/%s", folder, name);
 }
 
-static void a_pair_is_written_once_and_its_secret_is_its_owners(void **state) {
+TEST(a_pair_is_written_once_and_its_secret_is_its_owners) {
     char name[128], secret[128];
     struct error error;
     struct stat found;
@@ -47,7 +42,7 @@ static void a_pair_is_written_once_and_its_secret_is_its_owners(void **state) {
     assert_int_equal(found.st_mode & 0777, 0600);
 }
 
-static void a_gateway_lets_in_the_keys_of_its_list_alone(void **state) {
+TEST(a_gateway_lets_in_the_keys_of_its_list_alone) {
     static const char *const names[] = {"a", "b", "c"};
     static const char *const secrets[] = {"a.secret", "b.secret", "c.secret"};
     char path[128], allowed[128], command[128];
@@ -72,7 +67,7 @@ static void a_gateway_lets_in_the_keys_of_its_list_alone(void **state) {
     wire_keys_close(&gateway);
 }
 
-static void addresses_beyond_this_machine_need_keys(void **state) {
+TEST(addresses_beyond_this_machine_need_keys) {
     struct error error;
     const char *const here[] = {"ipc:///tmp/a", "tcp://127.0.0.1:5", "tcp://localhost:5",
                                 "tcp://[::1]:5"};
@@ -90,7 +85,7 @@ static void addresses_beyond_this_machine_need_keys(void **state) {
         assert_int_equal(wire_keys_check_address(none[i], true, true, &error), STATUS_INVALID);
 }
 
-static void a_key_file_must_be_right(void **state) {
+TEST(a_key_file_must_be_right) {
     char path[128];
     struct error error;
     struct wire_keys keys;
@@ -113,11 +108,5 @@ static void a_key_file_must_be_right(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_pair_is_written_once_and_its_secret_is_its_owners),
-        cmocka_unit_test(a_gateway_lets_in_the_keys_of_its_list_alone),
-        cmocka_unit_test(addresses_beyond_this_machine_need_keys),
-        cmocka_unit_test(a_key_file_must_be_right),
-    };
-    return cmocka_run_group_tests(tests, set_up, tear_down);
+    return test_case_run(set_up, tear_down);
 }

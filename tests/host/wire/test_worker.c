@@ -2,19 +2,13 @@
  * Protects worker threads and the queue they use: order, waking, back-pressure, ending in time.
  */
 #include <poll.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdatomic.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #include "contract/record_unit.h"
 #include "host/wire/record_queue.h"
 #include "host/wire/worker.h"
+#include "test_case.h"
 
 #define PATIENCE_MS INT64_C(60000)
 
@@ -39,7 +33,7 @@ static void take(struct worker *worker) {
             ((const struct record_cancel *)record_queue_first(&answers))->request.high;
 }
 
-static void answers_come_in_order_and_wake(void **state) {
+TEST(answers_come_in_order_and_wake) {
     struct worker *worker;
     assert_int_equal(worker_open("test", answer_twice, NULL, &worker, NULL), STATUS_OK);
     for (uint64_t i = 0; i < 1000; i++) {
@@ -66,7 +60,7 @@ static void work_until_released(void *context, struct worker *worker, const stru
         usleep(1000);
 }
 
-static void closing_forgets_what_waits(void **state) {
+TEST(closing_forgets_what_waits) {
     struct worker *worker;
     struct record_cancel record = numbered(1);
     assert_int_equal(worker_open("test", work_until_released, NULL, &worker, NULL), STATUS_OK);
@@ -89,7 +83,7 @@ static void work_again(void *context, struct worker *worker, const struct record
 }
 
 /* Without records the function is called as long as it asks for it. */
-static void it_may_call_itself_again(void **state) {
+TEST(it_may_call_itself_again) {
     struct worker *worker;
     struct record_cancel record = numbered(1);
     assert_int_equal(worker_open("test", work_again, NULL, &worker, NULL), STATUS_OK);
@@ -101,13 +95,4 @@ static void it_may_call_itself_again(void **state) {
     usleep(20000);
     assert_int_equal(calls_without, 3);
     assert_true(worker_close(worker, PATIENCE_MS * 1000000));
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(answers_come_in_order_and_wake),
-        cmocka_unit_test(closing_forgets_what_waits),
-        cmocka_unit_test(it_may_call_itself_again),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,25 +4,19 @@
  */
 #include <errno.h>
 #include <fcntl.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "base/check.h"
 #include "base/clock.h"
 #include "host/process/agent/agent.h"
 #include "host/process/agent/agent_frame.h"
+
+#define TEST_OWN_MAIN
+#include "test_case.h"
 
 #define TIMEOUT_NS 500000000
 #define PATIENT_NS 60000000000 /* for what has nothing to do with silence */
@@ -126,7 +120,7 @@ static int be_rank(const char *what, const char *folder) {
     return 40 + atoi(rank);
 }
 
-static void ranks_have_what_they_were_given(void **state) {
+TEST_AROUND(ranks_have_what_they_were_given, start_agent, NULL) {
     const struct agent_file key = {"key"};
     struct agent_ended first, second;
     say(AGENT_FILE, &key, "secret", 6);
@@ -141,7 +135,7 @@ static void ranks_have_what_they_were_given(void **state) {
     agent_ends();
 }
 
-static void a_signal_goes_to_the_rank_that_it_names(void **state) {
+TEST_AROUND(a_signal_goes_to_the_rank_that_it_names, start_agent, NULL) {
     const struct agent_signal signal = {2, SIGKILL}, stranger = {0, SIGKILL};
     struct agent_ended ended;
     launch("waits");
@@ -171,7 +165,7 @@ static bool speak(void) {
     return longest_ns < TIMEOUT_NS;
 }
 
-static void a_silent_supervisor_is_gone(void **state) {
+TEST(a_silent_supervisor_is_gone) {
     char byte;
     start_with(TIMEOUT_NS);
     while (launch("waits"), !speak()) {
@@ -186,7 +180,7 @@ static void a_silent_supervisor_is_gone(void **state) {
     close(supervisor);
 }
 
-static void nonsense_ends_it(void **state) {
+TEST_AROUND(nonsense_ends_it, start_agent, NULL) {
     launch("waits");
     assert_int_equal(write(supervisor, "GET / HTTP/1.1", 14), 14);
     agent_ends();
@@ -194,12 +188,6 @@ static void nonsense_ends_it(void **state) {
 }
 
 int main(int argc, char **argv) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(ranks_have_what_they_were_given, start_agent),
-        cmocka_unit_test_setup(a_signal_goes_to_the_rank_that_it_names, start_agent),
-        cmocka_unit_test(a_silent_supervisor_is_gone),
-        cmocka_unit_test_setup(nonsense_ends_it, start_agent),
-    };
     if (argc == 4) return be_rank(argv[2], argv[3]);
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return test_case_run(NULL, NULL);
 }

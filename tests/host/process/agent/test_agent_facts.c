@@ -2,20 +2,12 @@
  * Protects the check before a start over hosts: what a host lacks is found on it and named in one
  * line, with what to do; a host that has all is let through.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "host/process/agent/agent_facts.h"
 #include "host/process/private_room.h"
+#include "test_case.h"
 
 static struct agent_check good_check(void) {
     struct agent_check check = {.count = 2, .total = 4};
@@ -36,7 +28,7 @@ static bool passes(const struct agent_facts *facts, const struct agent_facts *fi
     return agent_facts_verify(facts, &own, first, text);
 }
 
-static void a_host_that_has_all_passes(void **state) {
+TEST(a_host_that_has_all_passes) {
     char text[512];
     struct agent_facts facts = take(good_check());
     assert_true(passes(&facts, &facts, text));
@@ -46,7 +38,7 @@ static void a_host_that_has_all_passes(void **state) {
     assert_true(facts.free_bytes > 0);
 }
 
-static void memory_is_that_of_the_hosts_share(void **state) {
+TEST(memory_is_that_of_the_hosts_share) {
     struct agent_check check = good_check();
     check.count = check.total = 1;
     uint64_t all = take(check).needed_bytes;
@@ -60,7 +52,7 @@ static void memory_is_that_of_the_hosts_share(void **state) {
     assert_true(take(check).needed_bytes > quarter);
 }
 
-static void what_a_host_lacks_is_named(void **state) {
+TEST(what_a_host_lacks_is_named) {
     char text[512];
     struct agent_facts good = take(good_check());
     struct agent_check check = good_check();
@@ -76,7 +68,7 @@ static void what_a_host_lacks_is_named(void **state) {
     assert_non_null(strstr(text, "interface none0 is not there"));
 }
 
-static void hosts_that_differ_are_named(void **state) {
+TEST(hosts_that_differ_are_named) {
     char text[512];
     struct agent_facts good = take(good_check()), other = good;
     other.model[3] ^= 1;
@@ -111,7 +103,7 @@ static void make(const char *sys, const char *path, const char *text) {
     fclose(file);
 }
 
-static void an_interfaces_rdma_device_is_found(void **state) {
+TEST(an_interfaces_rdma_device_is_found) {
     char sys[] = "/tmp/fathom_sys_XXXXXX", text[256];
     assert_non_null(mkdtemp(sys));
     static const char *const folders[] = {"class",
@@ -131,8 +123,7 @@ static void an_interfaces_rdma_device_is_found(void **state) {
     private_room_remove(sys);
 }
 
-static void an_address_is_a_number_or_an_interfaces(void **state) {
-    (void)state;
+TEST(an_address_is_a_number_or_an_interfaces) {
     char address[64];
     assert_true(agent_facts_read_address("10.0.0.7", address));
     assert_string_equal(address, "10.0.0.7");
@@ -142,16 +133,4 @@ static void an_address_is_a_number_or_an_interfaces(void **state) {
     assert_string_equal(address, "127.0.0.1");
     assert_false(agent_facts_read_address("", address));
     assert_false(agent_facts_read_address("nosuch0", address));
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_host_that_has_all_passes),
-        cmocka_unit_test(memory_is_that_of_the_hosts_share),
-        cmocka_unit_test(what_a_host_lacks_is_named),
-        cmocka_unit_test(hosts_that_differ_are_named),
-        cmocka_unit_test(an_interfaces_rdma_device_is_found),
-        cmocka_unit_test(an_address_is_a_number_or_an_interfaces),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

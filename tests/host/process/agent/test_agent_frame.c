@@ -2,16 +2,9 @@
  * Protects what supervisor and agent say to each other: a frame is taken whole or not at all, from
  * the side that may say it, and what is nonsense is seen by its first bytes.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include "base/heartbeat.h"
 #include "host/process/agent/agent_frame.h"
+#include "test_case.h"
 
 static char memory[4096];
 
@@ -34,7 +27,7 @@ static struct bytes make_launch(uint32_t arguments, uint32_t settings, struct by
     return make(AGENT_LAUNCH, &launch, sizeof launch, tail.data, tail.count);
 }
 
-static void a_frame_is_taken_whole_or_not_at_all(void **state) {
+TEST(a_frame_is_taken_whole_or_not_at_all) {
     const char words[] = "unit\0--ranks=32\0UCX_TLS=tcp";
     struct bytes whole = make_launch(2, 1, (struct bytes){words, sizeof words});
     struct agent_frame frame;
@@ -50,7 +43,7 @@ static void a_frame_is_taken_whole_or_not_at_all(void **state) {
     assert_int_equal(frame.tail.count, 0);
 }
 
-static void each_side_says_its_own_frames(void **state) {
+TEST(each_side_says_its_own_frames) {
     assert_int_equal(read_frame(make(AGENT_PING, NULL, 0, NULL, 0), false), AGENT_GOT_FRAME);
     assert_int_equal(read_frame(make(AGENT_PING, NULL, 0, NULL, 0), true), AGENT_GOT_NONSENSE);
     assert_int_equal(read_frame(make(AGENT_PONG, NULL, 0, NULL, 0), true), AGENT_GOT_FRAME);
@@ -58,7 +51,7 @@ static void each_side_says_its_own_frames(void **state) {
     assert_int_equal(read_frame(make(AGENT_PONG, "x", 1, NULL, 0), true), AGENT_GOT_NONSENSE);
 }
 
-static void what_a_shell_says_is_nonsense_from_its_first_bytes(void **state) {
+TEST(what_a_shell_says_is_nonsense_from_its_first_bytes) {
     assert_int_equal(read_frame(BYTES_LITERAL("W"), true), AGENT_GOT_NONSENSE);
     assert_int_equal(read_frame(BYTES_LITERAL("Welcome to host b\n"), true), AGENT_GOT_NONSENSE);
     assert_int_equal(read_frame(BYTES_LITERAL("FATA"), true), AGENT_GOT_TOO_LITTLE);
@@ -66,7 +59,7 @@ static void what_a_shell_says_is_nonsense_from_its_first_bytes(void **state) {
     assert_int_equal(read_frame((struct bytes){NULL, 0}, true), AGENT_GOT_TOO_LITTLE);
 }
 
-static void a_launch_has_the_words_that_it_says(void **state) {
+TEST(a_launch_has_the_words_that_it_says) {
     const struct bytes words = {"unit\0A=1", 9};
     assert_int_equal(read_frame(make_launch(1, 1, words), false), AGENT_GOT_FRAME);
     assert_int_equal(read_frame(make_launch(2, 1, words), false), AGENT_GOT_NONSENSE);
@@ -85,7 +78,7 @@ static void a_launch_has_the_words_that_it_says(void **state) {
                      AGENT_GOT_NONSENSE);
 }
 
-static void a_check_names_no_path_where_a_name_belongs(void **state) {
+TEST(a_check_names_no_path_where_a_name_belongs) {
     struct agent_check check = {.count = 8, .total = 8, .unit = "u", .model = "/m"};
     assert_int_equal(read_frame(make(AGENT_CHECK, &check, sizeof check, NULL, 0), false),
                      AGENT_GOT_FRAME);
@@ -102,7 +95,7 @@ static void a_check_names_no_path_where_a_name_belongs(void **state) {
                      AGENT_GOT_NONSENSE);
 }
 
-static void a_file_stays_in_the_room(void **state) {
+TEST(a_file_stays_in_the_room) {
     static const char *const names[] = {"", ".", "..", "../x", "a/b", "/etc/passwd"};
     struct agent_file file = {"unit.secret"};
     assert_int_equal(read_frame(make(AGENT_FILE, &file, sizeof file, "x", 1), false),
@@ -114,7 +107,7 @@ static void a_file_stays_in_the_room(void **state) {
     }
 }
 
-static void facts_may_stand_in_the_log(void **state) {
+TEST(facts_may_stand_in_the_log) {
     struct agent_facts facts = {.version = "1", .host = "b"};
     assert_int_equal(read_frame(make(AGENT_FACTS, &facts, sizeof facts, NULL, 0), true),
                      AGENT_GOT_FRAME);
@@ -123,7 +116,7 @@ static void facts_may_stand_in_the_log(void **state) {
                      AGENT_GOT_NONSENSE);
 }
 
-static void a_place_to_reach_has_an_address_and_a_port(void **state) {
+TEST(a_place_to_reach_has_an_address_and_a_port) {
     struct agent_place place = {.address = "10.0.0.1", .port = 65535};
     struct agent_reached reached = {.error = -1};
     assert_int_equal(read_frame(make(AGENT_REACH, &place, sizeof place, NULL, 0), false),
@@ -135,7 +128,7 @@ static void a_place_to_reach_has_an_address_and_a_port(void **state) {
                      AGENT_GOT_NONSENSE);
 }
 
-static void signs_are_as_many_as_they_say(void **state) {
+TEST(signs_are_as_many_as_they_say) {
     struct agent_sign signs[2] = {{.pid = 1}, {.state = HEARTBEAT_STATE_COUNT - 1}};
     struct agent_signs head = {1, 2};
     struct bytes frame = make(AGENT_SIGNS, &head, sizeof head, signs, sizeof signs);
@@ -147,19 +140,4 @@ static void signs_are_as_many_as_they_say(void **state) {
     signs[1].state = HEARTBEAT_STATE_COUNT;
     frame = make(AGENT_SIGNS, &head, sizeof head, signs, sizeof signs);
     assert_int_equal(read_frame(frame, true), AGENT_GOT_NONSENSE);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_frame_is_taken_whole_or_not_at_all),
-        cmocka_unit_test(each_side_says_its_own_frames),
-        cmocka_unit_test(what_a_shell_says_is_nonsense_from_its_first_bytes),
-        cmocka_unit_test(a_launch_has_the_words_that_it_says),
-        cmocka_unit_test(a_check_names_no_path_where_a_name_belongs),
-        cmocka_unit_test(a_file_stays_in_the_room),
-        cmocka_unit_test(facts_may_stand_in_the_log),
-        cmocka_unit_test(a_place_to_reach_has_an_address_and_a_port),
-        cmocka_unit_test(signs_are_as_many_as_they_say),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

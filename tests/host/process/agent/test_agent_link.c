@@ -2,21 +2,16 @@
  * Protects a supervisor's way to an agent: whatever the remote shell does instead of leading to one
  * ends in one reason that a person can use, told once; and what an agent sends is received.
  */
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <time.h>
 #include <unistd.h>
 
-#include <cmocka.h>
 #include <event2/event.h>
 
 #include "host/process/agent/agent_link.h"
+
+#define TEST_OWN_MAIN
+#include "test_case.h"
 
 static struct event_base *base;
 static char why[AGENT_LINK_WHY];
@@ -71,7 +66,7 @@ static int close_base(void **state) {
     return 0;
 }
 
-static void what_a_shell_does_instead_is_reported_once(void **state) {
+TEST(what_a_shell_does_instead_is_reported_once) {
     assert_lost("exit 255", "the remote shell does not reach it, or may not in");
     assert_lost("exit 127", "it has to be where it is here, at the same path");
     assert_lost("exit 3", "its agent ended with status 3");
@@ -79,7 +74,7 @@ static void what_a_shell_does_instead_is_reported_once(void **state) {
     assert_lost("echo Welcome; sleep 60", "what comes from there is no agent's: \"Welcome\"");
 }
 
-static void a_command_that_is_not_there_is_reported(void **state) {
+TEST(a_command_that_is_not_there_is_reported) {
     const char *const command[] = {"/nowhere/shell", NULL};
     const struct agent_link_options options = {.base = base, .command = command};
     struct agent_link *link;
@@ -88,7 +83,7 @@ static void a_command_that_is_not_there_is_reported(void **state) {
     assert_string_equal(error.text, "/nowhere/shell: No such file or directory");
 }
 
-static void what_an_agent_sends_is_received(void **state) {
+TEST(what_an_agent_sends_is_received) {
     const char *const command[] = {
         "sh", "-c",
         "printf 'FATA\\012\\000\\000\\000\\000\\000\\000\\000\\000\\000\\000\\000'; "
@@ -102,7 +97,7 @@ static void what_an_agent_sends_is_received(void **state) {
 
 /* Whoever writes to a process that has ended sees it first. The end is told all the same, and the event
  * loop is not kept busy by a file whose end nobody reads. */
-static void an_end_that_a_write_finds_is_reported_once(void **state) {
+TEST(an_end_that_a_write_finds_is_reported_once) {
     static const char *const command[] = {"sh", "-c", "exit 255", NULL};
     struct agent_link *link = open_link(command);
     alarm(120); /* an event loop that is kept busy never comes back */
@@ -118,12 +113,6 @@ static void an_end_that_a_write_finds_is_reported_once(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(an_end_that_a_write_finds_is_reported_once),
-        cmocka_unit_test(what_a_shell_does_instead_is_reported_once),
-        cmocka_unit_test(a_command_that_is_not_there_is_reported),
-        cmocka_unit_test(what_an_agent_sends_is_received),
-    };
     signal(SIGPIPE, SIG_IGN); /* as a supervisor's loop does */
-    return cmocka_run_group_tests(tests, open_base, close_base);
+    return test_case_run(open_base, close_base);
 }

@@ -2,19 +2,15 @@
  * Protects a host from two agents of one unit: the later one ends the earlier, also one that is
  * stopped, and agents of other units are left alone.
  */
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "host/process/agent/agent_lock.h"
 #include "host/process/private_room.h"
+
+#define TEST_OWN_MAIN
+#include "test_case.h"
 
 static char directory[] = "/tmp/fathom_lock_XXXXXX";
 
@@ -47,7 +43,7 @@ static pid_t hold(const char *unit) {
     return child;
 }
 
-static void the_later_agent_ends_the_earlier(void **state) {
+TEST(the_later_agent_ends_the_earlier) {
     for (int stopped = 0; stopped < 2; stopped++) {
         struct agent_lock lock;
         bool was_held;
@@ -65,7 +61,7 @@ static void the_later_agent_ends_the_earlier(void **state) {
     }
 }
 
-static void a_lock_that_was_dropped_ends_nobody(void **state) {
+TEST(a_lock_that_was_dropped_ends_nobody) {
     struct agent_lock lock;
     bool was_held;
     for (int i = 0; i < 2; i++) {
@@ -76,7 +72,7 @@ static void a_lock_that_was_dropped_ends_nobody(void **state) {
     }
 }
 
-static void a_directory_that_is_not_there_is_named(void **state) {
+TEST(a_directory_that_is_not_there_is_named) {
     struct agent_lock lock;
     struct error error;
     bool was_held;
@@ -85,10 +81,5 @@ static void a_directory_that_is_not_there_is_named(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_later_agent_ends_the_earlier),
-        cmocka_unit_test(a_lock_that_was_dropped_ends_nobody),
-        cmocka_unit_test(a_directory_that_is_not_there_is_named),
-    };
-    return cmocka_run_group_tests(tests, make_directory, remove_directory);
+    return test_case_run(make_directory, remove_directory);
 }

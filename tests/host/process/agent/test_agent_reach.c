@@ -2,18 +2,12 @@
  * Protects who starts a unit over hosts that do not reach each other: a place where somebody listens is
  * reached, any other is not, and each is told of once.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <errno.h>
 #include <event2/event.h>
-#include <string.h>
 
 #include "host/process/agent/agent_facts.h"
 #include "host/process/agent/agent_reach.h"
+#include "test_case.h"
 
 static struct event_base *base;
 static struct agent_reached reported[4];
@@ -50,8 +44,7 @@ static int end(void **state) {
     return 0;
 }
 
-static void a_place_where_somebody_listens_is_reached(void **state) {
-    (void)state;
+TEST_AROUND(a_place_where_somebody_listens_is_reached, begin, end) {
     struct agent_reach *one = open_one(), *other = open_one();
     uint32_t port = agent_reach_listen(one, "127.0.0.1");
     assert_true(port > 0);
@@ -68,8 +61,7 @@ static void a_place_where_somebody_listens_is_reached(void **state) {
     agent_reach_close(other);
 }
 
-static void a_place_where_nobody_listens_is_not(void **state) {
-    (void)state;
+TEST_AROUND(a_place_where_nobody_listens_is_not, begin, end) {
     struct agent_reach *one = open_one();
     struct agent_place closed = place_of(1, "127.0.0.1", agent_facts_find_port());
     struct agent_place none = place_of(2, "nowhere", 1);
@@ -83,21 +75,11 @@ static void a_place_where_nobody_listens_is_not(void **state) {
     agent_reach_close(one);
 }
 
-static void attempts_end_with_their_owner(void **state) {
-    (void)state;
+TEST_AROUND(attempts_end_with_their_owner, begin, end) {
     struct agent_reach *one = open_one();
     struct agent_place place = place_of(1, "127.0.0.1", agent_reach_listen(one, "127.0.0.1"));
     agent_reach_try(one, &place);
     agent_reach_close(one);
     event_base_loop(base, EVLOOP_NONBLOCK);
     assert_int_equal(reported_count, 0);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(a_place_where_somebody_listens_is_reached, begin, end),
-        cmocka_unit_test_setup_teardown(a_place_where_nobody_listens_is_not, begin, end),
-        cmocka_unit_test_setup_teardown(attempts_end_with_their_owner, begin, end),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

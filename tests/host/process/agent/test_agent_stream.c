@@ -2,19 +2,14 @@
  * Protects the way between supervisor and agent: frames arrive whole and in order however the bytes
  * fall and however much waits, and an end or nonsense ends it.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <cmocka.h>
 #include <event2/event.h>
 
 #include "host/process/agent/agent_stream.h"
+
+#include "test_case.h"
 
 static struct event_base *base;
 static struct agent_stream supervisor, agent;
@@ -47,7 +42,7 @@ static void close_streams(bool both) {
     event_base_free(base);
 }
 
-static void much_that_waits_arrives_in_order(void **state) {
+TEST(much_that_waits_arrives_in_order) {
     const size_t bytes = (size_t)3 << 20; /* far more than a socket takes */
     char *tail = malloc(bytes);
     struct agent_frame frame;
@@ -71,7 +66,7 @@ static void much_that_waits_arrives_in_order(void **state) {
     free(tail);
 }
 
-static void frames_may_come_byte_by_byte(void **state) {
+TEST(frames_may_come_byte_by_byte) {
     struct agent_head head = agent_frame_head(AGENT_PING, 0);
     struct agent_frame frame;
     open_streams(false);
@@ -86,7 +81,7 @@ static void frames_may_come_byte_by_byte(void **state) {
     close_streams(false);
 }
 
-static void what_came_before_an_end_is_read(void **state) {
+TEST(what_came_before_an_end_is_read) {
     struct agent_frame frame;
     open_streams(true);
     agent_stream_send(&supervisor, AGENT_PING, NULL, (struct bytes){NULL, 0});
@@ -99,7 +94,7 @@ static void what_came_before_an_end_is_read(void **state) {
     event_base_free(base);
 }
 
-static void nonsense_ends_it_and_can_be_quoted(void **state) {
+TEST(nonsense_ends_it_and_can_be_quoted) {
     struct agent_frame frame;
     char text[64];
     open_streams(false);
@@ -110,14 +105,4 @@ static void nonsense_ends_it_and_can_be_quoted(void **state) {
     agent_stream_quote(&agent, text);
     assert_string_equal(text, "Last login: ?[2Jnow");
     close_streams(false);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(much_that_waits_arrives_in_order),
-        cmocka_unit_test(frames_may_come_byte_by_byte),
-        cmocka_unit_test(what_came_before_an_end_is_read),
-        cmocka_unit_test(nonsense_ends_it_and_can_be_quoted),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,24 +3,19 @@
  * before anything is launched, every rank's end is told, and a host that is lost is named and comes
  * back. Agents and ranks are this program.
  */
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
-#include <cmocka.h>
 #include <event2/event.h>
 
 #include "base/clock.h"
 #include "host/process/agent/agent.h"
 #include "host/process/agent/unit_hosts.h"
+
+#define TEST_OWN_MAIN
+#include "test_case.h"
 
 static struct event_base *base;
 static struct unit_hosts *hosts;
@@ -94,7 +89,7 @@ static int close_all(void **state) {
     return 0;
 }
 
-static void all_ranks_are_launched_and_their_ends_reported(void **state) {
+TEST_AROUND(all_ranks_are_launched_and_their_ends_reported, open_base, close_all) {
     task = "ends";
     start_unit("models/tiny-r1", shell);
     wait_until(&unready, 3); /* agents stay for the next start */
@@ -102,7 +97,7 @@ static void all_ranks_are_launched_and_their_ends_reported(void **state) {
     assert_true(starts >= 3 && starts_on[0] == 2 * starts_on[1]);
 }
 
-static void what_hosts_lack_is_known_before_a_launch(void **state) {
+TEST_AROUND(what_hosts_lack_is_known_before_a_launch, open_base, close_all) {
     start_unit("models/nothing", shell);
     wait_until(&given_up, 1);
     assert_non_null(strstr(unit_hosts_why(hosts), "host a: model "));
@@ -111,7 +106,7 @@ static void what_hosts_lack_is_known_before_a_launch(void **state) {
 }
 
 /* Its first agent ends before it answers. */
-static void a_host_that_is_lost_comes_back(void **state) {
+TEST_AROUND(a_host_that_is_lost_comes_back, open_base, close_all) {
     static const char *const cut[] = {"sh", "-c",
                                       "mark=/tmp/fathom_cut_$PPID; if [ -e $mark ]; then rm $mark; "
                                       "exec \"$@\"; else : >$mark; exit 255; fi",
@@ -122,7 +117,7 @@ static void a_host_that_is_lost_comes_back(void **state) {
     assert_string_equal(unit_hosts_why(hosts),
                         "host b: the remote shell does not reach it, or may not in");
     wait_until(&starts, 1);
-    assert_int_equal(unit.state, SUPERVISE_RUNS);
+    assert_int_equal(unit.cmocka_state, SUPERVISE_RUNS);
     supervise_unit_stop(&unit); /* before it is ready: all are killed */
     unit_hosts_obey(hosts);
     while (supervise_unit_left(&unit))
@@ -130,13 +125,6 @@ static void a_host_that_is_lost_comes_back(void **state) {
 }
 
 int main(int argc, char **argv) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(all_ranks_are_launched_and_their_ends_reported, open_base,
-                                        close_all),
-        cmocka_unit_test_setup_teardown(what_hosts_lack_is_known_before_a_launch, open_base,
-                                        close_all),
-        cmocka_unit_test_setup_teardown(a_host_that_is_lost_comes_back, open_base, close_all),
-    };
     if (argc > 1 && strcmp(argv[1], "agent") == 0)
         return agent_run(dup(STDIN_FILENO), dup(STDOUT_FILENO), NULL) != STATUS_OK;
     if (argc > 2 && strcmp(argv[2], "waits") == 0)
@@ -145,5 +133,5 @@ int main(int argc, char **argv) {
     if (argc > 2) return 40 + atoi(getenv("FATHOM_RANK"));
     signal(SIGPIPE,
            SIG_IGN); /* as a supervisor's loop does: a shell that has ended takes no frame */
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return test_case_run(NULL, NULL);
 }

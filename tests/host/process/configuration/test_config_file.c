@@ -2,18 +2,11 @@
  * Protects configuration files: the same names, values and refusals as flags have, with the file
  * named.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #include "base/check.h"
 #include "host/process/configuration/config_file.h"
+#include "test_case.h"
 
 struct values {
     const char *config, *model;
@@ -54,7 +47,7 @@ static void refuses(const char *text, const char *needle) {
         fail_msg("'%s' lacks 'fathom.yaml' or '%s'", error.text, needle);
 }
 
-static void keys_are_options(void **state) {
+TEST(keys_are_options) {
     assert_int_equal(parse("# ours\nmodel: a dir\nport: 81\nprogress: true\n"), STATUS_OK);
     assert_string_equal(values.model, "a dir");
     assert_int_equal(values.port, 81);
@@ -67,7 +60,7 @@ static void keys_are_options(void **state) {
 }
 
 /* A mapping has each key once, so one line names them all. */
-static void experiments_have_one_key(void **state) {
+TEST(experiments_have_one_key) {
     assert_int_equal(parse("experiment: shuffle=4\nport: 81\n"), STATUS_OK);
     assert_int_equal(values.shuffle, 4);
     assert_int_equal(parse("experiment: shuffle=5, slow=2\n"), STATUS_OK);
@@ -79,7 +72,7 @@ static void experiments_have_one_key(void **state) {
             "experiment: expected one value, as behind --experiment, found an object");
 }
 
-static void mistakes_name_file_and_key(void **state) {
+TEST(mistakes_name_file_and_key) {
     refuses("prot: 1\n", "unknown key 'prot', did you mean port");
     refuses("frobnicate: 1\n", "unknown key 'frobnicate'; `fathom serve --help`");
     refuses("config: other.yaml\n", "unknown key 'config'");
@@ -95,7 +88,7 @@ static void mistakes_name_file_and_key(void **state) {
     refuses("port: \xff\n", "not valid YAML");
 }
 
-static void files_are_bounded(void **state) {
+TEST(files_are_bounded) {
     char path[] = "/tmp/fathom_config_XXXXXX";
     assert_int_equal(config_file_read("/nonexistent/f.yaml", &table, &values, &error),
                      STATUS_NOT_FOUND);
@@ -111,14 +104,4 @@ static void files_are_bounded(void **state) {
     assert_non_null(strstr(error.text, "expected a regular file, found a directory"));
     close(fd);
     unlink(path);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(keys_are_options),
-        cmocka_unit_test(experiments_have_one_key),
-        cmocka_unit_test(mistakes_name_file_and_key),
-        cmocka_unit_test(files_are_bounded),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

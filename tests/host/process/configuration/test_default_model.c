@@ -4,17 +4,13 @@
  */
 #include "host/process/configuration/default_model.h"
 
+#define TEST_OWN_MAIN
+#include "test_case.h"
+
 #include <libgen.h>
 #include <limits.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 static char folder[64];
 
@@ -38,7 +34,7 @@ static int remove_all(void **state) {
     return shell("rm -rf \"$PWD\"");
 }
 
-static void the_build_tree_comes_before_the_installation(void **state) {
+TEST_AROUND(the_build_tree_comes_before_the_installation, copy_program, remove_all) {
     assert_int_equal(shell("bin/program find 2>said"), 1);
     assert_int_equal(shell("grep -q \"bin/../models or ../share/fathom/models\" said"), 0);
     assert_int_equal(shell("mkdir -p share/fathom/models/tiny-r1 models/tiny-r1"), 0);
@@ -59,10 +55,6 @@ static int find(void) {
 }
 
 int main(int argc, char **argv) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(the_build_tree_comes_before_the_installation, copy_program,
-                                        remove_all),
-    };
     if (argc > 1) return find();
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return test_case_run(NULL, NULL);
 }

@@ -2,16 +2,9 @@
  * Protects the list of hosts: each way to name hosts gives the same names and slots, and what could
  * be an option or a command of a remote shell is no host's name.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include "host/process/configuration/host_list.h"
+
+#include "test_case.h"
 
 static char *said(const struct host_list *list) {
     static char text[2048];
@@ -42,12 +35,12 @@ static void assert_refused(const char *text, const char *why) {
     assert_non_null(strstr(error.text, why));
 }
 
-static void hosts_are_named_in_an_option(void **state) {
+TEST(hosts_are_named_in_an_option) {
     assert_hosts("a:8,b:8", "a:8 b:8");
     assert_hosts("me@node-1.cluster_x, b:1024", "me@node-1.cluster_x:1 b:1024");
 }
 
-static void what_is_no_host_is_refused(void **state) {
+TEST(what_is_no_host_is_refused) {
     assert_refused("", "no host is named");
     assert_refused("a,,b", "is no host's name");
     assert_refused("-oProxyCommand=x", "is no host's name");
@@ -62,7 +55,7 @@ static void what_is_no_host_is_refused(void **state) {
     assert_refused("a:4,b,a:4", "named twice");
 }
 
-static void a_file_has_a_line_for_each_host(void **state) {
+TEST(a_file_has_a_line_for_each_host) {
     struct host_list list;
     struct error error;
     const char *text = "# the cluster\n\na slots=8 max-slots=9\r\n  b:4 # old\nc\nd   slots=2";
@@ -80,14 +73,14 @@ static void assert_slurm(const char *nodes, const char *tasks, const char *expec
                 expected);
 }
 
-static void slurm_names_ranges(void **state) {
+TEST(slurm_names_ranges) {
     assert_slurm("n[01-03,7]-ib,login", "8(x3),4,2", "n01-ib:8 n02-ib:8 n03-ib:8 n7-ib:4 login:2");
     assert_slurm("n9", "1", "n9:1");
     assert_slurm("n[9-11]", "1(x3)", "n9:1 n10:1 n11:1");
     assert_slurm("r[1-2]n[1-2]", "2(x4)", "r1n1:2 r1n2:2 r2n1:2 r2n2:2");
 }
 
-static void a_broken_allocation_is_refused(void **state) {
+TEST(a_broken_allocation_is_refused) {
     static const char *const nodes[] = {"n[1-2", "n[2-1]",        "n[]",    "n[1-x]",
                                         "n[a]",  "n[0-99999999]", "n[1-2]", "n[1-2-3]"};
     for (size_t i = 0; i < sizeof nodes / sizeof *nodes; i++) {
@@ -103,15 +96,4 @@ static void a_broken_allocation_is_refused(void **state) {
         assert_int_not_equal(
             host_list_parse_slurm(bytes_of("n"), bytes_of(tasks[i]), &list, &error), STATUS_OK);
     }
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(hosts_are_named_in_an_option),
-        cmocka_unit_test(what_is_no_host_is_refused),
-        cmocka_unit_test(a_file_has_a_line_for_each_host),
-        cmocka_unit_test(slurm_names_ranges),
-        cmocka_unit_test(a_broken_allocation_is_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,15 +3,9 @@
  * schema says, and what could surprise (anchors, tags, keys that stand twice) is refused with its
  * line.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include "base/check.h"
 #include "host/process/configuration/yaml_tree.h"
+#include "test_case.h"
 
 static _Alignas(16) char memory[1 << 20];
 static struct arena arena;
@@ -36,8 +30,7 @@ static void is_written_as(const char *yaml, const char *json) {
     assert_memory_equal(text.data, json, text.count);
 }
 
-static void scalars_have_the_types_of_the_core_schema(void **state) {
-    (void)state;
+TEST(scalars_have_the_types_of_the_core_schema) {
     is_written_as("[1, -7, +3, 0x1F, 0o17, 00012]", "[1,-7,3,31,15,12]");
     is_written_as("[1.0, .5, 5., 1e3, -2.5E-1]", "[1.0,0.5,5.0,1e3,-2.5E-1]");
     is_written_as("[true, False, TRUE, yes, on]", "[true,false,true,\"yes\",\"on\"]");
@@ -46,8 +39,7 @@ static void scalars_have_the_types_of_the_core_schema(void **state) {
                   "[\"1\",\"true\",\"1.2.3\",\"0x\",\"-\",\"1_000\",\"e5\"]");
 }
 
-static void numbers_of_json_are_kept_as_they_are_spelt(void **state) {
-    (void)state;
+TEST(numbers_of_json_are_kept_as_they_are_spelt) {
     double number = 0;
     is_written_as("[9223372036854775807, 9223372036854775808, 1e999, 0x8000000000000000]",
                   "[9223372036854775807,9223372036854775808,1e999,\"0x8000000000000000\"]");
@@ -55,15 +47,13 @@ static void numbers_of_json_are_kept_as_they_are_spelt(void **state) {
     assert_true(number == 0x1p63);
 }
 
-static void mappings_keep_their_order_and_hold_anything(void **state) {
-    (void)state;
+TEST(mappings_keep_their_order_and_hold_anything) {
     is_written_as("b: 1\na:\n- x: {y: [1, 2]}\n- z\nc: |\n  l1\n  l2\n",
                   "{\"b\":1,\"a\":[{\"x\":{\"y\":[1,2]}},\"z\"],\"c\":\"l1\\nl2\\n\"}");
     is_written_as("# a word first\n1: one\nempty:\n", "{\"1\":\"one\",\"empty\":null}");
 }
 
-static void what_could_surprise_is_refused_with_its_line(void **state) {
-    (void)state;
+TEST(what_could_surprise_is_refused_with_its_line) {
     is_refused("a: 1\nb: &x 2\n", "f.yaml, line 2: anchors and tags are not read: 2");
     is_refused("a: 1\nb: *x\n", "f.yaml, line 2: aliases are not read");
     is_refused("a: !!str 1\n", "f.yaml, line 1: anchors and tags are not read: 1");
@@ -78,16 +68,14 @@ static void what_could_surprise_is_refused_with_its_line(void **state) {
     is_refused("--- 1\n--- 2\n", "f.yaml, line 2: expected one document");
 }
 
-static void text_that_is_no_yaml_is_refused_with_its_line(void **state) {
-    (void)state;
+TEST(text_that_is_no_yaml_is_refused_with_its_line) {
     assert_null(parse("a: 1\nb: [1, 2\nc: 3\n"));
     assert_non_null(strstr(error.text, "f.yaml, line 3: not valid YAML: "));
     assert_null(parse("a: \"\\q\"\n"));
     assert_non_null(strstr(error.text, "f.yaml, line 1: not valid YAML: "));
 }
 
-static void limits_are_kept(void **state) {
-    (void)state;
+TEST(limits_are_kept) {
     const struct tree *root = NULL;
     char deep[64];
     memset(deep, '[', 40);
@@ -100,16 +88,4 @@ static void limits_are_kept(void **state) {
         yaml_tree_parse(&arena, BYTES_LITERAL("a: [1, 2, 3, 4, 5, 6]"), "f.yaml", &root, &error),
         STATUS_NO_MEMORY);
     assert_string_equal(error.text, "f.yaml: not enough memory for its values");
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(scalars_have_the_types_of_the_core_schema),
-        cmocka_unit_test(numbers_of_json_are_kept_as_they_are_spelt),
-        cmocka_unit_test(mappings_keep_their_order_and_hold_anything),
-        cmocka_unit_test(what_could_surprise_is_refused_with_its_line),
-        cmocka_unit_test(text_that_is_no_yaml_is_refused_with_its_line),
-        cmocka_unit_test(limits_are_kept),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,12 +4,7 @@
  */
 #include "host/process/log/limit_lines.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "test_case.h"
 
 #define SECOND ((int64_t)1000000000)
 
@@ -25,7 +20,7 @@ static int begin(void **state) {
     return 0;
 }
 
-static void ten_lines_are_said_at_once_and_one_a_second_behind_them(void **state) {
+TEST_AROUND(ten_lines_are_said_at_once_and_one_a_second_behind_them, begin, NULL) {
     int said = 0;
     for (int i = 0; i < 1000; i++)
         said += say(7, 0);
@@ -37,7 +32,7 @@ static void ten_lines_are_said_at_once_and_one_a_second_behind_them(void **state
     assert_true(say(8, 0)); /* another kind */
 }
 
-static void what_is_left_out_is_reported_ten_seconds_later_and_once(void **state) {
+TEST_AROUND(what_is_left_out_is_reported_ten_seconds_later_and_once, begin, NULL) {
     uint64_t left_out = 0;
     int64_t took_ns = 0;
     assert_true(limit_lines_next_ns(&limits) == LIMIT_LINES_NEVER);
@@ -55,7 +50,7 @@ static void what_is_left_out_is_reported_ten_seconds_later_and_once(void **state
     assert_true(limit_lines_next_ns(&limits) == LIMIT_LINES_NEVER);
 }
 
-static void a_kind_that_was_quiet_may_say_as_much_again(void **state) {
+TEST_AROUND(a_kind_that_was_quiet_may_say_as_much_again, begin, NULL) {
     for (int i = 0; i < 100; i++)
         say(7, SECOND);
     int said = 0;
@@ -64,7 +59,7 @@ static void a_kind_that_was_quiet_may_say_as_much_again(void **state) {
     assert_int_equal(said, LIMIT_LINES_AT_ONCE);
 }
 
-static void every_line_of_a_long_flood_is_said_or_counted(void **state) {
+TEST_AROUND(every_line_of_a_long_flood_is_said_or_counted, begin, NULL) {
     uint64_t said = 0, reported = 0, left_out;
     int64_t now_ns = 0, took_ns;
     for (int i = 0; i < 100000; i++, now_ns += SECOND / 1000) {
@@ -79,7 +74,7 @@ static void every_line_of_a_long_flood_is_said_or_counted(void **state) {
     assert_int_equal(limits.counting, 0);
 }
 
-static void counts_are_never_lost_to_new_kinds(void **state) {
+TEST_AROUND(counts_are_never_lost_to_new_kinds, begin, NULL) {
     uint64_t reported = 0, left_out;
     int64_t took_ns;
     for (int i = 0; i < LIMIT_LINES_AT_ONCE + 5; i++)
@@ -92,7 +87,7 @@ static void counts_are_never_lost_to_new_kinds(void **state) {
 }
 
 /* Whichever it is: the first place counts like any other, and the earliest is told first. */
-static void the_next_count_is_the_earliest(void **state) {
+TEST_AROUND(the_next_count_is_the_earliest, begin, NULL) {
     for (uint64_t key = 0; key < 2; key++)
         for (int i = 0; i < LIMIT_LINES_AT_ONCE + 1; i++)
             say(key, (5 + (int64_t)key) * SECOND);
@@ -104,7 +99,7 @@ static void the_next_count_is_the_earliest(void **state) {
 }
 
 /* Five kinds that share four places; of the first four the third is said first. */
-static void the_kind_that_was_said_least_lately_makes_way(void **state) {
+TEST_AROUND(the_kind_that_was_said_least_lately_makes_way, begin, NULL) {
     enum { APART = LIMIT_LINES_KINDS / 4 };
     for (uint64_t i = 0; i < 4; i++)
         for (int line = 0; line < LIMIT_LINES_AT_ONCE; line++)
@@ -115,7 +110,7 @@ static void the_kind_that_was_said_least_lately_makes_way(void **state) {
     assert_true(say(2 * APART, SECOND / 100)); /* it is new again */
 }
 
-static void where_all_places_count_a_line_is_said(void **state) {
+TEST_AROUND(where_all_places_count_a_line_is_said, begin, NULL) {
     uint32_t kind;
     for (uint64_t key = 0; key < LIMIT_LINES_KINDS; key++)
         for (int i = 0; i < LIMIT_LINES_AT_ONCE + 1; i++)
@@ -123,18 +118,4 @@ static void where_all_places_count_a_line_is_said(void **state) {
     assert_int_equal(limits.counting, LIMIT_LINES_KINDS);
     assert_true(limit_lines_say(&limits, LIMIT_LINES_KINDS, 0, &kind));
     assert_int_equal(kind, LIMIT_LINES_NONE);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(ten_lines_are_said_at_once_and_one_a_second_behind_them, begin),
-        cmocka_unit_test_setup(what_is_left_out_is_reported_ten_seconds_later_and_once, begin),
-        cmocka_unit_test_setup(a_kind_that_was_quiet_may_say_as_much_again, begin),
-        cmocka_unit_test_setup(every_line_of_a_long_flood_is_said_or_counted, begin),
-        cmocka_unit_test_setup(counts_are_never_lost_to_new_kinds, begin),
-        cmocka_unit_test_setup(the_next_count_is_the_earliest, begin),
-        cmocka_unit_test_setup(the_kind_that_was_said_least_lately_makes_way, begin),
-        cmocka_unit_test_setup(where_all_places_count_a_line_is_said, begin),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -7,17 +7,11 @@
 
 #include <fcntl.h>
 #include <pthread.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "base/check.h"
+#include "test_case.h"
 
 #define TEXT_BYTES ((size_t)8 << 20)
 
@@ -60,7 +54,7 @@ static uint32_t count_lines(const char *part) {
     return lines;
 }
 
-static void lines_below_the_level_are_not_written(void **state) {
+TEST_AROUND(lines_below_the_level_are_not_written, begin, end) {
     log_say(LOG_DEBUG, "test", "whispers");
     log_say(LOG_INFO, "test", "speaks");
     assert_null(strstr(said(), "whispers"));
@@ -75,7 +69,7 @@ static void lines_below_the_level_are_not_written(void **state) {
     assert_non_null(strstr(said(), "\"message\":\"whispers\",\"pid\":"));
 }
 
-static void a_flood_comes_as_some_lines_and_a_count(void **state) {
+TEST_AROUND(a_flood_comes_as_some_lines_and_a_count, begin, end) {
     for (int i = 0; i < 5000; i++)
         log_say(LOG_INFO, "test", "floods account=%s i=%d", "bob", i);
     assert_true(count_lines("floods account=bob i=") < 60);
@@ -89,7 +83,7 @@ static void a_flood_comes_as_some_lines_and_a_count(void **state) {
     assert_non_null(strstr(said(), expected));
 }
 
-static void lines_of_the_loop_wait_for_its_turn_but_for_grave_ones(void **state) {
+TEST_AROUND(lines_of_the_loop_wait_for_its_turn_but_for_grave_ones, begin, end) {
     log_gather();
     log_say(LOG_INFO, "test", "first");
     assert_null(strstr(said(), "first"));
@@ -119,7 +113,7 @@ static void *read_on(void *argument) {
     return NULL;
 }
 
-static void many_threads_lines_come_whole(void **state) {
+TEST_AROUND(many_threads_lines_come_whole, begin, end) {
     pthread_t threads[4], reader;
     check(pthread_create(&reader, NULL, read_on, NULL) == 0);
     for (int i = 0; i < 4; i++)
@@ -132,7 +126,7 @@ static void many_threads_lines_come_whole(void **state) {
     assert_int_equal(count_lines(" tail=0123456789abcdef\n"), 4 * 2000);
 }
 
-static void a_reader_who_stands_still_stops_nobody_and_learns_what_he_missed(void **state) {
+TEST_AROUND(a_reader_who_stands_still_stops_nobody_and_learns_what_he_missed, begin, end) {
     enum { LINES = 4000 };
     int flags = fcntl(ends[1], F_GETFL);
     check(fcntl(ends[1], F_SETFL, flags & ~O_NONBLOCK) == 0); /* as stderr is */
@@ -153,25 +147,11 @@ static void a_reader_who_stands_still_stops_nobody_and_learns_what_he_missed(voi
     assert_non_null(strstr(said(), "goes on"));
 }
 
-static void a_reader_who_is_gone_costs_nothing(void **state) {
+TEST_AROUND(a_reader_who_is_gone_costs_nothing, begin, end) {
     close(ends[0]);
     signal(SIGPIPE, SIG_IGN);
     for (int i = 0; i < 4000; i++)
         log_say_all(LOG_INFO, "test", "says i=%d", i);
     assert_true(log_next_ns() == INT64_MAX);
     check(pipe2(ends, O_NONBLOCK) == 0);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(lines_below_the_level_are_not_written, begin, end),
-        cmocka_unit_test_setup_teardown(a_flood_comes_as_some_lines_and_a_count, begin, end),
-        cmocka_unit_test_setup_teardown(many_threads_lines_come_whole, begin, end),
-        cmocka_unit_test_setup_teardown(
-            a_reader_who_stands_still_stops_nobody_and_learns_what_he_missed, begin, end),
-        cmocka_unit_test_setup_teardown(a_reader_who_is_gone_costs_nothing, begin, end),
-        cmocka_unit_test_setup_teardown(lines_of_the_loop_wait_for_its_turn_but_for_grave_ones,
-                                        begin, end),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

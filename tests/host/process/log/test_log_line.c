@@ -4,13 +4,9 @@
  */
 #include "host/process/log/log_line.h"
 
-#include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
-#include <stdlib.h>
+#include "test_case.h"
 
-#include <cmocka.h>
+#include <math.h>
 
 #define NOON ((int64_t)1795435200 * 1000000000 + 123456789) /* 2026-11-23T12:00:00.123 */
 
@@ -34,7 +30,7 @@ static const char *make(enum log_form form, int64_t pid, const char *format, ...
     return text;
 }
 
-static void text_and_json_say_the_same(void **state) {
+TEST(text_and_json_say_the_same) {
     assert_string_equal(
         make(LOG_TEXT, 0, "joined the fleet unit=%u role=%s", 3, "decode"),
         "2026-11-23T12:00:00.123Z info unit  joined the fleet unit=3 role=decode\n");
@@ -47,7 +43,7 @@ static void text_and_json_say_the_same(void **state) {
     assert_non_null(strstr(make(LOG_JSON, 77, "ready"), "\"message\":\"ready\",\"pid\":77}\n"));
 }
 
-static void a_line_about_another_process_has_its_pid_alone(void **state) {
+TEST(a_line_about_another_process_has_its_pid_alone) {
     assert_string_equal(
         make(LOG_TEXT, 77, "starts a unit job=%u pid=%d ranks=%u", 1, 4711, 2),
         "2026-11-23T12:00:00.123Z info unit  starts a unit job=1 pid=4711 ranks=2\n");
@@ -56,7 +52,7 @@ static void a_line_about_another_process_has_its_pid_alone(void **state) {
     assert_non_null(strstr(make(LOG_TEXT, 77, "ready"), "ready pid=77\n")); /* the next one again */
 }
 
-static void times_are_right_at_the_ends_of_months_and_years(void **state) {
+TEST(times_are_right_at_the_ends_of_months_and_years) {
     static const struct {
         int64_t seconds;
         const char *text;
@@ -71,7 +67,7 @@ static void times_are_right_at_the_ends_of_months_and_years(void **state) {
     }
 }
 
-static void numbers_of_every_kind_come_as_they_are(void **state) {
+TEST(numbers_of_every_kind_come_as_they_are) {
     const char *text =
         make(LOG_TEXT, 0, "n a=%d b=%u c=%ld d=%llu e=%zu f=%.1f g=%.3f h=%.0f", -5, 4000000000u,
              INT64_MIN + 1, 18446744073709551615ULL, (size_t)7, -0.04, 12.3456, 1e9);
@@ -81,14 +77,14 @@ static void numbers_of_every_kind_come_as_they_are(void **state) {
     assert_non_null(strstr(text, "  n c=1\n"));
 }
 
-static void texts_that_are_empty_are_left_out(void **state) {
+TEST(texts_that_are_empty_are_left_out) {
     const char *volatile none = NULL;
     assert_non_null(
         strstr(make(LOG_TEXT, 0, "x a=%s b=%s c=%.*s d=%u", none, "", 0, "no", 4), "  x d=4\n"));
     assert_non_null(strstr(make(LOG_TEXT, 0, "x a=%.*s b=%s", 2, "abc", "d"), "  x a=ab b=d\n"));
 }
 
-static void a_value_cannot_end_a_line_or_begin_a_field(void **state) {
+TEST(a_value_cannot_end_a_line_or_begin_a_field) {
     const char *evil = "a\n2026-11-23T12:00:00.123Z error gateway  burns \x1b[2J\r\t\"\\ b=c\x7f";
     const char *text = make(LOG_TEXT, 0, "x name=%s unit=%u", evil, 1);
     assert_non_null(strstr(text, "name=\"a\\n2026-11-23T12:00:00.123Z error gateway  burns "
@@ -103,7 +99,7 @@ static void a_value_cannot_end_a_line_or_begin_a_field(void **state) {
     }
 }
 
-static void long_values_are_cut_and_lines_end(void **state) {
+TEST(long_values_are_cut_and_lines_end) {
     static char text[20000];
     memset(text, 'x', sizeof text - 1);
     const char *cut = make(LOG_TEXT, 0, "x name=%s unit=%u", text, 1);
@@ -120,7 +116,7 @@ static uint64_t key_of(const char *subject_and_name, uint32_t unit, uint32_t byt
     return line.key;
 }
 
-static void lines_about_the_same_thing_are_of_one_kind(void **state) {
+TEST(lines_about_the_same_thing_are_of_one_kind) {
     assert_true(key_of("a", 1, 2) == key_of("a", 1, 3));
     assert_true(key_of("a", 1, 2) != key_of("a", 2, 2));
     assert_true(key_of("a", 1, 2) != key_of("b", 1, 2));
@@ -132,7 +128,7 @@ static void lines_about_the_same_thing_are_of_one_kind(void **state) {
     assert_true(line.key != joined);
 }
 
-static void what_was_left_out_names_what_it_was(void **state) {
+TEST(what_was_left_out_names_what_it_was) {
     const struct log_head head = {LOG_JSON, LOG_WARNING, NOON, "http", 0};
     log_line_make_more(&line, &head, BYTES_LITERAL("refused"), BYTES_LITERAL(",\"status\":401"),
                        512, 10.04);
@@ -140,19 +136,4 @@ static void what_was_left_out_names_what_it_was(void **state) {
     assert_non_null(strstr(line.text,
                            "\"level\":\"warning\",\"subject\":\"http\",\"message\":"
                            "\"refused\",\"status\":401,\"more\":512,\"seconds\":10.0}\n"));
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(text_and_json_say_the_same),
-        cmocka_unit_test(a_line_about_another_process_has_its_pid_alone),
-        cmocka_unit_test(times_are_right_at_the_ends_of_months_and_years),
-        cmocka_unit_test(numbers_of_every_kind_come_as_they_are),
-        cmocka_unit_test(texts_that_are_empty_are_left_out),
-        cmocka_unit_test(a_value_cannot_end_a_line_or_begin_a_field),
-        cmocka_unit_test(long_values_are_cut_and_lines_end),
-        cmocka_unit_test(lines_about_the_same_thing_are_of_one_kind),
-        cmocka_unit_test(what_was_left_out_names_what_it_was),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

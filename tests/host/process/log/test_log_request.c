@@ -4,19 +4,12 @@
  */
 #include "host/process/log/log_request.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-
-#include <cmocka.h>
-
 #include "base/check.h"
 #include "contract/machine.h"
 #include "contract/record_unit.h"
 
 #include "../../heard.h"
+#include "test_case.h"
 
 static int begin(void **state) {
     (void)state;
@@ -51,7 +44,7 @@ static const struct record_usage *make(struct record_usage fixed, const char *na
     return entry;
 }
 
-static void an_answer_is_reported_with_all_that_it_came_to(void **state) {
+TEST_AROUND(an_answer_is_reported_with_all_that_it_came_to, begin, end) {
     const struct usage_stay stays[] = {{.unit = 2, .role = UNIT_PREFILL},
                                        {.unit = 5, .rank = 3, .role = UNIT_DECODE}};
     struct record_usage fixed = {.http_status = 200,
@@ -72,7 +65,7 @@ static void an_answer_is_reported_with_all_that_it_came_to(void **state) {
         "stays=2:0,5:3\n");
 }
 
-static void what_was_not_there_is_left_out(void **state) {
+TEST_AROUND(what_was_not_there_is_left_out, begin, end) {
     struct record_usage fixed = {
         .http_status = 499, .queue_ns = -1, .ttft_ns = -1, .tpot_ns = -1, .total_ns = 2000000};
     memset(fixed.account, 0, sizeof fixed.account);
@@ -83,20 +76,20 @@ static void what_was_not_there_is_left_out(void **state) {
                         "miss=0 output=0 total_ms=2.0\n");
 }
 
-static void a_request_without_a_name_of_its_clients_has_one_name(void **state) {
+TEST_AROUND(a_request_without_a_name_of_its_clients_has_one_name, begin, end) {
     struct record_usage fixed = {.http_status = 200};
     log_request_ended(make(fixed, "0123456789abcdef000000000000005a", "stop", NULL));
     assert_non_null(strstr(received_news(), "request=0123456789abcdef000000000000005a account="));
 }
 
-static void failures_of_the_service_are_warnings(void **state) {
+TEST_AROUND(failures_of_the_service_are_warnings, begin, end) {
     struct record_usage fixed = {
         .http_status = 503, .queue_ns = -1, .ttft_ns = -1, .tpot_ns = -1, .total_ns = 0};
     log_request_ended(make(fixed, "a", "no_unit", NULL));
     assert_non_null(strstr(received_news(), "warning access  refused request="));
 }
 
-static void a_refusal_says_beyond_which_limit_it_was(void **state) {
+TEST_AROUND(a_refusal_says_beyond_which_limit_it_was, begin, end) {
     struct record_usage fixed = {.http_status = 429,
                                  .limit = USAGE_LIMIT_TOKENS_PER_MINUTE,
                                  .peer = {[10] = 0xff, [11] = 0xff, 127, 0, 0, 1}};
@@ -106,7 +99,7 @@ static void a_refusal_says_beyond_which_limit_it_was(void **state) {
                            "total_ms=0.0\n")); /* its account is known */
 }
 
-static void who_has_no_key_is_known_by_his_address(void **state) {
+TEST_AROUND(who_has_no_key_is_known_by_his_address, begin, end) {
     struct record_usage fixed = {.http_status = 401,
                                  .peer = {[10] = 0xff, [11] = 0xff, 203, 0, 113, 9}};
     log_request_ended(make(fixed, "a", "invalid_api_key", NULL));
@@ -121,7 +114,7 @@ static void who_has_no_key_is_known_by_his_address(void **state) {
     assert_null(strstr(strstr(received_news(), "x_request_id=b"), "peer="));
 }
 
-static void refusals_in_floods_are_counted_and_answers_never(void **state) {
+TEST_AROUND(refusals_in_floods_are_counted_and_answers_never, begin, end) {
     struct record_usage refused = {
         .http_status = 429, .queue_ns = -1, .ttft_ns = -1, .tpot_ns = -1, .total_ns = 1};
     struct record_usage answered = refused;
@@ -140,19 +133,4 @@ static void refusals_in_floods_are_counted_and_answers_never(void **state) {
     snprintf(expected, sizeof expected, "access  refused account=acme status=429 more=%u\n",
              1000 - lines[0]);
     assert_non_null(strstr(received_news(), expected));
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(an_answer_is_reported_with_all_that_it_came_to, begin, end),
-        cmocka_unit_test_setup_teardown(what_was_not_there_is_left_out, begin, end),
-        cmocka_unit_test_setup_teardown(a_request_without_a_name_of_its_clients_has_one_name, begin,
-                                        end),
-        cmocka_unit_test_setup_teardown(failures_of_the_service_are_warnings, begin, end),
-        cmocka_unit_test_setup_teardown(a_refusal_says_beyond_which_limit_it_was, begin, end),
-        cmocka_unit_test_setup_teardown(who_has_no_key_is_known_by_his_address, begin, end),
-        cmocka_unit_test_setup_teardown(refusals_in_floods_are_counted_and_answers_never, begin,
-                                        end),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

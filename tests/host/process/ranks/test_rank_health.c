@@ -4,18 +4,11 @@
  */
 #include "host/process/ranks/rank_health.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "contract/overlap.h"
+#include "test_case.h"
 
 static char path[64];
 
@@ -46,7 +39,7 @@ static pid_t live(uint32_t rank, enum unit_role role) {
     return child;
 }
 
-static void what_a_rank_writes_is_read_from_its_line(void **state) {
+TEST_AROUND(what_a_rank_writes_is_read_from_its_line, make_path, remove_path) {
     struct rank_health health;
     struct error error;
     char text[RANK_HEALTH_TEXT], pid_text[32];
@@ -61,7 +54,7 @@ static void what_a_rank_writes_is_read_from_its_line(void **state) {
     rank_health_close(&health);
 }
 
-static void the_role_is_that_of_the_first_line_once_it_is_reported(void **state) {
+TEST_AROUND(the_role_is_that_of_the_first_line_once_it_is_reported, make_path, remove_path) {
     struct rank_health health;
     struct error error;
     enum unit_role role;
@@ -76,7 +69,7 @@ static void the_role_is_that_of_the_first_line_once_it_is_reported(void **state)
     rank_health_close(&health);
 }
 
-static void a_rank_beyond_the_health_is_refused(void **state) {
+TEST_AROUND(a_rank_beyond_the_health_is_refused, make_path, remove_path) {
     struct rank_health health;
     struct error error;
     assert_int_equal(rank_health_create(path, 2, &health, &error), STATUS_OK);
@@ -86,7 +79,7 @@ static void a_rank_beyond_the_health_is_refused(void **state) {
     rank_health_close(&health);
 }
 
-static void time_that_a_process_has_run_grows_while_it_runs(void **state) {
+TEST(time_that_a_process_has_run_grows_while_it_runs) {
     int64_t before_ns = rank_health_cpu_ns(getpid());
     uint64_t run_ns = rank_health_run_ns(getpid());
     while (rank_health_cpu_ns(getpid()) == before_ns) {
@@ -95,17 +88,4 @@ static void time_that_a_process_has_run_grows_while_it_runs(void **state) {
     assert_true(run_ns == 0 || rank_health_run_ns(getpid()) > run_ns); /* 0: a kernel without */
     assert_int_equal(rank_health_cpu_ns(-1), 0);
     assert_int_equal(rank_health_run_ns(-1), 0);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(what_a_rank_writes_is_read_from_its_line, make_path,
-                                        remove_path),
-        cmocka_unit_test_setup_teardown(the_role_is_that_of_the_first_line_once_it_is_reported,
-                                        make_path, remove_path),
-        cmocka_unit_test_setup_teardown(a_rank_beyond_the_health_is_refused, make_path,
-                                        remove_path),
-        cmocka_unit_test(time_that_a_process_has_run_grows_while_it_runs),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,15 +3,6 @@
  * them; what makes no sense harms nobody. The ranks are this program again, without UCX: what they
  * do is their first argument.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include <poll.h>
 #include <signal.h>
 #include <sys/pidfd.h>
@@ -21,6 +12,9 @@
 #include "base/check.h"
 #include "compute/exchange/job_rendezvous.h"
 #include "host/process/ranks/rank_launch.h"
+
+#define TEST_OWN_MAIN
+#include "test_case.h"
 
 #define RANKS_MAX 40
 
@@ -169,21 +163,21 @@ static void all_end_well(const char *does, uint32_t count) {
         assert_int_equal(seen.status[rank], 0);
 }
 
-static void ranks_that_come_are_reported_of_one_another(void **state) {
+TEST(ranks_that_come_are_reported_of_one_another) {
     all_end_well("meet", 1);
     all_end_well("meet", 5);
 }
 
-static void a_large_members_reaches_ranks_that_read_late(void **state) {
+TEST(a_large_members_reaches_ranks_that_read_late) {
     all_end_well("large", RANKS_MAX);
 }
 
-static void ranks_are_reported_how_many_share_their_cpus(void **state) {
+TEST(ranks_are_reported_how_many_share_their_cpus) {
     all_end_well("crowd", 2);
 }
 
 /* Devices of a host are taken in this order, one by each rank of any job there. */
-static void ranks_are_reported_how_many_of_the_host_stand_before_them(void **state) {
+TEST(ranks_are_reported_how_many_of_the_host_stand_before_them) {
     struct seen seen = {.ended = 0};
     run_to_the_end("place", 3, &seen);
     for (uint32_t rank = 0; rank < 3; rank++)
@@ -191,18 +185,18 @@ static void ranks_are_reported_how_many_of_the_host_stand_before_them(void **sta
                     WEXITSTATUS(seen.status[rank]) == (int)(6 + rank));
 }
 
-static void the_others_are_reported_who_is_gone(void **state) {
+TEST(the_others_are_reported_who_is_gone) {
     struct seen seen = {.ended = 0};
     run_to_the_end("gone", 3, &seen);
     assert_true(WIFEXITED(seen.status[1]) && WEXITSTATUS(seen.status[1]) == 7);
     assert_true(seen.status[0] == 0 && seen.status[2] == 0);
 }
 
-static void nonsense_ends_the_talk_and_nothing_else(void **state) {
+TEST(nonsense_ends_the_talk_and_nothing_else) {
     all_end_well("nonsense", 2);
 }
 
-static void a_program_that_is_not_there_is_an_error(void **state) {
+TEST(a_program_that_is_not_there_is_an_error) {
     const char *const arguments[] = {"/nowhere/fathom", NULL};
     const struct rank_launch_options options = {
         .arguments = arguments, .count = 2, .total = 2, .ended = on_end};
@@ -213,7 +207,7 @@ static void a_program_that_is_not_there_is_an_error(void **state) {
 }
 
 /* Ranks 2 and 3 of 4; the others are elsewhere. */
-static void a_part_leaves_the_members_to_its_owner(void **state) {
+TEST(a_part_leaves_the_members_to_its_owner) {
     static char frame[JOB_JOIN_BYTES_MAX];
     const char *const arguments[] = {self, "part", NULL};
     struct seen seen = {.ended = 0};
@@ -246,7 +240,7 @@ static void a_part_leaves_the_members_to_its_owner(void **state) {
     job_rendezvous_members_close(seen.members);
 }
 
-static void a_signal_goes_to_one_rank(void **state) {
+TEST(a_signal_goes_to_one_rank) {
     struct seen seen = {.ended = 0};
     struct rank_launch *launch = launch_ranks("stay", 2, &seen, 0);
     rank_launch_signal(launch, 1, SIGUSR1);
@@ -262,7 +256,7 @@ static void a_signal_goes_to_one_rank(void **state) {
 }
 
 /* A process launches ranks, tells their pids, and is killed. */
-static void ranks_die_with_who_launched_them(void **state) {
+TEST(ranks_die_with_who_launched_them) {
     int pipes[2];
     pid_t ranks[3];
     assert_int_equal(pipe(pipes), 0);
@@ -294,19 +288,7 @@ static void ranks_die_with_who_launched_them(void **state) {
 }
 
 int main(int argc, char **argv) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(ranks_that_come_are_reported_of_one_another),
-        cmocka_unit_test(a_large_members_reaches_ranks_that_read_late),
-        cmocka_unit_test(ranks_are_reported_how_many_share_their_cpus),
-        cmocka_unit_test(ranks_are_reported_how_many_of_the_host_stand_before_them),
-        cmocka_unit_test(the_others_are_reported_who_is_gone),
-        cmocka_unit_test(nonsense_ends_the_talk_and_nothing_else),
-        cmocka_unit_test(a_program_that_is_not_there_is_an_error),
-        cmocka_unit_test(a_part_leaves_the_members_to_its_owner),
-        cmocka_unit_test(a_signal_goes_to_one_rank),
-        cmocka_unit_test(ranks_die_with_who_launched_them),
-    };
     if (argc > 1) return rank_main(argv[1]);
     check(rank_launch_self(self));
-    return cmocka_run_group_tests_name("rank_launch", tests, NULL, NULL);
+    return test_case_run(NULL, NULL);
 }

@@ -2,15 +2,6 @@
  * Protects ranks that somebody else starts: which rank a process is, where they meet, and that a
  * rank which joined finds in its environment what a launcher would have put there.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include <arpa/inet.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -19,6 +10,9 @@
 #include "base/check.h"
 #include "compute/exchange/job_rendezvous.h"
 #include "host/process/ranks/rank_manual.h"
+
+#define TEST_OWN_MAIN
+#include "test_case.h"
 
 #define RANKS 3
 
@@ -52,14 +46,14 @@ static void assert_refused(const char *place, uint32_t ranks, const char *words)
     assert_null(getenv(JOB_RENDEZVOUS_FILE));
 }
 
-static void a_rank_that_nobody_numbered_is_refused(void **state) {
+TEST(a_rank_that_nobody_numbered_is_refused) {
     forget_all();
     assert_refused("127.0.0.1:1", RANKS, "no environment tells which rank");
     setenv("SLURM_PROCID", "3", 1);
     assert_refused("127.0.0.1:1", RANKS, "no environment tells which rank");
 }
 
-static void an_address_needs_host_and_port(void **state) {
+TEST(an_address_needs_host_and_port) {
     forget_all();
     setenv("PMI_RANK", "0", 1);
     assert_refused("5555", RANKS, "expected HOST:PORT");
@@ -68,7 +62,7 @@ static void an_address_needs_host_and_port(void **state) {
     assert_refused("127.0.0.1:port", RANKS, "--rank-meeting 127.0.0.1:port");
 }
 
-static void a_port_that_is_taken_is_reported(void **state) {
+TEST(a_port_that_is_taken_is_reported) {
     char place[32];
     int file = find_place(place, true);
     forget_all();
@@ -77,7 +71,7 @@ static void a_port_that_is_taken_is_reported(void **state) {
     close(file);
 }
 
-static void an_mpirun_is_seen_by_its_environment(void **state) {
+TEST(an_mpirun_is_seen_by_its_environment) {
     forget_all();
     assert_false(rank_manual_is());
     setenv("OMPI_COMM_WORLD_SIZE", "1", 1);
@@ -118,7 +112,7 @@ static int be_rank(const char *place, uint32_t rank) {
     return 0;
 }
 
-static void ranks_meet_at_an_address(void **state) {
+TEST(ranks_meet_at_an_address) {
     char place[40] = "tcp://";
     pid_t ranks[RANKS];
     int status;
@@ -136,12 +130,5 @@ static void ranks_meet_at_an_address(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_rank_that_nobody_numbered_is_refused),
-        cmocka_unit_test(an_address_needs_host_and_port),
-        cmocka_unit_test(a_port_that_is_taken_is_reported),
-        cmocka_unit_test(an_mpirun_is_seen_by_its_environment),
-        cmocka_unit_test(ranks_meet_at_an_address),
-    };
-    return cmocka_run_group_tests_name("rank_by_hand", tests, NULL, NULL);
+    return test_case_run(NULL, NULL);
 }

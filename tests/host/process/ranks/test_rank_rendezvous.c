@@ -2,18 +2,15 @@
  * Protects the launcher's side of a meeting, with both ends of every socket in this process: who
  * says which rank it is, says it twice or leaves. How ranks of a launch meet is test_rank_launch.c's.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-
-#include <cmocka.h>
-
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include "base/check.h"
 #include "compute/exchange/job_rendezvous.h"
 #include "host/process/ranks/rank_rendezvous.h"
+
+#define TEST_OWN_MAIN
+#include "test_case.h"
 
 #define RANKS 2
 #define PLACES 3
@@ -53,7 +50,7 @@ static struct job_frame received(int file) {
     return head;
 }
 
-static void ranks_say_themselves_which_they_are(void **state) {
+TEST(ranks_say_themselves_which_they_are) {
     struct rank_rendezvous *rendezvous = open_rendezvous();
     int first = join(rendezvous, true), second = join(rendezvous, true);
     send_join(rendezvous, first, 1);
@@ -67,7 +64,7 @@ static void ranks_say_themselves_which_they_are(void **state) {
     close(second);
 }
 
-static void a_second_rank_of_the_same_number_is_sent_away(void **state) {
+TEST(a_second_rank_of_the_same_number_is_sent_away) {
     struct rank_rendezvous *rendezvous = open_rendezvous();
     int first = join(rendezvous, true), second = join(rendezvous, true),
         third = join(rendezvous, true);
@@ -83,7 +80,7 @@ static void a_second_rank_of_the_same_number_is_sent_away(void **state) {
     close(third);
 }
 
-static void who_leaves_is_reported_of_once(void **state) {
+TEST(who_leaves_is_reported_of_once) {
     struct rank_rendezvous *rendezvous = open_rendezvous();
     int first = join(rendezvous, true), second = join(rendezvous, true);
     send_join(rendezvous, first, 0);
@@ -100,7 +97,7 @@ static void who_leaves_is_reported_of_once(void **state) {
     close(first);
 }
 
-static void strangers_have_few_places(void **state) {
+TEST(strangers_have_few_places) {
     struct rank_rendezvous *rendezvous = open_rendezvous();
     int files[PLACES + 1];
     for (uint32_t i = 0; i <= PLACES; i++)
@@ -115,11 +112,5 @@ static void strangers_have_few_places(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(ranks_say_themselves_which_they_are),
-        cmocka_unit_test(a_second_rank_of_the_same_number_is_sent_away),
-        cmocka_unit_test(who_leaves_is_reported_of_once),
-        cmocka_unit_test(strangers_have_few_places),
-    };
-    return cmocka_run_group_tests_name("rank_meeting", tests, NULL, NULL);
+    return test_case_run(NULL, NULL);
 }

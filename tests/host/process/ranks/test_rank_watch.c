@@ -5,23 +5,15 @@
  */
 #include <arpa/inet.h>
 #include <netinet/in.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "base/check.h"
 #include "base/clock.h"
 #include "host/process/ranks/rank_watch.h"
+#include "test_case.h"
 
 static const uint8_t token[RANK_WATCH_TOKEN_BYTES] = "0123456789abcdef";
 
@@ -35,7 +27,7 @@ static bool is_valid(struct rank_sign sign) {
     return rank_watch_sign_valid(&sign, sizeof sign, token, 4);
 }
 
-static void what_is_no_sign_is_nothing(void **state) {
+TEST(what_is_no_sign_is_nothing) {
     struct rank_sign good = good_sign(), sign = good;
     assert_true(is_valid(good));
     for (size_t count = 0; count < sizeof good; count++)
@@ -155,7 +147,7 @@ static void flood(const struct rank_watch_place *place, int64_t ns) {
     close(file);
 }
 
-static void a_rank_that_stands_still_ends_the_unit(void **state) {
+TEST(a_rank_that_stands_still_ends_the_unit) {
     struct job job = start(600000000, true, true);
     flood(&job.place, 4000000000);
     assert_int_equal(waitpid(job.rank_0, NULL, WNOHANG), 0); /* the other has sent all the time */
@@ -165,22 +157,12 @@ static void a_rank_that_stands_still_ends_the_unit(void **state) {
     assert_int_equal(end(&job, text), 3);
 }
 
-static void a_rank_that_is_never_received_ends_the_unit(void **state) {
+TEST(a_rank_that_is_never_received_ends_the_unit) {
     struct job job = start(100000000, true, false);
     assert_int_equal(end(&job, "a rank was never heard, the unit ends"), 3);
 }
 
-static void ranks_that_do_not_meet_end_the_unit(void **state) {
+TEST(ranks_that_do_not_meet_end_the_unit) {
     struct job job = start(10000000, false, false);
     assert_int_equal(end(&job, "have not met"), 3);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_is_no_sign_is_nothing),
-        cmocka_unit_test(a_rank_that_stands_still_ends_the_unit),
-        cmocka_unit_test(a_rank_that_is_never_received_ends_the_unit),
-        cmocka_unit_test(ranks_that_do_not_meet_end_the_unit),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

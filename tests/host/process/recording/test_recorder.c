@@ -5,18 +5,12 @@
 #include "host/process/recording/recorder.h"
 
 #include <dirent.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "contract/record_unit.h"
 #include "host/process/recording/recording.h"
+#include "test_case.h"
 
 static char folder[64], path[512];
 static struct error error;
@@ -77,8 +71,7 @@ static enum status give(struct machine *machine, int64_t now_ns) {
     return machine->receive(machine->self, &cancel.record, now_ns);
 }
 
-static void all_calls_are_in_the_file(void **state) {
-    (void)state;
+TEST_AROUND(all_calls_are_in_the_file, open_folder, remove_folder) {
     static struct echo echo;
     struct machine machine;
     struct recording recording;
@@ -108,8 +101,7 @@ static void all_calls_are_in_the_file(void **state) {
     recording_close(&recording);
 }
 
-static void a_full_file_ends_and_the_machine_goes_on(void **state) {
-    (void)state;
+TEST_AROUND(a_full_file_ends_and_the_machine_goes_on, open_folder, remove_folder) {
     static struct echo echo;
     struct machine machine;
     struct recording recording;
@@ -130,8 +122,7 @@ static void a_full_file_ends_and_the_machine_goes_on(void **state) {
     recording_close(&recording);
 }
 
-static void a_folder_that_cannot_be_made_is_said(void **state) {
-    (void)state;
+TEST(a_folder_that_cannot_be_made_is_said) {
     struct recorder *recorder;
     struct recorder_options options = {.directory = "/dev/null/none", .name = "unit"};
     assert_int_equal(recorder_open(&options, &recorder, &error), STATUS_OK);
@@ -151,8 +142,7 @@ static void refuse(enum status status, const char *words) {
     recorder_close(recorder);
 }
 
-static void no_link_is_followed_to_a_recording(void **state) {
-    (void)state;
+TEST_AROUND(no_link_is_followed_to_a_recording, open_folder, remove_folder) {
     char victim[128], found[16] = "";
     snprintf(victim, sizeof victim, "%s/victim", folder);
     FILE *file = fopen(victim, "w+");
@@ -171,8 +161,7 @@ static void no_link_is_followed_to_a_recording(void **state) {
     unlink(victim);
 }
 
-static void a_folder_where_others_may_write_is_refused(void **state) {
-    (void)state;
+TEST_AROUND(a_folder_where_others_may_write_is_refused, open_folder, remove_folder) {
     assert_int_equal(chmod(folder, 0777), 0);
     refuse(STATUS_INVALID, "chmod go-w");
     assert_int_equal(access(path, F_OK), -1);
@@ -181,18 +170,4 @@ static void a_folder_where_others_may_write_is_refused(void **state) {
     assert_int_equal(chown(folder, 65534, 65534), 0);
     refuse(STATUS_INVALID, "it is user 65534's");
     assert_int_equal(access(path, F_OK), -1);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(all_calls_are_in_the_file, open_folder, remove_folder),
-        cmocka_unit_test_setup_teardown(a_full_file_ends_and_the_machine_goes_on, open_folder,
-                                        remove_folder),
-        cmocka_unit_test(a_folder_that_cannot_be_made_is_said),
-        cmocka_unit_test_setup_teardown(no_link_is_followed_to_a_recording, open_folder,
-                                        remove_folder),
-        cmocka_unit_test_setup_teardown(a_folder_where_others_may_write_is_refused, open_folder,
-                                        remove_folder),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

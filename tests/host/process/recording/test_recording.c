@@ -4,14 +4,8 @@
  */
 #include "host/process/recording/recording.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include "contract/record_unit.h"
+#include "test_case.h"
 
 static _Alignas(8) char file[4096];
 static size_t bytes;
@@ -71,8 +65,7 @@ static enum status read_all(struct recording *recording, uint64_t *count_out) {
     return status;
 }
 
-static void what_is_written_is_reported(void **state) {
-    (void)state;
+TEST(what_is_written_is_reported) {
     struct recording recording;
     const struct recording_entry *entry;
     write_file(true);
@@ -93,8 +86,7 @@ static void what_is_written_is_reported(void **state) {
     assert_int_equal(recording.entry_count, 2);
 }
 
-static void what_is_cut_off_is_reported_up_to_its_last_whole_chunk(void **state) {
-    (void)state;
+TEST(what_is_cut_off_is_reported_up_to_its_last_whole_chunk) {
     struct recording recording;
     uint64_t count;
     size_t calls_at = write_file(false), whole = bytes;
@@ -110,8 +102,7 @@ static void what_is_cut_off_is_reported_up_to_its_last_whole_chunk(void **state)
         assert_int_equal(read_all(&recording, &count), STATUS_INVALID);
 }
 
-static void every_byte_that_is_changed_is_found(void **state) {
-    (void)state;
+TEST(every_byte_that_is_changed_is_found) {
     struct recording recording;
     uint64_t count;
     write_file(true);
@@ -123,8 +114,7 @@ static void every_byte_that_is_changed_is_found(void **state) {
     assert_int_equal(read_all(&recording, &count), STATUS_OK);
 }
 
-static void records_that_are_not_valid_are_refused_under_a_right_checksum(void **state) {
-    (void)state;
+TEST(records_that_are_not_valid_are_refused_under_a_right_checksum) {
     struct recording recording;
     uint64_t count;
     size_t calls_at = write_file(true);
@@ -139,14 +129,4 @@ static void records_that_are_not_valid_are_refused_under_a_right_checksum(void *
     *chunk = recording_chunk_of(RECORDING_ENTRIES, 1, entry, chunk->bytes);
     assert_int_equal(read_all(&recording, &count), STATUS_INVALID);
     assert_int_equal(count, 0);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_is_written_is_reported),
-        cmocka_unit_test(what_is_cut_off_is_reported_up_to_its_last_whole_chunk),
-        cmocka_unit_test(every_byte_that_is_changed_is_found),
-        cmocka_unit_test(records_that_are_not_valid_are_refused_under_a_right_checksum),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,15 +4,9 @@
  */
 #include "host/process/recording/recording_compare.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include "contract/machine.h"
 #include "contract/record_unit.h"
+#include "test_case.h"
 
 static _Alignas(8) char memory[1 << 14];
 static struct outbox box = {.memory = memory, .capacity = sizeof memory};
@@ -45,14 +39,12 @@ static const struct record *outer(struct record_tokens *record) {
     return (const struct record *)(void *)((char *)record - record_fixed_bytes(RECORD_FROM_UNIT));
 }
 
-static void equal_records_agree(void **state) {
-    (void)state;
+TEST_AROUND(equal_records_agree, open_all, close_all) {
     struct record_tokens *a = make_tokens(8), *b = make_tokens(8);
     assert_true(recording_compare(names, outer(a), outer(b), &difference));
 }
 
-static void a_difference_is_reported_by_its_place(void **state) {
-    (void)state;
+TEST_AROUND(a_difference_is_reported_by_its_place, open_all, close_all) {
     struct record_tokens *a = make_tokens(8), *b = make_tokens(9);
     assert_false(recording_compare(names, outer(a), outer(b), &difference));
     assert_string_equal(difference.text, "in the TOKENS that it carries, element 1 of its tail 0 "
@@ -72,8 +64,7 @@ static const struct record *make_find(uint32_t first, uint32_t second) {
     return (const struct record *)find;
 }
 
-static void names_of_blocks_agree_up_to_naming(void **state) {
-    (void)state;
+TEST_AROUND(names_of_blocks_agree_up_to_naming, open_all, close_all) {
     assert_true(recording_compare(names, make_find(1, 2), make_find(5, 6), &difference));
     assert_true(recording_compare(names, make_find(2, 3), make_find(6, 7), &difference));
     assert_false(recording_compare(names, make_find(1, 2), make_find(6, 5), &difference));
@@ -82,8 +73,7 @@ static void names_of_blocks_agree_up_to_naming(void **state) {
     assert_string_equal(difference.text, "element 1 of its tail 0 names another KV block");
 }
 
-static void many_names_are_remembered(void **state) {
-    (void)state;
+TEST_AROUND(many_names_are_remembered, open_all, close_all) {
     _Alignas(8) char one[128], two[128];
     for (int round = 0; round < 2; round++)
         for (uint64_t i = 0; i < 5000; i++) {
@@ -97,14 +87,4 @@ static void many_names_are_remembered(void **state) {
             assert_true(recording_compare(names, (const struct record *)recorded,
                                           (const struct record *)found, &difference));
         }
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(equal_records_agree, open_all, close_all),
-        cmocka_unit_test_setup_teardown(a_difference_is_reported_by_its_place, open_all, close_all),
-        cmocka_unit_test_setup_teardown(names_of_blocks_agree_up_to_naming, open_all, close_all),
-        cmocka_unit_test_setup_teardown(many_names_are_remembered, open_all, close_all),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,17 +4,11 @@
  */
 #include "host/process/recording/recording_mask.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include "base/sha256.h"
 #include "contract/machine.h"
 #include "contract/record_unit.h"
 #include "contract/step_plan.h"
+#include "test_case.h"
 
 enum { VOCAB = 1000 };
 
@@ -29,8 +23,7 @@ static void open_mask(uint32_t vocab) {
     machine_outbox_clear(&box);
 }
 
-static void each_token_stands_for_one_other(void **state) {
-    (void)state;
+TEST(each_token_stands_for_one_other) {
     bool seen[VOCAB] = {false};
     uint32_t same = 0;
     open_mask(VOCAB);
@@ -61,8 +54,7 @@ static struct record_submit *make_submit(uint8_t salt) {
     return submit;
 }
 
-static void a_submission_is_another_of_the_same_form(void **state) {
-    (void)state;
+TEST(a_submission_is_another_of_the_same_form) {
     open_mask(VOCAB);
     struct record_submit *one = make_submit(7), *two = make_submit(7), *bare = make_submit(0);
     recording_mask_unit(&mask, &one->record);
@@ -82,8 +74,7 @@ static void a_submission_is_another_of_the_same_form(void **state) {
     assert_memory_equal(&bare->tenant, &none, sizeof none); /* nobody's stays nobody's */
 }
 
-static void with_prompts_a_submission_has_another_salt_alone(void **state) {
-    (void)state;
+TEST(with_prompts_a_submission_has_another_salt_alone) {
     open_mask(0);
     struct record_submit *submit = make_submit(7), *before = make_submit(7);
     recording_mask_unit(&mask, &submit->record);
@@ -94,8 +85,7 @@ static void with_prompts_a_submission_has_another_salt_alone(void **state) {
     assert_memory_equal(submit, before, submit->record.bytes);
 }
 
-static void steps_are_of_the_same_tokens_as_what_was_submitted(void **state) {
-    (void)state;
+TEST(steps_are_of_the_same_tokens_as_what_was_submitted) {
     open_mask(VOCAB);
     struct step_plan *plan = machine_outbox_put(&box, RECORD_RUN_STEP,
                                                 &(struct step_plan){.row_count = 2,
@@ -149,8 +139,7 @@ static struct record_client_request *ask(const char *authorization) {
     return reported;
 }
 
-static void a_key_in_a_request_is_still_that_of_its_account(void **state) {
-    (void)state;
+TEST(a_key_in_a_request_is_still_that_of_its_account) {
     open_mask(0);
     struct record_accounts *accounts = machine_outbox_put(
         &box, RECORD_ACCOUNTS, &(struct record_accounts){.account_count = 1, .key_count = 1});
@@ -172,8 +161,7 @@ static void a_key_in_a_request_is_still_that_of_its_account(void **state) {
 }
 
 /* What a ledger is told of keys, and of nothing else that is secret. */
-static void an_entry_names_the_key_that_its_account_has_in_the_recording(void **state) {
-    (void)state;
+TEST(an_entry_names_the_key_that_its_account_has_in_the_recording) {
     uint8_t sha256[32];
     open_mask(0);
     struct record_accounts *accounts = machine_outbox_put(
@@ -202,23 +190,9 @@ static void an_entry_names_the_key_that_its_account_has_in_the_recording(void **
     assert_memory_equal(entry, &before, sizeof before);
 }
 
-static void a_header_without_a_key_reports_only_that_it_was_there(void **state) {
-    (void)state;
+TEST(a_header_without_a_key_reports_only_that_it_was_there) {
     open_mask(0);
     assert_int_equal(ask("")->authorization_bytes, 0);
     assert_int_equal(ask("Basic secret")->authorization_bytes, 1);
     assert_int_equal(ask("Bearer ")->authorization_bytes, 1);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(each_token_stands_for_one_other),
-        cmocka_unit_test(a_submission_is_another_of_the_same_form),
-        cmocka_unit_test(with_prompts_a_submission_has_another_salt_alone),
-        cmocka_unit_test(steps_are_of_the_same_tokens_as_what_was_submitted),
-        cmocka_unit_test(a_key_in_a_request_is_still_that_of_its_account),
-        cmocka_unit_test(an_entry_names_the_key_that_its_account_has_in_the_recording),
-        cmocka_unit_test(a_header_without_a_key_reports_only_that_it_was_there),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }
