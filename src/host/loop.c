@@ -83,7 +83,7 @@ struct loop {
     struct request_set requests;              /* each belongs to a peer, by its place */
     struct record_queue hello, load, experts; /* the last one of each */
     struct event *sign;
-    struct event *log_wake; /* the log has something to write or to tell then */
+    struct event *log_wake; /* the time of the next log_turn */
     bool draining, is_ready, ended, stuck;
     enum status status;
     struct error error;

@@ -92,7 +92,8 @@ struct rank_moves {
     uint32_t count, reserved;
 };
 
-#define ADOPTS_ANY UINT64_MAX /* of a rank that comes back: its number is the first that it hears */
+#define ADOPTS_ANY                                                                                 \
+    UINT64_MAX /* of a rank that rejoins: it adopts the first number that it receives */
 
 struct adoption {
     uint64_t number; /* from 1 on; 0: none was */
@@ -467,7 +468,7 @@ enum status rank_group_step(struct rank_group *group, const struct rank_step *st
     check(status == STATUS_OK || group->count == 1); /* a probe that breaks a rule: our own bug */
     for (uint32_t rank = 1; rank < group->count; rank++)
         take_answers(group, rank, &steps[rank]);
-    if (job_broken()) _exit(1); /* who launched the ranks tells which has died */
+    if (job_broken()) _exit(1); /* the launcher reports which rank has died */
     return status;
 }
 

@@ -18,7 +18,7 @@
 
 #define REPORTS_A_LOOK 4
 #define REPORT_NS 10000000            /* between two questions whether all weights have come */
-#define MEMORY_CHOICES_PER_EXPERT 256 /* a hundred choices tell a load to 10 % */
+#define MEMORY_CHOICES_PER_EXPERT 256 /* a hundred choices estimate a load within 10 % */
 #define CHOICES_PER_EXPERT_MIN 32
 #define LAYER_GAIN 0.02
 
@@ -49,7 +49,7 @@ struct rebalancer {
     double *balance;                /* [layers] */
     bool *masked, *dead;            /* [ranks] */
     bool loses;                     /* the map under way makes up for dead ranks */
-    bool mask_changed, changed;     /* changed: of what rebalancer_report tells */
+    bool mask_changed, changed;     /* changed: a value of rebalancer_report */
     void *load_memory, *place_memory;
     int64_t next_report_ns, next_look_ns, next_notify_ns;
     uint64_t steps, shuffles, failures_before;

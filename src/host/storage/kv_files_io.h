@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Asynchronous reads and writes of the KV storage: io_uring where library and kernel have it, a few
  * threads with pread and pwrite elsewhere. One thread gives operations and takes them back when
- * they are done; an event file tells that some may be. Short transfers are continued here.
+ * they are done; an event file becomes readable when some may be. Short transfers are continued here.
  *
  * Tests put misfortunes in between (kv_io_faults): an error, a shorter transfer, the process's end.
  */

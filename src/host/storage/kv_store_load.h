@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Loads, as the store's thread carries them out; others ask for them through kv_store.h.
+ * Loads of blocks, run by the thread of the store. Other threads request them through kv_store.h.
  */
 #ifndef HOST_STORAGE_KV_STORE_LOAD_H
 #define HOST_STORAGE_KV_STORE_LOAD_H

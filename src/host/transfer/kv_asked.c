@@ -25,7 +25,7 @@ static bool refuse(const struct record *record, union kv_answer *answer_out) {
         break;
     case RECORD_KV_LOAD:
         record_set_head(answer, RECORD_KV_LOADED);
-        if (load->in_step) return false; /* its STEP_DONE tells, or a PARK follows */
+        if (load->in_step) return false; /* STEP_DONE will report it, or a PARK follows */
         break;
     case RECORD_KV_PARK:
         record_set_head(answer, RECORD_KV_LOADED);

@@ -337,7 +337,7 @@ static enum status open_wire(struct kv_ranks *ranks, struct event_base *base, st
     struct wire_options wire = {
         .address = ranks->options.control,
         .listens = true,
-        .plain_anywhere = true, /* on the private network that carries the KV blocks themselves */
+        .plain_anywhere = true, /* KV blocks are sent over the same private network */
         .kinds = record_kinds(WAY_RANK_TO_RANK_0) | kinds_of(&ranks->options, false),
         .context = ranks,
         .joined = kv_ranks_on_joined,

@@ -25,7 +25,7 @@ struct kv_ranks_options {
     const struct kv_pages *pages; /* this rank's; they outlive it */
     const uint8_t *model_id;      /* [32] */
     const char *numerics_id;
-    struct step_progress *progress; /* of the engine that writes them; NULL: it does not tell */
+    struct step_progress *progress; /* of the engine that writes the pages; NULL: not reported */
     /* Numeric address where other units reach this rank's transport; NULL: there is none. */
     const char *host;
     /* This rank's share of the unit's; neither directory nor host_bytes: there is none. */

@@ -17,7 +17,7 @@
  * it, and the next offer opens a new one.
  *
  * Safe to call from any thread. What a peer sends is checked (ticket, place, length, checksum), but
- * UCX itself trusts its peers: over TCP their packets carry addresses of this process. The network
+ * UCX itself trusts its peers: over TCP their packets contain addresses of this process. The network
  * between the ranks must be private.
  */
 #ifndef HOST_TRANSFER_KV_TRANSPORT_H
@@ -99,8 +99,8 @@ enum status kv_transport_finish(struct kv_transport *transport, struct transfer_
 
 /* ---- both ---- */
 
-/* Ends an open ticket as CANCELLED; false if it has ended already. Either way kv_transport_next
- * tells its end. */
+/* Ends an open transfer as CANCELLED. Returns false if it has ended already. In both cases
+ * kv_transport_next returns its end. */
 bool kv_transport_cancel(struct kv_transport *transport, enum transfer_side side,
                          struct transfer_grant grant);
 

@@ -147,7 +147,7 @@ static ucs_status_t fetch_slice(struct kv_transport *transport, struct link *lin
     };
     if (!incoming) {
         finish_slice(transport, slice, write, false);
-        return UCS_OK; /* UCX tells the sender that it need not send */
+        return UCS_OK; /* UCX notifies the sender that it need not send */
     }
     *incoming = (struct incoming){.link = link, .write = *write, .slice = *slice};
     if (transport->memory) {

@@ -112,7 +112,7 @@ struct kv_transport {
     void *ledger_memory;
     pthread_t thread;
     int wake_file; /* wakes the thread */
-    int file;      /* kv_transport_file: becomes readable to tell the owner */
+    int file;      /* kv_transport_file: readable when the owner has to act */
 
     pthread_mutex_t lock; /* guards what follows, down to the thread's own */
     struct transfer_ledger ledger;
@@ -121,7 +121,7 @@ struct kv_transport {
     bool kicked;                        /* the thread has to look again before it sleeps */
     bool finishing;                     /* kv_transport_close was called */
     bool starved;                       /* a push returned FULL; the owner waits for room */
-    bool announced;                     /* the thread has to tell the owner */
+    bool announced;                     /* the thread has to notify the owner */
     uint64_t link_ids;                  /* the last id given to a link */
     struct link links[KV_LINKS_MAX];
 

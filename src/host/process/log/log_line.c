@@ -122,7 +122,7 @@ static void log_line_put_text(struct json_writer *writer, enum log_form form, st
         json_writer_string(writer, value);
 }
 
-/* Whether lines that differ in this field tell of different things. */
+/* True if this field names an object, so that lines with other values are of another kind. */
 static bool is_naming(struct bytes name) {
     static const char *const names[] = {"unit", "rank", "account", "status", "limit", "job"};
     for (size_t i = 0; i < ARRAY_COUNT(names); i++)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * A unit's board: a line for each rank, in a file that the supervisor and the ranks map. A rank
- * writes its own line, without locks; the supervisor reads them all. On rank 0's line stands the
- * role that the unit has by now, so that it has it again when it is started anew.
+ * The health table of a unit: a line for each rank, in a file that the supervisor and the ranks map
+ * into memory. Each rank writes its own line without locks, and the supervisor reads all lines. The
+ * line of rank 0 also has the unit's current role, so that a restarted unit keeps it.
  */
 #ifndef HOST_PROCESS_RANKS_RANK_HEALTH_H
 #define HOST_PROCESS_RANKS_RANK_HEALTH_H
@@ -18,7 +18,7 @@ struct rank_line {
     _Atomic int64_t pid; /* 0: not there yet; written last */
     char host[64];
     _Atomic uint32_t epoch; /* rank 0's: of the job, with its present ranks */
-    _Atomic uint32_t role;  /* enum unit_role and 1; 0: never set */
+    _Atomic uint32_t role;  /* enum unit_role + 1; 0: never set */
 };
 
 struct rank_health {
@@ -26,34 +26,33 @@ struct rank_health {
     uint32_t rank_count;
 };
 
-/* The supervisor's: makes the file anew. */
+/* For the supervisor: creates the file. */
 enum status rank_health_create(const char *path, uint32_t rank_count,
                                struct rank_health *health_out, struct error *error) MUST_USE;
 void rank_health_close(struct rank_health *health);
-/* A rank's line is as if it had never come. */
+/* Resets the line of a rank. */
 void rank_health_clear(struct rank_health *health, uint32_t rank);
 
-/* A rank's: signs on, and gives its signs of life there from now on, for the life of the process.
- */
+/* For a rank: opens the file and writes the process's heartbeats to its line from now on. */
 enum status rank_health_join(const char *path, uint32_t rank, struct error *error) MUST_USE;
 
-/* Rank 0's; nothing happens where no board was joined. */
+/* For rank 0: stores the unit's role. Does nothing without a health table. */
 void rank_health_report_role(enum unit_role role);
 
-/* Ranks have died or come back, and those of this epoch go on; or the unit ends by itself. */
+/* For rank 0: stores the epoch of the job, which changes when a rank has died or rejoined. */
 void rank_health_report_epoch(uint32_t epoch);
 
 #define RANK_HEALTH_TEXT 160
 
-/* How a process of the unit exits for the supervisor to start the unit again: not for an error that
- * would be the same the next time. */
+/* Exit code after which the supervisor restarts the unit. Not for an error that a restart would
+ * repeat. */
 #define RANK_HEALTH_STARTS_AGAIN 3
 
-/* Who and where a rank is, in the model too, for a line of the log. */
+/* Describes a rank, its host and its position in the model for a log line. */
 void rank_health_describe(const struct rank_line *line, char text[static RANK_HEALTH_TEXT]);
 
-/* A local process's CPU time: nanoseconds of its first thread, and of all threads to a hundredth of a
- * second. 0: not known. */
+/* CPU time of a process on this host in nanoseconds; 0: unknown. run: of its first thread. cpu: of
+ * all threads, with a resolution of 10 ms. */
 uint64_t rank_health_run_ns(int64_t pid);
 int64_t rank_health_cpu_ns(int64_t pid);
 

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The launcher's side of a meeting (compute/exchange/job_rendezvous.h): a socket to each rank. What a
- * rank says comes in pieces, and what is said to it may not fit its socket at once; neither holds
- * up the others.
+ * The launcher's side of the rendezvous of ranks (compute/exchange/job_rendezvous.h): a socket to
+ * each rank. Frames of a rank may arrive in pieces, and frames to it may not fit its socket at once.
+ * Neither blocks the other ranks.
  *
- * A meeting of all ranks keeps the roster, gives it to everybody once all have come, and tells who
- * is gone. A meeting of a part of them passes on what they say.
+ * A rendezvous of all ranks keeps the list of members, sends it to all ranks once all have joined,
+ * and notifies them of ranks that ended. A rendezvous of a part of the ranks forwards their frames.
  *
- * It has no clock, thread or loop: its owner waits for one file and then calls rank_rendezvous_tend.
+ * This module has no clock, thread or loop. Its owner polls one file and calls rank_rendezvous_tend.
  */
 #ifndef HOST_PROCESS_RANKS_RANK_RENDEZVOUS_H
 #define HOST_PROCESS_RANKS_RANK_RENDEZVOUS_H
@@ -20,7 +20,7 @@ struct rank_rendezvous_options {
     uint32_t ranks;  /* of the job */
     uint32_t places; /* sockets at the same time */
     void *context;
-    /* A rank's HERE; NULL: the meeting keeps the roster. */
+    /* Receives the JOIN frame of a rank; NULL: the rendezvous keeps the list of members. */
     void (*here)(void *context, struct bytes frame);
 };
 
@@ -30,8 +30,8 @@ enum status rank_rendezvous_open(const struct rank_rendezvous_options *options,
 /* Closes all sockets. */
 void rank_rendezvous_close(struct rank_rendezvous *rendezvous);
 
-/* A socket to a rank; the meeting's own from now on. RANK_RENDEZVOUS_ANYONE: the rank says which one
- * it is. False: there is no place; the socket is closed. */
+/* Adds a socket to a rank and owns it. With RANK_RENDEZVOUS_ANYONE the rank's JOIN frame says which
+ * rank it is. Returns false if there is no place; the socket is then closed. */
 #define RANK_RENDEZVOUS_ANYONE UINT32_MAX
 bool rank_rendezvous_add(struct rank_rendezvous *rendezvous, int socket, uint32_t rank);
 
@@ -39,10 +39,10 @@ bool rank_rendezvous_add(struct rank_rendezvous *rendezvous, int socket, uint32_
 int rank_rendezvous_file(const struct rank_rendezvous *rendezvous);
 void rank_rendezvous_tend(struct rank_rendezvous *rendezvous);
 
-/* A whole frame for all ranks that are there. */
+/* Sends a complete frame to all connected ranks. */
 void rank_rendezvous_report(struct rank_rendezvous *rendezvous, struct bytes frame);
 
-/* That rank has ended. Does nothing if its socket has shown that before. */
+/* Reports the end of a rank. Does nothing if its socket has shown it before. */
 void rank_rendezvous_leave(struct rank_rendezvous *rendezvous, uint32_t rank);
 
 #endif

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Records one machine (host/process/recording/recording.h): stands between it and its world, passes all calls
- * on, and notes them in memory, which a thread of its own writes to a file. Serving never waits for
- * that thread: when it falls too far behind, the file has its full size, or cannot be written, the
- * recording ends with a line, and the machine goes on alone. The beginning is kept rather than the
- * end, since a machine cannot be run again without it.
+ * Records the calls of one machine (host/process/recording/recording.h). The recorder wraps the
+ * machine: it forwards all calls and buffers them, and a thread writes the buffers to a file. Serving
+ * never waits for that thread. If the thread is too slow, the file is full, or writing fails, the
+ * recording ends with a log line and the machine continues without it. The start of a run is kept
+ * rather than its end, because a replay needs it.
  */
 #ifndef HOST_PROCESS_RECORDING_RECORDER_H
 #define HOST_PROCESS_RECORDING_RECORDER_H
@@ -14,27 +14,27 @@
 struct recorder;
 
 struct recorder_options {
-    const char *directory; /* made if it is not there */
-    const char *name;      /* of the machine: the file is NAME-PID.rec */
-    uint64_t bytes_max;    /* of the file, about */
-    bool is_gateway;       /* else it is a unit's */
-    bool prompts;          /* tokens and texts are recorded as they are */
+    const char *directory; /* created if it is missing */
+    const char *name;      /* name of the machine: the file is NAME-PID.rec */
+    uint64_t bytes_max;    /* approximate limit of the file */
+    bool is_gateway;       /* false: a unit */
+    bool prompts;          /* tokens and texts are not masked */
     uint32_t vocab_count;
 };
 
-/* Draws the key that masks what is not recorded, but does not write yet. */
+/* Draws the key of the masks. Nothing is written yet. */
 enum status recorder_open(const struct recorder_options *options, struct recorder **recorder_out,
                           struct error *error) MUST_USE;
 const struct recording_mask *recorder_mask(const struct recorder *recorder);
 
-/* Makes the file and begins to write; between opening and the first call of the machine. */
+/* Creates the file and starts to write. Called before the first call of the machine. */
 enum status recorder_start(struct recorder *recorder, struct bytes head,
                            struct error *error) MUST_USE;
 
-/* The machine to be called in place of `machine`. */
+/* The machine to call instead of `machine`. */
 struct machine recorder_machine(struct recorder *recorder, const struct machine *machine);
 
-/* Writes what is left; NULL may be closed, too. */
+/* Writes the remaining buffers. NULL is allowed. */
 void recorder_close(struct recorder *recorder);
 
 #endif

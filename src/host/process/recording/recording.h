@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
- * A recording of one machine: what it was created with (a text, the head), and each call of it with
- * its time, what it was given, what it answered and what it put out. A machine is deterministic, so
- * this is all it takes to run it again.
+ * The file format of a recording of one machine: the parameters with which it was created (a text,
+ * the head), and each call with its time, its input record, its status and its output records. A
+ * machine is deterministic, so a recording suffices to replay it.
  *
  *   file     "FATHOMRC", version, RECORD_VERSION; then chunks
  *   chunk    kind, bytes, sequence, checksum (XXH3-64) of the payload, checksum of this head; then
- *            the payload: the head's text, entries, or how the recording ended
- *   entry    struct recording_entry, the record given, the records put out
+ *            the payload: the head's text, entries, or the reason of the end
+ *   entry    struct recording_entry, the input record, the output records
  *
- * Each part is a multiple of 8 bytes, so that records can be used in place. A file with a
- * truncated last chunk is valid up to there: its process was killed. Numbers are little endian.
- * The reader trusts nothing that it has not checked.
+ * The size of each part is a multiple of 8 bytes, so that records can be used in place. If the last
+ * chunk is truncated, the process was killed, and the file is valid up to that chunk. Numbers are
+ * little endian. The reader validates everything before it uses it.
  */
 #ifndef HOST_PROCESS_RECORDING_RECORDING_H
 #define HOST_PROCESS_RECORDING_RECORDING_H
@@ -41,7 +41,7 @@ struct recording_chunk {
     uint32_t sequence;     /* from 0 */
     uint64_t bytes;        /* of the payload */
     uint64_t checksum;     /* of the payload */
-    uint64_t own_checksum; /* of what stands before it here */
+    uint64_t own_checksum; /* of the fields above */
 };
 
 enum recording_call { RECORDING_RECEIVE, RECORDING_STEP, RECORDING_CALL_COUNT };
@@ -51,17 +51,17 @@ struct recording_entry {
     uint8_t call;           /* enum recording_call */
     uint8_t status;         /* enum status, as receive() answered; a step: STATUS_OK */
     uint16_t reserved;      /* zero */
-    uint32_t outbox_before; /* bytes in the outbox when it was called; 0: it had been drained */
-    uint32_t given_bytes;   /* of the record given; a step: 0 */
+    uint32_t outbox_before; /* bytes in the outbox before the call */
+    uint32_t given_bytes;   /* size of the input record; 0 for a step */
     int64_t now_ns;
 };
 
 enum recording_end {
     RECORDING_CLOSED, /* the process ended */
-    RECORDING_FULL,   /* the file may not grow further */
-    RECORDING_BEHIND, /* it could not be written as fast as records came */
-    RECORDING_FAILED, /* it could not be written */
-    RECORDING_KILLED, /* it was cut off: no END says how */
+    RECORDING_FULL,   /* the file has reached its limit */
+    RECORDING_BEHIND, /* records came faster than they could be written */
+    RECORDING_FAILED, /* writing failed */
+    RECORDING_KILLED, /* there is no END: the process was killed */
     RECORDING_END_COUNT
 };
 
@@ -80,8 +80,8 @@ struct recording { /* being read */
     bool ended;
 };
 
-/* `memory` (aligned to 8) lives as long. STATUS_INVALID: no recording of this version, or its head
- * is damaged; `name` stands for it in messages. */
+/* Opens a recording in memory, which is aligned to 8 and outlives *out. Returns STATUS_INVALID if it
+ * is no recording of this version, or its head is damaged. Messages contain `name`. */
 enum status recording_open(const char *name, const void *memory, size_t bytes,
                            struct recording *out, struct error *error) MUST_USE;
 
@@ -90,15 +90,15 @@ enum status recording_open_file(const char *path, const char *name, struct recor
                                 struct error *error) MUST_USE;
 void recording_close(struct recording *recording);
 
-/* Returns the next entry, with valid records, or NULL at the end. STATUS_INVALID: a chunk that is there
- * is damaged. */
+/* Returns the next entry, with valid records, or NULL at the end. STATUS_INVALID: a chunk is
+ * damaged. */
 enum status recording_next(struct recording *recording, const char *name,
                            const struct recording_entry **entry_out, struct error *error) MUST_USE;
 
-/* The record that the machine was given; NULL: a step. */
+/* The input record of a call; NULL for a step. */
 const struct record *recording_given(const struct recording_entry *entry);
 
-/* Walks what it put out: pass NULL first; NULL when there is no more. */
+/* The output record after `previous`; NULL: the first. Returns NULL after the last. */
 const struct record *recording_put(const struct recording_entry *entry,
                                    const struct record *previous);
 

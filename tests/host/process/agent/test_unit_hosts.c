@@ -117,7 +117,7 @@ TEST_AROUND(a_host_that_is_lost_comes_back, open_base, close_all) {
     assert_string_equal(unit_hosts_why(hosts),
                         "host b: the remote shell does not reach it, or may not in");
     wait_until(&starts, 1);
-    assert_int_equal(unit.cmocka_state, SUPERVISE_RUNS);
+    assert_int_equal(unit.state, SUPERVISE_RUNS);
     supervise_unit_stop(&unit); /* before it is ready: all are killed */
     unit_hosts_obey(hosts);
     while (supervise_unit_left(&unit))
