@@ -24,11 +24,7 @@ static bool is_token_character(char c) {
            (c != 0 && strchr("!#$%&'*+-.^_`|~", c));
 }
 
-static bool http_message_is_named(struct bytes name, const char *lower_case) {
-    return name.count == strlen(lower_case) && !strncasecmp(name.data, lower_case, name.count);
-}
-
-static struct bytes http_message_trimmed(struct bytes text) {
+struct bytes http_message_trimmed(struct bytes text) {
     while (text.count && (text.data[0] == ' ' || text.data[0] == '\t'))
         text.data++, text.count--;
     while (text.count && (text.data[text.count - 1] == ' ' || text.data[text.count - 1] == '\t'))
@@ -36,8 +32,7 @@ static struct bytes http_message_trimmed(struct bytes text) {
     return text;
 }
 
-/* The text before `end`; *text advances past `end`. Everything if there is no `end`. */
-static struct bytes cut_before(struct bytes *text, char end) {
+struct bytes http_message_cut_before(struct bytes *text, char end) {
     if (!text->count) return *text; /* an absent header has a null pointer */
     const char *at = memchr(text->data, end, text->count);
     struct bytes piece = {text->data, at ? (size_t)(at - text->data) : text->count};
@@ -48,7 +43,7 @@ static struct bytes cut_before(struct bytes *text, char end) {
 
 /* The next line without its CRLF; false if it does not end with CRLF. */
 static bool http_message_take_line(struct bytes *text, struct bytes *line_out) {
-    struct bytes line = cut_before(text, '\n');
+    struct bytes line = http_message_cut_before(text, '\n');
     if (line.count == 0 || line.data[line.count - 1] != '\r') return false;
     line.count--;
     if (memchr(line.data, '\r', line.count) || memchr(line.data, 0, line.count)) return false;
@@ -70,7 +65,8 @@ static bool is_anthropics(struct bytes path) {
 
 static struct http_refusal read_request_line(struct bytes line, struct http_head *head) {
     static const struct http_refusal bad = {400, "the request line is not HTTP"};
-    struct bytes method = cut_before(&line, ' '), target = cut_before(&line, ' '), version = line;
+    struct bytes method = http_message_cut_before(&line, ' '),
+                 target = http_message_cut_before(&line, ' '), version = line;
     if (method.count == 0 || target.count == 0) return bad;
     for (size_t i = 0; i < method.count; i++)
         if (!is_token_character(method.data[i])) return bad;
@@ -90,14 +86,14 @@ static struct http_refusal read_request_line(struct bytes line, struct http_head
     /* A proxy's absolute form names the host and takes precedence over the header. */
     if (target.count > 7 && !strncasecmp(target.data, "http://", 7)) {
         struct bytes rest = {target.data + 7, target.count - 7};
-        head->host = cut_before(&rest, '/');
+        head->host = http_message_cut_before(&rest, '/');
         size_t skipped = 7 + head->host.count;
         target = skipped < target.count
                      ? (struct bytes){target.data + skipped, target.count - skipped}
                      : BYTES_LITERAL("/");
     } else if (target.data[0] != '/' && !(head->verb == HTTP_VERB_OPTIONS && target.data[0] == '*'))
         return bad;
-    head->path = cut_before(&target, '?');
+    head->path = http_message_cut_before(&target, '?');
     if (!url_path_is_valid(head->path))
         return (struct http_refusal){400, "two hexadecimal digits, and not 00, stand behind each "
                                           "percent sign of a path"};
@@ -105,7 +101,7 @@ static struct http_refusal read_request_line(struct bytes line, struct http_head
     return accepted;
 }
 
-static bool http_message_read_length(struct bytes value, uint64_t *length_out) {
+bool http_message_read_length(struct bytes value, uint64_t *length_out) {
     if (value.count == 0 || value.count > LENGTH_DIGITS_MAX) return false;
     uint64_t length = 0;
     for (size_t i = 0; i < value.count; i++) {
@@ -139,7 +135,7 @@ static void read_codings(struct bytes value, struct http_head *head) {
                  {"deflate", CODING_DEFLATE},
                  {"zstd", CODING_ZSTD}};
     while (value.count) {
-        struct bytes name = http_message_trimmed(cut_before(&value, ','));
+        struct bytes name = http_message_trimmed(http_message_cut_before(&value, ','));
         if (name.count == 0 || http_message_is_named(name, "identity")) continue;
         enum content_coding coding = CODING_OTHER;
         for (size_t i = 0; i < sizeof known / sizeof *known && !head->coding; i++)
@@ -163,7 +159,7 @@ static struct http_refusal http_message_read_header(struct bytes name, struct by
         head->chunked = true;
     } else if (http_message_is_named(name, "connection")) {
         while (value.count) {
-            struct bytes option = http_message_trimmed(cut_before(&value, ','));
+            struct bytes option = http_message_trimmed(http_message_cut_before(&value, ','));
             if (http_message_is_named(option, "close"))
                 head->keep_alive = false;
             else if (http_message_is_named(option, "keep-alive") && head->minor_version == 0)
@@ -206,7 +202,7 @@ static struct http_refusal read_headers(struct bytes text, struct http_head *hea
         if (!http_message_take_line(&text, &line)) return bad;
         if (line.count == 0) break;
         if (!memchr(line.data, ':', line.count)) return bad;
-        struct bytes value = line, name = cut_before(&value, ':');
+        struct bytes value = line, name = http_message_cut_before(&value, ':');
         if (name.count == 0) return bad;
         for (size_t i = 0; i < name.count;
              i++) /* also refuses folded lines and blanks before ':' */
@@ -246,7 +242,7 @@ struct http_refusal http_message_read_head(struct bytes text, struct http_head *
 }
 
 bool http_message_is_json(struct bytes content_type) {
-    return http_message_is_named(http_message_trimmed(cut_before(&content_type, ';')),
+    return http_message_is_named(http_message_trimmed(http_message_cut_before(&content_type, ';')),
                                  "application/json");
 }
 
@@ -339,50 +335,33 @@ size_t http_message_chunks_take(struct http_chunks *chunks, struct bytes text,
 }
 
 const char *http_message_phrase(uint32_t status) {
-    switch (status) {
-    case 200:
-        return "OK";
-    case 204:
-        return "No Content";
-    case 304:
-        return "Not Modified";
-    case 400:
-        return "Bad Request";
-    case 401:
-        return "Unauthorized";
-    case 402:
-        return "Payment Required";
-    case 403:
-        return "Forbidden";
-    case 404:
-        return "Not Found";
-    case 405:
-        return "Method Not Allowed";
-    case 408:
-        return "Request Timeout";
-    case 413:
-        return "Content Too Large";
-    case 415:
-        return "Unsupported Media Type";
-    case 417:
-        return "Expectation Failed";
-    case 421:
-        return "Misdirected Request";
-    case 422:
-        return "Unprocessable Content";
-    case 429:
-        return "Too Many Requests";
-    case 431:
-        return "Request Header Fields Too Large";
-    case 500:
-        return "Internal Server Error";
-    case 501:
-        return "Not Implemented";
-    case 503:
-        return "Service Unavailable";
-    case 505:
-        return "HTTP Version Not Supported";
-    default:
-        return "Status";
-    }
+    static const struct {
+        uint32_t status;
+        const char *phrase;
+    } phrases[] = {
+        {200, "OK"},
+        {204, "No Content"},
+        {304, "Not Modified"},
+        {400, "Bad Request"},
+        {401, "Unauthorized"},
+        {402, "Payment Required"},
+        {403, "Forbidden"},
+        {404, "Not Found"},
+        {405, "Method Not Allowed"},
+        {408, "Request Timeout"},
+        {413, "Content Too Large"},
+        {415, "Unsupported Media Type"},
+        {417, "Expectation Failed"},
+        {421, "Misdirected Request"},
+        {422, "Unprocessable Content"},
+        {429, "Too Many Requests"},
+        {431, "Request Header Fields Too Large"},
+        {500, "Internal Server Error"},
+        {501, "Not Implemented"},
+        {503, "Service Unavailable"},
+        {505, "HTTP Version Not Supported"},
+    };
+    for (size_t i = 0; i < sizeof phrases / sizeof *phrases; i++)
+        if (phrases[i].status == status) return phrases[i].phrase;
+    return "Status";
 }

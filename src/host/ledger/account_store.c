@@ -16,14 +16,6 @@ const struct account_terms account_terms_unset = {-1, -1, -1, -1, -1, -1, -1, -1
 
 /* ---- one change ---- */
 
-/* Ends a change. */
-static enum status account_store_finish(struct database *database, enum status status,
-                                        struct error *error) {
-    if (!status) return database_commit(database, error);
-    database_roll_back(database);
-    return status;
-}
-
 /* Finds the id of an account, or returns NOT_FOUND. */
 static enum status find(struct database *database, const char *name, int64_t *id_out,
                         bool *is_revoked_out, struct error *error) {
@@ -92,13 +84,13 @@ static enum status account_store_find_key(struct database *database, int64_t acc
 /* Checks the limits of a gateway, which would reject the whole record. */
 static enum status check_room(struct database *database, struct error *error) {
     int64_t accounts = 0, keys = 0;
-    enum status status = database_number(
-        database, "SELECT count(*) FROM accounts WHERE revoked IS NULL", &accounts, error);
+    enum status status = database_number(database, &accounts, error,
+                                         "SELECT count(*) FROM accounts WHERE revoked IS NULL", "");
     if (!status)
-        status = database_number(database,
+        status = database_number(database, &keys, error,
                                  "SELECT count(*) FROM keys k JOIN accounts a ON a.id = k.account "
                                  "WHERE k.revoked IS NULL AND a.revoked IS NULL",
-                                 &keys, error);
+                                 "");
     if (!status && (accounts > LIMIT_ACCOUNTS || keys > LIMIT_ACCOUNT_KEYS))
         status = error_set(error, STATUS_TOO_LARGE,
                            "%.200s: at most %d accounts and %d keys are possible; revoke old ones",
@@ -195,7 +187,7 @@ enum status account_store_create(struct database *database, const char *name,
     if (!status) status = account_store_enter(database, name, terms, now, &account, error);
     if (!status) status = draw_key(database, account, now, key_out, &key, error);
     if (!status) status = check_room(database, error);
-    return account_store_finish(database, status, error);
+    return database_finish(database, status, error);
 }
 
 enum status account_store_add_key(struct database *database, const char *name,
@@ -207,7 +199,7 @@ enum status account_store_add_key(struct database *database, const char *name,
     if (!status) status = draw_key(database, account, now, key_out, &key, error);
     if (!status) status = set_key(database, key, terms, error);
     if (!status) status = check_room(database, error);
-    return account_store_finish(database, status, error);
+    return database_finish(database, status, error);
 }
 
 enum status account_store_limit(struct database *database, const char *name, const char *key,
@@ -219,7 +211,7 @@ enum status account_store_limit(struct database *database, const char *name, con
     if (!status)
         status = key ? set_key(database, id, terms, error)
                      : set_account(database, account, terms, error);
-    return account_store_finish(database, status, error);
+    return database_finish(database, status, error);
 }
 
 enum status account_store_revoke(struct database *database, const char *name, const char *key,
@@ -235,7 +227,7 @@ enum status account_store_revoke(struct database *database, const char *name, co
     else if (!status)
         status = database_run(database, error, "UPDATE accounts SET revoked = ? WHERE id = ?", "ii",
                               now, account);
-    return account_store_finish(database, status, error);
+    return database_finish(database, status, error);
 }
 
 /* Adds an amount to the balance. Refused if the balance would exceed its range. */
@@ -278,7 +270,7 @@ enum status account_store_top_up(struct database *database, const char *name, in
     if (!status)
         status = database_run(database, error, "UPDATE accounts SET balance = ? WHERE id = ?", "ii",
                               balance, account);
-    return account_store_finish(database, status, error);
+    return database_finish(database, status, error);
 }
 
 enum status account_store_purge(struct database *database, const char *name, struct error *error) {
@@ -291,7 +283,7 @@ enum status account_store_purge(struct database *database, const char *name, str
             "INSERT INTO tenants SELECT iif(tenant = '', 'account ' || name, 'group ' || tenant), 1"
             " FROM accounts WHERE id = ? ON CONFLICT DO UPDATE SET generation = generation + 1",
             "i", account);
-    return account_store_finish(database, status, error);
+    return database_finish(database, status, error);
 }
 
 /* ---- the secret ---- */
@@ -332,7 +324,7 @@ enum status account_store_secret(struct database *database, uint8_t secret_out[S
         check(getrandom(secret_out, SHA256_BYTES, 0) == SHA256_BYTES);
         status = account_store_enter_secret(database, secret_out, error);
     }
-    return account_store_finish(database, status, error);
+    return database_finish(database, status, error);
 }
 
 /* ---- importing the file of --accounts ---- */
@@ -344,7 +336,7 @@ static enum status import_secret(struct database *database, const uint8_t secret
     int64_t accounts = 0;
     bool found = false;
     enum status status =
-        database_number(database, "SELECT count(*) FROM accounts", &accounts, error);
+        database_number(database, &accounts, error, "SELECT count(*) FROM accounts", "");
     if (!status) status = account_store_read_secret(database, own, &found, error);
     if (!status && found && accounts > 0 && memcmp(own, secret, SHA256_BYTES) != 0)
         status = error_set(error, STATUS_INVALID,
@@ -365,7 +357,7 @@ enum status account_store_import(struct database *database, const char *path, in
     if (!status) status = accounts_file_enter(text, path, database, now, count_out, error);
     if (!status) status = check_room(database, error);
     free((void *)(uintptr_t)text.data);
-    return account_store_finish(database, status, error);
+    return database_finish(database, status, error);
 }
 
 /* ---- views ---- */

@@ -88,29 +88,20 @@ static bool accounts_file_read_hex(const char *text, uint8_t *out, size_t count)
     return true;
 }
 
-/* Returns true if the query finds a row. */
-static bool finds(const struct accounts_reading *reading, struct sqlite3_stmt *query,
-                  enum status *status_out) {
-    bool found = database_next(reading->database, query, status_out, reading->error);
-    if (found) database_end(query);
-    return found;
-}
-
 static enum status accounts_file_read_key(const struct accounts_reading *reading, int64_t account,
                                           const char *text) {
     uint8_t sha256[SHA256_BYTES];
     size_t word = sizeof DIGEST_WORD - 1;
-    enum status status = STATUS_OK;
+    int64_t found = 0;
     if (strncmp(text, DIGEST_WORD, word) != 0 ||
         !accounts_file_read_hex(text + word, sha256, sizeof sha256))
         return accounts_file_wrong(
             reading, text, "is not the SHA-256 of an API key",
             "write sha256: and 64 hexadecimal digits, as `fathom keygen --api-key` does");
-    if (finds(reading,
-              database_query(reading->database, reading->error,
-                             "SELECT id FROM keys WHERE sha256 = ? AND id > ?", "bi", sha256,
-                             sizeof sha256, reading->last_key),
-              &status))
+    enum status status = database_number(reading->database, &found, reading->error,
+                                         "SELECT id FROM keys WHERE sha256 = ? AND id > ?", "bi",
+                                         sha256, sizeof sha256, reading->last_key);
+    if (found)
         return accounts_file_wrong(reading, text, "stands here twice",
                                    "a key belongs to one account: draw another one");
     if (status) return status;
@@ -243,11 +234,10 @@ static enum status read_account(const struct accounts_reading *reading, const st
         status = accounts_file_wrong(reading, name, "has no list of keys",
                                      "write keys: [], or the keys");
     if (status) return status;
-    if (finds(reading,
-              database_query(reading->database, reading->error,
+    status = database_number(reading->database, &id, reading->error,
                              "SELECT id FROM accounts WHERE name = ? AND id > ?", "ti", name,
-                             reading->last_account),
-              &status))
+                             reading->last_account);
+    if (id)
         return accounts_file_wrong(reading, name, "names two accounts", "give each its own name");
     terms.requests_max = requests_max;
     terms.is_operator = is_operator;
@@ -269,11 +259,11 @@ static enum status accounts_file_read_accounts(struct accounts_reading *reading,
             "%.200s: %zu accounts and %zu keys; at most %d and %d are possible: remove "
             "old ones",
             reading->path, count, key_count, LIMIT_ACCOUNTS, LIMIT_ACCOUNT_KEYS);
-    status = database_number(reading->database, "SELECT coalesce(max(id), 0) FROM accounts",
-                             &reading->last_account, reading->error);
+    status = database_number(reading->database, &reading->last_account, reading->error,
+                             "SELECT coalesce(max(id), 0) FROM accounts", "");
     if (!status)
-        status = database_number(reading->database, "SELECT coalesce(max(id), 0) FROM keys",
-                                 &reading->last_key, reading->error);
+        status = database_number(reading->database, &reading->last_key, reading->error,
+                                 "SELECT coalesce(max(id), 0) FROM keys", "");
     for (size_t i = 0; i < count && !status; i++)
         status = read_account(reading, tree_at(list, i));
     *count_out = (uint32_t)count;
@@ -329,7 +319,7 @@ enum status accounts_file_parse(struct bytes text, const char *path,
     status = database_begin(database, error);
     if (!status) status = account_store_enter_secret(database, secret, error);
     if (!status) status = accounts_file_enter(text, path, database, 0, &count, error);
-    if (!status) status = database_commit(database, error);
+    status = database_finish(database, status, error);
     if (!status) status = account_notify_read(database, &none, "", record_out, error);
     database_close(database);
     return status;

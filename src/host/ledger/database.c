@@ -32,6 +32,21 @@ struct database {
     } statements[STATEMENTS_MAX];
 };
 
+/* Columns of a usage record in all schemas. */
+/* clang-format off */
+#define ENTRY_COLUMNS                                                                              \
+    "id INTEGER PRIMARY KEY, high INTEGER NOT NULL, low INTEGER NOT NULL,"                         \
+    " gateway INTEGER NOT NULL, sequence INTEGER NOT NULL, ended INTEGER NOT NULL,"                \
+    " account INTEGER NOT NULL, key INTEGER NOT NULL, is_charged INTEGER NOT NULL,"                \
+    " http_status INTEGER NOT NULL, choices INTEGER NOT NULL, hit INTEGER NOT NULL,"               \
+    " miss INTEGER NOT NULL, output INTEGER NOT NULL, device INTEGER NOT NULL,"                    \
+    " host INTEGER NOT NULL, disk INTEGER NOT NULL, computed INTEGER NOT NULL,"                    \
+    " made INTEGER NOT NULL, recomputed INTEGER NOT NULL, units INTEGER NOT NULL,"                 \
+    " price INTEGER NOT NULL REFERENCES prices, amount INTEGER NOT NULL,"                          \
+    " list_amount INTEGER NOT NULL, ttft_ns INTEGER, total_ns INTEGER NOT NULL, model TEXT,"       \
+    " name TEXT, cause TEXT"
+/* clang-format on */
+
 /* The schema, a text for each version: a file of version n gets the texts from n on. Money is
  * nanos, prices are picos for a token, times are seconds of 1970; a limit of 0 is none; ids of
  * units and requests are 64 bits with a sign. */
@@ -60,16 +75,7 @@ static const char *const schemas[DATABASE_SCHEMA] = {
     " UNIQUE (hit, miss, output, list_hit, list_miss, list_output));"
     "CREATE TABLE gateways (id INTEGER PRIMARY KEY, started INTEGER NOT NULL,"
     " seen INTEGER NOT NULL, ended INTEGER);"
-    "CREATE TABLE entries (id INTEGER PRIMARY KEY, high INTEGER NOT NULL, low INTEGER NOT NULL,"
-    " gateway INTEGER NOT NULL, sequence INTEGER NOT NULL, ended INTEGER NOT NULL,"
-    " account INTEGER NOT NULL, key INTEGER NOT NULL, is_charged INTEGER NOT NULL,"
-    " http_status INTEGER NOT NULL, choices INTEGER NOT NULL, hit INTEGER NOT NULL,"
-    " miss INTEGER NOT NULL, output INTEGER NOT NULL, device INTEGER NOT NULL,"
-    " host INTEGER NOT NULL, disk INTEGER NOT NULL, computed INTEGER NOT NULL,"
-    " made INTEGER NOT NULL, recomputed INTEGER NOT NULL, units INTEGER NOT NULL,"
-    " price INTEGER NOT NULL REFERENCES prices, amount INTEGER NOT NULL,"
-    " list_amount INTEGER NOT NULL, ttft_ns INTEGER, total_ns INTEGER NOT NULL, model TEXT,"
-    " name TEXT, cause TEXT, UNIQUE (high, low));"
+    "CREATE TABLE entries (" ENTRY_COLUMNS ", UNIQUE (high, low));"
     "CREATE TABLE hours (hour INTEGER NOT NULL, account INTEGER NOT NULL,"
     " requests INTEGER NOT NULL, hit INTEGER NOT NULL, miss INTEGER NOT NULL,"
     " output INTEGER NOT NULL, amount INTEGER NOT NULL, list_amount INTEGER NOT NULL,"
@@ -88,16 +94,7 @@ static const char *const schemas[DATABASE_SCHEMA] = {
     /* An entry is known by its end and its request, in this order: ids of requests are random, and
      * an index by them alone costs a page of its own with nearly every entry. */
     "ALTER TABLE entries RENAME TO entries_of_schema_1;"
-    "CREATE TABLE entries (id INTEGER PRIMARY KEY, high INTEGER NOT NULL, low INTEGER NOT NULL,"
-    " gateway INTEGER NOT NULL, sequence INTEGER NOT NULL, ended INTEGER NOT NULL,"
-    " account INTEGER NOT NULL, key INTEGER NOT NULL, is_charged INTEGER NOT NULL,"
-    " http_status INTEGER NOT NULL, choices INTEGER NOT NULL, hit INTEGER NOT NULL,"
-    " miss INTEGER NOT NULL, output INTEGER NOT NULL, device INTEGER NOT NULL,"
-    " host INTEGER NOT NULL, disk INTEGER NOT NULL, computed INTEGER NOT NULL,"
-    " made INTEGER NOT NULL, recomputed INTEGER NOT NULL, units INTEGER NOT NULL,"
-    " price INTEGER NOT NULL REFERENCES prices, amount INTEGER NOT NULL,"
-    " list_amount INTEGER NOT NULL, ttft_ns INTEGER, total_ns INTEGER NOT NULL, model TEXT,"
-    " name TEXT, cause TEXT, UNIQUE (ended, high, low));"
+    "CREATE TABLE entries (" ENTRY_COLUMNS ", UNIQUE (ended, high, low));"
     "INSERT INTO entries SELECT * FROM entries_of_schema_1 ORDER BY id;"
     "DROP TABLE entries_of_schema_1;",
 };
@@ -314,14 +311,17 @@ bool database_is_null(struct sqlite3_stmt *row, int column) {
     return sqlite3_column_type(row, column) == SQLITE_NULL;
 }
 
-enum status database_number(struct database *database, const char *sql, int64_t *number_out,
-                            struct error *error) {
+enum status database_number(struct database *database, int64_t *number_out, struct error *error,
+                            const char *sql, const char *types, ...) {
     enum status status = STATUS_OK;
-    struct sqlite3_stmt *query = database_query(database, error, sql, "");
-    bool found = database_next(database, query, &status, error);
-    *number_out = found ? database_integer(query, 0) : 0;
-    if (found) sqlite3_reset(query);
-    return status;
+    va_list values;
+    va_start(values, types);
+    sqlite3_stmt *query = database_bind(database, error, sql, types, &values);
+    va_end(values);
+    if (!database_next(database, query, &status, error)) return status;
+    *number_out = database_integer(query, 0);
+    database_end(query);
+    return STATUS_OK;
 }
 
 /* ---- transactions ---- */
@@ -346,8 +346,8 @@ enum status database_begin(struct database *database, struct error *error) {
     return database_run(database, error, "BEGIN IMMEDIATE", "");
 }
 
-enum status database_commit(struct database *database, struct error *error) {
-    enum status status = database_run(database, error, "COMMIT", "");
+enum status database_finish(struct database *database, enum status status, struct error *error) {
+    if (!status) status = database_run(database, error, "COMMIT", "");
     if (status) database_roll_back(database);
     return status;
 }
@@ -358,7 +358,7 @@ void database_roll_back(struct database *database) {
 }
 
 enum status database_version(struct database *database, int64_t *version_out, struct error *error) {
-    return database_number(database, "PRAGMA data_version", version_out, error);
+    return database_number(database, version_out, error, "PRAGMA data_version", "");
 }
 
 void database_tidy(struct database *database) {
@@ -372,10 +372,12 @@ void database_tidy(struct database *database) {
 static enum status check_schema(struct database *database, int64_t *version_out,
                                 struct error *error) {
     int64_t application = 0, tables = 0;
-    enum status status = database_number(database, "PRAGMA application_id", &application, error);
-    if (!status) status = database_number(database, "PRAGMA user_version", version_out, error);
+    enum status status =
+        database_number(database, &application, error, "PRAGMA application_id", "");
+    if (!status) status = database_number(database, version_out, error, "PRAGMA user_version", "");
     if (!status)
-        status = database_number(database, "SELECT count(*) FROM sqlite_schema", &tables, error);
+        status =
+            database_number(database, &tables, error, "SELECT count(*) FROM sqlite_schema", "");
     if (status) return status;
     if (tables == 0 && application == 0 && *version_out == 0) return STATUS_OK; /* a new database */
     if (application != APPLICATION_ID)
@@ -404,9 +406,7 @@ static enum status bring_up(struct database *database, struct error *error) {
     snprintf(words, sizeof words, "PRAGMA application_id=%d; PRAGMA user_version=%d",
              APPLICATION_ID, DATABASE_SCHEMA);
     if (!status) status = database_make(database, words, error);
-    if (!status) return database_commit(database, error);
-    database_roll_back(database);
-    return status;
+    return database_finish(database, status, error);
 }
 
 /* Checks the files that SQLite keeps next to a database, which are part of it. */

@@ -60,9 +60,12 @@ const char *database_path(const struct database *database);
  * replaced or moved: later writes would be lost with the process. */
 enum status database_check_place(const struct database *database, struct error *error) MUST_USE;
 
-/* A transaction for writing. Without a commit it has no effect. */
+/* A transaction for writing. Without database_finish it has no effect. */
 enum status database_begin(struct database *database, struct error *error) MUST_USE;
-enum status database_commit(struct database *database, struct error *error) MUST_USE;
+/* Commits a transaction if `status` is STATUS_OK, and rolls it back if it is not, or the commit
+ * fails. Returns the first failure. */
+enum status database_finish(struct database *database, enum status status,
+                            struct error *error) MUST_USE;
 void database_roll_back(struct database *database);
 
 /* Runs several statements without values, such as CREATE TABLE. */
@@ -100,9 +103,9 @@ const char *database_text(struct sqlite3_stmt *row, int column);
 struct bytes database_blob(struct sqlite3_stmt *row, int column);
 bool database_is_null(struct sqlite3_stmt *row, int column);
 
-/* The number in the only row of a query; 0 without a row. */
-enum status database_number(struct database *database, const char *sql, int64_t *number_out,
-                            struct error *error) MUST_USE;
+/* Stores the number in the first row of a query. Without a row, *number_out is unchanged. */
+enum status database_number(struct database *database, int64_t *number_out, struct error *error,
+                            const char *sql, const char *types, ...) MUST_USE;
 
 /* A number that changes when another connection has committed. */
 enum status database_version(struct database *database, int64_t *version_out,

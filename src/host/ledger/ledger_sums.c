@@ -109,7 +109,7 @@ enum status ledger_sums_open(const char *const *paths, size_t count,
     if (!status) status = database_begin(sums->all, error);
     for (size_t i = 0; i < count && !status; i++)
         status = add_file(sums, paths[i], range, error);
-    if (!status) status = database_commit(sums->all, error);
+    status = database_finish(sums->all, status, error);
     if (status)
         ledger_sums_close(sums);
     else

@@ -109,11 +109,12 @@ static enum status ledger_verify_apply(struct verify *verify, const struct rule 
 static enum status count_rows(struct verify *verify, struct error *error) {
     int64_t entries = 0, accounts = 0, hours = 0;
     enum status status =
-        database_number(verify->file, "SELECT count(*) FROM entries", &entries, error);
+        database_number(verify->file, &entries, error, "SELECT count(*) FROM entries", "");
     if (!status)
-        status = database_number(verify->file, "SELECT count(*) FROM accounts", &accounts, error);
+        status =
+            database_number(verify->file, &accounts, error, "SELECT count(*) FROM accounts", "");
     if (!status)
-        status = database_number(verify->file, "SELECT count(*) FROM hours", &hours, error);
+        status = database_number(verify->file, &hours, error, "SELECT count(*) FROM hours", "");
     verify->verdict.entries += entries;
     verify->verdict.accounts += accounts;
     verify->verdict.hours += hours;

@@ -64,9 +64,7 @@ enum status usage_store_begin(struct usage_store *store, int64_t now, struct err
         status = database_run(store->database, error,
                               "INSERT INTO gateways (id, started, seen) VALUES (?1, ?2, ?2)", "ii",
                               store->gateway, now);
-    if (!status) return database_commit(store->database, error);
-    database_roll_back(store->database);
-    return status;
+    return database_finish(store->database, status, error);
 }
 
 enum status usage_store_end(struct usage_store *store, int64_t now, struct error *error) {
@@ -159,43 +157,32 @@ static enum status find_price(struct usage_store *store, const struct ledger_pri
         "iiiiii", (int64_t)now->hit, (int64_t)now->miss, (int64_t)now->output, (int64_t)list->hit,
         (int64_t)list->miss, (int64_t)list->output);
     if (status) return status;
-    struct sqlite3_stmt *row = database_query(
-        store->database, error,
+    status = database_number(
+        store->database, id_out, error,
         "SELECT id FROM prices WHERE hit = ? AND miss = ? AND output = ? AND list_hit = ?"
         " AND list_miss = ? AND list_output = ?",
         "iiiiii", (int64_t)now->hit, (int64_t)now->miss, (int64_t)now->output, (int64_t)list->hit,
         (int64_t)list->miss, (int64_t)list->output);
-    if (!database_next(store->database, row, &status, error)) return status;
-    *id_out = database_integer(row, 0);
+    if (status) return status;
     store->prices_used[store->price_next++ % ARRAY_COUNT(store->prices_used)] =
         (struct price_row){*price, *id_out};
-    database_end(row);
     return STATUS_OK;
 }
 
 /* The ids of the account and key; 0: none. */
 static enum status find_payer(struct usage_store *store, const struct record_usage *usage,
                               struct usage_sum *out, struct error *error) {
-    enum status status = STATUS_OK;
     uint8_t until[SHA256_BYTES];
-    if (!usage->account[0]) return status;
-    struct sqlite3_stmt *row = database_query(
-        store->database, error, "SELECT id FROM accounts WHERE name = ?", "t", usage->account);
-    if (database_next(store->database, row, &status, error)) {
-        out->account = database_integer(row, 0);
-        database_end(row);
-    }
+    if (!usage->account[0]) return STATUS_OK;
+    enum status status =
+        database_number(store->database, &out->account, error,
+                        "SELECT id FROM accounts WHERE name = ?", "t", usage->account);
     if (status || !out->account || record_zeros(usage->key, sizeof usage->key)) return status;
     memset(until, 0xff, sizeof until);
     memcpy(until, usage->key, sizeof usage->key);
-    row = database_query(store->database, error,
-                         "SELECT id FROM keys WHERE sha256 BETWEEN ? AND ? AND account = ?", "bbi",
-                         usage->key, sizeof usage->key, until, sizeof until, out->account);
-    if (database_next(store->database, row, &status, error)) {
-        out->key = database_integer(row, 0);
-        database_end(row);
-    }
-    return status;
+    return database_number(store->database, &out->key, error,
+                           "SELECT id FROM keys WHERE sha256 BETWEEN ? AND ? AND account = ?",
+                           "bbi", usage->key, sizeof usage->key, until, sizeof until, out->account);
 }
 
 static enum status usage_store_insert(struct usage_store *store, const struct record_usage *usage,
@@ -285,15 +272,10 @@ static enum status add_node_time(struct usage_store *store, const struct record_
 static enum status see_unit(struct usage_store *store, const struct record_unit_totals *totals,
                             int64_t now, struct error *error) {
     struct database *database = store->database;
-    enum status status = STATUS_OK;
     int64_t seen = now;
-    struct sqlite3_stmt *row =
-        database_query(database, error, "SELECT seen FROM units WHERE instance = ?", "i",
-                       (int64_t)totals->instance);
-    if (database_next(database, row, &status, error)) {
-        seen = database_integer(row, 0);
-        database_end(row);
-    }
+    enum status status =
+        database_number(database, &seen, error, "SELECT seen FROM units WHERE instance = ?", "i",
+                        (int64_t)totals->instance);
     if (!status && seen >= now - USAGE_STORE_GAP_S)
         status = add_node_time(store, totals, seen, now, error);
     if (status) return status;
@@ -344,9 +326,8 @@ enum status usage_store_write(struct usage_store *store, struct record *const *r
     if (!status)
         status = database_run(store->database, error, "UPDATE gateways SET seen = ? WHERE id = ?",
                               "ii", now, store->gateway);
-    if (!status) status = database_commit(store->database, error);
+    status = database_finish(store->database, status, error);
     if (status) {
-        database_roll_back(store->database);
         memset(store->prices_used, 0, sizeof store->prices_used); /* new rows were rolled back */
     } else {
         report_own(store);

@@ -57,7 +57,7 @@ static inline struct database *open_desk(void) {
 
 static inline int64_t number_of(struct database *database, const char *sql) {
     int64_t number = 0;
-    fine(database_number(database, sql, &number, &error));
+    fine(database_number(database, &number, &error, sql, ""));
     return number;
 }
 

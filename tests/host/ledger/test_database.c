@@ -104,7 +104,7 @@ TEST_AROUND(a_damaged_page_is_reported, make_desk, clear_desk) {
     enum status status = database_open(path, DATABASE_MAKE, &database, &error);
     int64_t number;
     if (!status)
-        status = database_number(database, "SELECT count(*) FROM settings", &number, &error);
+        status = database_number(database, &number, &error, "SELECT count(*) FROM settings", "");
     assert_int_equal(status, STATUS_CORRUPT);
     assert_non_null(strstr(error.text, "is damaged"));
     database_close(database);
@@ -115,7 +115,7 @@ TEST_AROUND(what_was_committed_is_there_and_nothing_else, make_desk, clear_desk)
     fine(database_begin(database, &error));
     fine(
         database_run(database, &error, "INSERT INTO settings VALUES ('kept', ?)", "i", INT64_C(5)));
-    fine(database_commit(database, &error));
+    fine(database_finish(database, STATUS_OK, &error));
     fine(database_begin(database, &error));
     fine(
         database_run(database, &error, "INSERT INTO settings VALUES ('lost', ?)", "i", INT64_C(6)));
@@ -150,7 +150,7 @@ static void *add_thousand(void *context) {
         if (!status)
             status = database_run(database, &own,
                                   "UPDATE settings SET value = value + 1 WHERE name = 'sum'", "");
-        if (!status) status = database_commit(database, &own);
+        status = database_finish(database, status, &own);
         if (status) return &error;
     }
     database_close(database);
@@ -189,10 +189,7 @@ TEST_AROUND(a_full_disk_is_reported_and_what_was_there_stays, make_desk, clear_d
             status =
                 database_run(database, &error, "INSERT INTO settings VALUES (?, zeroblob(100000))",
                              "i", written);
-        if (!status)
-            status = database_commit(database, &error);
-        else
-            database_roll_back(database);
+        status = database_finish(database, status, &error);
     }
     setrlimit(RLIMIT_FSIZE, &before);
     assert_true(status == STATUS_FULL || status == STATUS_IO);

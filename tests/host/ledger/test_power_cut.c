@@ -183,7 +183,7 @@ static void live(struct life *life, const char *file) {
 
 static int64_t ask(struct database *database, const char *sql) {
     int64_t number = -1;
-    if (database_number(database, sql, &number, &error)) note(NULL, error.text);
+    if (database_number(database, &number, &error, sql, "")) note(NULL, error.text);
     return number;
 }
 
