@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The compiled constraints of one rank, by their texts, and the memory for the state of answers. A
- * thread of its own compiles, so callers never wait. With the first constraint it reads the
- * checkpoint's tokenizer, which a rank without constraints does not need.
+ * thread compiles them, so callers never wait. It reads the checkpoint's tokenizer with the first
+ * constraint, because a rank without constraints does not need it.
  *
  * Clients take turns by the time that their constraints took (serving/policy/share_time): a client
- * with many large ones delays others no longer than for the one being compiled. A loan keeps its
- * constraint for as long as it is held. Constraints without loans stay as long as there is room for them: of
- * the client that has most of it, the one that was used least recently goes first. What is lent is
- * bounded, too: a client's next one is compiled when what it holds leaves as much to the others
- * (fair_queue_admits).
+ * with many large constraints delays others only by the one that is being compiled. A loan keeps
+ * its constraint in memory. Constraints without loans stay while there is room. If there is none,
+ * the least recently used one of the client with the most memory is evicted. The memory of loans is
+ * limited, too: a client's next constraint is compiled when the client leaves enough memory to the
+ * others (fair_queue_admits).
  */
 #ifndef HOST_ENGINE_CONSTRAINT_STORE_H
 #define HOST_ENGINE_CONSTRAINT_STORE_H
@@ -21,34 +21,34 @@ struct constraint_store_options {
     const char *directory; /* the checkpoint's, with its tokenizer; copied */
     uint32_t vocab;        /* rows of the model's logits */
     uint32_t loans_max;
-    size_t bytes_max; /* of what is lent, before another one is compiled; 0: the usual */
+    size_t bytes_max; /* limit of loans, above which none is compiled; 0: the default */
     void *context;
-    void (*compiled)(void *context); /* something was; on the store's thread */
+    void (*compiled)(void *context); /* a constraint was compiled; called on the store's thread */
 };
 
-/* STATUS_NO_MEMORY. No thread begins before the first constraint is asked for. */
+/* The thread starts with the first request for a constraint. */
 enum status constraint_store_open(const struct constraint_store_options *options,
                                   struct constraint_store **store_out,
                                   struct error *error) MUST_USE;
-/* All loans are back. Waits for what is being compiled. */
+/* Called after the end of all loans. Waits for the constraint that is being compiled. */
 void constraint_store_close(struct constraint_store *store);
 
 /* `ask` and `give_back` from any thread; `ready` by turns of the loan's grammar. */
 struct constrained_lender constraint_store_lender(struct constraint_store *store);
 
-/* `ready` would say true; never takes long. */
+/* True if `ready` would return true. Returns at once. */
 bool constraint_store_is_ready(const struct constrained_loan *loan);
 
-/* A grammar is one thread's at a time: who has its turn follows or masks answers of it. Loans of
- * equal constraints share one. For those who give the turns; the store only keeps it. */
+/* Only one thread at a time may use a grammar, and loans of equal constraints share one. This is
+ * the turn of its users; the store only keeps it. */
 struct constraint_turn {
     bool is_taken;
-    int64_t cost_ns; /* of a mask, lately */
+    int64_t cost_ns; /* recent cost of a mask */
 };
 struct constraint_turn *constraint_store_turn(struct constrained_loan *loan);
 
 struct constraint_store_counts {
-    uint64_t compiled, failed, found; /* found: asked for, and there was an equal one */
+    uint64_t compiled, failed, found; /* found: requested, and an equal one existed */
     uint32_t kept;                    /* in memory */
     size_t lent_bytes;                /* of those with loans */
 };

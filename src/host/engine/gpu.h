@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The GPUs of this machine, as far as they matter to an engine on them: what each is, and what
- * bounds it. Without -Dcuda=enabled there are none, and every call says so.
+ * Describes the GPUs of this machine: their properties and limits, as far as an engine needs them.
+ * In a build without -Dcuda=enabled all calls return STATUS_UNSUPPORTED.
  */
 #ifndef HOST_ENGINE_GPU_H
 #define HOST_ENGINE_GPU_H

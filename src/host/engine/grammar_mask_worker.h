@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The masks of one rank's constrained answers (struct engine_masks), made by two threads while a
- * step's layers are computed, on the constraints of host/engine/constraint_store. What is asked for
- * is made even if it comes too late for its step: the row comes again when the mask is there. A
- * constraint is held from when it came ahead of its slot's first row.
+ * Computes the masks of one rank's constrained answers (struct engine_masks) in two threads, while
+ * the layers of a step are computed, with the constraints of host/engine/constraint_store. A mask
+ * that is too late for its step is still computed, and the row is scheduled again when it is ready.
+ * A constraint is borrowed before the first row of its slot.
  *
  * No answer waits for another's slow mask. Among waiting jobs, the constraint with the cheapest
  * masks runs first, and at most one of the threads works on one that is known to be slow. A
@@ -14,10 +14,9 @@
 
 #include "host/engine/engine.h"
 
-#define GRAMMAR_MASK_WORKER_WAIT_NS                                                                \
-    2000000 /* of a step behind its layers, for all of its rows together */
+#define GRAMMAR_MASK_WORKER_WAIT_NS 2000000 /* wait after a step's layers, for all its rows */
 #define GRAMMAR_MASK_WORKER_IDLE_NS                                                                \
-    4000000 /* of a step that has no rows and waits for what is compiled */
+    4000000 /* wait of a step without rows for compiled constraints */
 
 struct grammar_mask_worker;
 
@@ -29,8 +28,7 @@ struct grammar_mask_worker_options {
     int64_t wait_ns_max; /* usually GRAMMAR_MASK_WORKER_WAIT_NS */
 };
 
-/* STATUS_NO_MEMORY. Costs nothing before the first constraint comes: memory is taken lazily, and the
- * threads begin then. */
+/* Memory and threads are allocated with the first constraint. */
 enum status grammar_mask_worker_open(const struct grammar_mask_worker_options *options,
                                      struct grammar_mask_worker **grammar_mask_worker_out,
                                      struct error *error) MUST_USE;

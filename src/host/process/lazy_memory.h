@@ -16,14 +16,14 @@ struct lazy_memory {
 /* start NULL: there is no room. */
 struct lazy_memory lazy_memory_take(size_t bytes);
 
-/* In large pages where the system has them: for memory of which each step touches a little
- * everywhere. What is not touched is taken in larger pieces, too. */
+/* Uses huge pages if the system has them: for memory in which each step touches a little
+ * everywhere. Untouched memory is then also allocated in larger pieces. */
 void lazy_memory_widen(const struct lazy_memory *memory);
 
-/* Gives back all but the first `bytes`, rounded up to whole pages. */
+/* Frees all but the first `bytes`, rounded up to whole pages. */
 void lazy_memory_trim(struct lazy_memory *memory, size_t bytes);
 
-/* One that is empty may be given back, too. */
+/* Empty memory is allowed. */
 void lazy_memory_free(struct lazy_memory *memory);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Conversations and texts as the tokens of a prompt, for commands that run a model alone: through
- * the chat template and the tokenizer, in memory that is taken once. (A server's prompts are
- * rendered by its gateway.)
+ * Converts conversations and texts to the tokens of a prompt, with the chat template and the
+ * tokenizer, for commands that run a model without a server. Memory is allocated once. In a server
+ * the gateway does this.
  */
 #ifndef HOST_PROCESS_MODEL_PROMPT_H
 #define HOST_PROCESS_MODEL_PROMPT_H
@@ -30,16 +30,16 @@ enum status model_prompt_open(struct model_prompt *prompt, const struct model_te
                               size_t text_bytes_max, struct error *error) MUST_USE;
 void model_prompt_close(struct model_prompt *prompt);
 
-/* A conversation through the checkpoint's chat template, up to where the answer starts; special
- * tokens in what is said are recognized if `specials`. `messages`: in the shape of OpenAI's chat
+/* Renders a conversation with the checkpoint's chat template, up to the start of the answer.
+ * `specials`: special tokens in messages are recognized. `messages` has the form of OpenAI's chat
  * API. STATUS_TOO_LARGE: the prompt is too long. */
 enum status model_prompt_messages(struct model_prompt *prompt, const struct tree *messages,
                                   bool specials, struct error *error) MUST_USE;
 enum status model_prompt_turns(struct model_prompt *prompt, const struct chat_turn *turns,
                                size_t turn_count, bool specials, struct error *error) MUST_USE;
 
-/* A text as it stands, and what a completion's prompt has: the tokenizer's frame around a text in
- * which special tokens are recognized. */
+/* framed: a completion's prompt, a text in which special tokens are recognized, in the tokenizer's
+ * frame. text: a text as it is. */
 enum status model_prompt_framed(struct model_prompt *prompt, struct bytes text,
                                 struct error *error) MUST_USE;
 enum status model_prompt_text(struct model_prompt *prompt, struct bytes text,

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The text side of a checkpoint directory: tokenizer.json, tokenizer_config.json (chat template,
- * bos, eos), special_tokens_map.json (those that it lacks), chat_template.jinja, which wins over the
- * template in that file, and generation_config.json (sampling defaults). Each may be missing:
- * without a tokenizer a model takes and gives token ids.
+ * Reads the text files of a checkpoint directory: tokenizer.json, tokenizer_config.json (chat
+ * template, bos, eos), special_tokens_map.json (tokens missing there), chat_template.jinja, which
+ * overrides the template in tokenizer_config.json, and generation_config.json (sampling defaults).
+ * Each may be missing. Without a tokenizer a model works with token ids only.
  */
 #ifndef HOST_PROCESS_MODEL_TEXT_H
 #define HOST_PROCESS_MODEL_TEXT_H
@@ -16,18 +16,18 @@
 struct model_text {
     struct tokenizer *tokenizer; /* NULL: none */
     struct chat_template chat_template;
-    struct sampling sampling; /* the checkpoint's wish; temperature 1 if it has none */
-    uint32_t stop_tokens[LIMIT_STOP_TOKENS]; /* what ends an answer */
+    struct sampling sampling; /* the checkpoint's defaults; temperature 1 if there are none */
+    uint32_t stop_tokens[LIMIT_STOP_TOKENS]; /* tokens that end an answer */
     uint32_t stop_token_count;
     struct prompt_frame frame;     /* around plain prompts */
     uint32_t bos_token, eos_token; /* UINT32_MAX: none */
-    void *memory;                  /* what the tokenizer lies in */
+    void *memory;                  /* memory of the tokenizer */
     struct lazy_memory template_memory;
 };
 
-/* `shape` has the vocabulary, bos, and the ends of answers of config.json and generation_config.json;
- * NULL: none of them is known yet. `chat_template` is the path of a template that wins over the checkpoint's; NULL: none. A file that
- * is there must be right: errors name it. */
+/* `shape` has the vocabulary, bos, and the stop tokens of config.json and generation_config.json;
+ * NULL: none of them is known yet. `chat_template` is the path of a template that overrides the
+ * checkpoint's; NULL: none. An invalid file is an error, which names it. */
 enum status model_text_open(const char *directory, const struct shape *shape,
                             const char *chat_template, struct model_text *out,
                             struct error *error) MUST_USE;
@@ -45,8 +45,8 @@ enum status model_text_open_words(const char *directory, struct model_text *out,
                                   struct error *error) MUST_USE;
 
 /* Finds the tokens that end an answer, for every generator: each id of `shape` (eos_token_id of
- * config.json and of generation_config.json), and the tokenizer's eos_token, if it is a token of the
- * model. */
+ * config.json and of generation_config.json), and the tokenizer's eos_token, if it is a token of
+ * the model. */
 enum status model_text_find_stops(struct model_text *text, const struct shape *shape,
                                   struct error *error) MUST_USE;
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * A directory in memory for one owner's jobs on this machine: their packed weights, so that a job
- * started again maps what the last one packed, and whatever else they share or leave behind. It
- * outlives the jobs' processes, and is removed when its owner closes it; if the owner was killed,
- * the next open removes it.
+ * A directory in memory for the jobs of one owner on this machine. It has their packed weights, so
+ * that a restarted job maps the weights that its predecessor packed, and other shared files. It
+ * outlives the jobs' processes and is removed when its owner closes it. If the owner was killed,
+ * the next private_room_open removes it.
  */
 #ifndef HOST_PROCESS_PRIVATE_ROOM_H
 #define HOST_PROCESS_PRIVATE_ROOM_H
@@ -17,10 +17,10 @@ struct private_room {
 /* In `base`; NULL: /dev/shm, or XDG_RUNTIME_DIR where there is none. */
 enum status private_room_open(const char *base, struct private_room *room,
                               struct error *error) MUST_USE;
-/* Removes it with all that is in it. Who still maps a file keeps its memory. */
+/* Removes the directory with all files. Processes that map a file keep its memory. */
 void private_room_close(struct private_room *room);
 
-/* Removes a directory within a room with all that is in it. */
+/* Removes a directory within a room with all files. */
 void private_room_remove(const char *path);
 
 #endif

@@ -6,14 +6,14 @@
 
 #include "host/storage/kv_store_state.h"
 
-/* Takes up the loads that were asked for since. */
+/* Begins the loads that were requested since the last call. */
 void kv_store_load_begin_loads(struct kv_store *store);
 
-/* Gives reads to the io and copies from frames. True: there is more to copy at once. */
+/* Submits reads and copies from frames. Returns true if there is more to copy. */
 bool kv_store_load_feed_loads(struct kv_store *store);
 void kv_store_load_end_read(struct kv_store *store, struct kv_task *task);
 
-/* When the thread must look again for the sake of reads, at the latest. */
+/* The latest time at which the thread must continue reads. */
 int64_t kv_store_load_read_wake_ns(const struct kv_store *store);
 
 #endif

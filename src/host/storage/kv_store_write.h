@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The path of blocks to the backend, on the store's thread: taken in, put, and moved out of segments
- * that are dropped.
+ * Writes blocks to the backend, on the store's thread: copies new blocks, puts them, and moves
+ * blocks out of segments that are dropped.
  */
 #ifndef HOST_STORAGE_KV_STORE_WRITE_H
 #define HOST_STORAGE_KV_STORE_WRITE_H
 
 #include "host/storage/kv_store_state.h"
 
-/* Copies some of the blocks in that were asked to be kept. True: there are more. */
+/* Copies some of the blocks that were passed to kv_store_put. Returns true if there are more. */
 bool kv_store_write_take_keeps(struct kv_store *store);
 
 void kv_store_write_feed_writes(struct kv_store *store, int64_t now_ns);
@@ -18,10 +18,10 @@ void kv_store_write_compact(struct kv_store *store, int64_t now_ns);
 void kv_store_write_feed_moves(struct kv_store *store);
 void kv_store_write_end_move(struct kv_store *store, struct kv_task *task);
 
-/* Ends the moving, unless a read of it is under way; what has not moved is forgotten. */
+/* Stops moving blocks, unless a read for it is in progress. Blocks that were not moved are lost. */
 void kv_store_write_stop_moving(struct kv_store *store);
 
-/* When the thread must look again for the sake of writes, at the latest. */
+/* The latest time at which the thread must continue writes. */
 int64_t kv_store_write_wake_ns(const struct kv_store *store);
 
 #endif

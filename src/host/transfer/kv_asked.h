@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What the host of one rank's KV pages was asked and has not answered. When the rank dies, no
- * answers follow: then each of these gets the answer that nothing came of it, as the unit takes it
- * from any host, and its request goes on without. So a dead rank needs no rule of its own in the unit:
- * what its pages held is forgotten, and transfers from and to it have ended.
+ * Open requests of a unit to the host of one rank's KV pages. If the rank dies, they get no answer.
+ * Each then gets a negative answer in the usual form, and the unit continues its request without
+ * the blocks. So the unit needs no special case for a dead rank.
  */
 #ifndef HOST_TRANSFER_KV_ASKED_H
 #define HOST_TRANSFER_KV_ASKED_H
@@ -17,19 +16,19 @@ union kv_answer {
     struct record_kv_stored kept;
 };
 
-/* Zeros at first. */
+/* Initialize with zeros. */
 struct kv_asked {
-    union kv_answer *answers; /* [count] that nothing came of it, of each that is open */
+    union kv_answer *answers; /* [count] negative answers to the open requests */
     uint32_t count, capacity;
 };
 
-/* Notes a unit's records that need an answer. */
+/* Adds a unit's record if it needs an answer. */
 void kv_asked_note(struct kv_asked *asked, const struct record *record);
 
-/* An answer has come. */
+/* Removes the request of an answer. */
 void kv_asked_end(struct kv_asked *asked, const struct record *answer);
 
-/* Takes one that is open, and the answer that nothing came of it. False: there is none. */
+/* Removes an open request and returns its negative answer. Returns false if there is none. */
 bool kv_asked_deny(struct kv_asked *asked, union kv_answer *answer_out);
 
 void kv_asked_free(struct kv_asked *asked);

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What a unit says of its KV blocks' travels, done: KV_EXPECT, KV_PUSH and KV_CANCEL become calls
- * of a KV transport (host/transfer/kv_transport.h) on one rank's pages, and a ticket's end becomes
- * KV_DONE. serving/cache/transfer_orders.h says which slice leaves when. What arrives counts,
- * whatever becomes of step and transfer. What is said of a transfer after its KV_DONE is too late
- * and left out. Lives in the event loop's thread; the transport has one of its own.
+ * Performs a unit's orders for transfers of KV blocks. KV_EXPECT, KV_PUSH and KV_CANCEL become
+ * calls of a KV transport (host/transfer/kv_transport.h) on the pages of one rank, and the end of a
+ * transfer becomes KV_DONE. serving/cache/transfer_orders.h decides which slice is sent when.
+ * Blocks that have arrived are reported even if the step or the transfer fails. Orders for a
+ * transfer that come after its KV_DONE are ignored. Runs in the event loop's thread; the transport
+ * has its own.
  */
 #ifndef HOST_TRANSFER_KV_CARRIER_H
 #define HOST_TRANSFER_KV_CARRIER_H
@@ -18,9 +19,9 @@ struct kv_carrier;
 struct kv_carrier_options {
     struct kv_transport *transport; /* over these pages; both must outlive the carrier */
     const struct kv_pages *pages;
-    struct step_progress *progress; /* of the engine that writes them; NULL: blocks that a step is
-                                     * making leave when it is done */
-    int64_t transfer_ns_max;        /* a ticket ends so long after it was opened, at the latest */
+    struct step_progress *progress; /* of the engine that writes the pages; NULL: blocks are sent at
+                                     * the end of the step that makes them */
+    int64_t transfer_ns_max;        /* timeout of a transfer */
     void *context;
     void (*say)(void *context, const struct record *record); /* KV_DONE */
 };
@@ -28,13 +29,13 @@ struct kv_carrier_options {
 enum status kv_carrier_open(const struct kv_carrier_options *options, struct event_base *base,
                             struct kv_carrier **carrier_out, struct error *error) MUST_USE;
 
-/* Forgets all transfers; says nothing more. The transport is the caller's to close. */
+/* Drops all transfers without KV_DONE. The caller closes the transport. */
 void kv_carrier_close(struct kv_carrier *carrier);
 
-/* KV_EXPECT, KV_PUSH or KV_CANCEL. */
+/* Performs KV_EXPECT, KV_PUSH or KV_CANCEL. */
 void kv_carrier_take(struct kv_carrier *carrier, const struct record *record);
 
-/* Transfers under way. */
+/* The number of transfers in progress. */
 uint32_t kv_carrier_count(const struct kv_carrier *carrier);
 
 #endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Carries KV blocks from the pages of a prefill rank into those of a decode rank, slice by slice
- * while the prompt is still being computed, over UCX (TCP; RDMA where there is a fabric). Each rank
- * process opens one transport: a thread of its own that listens, sends, receives, and sleeps when
- * there is nothing to do.
+ * Transfers KV blocks from the pages of a prefill rank to those of a decode rank, slice by slice
+ * while the prompt is still being computed, over UCX (TCP, or RDMA if there is a fabric). Each rank
+ * opens one transport, which has a thread that listens, sends and receives, and sleeps when idle.
  *
  *   decode rank                                  prefill rank
  *   expect(ticket, pages, deadline)
@@ -11,14 +10,14 @@
  *   layers(ticket): 0, 1, 2, ...                 finish(ticket, summary)
  *   next: DONE, the pages are whole              next: DONE, the pages may be given back
  *
- * Every ticket ends exactly once on each side, and kv_transport_next says how. Until then the
- * transport may write (in) or read (out) its memory; from then on it touches not one byte. So the
- * answer to kv_transport_cancel is the ticket's end. A connection that breaks ends all tickets on
- * it, and the next offer opens a new one.
+ * Every ticket ends exactly once on each side, and kv_transport_next returns its end. Until then
+ * the transport may write to its memory (receiver) or read it (sender); after that it does not
+ * access it. So a cancelled ticket is still in use until its end. If a connection breaks, all its
+ * tickets end, and the next offer opens a new connection.
  *
- * Safe to call from any thread. What a peer sends is checked (ticket, place, length, checksum), but
- * UCX itself trusts its peers: over TCP their packets contain addresses of this process. The network
- * between the ranks must be private.
+ * Thread-safe. Messages of peers are validated (ticket, place, length, checksum), but UCX itself
+ * trusts its peers: over TCP their packets contain addresses of this process. The network between
+ * the ranks must be private.
  */
 #ifndef HOST_TRANSFER_KV_TRANSPORT_H
 #define HOST_TRANSFER_KV_TRANSPORT_H
@@ -32,18 +31,17 @@
 struct kv_transport;
 
 struct kv_transport_options {
-    const struct kv_pages
-        *pages;                /* where blocks arrive; slices that are pushed may lie elsewhere */
-    const uint8_t *model_id;   /* [32] */
-    const char *numerics_id;   /* up to 31 bytes */
-    const char *host;          /* numeric address to listen at and to be reached at */
-    uint16_t port;             /* 0: any */
-    uint32_t grant_count;      /* of both directions together */
-    uint64_t queue_bytes_max;  /* pushed and not yet sent */
-    uint64_t bytes_per_second; /* sent at most; 0: no bound */
-    uint64_t fetch_bytes_min;  /* slices of so many bytes are fetched by UCX straight into their
+    const struct kv_pages *pages; /* pages for received blocks; pushed slices may be elsewhere */
+    const uint8_t *model_id;      /* [32] */
+    const char *numerics_id;      /* up to 31 bytes */
+    const char *host;             /* numeric address to listen at and to be reached at */
+    uint16_t port;                /* 0: any */
+    uint32_t grant_count;         /* of both directions together */
+    uint64_t queue_bytes_max;     /* pushed and not yet sent */
+    uint64_t bytes_per_second;    /* sent at most; 0: no bound */
+    uint64_t fetch_bytes_min;     /* slices of so many bytes are fetched by UCX straight into their
                                 * page, smaller ones come along and are copied there */
-    int64_t connect_ns_max;    /* of one attempt */
+    int64_t connect_ns_max;       /* of one attempt */
     uint32_t connect_attempts;
     int64_t drain_ns_max; /* an ended ticket waits so long for UCX to let its memory go; then the
                            * connection is broken */
@@ -51,49 +49,50 @@ struct kv_transport_options {
                            * sender may know sooner than this rank. Shorter than drain_ns_max */
 };
 
-/* Sensible values; pages, model_id, numerics_id and host are the caller's to add. Where the machine
- * has no RDMA device nothing is fetched: over TCP the copy costs less than asking for the bytes. */
+/* Default values; the caller adds pages, model_id, numerics_id and host. Without an RDMA device no
+ * slice is fetched: over TCP a copy costs less than a request. */
 struct kv_transport_options kv_transport_defaults(void);
 
 /* STATUS_UNSUPPORTED in a build without UCX. The pages must outlive the transport. */
 enum status kv_transport_open(const struct kv_transport_options *options,
                               struct kv_transport **transport_out, struct error *error) MUST_USE;
 
-/* Ends all tickets as CANCELLED, without telling anyone here, and all connections. */
+/* Ends all tickets as CANCELLED, without reporting them here, and all connections. */
 void kv_transport_close(struct kv_transport *transport);
 
-/* "127.0.0.1:4711": where senders find this transport. */
+/* The address for senders, such as "127.0.0.1:4711". */
 const char *kv_transport_address(const struct kv_transport *transport);
 
 /* ---- receiving ---- */
 
-/* From now on data with this ticket goes into these pages (transfer_ledger_expect). The deadline is
+/* Opens a ticket, and its data is written to these pages (transfer_ledger_expect). The deadline is
  * by clock_now_ns. */
 enum status kv_transport_expect(struct kv_transport *transport, struct transfer_grant grant,
                                 const struct transfer_block *blocks, uint32_t count,
                                 int64_t deadline_ns, struct error *error) MUST_USE;
 
-/* Slices 0..*layers_out-1 of every block are there. False: the ticket is not open. */
+/* Stores the number of leading slices that have arrived of every block. Returns false if the ticket
+ * is not open. */
 bool kv_transport_layers(struct kv_transport *transport, struct transfer_grant grant,
                          uint32_t *layers_out);
 
 /* ---- sending ---- */
 
-/* Opens a ticket towards the transport at `address`, connecting if need be. STATUS_FULL: too many
- * tickets or connections; STATUS_INVALID: not an address, or the ticket is in use. */
+/* Opens a ticket to the transport at `address`, and connects if necessary. STATUS_FULL: too many
+ * tickets or connections. STATUS_INVALID: an invalid address, or the ticket is in use. */
 enum status kv_transport_offer(struct kv_transport *transport, struct transfer_grant grant,
                                const char *address, int64_t deadline_ns,
                                struct error *error) MUST_USE;
 
-/* Sends rows 0..row_count-1 of a slice, which stay as they are until the ticket has ended.
- * STATUS_FULL: too many bytes wait; try again when the file is readable, or later. STATUS_GONE: the
- * ticket has ended. */
+/* Sends rows 0..row_count-1 of a slice, which must not change until the ticket has ended.
+ * STATUS_FULL: too many bytes are queued; try again when the file is readable, or later.
+ * STATUS_GONE: the ticket has ended. */
 enum status kv_transport_push(struct kv_transport *transport, struct transfer_grant grant,
                               uint32_t block, uint32_t slice, const void *rows,
                               uint32_t row_count) MUST_USE;
 
-/* All has been pushed; up to TRANSFER_SUMMARY_BYTES go to the receiver with its end. STATUS_GONE.
- */
+/* Ends a ticket after its last push. The receiver gets a summary of up to TRANSFER_SUMMARY_BYTES
+ * with its end. STATUS_GONE: the ticket has ended. */
 enum status kv_transport_finish(struct kv_transport *transport, struct transfer_grant grant,
                                 const void *summary, uint32_t summary_bytes) MUST_USE;
 
@@ -104,17 +103,17 @@ enum status kv_transport_finish(struct kv_transport *transport, struct transfer_
 bool kv_transport_cancel(struct kv_transport *transport, enum transfer_side side,
                          struct transfer_grant grant);
 
-/* Readable when there may be an end to take, a layer may have come, or a full queue has room. */
+/* Readable when there may be an end or a new layer, or a full queue has room again. */
 int kv_transport_file(const struct kv_transport *transport);
 
-/* The next end; false: none now (and the file is not readable until there is something). */
+/* Returns the next end, or false if there is none; the file is then not readable until there is. */
 bool kv_transport_next(struct kv_transport *transport, struct transfer_ended *ended_out);
 
 struct kv_transport_state {
     struct transfer_counts counts;
     uint32_t grants, pages, links;             /* open now */
     uint64_t queued_bytes;                     /* pushed, not yet sent */
-    uint64_t slice_bytes[TRANSFER_SIDE_COUNT]; /* carried so far */
+    uint64_t slice_bytes[TRANSFER_SIDE_COUNT]; /* sent or received so far */
     uint64_t connects, connects_failed, links_lost, malformed;
     uint64_t early; /* slices and finishes that had to wait for their ticket */
 };

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The hosts that ranks may run on, and how many each takes, as a person or a scheduler names them:
- * --hosts a:8,b:8, a file with a line for each host, or a Slurm allocation's environment. The names
- * become arguments of a remote shell, so that no name may look like an option or hold what a shell
- * would read otherwise.
+ * Parses the list of hosts for ranks, with the number of ranks for each: from --hosts a:8,b:8, from
+ * a file with a line for each host, or from the environment of a Slurm allocation. Names become
+ * arguments of a remote shell, so a name must not look like an option or contain characters that a
+ * shell interprets.
  */
 #ifndef HOST_PROCESS_CONFIGURATION_HOST_LIST_H
 #define HOST_PROCESS_CONFIGURATION_HOST_LIST_H
@@ -21,14 +21,14 @@ struct host_list {
     uint32_t count;
 };
 
-/* The name may become an argument of a remote shell; else the message says why not. */
+/* Returns STATUS_INVALID with the reason if a name must not be an argument of a remote shell. */
 enum status host_list_check_name(struct bytes name, struct error *error) MUST_USE;
 
 /* "a:8,b:8"; a name alone has one slot. */
 enum status host_list_parse(struct bytes text, struct host_list *list_out,
                             struct error *error) MUST_USE;
 
-/* Lines "NAME slots=8", "NAME:8" or "NAME"; what follows # is a remark. `path` is for messages. */
+/* Lines "NAME slots=8", "NAME:8" or "NAME", with comments after #. `path` is for messages. */
 enum status host_list_parse_file(struct bytes text, const char *path, struct host_list *list_out,
                                  struct error *error) MUST_USE;
 

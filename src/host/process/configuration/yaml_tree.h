@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
- * YAML text as a tree (base/tree.h): what scenarios, hardware and models are written in. Mappings
- * become objects, sequences arrays. Plain scalars are typed as YAML 1.2's core schema says: null,
- * booleans, integers (decimal, 0o and 0x), real numbers; everything else and everything quoted is a
- * string. A whole number beyond 64 bits is a real one.
+ * Parses YAML text to a tree (base/tree.h), for scenarios, hardware and models. Mappings become
+ * objects, sequences become arrays. Plain scalars have the types of YAML 1.2's core schema: null,
+ * booleans, integers (decimal, 0o and 0x) and real numbers. All other scalars, and all quoted ones,
+ * are strings. An integer beyond 64 bits becomes a real number.
  *
- * A file is one document. Anchors, aliases and tags are refused, so are keys that are no scalar, a
- * key that stands twice, infinities and what is no number: a file says what it means, and no few
- * bytes of text become a large tree.
+ * A file is one document. Anchors, aliases, tags, keys that are not scalars, duplicate keys,
+ * infinities and NaN are rejected, so that a short text cannot become a large tree.
  */
 #ifndef HOST_PROCESS_CONFIGURATION_YAML_TREE_H
 #define HOST_PROCESS_CONFIGURATION_YAML_TREE_H
