@@ -6,9 +6,9 @@
  *     }
  *
  * is a case, registered by itself, and the cases run in the order in which they are written.
- * TEST_AROUND calls two of cmocka's functions before and after its case. Tests get the C library's
- * common headers from here. A program that prepares more defines TEST_OWN_MAIN before it includes
- * this header, and calls test_case_run() in a main of its own.
+ * TEST_AROUND calls two of cmocka's functions before and after its case, and TEST_GROUP before the
+ * first case and after the last. A file with a main of its own defines TEST_OWN_MAIN before it
+ * includes this. Tests get the C library's common headers from here.
  */
 #ifndef TESTS_TEST_CASE_H
 #define TESTS_TEST_CASE_H
@@ -28,6 +28,7 @@ enum { TEST_CASES_MAX = 64 };
 
 static struct CMUnitTest test_cases[TEST_CASES_MAX];
 static size_t test_case_count;
+static CMFixtureFunction test_group_before, test_group_after;
 
 static inline void test_case_add(struct CMUnitTest test_case) {
     if (test_case_count == TEST_CASES_MAX) abort(); /* raise the limit */
@@ -44,14 +45,20 @@ static inline void test_case_add(struct CMUnitTest test_case) {
 
 #define TEST(name) TEST_AROUND(name, NULL, NULL)
 
-/* Runs all cases between two functions for the group; NULL: none. Returns the number of failures. */
-static inline int test_case_run(CMFixtureFunction before, CMFixtureFunction after) {
-    return _cmocka_run_group_tests("tests", test_cases, test_case_count, before, after);
+#define TEST_GROUP(before, after)                                                                  \
+    __attribute__((constructor)) static void test_group_set(void) {                                \
+        test_group_before = before;                                                                \
+        test_group_after = after;                                                                  \
+    }
+
+static inline int test_cases_run(void) {
+    return _cmocka_run_group_tests("tests", test_cases, test_case_count, test_group_before,
+                                   test_group_after);
 }
 
 #ifndef TEST_OWN_MAIN
 int main(void) {
-    return test_case_run(NULL, NULL);
+    return test_cases_run();
 }
 #endif
 

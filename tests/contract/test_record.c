@@ -164,5 +164,5 @@ int main(int count, char **arguments) {
         write_seeds(arguments[1]);
         return 0;
     }
-    return test_case_run(NULL, NULL);
+    return test_cases_run();
 }

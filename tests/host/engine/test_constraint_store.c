@@ -291,5 +291,5 @@ TEST(a_store_closes_while_it_compiles) {
 int main(void) {
     const char *source = getenv("FATHOM_SOURCE");
     snprintf(directory, sizeof directory, "%s/models/tiny-r1", source ? source : ".");
-    return test_case_run(NULL, NULL);
+    return test_cases_run();
 }

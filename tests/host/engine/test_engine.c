@@ -12,7 +12,6 @@
 #include "contract/machine.h"
 #include "host/engine/engine.h"
 
-#define TEST_OWN_MAIN
 #include "test_case.h"
 
 enum { ROWS = 5, PROMPT = 6, PAGES = 3, STEPS = 60, HISTORY = 2 };
@@ -243,6 +242,4 @@ static int tear_down(void **state) {
     return 0;
 }
 
-int main(void) {
-    return test_case_run(set_up, tear_down);
-}
+TEST_GROUP(set_up, tear_down)

@@ -706,8 +706,10 @@ TEST(an_engine_without_masks_refuses_constrained_rows) {
     engine_set_masks(engine, &masks);
 }
 
+TEST_GROUP(open_all, close_all)
+
 int main(void) {
     const char *source = getenv("FATHOM_SOURCE");
     snprintf(directory, sizeof directory, "%s/models/tiny-r1", source ? source : ".");
-    return test_case_run(open_all, close_all);
+    return test_cases_run();
 }

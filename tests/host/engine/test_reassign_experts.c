@@ -6,7 +6,6 @@
 #include "base/random.h"
 #include "host/engine/reassign_experts.h"
 
-#define TEST_OWN_MAIN
 #include "test_case.h"
 
 #define RANKS_MAX 8
@@ -100,8 +99,4 @@ TEST(every_expert_lives_on_whatever_the_map) {
         assert_whole(&shape, lost, from, to,
                      reassign_experts(&shape, lost, from, copies, reads, to));
     }
-}
-
-int main(void) {
-    return test_case_run(NULL, NULL);
 }

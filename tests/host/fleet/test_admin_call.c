@@ -71,5 +71,5 @@ TEST(nobody_who_listens_is_an_error) {
 
 int main(void) {
     signal(SIGPIPE, SIG_IGN);
-    return test_case_run(NULL, NULL);
+    return test_cases_run();
 }

@@ -109,7 +109,7 @@ int main(void) {
              "[ \"$1\" = \"$(cat %s)\" ] && { echo no route >&2; exit 255; }\nexec sh -c \"$2\"\n",
              away);
     write_file(shell, script);
-    int failed = test_case_run(NULL, NULL);
+    int failed = test_cases_run();
     private_room_remove(folder);
     return failed;
 }

@@ -109,7 +109,7 @@ int main(void) {
     snprintf(name, sizeof name, "test %d", (int)getpid());
     launcher_mark(name, mark);
     snprintf(log_path, sizeof log_path, "/tmp/fathom-launch-%d.log", (int)getpid());
-    int failures = test_case_run(NULL, NULL);
+    int failures = test_cases_run();
     unlink(log_path);
     return failures;
 }

@@ -183,7 +183,7 @@ int main(void) {
     snprintf(path, sizeof path, "%s:%s", folder, getenv("PATH"));
     setenv("PATH", path, 1);
     setenv("FLEET_TEST", folder, 1);
-    int failed = test_case_run(NULL, NULL);
+    int failed = test_cases_run();
     private_room_remove(folder);
     return failed;
 }

@@ -23,7 +23,6 @@
 #include "host/process/log/log.h"
 #include "ledger_desk.h"
 
-#define TEST_OWN_MAIN
 #include "test_case.h"
 
 #define TRANSACTIONS 12
@@ -499,6 +498,4 @@ static int clear_all(void **state) {
     return 0;
 }
 
-int main(void) {
-    return test_case_run(make_all, clear_all);
-}
+TEST_GROUP(make_all, clear_all)

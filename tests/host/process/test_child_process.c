@@ -105,5 +105,5 @@ TEST(a_command_that_fails_is_reported_with_its_last_line) {
 int main(int argc, char **argv) {
     if (argc > 1 && strcmp(argv[1], "child") == 0) return child_main();
     if (readlink("/proc/self/exe", self, sizeof self - 1) <= 0) return 1;
-    return test_case_run(NULL, NULL);
+    return test_cases_run();
 }

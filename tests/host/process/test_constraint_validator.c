@@ -7,7 +7,6 @@
 #include "base/format.h"
 #include "host/process/model_text.h"
 
-#define TEST_OWN_MAIN
 #include "test_case.h"
 
 static struct model_text tiny;
@@ -116,6 +115,4 @@ TEST(a_client_forgets_its_own_first) {
     constraint_validator_close(verify);
 }
 
-int main(void) {
-    return test_case_run(open_tokenizer, close_tokenizer);
-}
+TEST_GROUP(open_tokenizer, close_tokenizer)

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "host/process/gzip_file.h"
 
-#define TEST_OWN_MAIN
 #include "test_case.h"
 
 #include <unistd.h>
@@ -85,6 +84,4 @@ TEST(what_is_too_large_or_cut_is_refused) {
     assert_int_equal(gzip_file_take("/no/such", 100, &text, &error), STATUS_NOT_FOUND);
 }
 
-int main(void) {
-    return test_case_run(make_file, remove_file);
-}
+TEST_GROUP(make_file, remove_file)

@@ -6,7 +6,6 @@
 #include "base/check.h"
 #include "host/process/model_prompt.h"
 
-#define TEST_OWN_MAIN
 #include "test_case.h"
 
 static struct model_text text;
@@ -81,6 +80,4 @@ TEST(what_is_too_long_is_reported) {
                      STATUS_TOO_LARGE);
 }
 
-int main(void) {
-    return test_case_run(open_all, close_all);
-}
+TEST_GROUP(open_all, close_all)

@@ -7,7 +7,6 @@
 #include "host/process/numa_nodes.h"
 #include "host/process/private_room.h"
 
-#define TEST_OWN_MAIN
 #include "test_case.h"
 
 static char sys[] = "/tmp/fathom_sys_XXXXXX";
@@ -69,6 +68,4 @@ TEST(a_machine_that_reports_nothing_has_no_nodes) {
     assert_int_equal(numa_nodes_read("/nowhere", &allowed, sets), 0);
 }
 
-int main(void) {
-    return test_case_run(make_machine, remove_machine);
-}
+TEST_GROUP(make_machine, remove_machine)

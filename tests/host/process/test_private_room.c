@@ -11,7 +11,6 @@
 
 #include "host/process/private_room.h"
 
-#define TEST_OWN_MAIN
 #include "test_case.h"
 
 static char base[512];
@@ -116,6 +115,4 @@ static int remove_base(void **state) {
     return system(command);
 }
 
-int main(void) {
-    return test_case_run(make_base, remove_base);
-}
+TEST_GROUP(make_base, remove_base)

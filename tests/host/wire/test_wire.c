@@ -19,7 +19,6 @@
 #include "contract/record_unit.h"
 #include "host/wire/wire.h"
 
-#define TEST_OWN_MAIN
 #include "test_case.h"
 
 #define PATIENCE_NS INT64_C(60000000000)
@@ -559,6 +558,4 @@ static int tear_down(void **state) {
     return system(command);
 }
 
-int main(void) {
-    return test_case_run(set_up, tear_down);
-}
+TEST_GROUP(set_up, tear_down)

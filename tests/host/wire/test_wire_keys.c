@@ -10,7 +10,6 @@
 
 #include "base/check.h"
 
-#define TEST_OWN_MAIN
 #include "test_case.h"
 
 static char folder[64];
@@ -107,6 +106,4 @@ TEST(a_key_file_must_be_right) {
     }
 }
 
-int main(void) {
-    return test_case_run(set_up, tear_down);
-}
+TEST_GROUP(set_up, tear_down)

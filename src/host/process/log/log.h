@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The log of a process: one line on stderr for each event, as text or as JSON
- * (host/process/log/log_line.h). docs/operations.md lists the subjects. A line never contains a key,
- * a prompt or an answer.
+ * (host/process/log/log_line.h). docs/operations.md lists the subjects. A line never contains a
+ * key, a prompt or an answer.
  *
  *     log_say(LOG_WARNING, "unit", "lost unit=%u", number);
  *
@@ -10,9 +10,9 @@
  *
  * The reader of stderr may be slow, and the loop must not wait for it. Lines are written if that
  * does not block, and are otherwise buffered, up to 64 KiB. Further lines are lost and counted. The
- * thread that called log_gather, which is the loop's, buffers its lines until the end of its turn, so
- * that one write(2) has many lines. Errors and warnings, and lines of other threads, are written at
- * once. Regular files are assumed never to block.
+ * thread that called log_gather, which is the loop's, buffers its lines until the end of its turn,
+ * so that one write(2) has many lines. Errors and warnings, and lines of other threads, are written
+ * at once. Regular files are assumed never to block.
  */
 #ifndef HOST_PROCESS_LOG_LOG_H
 #define HOST_PROCESS_LOG_LOG_H

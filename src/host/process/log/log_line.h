@@ -8,10 +8,10 @@
  *     {"ts":"2026-11-23T12:00:00.123Z","level":"info","subject":"unit","message":"joined","unit":3,"role":"decode"}
  *
  * A format is a message of plain words, followed by fields. A field is a blank, a name, `=` and one
- * of %s, %.*s, %d, %u, %ld, %lu, %lld, %llu, %zu (or PRIu64 and the like) and %.Nf. If a text is empty
- * or NULL, its field is left out. A value cannot end the line, begin another field or send control
- * bytes to a terminal: control bytes are escaped, bytes beyond ASCII are replaced by `?`, and long
- * values are truncated.
+ * of %s, %.*s, %d, %u, %ld, %lu, %lld, %llu, %zu (or PRIu64 and the like) and %.Nf. If a text is
+ * empty or NULL, its field is left out. A value cannot end the line, begin another field or send
+ * control bytes to a terminal: control bytes are escaped, bytes beyond ASCII are replaced by `?`,
+ * and long values are truncated.
  */
 #ifndef HOST_PROCESS_LOG_LOG_LINE_H
 #define HOST_PROCESS_LOG_LOG_LINE_H
@@ -21,8 +21,8 @@
 
 #include "base/json_writer.h"
 
-/* Including the end of line. Not more than PIPE_BUF, so that lines of several processes do not mix in
- * a pipe. */
+/* Including the end of line. Not more than PIPE_BUF, so that lines of several processes do not mix
+ * in a pipe. */
 #define LOG_LINE_BYTES 4096
 #define LOG_VALUE_BYTES 480 /* of a text, before it is escaped */
 #define LOG_NAMED_BYTES 200
@@ -43,8 +43,9 @@ struct log_head {
 
 struct log_line {
     struct json_writer writer; /* count: of the line, its end included */
-    /* Hash of the kind of line: its subject, its message, and the fields that name an object (a unit,
-     * a rank, an account, a status). Lines that differ only in other fields have the same key. */
+    /* Hash of the kind of line: its subject, its message, and the fields that name an object (a
+     * unit, a rank, an account, a status). Lines that differ only in other fields have the same
+     * key. */
     uint64_t key;
     bool reports_pid;       /* one of its fields is a pid */
     uint32_t message_bytes; /* of the format */

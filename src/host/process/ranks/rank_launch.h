@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Starts ranks [first, first + count) of a job with `total` ranks as processes on this host. A pidfd
- * reports the end of each process. A socket to each process serves the rendezvous of the ranks
- * (compute/exchange/job_rendezvous.h). A rank is killed when the thread that started it ends.
+ * Starts ranks [first, first + count) of a job with `total` ranks as processes on this host. A
+ * pidfd reports the end of each process. A socket to each process serves the rendezvous of the
+ * ranks (compute/exchange/job_rendezvous.h). A rank is killed when the thread that started it ends.
  *
  * If the launch has all ranks, it holds the rendezvous itself and notifies the other ranks when one
- * has ended. If it has a part of them, on one of several hosts, its owner does both: `here` receives
- * each rank's JOIN frame, and rank_launch_report sends frames to the ranks.
+ * has ended. If it has a part of them, on one of several hosts, its owner does both: `here`
+ * receives each rank's JOIN frame, and rank_launch_report sends frames to the ranks.
  *
  * This module has no clock, thread or loop. Its owner polls one file and calls rank_launch_tend.
  */
@@ -50,8 +50,8 @@ void rank_launch_tend(struct rank_launch *launch);
 /* Sends a complete frame to all running ranks. */
 void rank_launch_report(struct rank_launch *launch, struct bytes frame);
 
-/* Restarts a rank that has ended, so that it rejoins the job. Does nothing if it runs. After an error
- * no process is left. */
+/* Restarts a rank that has ended, so that it rejoins the job. Does nothing if it runs. After an
+ * error no process is left. */
 enum status rank_launch_again(struct rank_launch *launch, uint32_t rank,
                               struct error *error) MUST_USE;
 

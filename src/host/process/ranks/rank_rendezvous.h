@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The launcher's side of the rendezvous of ranks (compute/exchange/job_rendezvous.h): a socket to
- * each rank. Frames of a rank may arrive in pieces, and frames to it may not fit its socket at once.
- * Neither blocks the other ranks.
+ * each rank. Frames of a rank may arrive in pieces, and frames to it may not fit its socket at
+ * once. Neither blocks the other ranks.
  *
  * A rendezvous of all ranks keeps the list of members, sends it to all ranks once all have joined,
  * and notifies them of ranks that ended. A rendezvous of a part of the ranks forwards their frames.
  *
- * This module has no clock, thread or loop. Its owner polls one file and calls rank_rendezvous_tend.
+ * This module has no clock, thread or loop. Its owner polls one file and calls
+ * rank_rendezvous_tend.
  */
 #ifndef HOST_PROCESS_RANKS_RANK_RENDEZVOUS_H
 #define HOST_PROCESS_RANKS_RANK_RENDEZVOUS_H

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Heartbeats among the ranks of a unit. They are used if a unit has no supervisor, and by every unit
- * while it starts, because a supervisor does not watch a unit before it is ready. Each rank sends
- * rank 0 a datagram a few times per second from its own thread, with the contents of its line of the
- * health table (host/process/ranks/rank_health.h). A thread of rank 0 evaluates them by the rules of
- * a supervisor (serving/supervision/supervise.h). If a rank is silent, makes no progress, or all ranks
- * wait for each other, rank 0 logs the rank's name and exits. The job ends with it, and the gateway
- * continues its requests on other units.
+ * Heartbeats among the ranks of a unit. They are used if a unit has no supervisor, and by every
+ * unit while it starts, because a supervisor does not watch a unit before it is ready. Each rank
+ * sends rank 0 a datagram a few times per second from its own thread, with the contents of its line
+ * of the health table (host/process/ranks/rank_health.h). A thread of rank 0 evaluates them by the
+ * rules of a supervisor (serving/supervision/supervise.h). If a rank is silent, makes no progress,
+ * or all ranks wait for each other, rank 0 logs the rank's name and exits. The job ends with it,
+ * and the gateway continues its requests on other units.
  *
- * The timeout is five times that of a supervisor, so that a supervisor, if there is one, acts first.
- * Without a supervisor the unit is not restarted.
+ * The timeout is five times that of a supervisor, so that a supervisor, if there is one, acts
+ * first. Without a supervisor the unit is not restarted.
  *
  * Datagrams, because a lost one must not delay the next. They contain a token that was sent over
  * the job; those without it are dropped. Rank 0's addresses are all those of its host.
@@ -53,10 +53,10 @@ struct rank_sign {
 bool rank_watch_sign_valid(const void *bytes, size_t count,
                            const uint8_t token[RANK_WATCH_TOKEN_BYTES], uint32_t rank_count);
 
-/* For rank 0, before the rendezvous: the process logs a line and exits with `exit_code` if the ranks
- * do not meet in time, and later if a rank stalls. The time follows from `timeout_ns`, the timeout
- * of a rank with a CPU of its own. `only_start`: until this process's heartbeat reports that the
- * unit has started. */
+/* For rank 0, before the rendezvous: the process logs a line and exits with `exit_code` if the
+ * ranks do not meet in time, and later if a rank stalls. The time follows from `timeout_ns`, the
+ * timeout of a rank with a CPU of its own. `only_start`: until this process's heartbeat reports
+ * that the unit has started. */
 enum status rank_watch_await(int64_t timeout_ns, int exit_code, bool only_start,
                              struct error *error) MUST_USE;
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Records the calls of one machine (host/process/recording/recording.h). The recorder wraps the
- * machine: it forwards all calls and buffers them, and a thread writes the buffers to a file. Serving
- * never waits for that thread. If the thread is too slow, the file is full, or writing fails, the
- * recording ends with a log line and the machine continues without it. The start of a run is kept
- * rather than its end, because a replay needs it.
+ * machine: it forwards all calls and buffers them, and a thread writes the buffers to a file.
+ * Serving never waits for that thread. If the thread is too slow, the file is full, or writing
+ * fails, the recording ends with a log line and the machine continues without it. The start of a
+ * run is kept rather than its end, because a replay needs it.
  */
 #ifndef HOST_PROCESS_RECORDING_RECORDER_H
 #define HOST_PROCESS_RECORDING_RECORDER_H

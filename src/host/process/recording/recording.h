@@ -80,8 +80,8 @@ struct recording { /* being read */
     bool ended;
 };
 
-/* Opens a recording in memory, which is aligned to 8 and outlives *out. Returns STATUS_INVALID if it
- * is no recording of this version, or its head is damaged. Messages contain `name`. */
+/* Opens a recording in memory, which is aligned to 8 and outlives *out. Returns STATUS_INVALID if
+ * it is no recording of this version, or its head is damaged. Messages contain `name`. */
 enum status recording_open(const char *name, const void *memory, size_t bytes,
                            struct recording *out, struct error *error) MUST_USE;
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Compares a record that a machine puts out in a replay with the recorded one. They must be equal
- * byte for byte, except for names of KV blocks in a unit: a name is a hash of salts and tokens, which
- * the recording masks (host/process/recording/recording_mask.h). Names must correspond one to one:
- * each recorded name to one name of the replay.
+ * byte for byte, except for names of KV blocks in a unit: a name is a hash of salts and tokens,
+ * which the recording masks (host/process/recording/recording_mask.h). Names must correspond one to
+ * one: each recorded name to one name of the replay.
  */
 #ifndef HOST_PROCESS_RECORDING_RECORDING_COMPARE_H
 #define HOST_PROCESS_RECORDING_RECORDING_COMPARE_H

@@ -12,8 +12,8 @@
  *
  * The last three are not masked if prompts are recorded. A unit only compares tokens and forwards
  * them, so it behaves the same with other tokens. Only the names of its KV blocks change
- * (host/process/recording/recording_compare.h). A permutation does not hide lengths, repetitions and
- * frequencies of tokens.
+ * (host/process/recording/recording_compare.h). A permutation does not hide lengths, repetitions
+ * and frequencies of tokens.
  */
 #ifndef HOST_PROCESS_RECORDING_RECORDING_MASK_H
 #define HOST_PROCESS_RECORDING_RECORDING_MASK_H

@@ -189,5 +189,5 @@ TEST_AROUND(nonsense_ends_it, start_agent, NULL) {
 
 int main(int argc, char **argv) {
     if (argc == 4) return be_rank(argv[2], argv[3]);
-    return test_case_run(NULL, NULL);
+    return test_cases_run();
 }

@@ -112,7 +112,9 @@ TEST(an_end_that_a_write_finds_is_reported_once) {
     agent_link_close(link, 0);
 }
 
+TEST_GROUP(open_base, close_base)
+
 int main(void) {
     signal(SIGPIPE, SIG_IGN); /* as a supervisor's loop does */
-    return test_case_run(open_base, close_base);
+    return test_cases_run();
 }

@@ -9,7 +9,6 @@
 #include "host/process/agent/agent_lock.h"
 #include "host/process/private_room.h"
 
-#define TEST_OWN_MAIN
 #include "test_case.h"
 
 static char directory[] = "/tmp/fathom_lock_XXXXXX";
@@ -80,6 +79,4 @@ TEST(a_directory_that_is_not_there_is_named) {
     assert_string_equal(error.text, "/nowhere/unit-u: No such file or directory");
 }
 
-int main(void) {
-    return test_case_run(make_directory, remove_directory);
-}
+TEST_GROUP(make_directory, remove_directory)

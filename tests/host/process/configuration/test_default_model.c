@@ -56,5 +56,5 @@ static int find(void) {
 
 int main(int argc, char **argv) {
     if (argc > 1) return find();
-    return test_case_run(NULL, NULL);
+    return test_cases_run();
 }

@@ -290,5 +290,5 @@ TEST(ranks_die_with_who_launched_them) {
 int main(int argc, char **argv) {
     if (argc > 1) return rank_main(argv[1]);
     check(rank_launch_self(self));
-    return test_case_run(NULL, NULL);
+    return test_cases_run();
 }

@@ -11,7 +11,6 @@
 #include "compute/exchange/job_rendezvous.h"
 #include "host/process/ranks/rank_manual.h"
 
-#define TEST_OWN_MAIN
 #include "test_case.h"
 
 #define RANKS 3
@@ -127,8 +126,4 @@ TEST(ranks_meet_at_an_address) {
         assert_int_equal(waitpid(ranks[rank], &status, 0), ranks[rank]);
         assert_int_equal(status, 0);
     }
-}
-
-int main(void) {
-    return test_case_run(NULL, NULL);
 }

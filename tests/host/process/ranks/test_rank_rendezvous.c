@@ -9,7 +9,6 @@
 #include "compute/exchange/job_rendezvous.h"
 #include "host/process/ranks/rank_rendezvous.h"
 
-#define TEST_OWN_MAIN
 #include "test_case.h"
 
 #define RANKS 2
@@ -109,8 +108,4 @@ TEST(strangers_have_few_places) {
     rank_rendezvous_close(rendezvous);
     for (uint32_t i = 0; i <= PLACES; i++)
         close(files[i]);
-}
-
-int main(void) {
-    return test_case_run(NULL, NULL);
 }
