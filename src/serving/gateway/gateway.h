@@ -59,7 +59,7 @@ struct gateway_options {
     int64_t queue_ns;        /* a request that has not started to run by then ends; 0: 600 s */
     int64_t drain_ns;        /* after a drain order, time until the remaining requests are ended; 0:
                               * 30 s */
-    bool settles;          /* a ledger is in use: each ENTRY is answered by a SETTLED, which the end
+    bool settles; /* a ledger is in use: each USAGE is answered by a COMMITTED, which the end
                             * of its answer waits for */
     int64_t ttft_limit_ns; /* longest wait for a first token by class, beyond which requests are
                             * refused (serving/gateway/admission.h); 0: no limit */

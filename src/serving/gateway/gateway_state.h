@@ -18,8 +18,8 @@
 #include "serving/policy/predict_ttft.h"
 
 struct gateway_entries {      /* serving/gateway/usage_record.h */
-    uint64_t said, committed; /* sequences of the last ones sent and settled */
-    uint64_t *commit_pending; /* ring of the sequences of charged entries that are not settled */
+    uint64_t said, committed; /* sequences of the last ones sent and committed */
+    uint64_t *commit_pending; /* ring of the sequences of charged entries that are not committed */
     uint32_t commit_pending_first, commit_pending_count;
 };
 

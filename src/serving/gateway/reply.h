@@ -34,7 +34,7 @@ enum status reply_whole(struct gateway *gateway, const struct reply *reply, repl
 enum status reply_call(struct gateway *gateway, const struct endpoint_call *call,
                        reply_writer *write, const void *context) MUST_USE;
 
-/* RESPOND with an API error to the CLIENT_REQUEST that is being received, behind its ENTRY; `notes`
+/* RESPOND with an API error to the CLIENT_REQUEST that is being received, behind its USAGE; `notes`
  * may be NULL. */
 enum status reply_error(struct gateway *gateway, struct connection_id connection,
                         enum endpoint_number endpoint, const struct reply_notes *notes,

@@ -41,7 +41,7 @@ static void add_to_list(struct gateway *gateway, struct request *request) {
     enum request_state state = (enum request_state)request->life.state;
     if (state == REQUEST_WAITING)
         request_lines_add(&gateway->requests.waiting, request);
-    else /* ENDING: the last one is first */
+    else /* FINISHING: the last one is first */
         request_list_add(request_list_of(gateway, state), request, state == REQUEST_FINISHING);
 }
 

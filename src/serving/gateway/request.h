@@ -3,32 +3,33 @@
  * the units that have it, the list it is in, and the counts that depend on it. All other files call
  * its transitions.
  *
- *   state       meaning                                                 may be followed by
- *   ----------  ------------------------------------------------------  -----------------------------
- *   FREE        an unused slot                                          READING
- *   READING     its body is read, within one call                       TOKENIZING, UNSETTLED,
- *                                                                       WAITING, FREE
- *   TOKENIZING  a text of its client waits for the tokenizer or is      UNSETTLED, WAITING, FREE
+ *   state       meaning                                               may be followed by
+ *   ----------  ----------------------------------------------------  -----------------------------
+ *   FREE        an unused slot                                        READING
+ *   READING     its body is read, within one call                     TOKENIZING, UNCHECKED,
+ *                                                                     WAITING, FREE
+ *   TOKENIZING  a text of its client waits for the tokenizer or is    UNCHECKED, WAITING, FREE
  *               tokenized, or its constraint waits or is checked
- *   UNSETTLED   no unit has joined yet, so no limit can be checked      WAITING, FREE
- *   WAITING     waits for a unit                                        ANSWERING, RESERVING, ENDING
- *   ANSWERING   one unit computes the prompt and makes the answer       WAITING, CANCELLED, ENDING,
- *                                                                       DONE
- *   RESERVING   two units share it: the decode unit was asked for       PREFILLING and as ANSWERING
+ *   UNCHECKED   no unit has joined yet, so no limit can be checked    WAITING, FREE
+ *   WAITING     waits for a unit                                      ANSWERING, RESERVING,
+ *                                                                     FINISHING
+ *   ANSWERING   one unit computes the prompt and makes the answer     WAITING, CANCELLED,
+ *                                                                     FINISHING, DONE
+ *   RESERVING   two units share it: the decode unit was asked for     PREFILLING and as ANSWERING
  *               pages, the prefill unit has received nothing yet
- *   PREFILLING  the prefill unit computes the prompt                    CONTINUED and as ANSWERING
- *   CONTINUED   the first token was forwarded to the decode unit; the   ANSWERED and as ANSWERING
+ *   PREFILLING  the prefill unit computes the prompt                  CONTINUED and as ANSWERING
+ *   CONTINUED   the first token was forwarded to the decode unit; the ANSWERED and as ANSWERING
  *               prefill unit may not have sent FINISHED yet
- *   ANSWERED    the decode unit has sent FINISHED, or is lost after a   ENDING, DONE
- *               CANCEL; the prefill unit has not sent it, and its work
- *               belongs to the account
- *   CANCELLED   its units were sent CANCEL and will send FINISHED       ANSWERED, ENDING, DONE
- *   ENDING      no unit has it; the next step ends it                   DONE
- *   DONE        it has ended; other answers to its client have not      SETTLING, FREE
- *   SETTLING    all have ended; the last bytes of the answer wait until FREE
- *               the ledger has written the entry
+ *   ANSWERED    the decode unit has sent FINISHED, or is lost after a FINISHING, DONE
+ *               CANCEL; the prefill unit has not sent it, and its
+ *               work belongs to the account
+ *   CANCELLED   its units were sent CANCEL and will send FINISHED     ANSWERED, FINISHING, DONE
+ *   FINISHING   no unit has it; the next step ends it                 DONE
+ *   DONE        it has ended; other answers to its client have not    COMMITTING, FREE
+ *   COMMITTING  all have ended; the last bytes of the answer wait     FREE
+ *               until the ledger has written the usage record
  *
- * UNSETTLED, WAITING, ENDING and SETTLING have a list each, which gateway_step serves.
+ * UNCHECKED, WAITING, FINISHING and COMMITTING have a list each, which gateway_step serves.
  *
  * Each answer that a client asks for, n for each of its prompts, is a request with its own slot, id
  * and text. The first one is the leader: it has the connection and lists all of them, prompt by
@@ -191,9 +192,9 @@ struct request_unreported { /* what was sent to its client, and what is still to
     const struct request *failed; /* leader: the choice that has no answer, so the request has none;
                                    * NULL */
     uint8_t cause;                /* enum request_cause */
-    uint8_t reason;               /* enum finish_reason, in ANSWERED, ENDING and DONE */
-    uint64_t usage;               /* leader, in SETTLING: its entry's sequence */
-    struct request *unfinished;   /* leader, in SETTLING: the choice without its end sent */
+    uint8_t reason;               /* enum finish_reason, in ANSWERED, FINISHING and DONE */
+    uint64_t usage;               /* leader, in COMMITTING: its entry's sequence */
+    struct request *unfinished;   /* leader, in COMMITTING: the choice without its end sent */
 };
 
 struct request {                      /* the fields that every token reads are nearly contiguous */
@@ -297,10 +298,10 @@ struct request *request_claim(struct gateway *gateway, const struct record_clien
 /* READING -> TOKENIZING, of all choices. */
 void request_tokenize(struct gateway *gateway, struct request *leader);
 
-/* READING, TOKENIZING -> UNSETTLED, of all choices. */
+/* READING, TOKENIZING -> UNCHECKED, of all choices. */
 void request_unsettle(struct gateway *gateway, struct request *leader, int64_t now_ns);
 
-/* READING, TOKENIZING, UNSETTLED -> WAITING, of all choices. `work` is that of all together. */
+/* READING, TOKENIZING, UNCHECKED -> WAITING, of all choices. `work` is that of all together. */
 void request_wait(struct gateway *gateway, struct request *leader, struct request_work work,
                   int64_t now_ns);
 
@@ -338,20 +339,20 @@ void request_answer(struct gateway *gateway, struct request *request, enum finis
 /* CANCELLED -> ANSWERED: the decode unit has it no more; the prefill unit will send FINISHED. */
 void request_unbind_answer(struct gateway *gateway, struct request *request);
 
-/* Ends a request in progress: WAITING -> ENDING; at units, which are sent CANCEL, -> CANCELLED. An
+/* Ends a request in progress: WAITING -> FINISHING; at units, which are sent CANCEL, -> CANCELLED. An
  * ANSWERED one stays. Takes room for REQUEST_CANCEL_BYTES. */
 void request_cancel(struct gateway *gateway, struct request *request, enum request_cause cause);
 
 /* ANSWERING to CONTINUED -> WAITING: its units have it no more, and another one is to continue. */
 void request_wait_again(struct gateway *gateway, struct request *request, int64_t now_ns);
 
-/* WAITING to CANCELLED -> ENDING: no unit has it any more. */
+/* WAITING to CANCELLED -> FINISHING: no unit has it any more. */
 void request_end(struct gateway *gateway, struct request *request, enum finish_reason reason);
 
-/* ANSWERING to ENDING -> DONE: its end was sent to the client. */
+/* ANSWERING to FINISHING -> DONE: its end was sent to the client. */
 void request_done(struct gateway *gateway, struct request *request);
 
-/* DONE -> SETTLING, of all choices: the leader's entry was sent; the end is still to be sent to its
+/* DONE -> COMMITTING, of all choices: the leader's entry was sent; the end is still to be sent to its
  * client. */
 void request_await_commit(struct gateway *gateway, struct request *leader, int64_t now_ns);
 

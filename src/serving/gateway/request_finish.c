@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Only `end` leads from a state with units, or from ENDING, to DONE. If it finds the outbox full it
+ * Only `end` leads from a state with units, or from FINISHING, to DONE. If it finds the outbox full it
  * is called again, so everything before that point can be repeated.
  *
  * The last choice to end puts the request's entry, followed by the records that close the answer.
- * If there is a ledger, these wait in SETTLING until it has written the entry.
+ * If there is a ledger, these wait in COMMITTING until it has written the entry.
  */
 #include "serving/gateway/request_finish.h"
 

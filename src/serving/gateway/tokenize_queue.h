@@ -23,7 +23,7 @@ struct waiting_text {   /* one request's waiting text; zeros except for arena if
     struct bytes text;
     struct plain_text plain; /* of text */
     uint64_t turn;           /* of a long text: virtual time */
-    bool waits;              /* it is in the list of struct texts */
+    bool waits;              /* it is in the queue's list */
     struct waiting_text *next;
 };
 
@@ -46,12 +46,11 @@ struct tokenize_queue {         /* the queue of one thread */
  * part of a pool's chunk. Untouched memory costs nothing. */
 size_t tokenize_queue_memory_bytes(size_t bytes_max, uint32_t requests_max);
 
-/* Keeps `memory` and the gateway's outbox for the gateway's life. `texts` is zeros but for `kind`. */
-void tokenize_queue_open(struct tokenize_queue *tokenize_queue, struct outbox *outbox, void *memory,
+/* Keeps `memory` and the gateway's outbox for the gateway's life. `queue` is zeros but for `kind`. */
+void tokenize_queue_open(struct tokenize_queue *queue, struct outbox *outbox, void *memory,
                          size_t bytes_max, uint32_t requests_max);
 /* Once for the place of each request, which is zeroed. */
-void tokenize_queue_open_waiting(struct tokenize_queue *tokenize_queue,
-                                 struct waiting_text *waiting);
+void tokenize_queue_open_waiting(struct tokenize_queue *queue, struct waiting_text *waiting);
 
 struct tokenize_request { /* a text; the last two fields are for the tokenizer */
     struct request_id request;
@@ -64,26 +63,26 @@ struct tokenize_request { /* a text; the last two fields are for the tokenizer *
 /* Sends the text to the thread now, or copies it to `waiting`. Changes nothing if it fails. FULL:
  * the outbox is full for now. TOO_LARGE: the text does not even fit an empty outbox. NO_MEMORY: too
  * many texts wait. */
-enum status tokenize_queue_take(struct tokenize_queue *tokenize_queue, struct waiting_text *waiting,
+enum status tokenize_queue_take(struct tokenize_queue *queue, struct waiting_text *waiting,
                                 const struct tokenize_request *ask) MUST_USE;
 
 /* The thread has spent so long on the constraint in work; before tokenize_queue_answered. */
-void tokenize_queue_spend(struct tokenize_queue *tokenize_queue, int64_t took_ns);
+void tokenize_queue_spend(struct tokenize_queue *queue, int64_t took_ns);
 
 /* The thread has answered, or its last record was taken back. It is idle until tokenize_queue_run. */
-void tokenize_queue_answered(struct tokenize_queue *tokenize_queue);
+void tokenize_queue_answered(struct tokenize_queue *queue);
 
 /* The request ends: drops its text if it waits. */
-void tokenize_queue_forget(struct tokenize_queue *tokenize_queue, struct waiting_text *waiting);
+void tokenize_queue_forget(struct tokenize_queue *queue, struct waiting_text *waiting);
 
 /* Sends the thread its next text, if one waits, the thread is idle and the outbox has room.
  * tokens_max as in tokenize_request, from present limits. */
-void tokenize_queue_run(struct tokenize_queue *tokenize_queue, uint32_t tokens_max);
+void tokenize_queue_run(struct tokenize_queue *queue, uint32_t tokens_max);
 
 /* True if tokenize_queue_run would try to send a text. */
-bool tokenize_queue_want(const struct tokenize_queue *tokenize_queue);
+bool tokenize_queue_want(const struct tokenize_queue *queue);
 
 /* check()s that the list, its counts and the memory agree. */
-void tokenize_queue_audit(const struct tokenize_queue *tokenize_queue);
+void tokenize_queue_audit(const struct tokenize_queue *queue);
 
 #endif

@@ -5,7 +5,7 @@
 
 #define NO_CODE "refused" /* the end of a request that was refused without a code */
 
-/* ---- entries that are not settled ---- */
+/* ---- entries that are not committed ---- */
 
 /* Each request that is held may become another one. */
 static uint32_t commit_pending_max(uint32_t requests_max) {
@@ -68,23 +68,22 @@ static void usage_record_copy(char *to, struct bytes text) {
 }
 
 static enum status put(struct gateway *gateway, struct record_usage *fixed,
-                       const struct usage_strings *tokenize_queue) {
-    fixed->path_bytes = (uint32_t)tokenize_queue->path.count;
-    fixed->name_bytes = (uint32_t)tokenize_queue->name.count;
-    fixed->model_bytes = (uint32_t)tokenize_queue->model.count;
-    fixed->end_bytes = (uint32_t)tokenize_queue->end.count;
-    fixed->stay_count = tokenize_queue->stay_count;
+                       const struct usage_strings *strings) {
+    fixed->path_bytes = (uint32_t)strings->path.count;
+    fixed->name_bytes = (uint32_t)strings->name.count;
+    fixed->model_bytes = (uint32_t)strings->model.count;
+    fixed->end_bytes = (uint32_t)strings->end.count;
+    fixed->stay_count = strings->stay_count;
     fixed->sequence = gateway->entries.said + 1;
     struct record_usage *usage = machine_outbox_put(&gateway->outbox, RECORD_USAGE, fixed);
     if (!usage) return STATUS_FULL;
     check(usage->record.bytes <= USAGE_BYTES_MAX);
-    usage_record_copy(entry_path(usage), tokenize_queue->path);
-    usage_record_copy(entry_name(usage), tokenize_queue->name);
-    usage_record_copy(entry_model(usage), tokenize_queue->model);
-    usage_record_copy(entry_end(usage), tokenize_queue->end);
-    if (tokenize_queue->stay_count)
-        memcpy(usage_stays(usage), tokenize_queue->stays,
-               tokenize_queue->stay_count * sizeof *tokenize_queue->stays);
+    usage_record_copy(entry_path(usage), strings->path);
+    usage_record_copy(entry_name(usage), strings->name);
+    usage_record_copy(entry_model(usage), strings->model);
+    usage_record_copy(entry_end(usage), strings->end);
+    if (strings->stay_count)
+        memcpy(usage_stays(usage), strings->stays, strings->stay_count * sizeof *strings->stays);
     gateway->entries.said++;
     return STATUS_OK;
 }
@@ -165,18 +164,18 @@ enum status usage_record_put(struct gateway *gateway, const struct request *lead
         .limit = fate->limit,
         .queue_ns = -1,
     };
-    struct usage_strings tokenize_queue = {endpoint->path,
-                                           asked->name,
-                                           gateway->models.names[asked->model].name,
-                                           bytes_of(fate->end ? fate->end : NO_CODE),
-                                           stays,
-                                           0};
+    struct usage_strings strings = {endpoint->path,
+                                    asked->name,
+                                    gateway->models.names[asked->model].name,
+                                    bytes_of(fate->end ? fate->end : NO_CODE),
+                                    stays,
+                                    0};
     if (!endpoint->dialect) return STATUS_OK;
-    tokenize_queue.stay_count = usage_record_list_stays(gateway, leader, stays);
+    strings.stay_count = usage_record_list_stays(gateway, leader, stays);
     name_account(gateway, asked->account, asked->key, &usage);
     usage_record_add_work(leader, &usage);
     usage_record_add_times(leader, now_ns, &usage);
-    return put(gateway, &usage, &tokenize_queue);
+    return put(gateway, &usage, &strings);
 }
 
 enum status usage_record_put_refused(struct gateway *gateway, uint32_t http_status,
@@ -194,11 +193,10 @@ enum status usage_record_put_refused(struct gateway *gateway, uint32_t http_stat
         .ttft_ns = -1,
         .tpot_ns = -1,
     };
-    struct usage_strings tokenize_queue = {
-        .path = endpoint->path,
-        .name = {client_request_name(record), record->name_bytes},
-        .end = bytes_of(error->code ? error->code : NO_CODE)};
+    struct usage_strings strings = {.path = endpoint->path,
+                                    .name = {client_request_name(record), record->name_bytes},
+                                    .end = bytes_of(error->code ? error->code : NO_CODE)};
     memcpy(usage.peer, record->peer, sizeof usage.peer);
     name_account(gateway, call->account, call->key, &usage);
-    return put(gateway, &usage, &tokenize_queue);
+    return put(gateway, &usage, &strings);
 }

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The result of each request, as an ENTRY for the ledger and for the log of requests: exactly one
+ * The result of each request, as a USAGE for the ledger and for the log of requests: exactly one
  * for each CLIENT_REQUEST of a path that has a dialect, when the request has ended, and before the
  * last bytes of its answer. Refused requests have one, too, and requests that ended after their
  * client left.
  *
  * With gateway_options.settles the end of a charged answer waits until its entry is committed
- * (SETTLED): no client ever sees the end of an answer that the ledger could still lose. Refusals
+ * (COMMITTED): no client ever sees the end of an answer that the ledger could still lose. Refusals
  * cost nothing and never wait. The number of charged entries that are not committed yet is limited:
  * when the ledger is too far behind, no new request is taken.
  */
@@ -14,7 +14,7 @@
 
 #include "serving/gateway/gateway_state.h"
 
-/* No ENTRY takes more room. */
+/* No USAGE takes more room. */
 #define USAGE_BYTES_MAX ((size_t)1024)
 
 struct usage_fate { /* how a request has ended */
@@ -42,7 +42,7 @@ enum status usage_record_put_refused(struct gateway *gateway, uint32_t http_stat
 struct usage_mark usage_record_mark(const struct gateway *gateway);
 void usage_record_take_back(struct gateway *gateway, struct usage_mark mark);
 
-/* The last one put is charged: it counts as unsettled until it is settled. */
+/* The last one put is charged: it is pending until it is committed. */
 void usage_record_charge(struct gateway *gateway);
 
 /* All entries up to this one are written down. */

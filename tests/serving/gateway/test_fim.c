@@ -46,7 +46,7 @@ static uint32_t count_token(const struct world *world, struct fim fim, const cha
     return found;
 }
 
-TEST(tokenize_queue_make_no_token_of_the_model_s) {
+TEST(texts_make_no_token_of_the_model_s) {
     struct world *world = world_open(&(struct world_options){0});
     struct fim fim = write(world, "a" HOLE "b", "c" END BEGIN);
     assert_int_equal(count_token(world, fim, BEGIN), 1);

@@ -201,13 +201,13 @@ TEST(many_short_texts_hold_up_nobody) {
         words[i] = 40; /* 640 bytes */
     uint32_t client = post_words(world, words, 8);
     world_deliver_all(world);
-    uint32_t tokenize_queue = 0;
+    uint32_t texts = 0;
     while (world_tokenize(world)) {
         assert_int_equal(world->submits, 0);
         world_deliver_all(world);
-        tokenize_queue++;
+        texts++;
     }
-    assert_int_equal(tokenize_queue, 7);
+    assert_int_equal(texts, 7);
     world_settle(world);
     assert_int_equal(usage_of(read_body(world, client), "prompt_tokens"), 8 * 40);
     close_empty(world);

@@ -46,9 +46,9 @@ static uint32_t below(uint32_t bound) {
 /* ---- asking ---- */
 
 static size_t write_text(char *body, size_t room) {
-    static const char *const tokenize_queue[] = {
-        "hi", "How many r in strawberry?", "Tell me a story about a fox. ", "\\u00e9\\n\\\"x\\\""};
-    const char *text = tokenize_queue[below(4)];
+    static const char *const texts[] = {"hi", "How many r in strawberry?",
+                                        "Tell me a story about a fox. ", "\\u00e9\\n\\\"x\\\""};
+    const char *text = texts[below(4)];
     size_t at = format_text(body, room, "\"");
     for (uint32_t n = 1 + (below(8) ? 0 : below(200)); n; n--) /* some beyond inline_text_bytes */
         at += format_text(body + at, room - at, "%s", text);

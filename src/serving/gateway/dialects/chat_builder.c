@@ -91,16 +91,16 @@ void chat_builder_call(struct chat_builder *builder, const struct tree *id, cons
     chat_builder_append(builder, array_of(builder, &builder->calls), call);
 }
 
-const struct tree *chat_builder_join(struct arena *arena, const struct tree *tokenize_queue) {
+const struct tree *chat_builder_join(struct arena *arena, const struct tree *texts) {
     struct bytes text = {"", 0};
     size_t total = 0, used = 0;
-    if (tree_count(tokenize_queue) == 1) return tree_at(tokenize_queue, 0);
-    for (size_t i = 0; i < tree_count(tokenize_queue); i++)
-        total += tree_get_string(tree_at(tokenize_queue, i), &text) ? text.count + 1 : 0;
+    if (tree_count(texts) == 1) return tree_at(texts, 0);
+    for (size_t i = 0; i < tree_count(texts); i++)
+        total += tree_get_string(tree_at(texts, i), &text) ? text.count + 1 : 0;
     char *joined = arena_take(arena, total + 1);
     if (!joined) return NULL;
-    for (size_t i = 0; i < tree_count(tokenize_queue); i++) {
-        (void)tree_get_string(tree_at(tokenize_queue, i), &text);
+    for (size_t i = 0; i < tree_count(texts); i++) {
+        (void)tree_get_string(tree_at(texts, i), &text);
         if (i) joined[used++] = '\n';
         if (text.count) memcpy(joined + used, text.data, text.count);
         used += text.count;

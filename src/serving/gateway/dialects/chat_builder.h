@@ -43,7 +43,7 @@ void chat_builder_tool(struct chat_builder *builder, const struct tree *name,
                        const struct tree *strict);
 
 /* Joins the texts of an array, a line each; NULL: no memory. */
-const struct tree *chat_builder_join(struct arena *arena, const struct tree *tokenize_queue);
+const struct tree *chat_builder_join(struct arena *arena, const struct tree *texts);
 
 /* Copies the message with this value under this name; NULL: no memory. */
 const struct tree *chat_builder_with(struct arena *arena, const struct tree *message,

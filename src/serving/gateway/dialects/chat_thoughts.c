@@ -20,18 +20,17 @@ static const char *chat_thoughts_text_member(const struct tree *block) {
 /* Joins the texts of all blocks, a line each; *out stays NULL if there are none. */
 static bool join_blocks(struct api_reader *reader, const char *place, const struct tree *blocks,
                         const struct tree **out) {
-    struct tree *tokenize_queue = tree_make_array(reader->arena);
+    struct tree *texts = tree_make_array(reader->arena);
     if (tree_kind(blocks) != TREE_ARRAY)
         return api_reader_wrong_type(reader, place, "an array", blocks);
     for (size_t i = 0; i < tree_count(blocks); i++) {
         const struct tree *block = tree_at(blocks, i);
         const char *member = chat_thoughts_text_member(block);
         const struct tree *text = member ? api_reader_string(block, member) : NULL;
-        if (text && !tree_append(reader->arena, tokenize_queue, text))
-            return api_reader_no_memory(reader);
+        if (text && !tree_append(reader->arena, texts, text)) return api_reader_no_memory(reader);
     }
-    if (tree_count(tokenize_queue) == 0) return true;
-    *out = chat_builder_join(reader->arena, tokenize_queue);
+    if (tree_count(texts) == 0) return true;
+    *out = chat_builder_join(reader->arena, texts);
     return *out || api_reader_no_memory(reader);
 }
 

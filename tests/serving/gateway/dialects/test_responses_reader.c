@@ -20,7 +20,7 @@ static void expect_messages(const char *text, const char *expected) {
     expect(tree_text(&arena, parsed.messages), expected);
 }
 
-TEST(tokenize_queue_and_messages_are_content) {
+TEST(texts_and_messages_are_content) {
     expect_messages("{\"instructions\":\"be brief\"," HI "}",
                     "[{\"role\":\"system\",\"content\":\"be brief\"},"
                     "{\"role\":\"user\",\"content\":\"hi\"}]");

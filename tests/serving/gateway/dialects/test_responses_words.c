@@ -135,7 +135,7 @@ static bool ends_with(struct bytes name, const char *end) {
 }
 
 static void take_item_event(struct bytes name, const struct tree *data, int64_t index) {
-    static const char *const tokenize_queue[] = {"text", "arguments", "input"};
+    static const char *const texts[] = {"text", "arguments", "input"};
     struct bytes found;
     if (ends_with(name, "output_item.added")) {
         assert_true(client.count < ITEMS_MAX && (size_t)index == client.count);
@@ -146,8 +146,8 @@ static void take_item_event(struct bytes name, const struct tree *data, int64_t 
     assert_true((size_t)index + 1 == client.count && item->open);
     if (tree_get_string(tree_member(data, "delta"), &found))
         copy(item->delta, sizeof item->delta, found);
-    for (size_t i = 0; i < ARRAY_COUNT(tokenize_queue); i++)
-        if (tree_get_string(tree_member(data, tokenize_queue[i]), &found))
+    for (size_t i = 0; i < ARRAY_COUNT(texts); i++)
+        if (tree_get_string(tree_member(data, texts[i]), &found))
             copy(item->done, sizeof item->done, found);
     if (!ends_with(name, "output_item.done")) return;
     copy(item->item, sizeof item->item, tree_text(&trees, tree_member(data, "item")));
