@@ -229,7 +229,7 @@ def law_choices(root, *pairs):
                 breach("src/" + room, "chooses with %s(), which only machines may" % symbol)
         for symbol in sorted(symbols(libraries[room], "--defined-only", "-g") & set(product)):
             breach("src/" + room, "has a %s() of its own beside that of src/%s" % (symbol, product[symbol]))
-    for machine in ("gateway_create", "rank_units_create", "supervise_unit_start"):
+    for machine in ("gateway_create", "rank_units_create", "supervise_unit_start", "supervise_agent_look"):
         if machine not in called:
             breach("src/simulate", "does not run the product's machines: nobody calls %s()" % machine)
 

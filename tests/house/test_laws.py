@@ -226,12 +226,15 @@ def purity_law():
 
 
 def choices_law():
-    others = "int rank_units_create(void);\nint supervise_unit_start(void);\n"
+    others = ("int rank_units_create(void);\nint supervise_unit_start(void);\n"
+              "int supervise_agent_look(void);\n")
     machines = "int gateway_create(void);\n" + others
-    calls = "gateway_create() + rank_units_create() + supervise_unit_start()"
+    calls = "gateway_create() + rank_units_create() + supervise_unit_start() + supervise_agent_look()"
     with tempfile.TemporaryDirectory() as root:
         product = [build_library(root, "serving/policy", "int balance_units(void) { return 1; }\n"
-                                 "int rebalance_layer(void) { return 1; }\nint supervise_unit_start(void) { return 1; }\n"),
+                                 "int rebalance_layer(void) { return 1; }\n"),
+                   build_library(root, "serving/supervision", "int supervise_unit_start(void) { return 1; }\n"
+                                 "int supervise_agent_look(void) { return 1; }\n"),
                    build_library(root, "serving/unit", "int rank_units_create(void) { return 1; }\n"),
                    build_library(root, "serving/gateway", "int gateway_create(void) { return 1; }\n")]
         for text, needle in (

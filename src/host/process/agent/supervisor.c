@@ -95,13 +95,10 @@ static void say_unready(const struct supervisor_job *job, const struct supervise
 static void supervisor_say_ready(const struct supervisor_job *job,
                                  const struct supervise_order *order) {
     int pid = (int)atomic_load(&unit_hosts_lines(job->hosts)[0].pid);
-    double after = (double)order->ns * 1e-9;
-    if (order->again)
-        log_say(LOG_INFO, SUBJECT, "a unit is there again job=%u pid=%d after_s=%.2f", job->number,
-                pid, after);
-    else
-        log_say(LOG_INFO, SUBJECT, "a unit is ready job=%u pid=%d after_s=%.2f", job->number, pid,
-                after);
+    log_say(LOG_INFO, SUBJECT,
+            order->again ? "a unit is there again job=%u pid=%d after_s=%.2f"
+                         : "a unit is ready job=%u pid=%d after_s=%.2f",
+            job->number, pid, (double)order->ns * 1e-9);
 }
 
 static bool name_cut(const struct supervisor_job *job, char text[static RANK_HEALTH_TEXT]) {

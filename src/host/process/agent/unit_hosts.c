@@ -362,11 +362,7 @@ static void unit_hosts_launch(struct unit_hosts *hosts, uint32_t number) {
 
 static void unit_hosts_start_again(struct unit_hosts *hosts, const struct supervise_order *order) {
     const struct agent_again again = {order->number, order->rank};
-    for (uint32_t i = 0; i < hosts->unit->host_count; i++) {
-        const struct supervise_host *ranks = &hosts->unit->hosts[i];
-        if (order->rank >= ranks->first && order->rank - ranks->first < ranks->count)
-            unit_hosts_send(&hosts->list[i], AGENT_AGAIN, &again, nothing());
-    }
+    unit_hosts_send_all(hosts, AGENT_AGAIN, &again, nothing()); /* one host has the rank */
 }
 
 static void send_signal(struct unit_hosts *hosts, uint32_t rank, int number) {
