@@ -15,7 +15,7 @@ struct fault_kind {
     void (*strike)(struct world *world, struct fleet_dice *dice);
 };
 
-enum { FAULT_KINDS_MAX = 16 };
+enum { FAULT_KINDS_MAX = 24 };
 
 struct fault_timetable {
     const struct fault_kind *kinds; /* [count] */

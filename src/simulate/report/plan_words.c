@@ -5,6 +5,7 @@
 #include "base/format.h"
 #include "base/number.h"
 #include "simulate/report/chart.h"
+#include "simulate/report/outcome.h"
 
 #define HOUR_S 3600
 #define TEXT_SPEEDS 3 /* one point in this many is in the text */
@@ -186,11 +187,15 @@ static void plan_words_write_choices(struct json_writer *writer, const struct pl
 
 /* ---- text ---- */
 
+/* Writes a fleet's line of the table, without its verdict. */
 static void plan_words_write_figures(struct json_writer *writer, const struct plan_found *found,
-                                     const struct size_fleet *fleet) {
+                                     uint32_t index) {
+    const struct size_fleet *fleet = &found->fleets[index];
     bool run = has_run(fleet);
     double nodes = run ? fleet->nodes : fleet->least_nodes;
-    json_writer_print(writer, " %6.0f", nodes);
+    char name[SIZE_TEXT_BYTES];
+    size_fleet_name(fleet, name);
+    json_writer_print(writer, "%3u %-60s %6.0f", index + 1, name, nodes);
     if (found->node_hour > 0) {
         json_writer_print(writer, " %9.0f", nodes * found->node_hour);
         if (run)
@@ -247,7 +252,6 @@ static void write_counted(struct json_writer *writer, const struct plan_found *f
 }
 
 void plan_words_text(struct json_writer *writer, const struct plan_found *found) {
-    char name[SIZE_TEXT_BYTES];
     plan_words_write_load(writer, found);
     json_writer_text(writer, "\n");
     write_counted(writer, found);
@@ -263,9 +267,7 @@ void plan_words_text(struct json_writer *writer, const struct plan_found *found)
                       "verdict");
     for (uint32_t i = 0; i < found->count; i++) {
         const struct size_fleet *fleet = &found->fleets[i];
-        size_fleet_name(fleet, name);
-        json_writer_print(writer, "%3u %-60s", i + 1, name);
-        plan_words_write_figures(writer, found, fleet);
+        plan_words_write_figures(writer, found, i);
         json_writer_print(writer, "  %s\n",
                           fleet->why[0]                  ? fleet->why
                           : fleet->verdict == SIZE_HOLDS ? "the cheapest"
@@ -279,10 +281,8 @@ void plan_words_text(struct json_writer *writer, const struct plan_found *found)
 
 static void plan_words_write_unit(struct json_writer *writer, const struct size_unit *unit,
                                   uint32_t count) {
-    static const char *const roles[UNIT_ROLE_COUNT] = {
-        [UNIT_BOTH] = "both", [UNIT_PREFILL] = "prefill", [UNIT_DECODE] = "decode"};
     json_writer_text(writer, "{");
-    words_member_text(writer, true, "role", bytes_of(roles[unit->role]));
+    words_member_text(writer, true, "role", bytes_of(outcome_role_name(unit->role)));
     words_member(writer, false, "count", count);
     words_member(writer, false, "ranks", unit->ranks);
     words_member(writer, false, "redundant_experts", unit->redundant_experts);
@@ -404,7 +404,6 @@ static void plan_words_write_chart(struct json_writer *writer, const struct plan
 
 /* Writes the text's table into the page. The caller provides the memory. */
 void plan_words_page(struct json_writer *writer, const struct plan_found *found) {
-    char name[SIZE_TEXT_BYTES];
     json_writer_text(writer, "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">"
                              "<title>fathom plan</title><style>");
     json_writer_text(writer, plan_style);
@@ -418,9 +417,7 @@ void plan_words_page(struct json_writer *writer, const struct plan_found *found)
     json_writer_text(writer, "<pre>\n");
     for (uint32_t i = 0; i < found->count; i++) {
         const struct size_fleet *fleet = &found->fleets[i];
-        size_fleet_name(fleet, name);
-        json_writer_print(writer, "%3u %-60s", i + 1, name);
-        plan_words_write_figures(writer, found, fleet);
+        plan_words_write_figures(writer, found, i);
         json_writer_text(writer, "  ");
         words_html(writer, bytes_of(fleet->why[0] ? fleet->why : verdict_names[fleet->verdict]));
         json_writer_text(writer, "\n");

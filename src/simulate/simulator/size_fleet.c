@@ -260,20 +260,25 @@ static bool stands_in(uint32_t nodes, const uint32_t *list, size_t count) {
     return false;
 }
 
+static struct step_clock_options size_fleet_clock(const struct size_options *options,
+                                                  uint32_t ranks, uint32_t redundant_experts) {
+    return (struct step_clock_options){.hardware = options->hardware,
+                                       .model = options->model,
+                                       .ranks = ranks,
+                                       .ranks_per_node = options->hardware->gpus_per_node,
+                                       .redundant_experts = redundant_experts,
+                                       .balance_experts = ranks > 1,
+                                       .expert_skew = options->expert_skew,
+                                       .expert_drift = options->expert_drift,
+                                       .seed = options->seed};
+}
+
 static enum status size_fleet_open_clock(struct sizing *sizing, struct arena *arena, uint32_t nodes,
                                          uint32_t more_slots, struct error *error) {
     const struct size_options *options = sizing->options;
     uint32_t ranks = nodes * options->hardware->gpus_per_node, experts = options->model->experts;
     uint32_t slots = (experts + ranks - 1) / ranks + more_slots;
-    struct step_clock_options clock = {.hardware = options->hardware,
-                                       .model = options->model,
-                                       .ranks = ranks,
-                                       .ranks_per_node = options->hardware->gpus_per_node,
-                                       .redundant_experts = slots * ranks - experts,
-                                       .balance_experts = ranks > 1,
-                                       .expert_skew = options->expert_skew,
-                                       .expert_drift = options->expert_drift,
-                                       .seed = options->seed};
+    struct step_clock_options clock = size_fleet_clock(options, ranks, slots * ranks - experts);
     arena_clear(arena);
     enum status status = step_clock_open(arena, &clock, &sizing->clock, error);
     if (status) return status;
@@ -482,15 +487,8 @@ uint32_t size_fleet_rank(const struct size_options *options, const struct size_s
 enum status size_fleet_standing(const struct size_options *options, struct arena *arena,
                                 const struct size_unit *unit, double rate, double *rows_out,
                                 struct error *error) {
-    struct step_clock_options clock_options = {.hardware = options->hardware,
-                                               .model = options->model,
-                                               .ranks = unit->ranks,
-                                               .ranks_per_node = options->hardware->gpus_per_node,
-                                               .redundant_experts = unit->redundant_experts,
-                                               .balance_experts = unit->ranks > 1,
-                                               .expert_skew = options->expert_skew,
-                                               .expert_drift = options->expert_drift,
-                                               .seed = options->seed};
+    struct step_clock_options clock_options =
+        size_fleet_clock(options, unit->ranks, unit->redundant_experts);
     struct step_clock *clock;
     double low = 0, high = unit->rows;
     arena_clear(arena);

@@ -309,38 +309,16 @@ static void stop_supervisor(struct world *world, struct fleet_dice *dice) {
     fleet_hosts_last(world, &supervisor->stopped_ns, dice, 6 * FLEET_SECOND);
 }
 
-/* The longest time between two faults of the kind; on average it is a third of that. */
-static const struct {
-    int64_t after_ms_max;
-    void (*strike)(struct world *world, struct fleet_dice *dice);
-} faults[] = {{12000, kill_process},    {24000, stop_process},
-              {30000, hang_process},    {36000, kill_agent},
-              {36000, stop_agent},      {45000, kill_host},
-              {60000, kill_first_host}, {45000, cut_host},
-              {15000, part_hosts},      {45000, slow_host},
-              {60000, kill_supervisor}, {60000, stop_supervisor},
-              {24000, kill_processes},  {24000, fleet_hosts_break_link},
-              {45000, fill_memory},     {45000, delay_answers},
-              {60000, fail_starts}};
-
-_Static_assert(ARRAY_COUNT(faults) == FLEET_HOST_FAULTS, "each has its timetable");
-
-static void fleet_hosts_plan_next(struct world *world, uint32_t fault) {
-    struct fleet_host_fault *timetable = &world->hosts.faults[fault];
-    timetable->due_ns =
-        world->now_ns + fleet_dice_time(&timetable->dice, 0, faults[fault].after_ms_max * FLEET_MS);
-}
-
-static void fleet_hosts_strike(struct world *world) {
-    for (uint32_t i = 0; i < FLEET_HOST_FAULTS; i++) {
-        struct fleet_host_fault *timetable = &world->hosts.faults[i];
-        if (timetable->due_ns > world->now_ns) continue;
-        faults[i].strike(world, &timetable->dice);
-        world->hosts.struck_ns = world->now_ns;
-        world->report->host_faults++;
-        fleet_hosts_plan_next(world, i);
-    }
-}
+static const struct fault_kind faults[] = {
+    {12000, kill_process},    {24000, stop_process},
+    {30000, hang_process},    {36000, kill_agent},
+    {36000, stop_agent},      {45000, kill_host},
+    {60000, kill_first_host}, {45000, cut_host},
+    {15000, part_hosts},      {45000, slow_host},
+    {60000, kill_supervisor}, {60000, stop_supervisor},
+    {24000, kill_processes},  {24000, fleet_hosts_break_link},
+    {45000, fill_memory},     {45000, delay_answers},
+    {60000, fail_starts}};
 
 /* Delivers held frames in the order of sending. */
 static void let_all_through(struct world *world) {
@@ -356,8 +334,7 @@ static void let_all_through(struct world *world) {
 
 void fleet_hosts_heal(struct world *world) {
     struct fleet_hosts *hosts = &world->hosts;
-    for (uint32_t i = 0; i < FLEET_HOST_FAULTS; i++)
-        hosts->faults[i].due_ns = MACHINE_NEVER;
+    fault_timetable_end(&hosts->faults);
     hosts->struck_ns = world->now_ns;
     for (uint32_t i = 0; i <= FLEET_HOSTS_MAX; i++) {
         struct fleet_machine *machine = &hosts->machines[i];
@@ -586,17 +563,16 @@ void fleet_hosts_open(struct world *world) {
         hosts->machines[i].up = true;
     for (uint32_t unit = 0; unit < world->unit_count; unit++)
         place_unit(world, unit);
-    for (uint32_t i = 0; i < FLEET_HOST_FAULTS; i++) {
-        hosts->faults[i] = (struct fleet_host_fault){
-            .dice = {.seed = world->options.seed, .stream = STREAM_FAULTS + i},
-            .due_ns = MACHINE_NEVER};
-        if (world->options.faults) fleet_hosts_plan_next(world, i);
-    }
+    if (world->options.faults)
+        fault_timetable_open(&hosts->faults, faults, ARRAY_COUNT(faults), world->options.seed,
+                             STREAM_FAULTS);
 }
 
 void fleet_hosts_run(struct world *world) {
     if (!world->hosts.present) return;
-    fleet_hosts_strike(world);
+    uint32_t struck = fault_timetable_strike(&world->hosts.faults, world, world->now_ns);
+    if (struck) world->hosts.struck_ns = world->now_ns;
+    world->report->host_faults += struck;
     for (uint32_t i = 0; i < FLEET_HOSTS_MAX; i++)
         world->hosts.machines[i].up |= world->hosts.machines[i].up_ns <= world->now_ns;
     fleet_hosts_deliver(world);
@@ -609,11 +585,9 @@ void fleet_hosts_run(struct world *world) {
 
 int64_t fleet_hosts_wake_ns(const struct world *world) {
     const struct fleet_hosts *hosts = &world->hosts;
-    int64_t wake_ns = MACHINE_NEVER;
-    if (!hosts->present) return wake_ns;
-    if (hosts->frame_count) wake_ns = hosts->frames[0].due_ns;
-    for (uint32_t i = 0; i < FLEET_HOST_FAULTS; i++)
-        wake_ns = min_i64(wake_ns, hosts->faults[i].due_ns);
+    if (!hosts->present) return MACHINE_NEVER;
+    int64_t wake_ns = fault_timetable_next_ns(&hosts->faults);
+    if (hosts->frame_count) wake_ns = min_i64(wake_ns, hosts->frames[0].due_ns);
     for (uint32_t i = 0; i < FLEET_HOSTS_MAX; i++)
         if (!hosts->machines[i].up) wake_ns = min_i64(wake_ns, hosts->machines[i].up_ns);
     for (uint32_t unit = 0; unit < world->unit_count; unit++)

@@ -26,7 +26,7 @@
 
 #include "serving/supervision/supervise_agent.h"
 #include "serving/supervision/supervise_unit.h"
-#include "simulate/kernel/fleet_dice.h"
+#include "simulate/kernel/fault_timetable.h"
 #include "simulate/pages/fleet_carriers.h"
 
 struct world;
@@ -35,8 +35,7 @@ enum {
     FLEET_HOSTS_MAX = 4,
     FLEET_HOME = FLEET_HOSTS_MAX, /* the machine that never fails */
     FLEET_AGENTS_EACH = 8, /* agents of a unit on a host, including those left from earlier links */
-    FLEET_FRAMES_MAX = 4096,
-    FLEET_HOST_FAULTS = 17
+    FLEET_FRAMES_MAX = 4096
 };
 
 enum fleet_frame_kind {
@@ -141,11 +140,6 @@ struct fleet_machine {
     int64_t fails_ns;         /* it starts no process */
 };
 
-struct fleet_host_fault {
-    struct fleet_dice dice;
-    int64_t due_ns;
-};
-
 struct fleet_hosts {
     bool present;
     struct fleet_dice dice, returns; /* returns: random numbers for returning ranks */
@@ -164,7 +158,7 @@ struct fleet_hosts {
     uint32_t ranks_of[FLEET_UNITS_MAX][FLEET_HOSTS_MAX];   /* number of ranks of a part */
     uint32_t machine_of[FLEET_UNITS_MAX][FLEET_HOSTS_MAX]; /* machine of a part */
     struct fleet_agent agents[FLEET_UNITS_MAX][FLEET_HOSTS_MAX][FLEET_AGENTS_EACH];
-    struct fleet_host_fault faults[FLEET_HOST_FAULTS];
+    struct fault_timetable faults;
     struct fleet_frame frames[FLEET_FRAMES_MAX]; /* ordered by arrival */
     uint32_t frame_count;
     uint64_t sent;
