@@ -1,15 +1,29 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "host/http/http_answer.h"
 
-#include <string.h>
+#include <strings.h>
 
-#include "host/http/http_message.h"
+#define LENGTH_DIGITS_MAX 18
+
+static struct bytes http_answer_trimmed(struct bytes text) {
+    while (text.count && (text.data[0] == ' ' || text.data[0] == '\t'))
+        text.data++, text.count--;
+    while (text.count && strchr(" \t\r", text.data[text.count - 1]))
+        text.count--;
+    return text;
+}
+
+static bool http_answer_same(struct bytes text, const char *word) {
+    return text.count == strlen(word) && !strncasecmp(text.data, word, text.count);
+}
 
 /* The next line without its end; *text advances past it. */
 static struct bytes http_answer_take_line(struct bytes *text) {
-    struct bytes line = http_message_cut_before(text, '\n');
-    if (line.count && line.data[line.count - 1] == '\r') line.count--;
-    return http_message_trimmed(line);
+    const char *end = memchr(text->data, '\n', text->count);
+    struct bytes line = {text->data, end ? (size_t)(end - text->data) : text->count};
+    size_t taken = end ? line.count + 1 : line.count;
+    *text = (struct bytes){text->data + taken, text->count - taken};
+    return http_answer_trimmed(line);
 }
 
 static bool read_status(struct bytes line, struct http_answer_head *head) {
@@ -23,8 +37,12 @@ static bool read_status(struct bytes line, struct http_answer_head *head) {
 }
 
 static bool http_answer_read_length(struct bytes value, struct http_answer_head *head) {
-    uint64_t length;
-    if (!http_message_read_length(value, &length)) return false;
+    uint64_t length = 0;
+    if (value.count == 0 || value.count > LENGTH_DIGITS_MAX) return false;
+    for (size_t i = 0; i < value.count; i++) {
+        if (value.data[i] < '0' || value.data[i] > '9') return false;
+        length = length * 10 + (uint64_t)(value.data[i] - '0');
+    }
     if (head->has_length && head->body_bytes != length) return false;
     head->has_length = true;
     head->body_bytes = length;
@@ -33,14 +51,14 @@ static bool http_answer_read_length(struct bytes value, struct http_answer_head 
 
 static bool http_answer_read_header(struct bytes name, struct bytes value,
                                     struct http_answer_head *head) {
-    if (http_message_is_named(name, "content-length")) return http_answer_read_length(value, head);
-    if (http_message_is_named(name, "transfer-encoding")) {
-        head->chunked = http_message_is_named(value, "chunked");
+    if (http_answer_same(name, "content-length")) return http_answer_read_length(value, head);
+    if (http_answer_same(name, "transfer-encoding")) {
+        head->chunked = http_answer_same(value, "chunked");
         return head->chunked;
     }
-    if (http_message_is_named(name, "connection")) {
-        if (http_message_is_named(value, "close")) head->keep_alive = false;
-        if (http_message_is_named(value, "keep-alive")) head->keep_alive = true;
+    if (http_answer_same(name, "connection")) {
+        if (http_answer_same(value, "close")) head->keep_alive = false;
+        if (http_answer_same(value, "keep-alive")) head->keep_alive = true;
     }
     return true;
 }
@@ -55,7 +73,7 @@ bool http_answer_read_head(struct bytes text, struct http_answer_head *head_out)
         if (!colon) return false;
         struct bytes name = {line.data, (size_t)(colon - line.data)};
         struct bytes value = {colon + 1, line.count - name.count - 1};
-        if (!http_answer_read_header(name, http_message_trimmed(value), &head)) return false;
+        if (!http_answer_read_header(name, http_answer_trimmed(value), &head)) return false;
     }
     if (head.chunked) head.has_length = false; /* RFC 9112, 6.3: chunks take precedence */
     if (head.status == 204 || head.status == 304 || head.status < 200) {

@@ -24,7 +24,11 @@ static bool is_token_character(char c) {
            (c != 0 && strchr("!#$%&'*+-.^_`|~", c));
 }
 
-struct bytes http_message_trimmed(struct bytes text) {
+static bool http_message_is_named(struct bytes name, const char *lower_case) {
+    return name.count == strlen(lower_case) && !strncasecmp(name.data, lower_case, name.count);
+}
+
+static struct bytes http_message_trimmed(struct bytes text) {
     while (text.count && (text.data[0] == ' ' || text.data[0] == '\t'))
         text.data++, text.count--;
     while (text.count && (text.data[text.count - 1] == ' ' || text.data[text.count - 1] == '\t'))
@@ -32,7 +36,8 @@ struct bytes http_message_trimmed(struct bytes text) {
     return text;
 }
 
-struct bytes http_message_cut_before(struct bytes *text, char end) {
+/* The text before `end`; *text advances past `end`. Everything if there is no `end`. */
+static struct bytes cut_before(struct bytes *text, char end) {
     if (!text->count) return *text; /* an absent header has a null pointer */
     const char *at = memchr(text->data, end, text->count);
     struct bytes piece = {text->data, at ? (size_t)(at - text->data) : text->count};
@@ -43,7 +48,7 @@ struct bytes http_message_cut_before(struct bytes *text, char end) {
 
 /* The next line without its CRLF; false if it does not end with CRLF. */
 static bool http_message_take_line(struct bytes *text, struct bytes *line_out) {
-    struct bytes line = http_message_cut_before(text, '\n');
+    struct bytes line = cut_before(text, '\n');
     if (line.count == 0 || line.data[line.count - 1] != '\r') return false;
     line.count--;
     if (memchr(line.data, '\r', line.count) || memchr(line.data, 0, line.count)) return false;
@@ -65,8 +70,7 @@ static bool is_anthropics(struct bytes path) {
 
 static struct http_refusal read_request_line(struct bytes line, struct http_head *head) {
     static const struct http_refusal bad = {400, "the request line is not HTTP"};
-    struct bytes method = http_message_cut_before(&line, ' '),
-                 target = http_message_cut_before(&line, ' '), version = line;
+    struct bytes method = cut_before(&line, ' '), target = cut_before(&line, ' '), version = line;
     if (method.count == 0 || target.count == 0) return bad;
     for (size_t i = 0; i < method.count; i++)
         if (!is_token_character(method.data[i])) return bad;
@@ -86,14 +90,14 @@ static struct http_refusal read_request_line(struct bytes line, struct http_head
     /* A proxy's absolute form names the host and takes precedence over the header. */
     if (target.count > 7 && !strncasecmp(target.data, "http://", 7)) {
         struct bytes rest = {target.data + 7, target.count - 7};
-        head->host = http_message_cut_before(&rest, '/');
+        head->host = cut_before(&rest, '/');
         size_t skipped = 7 + head->host.count;
         target = skipped < target.count
                      ? (struct bytes){target.data + skipped, target.count - skipped}
                      : BYTES_LITERAL("/");
     } else if (target.data[0] != '/' && !(head->verb == HTTP_VERB_OPTIONS && target.data[0] == '*'))
         return bad;
-    head->path = http_message_cut_before(&target, '?');
+    head->path = cut_before(&target, '?');
     if (!url_path_is_valid(head->path))
         return (struct http_refusal){400, "two hexadecimal digits, and not 00, stand behind each "
                                           "percent sign of a path"};
@@ -101,7 +105,7 @@ static struct http_refusal read_request_line(struct bytes line, struct http_head
     return accepted;
 }
 
-bool http_message_read_length(struct bytes value, uint64_t *length_out) {
+static bool http_message_read_length(struct bytes value, uint64_t *length_out) {
     if (value.count == 0 || value.count > LENGTH_DIGITS_MAX) return false;
     uint64_t length = 0;
     for (size_t i = 0; i < value.count; i++) {
@@ -135,7 +139,7 @@ static void read_codings(struct bytes value, struct http_head *head) {
                  {"deflate", CODING_DEFLATE},
                  {"zstd", CODING_ZSTD}};
     while (value.count) {
-        struct bytes name = http_message_trimmed(http_message_cut_before(&value, ','));
+        struct bytes name = http_message_trimmed(cut_before(&value, ','));
         if (name.count == 0 || http_message_is_named(name, "identity")) continue;
         enum content_coding coding = CODING_OTHER;
         for (size_t i = 0; i < sizeof known / sizeof *known && !head->coding; i++)
@@ -159,7 +163,7 @@ static struct http_refusal http_message_read_header(struct bytes name, struct by
         head->chunked = true;
     } else if (http_message_is_named(name, "connection")) {
         while (value.count) {
-            struct bytes option = http_message_trimmed(http_message_cut_before(&value, ','));
+            struct bytes option = http_message_trimmed(cut_before(&value, ','));
             if (http_message_is_named(option, "close"))
                 head->keep_alive = false;
             else if (http_message_is_named(option, "keep-alive") && head->minor_version == 0)
@@ -202,7 +206,7 @@ static struct http_refusal read_headers(struct bytes text, struct http_head *hea
         if (!http_message_take_line(&text, &line)) return bad;
         if (line.count == 0) break;
         if (!memchr(line.data, ':', line.count)) return bad;
-        struct bytes value = line, name = http_message_cut_before(&value, ':');
+        struct bytes value = line, name = cut_before(&value, ':');
         if (name.count == 0) return bad;
         for (size_t i = 0; i < name.count;
              i++) /* also refuses folded lines and blanks before ':' */
@@ -242,7 +246,7 @@ struct http_refusal http_message_read_head(struct bytes text, struct http_head *
 }
 
 bool http_message_is_json(struct bytes content_type) {
-    return http_message_is_named(http_message_trimmed(http_message_cut_before(&content_type, ';')),
+    return http_message_is_named(http_message_trimmed(cut_before(&content_type, ';')),
                                  "application/json");
 }
 

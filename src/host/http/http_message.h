@@ -9,8 +9,6 @@
 #define HOST_HTTP_HTTP_MESSAGE_H
 
 #include <stdbool.h>
-#include <string.h>
-#include <strings.h>
 
 #include "base/bytes.h"
 #include "host/http/content_decoder.h"
@@ -55,20 +53,6 @@ struct http_refusal http_message_read_head(struct bytes text, struct http_head *
 
 /* True if a Content-Type is application/json, with or without parameters. */
 bool http_message_is_json(struct bytes content_type);
-
-/* True if a name is the given one in any case. */
-static inline bool http_message_is_named(struct bytes name, const char *lower_case) {
-    return name.count == strlen(lower_case) && !strncasecmp(name.data, lower_case, name.count);
-}
-
-/* The text without blanks and tabs at its ends. */
-struct bytes http_message_trimmed(struct bytes text);
-
-/* The text before `end`; *text advances past `end`. Everything if there is no `end`. */
-struct bytes http_message_cut_before(struct bytes *text, char end);
-
-/* Parses the value of Content-Length. Returns false if it is not a decimal number. */
-bool http_message_read_length(struct bytes value, uint64_t *length_out);
 
 /* The state of a chunked body. Initialize with zeros. */
 struct http_chunks {
