@@ -84,14 +84,6 @@ uint32_t regex_tree_take_character(struct regex_source *source) {
     return character;
 }
 
-int regex_tree_digit_value(int byte, int base) {
-    int value = byte >= '0' && byte <= '9'   ? byte - '0'
-                : byte >= 'a' && byte <= 'f' ? byte - 'a' + 10
-                : byte >= 'A' && byte <= 'F' ? byte - 'A' + 10
-                                             : base;
-    return value < base ? value : -1;
-}
-
 int64_t regex_tree_take_hex(struct regex_source *source, size_t count) {
     int64_t value = 0;
     if (source->text.count - source->at < count) return -1;

@@ -83,7 +83,14 @@ uint32_t regex_tree_take_character(struct regex_source *source); /* not at the e
 int64_t regex_tree_take_hex(struct regex_source *source, size_t count);
 /* Reads a repetition count, limited to 1,000,000. False: no digit follows. */
 bool regex_tree_take_number(struct regex_source *source, uint32_t *out);
-int regex_tree_digit_value(int byte, int base); /* -1: not a digit */
+/* The value of a digit of a base up to 16; -1: not a digit. */
+static inline int regex_tree_digit_value(int byte, int base) {
+    int value = byte >= '0' && byte <= '9'   ? byte - '0'
+                : byte >= 'a' && byte <= 'f' ? byte - 'a' + 10
+                : byte >= 'A' && byte <= 'F' ? byte - 'A' + 10
+                                             : base;
+    return value < base ? value : -1;
+}
 
 /* Parses into the scratch arena. STATUS_INVALID, STATUS_UNSUPPORTED: `error` names the construct and
  * its byte. */
