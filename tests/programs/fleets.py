@@ -7,9 +7,8 @@ import json
 import os
 import signal
 import subprocess
-import time
 
-from server import PATIENCE, Process, environment, fathom, open_url
+from server import Process, environment, fathom, open_url, wait_until
 
 
 class Fleet:
@@ -50,10 +49,7 @@ class Fleet:
         return sum(unit["role"] == role and unit["state"] == state for unit in self.status()["units"])
 
     def wait(self, what, condition):
-        until = time.monotonic() + PATIENCE
-        while not condition():
-            assert time.monotonic() < until, (what, self.status(), self.manager.said())
-            time.sleep(0.1)
+        wait_until(condition, found=lambda: (what, self.status(), self.manager.said()), pause=0.1)
 
     def ask(self, body):
         """The tokens of an answer."""

@@ -20,6 +20,17 @@ environment = dict(os.environ)
 signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended from outside"))  # so that atexit is heeded
 
 
+def wait_until(condition, *processes, found=lambda: None, pause=0.01):
+    """What the condition is, once it is true. None of the processes may end meanwhile. `found` returns what is there in
+    place of it."""
+    until = time.monotonic() + PATIENCE
+    while not (value := condition()):
+        alive = all(process.process.poll() is None for process in processes)
+        assert alive and time.monotonic() < until, (found(), [process.said() for process in processes])
+        time.sleep(pause)
+    return value
+
+
 class Process:
     """A fathom command whose stderr goes to a file."""
 
@@ -39,11 +50,8 @@ class Process:
 
     def wait_for(self, pattern, count=1):
         """The last match, once it was said so many times."""
-        until = time.monotonic() + PATIENCE
-        while len(found := list(re.finditer(pattern, self.said()))) < count:
-            assert time.monotonic() < until and self.process.poll() is None, self.said()
-            time.sleep(0.005)
-        return found[-1]
+        return wait_until(lambda: len(found := list(re.finditer(pattern, self.said()))) >= count and found,
+                          self, pause=0.005)[-1]
 
     def wait_for_url(self):
         line = self.process.stdout.readline()
@@ -55,6 +63,20 @@ class Process:
     def at(self, path):
         """The path's whole URL, on the listener that has it."""
         return (self.admin if path.startswith(("/metrics", "/debug")) else self.url) + path
+
+    def open(self, path, body=None):
+        return open_url(self.at(path), body)
+
+    def metrics_text(self):
+        with self.open("/metrics") as answer:
+            return answer.read().decode()
+
+    def metrics(self):
+        return {name: float(value) for name, value in re.findall(r"^(\S+) (\S+)$", self.metrics_text(), re.M)}
+
+    def fleet(self):
+        with self.open("/debug/fleet") as answer:
+            return json.load(answer)
 
     def kill(self):
         self.process.kill()
@@ -88,23 +110,9 @@ class Server(Process):
         super().__init__("serve", *with_defaults({"--port": "0", "--kv-memory": self.kv_memory}, options), wrap=wrap)
         self.wait_for_url()
 
-    def open(self, path, body=None):
-        return open_url(self.at(path), body)
-
-    def metrics_text(self):
-        with self.open("/metrics") as answer:
-            return answer.read().decode()
-
-    def metrics(self):
-        return {name: float(value) for name, value in re.findall(r"^(\S+) (\S+)$", self.metrics_text(), re.M)}
-
     def units(self):
         """The pids of each unit's ranks."""
         return [[rank["pid"] for rank in unit["ranks"]] for unit in self.fleet()["units"]]
-
-    def fleet(self):
-        with self.open("/debug/fleet") as answer:
-            return json.load(answer)
 
     def first_pid(self, role):
         """Of rank 0 of the first unit that has this role."""
@@ -126,10 +134,7 @@ class Server(Process):
             time.sleep(0.001)
 
     def wait_for_units(self, count):
-        until = time.monotonic() + PATIENCE
-        while sum(unit["state"] == "serving" for unit in self.fleet()["units"]) < count:
-            assert time.monotonic() < until and self.process.poll() is None, self.said()
-            time.sleep(0.005)
+        wait_until(lambda: sum(unit["state"] == "serving" for unit in self.fleet()["units"]) >= count, self)
 
     def no_page_is_held(self, patience=PATIENCE):
         until = time.monotonic() + patience

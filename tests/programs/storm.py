@@ -11,7 +11,7 @@ import threading
 import time
 import urllib.error
 
-from server import PATIENCE, Process, Server, open_url, with_defaults
+from server import PATIENCE, Process, Server, open_url, wait_until, with_defaults
 
 BLOCK = 64
 CLIENTS = 10
@@ -172,17 +172,11 @@ class Fleet:
         assert self.gateway.wait_for_url() == self.url
 
     def look(self):
-        with open_url(self.gateway.at("/debug/fleet")) as answer:
-            return json.load(answer)
+        return self.gateway.fleet()
 
     def wait_until(self, true_of):
         """The report of the fleet of which it is true."""
-        until = time.monotonic() + PATIENCE
-        while not true_of(fleet := self.look()):
-            assert time.monotonic() < until, fleet
-            assert self.gateway.process.poll() is None, self.gateway.said()
-            time.sleep(0.02)
-        return fleet
+        return wait_until(lambda: true_of(fleet := self.look()) and fleet, self.gateway, found=self.look, pause=0.02)
 
     def wait_for_units(self):
         return self.wait_until(lambda fleet: sum(unit["state"] == "serving" for unit in fleet["units"]) ==

@@ -10,11 +10,10 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
 import urllib.error
 import urllib.request
 
-from server import PATIENCE, Server, fathom
+from server import PATIENCE, Server, fathom, wait_until
 
 rolls = random.Random(12)
 PROMPT = [rolls.randrange(300, 1500) for _ in range(700)]
@@ -105,9 +104,7 @@ def check_device_and_disk(path, directory):
     write_accounts(path, ["acme", "root"])
     server.process.send_signal(signal.SIGHUP)
     server.wait_for("accounts  were read accounts=2 keys=2")
-    until = time.monotonic() + PATIENCE
-    while server.status("/v1/models", KEYS["lab-1"][0]) != 401:
-        assert time.monotonic() < until
+    wait_until(lambda: server.status("/v1/models", KEYS["lab-1"][0]) == 401)
     assert server.status("/v1/models", KEYS["acme"][0]) == 200
     with open(path, "a") as file:
         print("  - name: [", file=file)

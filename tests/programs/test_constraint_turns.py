@@ -16,7 +16,7 @@ import threading
 import time
 import urllib.request
 
-from server import PATIENCE, Process, fathom
+from server import PATIENCE, Process, fathom, wait_until
 
 LEAVERS, FLOOD, BURST, PROMPT = 6, 10, 6, 480
 LOOKS = 10
@@ -68,11 +68,7 @@ class Service:
             return {name: float(value) for name, value in re.findall(r"^(\S+) (\S+)$", answer.read().decode(), re.M)}
 
     def wait_until(self, holds):
-        until = time.monotonic() + PATIENCE
-        while not holds(metrics := self.metrics()):
-            assert time.monotonic() < until and self.gateway.process.poll() is None, (metrics, self.gateway.said())
-            time.sleep(0.01)
-        return metrics
+        return wait_until(lambda: holds(metrics := self.metrics()) and metrics, self.gateway, found=self.metrics)
 
     def begin(self, name, body):
         host, port = self.gateway.url.split("//")[1].split(":")

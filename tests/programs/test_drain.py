@@ -6,10 +6,9 @@ as --drain-timeout lets it."""
 import concurrent.futures
 import json
 import signal
-import time
 import urllib.error
 
-from server import PATIENCE, Server
+from server import PATIENCE, Server, wait_until
 
 QUESTION = {"messages": [{"role": "user", "content": "What is 4728 + 915?"}], "max_tokens": 24, "temperature": 0}
 
@@ -35,10 +34,7 @@ def order(server, status=200, **wish):
 
 
 def wait_until_queued(server, count):
-    until = time.monotonic() + PATIENCE
-    while server.fleet()["queue"] != count:
-        assert time.monotonic() < until and server.process.poll() is None, server.said()
-        time.sleep(0.005)
+    wait_until(lambda: server.fleet()["queue"] == count, server)
 
 
 def main():

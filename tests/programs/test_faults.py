@@ -15,7 +15,7 @@ import tempfile
 import time
 
 import server as server_module
-from server import PATIENCE, Server
+from server import Server, wait_until
 from streams import Tokens, ask_all
 
 ranks = int(sys.argv[2])
@@ -108,10 +108,7 @@ def orphans():
     folders = [path for path in glob.glob("/dev/shm/fathom-%d/%d-*" % (os.getuid(), server.process.pid))]
     server.process.kill()
     server.process.wait()
-    until = time.monotonic() + PATIENCE
-    while any(is_alive(pid) for pid in pids):
-        assert time.monotonic() < until, pids
-        time.sleep(0.05)
+    wait_until(lambda: not any(is_alive(pid) for pid in pids), found=lambda: pids)
     Server("--ranks", "2").stop()
     assert not any(os.path.exists(folder) for folder in folders), folders
 

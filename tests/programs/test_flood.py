@@ -8,10 +8,9 @@ import os
 import subprocess
 import tempfile
 import threading
-import time
 import urllib.request
 
-from server import PATIENCE, Process, fathom
+from server import PATIENCE, Process, fathom, wait_until
 
 FLOOD, OTHERS, EACH = 60, 9, 2
 IN_UNIT = 4 + 8  # rows, and those that a unit of one rank may have waiting
@@ -53,10 +52,7 @@ def queued(gateway, key):
 
 
 def wait_for_queued(gateway, key, count):
-    until = time.monotonic() + PATIENCE
-    while queued(gateway, key) < count:
-        assert time.monotonic() < until and gateway.process.poll() is None, gateway.said()
-        time.sleep(0.01)
+    wait_until(lambda: queued(gateway, key) >= count, gateway)
 
 
 def main():

@@ -16,7 +16,7 @@ import threading
 import time
 
 from command import run
-from server import PATIENCE, Process
+from server import PATIENCE, Process, wait_until
 
 PRICES = "currency: USD\nnode_hour: 16\ninput_hit: 0.5\ninput_miss: 2\noutput: 4\n"
 NANOS = (500, 2000, 4000)  # of a token: hit, miss, output
@@ -139,10 +139,7 @@ class Load:
             client.start()
 
     def wait_for(self, count):
-        until = time.monotonic() + PATIENCE
-        while len(self.whole) < count:
-            assert time.monotonic() < until, (len(self.whole), len(self.broken))
-            time.sleep(0.005)
+        wait_until(lambda: len(self.whole) >= count, found=lambda: (len(self.whole), len(self.broken)))
 
     def end(self):
         self.ending = True
@@ -188,10 +185,7 @@ def check_answers(fleet, load):
 
 
 def wait_for_judged(fleet, count):
-    until = time.monotonic() + PATIENCE
-    while (found := verify(fleet))["units_judged"] < count:
-        assert time.monotonic() < until, found
-        time.sleep(0.2)
+    wait_until(lambda: verify(fleet)["units_judged"] >= count, pause=0.2)
 
 
 def kill_until(load, requests, rolls):

@@ -9,7 +9,6 @@ import http.client
 import json
 import os
 import sqlite3
-import subprocess
 import tempfile
 import threading
 import time
@@ -17,7 +16,7 @@ import urllib.error
 import urllib.request
 
 from command import run
-from server import PATIENCE, Process
+from server import PATIENCE, Process, wait_until
 
 PRICES = """
 currency: USD
@@ -226,10 +225,7 @@ def main():
         check_changes(server, key)
         check_models(server)
         check_failures(server)
-        until = time.monotonic() + PATIENCE
-        while not (found := verify(server))["units_judged"]:  # told every two seconds
-            assert time.monotonic() < until, found
-            time.sleep(0.2)
+        wait_until(lambda: verify(server)["units_judged"], pause=0.2)  # reported every two seconds
         server = check_kills(folder, server, key)
         server.ask(key, 3)
         server.stop()

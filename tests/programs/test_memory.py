@@ -3,7 +3,6 @@
 """test_memory.py FATHOM: what a process takes at most beside its weights and its KV blocks, on a checkpoint of 800 million
 parameters: nothing that grows with the weights while it loads them, and one step's values while it runs."""
 import json
-import sys
 import tempfile
 
 from command import run

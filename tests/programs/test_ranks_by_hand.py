@@ -11,9 +11,8 @@ import socket
 import subprocess
 import sys
 import tempfile
-import time
 
-from server import PATIENCE, Process, open_url
+from server import PATIENCE, Process, open_url, wait_until
 
 QUESTIONS = ["What is %d + %d?" % (41 * i, 77 + i) for i in range(4)]
 
@@ -52,21 +51,6 @@ def answers(url):
         return list(pool.map(lambda question: answer(url, question), QUESTIONS))
 
 
-def fleet(gateway):
-    with open_url(gateway.at("/debug/fleet")) as response:
-        return json.load(response)
-
-
-def wait_until(condition, *processes):
-    until = time.monotonic() + PATIENCE
-    while not (found := condition()):
-        assert time.monotonic() < until
-        for process in processes:
-            assert process.process.poll() is None, process.said()
-        time.sleep(0.02)
-    return found
-
-
 class Unit(Process):
     """Ends when a rank of its job has ended."""
 
@@ -83,7 +67,7 @@ class Unit(Process):
 
 
 def serving(gateway, count):
-    units = [unit for unit in fleet(gateway)["units"] if unit["state"] == "serving"]
+    units = [unit for unit in gateway.fleet()["units"] if unit["state"] == "serving"]
     return units if len(units) == count else None
 
 
@@ -111,7 +95,7 @@ def main():
         (found,) = wait_until(lambda: serving(gateway, 1), unit)
         with concurrent.futures.ThreadPoolExecutor(1) as pool:
             told = pool.submit(answers, url)
-            wait_until(lambda: fleet(gateway)["units"][0]["requests_running"], unit)
+            wait_until(lambda: gateway.fleet()["units"][0]["requests_running"], unit)
             os.kill(found["ranks"][1]["pid"], signal.SIGSTOP)
             unit.ended("a rank was not heard, the unit ends rank=1 ")
             other = Unit(address, 0, ranks=1)
@@ -119,7 +103,7 @@ def main():
 
         unit = Unit(address, 0.5)  # the one that speaks for the unit
         wait_until(lambda: serving(gateway, 2), unit)
-        (found,) = [each for each in fleet(gateway)["units"] if len(each["ranks"]) == 2]
+        (found,) = [each for each in gateway.fleet()["units"] if len(each["ranks"]) == 2]
         os.kill(found["ranks"][0]["pid"], signal.SIGSTOP)
         assert answers(url) == wanted
         wait_until(lambda: serving(gateway, 1), gateway)

@@ -13,7 +13,7 @@ import time
 
 import streams
 import test_faults as faults
-from server import PATIENCE
+from server import PATIENCE, wait_until
 
 # Several blocks, with common beginnings.
 STORY = "The bell ringer climbed %s steps up to the tower and wrote the number into her book. "
@@ -47,10 +47,7 @@ def comes_back_as_it_was(server):
     for _ in range(2):  # also when it has come back once already
         (changed,) = [unit for unit in server.fleet()["units"] if unit["role"] == "both"]
         os.kill(changed["ranks"][0]["pid"], signal.SIGKILL)
-        until = time.monotonic() + PATIENCE
-        while changed["id"] in [unit["id"] for unit in server.fleet()["units"]]:
-            assert time.monotonic() < until
-            time.sleep(0.01)
+        wait_until(lambda: changed["id"] not in [unit["id"] for unit in server.fleet()["units"]])
         server.wait_for_units(2)
         roles = sorted(unit["role"] for unit in server.fleet()["units"])
         assert roles == ["both", "decode"], roles

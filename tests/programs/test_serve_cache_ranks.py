@@ -3,7 +3,6 @@
 """test_serve_cache_ranks.py FATHOM: units of several ranks with a KV storage give the very answers of one process
 without: while it fills, after a restart, out of host memory, with a rank killed, and with prompts and answers in
 different units, all of them in one directory. What was loaded counts as hits, and every page is back."""
-import json
 import os
 import signal
 import tempfile
@@ -16,14 +15,9 @@ HITS = sum(map(cache.whole, PROMPTS))
 
 def open_server(units, *options):
     server = cache.CachingServer(*options, "--kv-load", "always")
-    while sum(unit["state"] == "serving" for unit in fleet(server)) < units:
+    while sum(unit["state"] == "serving" for unit in server.fleet()["units"]) < units:
         pass
     return server
-
-
-def fleet(server):
-    with server.open("/debug/fleet") as answer:
-        return json.load(answer)["units"]
 
 
 def check_ranks(wanted, directory):
@@ -31,13 +25,13 @@ def check_ranks(wanted, directory):
     server = open_server(1, *options)
     cache.expect(server, wanted, False, "while it fills")
     cache.expect(server, wanted, True, "from its pages")
-    assert [rank["kv_storage"] for rank in fleet(server)[0]["ranks"]] == ["on", "on"]
+    assert [rank["kv_storage"] for rank in server.fleet()["units"][0]["ranks"]] == ["on", "on"]
     assert server.metrics()['fathom_kv_storage_ranks{state="on"}'] == 2
     server.stop()
     server = open_server(1, *options)
     cache.expect(server, wanted, True, "after a restart")
     assert server.loaded("disk") == HITS
-    pid = fleet(server)[0]["ranks"][1]["pid"]
+    pid = server.fleet()["units"][0]["ranks"][1]["pid"]
     os.kill(pid, signal.SIGKILL)
     server.wait_for("a rank died, its unit|a unit ended, it")
     cache.expect(server, wanted, True, "after a rank was killed")
@@ -50,8 +44,7 @@ def check_apart(wanted, directory):
     server = open_server(2, *options)
     cache.expect(server, wanted, True, "apart, out of another server's blocks")
     assert server.loaded("disk") >= HITS, server.metrics()  # again in the decode unit, if a busy machine's transfers are given up
-    with server.open("/debug/fleet") as answer:
-        assert json.load(answer)["handed_over_total"] == len(PROMPTS)
+    assert server.fleet()["handed_over_total"] == len(PROMPTS)
     assert server.metrics()['fathom_kv_storage_ranks{state="on"}'] == 4
     server.stop()
 

@@ -159,8 +159,7 @@ def check_drain(wanted):
             assert refusal.code == code, refusal
             return json.load(refusal)["error"]["message"]
     def rank_2():
-        with server.open("/debug/fleet") as answer:
-            return json.load(answer)["units"][0]["ranks"][2]
+        return server.fleet()["units"][0]["ranks"][2]
     with concurrent.futures.ThreadPoolExecutor(1) as pool:
         answers = pool.submit(ask_all, server, len(QUESTIONS))
         assert drain(rank=2)["state"] == "draining"

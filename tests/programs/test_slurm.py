@@ -8,7 +8,6 @@ import concurrent.futures
 import os
 import re
 import signal
-import subprocess
 import sys
 import time
 

@@ -10,9 +10,8 @@ import random
 import signal
 import subprocess
 import tempfile
-import time
 
-from server import PATIENCE, Server, fathom
+from server import Server, fathom, wait_until
 
 DEEDS = ["rm $D/*/*.kv", "rm -r $D", "rm $D/*/*.idx", "for f in $D/*/*.kv; do cp $f $f.copy; mv $f.copy $f; done"]
 LINE = "somebody removed, replaced or cut files of the segment"
@@ -37,10 +36,7 @@ class SmallServer(Server):
 
 def wait_for_segment(directory):
     """Answers may come before the first block of theirs is written, and then nothing is there to remove."""
-    until = time.monotonic() + PATIENCE
-    while not glob.glob(directory + "/*/*.idx"):
-        assert time.monotonic() < until, os.listdir(directory)
-        time.sleep(0.005)
+    wait_until(lambda: glob.glob(directory + "/*/*.idx"), found=lambda: os.listdir(directory))
 
 
 def do_it(deed, wanted, directory):

@@ -8,11 +8,10 @@ has none is read from the checkpoint; with too few, the unit starts again and sa
 streams stood still, and when the rank was back."""
 import concurrent.futures
 import os
-import re
 import signal
 import time
 
-from server import PATIENCE, Server
+from server import Server, wait_until
 from streams import ALL, Tokens, ask_all
 
 BACK = r"a rank is there again job=1 rank=%d pid=(\d+) after_s=(\S+)"
@@ -43,10 +42,7 @@ def lose(server, wanted, rank, name, count=1, harm=lambda pid: os.kill(pid, sign
 
 def wait_for_units(server, pids):
     """The gateway knows these processes, and no other."""
-    until = time.monotonic() + PATIENCE
-    while server.units() != pids:
-        assert time.monotonic() < until, (server.units(), pids, server.said())
-        time.sleep(0.01)
+    wait_until(lambda: server.units() == pids, found=lambda: (server.units(), pids, server.said()))
 
 
 def all_have_replicas(wanted):

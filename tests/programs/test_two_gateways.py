@@ -6,13 +6,10 @@ the next gateway in its place finds what was computed in the unit's pages."""
 import concurrent.futures
 import json
 import os
-import re
 import tempfile
 import threading
-import time
-import urllib.request
 
-from server import PATIENCE, Process, open_url
+from server import PATIENCE, Process, open_url, wait_until
 
 QUESTIONS = ["What is %d + %d?" % (31 * i, 7 + i) for i in range(24)]
 
@@ -31,25 +28,12 @@ def text(url, question):
     return answer(url, question)["choices"][0]["message"]
 
 
-def metrics(gateway):
-    with urllib.request.urlopen(gateway.at("/metrics"), timeout=PATIENCE) as found:
-        return {name: float(value) for name, value in re.findall(r"^(\S+) (\S+)$", found.read().decode(), re.M)}
-
-
-def until(true, what):
-    end = time.monotonic() + PATIENCE
-    while not true():
-        assert time.monotonic() < end, what
-        time.sleep(0.01)
-
-
 def is_served(gateway):
-    with urllib.request.urlopen(gateway.at("/debug/fleet"), timeout=PATIENCE) as found:
-        return any(unit["state"] == "serving" for unit in json.load(found)["units"])
+    return any(unit["state"] == "serving" for unit in gateway.fleet()["units"])
 
 
 def answered(gateway):
-    return sum(value for name, value in metrics(gateway).items()
+    return sum(value for name, value in gateway.metrics().items()
                if name.startswith('fathom_http_requests_total{endpoint="chat_completions",status="200"'))
 
 
@@ -72,7 +56,7 @@ def main():
         second = gateway(1, url.rsplit(":", 1)[1])
         assert second.url == url
         unit = Process("unit", "--connect", ",".join(addresses), "--kv-memory", "64MiB", "--mtp", "off")
-        until(lambda: is_served(first) and is_served(second), "both know the unit")
+        wait_until(lambda: is_served(first) and is_served(second))  # both know the unit
 
         with concurrent.futures.ThreadPoolExecutor(8) as pool:
             assert list(pool.map(lambda question: text(url, question), QUESTIONS)) == wanted
@@ -81,7 +65,7 @@ def main():
 
         # Streams until either gateway has one; then one of the two dies.
         streams = []
-        while not all(metrics(gateway)["fathom_requests_held"] for gateway in (first, second)):
+        while not all(gateway.metrics()["fathom_requests_held"] for gateway in (first, second)):
             stream = ask(url, QUESTIONS[0], stream=True, max_tokens=1200, ignore_eos=True)
             assert stream.readline().startswith(b"data: ")
             streams.append(stream)
@@ -101,11 +85,11 @@ def main():
             reader.join(PATIENCE)
         assert True in whole and False in whole, whole
         unit.wait_for("gateway  is gone, requests are given up.* requests=[0-9]")
-        until(lambda: metrics(second)['fathom_kv_pages{state="held"}'] == 0, "the unit holds nothing")
+        wait_until(lambda: second.metrics()['fathom_kv_pages{state="held"}'] == 0)  # the unit holds nothing
         assert text(second.url, QUESTIONS[1]) == wanted[1]
 
         first = gateway(0, "0")  # on a port of its own: the next in the dead one's place
-        until(lambda: is_served(first), "the unit comes back")
+        wait_until(lambda: is_served(first))  # the unit comes back
         found = answer(first.url, QUESTIONS[0] + " " + "And what is 2 + 2? " * 20)
         again = answer(second.url, QUESTIONS[0] + " " + "And what is 2 + 2? " * 20)
         assert found["choices"][0]["message"] == again["choices"][0]["message"]

@@ -9,10 +9,9 @@ import os
 import sys
 import tempfile
 import threading
-import time
 
 import server
-from server import PATIENCE, Process, open_url
+from server import PATIENCE, Process, open_url, wait_until
 
 former = sys.argv[2] if len(sys.argv) > 2 else server.fathom
 present = server.fathom
@@ -43,20 +42,8 @@ def undisturbed(program, options):
     return answers[0][0], [tokens for _, tokens in answers]
 
 
-def fleet(gateway):
-    with open_url(gateway.at("/debug/fleet")) as found:
-        return json.load(found)
-
-
-def until(true, what):
-    end = time.monotonic() + PATIENCE
-    while not true():
-        assert time.monotonic() < end, what
-        time.sleep(0.01)
-
-
 def serving(gateway):
-    return sum(unit["state"] == "serving" for unit in fleet(gateway)["units"])
+    return sum(unit["state"] == "serving" for unit in gateway.fleet()["units"])
 
 
 class Clients:
@@ -89,25 +76,25 @@ def renew(address, wanted):
     gateway = start(present, "gateway", "--listen", address, "--port", "0", "--admin-port", "0")
     url = gateway.wait_for_url()
     old = start(former, "unit", "--connect", address, "--kv-memory", "64MiB", *OLD)
-    until(lambda: serving(gateway) == 1, "the old unit")
+    wait_until(lambda: serving(gateway) == 1)  # the old unit
     clients = Clients(url)
-    until(lambda: len(clients.answers) >= 6, "answers of the old unit")
+    wait_until(lambda: len(clients.answers) >= 6)  # answers of the old unit
     new = start(present, "unit", "--connect", address, "--kv-memory", "64MiB", *NEW)
-    until(lambda: serving(gateway) == 2, "the new unit beside it")
+    wait_until(lambda: serving(gateway) == 2)  # the new unit beside it
     told = len(clients.answers)
-    until(lambda: len(clients.answers) >= told + 12, "answers of both")
-    (first,) = [unit for unit in fleet(gateway)["units"] if "bf16" in unit["numerics"].split(".")[1]]
+    wait_until(lambda: len(clients.answers) >= told + 12)  # answers of both
+    (first,) = [unit for unit in gateway.fleet()["units"] if "bf16" in unit["numerics"].split(".")[1]]
     open_url(gateway.at("/debug/fleet/drain"), {"unit": first["id"]}).close()
 
     def bound():
-        return next(unit["requests_bound"] for unit in fleet(gateway)["units"] if unit["id"] == first["id"])
+        return next(unit["requests_bound"] for unit in gateway.fleet()["units"] if unit["id"] == first["id"])
 
-    until(lambda: bound() == 0, "the old unit has nothing left")
+    wait_until(lambda: bound() == 0)  # the old unit has nothing left
     old.stop()
     told = len(clients.answers)
-    until(lambda: len(clients.answers) >= told + 6, "answers of the new unit")
+    wait_until(lambda: len(clients.answers) >= told + 6)  # answers of the new unit
     answers = clients.end()
-    report = fleet(gateway)
+    report = gateway.fleet()
     assert report["resumed_total"] == 0 and report["requests"] == 0, report
     for number, fingerprint, tokens in answers:
         assert fingerprint in wanted, fingerprint  # else it failed
@@ -122,7 +109,7 @@ def new_unit_at_former_gateway(address, wanted):
     gateway = start(former, "gateway", "--listen", address, "--port", "0", "--admin-port", "0")
     url = gateway.wait_for_url()
     unit = start(present, "unit", "--connect", address, "--kv-memory", "64MiB", *NEW)
-    until(lambda: serving(gateway) == 1, "the new unit")
+    wait_until(lambda: serving(gateway) == 1)  # the new unit
     for number in range(len(PROMPTS)):
         fingerprint, tokens = answer(url, number)
         assert tokens == wanted[fingerprint][number], (number, fingerprint)
