@@ -339,8 +339,8 @@ void request_answer(struct gateway *gateway, struct request *request, enum finis
 /* CANCELLED -> ANSWERED: the decode unit has it no more; the prefill unit will send FINISHED. */
 void request_unbind_answer(struct gateway *gateway, struct request *request);
 
-/* Ends a request in progress: WAITING -> FINISHING; at units, which are sent CANCEL, -> CANCELLED. An
- * ANSWERED one stays. Takes room for REQUEST_CANCEL_BYTES. */
+/* Ends a request in progress: WAITING -> FINISHING; at units, which are sent CANCEL, -> CANCELLED.
+ * An ANSWERED one stays. Takes room for REQUEST_CANCEL_BYTES. */
 void request_cancel(struct gateway *gateway, struct request *request, enum request_cause cause);
 
 /* ANSWERING to CONTINUED -> WAITING: its units have it no more, and another one is to continue. */
@@ -352,8 +352,8 @@ void request_end(struct gateway *gateway, struct request *request, enum finish_r
 /* ANSWERING to FINISHING -> DONE: its end was sent to the client. */
 void request_done(struct gateway *gateway, struct request *request);
 
-/* DONE -> COMMITTING, of all choices: the leader's entry was sent; the end is still to be sent to its
- * client. */
+/* DONE -> COMMITTING, of all choices: the leader's entry was sent; the end is still to be sent to
+ * its client. */
 void request_await_commit(struct gateway *gateway, struct request *leader, int64_t now_ns);
 
 /* The leader and all its choices -> FREE: removed from tables, their memory freed. */
