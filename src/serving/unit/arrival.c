@@ -84,6 +84,11 @@ static bool take_sequence(struct unit_request *request, struct admit_need need) 
     return request->tokens && request->pages && request->block_prompt;
 }
 
+int64_t unit_turn(const struct unit *unit, const struct record_submit *submit, int64_t now_ns) {
+    double work_ns = step_cost_run_ns(&unit->cost, 0, submit->prompt_count + submit->resumed_count);
+    return schedule_turn(now_ns, (int64_t)work_ns, submit->priority, unit->options.priority_ns);
+}
+
 bool arrival_begin(struct unit *unit, const struct record_submit *submit, int64_t now_ns) {
     struct unit_request *request = unit_request_free(unit);
     struct admit_need need = admit_need_of(submit);

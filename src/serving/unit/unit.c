@@ -703,11 +703,6 @@ struct unit_offer unit_offer(const struct unit *unit, const struct predict_lengt
     return offer;
 }
 
-int64_t unit_turn(const struct unit *unit, const struct record_submit *submit, int64_t now_ns) {
-    double work_ns = step_cost_run_ns(&unit->cost, 0, submit->prompt_count + submit->resumed_count);
-    return schedule_turn(now_ns, (int64_t)work_ns, submit->priority, unit->options.priority_ns);
-}
-
 static void audit_request(const struct unit *unit, uint32_t slot) {
     const struct unit_request *request = &unit->requests[slot];
     check(request->page_count == 0 || request->state > UNIT_REQUEST_WAITING);
