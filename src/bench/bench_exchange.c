@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * fathom bench exchange: dispatch and combine of random tokens between ranks, without a model, as
  * medians with their spread. The floor next to them is bare messages of as many bytes between
- * contiguous buffers (job_swap), in turn in the same rounds. The exchange's times include all its
+ * contiguous buffers (job_all_to_all), in turn in the same rounds. The exchange's times include all its
  * work: choosing slots, gathering rows into messages, sorting received rows by expert. The cost of
  * writing and reading depends on where rows are in memory, so each is also timed together with one
  * writing of all rows and one reading of all received ones, including a rank's own.
@@ -74,7 +74,7 @@ struct exchange_bench {
     struct exchange_values values;
     struct placement placement;
     struct exchange *exchanges[WAY_COUNT]; /* NULL: there are no groups, or nodes */
-    struct exchange_link link, near;
+    struct exchange_link link, node_link;
     const struct kernels *kernels;
     float *sum, *room;                      /* [hidden] */
     uint32_t dispatch_bytes, combine_bytes; /* of a row */
@@ -158,15 +158,15 @@ static enum status bench_exchange_open_exchanges(struct exchange_bench *bench,
                                        .link = &bench->link};
     enum status status = STATUS_OK;
     bench->link = bench_exchange_link_of(values->job.link_gbps, values->job.link_us);
-    bench->near = bench_exchange_link_of(values->job.near_gbps, values->job.link_us);
-    if (values->job.near_gbps > 0) options.near = &bench->near;
+    bench->node_link = bench_exchange_link_of(values->job.near_gbps, values->job.link_us);
+    if (values->job.near_gbps > 0) options.node_link = &bench->node_link;
     for (uint32_t way = 0; !status && way < WAY_COUNT; way++) {
         bool groups = way & WAY_GROUPS, nodes = way & WAY_NODES;
         if ((groups && values->groups == 1) || (nodes && !values->job.node_ranks)) continue;
         options.channel = way;
         options.group_experts = groups ? (uint32_t)(values->experts / values->groups) : 0;
         status = exchange_open_ranks(&options, &bench->exchanges[way], error);
-        if (!status) exchange_go_by_nodes(bench->exchanges[way], nodes);
+        if (!status) exchange_set_two_levels(bench->exchanges[way], nodes);
     }
     return status;
 }
@@ -242,7 +242,7 @@ static void run_exchange(struct exchange_bench *bench, uint32_t way, uint32_t ro
     bench->seconds[dispatch][round] = machine_limits_now() - start;
     read_received(bench, &received);
     bench->whole[dispatch][round] = written + machine_limits_now() - start;
-    bench->bytes[dispatch] = exchange_last(exchange).bytes_sent;
+    bench->bytes[dispatch] = exchange_last_transfer(exchange).bytes_sent;
     bench->bytes_between[dispatch] = exchange_counts(exchange).bytes_between_nodes - between;
     began = machine_limits_now();
     for (uint32_t row = 0; row < received.row_count; row++)
@@ -256,7 +256,7 @@ static void run_exchange(struct exchange_bench *bench, uint32_t way, uint32_t ro
     bench->seconds[combine][round] = machine_limits_now() - start;
     read_returned(bench, &returned);
     bench->whole[combine][round] = written + machine_limits_now() - start;
-    bench->bytes[combine] = exchange_last(exchange).bytes_sent;
+    bench->bytes[combine] = exchange_last_transfer(exchange).bytes_sent;
     bench->bytes_between[combine] = exchange_counts(exchange).bytes_between_nodes - between;
 }
 
@@ -273,7 +273,7 @@ static void run_swap(struct exchange_bench *bench, uint64_t bytes, uint32_t roun
     double written = machine_limits_now() - began;
     job_barrier();
     double start = machine_limits_now();
-    job_swap(bench->out, bench->in, bytes);
+    job_all_to_all(bench->out, bench->in, bytes);
     *seconds_out = machine_limits_now() - start;
     bench_exchange_read_all(bench, bench->in, job_count() * bytes);
     *whole_out = written + machine_limits_now() - start;

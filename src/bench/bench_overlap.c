@@ -16,7 +16,7 @@
  *
  * By default the link is made so slow that comm takes --ratio of compute.
  *
- * With --echo N there is one rank of N: what it sends is returned to it (exchange_open_echo), so no
+ * With --echo N there is one rank of N: what it sends is returned to it (exchange_open_loopback), so no
  * other rank's uneven times are part of the exposed time.
  */
 #include <stdio.h>

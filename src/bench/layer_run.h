@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * One MoE layer of random weights at any size, run through the engine's own stages as one rank of
- * many (compute/exchange/echo.c), and the time of each of the stages' parts.
+ * many (compute/exchange/exchange_loopback.c), and the time of each of the stages' parts.
  */
 #ifndef BENCH_LAYER_RUN_H
 #define BENCH_LAYER_RUN_H

@@ -222,7 +222,7 @@ static void say_end(uint32_t rank, const char *what, const char *why) {
 }
 
 static enum status begin_counted(const struct rank_job_values *values, struct error *error) {
-    job_says_end(say_end);
+    job_on_abort(say_end);
     enum status status = job_begin(error);
     if (status || job_count() == values->ranks) return status;
     return error_set(error, STATUS_INVALID, "--ranks is %u, and its launcher started %u",
@@ -239,7 +239,8 @@ static bool share_place(struct rank_watch_place *place) {
         memcpy(job_tree_add(&parts, JOB_TREE_ALL, sizeof *place), place, sizeof *place);
         job_tree_send(&parts);
     } else {
-        whole = job_await(job_tree_parent(), &bytes) && job_tree_take(&parts, bytes, &part);
+        whole =
+            job_wait_message(job_tree_parent(), &bytes) && job_tree_receive(&parts, bytes, &part);
         if (whole) memcpy(place, part.data, sizeof *place);
     }
     job_tree_free(&parts);
@@ -251,10 +252,10 @@ static enum status begin_watched(const struct rank_job_values *values, struct er
     enum status status = STATUS_OK;
     if (!job_exists())
         status = rank_manual_join(values->rendezvous, (uint32_t)values->ranks, error);
-    if (!status && job_returns()) status = rank_group_prepare((uint32_t)values->ranks, error);
+    if (!status && job_rejoins()) status = rank_group_prepare((uint32_t)values->ranks, error);
     if (status) return status;
-    if (!watch_ns || job_returns()) return begin_counted(values, error);
-    if (job_rank_ahead() == 0)
+    if (!watch_ns || job_rejoins()) return begin_counted(values, error);
+    if (job_rank_assigned() == 0)
         status = rank_watch_await(watch_ns, watch_exit_code, watches_start, error);
     if (!status) status = begin_counted(values, error);
     if (status) return status;

@@ -298,7 +298,7 @@ int program_unit(void *given, const struct option_result *result) {
     command_say_idle(values);
     if (!find_kv_address(&process.values, &exit_code) || is_misused(values, &exit_code))
         return exit_code;
-    if (values->health && rank_health_join(values->health, job_rank_ahead(), &error))
+    if (values->health && rank_health_join(values->health, job_rank_assigned(), &error))
         return command_failed(STATUS_IO, &error);
     prepare_ranks(values);
     rank_job_watch(values->unit_supervisor.rank_timeout,

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Each call goes to the carrier that was opened. What is carried is timed here. Where each rank is
- * to have a link of a given rate and latency (struct exchange_link), transfers are held back until
- * such a link would have brought them.
+ * Forwards each call to the backend, and measures the transfers. If the link is slow (struct
+ * exchange_link), a transfer ends no earlier than such a link would have delivered it.
  */
-#include "compute/exchange/carrier.h"
+#include "compute/exchange/exchange_backend.h"
 
 #include "base/clock.h"
 #include "base/heartbeat.h"
@@ -12,88 +11,93 @@
 #include <string.h>
 #include <sys/prctl.h>
 
-/* At most so long at a time, while waiting for a slow link: other ranks may need our progress. */
+/* The longest sleep while waiting for a slow link: other ranks may need this rank's progress. */
 #define NAP_NS 100000
-#define LATE_NS 100000 /* a sleeper may wake so much later than it asked; 50 us are usual */
+#define LATE_NS 100000 /* how much later than requested a sleep may end; 50 us are usual */
 
 void exchange_close(struct exchange *exchange) {
-    if (exchange) exchange->carrier->close(exchange);
+    if (exchange) exchange->backend->close(exchange);
 }
 
 void exchange_split_replicas(struct exchange *exchange, bool splits) {
     exchange->splits_replicas = splits;
 }
 
-void exchange_go_by_nodes(struct exchange *exchange, bool by_nodes) {
-    exchange->goes_by_nodes = by_nodes;
+void exchange_set_two_levels(struct exchange *exchange, bool by_nodes) {
+    exchange->two_levels = by_nodes;
 }
 
-bool exchange_forwards(const struct exchange *exchange) {
-    return exchange->carrier->forwards;
+bool exchange_moves_rows(const struct exchange *exchange) {
+    return exchange->backend->moves_rows;
 }
 
-/* Notes the counts so far: a transfer's own bytes are the difference at its end. */
+/* Begins a transfer. Its bytes are the difference of the counts at its end. */
 static void begin_transfer(const struct exchange *exchange, struct exchange_transfer *transfer) {
-    if (!exchange->carrier->forwards) return;
+    if (!exchange->backend->moves_rows) return;
     *transfer = (struct exchange_transfer){.began_ns = clock_now_ns(),
                                            .bytes_sent = exchange->counts.bytes_sent,
                                            .bytes_received = exchange->counts.bytes_received};
 }
 
-static struct exchange_link *exchange_link_of(const struct exchange *exchange, bool near) {
+static struct exchange_link *exchange_link_of(const struct exchange *exchange, bool within_node) {
     const struct exchange_options *options = &exchange->options;
-    return near && options->near ? options->near : options->link;
+    return within_node && options->node_link ? options->node_link : options->link;
 }
 
-struct exchange_span exchange_take_link(struct exchange *exchange, bool near, uint64_t bytes) {
-    struct exchange_link *link = exchange_link_of(exchange, near);
-    struct exchange_span leaves = {.began_ns = clock_now_ns(), .bytes = bytes};
-    if (leaves.began_ns < link->free_ns) leaves.began_ns = link->free_ns;
-    leaves.ended_ns = leaves.began_ns + (int64_t)((double)bytes * link->ns_per_byte);
-    link->free_ns = leaves.ended_ns;
-    return leaves;
+struct exchange_span exchange_occupy_link(struct exchange *exchange, bool within_node,
+                                          uint64_t bytes) {
+    struct exchange_link *link = exchange_link_of(exchange, within_node);
+    struct exchange_span departures = {.began_ns = clock_now_ns(), .bytes = bytes};
+    if (departures.began_ns < link->free_ns) departures.began_ns = link->free_ns;
+    departures.ended_ns = departures.began_ns + (int64_t)((double)bytes * link->ns_per_byte);
+    link->free_ns = departures.ended_ns;
+    return departures;
 }
 
-/* When the last byte of what came over that link is here; 0: nothing came. */
-static int64_t end_ns_of(const struct exchange *exchange, bool near,
-                         const struct exchange_span *leaves) {
-    const struct exchange_link *link = exchange_link_of(exchange, near);
-    if (leaves->ended_ns == 0) return 0;
-    int64_t last_ns = leaves->began_ns + (int64_t)((double)leaves->bytes * link->ns_per_byte);
-    return (last_ns > leaves->ended_ns ? last_ns : leaves->ended_ns) + link->latency_ns;
+/* When the last byte of the messages over a link has arrived; 0: there are none. */
+static int64_t end_ns_of(const struct exchange *exchange, bool within_node,
+                         const struct exchange_span *departures) {
+    const struct exchange_link *link = exchange_link_of(exchange, within_node);
+    if (departures->ended_ns == 0) return 0;
+    int64_t last_ns =
+        departures->began_ns + (int64_t)((double)departures->bytes * link->ns_per_byte);
+    return (last_ns > departures->ended_ns ? last_ns : departures->ended_ns) + link->latency_ns;
 }
 
-bool exchange_is_through(const struct exchange *exchange, bool near,
-                         const struct exchange_span *leaves) {
-    return end_ns_of(exchange, near, leaves) <= clock_now_ns();
+bool exchange_link_delivered(const struct exchange *exchange, bool within_node,
+                             const struct exchange_span *departures) {
+    return end_ns_of(exchange, within_node, departures) <= clock_now_ns();
 }
 
-/* When the last byte of what came over either link is here; 0: nothing came. */
+/* The same for both links. */
 static int64_t arrival_ns(const struct exchange *exchange) {
-    int64_t far_ns = end_ns_of(exchange, false, &exchange->leaves[false]);
-    int64_t near_ns = end_ns_of(exchange, true, &exchange->leaves[true]);
+    int64_t far_ns = end_ns_of(exchange, false, &exchange->departures[false]);
+    int64_t near_ns = end_ns_of(exchange, true, &exchange->departures[true]);
     return far_ns > near_ns ? far_ns : near_ns;
 }
 
-/* The earliest departure of a received row; valid if there was one. */
+/* The earliest departure of a received message; valid if there is one. */
 static int64_t first_left_ns(const struct exchange *exchange) {
-    const struct exchange_span *far = &exchange->leaves[false], *near = &exchange->leaves[true];
-    if (!far->ended_ns || (near->ended_ns && near->began_ns < far->began_ns)) return near->began_ns;
-    return far->began_ns;
+    const struct exchange_span *between_nodes = &exchange->departures[false],
+                               *within_node = &exchange->departures[true];
+    if (!between_nodes->ended_ns ||
+        (within_node->ended_ns && within_node->began_ns < between_nodes->began_ns))
+        return within_node->began_ns;
+    return between_nodes->began_ns;
 }
 
-/* A receiver takes its bytes in no faster than they leave a sender. */
+/* How long the transfer occupied a link. A receiver needs as long for its bytes as their sender. */
 static int64_t link_ns_of(const struct exchange *exchange) {
     int64_t most_ns = exchange->link_ns;
-    for (int near = 0; near < 2; near++) {
-        int64_t in_ns = (int64_t)((double)exchange->leaves[near].bytes *
-                                  exchange_link_of(exchange, near)->ns_per_byte);
+    for (int within_node = 0; within_node < 2; within_node++) {
+        int64_t in_ns = (int64_t)((double)exchange->departures[within_node].bytes *
+                                  exchange_link_of(exchange, within_node)->ns_per_byte);
         if (in_ns > most_ns) most_ns = in_ns;
     }
     return most_ns + exchange->options.link->latency_ns;
 }
 
-/* Ends when it is time, not when that suits other timers: the last of it is not slept. */
+/* Sleeps, with an accurate timer, but spins for the last LATE_NS. */
 static void exchange_nap(int64_t left_ns) {
     static _Thread_local bool sharp;
     if (!sharp) sharp = prctl(PR_SET_TIMERSLACK, 1000UL) == 0;
@@ -111,10 +115,11 @@ static void exchange_wait_until(struct exchange *exchange, int64_t end_ns) {
     }
 }
 
-/* The carrier has brought it; over a slow link, it still takes its time. */
+/* Ends a transfer that the backend has received; over a slow link it first waits for the computed
+ * end. */
 static void exchange_end_transfer(struct exchange *exchange, struct exchange_transfer *transfer,
                                   int64_t from_ns) {
-    if (!exchange->carrier->forwards) return;
+    if (!exchange->backend->moves_rows) return;
     transfer->bytes_sent = exchange->counts.bytes_sent - transfer->bytes_sent;
     transfer->bytes_received = exchange->counts.bytes_received - transfer->bytes_received;
     transfer->ended_ns = exchange->seen_ns ? exchange->seen_ns : clock_now_ns();
@@ -126,7 +131,7 @@ static void exchange_end_transfer(struct exchange *exchange, struct exchange_tra
         if (end_ns) transfer->began_ns = first_left_ns(exchange);
         if (end_ns) transfer->ended_ns = end_ns;
         transfer->link_ns = end_ns ? link_ns_of(exchange) : 0;
-        memset(exchange->leaves, 0, sizeof exchange->leaves);
+        memset(exchange->departures, 0, sizeof exchange->departures);
         exchange->link_ns = 0;
     }
     transfer->waited_ns = clock_now_ns() - from_ns;
@@ -138,7 +143,7 @@ static void exchange_end_transfer(struct exchange *exchange, struct exchange_tra
 }
 
 static int64_t wait_began_ns(const struct exchange *exchange) {
-    if (!exchange->carrier->forwards) return 0;
+    if (!exchange->backend->moves_rows) return 0;
     return exchange->idle_ns ? exchange->idle_ns : clock_now_ns();
 }
 
@@ -152,60 +157,63 @@ uint32_t exchange_group_run(const uint32_t *experts, uint32_t count, uint32_t gr
 void exchange_dispatch_begin(struct exchange *exchange, uint32_t layer, const uint32_t *experts,
                              const float *weights, uint32_t tokens, const char *activations) {
     begin_transfer(exchange, &exchange->dispatch);
-    exchange->carrier->dispatch_begin(exchange, layer, experts, weights, tokens, activations);
+    exchange->backend->dispatch_begin(exchange, layer, experts, weights, tokens, activations);
 }
 
 void exchange_dispatch_finish(struct exchange *exchange, struct exchange_received *received_out) {
     int64_t from_ns = wait_began_ns(exchange);
     heartbeat_set(HEARTBEAT_WAITS);
-    exchange->carrier->dispatch_finish(exchange, received_out);
+    exchange->backend->dispatch_finish(exchange, received_out);
     exchange_end_transfer(exchange, &exchange->dispatch, from_ns);
     heartbeat_set(HEARTBEAT_COMPUTES);
-    begin_transfer(exchange, &exchange->combine); /* already here: this rank may have no results */
+    begin_transfer(
+        exchange,
+        &exchange
+             ->combine); /* from here, because a rank without rows never calls exchange_combine_begin */
 }
 
 void exchange_pair_slots(const struct exchange *exchange, uint32_t *slots_out, uint32_t pairs) {
-    exchange->carrier->pair_slots(exchange, slots_out, pairs);
+    exchange->backend->pair_slots(exchange, slots_out, pairs);
 }
 
 uint32_t exchange_nodes(const struct exchange *exchange) {
-    return exchange->carrier->nodes(exchange);
+    return exchange->backend->nodes(exchange);
 }
 
 uint32_t exchange_relayed(const struct exchange *exchange, uint32_t node, uint32_t *slots_out,
                           const char **rows_out) {
-    return exchange->carrier->relayed(exchange, node, slots_out, rows_out);
+    return exchange->backend->relayed(exchange, node, slots_out, rows_out);
 }
 
 char *exchange_result(struct exchange *exchange, uint32_t row) {
-    return exchange->carrier->result(exchange, row);
+    return exchange->backend->result(exchange, row);
 }
 
-/* Adds the time since rows were received or last handed over. */
+/* Adds the time since the rows were received, or since the last exchange_combine_begin. */
 static void count_experts(struct exchange *exchange) {
-    if (exchange->carrier->forwards)
+    if (exchange->backend->moves_rows)
         exchange->counts.experts_ns += clock_now_ns() - exchange->combine.began_ns;
 }
 
 void exchange_combine_begin(struct exchange *exchange, uint32_t first_row, uint32_t row_count) {
     count_experts(exchange);
-    if (exchange->carrier->forwards) /* results leave with the last of them */
+    if (exchange->backend->moves_rows) /* the last results leave now */
         exchange->combine.began_ns = clock_now_ns();
-    exchange->carrier->combine_begin(exchange, first_row, row_count);
+    exchange->backend->combine_begin(exchange, first_row, row_count);
 }
 
 void exchange_combine_finish(struct exchange *exchange, struct exchange_returned *returned_out) {
     int64_t from_ns = wait_began_ns(exchange);
     heartbeat_set(HEARTBEAT_WAITS);
-    exchange->carrier->combine_finish(exchange, returned_out);
+    exchange->backend->combine_finish(exchange, returned_out);
     exchange_end_transfer(exchange, &exchange->combine, from_ns);
     heartbeat_set(HEARTBEAT_COMPUTES);
 }
 
-/* When the transfer under way will be here, as far as that is known; INT64_MAX: not yet. */
+/* When the transfer in progress arrives, if that is known; INT64_MAX: not yet. */
 static int64_t known_arrival_ns(struct exchange *exchange) {
-    if (!exchange->carrier->forwards) return 0;
-    if (!exchange->carrier->arrived(exchange)) return INT64_MAX;
+    if (!exchange->backend->moves_rows) return 0;
+    if (!exchange->backend->arrived(exchange)) return INT64_MAX;
     if (exchange->seen_ns == 0) exchange->seen_ns = clock_now_ns();
     return exchange_is_slow(exchange) ? arrival_ns(exchange) : 0;
 }
@@ -232,12 +240,12 @@ struct exchange *exchange_wait_any(struct exchange *const *exchanges, uint32_t c
     }
 }
 
-struct exchange_transfer exchange_last(const struct exchange *exchange) {
+struct exchange_transfer exchange_last_transfer(const struct exchange *exchange) {
     return exchange->last;
 }
 
 void exchange_progress(struct exchange *exchange) {
-    if (exchange->carrier->progress) exchange->carrier->progress(exchange);
+    if (exchange->backend->progress) exchange->backend->progress(exchange);
 }
 
 struct exchange_counts exchange_counts(const struct exchange *exchange) {

@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0
- * A job over UCX: one worker, tagged messages. The 64 bits of a tag are lane, tag and sender:
+ * A job over UCX: one worker per rank, and tagged messages. The 64 bits of a tag are:
  *
- *   20 bits lane | 28 bits tag | 16 bits rank that sends
+ *   20 bits channel | 28 bits tag | 16 bits sender
  *
- * Each epoch (job_rendezvous.h) has a worker of its own. So messages of the previous epoch reach no
- * worker, and an inbox in shared memory that is blocked, because its writer was killed, is not read
- * any more. The old worker is closed when the new epoch's roster is there: then no rank writes to
- * it.
+ * Each epoch (job_rendezvous.h) has a new worker. So no message of an earlier epoch arrives, and a
+ * shared memory inbox that is blocked, because its sender was killed while it wrote, is no longer
+ * read. The old worker is closed when the new epoch's MEMBERS frame has arrived, since no rank
+ * writes to it then.
  *
- * An endpoint is made when the first message goes to a rank. UCX 1.13 cannot tell in each case that
- * a peer over shared memory has died, so endpoints within a host do not ask for it, and the
- * launcher reports deaths. A failure before that waits for the launcher's report; without one this
- * process ends.
+ * An endpoint is created with the first message to a rank. UCX 1.13 does not always detect that a
+ * peer over shared memory has died. So endpoints within a host do not use UCX's error handling, and
+ * the launcher reports deaths. After a UCX error the rank waits for the launcher's report; if none
+ * comes the process ends.
  *
- * A waiting rank yields its CPU: a rank with a CPU of its own yields after some polls. Where ranks
- * outnumber CPUs each look gives it up, and after some the rank sleeps until something comes: else
- * the many that wait take the time of the few for whom they wait.
+ * A rank that waits yields its CPU. With a CPU of its own it yields only after many polls. If ranks
+ * outnumber CPUs it yields after each poll, and sleeps after some, because the many waiting ranks
+ * would otherwise take CPU time from the few that compute.
  */
 #include "compute/exchange/job.h"
 
@@ -39,60 +39,59 @@
 #define RANK_BITS 16
 #define TAG_BITS 28
 _Static_assert(LIMIT_RANKS < 1 << RANK_BITS, "a tag has room for every rank");
-#define LOOKS_A_RECEIVE 256 /* looks that found nothing, between two questions who is gone */
-#define LOOKS_MOVED 64      /* that found something count as one that found nothing */
+#define POLLS_PER_CHECK 256 /* polls without progress between two reads from the launcher */
+#define POLL_WEIGHT_IDLE 64 /* so many polls with progress count as one without */
 #define REGROUP_NS_MAX ((int64_t)30000000000)
-#define LISTEN_MS 50                           /* to the launcher, between two looks at the clock */
-#define EXPLAINED_NS_MAX ((int64_t)5000000000) /* from a failure to the launcher's word */
-#define FORSAKEN_NS                                                                                \
-    5000000 /* without a move, until what was begun to come has come as far as it will */
+#define LAUNCHER_POLL_MS 50                  /* how long one wait for the launcher lasts */
+#define FAILURE_NS_MAX ((int64_t)5000000000) /* from a UCX error to the launcher's report */
+#define CANCEL_IDLE_NS 5000000 /* without progress, after which a matched receive is abandoned */
 #define INBOX_MESSAGES                                                                             \
-    "64"                 /* small ones, of 8 KiB each in shared memory; UCX's own 512 are 4 MiB */
-#define LOOKS_CROWDED 20 /* each lets others run; so many before a rank sleeps */
-#define DOZE_NS ((int64_t)10000000)
-#define LOOKS_ALONE                                                                                \
-    100000 /* a millisecond or two: so long a rank that has a CPU keeps it while it waits */
+    "64" /* messages in a shared memory inbox, of 8 KiB each; UCX's default of 512 takes 4 MiB */
+#define POLLS_BEFORE_SLEEP 20 /* each yields; then the rank sleeps */
+#define SLEEP_NS ((int64_t)10000000)
+#define POLLS_BEFORE_YIELD                                                                         \
+    100000 /* one or two milliseconds; then a rank with a CPU of its own yields */
 
-/* A send or a receive that UCX has begun and not ended. */
+/* A send or a receive in progress. */
 struct job_request {
-    struct job_batch *batch; /* NULL: no caller waits for it any more */
-    void *request;           /* UCX's; NULL: not known yet */
+    struct job_batch *batch; /* NULL: no caller waits for it */
+    void *request;           /* UCX's; NULL: none yet */
     uint32_t peer;
     enum job_channel channel;
     bool receives;
-    bool is_over;                        /* of a worker that is about to be closed */
-    struct job_request *before, *behind; /* among those that are open, or free */
+    bool is_orphaned;                    /* belongs to a worker that is being closed */
+    struct job_request *previous, *next; /* in the list of open or of free requests */
 };
 
 static struct {
     bool begun, ending;
     bool broken;
-    bool leaves; /* broken, and what was begun is not broken off yet */
-    bool meets;  /* HERE was said, and the roster has not come */
-    bool deaf;   /* the launcher has gone, or makes no sense */
+    bool cancelling;    /* broken, and the requests are not cancelled yet */
+    bool joining;       /* JOIN was sent, and MEMBERS has not arrived */
+    bool launcher_lost; /* the launcher's socket is closed or sent a malformed frame */
     uint32_t epoch;
-    uint32_t looks;    /* since the launcher was heard, as LOOKS_MOVED counts */
-    uint32_t asked;    /* 1 + the rank from which a steering message is awaited; 0: none */
-    int64_t failed_ns; /* time of a failure without an explanation; 0: none */
+    uint32_t polls;    /* weighted by POLL_WEIGHT_IDLE, since the last read from the launcher */
+    uint32_t awaited;  /* 1 + the rank from which a control message is awaited; 0: none */
+    int64_t failed_ns; /* time of a UCX error that the launcher has not explained; 0: none */
     ucs_status_t failure;
     bool *gone;                /* [count] */
-    uint32_t row[LIMIT_RANKS]; /* those that live, when it was last asked for */
-    char *received;            /* [received_room] a frame, of which received_bytes have come */
+    uint32_t row[LIMIT_RANKS]; /* the result of job_alive_ranks */
+    char *received;            /* [received_room] a frame, received_bytes of it so far */
     size_t received_bytes, received_room;
     struct job_request *open, *spare;
     uint32_t rank, count;
-    bool crowded; /* ranks outnumber the CPUs that they share */
+    bool crowded; /* ranks outnumber the CPUs */
     int rendezvous;
-    const char *host; /* this rank's */
+    const char *host; /* of this rank */
     ucp_context_h context;
     ucp_worker_h worker;
-    int wakes;                   /* readable when something came to the worker since it was armed */
-    ucp_worker_h last_worker;    /* the last epoch's, until the roster comes; NULL: there is none */
-    struct job_request *of_last; /* what it had begun */
-    ucp_ep_h *endpoints;         /* [count] NULL: none yet */
-    char *members;               /* a frame */
-    struct bytes *addresses;     /* [count] in it */
-    const char **hosts;          /* [count] in it */
+    int wakes;                /* readable after an event on the armed worker */
+    ucp_worker_h last_worker; /* of the previous epoch, until MEMBERS arrives; NULL: none */
+    struct job_request *last_requests; /* its requests */
+    ucp_ep_h *endpoints;               /* [count] NULL: none yet */
+    char *members;                     /* the last MEMBERS frame */
+    struct bytes *addresses;           /* [count] in it */
+    const char **hosts;                /* [count] in it */
 } job = {.count = 1, .rendezvous = -1};
 
 bool job_built(void) {
@@ -111,12 +110,12 @@ bool job_exists(void) {
     return getenv(JOB_RENDEZVOUS_FILE) != NULL;
 }
 
-uint32_t job_rank_ahead(void) {
+uint32_t job_rank_assigned(void) {
     uint32_t rank = job_reported(JOB_RENDEZVOUS_RANK, 0, LIMIT_RANKS - 1);
     return rank == UINT32_MAX ? 0 : rank;
 }
 
-bool job_returns(void) {
+bool job_rejoins(void) {
     return job_reported(JOB_RENDEZVOUS_RETURNS, 1, 1) == 1;
 }
 
@@ -127,7 +126,7 @@ uint32_t job_count(void) {
     return job.count;
 }
 
-/* ---- meeting ---- */
+/* ---- joining ---- */
 
 static enum status job_failed(struct error *error, const char *what, ucs_status_t status) {
     return error_set(error, STATUS_IO, "rank %u cannot %s: %s", job.rank, what,
@@ -161,9 +160,9 @@ static enum status read_environment(struct error *error) {
                      ", " JOB_RENDEZVOUS_FILE ") is not as a launcher makes it");
 }
 
-/* A person's UCX_TLS is left alone; UCX complains of settings of transports that it does not use. A
- * rank that stood still within a connect, to a host that does not answer, would look like one that
- * was stopped. */
+/* Chooses UCX's transports unless the user has set UCX_TLS; UCX warns of settings of transports
+ * that it does not use. Connects do not block: a rank that blocks in a connect to an unreachable
+ * host would look like a stopped process. */
 static ucs_status_t choose_transports(ucp_config_t *config) {
     if (getenv("UCX_TLS")) return UCS_OK;
     ucs_status_t status = ucp_config_modify(config, "MM_FIFO_SIZE", INBOX_MESSAGES);
@@ -182,17 +181,17 @@ static enum status job_open_worker(struct error *error) {
     return status == UCS_OK ? STATUS_OK : job_failed(error, "open a UCX worker", status);
 }
 
-/* UCX complains of ranks that have ended, and of messages that never left, to stdout, where a
- * result may be wanted. Failures that matter are returned as a status, and we report them. */
-static ucs_log_func_rc_t say_nothing(const char *file, unsigned line, const char *function,
-                                     ucs_log_level_t level,
-                                     const ucs_log_component_config_t *component,
-                                     const char *message, va_list arguments) {
+/* Drops UCX's log lines, which report dead ranks and unsent messages on stdout, where a result may
+ * be printed. Errors that matter are returned as a status, and we report them. */
+static ucs_log_func_rc_t drop_log_line(const char *file, unsigned line, const char *function,
+                                       ucs_log_level_t level,
+                                       const ucs_log_component_config_t *component,
+                                       const char *message, va_list arguments) {
     return level > UCS_LOG_LEVEL_FATAL ? UCS_LOG_FUNC_RC_STOP : UCS_LOG_FUNC_RC_CONTINUE;
 }
 
 static enum status open_context(struct error *error) {
-    if (!getenv("UCX_LOG_LEVEL")) ucs_log_push_handler(say_nothing);
+    if (!getenv("UCX_LOG_LEVEL")) ucs_log_push_handler(drop_log_line);
     ucp_params_t params = {.field_mask = UCP_PARAM_FIELD_FEATURES |
                                          UCP_PARAM_FIELD_ESTIMATED_NUM_EPS |
                                          UCP_PARAM_FIELD_ESTIMATED_NUM_PPN,
@@ -208,16 +207,16 @@ static enum status open_context(struct error *error) {
     return status == UCS_OK ? STATUS_OK : job_failed(error, "start UCX", status);
 }
 
-static void listen_to_launcher(short events) {
+static void poll_launcher(short events) {
     struct pollfd file = {job.rendezvous, events, 0};
-    poll(&file, 1, LISTEN_MS);
+    poll(&file, 1, LAUNCHER_POLL_MS);
 }
 
-/* All of it, or nothing: false if the launcher is gone. */
-static bool job_say(const void *data, size_t bytes) {
+/* Writes all bytes. False: the launcher is gone. */
+static bool write_launcher(const void *data, size_t bytes) {
     for (const char *at = data; bytes > 0;) {
         ssize_t sent = write(job.rendezvous, at, bytes);
-        if (sent < 0 && errno == EAGAIN) listen_to_launcher(POLLOUT);
+        if (sent < 0 && errno == EAGAIN) poll_launcher(POLLOUT);
         if (sent < 0 && (errno == EINTR || errno == EAGAIN)) continue;
         if (sent <= 0) return false;
         at += sent;
@@ -230,13 +229,13 @@ static enum status send_join(struct error *error) {
     ucp_address_t *address;
     size_t bytes;
     ucs_status_t found = ucp_worker_get_address(job.worker, &address, &bytes);
-    if (found != UCS_OK) return job_failed(error, "tell its address", found);
+    if (found != UCS_OK) return job_failed(error, "send its address", found);
     static char frame[JOB_JOIN_BYTES_MAX];
     check(bytes <= JOB_ADDRESS_BYTES_MAX);
     size_t whole = job_rendezvous_frame_join(frame, job.rank, job.epoch, job.host,
                                              (struct bytes){(const char *)address, bytes});
     ucp_worker_release_address(job.worker, address);
-    if (job_say(frame, whole)) return STATUS_OK;
+    if (write_launcher(frame, whole)) return STATUS_OK;
     return error_set(error, STATUS_GONE, "rank %u: its launcher is gone", job.rank);
 }
 
@@ -247,47 +246,47 @@ static ucp_tag_t job_tag_of(enum job_channel channel, uint32_t tag, uint32_t fro
     return ((ucp_tag_t)channel << TAG_BITS | tag) << RANK_BITS | from;
 }
 
-static void (*says_end)(uint32_t rank, const char *what, const char *why);
+static void (*on_abort)(uint32_t rank, const char *what, const char *why);
 
-void job_says_end(void (*says)(uint32_t rank, const char *what, const char *why)) {
-    says_end = says;
+void job_on_abort(void (*callback)(uint32_t rank, const char *what, const char *why)) {
+    on_abort = callback;
 }
 
-void job_give_up(const char *what, const char *why) {
-    if (says_end) says_end(job.rank, what, why);
+void job_abort(const char *what, const char *why) {
+    if (on_abort) on_abort(job.rank, what, why);
     _exit(1);
 }
 
-/* Nothing can go on without that rank. */
-static void end_broken(const char *what, ucs_status_t status) {
-    job_give_up(what, ucs_status_string(status));
+/* Ends the process: it cannot continue without another rank. */
+static void abort_broken(const char *what, ucs_status_t status) {
+    job_abort(what, ucs_status_string(status));
 }
 
-/* A failure between ranks means that a rank has died: the launcher will report which. */
+/* Notes a UCX error. It means that a rank has died; the launcher will report which. */
 static void job_note_failure(ucs_status_t status) {
     if (!job.failed_ns) job.failed_ns = clock_now_ns();
     job.failure = status;
 }
 
-static void note_broken(void *argument, ucp_ep_h endpoint, ucs_status_t status) {
+static void note_endpoint_failure(void *argument, ucp_ep_h endpoint, ucs_status_t status) {
     job_note_failure(status);
 }
 
-bool job_shares_host(uint32_t rank) {
+bool job_is_same_host(uint32_t rank) {
     return strcmp(job.hosts[rank], job.host) == 0;
 }
 
-/* NULL: it cannot be reached, which was noted. */
+/* The endpoint of a rank; NULL: an error, which was noted. */
 static ucp_ep_h endpoint_to(uint32_t rank) {
     check(job.begun && rank < job.count && rank != job.rank);
     if (job.endpoints[rank]) return job.endpoints[rank];
-    bool near = job_shares_host(rank);
+    bool same_host = job_is_same_host(rank);
     ucp_ep_params_t params = {
         .field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE |
                       UCP_EP_PARAM_FIELD_ERR_HANDLER,
         .address = (const ucp_address_t *)job.addresses[rank].data,
-        .err_mode = near ? UCP_ERR_HANDLING_MODE_NONE : UCP_ERR_HANDLING_MODE_PEER,
-        .err_handler = {.cb = note_broken},
+        .err_mode = same_host ? UCP_ERR_HANDLING_MODE_NONE : UCP_ERR_HANDLING_MODE_PEER,
+        .err_handler = {.cb = note_endpoint_failure},
     };
     ucs_status_t status = ucp_ep_create(job.worker, &params, &job.endpoints[rank]);
     if (status == UCS_OK) return job.endpoints[rank];
@@ -299,35 +298,35 @@ static struct job_request *begin(struct job_batch *batch, enum job_channel chann
                                  bool receives) {
     struct job_request *it = job.spare;
     if (it)
-        job.spare = it->behind;
+        job.spare = it->next;
     else
         it = malloc(sizeof *it);
-    check(it); /* some dozens of bytes: without them, nothing goes on */
+    check(it); /* some dozen bytes */
     *it = (struct job_request){
-        .batch = batch, .peer = peer, .channel = channel, .receives = receives, .behind = job.open};
-    if (job.open) job.open->before = it;
+        .batch = batch, .peer = peer, .channel = channel, .receives = receives, .next = job.open};
+    if (job.open) job.open->previous = it;
     job.open = it;
     batch->open++;
     return it;
 }
 
-static void job_forget(struct job_request *it) {
+static void detach_batch(struct job_request *it) {
     if (it->batch) it->batch->open--;
     it->batch = NULL;
 }
 
 static void end(struct job_request *it) {
-    job_forget(it);
-    if (it->is_over) return; /* its worker is being closed, and it with all the others */
-    if (it->before) it->before->behind = it->behind;
-    if (it->behind) it->behind->before = it->before;
-    if (job.open == it) job.open = it->behind;
-    it->behind = job.spare;
+    detach_batch(it);
+    if (it->is_orphaned) return; /* closing the worker ends all its requests */
+    if (it->previous) it->previous->next = it->next;
+    if (it->next) it->next->previous = it->previous;
+    if (job.open == it) job.open = it->next;
+    it->next = job.spare;
     job.spare = it;
 }
 
-/* A batch without its bytes stays open until the launcher reports the reason. */
-static void end_or_wait(struct job_request *it, ucs_status_t status) {
+/* Ends a request. After an error the batch stays open until the launcher reports the reason. */
+static void end_or_keep(struct job_request *it, ucs_status_t status) {
     if (status == UCS_OK || !it->batch) {
         end(it);
     } else {
@@ -338,20 +337,20 @@ static void end_or_wait(struct job_request *it, ucs_status_t status) {
 
 static void job_note_sent(void *request, ucs_status_t status, void *argument) {
     ucp_request_free(request);
-    end_or_wait(argument, status);
+    end_or_keep(argument, status);
 }
 
 static void job_note_received(void *request, ucs_status_t status, const ucp_tag_recv_info_t *info,
                               void *argument) {
     check(status != UCS_ERR_MESSAGE_TRUNCATED);
     ucp_request_free(request);
-    end_or_wait(argument, status);
+    end_or_keep(argument, status);
 }
 
-/* UCX has begun it; `request` is what it returned. NULL: it is done. */
+/* Notes the result of beginning a request; NULL: it is done already. */
 static void note_begun(struct job_request *it, ucs_status_ptr_t request) {
     if (UCS_PTR_IS_ERR(request))
-        end_or_wait(it, UCS_PTR_STATUS(request));
+        end_or_keep(it, UCS_PTR_STATUS(request));
     else if (!request)
         end(it);
     else
@@ -386,62 +385,62 @@ void job_receive_begin(struct job_batch *batch, enum job_channel channel, uint32
                                     UINT64_MAX, &param));
 }
 
-/* ---- ranks that die, and come back ---- */
+/* ---- ranks that die and come back ---- */
 
 static void free_requests(struct job_request *list) {
     while (list) {
-        struct job_request *behind = list->behind;
+        struct job_request *next = list->next;
         free(list);
-        list = behind;
+        list = next;
     }
 }
 
-/* Whatever it had begun ends with it. */
+/* Closes the previous epoch's worker, which ends all its requests. */
 static void close_last_worker(void) {
     if (job.last_worker) ucp_worker_destroy(job.last_worker);
-    free_requests(job.of_last);
+    free_requests(job.last_requests);
     job.last_worker = NULL;
-    job.of_last = NULL;
+    job.last_requests = NULL;
 }
 
 /* Whether UCX may still write to the memory of a receive. */
 static bool any_receives(void) {
-    for (const struct job_request *it = job.open; it; it = it->behind)
+    for (const struct job_request *it = job.open; it; it = it->next)
         if (it->receives && it->request) return true;
     return false;
 }
 
-static void end_those_without_request(void) {
+static void end_without_request(void) {
     for (struct job_request *it = job.open; it;) {
-        struct job_request *behind = it->behind;
-        job_forget(it);
+        struct job_request *next = it->next;
+        detach_batch(it);
         if (!it->request) end(it);
-        it = behind;
+        it = next;
     }
 }
 
-/* The set of living ranks has changed. In the rendezvous this rank joins the new epoch, with a
- * worker that has exchanged no message. */
+/* A new epoch: the set of living ranks has changed. A rank that is joining joins the new epoch; its
+ * worker has exchanged no message yet. */
 static void job_note_change(const struct job_frame *head) {
     struct error error;
     if (head->rank == 0 && head->rank != job.rank && job.begun && !job.ending)
-        _exit(1); /* who launched it tells */
+        _exit(1); /* the launcher reports the reason */
     if (head->kind == JOB_FRAME_GONE) job.gone[head->rank] = true;
     job.epoch = head->epoch;
     job.failed_ns = 0;
-    if (!job.meets)
-        job.broken = job.leaves = true;
+    if (!job.joining)
+        job.broken = job.cancelling = true;
     else if (send_join(&error))
-        job.deaf = true;
+        job.launcher_lost = true;
 }
 
-/* Its bytes are kept: the ranks' places lie in them. */
+/* Reads MEMBERS and keeps the frame, since the addresses lie in it. */
 static void job_take_members(struct bytes frame) {
     const char *host;
     size_t at = 0;
     for (uint32_t rank = 0; rank < job.count; rank++) {
-        if (!job_rendezvous_frame_place(frame, &at, &host, &job.addresses[rank])) {
-            job.deaf = true;
+        if (!job_rendezvous_frame_address(frame, &at, &host, &job.addresses[rank])) {
+            job.launcher_lost = true;
             return;
         }
         job.hosts[rank] = host;
@@ -451,19 +450,19 @@ static void job_take_members(struct bytes frame) {
     job.members = job.received;
     job.received = NULL;
     job.received_room = 0;
-    job.meets = job.broken = false;
+    job.joining = job.broken = false;
 }
 
-/* True: a whole frame is there. */
+/* Reads from the launcher. True: a complete frame has arrived. */
 static bool receive_frame(size_t *bytes_out) {
-    while (!job.deaf) {
+    while (!job.launcher_lost) {
         const struct bytes received = {job.received, job.received_bytes};
         if (!job_rendezvous_frame_measure(received, job.count, bytes_out)) break;
         size_t wanted = *bytes_out ? *bytes_out : sizeof(struct job_frame);
         if (*bytes_out && job.received_bytes == wanted) return true;
         if (job.received_room < wanted)
             job.received = realloc(job.received, job.received_room = wanted);
-        check(job.received); /* a roster, at most */
+        check(job.received); /* at most a MEMBERS frame */
         ssize_t got =
             read(job.rendezvous, job.received + job.received_bytes, wanted - job.received_bytes);
         if (got < 0 && errno == EINTR) continue;
@@ -471,71 +470,72 @@ static bool receive_frame(size_t *bytes_out) {
         if (got <= 0) break;
         job.received_bytes += (size_t)got;
     }
-    job.deaf = true;
+    job.launcher_lost = true;
     return false;
 }
 
-/* Reports the rank for which this one waits: that of the oldest message, except moves of experts,
- * for which no rank waits. */
+/* Reports to the heartbeat for which rank this one waits: the peer of the oldest message, except
+ * moves of experts, for which no rank waits. */
 static void report_awaited(void) {
-    uint32_t peer = job.asked;
-    for (const struct job_request *it = job.open; it; it = it->behind)
+    uint32_t peer = job.awaited;
+    for (const struct job_request *it = job.open; it; it = it->next)
         if (it->batch && it->channel != JOB_CHANNEL_MOVES) peer = it->peer + 1;
     heartbeat_await(peer);
 }
 
-/* All that the launcher has said. */
+/* Handles all frames that the launcher has sent. */
 static void receive_launcher(void) {
     struct job_frame head;
     size_t bytes;
-    job.looks = 0;
-    if (job.failed_ns && clock_now_ns() - job.failed_ns > EXPLAINED_NS_MAX)
-        end_broken("the connection to another rank broke", job.failure);
+    job.polls = 0;
+    if (job.failed_ns && clock_now_ns() - job.failed_ns > FAILURE_NS_MAX)
+        abort_broken("the connection to another rank broke", job.failure);
     while (receive_frame(&bytes)) {
         memcpy(&head, job.received, sizeof head);
         job.received_bytes = 0;
         if (head.kind != JOB_FRAME_MEMBERS)
             job_note_change(&head);
-        else if (job.meets && head.epoch == job.epoch)
+        else if (job.joining && head.epoch == job.epoch)
             job_take_members((struct bytes){job.received, bytes});
     }
 }
 
-/* Ends the waiting. A receive that no message has matched ends at once. One that is matched is
- * seen to its end, or as far as it comes. Its memory is left alone afterwards, since its worker is
- * never looked at again. */
-static void job_break_off(void) {
+/* Cancels all requests. A receive without a matching message ends at once. A matched receive is
+ * continued until it ends, or stops making progress. Its memory is not written to afterwards,
+ * because the worker makes no more progress. */
+static void cancel_requests(void) {
     int64_t moved_ns = clock_now_ns();
     for (struct job_request *it = job.open; it;) {
-        struct job_request *behind = it->behind; /* cancelling ends no other */
+        struct job_request *next = it->next; /* cancelling one ends no other */
         if (it->receives && it->request) {
-            job_forget(it);
+            detach_batch(it);
             ucp_request_cancel(job.worker, it->request);
         }
-        it = behind;
+        it = next;
     }
-    end_those_without_request();
-    while (any_receives() && clock_now_ns() - moved_ns < FORSAKEN_NS)
+    end_without_request();
+    while (any_receives() && clock_now_ns() - moved_ns < CANCEL_IDLE_NS)
         if (ucp_worker_progress(job.worker))
             moved_ns = clock_now_ns();
         else
             sched_yield();
-    end_those_without_request();
-    job.leaves = false;
+    end_without_request();
+    job.cancelling = false;
 }
 
-/* Returns when all living ranks are there, each with a worker that has exchanged no message. */
-static enum status meet(struct error *error) {
+/* Joins the epoch. Returns when all living ranks have joined, each with a worker that has exchanged
+ * no message. */
+static enum status join_epoch(struct error *error) {
     const int64_t began_ns = clock_now_ns();
     check(fcntl(job.rendezvous, F_SETFL, O_NONBLOCK) == 0);
-    job.meets = true;
+    job.joining = true;
     enum status status = send_join(error);
-    while (!status && job.meets) {
-        listen_to_launcher(POLLIN);
+    while (!status && job.joining) {
+        poll_launcher(POLLIN);
         receive_launcher();
-        if (job.meets && job.deaf)
+        if (job.joining && job.launcher_lost)
             status = error_set(error, STATUS_GONE, "rank %u: its launcher is gone", job.rank);
-        else if (job.meets && job.begun && clock_now_ns() - began_ns > REGROUP_NS_MAX)
+        else if (job.joining && job.begun && clock_now_ns() - began_ns > REGROUP_NS_MAX)
             status = error_set(error, STATUS_GONE,
                                "rank %u: the ranks that live do not come "
                                "together again",
@@ -546,20 +546,20 @@ static enum status meet(struct error *error) {
 
 bool job_progress(void) {
     bool moved = ucp_worker_progress(job.worker) > 0;
-    job.looks += moved ? 1 : LOOKS_MOVED; /* something may move for ever, too */
+    job.polls += moved ? 1 : POLL_WEIGHT_IDLE; /* counted too: there may always be progress */
     if (moved) heartbeat_moved();
-    if (job.looks >= LOOKS_A_RECEIVE * LOOKS_MOVED) {
+    if (job.polls >= POLLS_PER_CHECK * POLL_WEIGHT_IDLE) {
         report_awaited();
         receive_launcher();
     }
-    if (job.leaves) job_break_off();
+    if (job.cancelling) cancel_requests();
     return moved;
 }
 
-bool job_look(void) {
+bool job_poll(void) {
     if (!job.begun) return false;
     receive_launcher();
-    if (job.leaves) job_break_off();
+    if (job.cancelling) cancel_requests();
     return job.broken;
 }
 
@@ -567,7 +567,7 @@ bool job_broken(void) {
     return job.broken;
 }
 
-bool job_lives(uint32_t rank) {
+bool job_is_alive(uint32_t rank) {
     return !job.begun || !job.gone[rank];
 }
 
@@ -579,13 +579,13 @@ uint32_t job_node_ranks(void) {
     const char *hosts[LIMIT_RANKS];
     uint32_t here = job_reported(JOB_RENDEZVOUS_RANKS_HERE, 1, INT32_MAX);
     uint32_t count = job_reported(JOB_RENDEZVOUS_RANKS, 1, LIMIT_RANKS);
-    if (!job.begun) return job_returns() && here <= count && count % here == 0 ? here : 0;
+    if (!job.begun) return job_rejoins() && here <= count && count % here == 0 ? here : 0;
     for (uint32_t rank = 0; rank < job.count; rank++)
         hosts[rank] = job.gone[rank] ? NULL : job.hosts[rank];
     return placement_node_ranks(hosts, job.count);
 }
 
-bool job_is_here(void) {
+bool job_is_one_host(void) {
     const char *named = getenv(JOB_RENDEZVOUS_HOST);
     if (!job_exists()) return false;
     if (!named || !named[0]) return true;
@@ -594,12 +594,12 @@ bool job_is_here(void) {
     return job.begun;
 }
 
-uint32_t job_place_here(void) {
+uint32_t job_local_rank(void) {
     uint32_t place = job_reported(JOB_RENDEZVOUS_PLACE, 0, INT32_MAX);
     return place == UINT32_MAX ? 0 : place;
 }
 
-uint32_t job_row(const uint32_t **ranks_out, uint32_t *own_out) {
+uint32_t job_alive_ranks(const uint32_t **ranks_out, uint32_t *own_out) {
     uint32_t count = 0;
     for (uint32_t rank = 0; rank < job.count && job.begun; rank++) {
         if (rank == job.rank) *own_out = count;
@@ -613,32 +613,32 @@ uint32_t job_row(const uint32_t **ranks_out, uint32_t *own_out) {
 void job_regroup(void) {
     struct error error;
     if (!job.broken) return;
-    if (job.leaves) job_break_off();
+    if (job.cancelling) cancel_requests();
     close_last_worker();
-    for (struct job_request *it = job.open; it; it = it->behind)
-        it->is_over = true;
-    job.of_last = job.open;
+    for (struct job_request *it = job.open; it; it = it->next)
+        it->is_orphaned = true;
+    job.last_requests = job.open;
     job.open = NULL;
     job.last_worker = job.worker;
     memset(job.endpoints, 0, job.count * sizeof(ucp_ep_h));
     enum status status = job_open_worker(&error);
-    if (!status) status = meet(&error);
-    if (status) job_give_up("it does not come together with the others", error.text);
+    if (!status) status = join_epoch(&error);
+    if (status) job_abort("it does not come together with the others", error.text);
     close_last_worker();
 }
 
 /* ---- beginning and ending ---- */
 
-/* Where a rank has died just now, UCX holds what never went to it: the end of the process frees it.
- * */
-static void job_leave(void) {
+/* Frees everything. If a rank has just died, UCX still holds messages to it, and freeing is left to
+ * the end of the process. */
+static void job_release(void) {
     bool whole = !job.broken && !job.last_worker;
     if (job.worker && whole) ucp_worker_destroy(job.worker);
     if (job.context && whole) ucp_cleanup(job.context);
     if (job.rendezvous >= 0) close(job.rendezvous);
     free_requests(job.spare);
     free_requests(job.open);
-    free_requests(job.of_last);
+    free_requests(job.last_requests);
     free(job.gone);
     free(job.endpoints);
     free(job.addresses);
@@ -662,9 +662,9 @@ enum status job_begin(struct error *error) {
         status = error_set(error, STATUS_NO_MEMORY, "no memory for a job of %u ranks", job.count);
     if (!status) status = open_context(error);
     if (!status) status = job_open_worker(error);
-    if (!status) status = meet(error);
+    if (!status) status = join_epoch(error);
     if (status)
-        job_leave();
+        job_release();
     else
         job.begun = true;
     return status;
@@ -680,13 +680,14 @@ void job_end(void) {
            ucp_request_check_status(flush) == UCS_INPROGRESS)
         job_progress();
     if (UCS_PTR_IS_PTR(flush)) ucp_request_free(flush);
-    job_leave();
+    job_release();
 }
 
 /* ---- waiting ---- */
 
-void job_doze(int64_t ns_max) {
-    struct pollfd files[] = {{job.wakes, POLLIN, 0}, {job.deaf ? -1 : job.rendezvous, POLLIN, 0}};
+void job_sleep(int64_t ns_max) {
+    struct pollfd files[] = {{job.wakes, POLLIN, 0},
+                             {job.launcher_lost ? -1 : job.rendezvous, POLLIN, 0}};
     const struct timespec most = {ns_max / 1000000000, ns_max % 1000000000};
     if (job.broken || ucp_worker_arm(job.worker) != UCS_OK) return;
     report_awaited();
@@ -694,74 +695,74 @@ void job_doze(int64_t ns_max) {
     receive_launcher();
 }
 
-void job_rest(uint32_t *looks, int64_t ns_max) {
-    ++*looks;
-    if (job.crowded && *looks > LOOKS_CROWDED)
-        job_doze(ns_max);
-    else if (job.crowded || *looks > LOOKS_ALONE)
+void job_backoff(uint32_t *polls, int64_t ns_max) {
+    ++*polls;
+    if (job.crowded && *polls > POLLS_BEFORE_SLEEP)
+        job_sleep(ns_max);
+    else if (job.crowded || *polls > POLLS_BEFORE_YIELD)
         sched_yield();
 }
 
 bool job_done(const struct job_batch *batch) {
-    uint32_t looks = 0;
-    if (batch->open && !job_progress()) job_rest(&looks, DOZE_NS);
+    uint32_t polls = 0;
+    if (batch->open && !job_progress()) job_backoff(&polls, SLEEP_NS);
     return batch->open == 0;
 }
 
 void job_wait(const struct job_batch *batch) {
-    uint32_t looks = 0;
+    uint32_t polls = 0;
     while (batch->open)
-        if (!job_progress()) job_rest(&looks, DOZE_NS);
+        if (!job_progress()) job_backoff(&polls, SLEEP_NS);
 }
 
 void job_wait_until(bool (*over)(void *context), void *context) {
-    uint32_t looks = 0;
+    uint32_t polls = 0;
     while (!over(context))
-        if (!job_progress()) job_rest(&looks, DOZE_NS);
+        if (!job_progress()) job_backoff(&polls, SLEEP_NS);
 }
 
-/* ---- steering ---- */
+/* ---- control messages ---- */
 
 void job_send(uint32_t to, const void *data, size_t bytes) {
     struct job_batch batch = {0};
-    job_send_begin(&batch, JOB_CHANNEL_STEERING, 0, to, data, bytes);
+    job_send_begin(&batch, JOB_CHANNEL_CONTROL, 0, to, data, bytes);
     job_wait(&batch);
 }
 
-bool job_ready(uint32_t from, size_t *bytes_out) {
+bool job_probe(uint32_t from, size_t *bytes_out) {
     ucp_tag_recv_info_t info;
     job_progress();
-    if (job.broken || !ucp_tag_probe_nb(job.worker, job_tag_of(JOB_CHANNEL_STEERING, 0, from),
+    if (job.broken || !ucp_tag_probe_nb(job.worker, job_tag_of(JOB_CHANNEL_CONTROL, 0, from),
                                         UINT64_MAX, 0, &info))
         return false;
     *bytes_out = info.length;
     return true;
 }
 
-bool job_await(uint32_t from, size_t *bytes_out) {
-    uint32_t looks = 0;
+bool job_wait_message(uint32_t from, size_t *bytes_out) {
+    uint32_t polls = 0;
     bool is_ready;
-    if (job.rank == 0) job.asked = from + 1; /* the others always wait for orders */
-    while (!(is_ready = job_ready(from, bytes_out)) && !job.broken && !job.gone[from])
-        job_rest(&looks, DOZE_NS);
-    job.asked = 0;
+    if (job.rank == 0) job.awaited = from + 1; /* the other ranks always wait for rank 0 */
+    while (!(is_ready = job_probe(from, bytes_out)) && !job.broken && !job.gone[from])
+        job_backoff(&polls, SLEEP_NS);
+    job.awaited = 0;
     return is_ready;
 }
 
 size_t job_receive(uint32_t from, void *data, size_t bytes) {
     struct job_batch batch = {0};
     size_t length;
-    if (!job_await(from, &length)) return 0;
+    if (!job_wait_message(from, &length)) return 0;
     check(length <= bytes);
-    job_receive_begin(&batch, JOB_CHANNEL_STEERING, 0, from, data, length);
+    job_receive_begin(&batch, JOB_CHANNEL_CONTROL, 0, from, data, length);
     job_wait(&batch);
     return job.broken ? 0 : length;
 }
 
-/* In rounds: after the k-th, each rank knows that 2^k ranks before it in the row have come. */
+/* A dissemination barrier: after round k each rank knows that the 2^k ranks before it have come. */
 void job_barrier(void) {
     const uint32_t *row;
-    uint32_t round = 0, own = 0, count = job_row(&row, &own);
+    uint32_t round = 0, own = 0, count = job_alive_ranks(&row, &own);
     for (uint32_t step = 1; step < count; step *= 2, round++) {
         struct job_batch batch = {0};
         job_receive_begin(&batch, JOB_CHANNEL_BARRIER, round, row[(own + count - step) % count],
@@ -771,7 +772,7 @@ void job_barrier(void) {
     }
 }
 
-void job_swap(const char *out, char *in, size_t bytes) {
+void job_all_to_all(const char *out, char *in, size_t bytes) {
     struct job_batch batch = {0};
     for (uint32_t i = 1; i < job.count; i++) {
         uint32_t rank = (job.rank + i) % job.count;
@@ -786,7 +787,7 @@ void job_swap(const char *out, char *in, size_t bytes) {
     job_wait(&batch);
 }
 
-void job_shift(const char *out, char *in, size_t bytes, uint32_t by, uint32_t ring) {
+void job_ring_shift(const char *out, char *in, size_t bytes, uint32_t by, uint32_t ring) {
     const uint32_t tag = (1u << TAG_BITS) - 1;
     const uint32_t place = job.rank % ring, first = job.rank - place;
     struct job_batch batch = {0};

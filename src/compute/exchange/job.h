@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
- * This process as one rank of a job: who am I, how many are we, and bytes from one rank to another.
- * Steering (plans out, results back) has calls that wait; the exchange and the moves of experts
- * begin what they send and receive, and look later whether it is done.
+ * This process as one rank of a job: its number, the number of ranks, and messages between ranks. Calls
+ * for control messages (step plans, results) wait. The exchange and the moves of experts begin
+ * nonblocking sends and receives, and test later whether they are done.
  *
- * A job is N copies of this program, started by a launcher (job_rendezvous.h), over UCX: shared
- * memory among the ranks of a host, RDMA or TCP between hosts. In a build without UCX there are no
- * jobs: job_built says so, and job_begin refuses. Calls come from one thread at a time.
+ * A job is N processes of this program, started by a launcher (job_rendezvous.h) and connected by UCX:
+ * shared memory within a host, RDMA or TCP between hosts. A build without UCX has no jobs: job_built
+ * returns false, and job_begin fails. One thread at a time may call.
  *
- * Ranks may die, and come back. From the report of either the job is broken: no call waits any
- * more, nothing is sent and nothing received, until job_regroup. What was begun counts as done and
- * its memory, which holds anything, is the caller's again. Without rank 0 no rank goes on.
+ * Ranks may die and come back. When the launcher reports either, the job is broken until job_regroup:
+ * no call waits, and nothing is sent or received. Operations in progress then count as done; their
+ * memory holds arbitrary bytes and belongs to the caller again. If rank 0 dies, all ranks end.
  */
 #ifndef COMPUTE_EXCHANGE_JOB_H
 #define COMPUTE_EXCHANGE_JOB_H
@@ -21,137 +21,135 @@
 
 bool job_built(void);
 
-/* True if a launcher started this process as a rank. */
+/* Whether a launcher started this process as a rank. */
 bool job_exists(void);
 
-/* This process's rank in the job, before it joins; 0 outside of one. */
-uint32_t job_rank_ahead(void);
-/* The job runs, and this process is to come back to it as a rank that had died. */
-bool job_returns(void);
+/* This process's rank, as the launcher assigned it; known before job_begin. 0 outside a job. */
+uint32_t job_rank_assigned(void);
+/* Whether this process replaces a rank that died in a running job. */
+bool job_rejoins(void);
 
-/* Joins the job: all ranks call it, once, before anything else here. One that comes back calls it
- * when it is ready to take part: the others wait until it is there. */
+/* Joins the job. Every rank calls it once, before the functions below. A rank that comes back calls it
+ * when it is ready for work, because the other ranks wait for it. */
 enum status job_begin(struct error *error) MUST_USE;
-/* Leaves it; waits for the other ranks to do so too. Nothing if job_begin was never called. */
+/* Leaves the job after all ranks have called it. Does nothing if job_begin was never called. */
 void job_end(void);
 
-/* Where nothing can go on this process ends, with code 1; before, it says so with this. Nothing is
- * said without. */
-void job_says_end(void (*says)(uint32_t rank, const char *what, const char *why));
-/* Ends it so, where the others would wait for ever for this rank: so they hear that it has died. */
-_Noreturn void job_give_up(const char *what, const char *why);
+/* Sets a function that reports the reason before job_abort, or a broken connection, ends this process. */
+void job_on_abort(void (*callback)(uint32_t rank, const char *what, const char *why));
+/* Ends this process with code 1, so that the other ranks do not wait for it for ever: the launcher
+ * reports to them that it has died. */
+_Noreturn void job_abort(const char *what, const char *why);
 
 /* Outside a job: rank 0 of 1. */
 uint32_t job_rank(void);
 uint32_t job_count(void);
 
-/* ---- steering ---- */
+/* ---- control messages ---- */
 
-/* Sends bytes to a rank; returns when they may be overwritten. */
+/* Sends bytes to a rank. Returns when they may be overwritten. */
 void job_send(uint32_t to, const void *data, size_t bytes);
 
-/* True, with its size, if a message from `from` is there. */
-bool job_ready(uint32_t from, size_t *bytes_out);
+/* Whether a message from rank `from` has arrived, and its size. */
+bool job_probe(uint32_t from, size_t *bytes_out);
 
-/* Waits, busy, until one is there; false: a rank has died. */
-bool job_await(uint32_t from, size_t *bytes_out);
+/* Waits for a message from rank `from`. False: a rank has died. */
+bool job_wait_message(uint32_t from, size_t *bytes_out);
 
-/* Takes the next message of `from`, which has at most `bytes`; returns its size. Busy while it
- * waits. */
+/* Waits for the next message from rank `from`, of at most `bytes`, and returns its size. */
 size_t job_receive(uint32_t from, void *data, size_t bytes);
 
-/* A broken job: job_ready finds nothing, job_await says so, and job_receive returns 0. So they do
- * for a rank that is gone. */
+/* In a broken job, or for a rank that is gone, job_probe and job_wait_message return false and
+ * job_receive returns 0. */
 
-/* Returns when all ranks that live have called it. */
+/* Returns when all ranks that are alive have called it. */
 void job_barrier(void);
 
-/* ---- what is begun and waited for ---- */
+/* ---- nonblocking sends and receives ---- */
 
-/* Messages of one lane, tag and sender come in the order in which they were sent. */
+/* Messages of one channel, tag and sender arrive in the order in which they were sent. */
 enum job_channel {
-    JOB_CHANNEL_STEERING,
+    JOB_CHANNEL_CONTROL,
     JOB_CHANNEL_BARRIER,
     JOB_CHANNEL_ACTIVATIONS,
     JOB_CHANNEL_MOVES
 };
 
-/* Sends and receives that are waited for together; zeros: none. */
+/* A set of sends and receives that are waited for together; zeros: empty. */
 struct job_batch {
-    uint32_t open; /* begun and not done */
+    uint32_t open; /* in progress */
 };
 
-/* The memory stays as it is until the batch is done. */
+/* The caller must not change the memory until the batch is done. */
 void job_send_begin(struct job_batch *batch, enum job_channel channel, uint32_t tag, uint32_t to,
                     const void *data, size_t bytes);
-/* The memory is the job's to write until the batch is done. What comes has at most `bytes`. */
+/* The caller must not use the memory until the batch is done. The message has at most `bytes`. */
 void job_receive_begin(struct job_batch *batch, enum job_channel channel, uint32_t tag,
                        uint32_t from, void *data, size_t bytes);
 
-/* Moves on what is under way; true if anything happened. */
+/* Makes progress on operations in progress. True if anything happened. */
 bool job_progress(void);
 
-/* Sleeps until something comes from another rank or the launcher, or something begun goes on, at
- * most so long. It may return early. */
-void job_doze(int64_t ns_max);
+/* Sleeps until a message arrives from another rank or the launcher, or an operation can progress, at
+ * most ns_max. May return early. */
+void job_sleep(int64_t ns_max);
 
-/* For each look that found nothing, while one waits; `looks` counts them, from 0. Where ranks
- * outnumber CPUs, others run, and after some looks this rank sleeps as in job_doze. */
-void job_rest(uint32_t *looks, int64_t ns_max);
+/* Backs off in a polling loop, after a poll that found nothing; `polls` counts them from 0. If ranks
+ * outnumber CPUs it yields the CPU, and after some polls sleeps as job_sleep does. */
+void job_backoff(uint32_t *polls, int64_t ns_max);
 
-/* job_progress, and whether all of the batch is done. As job_wait, it lets others run. */
+/* Makes progress and returns whether the batch is done. May yield the CPU, as job_wait does. */
 bool job_done(const struct job_batch *batch);
 
-/* Returns when all of the batch is done. Where ranks outnumber CPUs, others run meanwhile. */
+/* Returns when the batch is done. If ranks outnumber CPUs it yields the CPU meanwhile. */
 void job_wait(const struct job_batch *batch);
-/* Returns when `over` says so, which is asked after each look. */
+/* Makes progress until `over` returns true. */
 void job_wait_until(bool (*over)(void *context), void *context);
 
 /* ---- ranks that die, and come back ---- */
 
-/* Other ranks live than when the job began, or than at job_regroup. job_look asks the launcher
- * first.
- */
+/* Whether a rank has died or come back since job_begin or the last job_regroup. job_poll first reads
+ * what the launcher has reported. */
 bool job_broken(void);
-bool job_look(void);
+bool job_poll(void);
 
-/* False: the rank is gone. What is begun with it is done at once. */
-bool job_lives(uint32_t rank);
+/* False: the rank is gone. Operations with it are done at once. */
+bool job_is_alive(uint32_t rank);
 
-/* The ranks of a host, as placement_node_ranks has them; 0: not known before job_begin. A rank that
- * comes back takes all hosts to be like its own. Where they are not, the others know of one node.
- * */
+/* The number of ranks of a host, as placement_node_ranks defines it; 0: not known yet. Before job_begin
+ * only a rank that comes back knows it: it assumes that all hosts are like its own. If they are not,
+ * the other ranks use one node. */
 uint32_t job_node_ranks(void);
 
-/* All ranks are on this host. Known before job_begin to a rank that comes back: its launcher names
- * hosts only where there are several. */
-bool job_is_here(void);
+/* Whether all ranks are on this host. A rank that comes back knows it before job_begin, because the
+ * launcher names hosts only if there are several. */
+bool job_is_one_host(void);
 
-/* How many ranks of this host, of all jobs that the launcher has there, stand before this one:
- * which of the host's devices is its own. 0 outside of a job. */
-uint32_t job_place_here(void);
+/* This rank's number among all ranks of this launcher on this host, of all jobs: it selects the rank's
+ * GPU. 0 outside a job. */
+uint32_t job_local_rank(void);
 
-/* The rank is on this rank's host. */
-bool job_shares_host(uint32_t rank);
+/* Whether the rank is on this rank's host. */
+bool job_is_same_host(uint32_t rank);
 
-/* How often a rank has died or come back: of the last that this rank has heard of. */
+/* How often ranks have died or come back, as far as this rank knows. */
 uint32_t job_epoch(void);
 
-/* Those that live, ascending, and where this one stands among them; returns how many. */
-uint32_t job_row(const uint32_t **ranks_out, uint32_t *own_out);
+/* The ranks that are alive, ascending, and this rank's index among them. Returns their number. */
+uint32_t job_alive_ranks(const uint32_t **ranks_out, uint32_t *own_out);
 
-/* Each living rank calls it when it has found the job broken and has left all that it did with the
- * others. Afterwards no rank receives earlier messages. It returns when all have called it; ranks
- * that die or come back meanwhile are gone, or there, then, too. If they do not come together in
- * half a minute, this process ends. A rank that comes back takes part in it by job_begin. */
+/* Repairs a broken job. Each rank that is alive calls it after it has stopped all work with other ranks.
+ * It returns when all have called it, and takes into account ranks that die or come back meanwhile.
+ * Messages sent before are never received after. If the ranks do not regroup within half a minute this
+ * process ends. A rank that comes back takes part by calling job_begin. */
 void job_regroup(void);
 
-/* Sends `bytes` from every rank to every other, and nothing else: [ranks][bytes] of contiguous
- * memory each. It is the floor below an exchange of as much. All ranks call it. */
-void job_swap(const char *out, char *in, size_t bytes);
+/* Plain all-to-all: sends `bytes` from every rank to every other; `out` and `in` are [ranks][bytes].
+ * Its time is the lower bound of an exchange of the same size. All ranks call it. */
+void job_all_to_all(const char *out, char *in, size_t bytes);
 
-/* Sends `bytes` from every rank to the one that stands `by` behind it in its ring of `ring`
- * consecutive ranks, which divides their number, all at once. All ranks call it. */
-void job_shift(const char *out, char *in, size_t bytes, uint32_t by, uint32_t ring);
+/* Sends `bytes` from every rank to the rank `by` places further in its ring of `ring` consecutive ranks.
+ * `ring` divides the number of ranks. All ranks call it. */
+void job_ring_shift(const char *out, char *in, size_t bytes, uint32_t by, uint32_t ring);
 
 #endif

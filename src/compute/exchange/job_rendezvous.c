@@ -8,13 +8,14 @@
 
 struct job_members {
     uint32_t ranks, epoch;
-    uint32_t come, gone; /* ranks that have said where they are in this epoch; that do not live */
-    bool has_met;        /* a roster was sent */
-    bool is_reported;    /* it is this epoch's */
-    bool has_change;     /* a frame that is not sent yet: */
+    uint32_t come, gone; /* ranks that have joined this epoch; ranks that are gone */
+    bool has_met;        /* MEMBERS was sent once */
+    bool is_reported;    /* MEMBERS of this epoch was sent */
+    bool has_change;     /* a GONE or BACK that was not sent yet: */
     struct job_frame change;
     struct members_place {
-        struct bytes place; /* as it lies in a frame; no bytes: not there yet in this epoch */
+        struct bytes
+            place; /* the rank's struct job_address and what follows; no bytes: it has not joined this epoch */
         bool gone;
     } * list; /* [ranks] */
     char *frame;
@@ -27,7 +28,7 @@ static struct job_frame job_rendezvous_head_of(struct bytes frame) {
 }
 
 static size_t place_bytes(size_t address_bytes) {
-    return sizeof(struct job_place) + round_up_8(address_bytes);
+    return sizeof(struct job_address) + round_up_8(address_bytes);
 }
 
 struct job_frame job_rendezvous_frame_head(enum job_frame_kind kind, uint32_t rank, uint32_t epoch,
@@ -38,7 +39,7 @@ struct job_frame job_rendezvous_frame_head(enum job_frame_kind kind, uint32_t ra
 }
 
 bool job_rendezvous_frame_measure(struct bytes got, uint32_t ranks, size_t *bytes_out) {
-    const uint32_t magic = JOB_RENDEZVOUS_MAGIC; /* nonsense is seen by its first bytes */
+    const uint32_t magic = JOB_RENDEZVOUS_MAGIC; /* a wrong frame is detected by its first bytes */
     *bytes_out = 0;
     if (got.count >= sizeof magic && memcmp(got.data, &magic, sizeof magic) != 0) return false;
     if (got.count < sizeof(struct job_frame)) return true;
@@ -56,7 +57,7 @@ bool job_rendezvous_frame_measure(struct bytes got, uint32_t ranks, size_t *byte
 
 size_t job_rendezvous_frame_join(char frame[static JOB_JOIN_BYTES_MAX], uint32_t rank,
                                  uint32_t epoch, const char *host, struct bytes address) {
-    struct job_place place = {.bytes = (uint32_t)address.count};
+    struct job_address place = {.bytes = (uint32_t)address.count};
     size_t length = strlen(host), bytes = place_bytes(address.count);
     check(length < sizeof place.host && address.count <= JOB_ADDRESS_BYTES_MAX);
     memcpy(place.host, host, length);
@@ -68,9 +69,9 @@ size_t job_rendezvous_frame_join(char frame[static JOB_JOIN_BYTES_MAX], uint32_t
     return sizeof head + bytes;
 }
 
-bool job_rendezvous_frame_place(struct bytes frame, size_t *at, const char **host_out,
-                                struct bytes *address_out) {
-    struct job_place place;
+bool job_rendezvous_frame_address(struct bytes frame, size_t *at, const char **host_out,
+                                  struct bytes *address_out) {
+    struct job_address place;
     size_t from = *at ? *at : sizeof(struct job_frame);
     if (frame.count < from || frame.count - from < sizeof place) return false;
     memcpy(&place, frame.data + from, sizeof place);
@@ -111,7 +112,7 @@ void job_rendezvous_members_close(struct job_members *members) {
     free(members);
 }
 
-/* Everybody comes anew. */
+/* Begins an epoch, which all ranks must join. */
 static void begin_epoch(struct job_members *members, enum job_frame_kind kind, uint32_t rank) {
     bool gone = kind == JOB_FRAME_GONE;
     members->list[rank].gone = gone;
@@ -143,13 +144,13 @@ bool job_rendezvous_members_add(struct job_members *members, struct bytes here) 
         bytes != here.count)
         return false;
     const struct job_frame head = job_rendezvous_head_of(here);
-    if (head.kind != JOB_FRAME_JOIN || !job_rendezvous_frame_place(here, &at, &host, &address) ||
+    if (head.kind != JOB_FRAME_JOIN || !job_rendezvous_frame_address(here, &at, &host, &address) ||
         at != here.count || address.count == 0 || head.epoch > members->epoch)
         return false;
     if (members->list[head.rank].gone) {
         if (!members->has_met) return false;
         begin_epoch(members, JOB_FRAME_BACK, head.rank);
-        return true; /* it says HERE for this epoch, as the others do */
+        return true; /* it sends JOIN for the new epoch, as the others do */
     }
     if (head.epoch < members->epoch) return true;
     if (members->list[head.rank].place.count) return false;
@@ -162,14 +163,14 @@ void job_rendezvous_members_leave(struct job_members *members, uint32_t rank) {
 }
 
 static struct bytes make_frame(struct job_members *members) {
-    static const struct job_place absent;
+    static const struct job_address absent;
     size_t bytes = members->gone * sizeof absent;
     for (uint32_t rank = 0; rank < members->ranks; rank++)
         bytes += members->list[rank].place.count;
     const struct job_frame head =
         job_rendezvous_frame_head(JOB_FRAME_MEMBERS, members->ranks, members->epoch, bytes);
     char *at = members->frame = realloc(members->frame, sizeof head + bytes);
-    check(at); /* at most a few MiB: without it, no rank goes on */
+    check(at); /* at most a few MiB */
     memcpy(at, &head, sizeof head);
     at += sizeof head;
     for (uint32_t rank = 0; rank < members->ranks; rank++) {
@@ -197,7 +198,7 @@ uint32_t job_rendezvous_members_epoch(const struct job_members *members) {
     return members->epoch;
 }
 
-bool job_rendezvous_members_lives(const struct job_members *members, uint32_t rank) {
+bool job_rendezvous_members_is_alive(const struct job_members *members, uint32_t rank) {
     check(rank < members->ranks);
     return !members->list[rank].gone;
 }

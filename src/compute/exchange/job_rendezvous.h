@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0
- * How the ranks of a job find one another, at the start and whenever one of them has died or come
- * back: what a rank and its launcher send over the stream socket between them. The rank
- * finds the socket's number in its environment.
+ * Rendezvous of a job's ranks: the messages between a rank and its launcher, over a stream socket.
+ * The rank finds its file descriptor in the environment. The messages connect the ranks at the start, and again whenever a
+ * rank has died or come back.
  *
- *   rank to launcher   HERE    its host and its UCX worker's address, for an epoch
- *   launcher to rank   ROSTER  everyone's of this epoch, once all who live have come
- *                      GONE    that rank has ended: an epoch begins
- *                      BACK    that rank is there again: an epoch begins
+ *   rank to launcher   JOIN     the rank's host and UCX worker address, for an epoch
+ *   launcher to rank   MEMBERS  the addresses of all ranks, once all that are alive have joined
+ *                      GONE     a rank has ended: a new epoch begins
+ *                      BACK     a rank has come back: a new epoch begins
  *
- * An epoch is a time in which the same ranks live. Epoch 0 has all of them. All ranks are notified
- * of every epoch, in the same order. A rank then drops its work, opens a new worker, and sends HERE
- * for the epoch; a HERE of a past epoch is ignored. So nothing that was sent in one epoch comes in
- * another, whatever became of it. A rank that comes back says HERE as at the start.
+ * An epoch is a period in which the set of living ranks does not change; epoch 0 has all ranks. Every
+ * rank receives the epochs in the same order. On a new epoch a rank drops its work, opens a new UCX
+ * worker and sends JOIN; a JOIN of an earlier epoch is ignored. So no message of one epoch arrives in
+ * another. A rank that comes back sends JOIN as at the start.
  *
- * The launcher that has all ranks of the job keeps a roster. A launcher of a part of them passes
- * HERE to the one that keeps it, and the other frames back, unchanged. All hosts are of one kind,
- * so numbers travel as they lie in memory; a frame's form is checked all the same. If the socket
- * ends, the launcher is dead, and so is the rank.
+ * One launcher keeps the members of the job. If it has only a part of the ranks, the other launchers
+ * forward JOIN to it, and its messages back. All hosts have the same byte order and layout, so frames
+ * are plain structs; each frame is checked all the same. If the socket closes the launcher is dead,
+ * and the rank ends.
  */
 #ifndef COMPUTE_EXCHANGE_JOB_RENDEZVOUS_H
 #define COMPUTE_EXCHANGE_JOB_RENDEZVOUS_H
@@ -24,16 +24,16 @@
 #include "base/bytes.h"
 #include "base/status.h"
 
-/* A rank's environment: its number, the ranks of the job, how many ranks share this host's CPUs, of
- * all jobs, how many of those stand before this one, and the socket; where the job has several
- * hosts, also what this one is called in it. */
+/* A rank's environment variables: its rank, the number of ranks, how many ranks of all jobs share this
+ * host's CPUs, this rank's number among them, and the socket. HOST is set if the job has several
+ * hosts. */
 #define JOB_RENDEZVOUS_RANK "FATHOM_RANK"
 #define JOB_RENDEZVOUS_RANKS "FATHOM_RANKS"
 #define JOB_RENDEZVOUS_RANKS_HERE "FATHOM_RANKS_HERE"
 #define JOB_RENDEZVOUS_PLACE "FATHOM_PLACE"
 #define JOB_RENDEZVOUS_HOST "FATHOM_HOST"
 #define JOB_RENDEZVOUS_FILE "FATHOM_MEETING"
-/* 1: the job runs without this rank, which comes back to it; else 0. */
+/* 1: the rank comes back to a running job; else 0. */
 #define JOB_RENDEZVOUS_RETURNS "FATHOM_RETURNS"
 
 #define JOB_RENDEZVOUS_MAGIC 0x4a4d4146u /* "FAMJ" */
@@ -44,57 +44,56 @@ enum job_frame_kind { JOB_FRAME_JOIN = 1, JOB_FRAME_MEMBERS, JOB_FRAME_GONE, JOB
 
 struct job_frame {
     uint32_t magic, kind;
-    uint32_t rank;  /* HERE, GONE, BACK: which one; ROSTER: how many there are */
-    uint32_t bytes; /* that follow: HERE: a place; ROSTER: all places, ranks ascending; else none */
+    uint32_t rank;  /* JOIN, GONE, BACK: the rank; MEMBERS: the number of ranks */
+    uint32_t bytes; /* that follow. JOIN: one job_address; MEMBERS: one for each rank; else none */
     uint32_t epoch;
     uint32_t reserved; /* 0 */
 };
 
-/* Where a rank is. Its address follows, and zeros up to a multiple of 8. */
-struct job_place {
-    char host[JOB_HOST_BYTES]; /* terminated; ranks of one host share memory; "": there is one */
-    uint32_t bytes;            /* of the address; 0, in a roster: the rank is gone */
-    uint32_t reserved;         /* 0 */
+/* A rank's address. The UCX worker address follows, padded with zeros to a multiple of 8. */
+struct job_address {
+    char host
+        [JOB_HOST_BYTES]; /* terminated; ranks of one host share memory; "": the job has one host */
+    uint32_t bytes;       /* of the worker address; 0 in MEMBERS: the rank is gone */
+    uint32_t reserved;    /* 0 */
 };
 
-#define JOB_PLACE_BYTES_MAX (sizeof(struct job_place) + JOB_ADDRESS_BYTES_MAX)
+#define JOB_PLACE_BYTES_MAX (sizeof(struct job_address) + JOB_ADDRESS_BYTES_MAX)
 #define JOB_JOIN_BYTES_MAX (sizeof(struct job_frame) + JOB_PLACE_BYTES_MAX)
 
-/* The bytes of the frame that `got` begins with; 0: they are too few to tell. False: it is none, in
- * a job of `ranks`. */
+/* The size of the frame at the begin of `got`; 0: more bytes are needed to know it. False: not a frame
+ * of a job of `ranks` ranks. */
 bool job_rendezvous_frame_measure(struct bytes got, uint32_t ranks, size_t *bytes_out);
 
 struct job_frame job_rendezvous_frame_head(enum job_frame_kind kind, uint32_t rank, uint32_t epoch,
                                            size_t bytes);
 
-/* A HERE, written to `frame`; returns its bytes. */
+/* Writes a JOIN to `frame`. Returns its bytes. */
 size_t job_rendezvous_frame_join(char frame[static JOB_JOIN_BYTES_MAX], uint32_t rank,
                                  uint32_t epoch, const char *host, struct bytes address);
 
-/* Walks the places of a whole HERE or ROSTER; `at` is 0 at first. An empty address: the rank is
- * gone. False: there is no more, or the form is wrong. */
-bool job_rendezvous_frame_place(struct bytes frame, size_t *at, const char **host_out,
-                                struct bytes *address_out);
+/* Iterates over the addresses of a complete JOIN or MEMBERS; `at` is 0 at first. An empty address: the
+ * rank is gone. False: no more addresses, or a malformed frame. */
+bool job_rendezvous_frame_address(struct bytes frame, size_t *at, const char **host_out,
+                                  struct bytes *address_out);
 
-/* Who has come. */
+/* The members of a job, as its launcher keeps them. */
 struct job_members;
 
 enum status job_rendezvous_members_open(uint32_t ranks, struct job_members **members_out,
                                         struct error *error) MUST_USE;
 void job_rendezvous_members_close(struct job_members *members);
-/* Takes a whole HERE. False: its form is wrong, or that rank has come before; or there is no
- * memory. */
+/* Adds a complete JOIN. False: it is malformed, the rank has already joined, or memory is out. */
 bool job_rendezvous_members_add(struct job_members *members, struct bytes here);
-/* That rank has ended. Nothing if it has ended before. */
+/* Marks a rank as ended. Does nothing if it is marked already. */
 void job_rendezvous_members_leave(struct job_members *members, uint32_t rank);
-/* The next frame for all ranks: read after each call above until there is none. It is
- * good until the next call. Where a rank ends before all have ever come together, no ROSTER comes.
- * */
+/* The next frame to send to all ranks, valid until the next call. Call it after each function above
+ * until it returns no bytes. If a rank ends before all ranks have joined once, there is no MEMBERS. */
 struct bytes job_rendezvous_members_next(struct job_members *members);
 
-/* The epoch at hand; who lives in it; and whether all have ever come together. */
+/* The current epoch; whether a rank is alive in it; and whether all ranks have joined once. */
 uint32_t job_rendezvous_members_epoch(const struct job_members *members);
-bool job_rendezvous_members_lives(const struct job_members *members, uint32_t rank);
+bool job_rendezvous_members_is_alive(const struct job_members *members, uint32_t rank);
 bool job_rendezvous_members_has_met(const struct job_members *members);
 
 #endif

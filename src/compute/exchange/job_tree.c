@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What is for those below a child is a run of the message, since parts and places both ascend by
- * rank: it is passed on from where it lies. All children are sent to at once and waited for
- * together, so that one that is late holds up none of the others.
+ * The parts for the ranks below a child are contiguous in a message, since parts and the tree both
+ * ascend by rank, so a rank forwards them in place. It sends to all its children at once and then
+ * waits for all, so that a slow child does not delay the others.
  */
 #include "compute/exchange/job_tree.h"
 
@@ -11,14 +11,14 @@
 #include <stdlib.h>
 
 struct part {
-    uint32_t rank, bytes; /* that follow, and zeros up to a multiple of 8 */
+    uint32_t rank, bytes; /* that follow, padded to a multiple of 8 */
 };
 
-struct job_tree_place job_tree_place(uint32_t position, uint32_t count) {
+struct job_tree_position job_tree_position(uint32_t position, uint32_t count) {
     uint32_t parent = 0, root = 0, end = count;
     for (;;) {
         uint32_t rest = end - root - 1;
-        struct job_tree_place place = {.parent = parent};
+        struct job_tree_position place = {.parent = parent};
         place.child_count = rest < JOB_TREE_FAN ? rest : JOB_TREE_FAN;
         for (uint32_t i = 0; i <= place.child_count && rest; i++)
             place.first[i] = root + 1 + (uint32_t)((uint64_t)rest * i / place.child_count);
@@ -47,7 +47,7 @@ static char *job_tree_make_room(struct job_tree_parts *parts, size_t bytes) {
     if (parts->bytes + bytes > parts->room) {
         parts->room = 2 * parts->room + bytes;
         parts->data = realloc(parts->data, parts->room);
-        check(parts->data); /* some plans' or reports' worth: without it, nothing goes on */
+        check(parts->data); /* the size of a few step plans or reports */
     }
     return parts->data + parts->bytes;
 }
@@ -77,18 +77,19 @@ bool job_tree_next(const struct job_tree_parts *parts, size_t *at, uint32_t *ran
 
 /* ---- along the tree ---- */
 
-/* Where this rank stands, in ranks; those below child i are less than first[i + 1]. */
-static struct job_tree_place own_place(void) {
+/* This rank's position, with ranks instead of indices; the ranks below child i are less than
+ * first[i + 1]. */
+static struct job_tree_position own_place(void) {
     const uint32_t *row;
-    uint32_t own, count = job_row(&row, &own);
-    struct job_tree_place place = job_tree_place(own, count);
+    uint32_t own, count = job_alive_ranks(&row, &own);
+    struct job_tree_position place = job_tree_position(own, count);
     place.parent = row[place.parent];
     for (uint32_t i = 0; i <= place.child_count && place.child_count; i++)
         place.first[i] = place.first[i] < count ? row[place.first[i]] : job_count();
     return place;
 }
 
-/* The parts of ranks first .. end - 1, or that for all. */
+/* The parts of ranks first .. end - 1, or the part for all ranks. */
 static struct bytes parts_of(const struct job_tree_parts *parts, uint32_t first, uint32_t end) {
     struct bytes part;
     size_t at = 0, began = 0;
@@ -103,19 +104,19 @@ static struct bytes parts_of(const struct job_tree_parts *parts, uint32_t first,
     return (struct bytes){parts->data + began, parts->bytes - began};
 }
 
-static void pass_down(const struct job_tree_parts *parts, const struct job_tree_place *place) {
+static void pass_down(const struct job_tree_parts *parts, const struct job_tree_position *place) {
     struct job_batch batch = {0};
     for (uint32_t i = 0; i < place->child_count; i++) {
         struct bytes run = parts_of(parts, place->first[i], place->first[i + 1]);
         check(run.count > 0);
-        job_send_begin(&batch, JOB_CHANNEL_STEERING, 0, place->first[i], run.data, run.count);
+        job_send_begin(&batch, JOB_CHANNEL_CONTROL, 0, place->first[i], run.data, run.count);
     }
     job_wait(&batch);
 }
 
 void job_tree_send(const struct job_tree_parts *parts) {
     check(job_rank() == 0);
-    const struct job_tree_place place = own_place();
+    const struct job_tree_position place = own_place();
     if (!job_broken()) pass_down(parts, &place);
 }
 
@@ -123,8 +124,8 @@ uint32_t job_tree_parent(void) {
     return own_place().parent;
 }
 
-bool job_tree_take(struct job_tree_parts *parts, size_t bytes, struct bytes *part_out) {
-    const struct job_tree_place place = own_place();
+bool job_tree_receive(struct job_tree_parts *parts, size_t bytes, struct bytes *part_out) {
+    const struct job_tree_position place = own_place();
     uint32_t rank;
     size_t at = 0;
     job_tree_clear(parts);
@@ -138,10 +139,10 @@ bool job_tree_take(struct job_tree_parts *parts, size_t bytes, struct bytes *par
 }
 
 bool job_tree_gather(struct job_tree_parts *parts) {
-    const struct job_tree_place place = own_place();
+    const struct job_tree_position place = own_place();
     size_t bytes;
     for (uint32_t i = 0; i < place.child_count; i++) {
-        if (!job_await(place.first[i], &bytes)) return false;
+        if (!job_wait_message(place.first[i], &bytes)) return false;
         bytes = job_receive(place.first[i], job_tree_make_room(parts, bytes), bytes);
         if (!bytes) return false;
         parts->bytes += bytes;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Four lanes of 8-byte words, each step a bijection of the lane for a given word and of the word
- * for a given lane, so that one changed word cannot be lost; the lanes are mixed at the end with
- * the finalizer of SplitMix64 (S. Vigna 2015).
+ * Four lanes of 8-byte words. Each step is a bijection of the lane for a given word, and of the
+ * word for a given lane, so a single changed word always changes the lane. At the end the lanes are
+ * mixed with the finalizer of SplitMix64 (S. Vigna 2015).
  */
 #include "compute/exchange/move_checksum.h"
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The checksum of an expert's bytes on a move: every single changed word of 8 bytes changes it. It
- * is summed up as chunks go, and the engine alone, which has no XXH3 (base/checksum.h), has it too.
+ * The checksum of an expert's weights on a move. Any change of a single 8-byte word changes it. It is
+ * computed chunk by chunk, and needs no library: a build of the engine alone has no XXH3
+ * (base/checksum.h).
  */
 #ifndef COMPUTE_EXCHANGE_MOVE_CHECKSUM_H
 #define COMPUTE_EXCHANGE_MOVE_CHECKSUM_H
@@ -14,7 +15,7 @@ struct move_checksum {
 };
 
 void move_checksum_begin(struct move_checksum *sum);
-/* All pieces but the last have a multiple of 32 bytes. */
+/* Appends data. Every call but the last has a multiple of 32 bytes. */
 void move_checksum_add(struct move_checksum *sum, const char *data, size_t bytes);
 uint64_t move_checksum_end(const struct move_checksum *sum);
 

@@ -11,7 +11,8 @@ uint32_t placement_slots_per_rank(uint32_t experts, uint32_t ranks, uint32_t red
     return (uint32_t)(((uint64_t)experts + redundant + ranks - 1) / ranks);
 }
 
-/* Whether each run of so many ranks has a host of its own, as far as hosts are known. */
+/* Whether each run of `each` ranks is on one host and no two runs share a host, as far as hosts are
+ * known. */
 static bool has_nodes_of(const char *const *hosts, uint32_t ranks, uint32_t each) {
     const char *before = NULL, *host = NULL;
     for (uint32_t rank = 0; rank < ranks; rank++) {
@@ -72,9 +73,9 @@ void placement_spread(struct placement *placement, uint64_t seed) {
     uint32_t whole = placement->experts % placement->ranks == 0;
     for (uint32_t layer = 0; layer < placement->layers; layer++) {
         uint32_t *expert = placement->slot_expert + (size_t)layer * slots;
-        /* Every rank gets an expert before any rank gets two, so that replicas, which come last, are
-         * spread too. Where rounds of all experts are whole, each begins at another rank: replicas
-         * lie on different ranks. */
+        /* Every rank gets one expert before any rank gets two, so that the replicas, which come
+         * last, are spread too. If the experts are a multiple of the ranks, each pass over the
+         * experts begins at another rank, so that replicas are on different ranks. */
         for (uint32_t slot = 0; slot < slots; slot++) {
             uint32_t rank = slot / placement->slots_per_rank;
             uint32_t first = slot % placement->slots_per_rank * placement->ranks;
@@ -107,7 +108,7 @@ enum status placement_index_layer(struct placement *placement, uint32_t layer,
         first[expert + 1] += first[expert];
     }
     uint32_t filled = first[experts];
-    for (uint32_t slot = slots; slot-- > 0;) /* counted down: ends become starts */
+    for (uint32_t slot = slots; slot-- > 0;) /* counting down turns ends into starts */
         if (slot_expert[slot] != PLACEMENT_EMPTY) replicas[--first[slot_expert[slot] + 1]] = slot;
     memmove(first, first + 1, experts * sizeof *first);
     first[experts] = filled;

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Which expert lies where: per layer, the slots of all ranks behind each other and the logical
- * expert in each. Slots [rank * slots_per_rank, (rank + 1) * slots_per_rank) belong to a rank. An
- * expert may have several slots (replicas), and always has at least one; a slot may be empty.
+ * Expert placement: for each layer, which logical expert is in which slot. Slots are numbered across all
+ * ranks; slots [rank * slots_per_rank, (rank + 1) * slots_per_rank) belong to a rank. An expert has at
+ * least one slot, and several if it has replicas; a slot may be empty.
  *
- * Owns the map in both directions. It decides nothing: the caller that opens it chooses the slots'
- * experts (placement_spread is the simplest such plan, a solver another), and no plan changes a
- * result.
+ * Owns the map in both directions, and decides nothing. The caller chooses the experts of the slots:
+ * placement_spread is the simplest plan, a solver computes others. No plan changes a result.
  */
 #ifndef COMPUTE_EXCHANGE_PLACEMENT_H
 #define COMPUTE_EXCHANGE_PLACEMENT_H
@@ -16,36 +15,35 @@
 
 struct placement {
     uint32_t layers, experts, ranks, slots_per_rank;
-    uint32_t node_ranks;     /* of a node, one behind the other; those of all ranks: one node */
+    uint32_t node_ranks;     /* consecutive ranks of a node; equal to `ranks`: one node */
     uint32_t *slot_expert;   /* [layers][ranks * slots_per_rank] */
     uint32_t *replica_first; /* [layers][experts + 1] into the layer's replica_slots */
     uint32_t *replica_slots; /* [layers][ranks * slots_per_rank]: by expert, then by slot */
 };
 
-/* The smallest number of slots that lets every rank have as many, with room for all experts and
- * `redundant` more. */
+/* The smallest number of slots per rank, the same on all ranks, with room for all experts and
+ * `redundant` replicas. */
 uint32_t placement_slots_per_rank(uint32_t experts, uint32_t ranks, uint32_t redundant);
 
-/* The ranks of a node if hosts[ranks] names the host of each rank (NULL: unknown) and every host
- * has as many, one behind the other. `ranks`, as if there were one node, where hosts differ in
- * that. */
+/* The number of ranks per node. hosts[ranks] names the host of each rank; NULL: unknown. Each host must
+ * have the same number of consecutive ranks; otherwise returns `ranks`, as for one node. */
 uint32_t placement_node_ranks(const char *const *hosts, uint32_t ranks);
 
-/* Memory for a map of one node. The caller fills in its slots, then calls placement_index. */
+/* Allocates a map with one node. The caller sets slot_expert, then calls placement_index. */
 enum status placement_open(struct placement *placement, uint32_t layers, uint32_t experts,
                            uint32_t ranks, uint32_t slots_per_rank, struct error *error) MUST_USE;
 void placement_close(struct placement *placement);
 
-/* Fills all layers: experts dealt out to the ranks in turn, then replicas, dealt out in the same
- * way. A seed that is not 0 shuffles each layer's slots. */
+/* Fills all layers round robin: all experts over the ranks, then replicas in the same way. A seed other
+ * than 0 shuffles the slots of each layer. */
 void placement_spread(struct placement *placement, uint64_t seed);
 
 #define PLACEMENT_EMPTY UINT32_MAX /* a slot without an expert */
 
-/* Completes the map once slot_expert is filled in. STATUS_INVALID, naming layer and expert, when an
- * expert has no slot, or a slot one that is none; the map is then not to be used. */
+/* Builds the reverse map from slot_expert. STATUS_INVALID, with layer and expert, if an expert has no
+ * slot or a slot has an expert that does not exist; the map must not be used then. */
 enum status placement_index(struct placement *placement, struct error *error) MUST_USE;
-/* Completes one layer of the map, after its slots changed. */
+/* Does the same for one layer, after its slots changed. */
 enum status placement_index_layer(struct placement *placement, uint32_t layer,
                                   struct error *error) MUST_USE;
 

@@ -38,7 +38,7 @@ void replicas_close(struct replicas *replicas) {
     free(replicas->memory);
 }
 
-/* More slots than experts, empty ones not counted. */
+/* Whether the layer has more slots than experts, empty slots not counted. */
 static bool has_replicas(const struct placement *placement, uint32_t layer) {
     uint32_t count;
     const uint32_t *last =
@@ -66,7 +66,7 @@ bool replicas_begin(struct replicas *replicas, uint32_t layer, const uint32_t *e
     memset(replicas->own, 0, count * sizeof *replicas->own);
     for (uint32_t i = 0; i < pair_count; i++) {
         check(experts[i] < count);
-        replicas->own[experts[i]]++; /* a token chooses an expert once: below LIMIT_STEP_TOKENS */
+        replicas->own[experts[i]]++; /* at most LIMIT_STEP_TOKENS: a token chooses an expert once */
     }
     return true;
 }

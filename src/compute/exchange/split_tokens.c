@@ -7,8 +7,8 @@
 #include "base/bytes.h"
 #include "base/check.h"
 
-/* Values of reached_by that are no slot: no path to the rank is known, or the rank has a replica of the
- * expert that needs places for its tokens, so paths begin there. */
+/* Values of reached_by that are no slot: no path to the rank is known; or a path begins there,
+ * because the rank has a replica of the expert with the tokens to be placed. */
 #define NOT_REACHED UINT32_MAX
 #define REACHED_FIRST (UINT32_MAX - 1)
 
@@ -65,7 +65,7 @@ static uint32_t split_tokens_rank_of(const struct split_tokens *split, uint32_t 
     return slot / split->slots_per_rank;
 }
 
-/* Places the tokens of experts with one replica: they have no choice. */
+/* Places the tokens of experts with one replica. */
 static void place_single(struct split_tokens *split, const uint32_t *counts, uint32_t *takes) {
     memset(split->loads, 0, split->rank_count * sizeof *split->loads);
     for (uint32_t e = 0; e < split->expert_count; e++) {
@@ -76,9 +76,9 @@ static void place_single(struct split_tokens *split, const uint32_t *counts, uin
     }
 }
 
-/* The first level (T of split_tokens.h, tokens of a rank), once place_single has run: no split has
- * less than the mean, than what a rank has already, or than the mean over an expert's ranks when
- * they take its tokens alone. */
+/* The first level (T of split_tokens.h, tokens of a rank), after place_single. It is a lower bound
+ * of any split: the mean load, each rank's load so far, and for each expert the mean over its ranks
+ * if they take only its tokens. */
 static uint32_t first_level(const struct split_tokens *split, const uint32_t *counts) {
     uint64_t total = 0;
     for (uint32_t e = 0; e < split->expert_count; e++)
@@ -99,8 +99,8 @@ static uint32_t first_level(const struct split_tokens *split, const uint32_t *co
     return level;
 }
 
-/* Places as many of the expert's tokens as its ranks take without rising above the level. Returns
- * how many are left. */
+/* Places as many of the expert's tokens as its ranks take below the level. Returns how many are
+ * left. */
 static uint32_t fill(struct split_tokens *split, uint32_t expert, uint32_t tokens, uint32_t level,
                      uint32_t *takes) {
     for (uint32_t i = split->firsts[expert]; i < split->firsts[expert + 1]; i++) {
@@ -113,8 +113,8 @@ static uint32_t fill(struct split_tokens *split, uint32_t expert, uint32_t token
     return tokens;
 }
 
-/* Appends to queue[*count] the ranks of the expert's replicas that are not reached yet, as reached
- * `by` one of its slots (from which its tokens would move), or by REACHED_FIRST. */
+/* Appends to queue[*count] those ranks of the expert's replicas that are not reached yet. They are
+ * reached `by` a slot of the expert, from which its tokens would move, or by REACHED_FIRST. */
 static void split_tokens_reach(struct split_tokens *split, uint32_t expert, uint32_t by,
                                uint32_t *count) {
     for (uint32_t i = split->firsts[expert]; i < split->firsts[expert + 1]; i++) {
@@ -125,10 +125,10 @@ static void split_tokens_reach(struct split_tokens *split, uint32_t expert, uint
     }
 }
 
-/* Finds, breadth first, an augmenting path: from a replica of the expert to a rank below the level,
- * where each full rank on it makes room by moving tokens of another expert to that one's replica on
- * the next rank. Returns the last rank; reached_by leads back. If there is none: rank_count, and
- * the ranks that were reached are queue[0..*reached_out). */
+/* Finds an augmenting path by breadth-first search: from a replica of the expert to a rank below
+ * the level. Each full rank on the path makes room: it moves tokens of another expert to that
+ * expert's replica on the next rank. Returns the last rank; reached_by leads back. If there is no
+ * path: returns rank_count, and queue[0..*reached_out) has the ranks that were reached. */
 static uint32_t find_path(struct split_tokens *split, uint32_t expert, uint32_t level,
                           const uint32_t *takes, uint32_t *reached_out) {
     uint32_t count = 0;
@@ -154,8 +154,8 @@ static uint32_t slot_on(const struct split_tokens *split, uint32_t expert, uint3
     return split->slots[at];
 }
 
-/* Moves up to `tokens` along find_path's path to rank `end`: as many of the expert's are placed on
- * its first rank, and every rank on it but `end` keeps its load. Returns how many. */
+/* Moves up to `tokens` along find_path's path to rank `end`. The expert's tokens are placed on the
+ * first rank, and every rank on the path but `end` keeps its load. Returns how many moved. */
 static uint32_t move_along_path(struct split_tokens *split, uint32_t expert, uint32_t end,
                                 uint32_t tokens, uint32_t level, uint32_t *takes) {
     uint32_t some = level - split->loads[end] < tokens ? level - split->loads[end] : tokens;

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Which replica each token of a batch goes to. Once all ranks know how many tokens chose each
- * expert (replicas.h), each computes the same split from the same counts. It makes the busiest rank
- * as idle as the placement allows for this very batch; turns balance an average day only.
+ * Divides a batch's tokens among the replicas of their experts. All ranks know how many tokens chose
+ * each expert (replicas.h), and compute the same split from the same counts. The split minimizes the
+ * load of the busiest rank for this batch; replicas that take turns balance only the average.
  *
- * The split is an exact min-max flow: experts with one replica load their ranks as they must, the
- * others' tokens flow to their replicas' ranks, none above a level T. T starts at a bound that any
- * split obeys. When some tokens reach no rank below T along replicas, then the ranks that they do
- * reach (Z) have to carry all that they carry now and these tokens, whatever the split: T rises to
- * ceil(load(Z) + tokens, |Z|), which no split can beat either. So the last T is the least possible.
+ * The split is an exact min-max flow. Experts with one replica load their rank. The tokens of the
+ * others flow to the ranks of their replicas, up to a level T. T starts at a lower bound of any split.
+ * If some tokens can reach no rank below T, then in any split the set Z of ranks that they do reach
+ * must take its current load and these tokens. So T rises to ceil((load(Z) + tokens) / |Z|), which is
+ * again a lower bound. The last T is therefore optimal.
  * (Z is the source side of a minimum cut; this is Newton's method on its value, D. L. Dinkelbach
  * 1967.)
  *
- * Whole numbers, fixed order, no allocation: microseconds, once a layer and step.
+ * Integers, a fixed order, no allocation. It takes microseconds, once in each layer of a step.
  */
 #ifndef COMPUTE_EXCHANGE_SPLIT_TOKENS_H
 #define COMPUTE_EXCHANGE_SPLIT_TOKENS_H
@@ -21,20 +21,20 @@
 
 #define SPLIT_TOKENS_EMPTY UINT16_MAX /* a slot without an expert */
 
-struct split_tokens { /* of one layer's placement, with scratch; lies in the caller's memory */
+struct split_tokens { /* one layer's placement and scratch, in the caller's memory */
     uint32_t expert_count, slot_count, rank_count, slots_per_rank;
     const uint16_t *slot_to_expert; /* [slot_count], borrowed */
-    uint32_t *firsts;               /* [expert_count + 1] where an expert's slots begin */
-    uint16_t *slots;                /* [slot_count] by expert, ascending within one */
-    uint32_t *loads;                /* [rank_count] scratch: tokens on each rank */
-    uint32_t *reached_by;           /* [rank_count] scratch: the slot through which it is reached */
-    uint16_t *queue;                /* [rank_count] scratch: ranks in the order of being reached */
+    uint32_t *firsts;     /* [expert_count + 1] index of an expert's first slot in `slots` */
+    uint16_t *slots;      /* [slot_count] sorted by expert, then ascending */
+    uint32_t *loads;      /* [rank_count] scratch: tokens on each rank */
+    uint32_t *reached_by; /* [rank_count] scratch: the slot through which the search reached it */
+    uint16_t *queue;      /* [rank_count] scratch: ranks in the order in which they were reached */
 };
 
 size_t split_tokens_bytes(uint32_t expert_count, uint32_t slot_count, uint32_t rank_count);
 
-/* Every expert has a slot; a slot may have none. `memory` (aligned to 8) and the map live as long
- * as the split. */
+/* Every expert has a slot; a slot may be empty. `memory` (aligned to 8) and the map must outlive the
+ * split. */
 void split_tokens_open(struct split_tokens *split, uint32_t expert_count, uint32_t slot_count,
                        uint32_t rank_count, const uint16_t *slot_to_expert, void *memory);
 
@@ -42,8 +42,9 @@ void split_tokens_open(struct split_tokens *split, uint32_t expert_count, uint32
  * [slot_count]: how many of its expert's tokens each slot takes. Returns the largest rank load. */
 uint32_t split_tokens(struct split_tokens *split, const uint32_t *counts, uint32_t *takes_out);
 
-/* The slot for an expert's token number `ordinal` (below its count), tokens numbered alike on all
- * ranks: a run of tokens to each replica in turn, so neighbours travel together. */
+/* The slot for an expert's token number `ordinal`, below its count; all ranks number the tokens
+ * alike. Each replica takes a run of consecutive tokens, so a rank's tokens mostly go to one
+ * replica. */
 static inline uint32_t split_tokens_slot(const struct split_tokens *split, const uint32_t *takes,
                                          uint32_t expert, uint32_t ordinal) {
     uint32_t at = split->firsts[expert], last = split->firsts[expert + 1] - 1;

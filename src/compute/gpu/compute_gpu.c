@@ -400,21 +400,21 @@ static void compute_gpu_clear_row(const struct model *model, struct page_id page
 /* ---- the stages of a layer with experts: with or without an exchange ---- */
 
 static void compute_gpu_dispatch(const struct pass *pass) {
-    if (exchange_forwards(pass->exchange))
+    if (exchange_moves_rows(pass->exchange))
         gpu_exchange_dispatch(pass);
     else
         gpu_layers_experts_dispatch(pass);
 }
 
 static void compute_gpu_run_routed(const struct pass *pass) {
-    if (exchange_forwards(pass->exchange))
+    if (exchange_moves_rows(pass->exchange))
         gpu_exchange_run_routed(pass);
     else
         gpu_layers_experts_run_routed(pass);
 }
 
 static void compute_gpu_finish_experts(const struct pass *pass) {
-    if (exchange_forwards(pass->exchange))
+    if (exchange_moves_rows(pass->exchange))
         gpu_exchange_finish(pass);
     else
         gpu_layers_experts_combine(pass);

@@ -280,7 +280,7 @@ static void gpu_exchange_await(const struct pass *pass, struct device_event *eve
         pass_progress(pass);
         if (!state->exchange->links) continue;
         gpu_links_look(state->exchange->links);
-        job_rest(&looks, REST_NS);
+        job_backoff(&looks, REST_NS);
     }
     gpu_state_note(state, device_wait(state->device, event, &error), &error);
 }

@@ -217,7 +217,7 @@ bool gpu_graphs_begin(struct model *model, uint32_t number) {
     struct gpu_state *state = model->gpu;
     struct gpu_graphs *graphs = state->graphs;
     graphs->is_step = false;
-    graphs->by_segments = exchange_forwards(model->micro_batches[0].exchange);
+    graphs->by_segments = exchange_moves_rows(model->micro_batches[0].exchange);
     graphs->takes_rows = number && !graphs->off && state->status == STATUS_OK;
     set_exact(model);
     if (!graphs->takes_rows || !model->batch.token_count) return false;

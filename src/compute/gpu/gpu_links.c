@@ -186,7 +186,7 @@ static enum status gpu_links_settle(struct gpu_links *links, uint32_t micro_batc
             pass_progress(pass);
         } else {
             job_progress();
-            job_doze(RENDEZVOUS_NS);
+            job_sleep(RENDEZVOUS_NS);
         }
         gpu_links_look(links);
     }
@@ -217,13 +217,13 @@ static enum status swap_names(struct gpu_links *links, uint32_t count, bool name
     for (uint32_t i = 0; i < links->pieces.ranks; i++)
         links->out[i] = mine;
     links->in[links->rank] = mine;
-    job_swap((const char *)links->out, (char *)links->in, sizeof *links->in);
+    job_all_to_all((const char *)links->out, (char *)links->in, sizeof *links->in);
     return status;
 }
 
 /* A rank that fails while all ranks are alive must exit: the others would wait for it for ever. */
 static void gpu_links_explain(const struct error *error) {
-    if (!gpu_peers_died()) job_give_up("its device cannot be linked to the others'", error->text);
+    if (!gpu_peers_died()) job_abort("its device cannot be linked to the others'", error->text);
 }
 
 void gpu_links_meet(struct gpu_links *links) {
@@ -232,7 +232,7 @@ void gpu_links_meet(struct gpu_links *links) {
     uint32_t epoch = job_epoch(), own;
     if (job_broken() || (links->met && links->epoch == epoch)) return;
     gpu_links_forget(links);
-    uint32_t count = job_row(&row, &own), first = row[0];
+    uint32_t count = job_alive_ranks(&row, &own), first = row[0];
     for (uint32_t rank = 0; rank < links->pieces.ranks; rank++)
         links->member[rank] = NOT_LINKED;
     for (uint32_t i = 0; i < count; i++)
@@ -280,7 +280,7 @@ uint32_t gpu_links_begin(struct gpu_links *links, const struct pass *pass, uint3
     exchange_pair_slots(pass->exchange, links->slots, pairs);
     gpu_pieces_sort(&links->pieces, links->slots, pairs, places_out);
     for (uint32_t pair = 0; pair < pairs; pair++)
-        if (!job_lives(links->slots[pair] / links->pieces.slots_each))
+        if (!job_is_alive(links->slots[pair] / links->pieces.slots_each))
             places_out[pair] = GPU_NO_PAIR;
     if (!job_broken()) most = max_u32(most, gpu_pieces_most(&links->pieces));
     return gpu_pieces_rounds(&links->pieces, most);

@@ -47,7 +47,7 @@ void gpu_links_close(struct gpu_links *links);
 
 /* Before a step, on all ranks: if the set of living ranks has changed since the last rendezvous,
  * links the living ranks anew. No work is enqueued. A rank exits here if it cannot be linked, or if
- * a link breaks although no rank has died (job_give_up). */
+ * a link breaks although no rank has died (job_abort). */
 void gpu_links_meet(struct gpu_links *links);
 
 /* While the host waits for the device: once the job is broken, links are closed. */

@@ -80,8 +80,8 @@ static enum status map_rooms(struct gpu_peers *peers, uint32_t rank, struct erro
 }
 
 bool gpu_peers_died(void) {
-    for (uint32_t words = 0; words < WORDS_MAX && !job_look(); words++)
-        job_doze(WORD_NS_MAX);
+    for (uint32_t words = 0; words < WORDS_MAX && !job_poll(); words++)
+        job_sleep(WORD_NS_MAX);
     return job_broken();
 }
 
@@ -91,10 +91,10 @@ enum status gpu_peers_meet(struct gpu_peers *peers, struct error *error) {
     enum status status = STATUS_OK;
     if (job_broken() || (peers->met && peers->epoch == epoch)) return STATUS_OK;
     gpu_peers_forget(peers);
-    job_swap((const char *)peers->out, (char *)peers->in, sizeof *peers->in);
+    job_all_to_all((const char *)peers->out, (char *)peers->in, sizeof *peers->in);
     if (job_broken()) return STATUS_OK;
     for (uint32_t rank = 0; !status && rank < peers->ranks; rank++)
-        if (rank != peers->rank && job_lives(rank)) status = map_rooms(peers, rank, error);
+        if (rank != peers->rank && job_is_alive(rank)) status = map_rooms(peers, rank, error);
     if (status && gpu_peers_died()) return STATUS_OK;
     peers->met = status == STATUS_OK;
     peers->epoch = epoch;

@@ -5,7 +5,7 @@
  * piece of each sender: both sides cut alike, without a word, and a rank has room for one piece of
  * each. Of a token that several pairs of a piece are of, its row goes once.
  *
- * By nodes (compute/exchange/ranks.c), a token's row goes once to each other node, ahead of all
+ * By nodes (compute/exchange/exchange_ranks.c), a token's row goes once to each other node, ahead of all
  * rounds, to the rank there that has the sender's place. In the rounds that rank passes it on to
  * those of its node, in the sender's pieces. At one level all ranks are one node, and every sender
  * brings its rows itself.

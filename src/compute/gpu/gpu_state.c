@@ -160,7 +160,7 @@ static void gpu_state_take_tokens(struct gpu_taker *taker, const struct model *m
 static enum status choose_way(struct gpu_state *state, const struct model *model,
                               struct error *error) {
     if (!model->placement.ranks || model->rows_by_host || !job_exists()) return STATUS_OK;
-    state->way = job_is_here() ? GPU_IN_ROOMS : GPU_BY_LINKS;
+    state->way = job_is_one_host() ? GPU_IN_ROOMS : GPU_BY_LINKS;
     if (state->way == GPU_IN_ROOMS) return STATUS_OK;
     enum status status = device_load_links(state->device, error);
     if (status != STATUS_UNSUPPORTED) return status;

@@ -80,7 +80,7 @@ static void run_router(const struct pass *pass) {
         linear_prepared(compute_kind(model, &weights->shared.gate), &s->input_shared, 0);
     struct matmul jobs[3] = {
         linear_job(&weights->router, &plain, s->router_logits, s->experts_stride, tokens)};
-    if (!exchange_forwards(pass->exchange)) job_count += shared_jobs(pass, &shared, jobs + 1);
+    if (!exchange_moves_rows(pass->exchange)) job_count += shared_jobs(pass, &shared, jobs + 1);
     linear_run(model->kernels, model->team, jobs, job_count);
     pass_part(pass, PART_GATE);
     token_loop_run(model, experts_route_each, (void *)(uintptr_t)pass, tokens);
@@ -306,7 +306,7 @@ static void compute_expert_batch(struct expert_batch *expert_batch) {
     const struct pass *pass = expert_batch->pass;
     struct model *model = pass->model;
     struct mlp_weights experts[LIMIT_EXPERTS];
-    bool carries = exchange_forwards(pass->exchange);
+    bool carries = exchange_moves_rows(pass->exchange);
     for (uint32_t i = 0; i < expert_batch->group_count; i++)
         experts[i] = expert_at(expert_batch, i);
     token_loop_run(model, carries ? unpack_rows : gather_rows, expert_batch,
@@ -355,7 +355,7 @@ static bool next_expert_batch(struct expert_batch *expert_batch, uint32_t *group
 void experts_dispatch(const struct pass *pass) {
     struct scratch *s = pass->scratch;
     uint32_t tokens = pass->batch->token_count;
-    if (exchange_forwards(pass->exchange))
+    if (exchange_moves_rows(pass->exchange))
         token_loop_run(pass->model, pack_activations, (void *)(uintptr_t)pass, tokens);
     exchange_dispatch_begin(pass->exchange, pass->layer, s->experts, s->expert_weights, tokens,
                             s->outgoing);
@@ -365,7 +365,7 @@ void experts_dispatch(const struct pass *pass) {
 void experts_run_routed(const struct pass *pass) {
     struct scratch *s = pass->scratch;
     uint32_t tokens = pass->batch->token_count, group = 0;
-    bool carries = exchange_forwards(pass->exchange);
+    bool carries = exchange_moves_rows(pass->exchange);
     struct exchange_received received;
     struct exchange_returned returned;
     struct expert_batch expert_batch = {.pass = pass, .received = &received, .returned = &returned};
@@ -413,7 +413,7 @@ void experts_run_shared(const struct pass *pass) {
     struct scratch *s = pass->scratch;
     uint32_t tokens = pass->batch->token_count;
     if (!experts_has_shared(pass)) return;
-    if (exchange_forwards(pass->exchange)) {
+    if (exchange_moves_rows(pass->exchange)) {
         struct matmul jobs[2];
         struct linear_input input = linear_prepared(
             compute_kind(model, &compute_weights(pass)->shared.gate), &s->input_shared, 0);
@@ -438,7 +438,7 @@ void experts_route(const struct pass *pass) {
 
 void experts_finish(const struct pass *pass) {
     uint32_t tokens = pass->batch->token_count;
-    if (exchange_forwards(pass->exchange)) {
+    if (exchange_moves_rows(pass->exchange)) {
         struct exchange_returned returned;
         exchange_combine_finish(pass->exchange, &returned);
         struct returns returns = {.pass = pass, .returned = &returned};

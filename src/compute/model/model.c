@@ -76,9 +76,9 @@ static enum status open_placement(struct model *model, const struct model_option
 static enum status open_micro_batch(const struct exchange_options *options,
                                     const struct model_options *model_options,
                                     struct exchange **exchange_out, struct error *error) {
-    if (!options->placement) return exchange_open_self(options, exchange_out, error);
+    if (!options->placement) return exchange_open_local(options, exchange_out, error);
     if (!model_options->echoes) return exchange_open_ranks(options, exchange_out, error);
-    return exchange_open_echo(options, model_options->echo_rows, exchange_out, error);
+    return exchange_open_loopback(options, model_options->echo_rows, exchange_out, error);
 }
 
 static enum status open_exchange(struct model *model, const struct model_options *model_options,
@@ -96,8 +96,8 @@ static enum status open_exchange(struct model *model, const struct model_options
     options.sum = model->compute->experts_sum;
     options.sum_context = model;
     options.link = &model->link;
-    if (model_options->near_gbps > 0) options.near = &model->near;
-    model->near.ns_per_byte = model_options->near_gbps > 0 ? 8 / model_options->near_gbps : 0;
+    if (model_options->near_gbps > 0) options.node_link = &model->node_link;
+    model->node_link.ns_per_byte = model_options->near_gbps > 0 ? 8 / model_options->near_gbps : 0;
     model_set_link(model, model_options->link_gbps, model_options->link_us);
     enum status status = STATUS_OK;
     for (uint32_t micro_batch = 0; !status && micro_batch < OVERLAP_MICRO_BATCHES; micro_batch++) {
@@ -268,12 +268,12 @@ void model_split_replicas(struct model *model, bool splits) {
 void model_go_by_nodes(struct model *model, bool by_nodes) {
     for (uint32_t micro_batch = 0; micro_batch < OVERLAP_MICRO_BATCHES && model->shape->experts;
          micro_batch++)
-        exchange_go_by_nodes(model->micro_batches[micro_batch].exchange, by_nodes);
+        exchange_set_two_levels(model->micro_batches[micro_batch].exchange, by_nodes);
 }
 
 void model_echo_rows(struct model *model, uint32_t slot_rows) {
     for (uint32_t micro_batch = 0; micro_batch < OVERLAP_MICRO_BATCHES; micro_batch++)
-        exchange_echo_rows(model->micro_batches[micro_batch].exchange, slot_rows);
+        exchange_loopback_rows(model->micro_batches[micro_batch].exchange, slot_rows);
 }
 
 bool model_has_mtp(const struct model *model) {
@@ -365,7 +365,8 @@ const uint8_t *model_identity(const struct model *model) {
 }
 
 double model_byte_ns(const struct model *model, bool near) {
-    return near && model->near.ns_per_byte > 0 ? model->near.ns_per_byte : model->link.ns_per_byte;
+    return near && model->node_link.ns_per_byte > 0 ? model->node_link.ns_per_byte
+                                                    : model->link.ns_per_byte;
 }
 uint64_t model_expert_bytes(const struct model *model) {
     return model->weights.expert.slot_bytes;

@@ -44,7 +44,7 @@ struct model_options {
      * placement_layers. */
     const uint16_t *placement; /* [placement_layers][placement_slots] */
     uint32_t placement_layers, placement_slots;
-    /* The other ranks are not there: this one's own tokens stand for theirs (exchange_open_echo).
+    /* The other ranks are not there: this one's own tokens stand for theirs (exchange_open_loopback).
      * To time one rank of many; what it computes means nothing. */
     bool echoes;
     uint32_t echo_rows;  /* (token, expert) pairs of a step at most, if more than its tokens' */

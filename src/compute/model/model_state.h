@@ -62,8 +62,8 @@ struct model {
     struct batch mtp_rows;  /* MTP positions of which only the KV rows are computed */
     struct batch mtp_batch; /* MTP positions that run through the whole block */
     struct micro_batch micro_batches[OVERLAP_MICRO_BATCHES];
-    uint32_t micro_batch_count;      /* of the last step's schedule */
-    struct exchange_link link, near; /* to other nodes, or to all; and to ranks of this node */
+    uint32_t micro_batch_count;           /* of the last step's schedule */
+    struct exchange_link link, node_link; /* to other nodes, or to all; and to ranks of this node */
     const struct model_trace *trace;
     struct model_draws draws;       /* only where compute.draw is not NULL */
     struct model_follower follower; /* `written` is NULL without a follower */

@@ -207,7 +207,7 @@ static char *source(const struct model *model, const struct expert_move *move) {
 
 static void go_on_giving(struct model *model) {
     struct moves *moves = model->moves;
-    if (move_transport_given(moves->transport) == MOVE_UNDER_WAY) return;
+    if (move_transport_sent(moves->transport) == MOVE_IN_PROGRESS) return;
     if (moves->gives) {
         moves->giving++;
         moves->reported.pending--;
@@ -219,7 +219,7 @@ static void go_on_giving(struct model *model) {
     char *data = on_host(model, COPY_GIVES, source(model, move));
     if (model->device && !is_copied(model, COPY_GIVES, data, source(model, move), DEVICE_TO_HOST))
         return;
-    move_transport_give(moves->transport, moves_rank_of(model, move->slot), data,
+    move_transport_send(moves->transport, moves_rank_of(model, move->slot), data,
                         model->weights.expert.slot_bytes);
     moves->gives = true;
 }
@@ -239,14 +239,14 @@ static void moves_remember(struct model *model, const struct moving *moving, uin
 static void go_on_taking(struct model *model) {
     struct moves *moves = model->moves;
     size_t bytes = model->weights.expert.slot_bytes;
-    enum move_state state = move_transport_taken(moves->transport);
-    if (state == MOVE_UNDER_WAY) return;
+    enum move_state state = move_transport_received(moves->transport);
+    if (state == MOVE_IN_PROGRESS) return;
     if (moves->takes) {
-        if (state == MOVE_WHOLE && !has_landed(model, COPY_TAKES, &moves->list[moves->taking]))
+        if (state == MOVE_COMPLETE && !has_landed(model, COPY_TAKES, &moves->list[moves->taking]))
             return;
-        if (state == MOVE_WHOLE)
+        if (state == MOVE_COMPLETE)
             moves_remember(model, &moves->list[moves->taking],
-                           move_transport_taken_sum(moves->transport));
+                           move_transport_checksum(moves->transport));
         else
             moves_fail(model, &moves->list[moves->taking],
                        "its checksum differs from the giver's; it stays where it was");
@@ -257,8 +257,8 @@ static void go_on_taking(struct model *model) {
     moves->takes = moves->taking < moves->count;
     if (!moves->takes) return;
     const struct moving *moving = &moves->list[moves->taking];
-    move_transport_take(moves->transport, moves_rank_of(model, moving->move.from),
-                        on_host(model, COPY_TAKES, moving->memory), bytes);
+    move_transport_receive(moves->transport, moves_rank_of(model, moving->move.from),
+                           on_host(model, COPY_TAKES, moving->memory), bytes);
 }
 
 #define READ_BYTES ((size_t)256 << 10) /* at a time, of the checkpoint: some tenths of a ms */
@@ -286,7 +286,8 @@ static bool read_some(struct model *model, const struct moving *moving, struct e
     if (!moves->reads) *status = begin_reading(model, moving, error);
     if (*status != STATUS_OK) return true;
     if (moves->packed < moves->pack.count) {
-        if (move_transport_may(moves->transport, pack_job_bytes(&moves->pack.jobs[moves->packed])))
+        if (move_transport_allows(moves->transport,
+                                  pack_job_bytes(&moves->pack.jobs[moves->packed])))
             *status = pack_run_jobs(&moves->packing, moves->packed++, 1, error);
         return *status != STATUS_OK;
     }
@@ -308,7 +309,7 @@ static bool copy_some(struct model *model, const struct moving *moving) {
         return is_copied(model, COPY_MAKES, moving->memory, source(model, &moving->move),
                          DEVICE_WITHIN);
     size_t some = left < MOVE_CHUNK_BYTES ? left : MOVE_CHUNK_BYTES;
-    if (!move_transport_may(moves->transport, some)) return false;
+    if (!move_transport_allows(moves->transport, some)) return false;
     if (!moves->made) move_checksum_begin(&moves->sum);
     memcpy(moving->memory + moves->made, source(model, &moving->move) + moves->made, some);
     move_checksum_add(&moves->sum, moving->memory + moves->made, some);

@@ -77,7 +77,7 @@ static bool awaits(const struct model *model, uint32_t layer, enum stage stage,
                    uint32_t micro_batch) {
     return (stage == STAGE_MLP || stage == STAGE_COMBINE) &&
            shape_layer_is_moe(model->shape, layer) &&
-           exchange_forwards(model->micro_batches[micro_batch].exchange);
+           exchange_moves_rows(model->micro_batches[micro_batch].exchange);
 }
 
 static void begin_traced(const struct model *model) {
@@ -92,7 +92,7 @@ static void run_traced(const struct pass *pass, enum stage stage, uint32_t micro
     run_stage(pass, stage);
     if (!trace) return;
     struct exchange_transfer ended;
-    if (waits) ended = exchange_last(pass->exchange);
+    if (waits) ended = exchange_last_transfer(pass->exchange);
     trace->end(trace->context, stage, micro_batch, pass->layer, waits ? &ended : NULL);
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Decides whether a step's rows are sent to each rank (one level), or once to each node and
- * forwarded there (two, compute/exchange/ranks.c). Two levels send less between nodes, but cost
+ * forwarded there (two, compute/exchange/exchange_ranks.c). Two levels send less between nodes, but cost
  * another hop. They pay if messages are so large that bytes dominate latencies.
  */
 #ifndef HOST_ENGINE_CHOOSE_LEVELS_H

@@ -153,7 +153,7 @@ static size_t wait_for_order(struct model *model) {
     size_t bytes;
     uint32_t rank = job_tree_parent();
     int64_t began_ns = clock_now_ns();
-    while (!job_ready(rank, &bytes)) {
+    while (!job_probe(rank, &bytes)) {
         if (job_broken()) return 0;
         if (model) moves_progress(model);
         bool moving = model && moves_reported(model).pending;
@@ -161,7 +161,7 @@ static size_t wait_for_order(struct model *model) {
             sched_yield();
             continue;
         }
-        job_doze(DOZE_NS);
+        job_sleep(DOZE_NS);
     }
     return bytes;
 }
@@ -310,7 +310,7 @@ static enum status remember_start(struct rank_group *group, struct error *error)
 static void fill_options(struct model_options *options, uint32_t ranks, uint32_t rank) {
     if (!options->echoes) options->rank_count = ranks;
     options->rank = rank;
-    options->device_index = job_place_here();
+    options->device_index = job_local_rank();
     if (!options->node_ranks) options->node_ranks = job_node_ranks();
     if (ranks > 1 && !options->threads) options->threads = cpus_each(ranks);
 }
@@ -497,7 +497,7 @@ static double measure_link(const struct link_ends *ends) {
     for (int i = 0; i < MEASURED_TIMES; i++) {
         job_barrier();
         int64_t began_ns = clock_now_ns();
-        job_shift(out, in, MEASURED_BYTES, ends->by, ends->ring);
+        job_ring_shift(out, in, MEASURED_BYTES, ends->by, ends->ring);
         least = fmin(least, (double)(clock_now_ns() - began_ns) / MEASURED_BYTES);
     }
     return least;
@@ -553,11 +553,11 @@ void rank_group_adopt(struct rank_group *group, const uint64_t *dropped) {
 }
 
 bool rank_group_is_broken(const struct rank_group *group) {
-    return group->count > 1 && job_look();
+    return group->count > 1 && job_poll();
 }
 
 bool rank_group_lives(const struct rank_group *group, uint32_t rank) {
-    return group->count == 1 || job_lives(rank);
+    return group->count == 1 || job_is_alive(rank);
 }
 
 uint32_t rank_group_epoch(const struct rank_group *group) {
@@ -570,7 +570,7 @@ static void rank_group_take_back(struct rank_group *group) {
     size_t slots = map->slots_per_rank;
     if (!map->ranks) return;
     for (uint32_t rank = 0; rank < group->count; rank++)
-        for (uint32_t layer = 0; layer < map->layers && job_lives(rank) && !group->lived[rank];
+        for (uint32_t layer = 0; layer < map->layers && job_is_alive(rank) && !group->lived[rank];
              layer++) {
             size_t at = ((size_t)layer * map->ranks + rank) * slots;
             memcpy(map->slot_expert + at, group->first_map + at, slots * sizeof *map->slot_expert);
@@ -590,7 +590,7 @@ void rank_group_regroup(struct rank_group *group) {
         order_all(group, ORDER_MAP, map->slot_expert, rank_group_map_bytes(map));
     } while (job_broken());
     for (uint32_t rank = 0; rank < group->count; rank++)
-        group->lived[rank] = job_lives(rank);
+        group->lived[rank] = job_is_alive(rank);
     heartbeat_set(HEARTBEAT_IDLE);
 }
 
@@ -611,7 +611,7 @@ static void rank_group_break_step(const struct rank_group *group,
                                   struct step_result *const *results) {
     for (uint32_t rank = 0; rank < group->count; rank++) {
         fail_plan(plans[rank], results[rank]);
-        results[rank]->failed = !job_lives(rank) && plans[rank]->row_count > 0;
+        results[rank]->failed = !job_is_alive(rank) && plans[rank]->row_count > 0;
         for (uint32_t i = 0; i < plans[rank]->row_count; i++)
             step_result_rows(results[rank])[i].lost = !results[rank]->failed;
     }
@@ -671,7 +671,7 @@ void rank_group_run(struct rank_group *group, const struct step_plan *const *pla
     job_tree_clear(&group->orders);
     for (uint32_t rank = 1; rank < group->count; rank++) {
         bool fails = engine_check(group->own.engine, plans[rank], error) != STATUS_OK;
-        if (job_lives(rank)) add_plan(group, rank, fails ? &none : plans[rank]);
+        if (job_is_alive(rank)) add_plan(group, rank, fails ? &none : plans[rank]);
     }
     job_tree_send(&group->orders);
     bool fails = engine_check(group->own.engine, plans[0], error) != STATUS_OK;
@@ -802,7 +802,7 @@ static void rank_group_worker_open(struct group_worker *worker, const struct set
     if (options->weights_directory) options->weights_directory = worker->weights_directory;
     if (options->placement) options->placement = (const uint16_t *)(const void *)(setup + 1);
     options->rank = job_rank();
-    options->device_index = job_place_here();
+    options->device_index = job_local_rank();
     options->device_kernels = NULL; /* an address of rank 0's; programs have the device's own */
     opened.status = (uint32_t)compute_gpu_find(setup->device, &options->device, &opened.error);
     if (!opened.status)
@@ -924,7 +924,7 @@ enum status rank_group_prepare(uint32_t ranks, struct error *error) {
         return error_set(error, STATUS_UNSUPPORTED, "ranks of this program do not come back");
     enum status status = services.options(services.context, &options, error);
     if (status) return status;
-    fill_options(&options, ranks, job_rank_ahead());
+    fill_options(&options, ranks, job_rank_assigned());
     own_worker.adoptions = ADOPTS_ANY;
     status = rank_group_open_worker(&own_worker, &options, true, error);
     heartbeat_set(HEARTBEAT_WAITS);
@@ -936,7 +936,7 @@ void rank_group_work(const char *weights_directory) {
     for (;;) {
         struct bytes part;
         size_t bytes = wait_for_order(own_worker.own.model);
-        if (!bytes || !job_tree_take(&own_worker.orders, bytes, &part)) {
+        if (!bytes || !job_tree_receive(&own_worker.orders, bytes, &part)) {
             if (own_worker.own.model) moves_halt(own_worker.own.model);
             job_regroup();
             continue;

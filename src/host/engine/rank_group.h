@@ -118,7 +118,7 @@ struct rank_group_side {
 };
 void rank_group_local(const struct rank_group_side *side);
 
-/* A rank that comes back (job_returns), before job_begin: opens engine and model. */
+/* A rank that comes back (job_rejoins), before job_begin: opens engine and model. */
 enum status rank_group_prepare(uint32_t ranks, struct error *error) MUST_USE;
 
 /* The work of a rank other than 0 until rank 0 ends. If rank 0's packed weights are in a directory,

@@ -67,7 +67,7 @@ static inline void on_ranks_choose_host(char **argv) {
     uint32_t count = (uint32_t)strtoul(argv[1], NULL, 10);
     uint32_t hosts = (uint32_t)strtoul(argv[2], NULL, 10);
     char name[16];
-    snprintf(name, sizeof name, "host%u", job_rank_ahead() / (count / hosts));
+    snprintf(name, sizeof name, "host%u", job_rank_assigned() / (count / hosts));
     setenv(JOB_RENDEZVOUS_HOST, name, 1);
 }
 

@@ -53,7 +53,7 @@ static void messages_between_ranks_come_whole(void **state) {
         job_send(0, bytes, 3);
     }
     for (uint32_t rank = 1; rank < job_count() && job_rank() == 0; rank++) {
-        while (!job_ready(rank, &size))
+        while (!job_probe(rank, &size))
             ;
         assert_int_equal(size, 3);
         assert_int_equal(job_receive(rank, bytes, LARGE), 3);
@@ -128,7 +128,7 @@ static void a_barrier_holds_everybody(void **state) {
     uint32_t number;
     size_t size;
     for (uint32_t round = 0; round < ROUNDS; round++) {
-        if (job_rank()) assert_false(job_ready(0, &size));
+        if (job_rank()) assert_false(job_probe(0, &size));
         job_barrier();
         for (uint32_t rank = 1; rank < job_count() && job_rank() == 0; rank++)
             job_send(rank, &round, sizeof round);
@@ -145,7 +145,7 @@ static void a_swap_brings_each_part_to_its_rank(void **state) {
     unsigned char *out = memory_of(job_count() * bytes), *in = memory_of(job_count() * bytes);
     for (uint32_t rank = 0; rank < job_count(); rank++)
         fill(out + rank * bytes, bytes, job_rank() * 64 + rank);
-    job_swap((const char *)out, (char *)in, bytes);
+    job_all_to_all((const char *)out, (char *)in, bytes);
     for (uint32_t rank = 0; rank < job_count(); rank++)
         if (rank != job_rank()) assert_filled(in + rank * bytes, bytes, rank * 64 + job_rank());
     free(out);

@@ -63,11 +63,11 @@ static void a_members_has_every_place_in_order(void **state) {
     assert_true(job_rendezvous_frame_measure(frame, RANKS, &bytes));
     assert_int_equal(bytes, frame.count);
     for (uint32_t rank = 0; rank < RANKS; rank++) {
-        assert_true(job_rendezvous_frame_place(frame, &at, &host, &address));
+        assert_true(job_rendezvous_frame_address(frame, &at, &host, &address));
         assert_string_equal(host, rank < 3 ? "north" : "south");
         assert_true(bytes_equal(address, address_of(rank)));
     }
-    assert_false(job_rendezvous_frame_place(frame, &at, &host, &address));
+    assert_false(job_rendezvous_frame_address(frame, &at, &host, &address));
     job_rendezvous_members_close(members);
 }
 
@@ -114,7 +114,7 @@ static void damaged_frames_are_refused_or_harmless(void **state) {
         struct bytes here = here_of(seed % RANKS);
         struct job_members *members = members_of(0);
         char *data = (char *)(uintptr_t)here.data;
-        size_t head = sizeof(struct job_frame) + sizeof(struct job_place);
+        size_t head = sizeof(struct job_frame) + sizeof(struct job_address);
         size_t at = (size_t)(random_uniform(7, seed, 0) * (double)head);
         data[at] = (char)(random_uniform(7, seed, 1) * 256);
         refused += !job_rendezvous_members_add(members, here);
@@ -173,10 +173,10 @@ static void those_who_live_meet_again_without_the_dead(void **state) {
     }
     struct bytes frame = job_rendezvous_members_next(members);
     for (uint32_t rank = 0; rank < RANKS; rank++) {
-        assert_true(job_rendezvous_frame_place(frame, &at, &host, &address));
+        assert_true(job_rendezvous_frame_address(frame, &at, &host, &address));
         assert_int_equal(address.count == 0, rank == 3);
     }
-    assert_false(job_rendezvous_frame_place(frame, &at, &host, &address));
+    assert_false(job_rendezvous_frame_address(frame, &at, &host, &address));
     job_rendezvous_members_close(members);
 }
 
@@ -185,10 +185,10 @@ static void who_comes_back_begins_an_epoch_that_all_come_to(void **state) {
     reported(members);
     job_rendezvous_members_leave(members, 2);
     assert_reported(members, JOB_FRAME_GONE, 2, 1);
-    assert_false(job_rendezvous_members_lives(members, 2));
+    assert_false(job_rendezvous_members_is_alive(members, 2));
     assert_true(comes(members, 2, 0));
     assert_reported(members, JOB_FRAME_BACK, 2, 2);
-    assert_true(job_rendezvous_members_lives(members, 2));
+    assert_true(job_rendezvous_members_is_alive(members, 2));
     assert_true(comes(members, 0, 1)); /* not of this epoch */
     for (uint32_t rank = 0; rank < RANKS; rank++) {
         assert_int_equal(reported(members).kind, 0);

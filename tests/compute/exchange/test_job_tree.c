@@ -30,8 +30,8 @@ static struct job_tree_parts orders, reports;
 static uint32_t depth_of(uint32_t position, uint32_t count) {
     uint32_t depth = 0;
     for (; position; depth++) {
-        struct job_tree_place own = job_tree_place(position, count);
-        struct job_tree_place above = job_tree_place(own.parent, count);
+        struct job_tree_position own = job_tree_position(position, count);
+        struct job_tree_position above = job_tree_position(own.parent, count);
         uint32_t child = 0;
         while (child < above.child_count && above.first[child] != position)
             child++;
@@ -52,7 +52,7 @@ static void each_rank_stands_once_in_a_tree_of_any_size(void **state) {
     for (uint32_t count = 1; count <= LIMIT_RANKS; count += 1 + count / 40) {
         uint32_t children = 0, deepest = 0, room = 1, reached = 1;
         for (uint32_t position = 0; position < count; position++) {
-            struct job_tree_place place = job_tree_place(position, count);
+            struct job_tree_position place = job_tree_position(position, count);
             uint32_t depth = depth_of(position, count);
             assert_true(place.child_count <= JOB_TREE_FAN);
             children += place.child_count;
@@ -70,8 +70,8 @@ static void each_rank_stands_once_in_a_tree_of_any_size(void **state) {
 
 static void take(struct bytes *part_out) {
     size_t bytes;
-    assert_true(job_await(job_tree_parent(), &bytes));
-    assert_true(job_tree_take(&orders, bytes, part_out));
+    assert_true(job_wait_message(job_tree_parent(), &bytes));
+    assert_true(job_tree_receive(&orders, bytes, part_out));
 }
 
 static void what_is_for_all_comes_to_all(void **state) {
@@ -145,7 +145,7 @@ static bool order_and_receive(uint32_t round) {
     while (job_tree_next(&reports, &at, &rank, &part)) {
         do
             expected++;
-        while (!job_lives(expected));
+        while (!job_is_alive(expected));
         memcpy(&reported, part.data, sizeof reported);
         check(rank == expected && reported == round);
     }
@@ -157,9 +157,9 @@ static void work_until_the_last(void) {
     size_t bytes;
     uint32_t round, taken = 0;
     for (;;) {
-        bool there = job_await(job_tree_parent(), &bytes);
+        bool there = job_wait_message(job_tree_parent(), &bytes);
         if (taken == 5 && job_rank() == DIES_BEFORE_TAKING) raise(SIGKILL);
-        if (!there || !job_tree_take(&orders, bytes, &part)) {
+        if (!there || !job_tree_receive(&orders, bytes, &part)) {
             job_regroup();
             continue;
         }
@@ -187,8 +187,8 @@ static void one_that_dies_on_the_way_leaves_nobody_waiting(void **state) {
         }
     order_and_receive(LAST);
     assert_true(again >= 1);
-    assert_false(job_lives(DIES_BEFORE_TAKING));
-    assert_false(job_lives(DIES_BEFORE_REPORTING));
+    assert_false(job_is_alive(DIES_BEFORE_TAKING));
+    assert_false(job_is_alive(DIES_BEFORE_REPORTING));
 }
 
 static int end(void **state) {

@@ -65,22 +65,22 @@ static uint32_t carry(struct move_transport *transport) {
     bool gives = false, takes = false;
     while (giving < PIECES || taking < PIECES) {
         move_transport_progress(transport);
-        if (gives && move_transport_given(transport) != MOVE_UNDER_WAY) {
+        if (gives && move_transport_sent(transport) != MOVE_IN_PROGRESS) {
             gives = false;
             giving = next_piece(giving + 1, true);
         }
-        if (takes && move_transport_taken(transport) != MOVE_UNDER_WAY) {
+        if (takes && move_transport_received(transport) != MOVE_IN_PROGRESS) {
             takes = false;
-            damaged += move_transport_taken(transport) == MOVE_DAMAGED;
+            damaged += move_transport_received(transport) == MOVE_CORRUPT;
             taking = next_piece(taking + 1, false);
         }
         if (!gives && giving < PIECES) {
-            move_transport_give(transport, pieces[giving].to, given[giving], pieces[giving].bytes);
+            move_transport_send(transport, pieces[giving].to, given[giving], pieces[giving].bytes);
             gives = true;
         }
         if (!takes && taking < PIECES) {
-            move_transport_take(transport, pieces[taking].from, taken[taking],
-                                pieces[taking].bytes);
+            move_transport_receive(transport, pieces[taking].from, taken[taking],
+                                   pieces[taking].bytes);
             takes = true;
         }
     }
@@ -99,10 +99,10 @@ static void pieces_arrive_whole_and_damage_is_noticed(void **state) {
     struct error error;
     open_pieces();
     if (move_transport_open(&transport, &error) != STATUS_OK) fail_msg("%s", error.text);
-    assert_int_equal(move_transport_given(transport), MOVE_WHOLE);
+    assert_int_equal(move_transport_sent(transport), MOVE_COMPLETE);
     assert_int_equal(carry(transport), 0);
     assert_int_equal(count_wrong(), 0);
-    move_transport_damage_next(transport);
+    move_transport_corrupt_next(transport);
     assert_int_equal(carry(transport), next_piece(0, false) < PIECES);
     assert_int_equal(count_wrong(), next_piece(0, false) < PIECES);
     assert_int_equal(carry(transport), 0);
@@ -119,12 +119,12 @@ static void bytes_go_no_faster_than_the_limit(void **state) {
     struct error error;
     size_t through = 0;
     assert_int_equal(move_transport_open(&transport, &error), STATUS_OK);
-    assert_true(move_transport_may(transport, SIZE_MAX)); /* no limit */
+    assert_true(move_transport_allows(transport, SIZE_MAX)); /* no limit */
     int64_t begin_ns = clock_now_ns();
     move_transport_limit(transport, 4 << 20);
-    assert_false(move_transport_may(transport, MOVE_CHUNK_BYTES)); /* nothing is saved up */
+    assert_false(move_transport_allows(transport, MOVE_CHUNK_BYTES)); /* nothing is saved up */
     while (through < (1 << 18))
-        if (move_transport_may(transport, 4096)) through += 4096;
+        if (move_transport_allows(transport, 4096)) through += 4096;
     assert_true(clock_now_ns() - begin_ns > 62400000); /* 1/16 s */
     move_transport_close(transport);
 }

@@ -73,7 +73,7 @@ static void go_on_without(void) {
     struct error error;
     job_regroup();
     for (uint32_t slot = 0; slot < RANKS * SLOTS; slot++)
-        if (!job_lives(slot / SLOTS)) placement.slot_expert[slot] = PLACEMENT_EMPTY;
+        if (!job_is_alive(slot / SLOTS)) placement.slot_expert[slot] = PLACEMENT_EMPTY;
     check(!placement_index(&placement, &error));
 }
 
@@ -116,7 +116,7 @@ static void run_step(uint32_t step) {
     struct exchange_returned returned;
     uint32_t tokens = draw_rows(step);
     exchange_split_replicas(carrier, step % 3 == 0);
-    exchange_go_by_nodes(carrier, step % 4 != 1); /* while all live */
+    exchange_set_two_levels(carrier, step % 4 != 1); /* while all live */
     exchange_dispatch_begin(carrier, 0, experts, NULL, tokens, (const char *)rows);
     exchange_dispatch_finish(carrier, &received);
     compute(&received);
@@ -181,7 +181,7 @@ static int drive(void) {
         after += whole && lost == 2;
         if (!job_broken()) continue;
         go_on_without();
-        lost = !job_lives(1) + !job_lives(3);
+        lost = !job_is_alive(1) + !job_is_alive(3);
         int64_t took_ns = clock_now_ns() - began_ns;
         if (took_ns > worst_ns) worst_ns = took_ns;
     }
@@ -199,7 +199,7 @@ static void say_end(uint32_t rank, const char *what, const char *why) {
 
 static int be_rank(char **argv) {
     struct error error;
-    job_says_end(say_end);
+    job_on_abort(say_end);
     seed = (uint32_t)strtoul(argv[1], NULL, 10);
     stops = seed % 3 == 2;
     check(!job_begin(&error));

@@ -62,7 +62,7 @@ static inline void leave_out_the_dead(struct model *model) {
     uint32_t slots = map->ranks * map->slots_per_rank;
     for (uint32_t layer = 0; layer < map->layers; layer++)
         for (uint32_t slot = 0; slot < slots; slot++)
-            if (!job_lives(slot / map->slots_per_rank))
+            if (!job_is_alive(slot / map->slots_per_rank))
                 map->slot_expert[(size_t)layer * slots + slot] = PLACEMENT_EMPTY;
     if (placement_index(map, &error)) fail_msg("%s", error.text);
 }

@@ -165,7 +165,7 @@ static void expect_one_order(void) {
     assert_true(ranks <= 16);
     for (uint32_t i = 0; i < ranks; i++)
         own[i] = all[i] = stages_run_here;
-    job_swap((const char *)own, (char *)all, sizeof *all);
+    job_all_to_all((const char *)own, (char *)all, sizeof *all);
     for (uint32_t i = 0; i < ranks; i++)
         assert_true(all[i] == stages_run_here);
     stages_run_here = 0;

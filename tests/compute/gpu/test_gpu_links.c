@@ -107,7 +107,7 @@ static pid_t process_of(uint32_t rank) {
     assert_true(job_count() <= 16);
     for (uint32_t i = 0; i < job_count(); i++)
         own[i] = all[i] = getpid();
-    job_swap((const char *)own, (char *)all, sizeof *all);
+    job_all_to_all((const char *)own, (char *)all, sizeof *all);
     return all[rank];
 }
 
@@ -139,7 +139,7 @@ static void those_that_live_go_on_when_a_rank_dies_among_groups(void **state) {
         if (is_last && job_rank() == 0) begin_to_look(model_shape(there)->layers, process);
         deadly_layer = death == 2 ? model_shape(there)->layers - 1 : 0;
         run(there, found); /* means nothing */
-        while (!job_look())
+        while (!job_poll())
             ;
         job_regroup();
         leave_out_the_dead(there);

@@ -78,7 +78,7 @@ static void report_rooms_and_die(uint32_t ranks) {
     struct device_handle *out = calloc(2 * ranks, sizeof *out);
     struct device_handle *in = calloc(2 * ranks, sizeof *in);
     assert_true(out && in);
-    job_swap((const char *)out, (char *)in, 2 * sizeof *in);
+    job_all_to_all((const char *)out, (char *)in, 2 * sizeof *in);
     raise(SIGKILL);
 }
 
@@ -88,7 +88,7 @@ static void who_dies_before_its_rooms_are_mapped_takes_nobody_along(void **state
     struct error error;
     if (job_rank() == dies) report_rooms_and_die(ranks);
     if (gpu_peers_meet(own.peers, &error)) fail_msg("%s", error.text);
-    while (!job_look())
+    while (!job_poll())
         ;
     job_regroup();
     if (gpu_peers_meet(own.peers, &error)) fail_msg("%s", error.text);

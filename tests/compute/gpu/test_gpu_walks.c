@@ -547,7 +547,7 @@ static void those_that_live_go_on_with_their_segments(void **state) {
     for (uint32_t death = 0; death < DEATHS; death++) {
         if (job_rank() == job_count() - 1 - death) graphs_until_death = 2 + 2 * death;
         run_turn(models, 0, true);
-        while (!job_look())
+        while (!job_poll())
             ;
         job_regroup();
         leave_out_the_dead(there);

@@ -438,7 +438,7 @@ void unit_hosts_obey(struct unit_hosts *hosts) {
 int64_t unit_hosts_tick(struct unit_hosts *hosts) {
     struct supervise_epochs epochs = {.said = atomic_load(&hosts->lines[0].epoch)};
     for (uint32_t rank = 1; rank < hosts->unit->watch.rank_count; rank++)
-        if (!hosts->members || job_rendezvous_members_lives(hosts->members, rank))
+        if (!hosts->members || job_rendezvous_members_is_alive(hosts->members, rank))
             supervise_unit_came(hosts->unit, rank);
     if (hosts->members) epochs.reported = job_rendezvous_members_epoch(hosts->members);
     int64_t wait_ns = supervise_unit_tick(hosts->unit, epochs, clock_now_ns());

@@ -67,7 +67,7 @@ static void receive_members(bool large, const char *other_host) {
     check(job_rendezvous_frame_measure((struct bytes){frame, sizeof head}, ranks, &bytes));
     check(receive(frame + sizeof head, bytes - sizeof head));
     for (uint32_t rank = 0; rank < ranks; rank++) {
-        check(job_rendezvous_frame_place((struct bytes){frame, bytes}, &at, &host, &address));
+        check(job_rendezvous_frame_address((struct bytes){frame, bytes}, &at, &host, &address));
         check(bytes_equal(address, address_of(rank, large)));
         const char *expected = other_host && rank < 2 ? other_host : getenv(JOB_RENDEZVOUS_HOST);
         check(strcmp(host, expected) == 0);

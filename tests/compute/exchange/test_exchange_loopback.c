@@ -47,8 +47,8 @@ static struct exchange *opened_with(uint32_t rows_max, uint32_t group_experts,
                                              .link = link};
     struct exchange *exchange;
     struct error error;
-    assert_int_equal(exchange_open_echo(&options, rows_max, &exchange, &error), STATUS_OK);
-    assert_true(exchange_forwards(exchange));
+    assert_int_equal(exchange_open_loopback(&options, rows_max, &exchange, &error), STATUS_OK);
+    assert_true(exchange_moves_rows(exchange));
     return exchange;
 }
 
@@ -91,11 +91,11 @@ static void pass(struct exchange *exchange, const uint32_t wanted[SLOTS]) {
 static void rows_come_evenly_or_as_asked(void **state) {
     struct exchange *exchange = opened(SLOTS * 7);
     pass(exchange, (const uint32_t[]){4, 3, 3});
-    exchange_echo_rows(exchange, 7);
+    exchange_loopback_rows(exchange, 7);
     pass(exchange, (const uint32_t[]){7, 7, 7});
-    exchange_echo_rows(exchange, 1); /* fewer rows than tokens */
+    exchange_loopback_rows(exchange, 1); /* fewer rows than tokens */
     pass(exchange, (const uint32_t[]){1, 1, 1});
-    exchange_echo_rows(exchange, 0);
+    exchange_loopback_rows(exchange, 0);
     pass(exchange, (const uint32_t[]){4, 3, 3});
     assert_int_equal(exchange_counts(exchange).pairs, 10 + 21 + 3 + 10);
     exchange_close(exchange);
@@ -124,12 +124,14 @@ static void expect_times(const uint32_t *token_experts, uint32_t group_experts, 
     struct exchange_returned returned;
     exchange_dispatch_begin(exchange, 0, token_experts, NULL, 1, activations);
     exchange_dispatch_finish(exchange, &received);
-    assert_int_equal(exchange_last(exchange).link_ns, dispatch_ns ? dispatch_ns + latency_ns : 0);
+    assert_int_equal(exchange_last_transfer(exchange).link_ns,
+                     dispatch_ns ? dispatch_ns + latency_ns : 0);
     exchange_combine_begin(exchange, 0, 1); /* in two waves */
     exchange_combine_begin(exchange, 1, received.row_count - 1);
     exchange_combine_finish(exchange, &returned);
-    assert_int_equal(exchange_last(exchange).link_ns, combine_ns ? combine_ns + latency_ns : 0);
-    assert_int_equal(exchange_last(exchange).bytes_sent, combine_ns); /* of both waves */
+    assert_int_equal(exchange_last_transfer(exchange).link_ns,
+                     combine_ns ? combine_ns + latency_ns : 0);
+    assert_int_equal(exchange_last_transfer(exchange).bytes_sent, combine_ns); /* of both waves */
     assert_int_equal(exchange_counts(exchange).bytes_sent, dispatch_ns + combine_ns);
     exchange_close(exchange);
 }

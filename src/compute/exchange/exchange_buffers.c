@@ -1,84 +1,91 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "compute/exchange/ranks_memory.h"
+#include "compute/exchange/exchange_buffers.h"
 
 #include <stdlib.h>
 #include <sys/mman.h>
 
 #include "base/bytes.h"
 
-bool ranks_memory_sum_groups(const struct ranks *ranks) {
+bool exchange_buffers_sum_groups(const struct ranks_exchange *ranks) {
     return ranks->exchange.options.group_experts != 0;
 }
 
-static void *ranks_memory_cut(const struct ranks *ranks, size_t *used, size_t bytes) {
-    size_t at = round_up(*used, HOP_ALIGN);
+static void *exchange_buffers_allocate(const struct ranks_exchange *ranks, size_t *used,
+                                       size_t bytes) {
+    size_t at = round_up(*used, DISPATCH_ALIGN);
     *used = at + bytes;
     return ranks->memory ? (char *)ranks->memory + at : NULL;
 }
 
-static void cut_relays(struct ranks *ranks, size_t *used) {
+static void allocate_relays(struct ranks_exchange *ranks, size_t *used) {
     const struct exchange_options *options = &ranks->exchange.options;
     size_t tokens = options->tokens_max, pairs = tokens * options->experts_per_token;
     uint32_t own = ranks->rank / options->placement->node_ranks;
     for (uint32_t node = 0; node < ranks->node_count; node++) {
         struct relay *relay = &ranks->relays[node];
         bool passes_on = node != own;
-        relay->list_in = ranks_memory_cut(ranks, used, passes_on ? ranks->list_bytes : 0);
-        relay->out = ranks_memory_cut(ranks, used, ranks->out_bytes);
-        relay->own_row = ranks_memory_cut(ranks, used, tokens * sizeof *relay->own_row);
-        relay->token_rows = ranks_memory_cut(ranks, used, pairs * sizeof *relay->token_rows);
-        relay->back = ranks_memory_cut(ranks, used, passes_on ? pairs * options->combine_bytes : 0);
+        relay->received_list =
+            exchange_buffers_allocate(ranks, used, passes_on ? ranks->list_bytes : 0);
+        relay->out = exchange_buffers_allocate(ranks, used, ranks->out_bytes);
+        relay->own_row = exchange_buffers_allocate(ranks, used, tokens * sizeof *relay->own_row);
+        relay->token_rows =
+            exchange_buffers_allocate(ranks, used, pairs * sizeof *relay->token_rows);
+        relay->results_out =
+            exchange_buffers_allocate(ranks, used, passes_on ? pairs * options->combine_bytes : 0);
     }
 }
 
-static size_t message_bytes(const struct ranks *ranks, uint32_t slots) {
+static size_t message_bytes(const struct ranks_exchange *ranks, uint32_t slots) {
     const struct exchange_options *options = &ranks->exchange.options;
     size_t tokens = options->tokens_max, reach = options->experts_per_token;
     if (reach > slots) reach = slots;
-    return round_up(
-        hop_rows_at((uint32_t)tokens, (uint32_t)(tokens * reach), ranks_memory_sum_groups(ranks)) +
-            tokens * options->dispatch_bytes,
-        HOP_ALIGN);
+    return round_up(dispatch_pack_rows_offset((uint32_t)tokens, (uint32_t)(tokens * reach),
+                                              exchange_buffers_sum_groups(ranks)) +
+                        tokens * options->dispatch_bytes,
+                    DISPATCH_ALIGN);
 }
 
-/* Counts without memory, hands out addresses with it. */
-static size_t ranks_memory_cut_all(struct ranks *ranks) {
+/* Returns the bytes of all buffers, and assigns their addresses if the memory is mapped. */
+static size_t exchange_buffers_allocate_all(struct ranks_exchange *ranks) {
     const struct exchange_options *options = &ranks->exchange.options;
     size_t tokens = options->tokens_max, pairs = tokens * options->experts_per_token, used = 0;
     size_t all_tokens = tokens * ranks->rank_count, reach = options->experts_per_token;
     if (reach > ranks->slots_per_rank) reach = ranks->slots_per_rank;
-    size_t rows_max = all_tokens * reach, sums_max = ranks_memory_sum_groups(ranks) ? rows_max : 0;
+    size_t rows_max = all_tokens * reach,
+           sums_max = exchange_buffers_sum_groups(ranks) ? rows_max : 0;
     bool nodes = ranks->node_count > 1;
-    ranks->results_bytes = round_up(pairs * options->combine_bytes, HOP_ALIGN);
+    ranks->results_bytes = round_up(pairs * options->combine_bytes, DISPATCH_ALIGN);
     ranks->in_bytes = message_bytes(ranks, ranks->slots_per_rank);
     ranks->list_bytes =
         message_bytes(ranks, options->placement->node_ranks * ranks->slots_per_rank);
     ranks->out_bytes = pairs * (options->dispatch_bytes + 3 * sizeof(uint32_t)) +
-                       (size_t)ranks->rank_count * 4 * HOP_ALIGN;
-    ranks->pair_slot = ranks_memory_cut(ranks, &used, pairs * sizeof *ranks->pair_slot);
-    ranks->token_rows = ranks_memory_cut(ranks, &used, pairs * sizeof *ranks->token_rows);
+                       (size_t)ranks->rank_count * 4 * DISPATCH_ALIGN;
+    ranks->pair_slot = exchange_buffers_allocate(ranks, &used, pairs * sizeof *ranks->pair_slot);
+    ranks->token_rows = exchange_buffers_allocate(ranks, &used, pairs * sizeof *ranks->token_rows);
     ranks->own_token =
-        ranks_memory_cut(ranks, &used, nodes ? tokens * sizeof *ranks->own_token : 0);
-    ranks->own_list = ranks_memory_cut(ranks, &used, nodes ? ranks->list_bytes : 0);
-    ranks->out = ranks_memory_cut(ranks, &used, nodes ? ranks->out_bytes : 0);
-    ranks->token_data = ranks_memory_cut(ranks, &used, all_tokens * sizeof *ranks->token_data);
-    ranks->row_token = ranks_memory_cut(ranks, &used, rows_max * sizeof *ranks->row_token);
-    ranks->row_result = ranks_memory_cut(ranks, &used, rows_max * sizeof *ranks->row_result);
-    ranks->back = ranks_memory_cut(ranks, &used, rows_max * options->combine_bytes);
-    ranks->held = ranks_memory_cut(ranks, &used, sums_max * options->combine_bytes);
-    ranks->sums = ranks_memory_cut(ranks, &used, sums_max * sizeof *ranks->sums);
-    ranks->sum_rows = ranks_memory_cut(ranks, &used, sums_max * sizeof *ranks->sum_rows);
-    cut_relays(ranks, &used);
+        exchange_buffers_allocate(ranks, &used, nodes ? tokens * sizeof *ranks->own_token : 0);
+    ranks->own_list = exchange_buffers_allocate(ranks, &used, nodes ? ranks->list_bytes : 0);
+    ranks->out = exchange_buffers_allocate(ranks, &used, nodes ? ranks->out_bytes : 0);
+    ranks->token_data =
+        exchange_buffers_allocate(ranks, &used, all_tokens * sizeof *ranks->token_data);
+    ranks->row_token = exchange_buffers_allocate(ranks, &used, rows_max * sizeof *ranks->row_token);
+    ranks->row_result =
+        exchange_buffers_allocate(ranks, &used, rows_max * sizeof *ranks->row_result);
+    ranks->results_out = exchange_buffers_allocate(ranks, &used, rows_max * options->combine_bytes);
+    ranks->summands = exchange_buffers_allocate(ranks, &used, sums_max * options->combine_bytes);
+    ranks->sums = exchange_buffers_allocate(ranks, &used, sums_max * sizeof *ranks->sums);
+    ranks->sum_rows = exchange_buffers_allocate(ranks, &used, sums_max * sizeof *ranks->sum_rows);
+    allocate_relays(ranks, &used);
     return used;
 }
 
-static size_t in_bytes_all(const struct ranks *ranks) {
+static size_t in_bytes_all(const struct ranks_exchange *ranks) {
     uint32_t relays = ranks->node_count > 1 ? ranks->node_count : 0;
     return ranks->rank_count * ranks->in_bytes + (1 + relays) * ranks->results_bytes;
 }
 
-static enum status map_buffers(struct ranks *ranks, struct error *error) {
-    size_t bytes = ranks_memory_cut_all(ranks);
+static enum status map_buffers(struct ranks_exchange *ranks, struct error *error) {
+    size_t bytes = exchange_buffers_allocate_all(ranks);
     void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (memory == MAP_FAILED)
@@ -88,11 +95,11 @@ static enum status map_buffers(struct ranks *ranks, struct error *error) {
                          bytes, ranks->rank_count);
     ranks->memory = memory;
     ranks->mapped_bytes = bytes;
-    ranks_memory_cut_all(ranks);
-    return near_memory_open(&ranks->in, in_bytes_all(ranks), ranks->rank_count, error);
+    exchange_buffers_allocate_all(ranks);
+    return shared_window_open(&ranks->window, in_bytes_all(ranks), ranks->rank_count, error);
 }
 
-static enum status open_arrays(struct ranks *ranks, struct error *error) {
+static enum status open_arrays(struct ranks_exchange *ranks, struct error *error) {
     size_t count = ranks->rank_count, nodes = ranks->node_count;
     ranks->relays = calloc(nodes, sizeof *ranks->relays);
     ranks->node_peers = calloc(nodes, sizeof *ranks->node_peers);
@@ -116,15 +123,15 @@ static enum status open_arrays(struct ranks *ranks, struct error *error) {
                      ranks->rank_count);
 }
 
-enum status ranks_memory_open(struct ranks *ranks, struct error *error) {
+enum status exchange_buffers_open(struct ranks_exchange *ranks, struct error *error) {
     enum status status = open_arrays(ranks, error);
     return status ? status : map_buffers(ranks, error);
 }
 
-void ranks_memory_close(struct ranks *ranks) {
+void exchange_buffers_close(struct ranks_exchange *ranks) {
     for (uint32_t node = 0; node < ranks->node_count && ranks->relays; node++)
         free(ranks->relays[node].peers);
-    near_memory_close(&ranks->in);
+    shared_window_close(&ranks->window);
     if (ranks->memory) munmap(ranks->memory, ranks->mapped_bytes);
     free(ranks->relays);
     free(ranks->node_peers);

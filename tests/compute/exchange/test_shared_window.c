@@ -13,20 +13,20 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "compute/exchange/near_memory.h"
+#include "compute/exchange/shared_window.h"
 
 #define BYTES 20000
 #define RANKS 3
 #define EPOCH 7
 
-static void open_memory(struct near_memory *near, size_t bytes) {
+static void open_memory(struct shared_window *window, size_t bytes) {
     struct error error;
-    if (near_memory_open(near, bytes, RANKS, &error)) fail_msg("%s", error.text);
+    if (shared_window_open(window, bytes, RANKS, &error)) fail_msg("%s", error.text);
     for (size_t i = 0; i < bytes; i++)
-        assert_int_equal(near->own[i], 0);
+        assert_int_equal(window->own[i], 0);
 }
 
-static struct near_memory mine, other;
+static struct shared_window mine, other;
 
 static int open_two(void **state) {
     open_memory(&mine, BYTES);
@@ -35,20 +35,20 @@ static int open_two(void **state) {
 }
 
 static int close_two(void **state) {
-    near_memory_close(&mine);
-    near_memory_close(&other);
+    shared_window_close(&mine);
+    shared_window_close(&other);
     return 0;
 }
 
 static void what_is_written_there_is_read_here(void **state) {
-    near_memory_receive(&mine, 1, &other.address, EPOCH);
-    char *there = near_memory_of(&mine, 1, EPOCH);
+    shared_window_map(&mine, 1, &other.address, EPOCH);
+    char *there = shared_window_of(&mine, 1, EPOCH);
     assert_non_null(there);
     assert_ptr_not_equal(there, other.own);
     memset(there, 5, BYTES);
     for (size_t i = 0; i < BYTES; i++)
         assert_int_equal(other.own[i], 5);
-    assert_null(near_memory_of(&mine, 2, EPOCH));
+    assert_null(shared_window_of(&mine, 2, EPOCH));
 }
 
 static void another_process_writes_too(void **state) {
@@ -56,10 +56,10 @@ static void another_process_writes_too(void **state) {
     pid_t child = fork();
     assert_true(child >= 0);
     if (child == 0) {
-        struct near_memory own;
-        if (near_memory_open(&own, BYTES, RANKS, NULL)) _exit(1);
-        near_memory_receive(&own, 0, &mine.address, EPOCH);
-        char *there = near_memory_of(&own, 0, EPOCH);
+        struct shared_window own;
+        if (shared_window_open(&own, BYTES, RANKS, NULL)) _exit(1);
+        shared_window_map(&own, 0, &mine.address, EPOCH);
+        char *there = shared_window_of(&own, 0, EPOCH);
         if (!there) _exit(2);
         there[BYTES - 1] = 9;
         _exit(0);
@@ -70,45 +70,45 @@ static void another_process_writes_too(void **state) {
 }
 
 static void each_epoch_hears_anew(void **state) {
-    near_memory_receive(&mine, 1, &other.address, EPOCH);
-    char *there = near_memory_of(&mine, 1, EPOCH);
-    assert_null(near_memory_of(&mine, 1, EPOCH + 1));
-    near_memory_receive(&mine, 1, &other.address, EPOCH + 1);
-    assert_ptr_equal(near_memory_of(&mine, 1, EPOCH + 1), there);
+    shared_window_map(&mine, 1, &other.address, EPOCH);
+    char *there = shared_window_of(&mine, 1, EPOCH);
+    assert_null(shared_window_of(&mine, 1, EPOCH + 1));
+    shared_window_map(&mine, 1, &other.address, EPOCH + 1);
+    assert_ptr_equal(shared_window_of(&mine, 1, EPOCH + 1), there);
 }
 
 static void who_comes_back_with_other_memory_gets_what_is_meant_for_it(void **state) {
-    struct near_memory back;
+    struct shared_window back;
     open_memory(&back, BYTES);
-    near_memory_receive(&mine, 1, &other.address, EPOCH);
-    near_memory_receive(&mine, 1, &back.address, EPOCH + 1);
-    near_memory_of(&mine, 1, EPOCH + 1)[3] = 4;
+    shared_window_map(&mine, 1, &other.address, EPOCH);
+    shared_window_map(&mine, 1, &back.address, EPOCH + 1);
+    shared_window_of(&mine, 1, EPOCH + 1)[3] = 4;
     assert_true(back.own[3] == 4 && other.own[3] == 0);
-    near_memory_close(&back);
+    shared_window_close(&back);
 }
 
 static void nobody_elses_file_is_written_to(void **state) {
     struct shared_file wrong = other.address;
     wrong.name++;
-    near_memory_receive(&mine, 1, &wrong, EPOCH);
-    assert_null(near_memory_of(&mine, 1, EPOCH));
+    shared_window_map(&mine, 1, &wrong, EPOCH);
+    assert_null(shared_window_of(&mine, 1, EPOCH));
     wrong = other.address;
     wrong.file = STDERR_FILENO;
-    near_memory_receive(&mine, 1, &wrong, EPOCH);
-    assert_null(near_memory_of(&mine, 1, EPOCH));
+    shared_window_map(&mine, 1, &wrong, EPOCH);
+    assert_null(shared_window_of(&mine, 1, EPOCH));
     wrong = (struct shared_file){.process = (uint32_t)getpid(), .file = other.address.file};
-    near_memory_receive(&mine, 1, &wrong, EPOCH);
-    assert_null(near_memory_of(&mine, 1, EPOCH));
-    near_memory_receive(&mine, 1, &other.address, EPOCH); /* the right one, after all */
-    assert_non_null(near_memory_of(&mine, 1, EPOCH));
+    shared_window_map(&mine, 1, &wrong, EPOCH);
+    assert_null(shared_window_of(&mine, 1, EPOCH));
+    shared_window_map(&mine, 1, &other.address, EPOCH); /* the right one, after all */
+    assert_non_null(shared_window_of(&mine, 1, EPOCH));
 }
 
 static void memory_of_another_size_is_left_alone(void **state) {
-    struct near_memory small;
+    struct shared_window small;
     open_memory(&small, BYTES / 2);
-    near_memory_receive(&mine, 1, &small.address, EPOCH);
-    assert_null(near_memory_of(&mine, 1, EPOCH));
-    near_memory_close(&small);
+    shared_window_map(&mine, 1, &small.address, EPOCH);
+    assert_null(shared_window_of(&mine, 1, EPOCH));
+    shared_window_close(&small);
 }
 
 int main(void) {

@@ -19,7 +19,7 @@ static void rows_stand_by_expert_and_find_their_way_back(void **state) {
     struct exchange_received received;
     struct exchange_returned returned;
     struct error error;
-    assert_int_equal(exchange_open_self(&options, &exchange, &error), STATUS_OK);
+    assert_int_equal(exchange_open_local(&options, &exchange, &error), STATUS_OK);
     for (int again = 0; again < 2; again++) {
         exchange_dispatch_begin(exchange, 0, experts[0], NULL, 4, NULL);
         exchange_dispatch_finish(exchange, &received);

@@ -241,7 +241,7 @@ static struct exchange *open_exchange(const struct placement *placement, uint32_
     if (every_other_is_apart && job_rank() % 2) check(setrlimit(RLIMIT_NOFILE, &none) == 0);
     if (exchange_open_ranks(&options, &exchange, &error) != STATUS_OK) fail_msg("%s", error.text);
     check(setrlimit(RLIMIT_NOFILE, &files) == 0);
-    assert_true(exchange_forwards(exchange));
+    assert_true(exchange_moves_rows(exchange));
     return exchange;
 }
 
@@ -264,7 +264,7 @@ static void run_case(uint32_t experts, uint32_t per_token, uint32_t redundant, u
         uint32_t most[2];
         for (int splits = 0; splits < 2; splits++) { /* by turns, then by flow: never worse */
             exchange_split_replicas(exchange, splits);
-            exchange_go_by_nodes(exchange, number % 3 != 0);
+            exchange_set_two_levels(exchange, number % 3 != 0);
             begin_round(exchange, &round, number, experts, per_token);
             exchange_dispatch_finish(exchange, &received);
             bool has_nodes = number % 3 && ranks_per_node > 1;
@@ -370,7 +370,7 @@ static void lanes_share_a_slow_link_in_their_order(void **state) {
             exchange_combine_finish(come, &returned);
         else
             exchange_dispatch_finish(come, &received);
-        struct exchange_transfer last = exchange_last(come);
+        struct exchange_transfer last = exchange_last_transfer(come);
         assert_true(last.ended_ns - last.began_ns >= (int64_t)last.bytes_received * 20);
         assert_true(last.waited_ns >= 0);
         if (combines[channel]) {

@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "compute/exchange/ranks_memory.h"
+#include "compute/exchange/exchange_buffers.h"
 
 #define TOKENS 5u
 #define PER_TOKEN 4u
@@ -31,7 +31,7 @@ static size_t part_count;
 
 static void has(const void *start, size_t bytes) {
     assert_non_null(start);
-    assert_int_equal((uintptr_t)start % HOP_ALIGN, 0);
+    assert_int_equal((uintptr_t)start % DISPATCH_ALIGN, 0);
     parts[part_count++] = (struct part){start, bytes};
 }
 
@@ -40,7 +40,7 @@ static int by_start(const void *a, const void *b) {
     return x->start < y->start ? -1 : x->start > y->start;
 }
 
-static void expect_apart(const struct ranks *ranks) {
+static void expect_apart(const struct ranks_exchange *ranks) {
     const char *free_from = ranks->memory;
     qsort(parts, part_count, sizeof *parts, by_start);
     for (size_t i = 0; i < part_count; i++) {
@@ -51,7 +51,7 @@ static void expect_apart(const struct ranks *ranks) {
     part_count = 0;
 }
 
-static void list_relays(const struct ranks *ranks) {
+static void list_relays(const struct ranks_exchange *ranks) {
     for (uint32_t node = 0; node < ranks->node_count; node++) {
         const struct relay *relay = &ranks->relays[node];
         bool passes_on = node != ranks->rank / (RANKS / ranks->node_count);
@@ -66,25 +66,25 @@ static void list_relays(const struct ranks *ranks) {
 
 static void check_memory(uint32_t node_ranks, uint32_t group_experts) {
     struct placement placement = {.ranks = RANKS, .node_ranks = node_ranks};
-    struct ranks ranks = {.rank = 3,
-                          .rank_count = RANKS,
-                          .slots_per_rank = SLOTS,
-                          .node_count = RANKS / node_ranks,
-                          .exchange.options = {.tokens_max = TOKENS,
-                                               .experts_per_token = PER_TOKEN,
-                                               .placement = &placement,
-                                               .dispatch_bytes = ROW,
-                                               .combine_bytes = RESULT,
-                                               .group_experts = group_experts}};
+    struct ranks_exchange ranks = {.rank = 3,
+                                   .rank_count = RANKS,
+                                   .slots_per_rank = SLOTS,
+                                   .node_count = RANKS / node_ranks,
+                                   .exchange.options = {.tokens_max = TOKENS,
+                                                        .experts_per_token = PER_TOKEN,
+                                                        .placement = &placement,
+                                                        .dispatch_bytes = ROW,
+                                                        .combine_bytes = RESULT,
+                                                        .group_experts = group_experts}};
     struct error error;
-    if (ranks_memory_open(&ranks, &error) != STATUS_OK) fail_msg("%s", error.text);
-    assert_true(ranks_memory_sum_groups(&ranks) == (group_experts != 0));
+    if (exchange_buffers_open(&ranks, &error) != STATUS_OK) fail_msg("%s", error.text);
+    assert_true(exchange_buffers_sum_groups(&ranks) == (group_experts != 0));
     assert_true(ranks.in_bytes >=
-                hop_rows_at(TOKENS, TOKENS * SLOTS, group_experts) + TOKENS * ROW);
+                dispatch_pack_rows_offset(TOKENS, TOKENS * SLOTS, group_experts) + TOKENS * ROW);
     assert_true(ranks.list_bytes >= ranks.in_bytes && ranks.out_bytes >= PAIRS * ROW);
     has(ranks.pair_slot, PAIRS * sizeof(uint32_t));
     has(ranks.token_rows, PAIRS * sizeof(uint32_t));
-    assert_true(ranks.results_bytes >= PAIRS * RESULT && ranks.results_bytes % HOP_ALIGN == 0);
+    assert_true(ranks.results_bytes >= PAIRS * RESULT && ranks.results_bytes % DISPATCH_ALIGN == 0);
     assert_true(ranks.in.bytes >=
                 RANKS * ranks.in_bytes +
                     (node_ranks < RANKS ? 1 + RANKS / node_ranks : 1) * ranks.results_bytes);
@@ -104,7 +104,7 @@ static void check_memory(uint32_t node_ranks, uint32_t group_experts) {
     }
     list_relays(&ranks);
     expect_apart(&ranks);
-    ranks_memory_close(&ranks);
+    exchange_buffers_close(&ranks);
 }
 
 static void no_array_touches_another(void **state) {
