@@ -313,7 +313,7 @@ static char *ranks_results_of(const struct ranks_exchange *ranks, uint32_t node)
 }
 
 /* Checks and reads the list of another node's rank, to be forwarded within this node. */
-static void read_list(struct ranks_exchange *ranks, struct relay *relay) {
+static void read_relayed_list(struct ranks_exchange *ranks, struct relay *relay) {
     const struct exchange_options *options = &ranks->exchange.options;
     const struct dispatch_header *head = head_in(relay->received_list);
     uint32_t tokens = job_broken() ? 0 : head->tokens, pairs = tokens ? head->pairs : 0, pair = 0;
@@ -385,7 +385,7 @@ static void send_list(struct ranks_exchange *ranks, uint32_t node, uint32_t firs
 
 static void forward_tokens(struct ranks_exchange *ranks, uint32_t node) {
     struct relay *relay = &ranks->relays[node];
-    read_list(ranks, relay);
+    read_relayed_list(ranks, relay);
     send_list(ranks, node, 0, relay->token_rows);
     relay->is_forwarded = true;
 }

@@ -16,7 +16,7 @@
 enum { TAG_CHUNK, TAG_SUM };
 
 /* A piece that is sent or received. */
-struct piece {
+struct move_piece {
     uint32_t rank;
     char *data;
     size_t bytes;
@@ -30,7 +30,7 @@ struct piece {
 };
 
 struct move_transport {
-    struct piece outgoing, incoming;
+    struct move_piece outgoing, incoming;
     double ns_per_byte; /* 0: no limit */
     double room;        /* tokens of the bucket: bytes that may be sent now */
     int64_t filled_ns;  /* when the bucket was last filled */
@@ -54,7 +54,7 @@ void move_transport_close(struct move_transport *transport) {
 
 void move_transport_abandon(struct move_transport *transport) {
     check(transport->outgoing.batch.open == 0 && transport->incoming.batch.open == 0);
-    transport->outgoing = transport->incoming = (struct piece){.state = MOVE_COMPLETE};
+    transport->outgoing = transport->incoming = (struct move_piece){.state = MOVE_COMPLETE};
 }
 
 void move_transport_limit(struct move_transport *transport, uint64_t bytes_per_second) {
@@ -75,18 +75,19 @@ bool move_transport_allows(struct move_transport *transport, size_t bytes) {
     return true;
 }
 
-static void begin(struct piece *piece, uint32_t rank, char *data, size_t bytes) {
+static void begin(struct move_piece *piece, uint32_t rank, char *data, size_t bytes) {
     check(piece->state != MOVE_IN_PROGRESS && bytes > 0);
-    *piece = (struct piece){.rank = rank, .data = data, .bytes = bytes, .state = MOVE_IN_PROGRESS};
+    *piece =
+        (struct move_piece){.rank = rank, .data = data, .bytes = bytes, .state = MOVE_IN_PROGRESS};
     move_checksum_begin(&piece->sum);
 }
 
-static size_t next_chunk_bytes(const struct piece *piece) {
+static size_t next_chunk_bytes(const struct move_piece *piece) {
     size_t left = piece->bytes - piece->at;
     return left < MOVE_CHUNK_BYTES ? left : MOVE_CHUNK_BYTES;
 }
 
-static void receive_chunk(struct piece *piece) {
+static void receive_chunk(struct move_piece *piece) {
     piece->chunk = next_chunk_bytes(piece);
     job_receive_begin(&piece->batch, JOB_CHANNEL_MOVES, TAG_CHUNK, piece->rank,
                       piece->data + piece->at, piece->chunk);
@@ -104,7 +105,7 @@ void move_transport_receive(struct move_transport *transport, uint32_t from, cha
 }
 
 static void progress_outgoing(struct move_transport *transport) {
-    struct piece *piece = &transport->outgoing;
+    struct move_piece *piece = &transport->outgoing;
     if (piece->state != MOVE_IN_PROGRESS || !job_done(&piece->batch)) return;
     piece->at += piece->chunk;
     piece->chunk = 0;
@@ -124,7 +125,7 @@ static void progress_outgoing(struct move_transport *transport) {
 }
 
 static void progress_incoming(struct move_transport *transport) {
-    struct piece *piece = &transport->incoming;
+    struct move_piece *piece = &transport->incoming;
     if (piece->state != MOVE_IN_PROGRESS || !job_done(&piece->batch)) return;
     if (piece->sends_checksum) {
         piece->checksum = move_checksum_end(&piece->sum);

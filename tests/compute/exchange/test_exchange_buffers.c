@@ -59,8 +59,8 @@ static void list_relays(const struct ranks_exchange *ranks) {
         has(relay->own_row, TOKENS * sizeof(uint32_t));
         has(relay->token_rows, PAIRS * sizeof(uint32_t));
         if (!passes_on) continue;
-        has(relay->list_in, ranks->list_bytes);
-        has(relay->back, PAIRS * RESULT);
+        has(relay->received_list, ranks->list_bytes);
+        has(relay->results_out, PAIRS * RESULT);
     }
 }
 
@@ -85,15 +85,15 @@ static void check_memory(uint32_t node_ranks, uint32_t group_experts) {
     has(ranks.pair_slot, PAIRS * sizeof(uint32_t));
     has(ranks.token_rows, PAIRS * sizeof(uint32_t));
     assert_true(ranks.results_bytes >= PAIRS * RESULT && ranks.results_bytes % DISPATCH_ALIGN == 0);
-    assert_true(ranks.in.bytes >=
+    assert_true(ranks.window.bytes >=
                 RANKS * ranks.in_bytes +
                     (node_ranks < RANKS ? 1 + RANKS / node_ranks : 1) * ranks.results_bytes);
     has(ranks.token_data, RANKS * TOKENS * sizeof(char *));
     has(ranks.row_token, ROWS_MAX * sizeof(uint32_t));
     has(ranks.row_result, ROWS_MAX * sizeof(char *));
-    has(ranks.back, ROWS_MAX * RESULT);
+    has(ranks.results_out, ROWS_MAX * RESULT);
     if (group_experts) {
-        has(ranks.held, ROWS_MAX * RESULT);
+        has(ranks.summands, ROWS_MAX * RESULT);
         has(ranks.sums, ROWS_MAX * sizeof(struct exchange_sum));
         has(ranks.sum_rows, ROWS_MAX * sizeof(char *));
     }
