@@ -46,7 +46,7 @@ COVERED_MAX = 59
 FUNCTION_LINES_MAX = 70
 
 # Files of a room in layers, from below: a file includes only those of its room that come before it.
-LAYERS = {"compute/gpu": ("gpu_kernels gpu_hopper_limits gpu_hopper gpu_pieces gpu_peers gpu_state gpu_graphs gpu_layers gpu_links "
+LAYERS = {"compute/gpu": ("gpu_kernels gpu_hopper_limits gpu_hopper gpu_rounds gpu_peers gpu_state gpu_graphs gpu_layers gpu_comm "
                           "gpu_exchange compute_gpu gpu_program").split()}
 
 breaches = []
@@ -299,9 +299,9 @@ BANNED = (  # names, where they may stand, why
     (ALLOCATE, r"src/(base|host|compute|command|bench|programs)/", "allocates"),
     # team: spins for a while, then sleeps; exchange: times transfers, and slows them down; move_transport: keeps to a rate;
     # job: how long a failure may stay unexplained;
-    # weights_file: waits for a process that is dying; device_boxes: rests until an emulated device's peers have come
+    # weights_file: waits for a process that is dying; device_mailboxes: rests until an emulated device's peers have come
     (CLOCK, r"src/(host|command|bench|programs)/|src/base/clock\.h|src/compute/kernels/team\.c|"
-     r"src/compute/exchange/(exchange|job|move_transport)\.c|src/compute/weights/weights_file\.c|src/compute/emulated/device_boxes\.c",
+     r"src/compute/exchange/(exchange|job|move_transport)\.c|src/compute/weights/weights_file\.c|src/compute/emulated/device_mailboxes\.c",
      "reads the clock, which only the host does"),
     ("token_loop_run token_loop_normalize token_loop_linear linear_job linear_prepare linear_run team_run checkpoint_tensor_to_float",
      r"src/(?!compute/model/(batch|draft|forward|mtp|plan_check|stages)\.)", "computes, which a step's flow leaves to compute/model/compute.h"),

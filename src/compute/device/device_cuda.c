@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The device seam on CUDA's runtime. Verified by emulation; not yet run on a GPU: this file is
- * compiled and linked, no more.
+ * device.h with CUDA's runtime. Verified by emulation; not yet run on a GPU: this file is only
+ * compiled and linked.
  *
  * A call that enqueues work and fails records its error, and the next wait returns it. An error of
- * a kernel is recorded in the same way when CUDA reports it, later. A launch reads its error from
- * the thread's last error, which every failing call sets: so an error that was returned, or is no
+ * a kernel is recorded when CUDA reports it, later. After a launch the error is read from the
+ * thread's last error, which every failing call sets. So an error that was returned, or that is no
  * failure, is cleared there.
  */
 #include "compute/device/device_nccl.h"
@@ -19,8 +19,8 @@ struct cuda_device {
     struct device device;
     int index;
     pthread_mutex_t lock;
-    cudaError_t failure; /* the first of work that was put in line */
-    const char *failed;  /* what that was */
+    cudaError_t failure; /* the first error of enqueued work */
+    const char *failed;  /* the operation that failed */
 };
 
 static struct cuda_device *cuda_of(struct device *device) {
@@ -56,7 +56,7 @@ static void device_cuda_note(struct device *device, cudaError_t code, const char
     pthread_mutex_unlock(&cuda->lock);
 }
 
-/* CUDA keeps a device for each thread. */
+/* CUDA's current device belongs to the thread. */
 static void cuda_enter(struct device *device) {
     device_cuda_note(device, cudaSetDevice(cuda_of(device)->index), "the device");
 }
@@ -76,7 +76,7 @@ static void cuda_close_device(struct device *device) {
     free(device);
 }
 
-/* An IPC handle is of a whole block of CUDA's, so shared memory has one of its own. */
+/* An IPC handle names a whole allocation of CUDA, so each shared memory is one. */
 #define BLOCK_BYTES ((size_t)2 << 20)
 
 static enum status cuda_allocate(struct device *device, size_t bytes, const char *what,
@@ -125,7 +125,7 @@ static enum status cuda_map(struct device *device, const struct device_handle *h
 
 static void cuda_unmap(struct device *device, void *memory) {
     cuda_enter(device);
-    (void)cudaIpcCloseMemHandle(memory); /* the process there may have ended */
+    (void)cudaIpcCloseMemHandle(memory); /* the other process may have ended */
     cuda_forget_error();
 }
 
@@ -168,11 +168,11 @@ static void cuda_copy(struct device *device, struct device_stream *stream,
     cuda_enter(device);
     device_cuda_note(device,
                      copy->row_count == 1
-                         ? cudaMemcpyAsync(copy->to, copy->from, copy->row_bytes, kinds[copy->way],
-                                           cuda_stream_of(stream))
+                         ? cudaMemcpyAsync(copy->to, copy->from, copy->row_bytes,
+                                           kinds[copy->direction], cuda_stream_of(stream))
                          : cudaMemcpy2DAsync(copy->to, copy->to_pitch, copy->from, copy->from_pitch,
-                                             copy->row_bytes, copy->row_count, kinds[copy->way],
-                                             cuda_stream_of(stream)),
+                                             copy->row_bytes, copy->row_count,
+                                             kinds[copy->direction], cuda_stream_of(stream)),
                      "a copy");
 }
 
@@ -197,14 +197,14 @@ static void cuda_record(struct device *device, struct device_event *event,
                      "an event's record");
 }
 
-static void cuda_follow(struct device *device, struct device_stream *stream,
-                        struct device_event *event) {
+static void cuda_stream_wait_event(struct device *device, struct device_stream *stream,
+                                   struct device_event *event) {
     cuda_enter(device);
     device_cuda_note(device, cudaStreamWaitEvent(cuda_stream_of(stream), cuda_event_of(event), 0),
                      "a stream's wait");
 }
 
-static bool cuda_passed(struct device *device, struct device_event *event) {
+static bool cuda_event_done(struct device *device, struct device_event *event) {
     cuda_enter(device);
     cudaError_t code = cudaEventQuery(cuda_event_of(event));
     if (code == cudaErrorNotReady) {
@@ -215,8 +215,8 @@ static bool cuda_passed(struct device *device, struct device_event *event) {
     return true;
 }
 
-static double cuda_seconds(struct device *device, struct device_event *from,
-                           struct device_event *to) {
+static double cuda_elapsed_seconds(struct device *device, struct device_event *from,
+                                   struct device_event *to) {
     float ms = 0;
     cuda_enter(device);
     device_cuda_note(device, cudaEventElapsedTime(&ms, cuda_event_of(from), cuda_event_of(to)),
@@ -224,19 +224,19 @@ static double cuda_seconds(struct device *device, struct device_event *from,
     return (double)ms * 1e-3;
 }
 
-static enum status cuda_wait_event(struct device *device, struct device_event *event,
-                                   struct error *error) {
+static enum status cuda_synchronize_event(struct device *device, struct device_event *event,
+                                          struct error *error) {
     cuda_enter(device);
     return cuda_report(device, cudaEventSynchronize(cuda_event_of(event)), error);
 }
 
-static enum status cuda_wait_stream(struct device *device, struct device_stream *stream,
-                                    struct error *error) {
+static enum status cuda_synchronize_stream(struct device *device, struct device_stream *stream,
+                                           struct error *error) {
     cuda_enter(device);
     return cuda_report(device, cudaStreamSynchronize(cuda_stream_of(stream)), error);
 }
 
-/* Relaxed: meanwhile the thread may ask for events of other streams. */
+/* Relaxed: the thread may query events of other streams meanwhile. */
 static void cuda_begin_capture(struct device *device, struct device_stream *stream) {
     cuda_enter(device);
     device_cuda_note(device,
@@ -270,42 +270,42 @@ static void cuda_close_graph(struct device *device, struct device_graph *graph) 
     device_cuda_note(device, cudaGraphExecDestroy((cudaGraphExec_t)(void *)graph), "a graph's end");
 }
 
-static enum status cuda_load_links(struct device *device, struct error *error) {
+static enum status cuda_load_comm(struct device *device, struct error *error) {
     return device_nccl_load(error);
 }
 
-static enum status cuda_name_link(struct device *device, uint32_t count,
-                                  struct device_link_name *name_out, struct error *error) {
+static enum status cuda_make_comm_id(struct device *device, uint32_t count,
+                                     struct device_comm_id *id_out, struct error *error) {
     cuda_enter(device);
-    return device_nccl_name(name_out, error);
+    return device_nccl_name(id_out, error);
 }
 
-static enum status cuda_open_link(struct device *device, const struct device_link_name *name,
-                                  uint32_t count, uint32_t own, struct device_link **link_out,
+static enum status cuda_open_comm(struct device *device, const struct device_comm_id *id,
+                                  uint32_t count, uint32_t own, struct device_comm **comm_out,
                                   struct error *error) {
     cuda_enter(device);
-    return device_nccl_open(name, count, own, link_out, error);
+    return device_nccl_open(name, count, own, comm_out, error);
 }
 
-static void cuda_close_link(struct device *device, struct device_link *link) {
+static void cuda_close_comm(struct device *device, struct device_comm *comm) {
     cuda_enter(device);
-    device_nccl_close(link);
+    device_nccl_close(comm);
 }
 
-static enum status cuda_settled(struct device *device, struct device_link *link, bool *settled_out,
-                                struct error *error) {
+static enum status cuda_comm_ready(struct device *device, struct device_comm *comm, bool *ready_out,
+                                   struct error *error) {
     cuda_enter(device);
-    return device_nccl_settled(link, settled_out, error);
+    return device_nccl_ready(comm, ready_out, error);
 }
 
 static void cuda_transfer(struct device *device, struct device_stream *stream,
-                          struct device_link *link, const struct device_transfer *list,
+                          struct device_comm *comm, const struct device_transfer *list,
                           uint32_t count) {
     cuda_enter(device);
-    device_nccl_transfer(cuda_stream_of(stream), link, list, count);
+    device_nccl_transfer(cuda_stream_of(stream), comm, list, count);
 }
 
-static const struct device_body body = {
+static const struct device_backend body = {
     .close = cuda_close_device,
     .allocate = cuda_allocate,
     .release = device_cuda_release,
@@ -320,24 +320,24 @@ static const struct device_body body = {
     .fill = cuda_fill,
     .launch = cuda_launch,
     .record = cuda_record,
-    .follow = cuda_follow,
-    .passed = cuda_passed,
-    .seconds = cuda_seconds,
-    .wait = cuda_wait_event,
-    .wait_stream = cuda_wait_stream,
+    .stream_wait_event = cuda_stream_wait_event,
+    .event_done = cuda_event_done,
+    .elapsed_seconds = cuda_elapsed_seconds,
+    .synchronize_event = cuda_synchronize_event,
+    .synchronize_stream = cuda_synchronize_stream,
     .begin_capture = cuda_begin_capture,
     .end_capture = cuda_end_capture,
     .launch_graph = cuda_launch_graph,
     .close_graph = cuda_close_graph,
-    .load_links = cuda_load_links,
-    .name_link = cuda_name_link,
-    .open_link = cuda_open_link,
-    .close_link = cuda_close_link,
-    .settled = cuda_settled,
+    .load_comm = cuda_load_comm,
+    .make_comm_id = cuda_make_comm_id,
+    .open_comm = cuda_open_comm,
+    .close_comm = cuda_close_comm,
+    .comm_ready = cuda_comm_ready,
     .transfer = cuda_transfer,
 };
 
-/* Kernels are built for Hopper alone (sm_90a). */
+/* Kernels are built for Hopper only (sm_90a). */
 static enum status device_cuda_check_gpu(uint32_t index, struct error *error) {
     int count = 0, major = 0, minor = 0;
     cudaError_t code = cudaGetDeviceCount(&count);

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * NCCL is loaded when it is first wanted, so a program needs it where ranks of several hosts have
- * GPUs and nowhere else. Communicators do not block: what waits for other ranks, their meeting and
- * the connections that a first group makes, goes on by itself while device_nccl_settled is asked,
- * and the asker can give up.
+ * NCCL is loaded at its first use, so a program needs it only if ranks of several hosts have GPUs.
+ * Communicators are nonblocking: joining, and the connections of a first group, progress while
+ * device_nccl_ready is polled, and the caller can give up.
  */
 #include "compute/device/device_nccl.h"
 
@@ -13,15 +12,15 @@
 #include <string.h>
 
 #define LIBRARY "libnccl.so.2"
-_Static_assert(sizeof(ncclUniqueId) == sizeof(struct device_link_name), "a name is NCCL's");
+_Static_assert(sizeof(ncclUniqueId) == sizeof(struct device_comm_id), "a name is NCCL's");
 
-struct nccl_link { /* what a struct device_link * points to here */
+struct nccl_link { /* struct device_comm * points to it */
     ncclComm_t communicator;
-    ncclResult_t failure; /* the first of a group */
+    ncclResult_t failure; /* the first error of a group */
 };
 
-static struct nccl_link *nccl_of(struct device_link *link) {
-    return (struct nccl_link *)(void *)link;
+static struct nccl_link *nccl_of(struct device_comm *comm) {
+    return (struct nccl_link *)(void *)comm;
 }
 
 /* Filled by the first load, before any other call. */
@@ -82,56 +81,56 @@ static bool device_nccl_is_bad(ncclResult_t result) {
     return result != ncclSuccess && result != ncclInProgress;
 }
 
-enum status device_nccl_name(struct device_link_name *name_out, struct error *error) {
+enum status device_nccl_name(struct device_comm_id *id_out, struct error *error) {
     ncclUniqueId id;
     ncclResult_t result = nccl.get_unique_id(&id);
     if (device_nccl_is_bad(result)) return failed(result, "a link's name", error);
-    memcpy(name_out, &id, sizeof id);
+    memcpy(id_out, &id, sizeof id);
     return STATUS_OK;
 }
 
-enum status device_nccl_open(const struct device_link_name *name, uint32_t count, uint32_t own,
-                             struct device_link **link_out, struct error *error) {
+enum status device_nccl_open(const struct device_comm_id *id, uint32_t count, uint32_t own,
+                             struct device_comm **comm_out, struct error *error) {
     ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
     ncclUniqueId id;
-    struct nccl_link *link = calloc(1, sizeof *link);
-    if (!link) return error_set(error, STATUS_NO_MEMORY, "no memory for a link");
+    struct nccl_link *comm = calloc(1, sizeof *comm);
+    if (!comm) return error_set(error, STATUS_NO_MEMORY, "no memory for a link");
     memcpy(&id, name, sizeof id);
     config.blocking = 0;
-    ncclResult_t result = nccl.init_rank(&link->communicator, (int)count, id, (int)own, &config);
+    ncclResult_t result = nccl.init_rank(&comm->communicator, (int)count, id, (int)own, &config);
     if (device_nccl_is_bad(result)) {
-        if (link->communicator) nccl.abort(link->communicator);
-        free(link);
+        if (comm->communicator) nccl.abort(comm->communicator);
+        free(comm);
         return failed(result, "a link", error);
     }
-    *link_out = (struct device_link *)(void *)link;
+    *comm_out = (struct device_comm *)(void *)comm;
     return STATUS_OK;
 }
 
-/* Also one in good order: an end that is agreed upon would wait for ranks that may be dead. */
-void device_nccl_close(struct device_link *link) {
-    nccl.abort(nccl_of(link)->communicator);
-    free(link);
+/* Aborts in any case: an orderly end would wait for ranks that may be dead. */
+void device_nccl_close(struct device_comm *comm) {
+    nccl.abort(nccl_of(comm)->communicator);
+    free(comm);
 }
 
-enum status device_nccl_settled(struct device_link *link, bool *settled_out, struct error *error) {
-    ncclResult_t state = nccl_of(link)->failure;
+enum status device_nccl_ready(struct device_comm *comm, bool *ready_out, struct error *error) {
+    ncclResult_t state = nccl_of(comm)->failure;
     if (state == ncclSuccess) {
-        ncclResult_t asked = nccl.get_async_error(nccl_of(link)->communicator, &state);
+        ncclResult_t asked = nccl.get_async_error(nccl_of(comm)->communicator, &state);
         if (asked != ncclSuccess) state = asked;
     }
     if (device_nccl_is_bad(state)) return failed(state, "a link to other ranks", error);
-    *settled_out = state == ncclSuccess;
+    *ready_out = state == ncclSuccess;
     return STATUS_OK;
 }
 
-static void device_nccl_note(struct nccl_link *link, ncclResult_t result) {
-    if (device_nccl_is_bad(result) && link->failure == ncclSuccess) link->failure = result;
+static void device_nccl_note(struct nccl_link *comm, ncclResult_t result) {
+    if (device_nccl_is_bad(result) && comm->failure == ncclSuccess) comm->failure = result;
 }
 
-void device_nccl_transfer(void *stream, struct device_link *link,
+void device_nccl_transfer(void *stream, struct device_comm *comm,
                           const struct device_transfer *list, uint32_t count) {
-    struct nccl_link *of = nccl_of(link);
+    struct nccl_link *of = nccl_of(comm);
     device_nccl_note(of, nccl.group_start());
     for (uint32_t i = 0; i < count; i++) {
         const struct device_transfer *one = &list[i];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * In a build without NCCL rows of ranks on several hosts pass through the hosts' memory.
- * device_nccl_load refuses, and no caller calls any other function after that.
+ * A build without NCCL: device_nccl_load fails, so rows between hosts pass through host memory, and
+ * no other function is called.
  */
 #include "compute/device/device_nccl.h"
 
@@ -12,22 +12,22 @@ enum status device_nccl_load(struct error *error) {
     return refuse(error);
 }
 
-enum status device_nccl_name(struct device_link_name *name_out, struct error *error) {
+enum status device_nccl_name(struct device_comm_id *id_out, struct error *error) {
     return refuse(error);
 }
 
-enum status device_nccl_open(const struct device_link_name *name, uint32_t count, uint32_t own,
-                             struct device_link **link_out, struct error *error) {
+enum status device_nccl_open(const struct device_comm_id *id, uint32_t count, uint32_t own,
+                             struct device_comm **comm_out, struct error *error) {
     return refuse(error);
 }
 
-void device_nccl_close(struct device_link *link) {
+void device_nccl_close(struct device_comm *comm) {
 }
 
-enum status device_nccl_settled(struct device_link *link, bool *settled_out, struct error *error) {
+enum status device_nccl_ready(struct device_comm *comm, bool *ready_out, struct error *error) {
     return refuse(error);
 }
 
-void device_nccl_transfer(void *stream, struct device_link *link,
+void device_nccl_transfer(void *stream, struct device_comm *comm,
                           const struct device_transfer *list, uint32_t count) {
 }

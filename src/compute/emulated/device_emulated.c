@@ -10,7 +10,7 @@
  * operations that have run. Shared memory is an anonymous file that other processes map.
  *
  * A group of transfers at its stream's head waits until each peer has queued its part. Its messages
- * move in pieces, in a drawn order, interleaved with other streams' work (device_boxes.h). A GPU
+ * move in pieces, in a drawn order, interleaved with other streams' work (device_mailboxes.h). A GPU
  * does so while the host does something else, so a thread runs queued work while transfers are
  * queued.
  */
@@ -21,7 +21,7 @@
 #include "base/format.h"
 #include "base/hash.h"
 #include "base/shared_file.h"
-#include "compute/emulated/device_boxes.h"
+#include "compute/emulated/device_mailboxes.h"
 
 #include <pthread.h>
 #include <stdlib.h>
@@ -34,16 +34,16 @@
 #define MEMORY_ALIGN 256
 #define POISONED_BYTES_MAX ((size_t)256 << 20) /* larger memory is not all used, and stays empty */
 #define EAGER_OUT_OF 32                        /* one in so many calls lets some work run at once */
-#define OPERATION_S 1e-6                       /* what its clock says that each takes */
-#define CLOSED_OUT_OF 8                        /* closing and opening takes time */
+#define OPERATION_S 1e-6                       /* how long each operation takes by its clock */
+#define CLOSED_OUT_OF 8 /* changing the protection takes time, so not after every run */
 
 struct allocation {
-    char *memory; /* [bytes], behind it a canary up to `end`, where a guard page begins */
+    char *memory; /* [bytes], followed by a canary up to `end`, where a guard page begins */
     size_t bytes;
     char *mapping, *end;
     const char *what;
     enum device_memory kind;
-    bool pinned, gone, borrowed; /* borrowed: another process's */
+    bool pinned, gone, borrowed; /* mapped: another process's */
     struct shared_file file;     /* of this device's shared memory */
 };
 
@@ -75,7 +75,7 @@ struct operation {
     struct device_event *event;
     uint64_t version; /* of the event */
     struct device_graph *graph;
-    struct device_link *link; /* of a transfer; NULL: it was closed */
+    struct device_comm *comm; /* of a transfer; NULL: it was closed */
     struct device_group *group;
     uint32_t awaits; /* in a graph, a follow: 1 + index of the record; 0: it is outside */
     bool done;       /* in a graph, in this run */
@@ -92,9 +92,9 @@ struct device_stream {
 struct device_event {
     uint64_t recorded, passed;
     struct device_graph *capture; /* of its last record, if that was captured */
-    uint32_t record;              /* 1 + index there */
+    uint32_t record;              /* 1 + index in that capture */
     bool timed;
-    uint64_t at; /* operations that had run when it passed last */
+    uint64_t at; /* number of operations that had run when it was last done */
 };
 
 struct device_graph {
@@ -112,10 +112,10 @@ struct emulated {
     uint32_t allocation_count, allocation_capacity;
     uint32_t events, graphs, pending; /* events and graphs that are open; operations in line */
     uint64_t used_bytes, ran;         /* ran: operations, its clock */
-    bool open;                        /* device memory can be touched */
-    uint32_t links, transfers;        /* links that are open; groups in line */
-    pthread_t thread;                 /* while there are links */
-    pthread_cond_t asked;             /* a group is in line, or there is no link any more */
+    bool open;                        /* device memory is accessible */
+    uint32_t links, transfers;        /* open communicators; enqueued groups */
+    pthread_t thread;                 /* while there are communicators */
+    pthread_cond_t asked;             /* a group is enqueued, or the last communicator is closed */
 };
 
 static struct emulated *emulated_of(struct device *device) {
@@ -168,7 +168,7 @@ static bool device_emulated_lies_in(struct emulated *emulated, const void *memor
     return false;
 }
 
-/* While it is closed the host cannot touch the device's memory. */
+/* While it is closed the host cannot access device memory. */
 static void open_memory(struct emulated *emulated, bool open) {
     if (open == emulated->open) return;
     emulated->open = open;
@@ -192,7 +192,7 @@ static bool grow(struct emulated *emulated) {
     return true;
 }
 
-/* Addresses, a guard page behind them; with a file, its first `mapped` bytes lie there. */
+/* Maps addresses followed by a guard page; with a file, its first `mapped` bytes. */
 static char *map_room(size_t mapped, int file) {
     size_t page = (size_t)sysconf(_SC_PAGESIZE);
     char *mapping =
@@ -246,7 +246,7 @@ static enum status allocate(struct device *device, size_t bytes, const char *wha
     return STATUS_OK;
 }
 
-/* Its addresses are never given out again, and nothing can be read there. */
+/* Releases memory. Its addresses are never reused, and every access fails. */
 static void device_emulated_drop(struct emulated *emulated, struct allocation *of) {
     const struct device_watch *watch = emulated->emulation.watch;
     size_t mapped = (size_t)(of->end - of->mapping);
@@ -361,9 +361,9 @@ static uint64_t device_emulated_checksum_of(const struct device_copy *copy) {
 static bool copy_lies_in(struct emulated *emulated, const struct device_copy *copy) {
     size_t to = (copy->row_count - 1) * copy->to_pitch + copy->row_bytes;
     size_t from = (copy->row_count - 1) * copy->from_pitch + copy->row_bytes;
-    return device_emulated_lies_in(emulated, copy->to, to, copy->way == DEVICE_TO_HOST,
+    return device_emulated_lies_in(emulated, copy->to, to, copy->direction == DEVICE_TO_HOST,
                                    "target of a copy") &&
-           device_emulated_lies_in(emulated, copy->from, from, copy->way == DEVICE_FROM_HOST,
+           device_emulated_lies_in(emulated, copy->from, from, copy->direction == DEVICE_FROM_HOST,
                                    "source of a copy");
 }
 
@@ -376,10 +376,11 @@ static void run_copy(struct emulated *emulated, const struct operation *operatio
     const struct device_copy *copy = &operation->copy;
     if (!copy_lies_in(emulated, copy)) return;
     if (!end) {
-        if (copy->way != DEVICE_WITHIN) spoil(copy);
+        if (copy->direction != DEVICE_WITHIN) spoil(copy);
         return;
     }
-    if (copy->way == DEVICE_FROM_HOST && operation->checksum != device_emulated_checksum_of(copy))
+    if (copy->direction == DEVICE_FROM_HOST &&
+        operation->checksum != device_emulated_checksum_of(copy))
         device_emulated_report(emulated,
                                "the source of a copy from the host changed before it was read");
     for (size_t row = 0; row < copy->row_count; row++)
@@ -401,21 +402,21 @@ static void run_kernel(struct emulated *emulated, const struct operation *operat
 /* ---- transfers ---- */
 
 static bool device_emulated_is_over(const struct operation *operation) {
-    return !operation->link || device_boxes_group_is_over(operation->group);
+    return !operation->comm || device_mailboxes_group_is_over(operation->group);
 }
 
 static bool may_transfer(const struct operation *operation) {
-    return !operation->link || device_boxes_group_may_move(operation->link, operation->group);
+    return !operation->comm || device_mailboxes_group_may_move(operation->comm, operation->group);
 }
 
 /* Moves a piece of one of its messages. */
 static void device_emulated_run_transfer(struct emulated *emulated, struct operation *operation) {
     struct device_group *group = operation->group;
-    struct device_message *message = device_boxes_group_next(
-        operation->link, group, device_emulated_draw(emulated, group->count));
+    struct device_message *message = device_mailboxes_group_next(
+        operation->comm, group, device_emulated_draw(emulated, group->count));
     message->is_over =
         !device_emulated_lies_in(emulated, message->memory, message->bytes, false, "a transfer");
-    if (message->is_over || device_boxes_move(operation->link, message)) return;
+    if (message->is_over || device_mailboxes_move(operation->comm, message)) return;
     device_emulated_report(emulated,
                            "a transfer of %zu bytes from device %u is of another size there",
                            message->bytes, message->peer);
@@ -424,7 +425,7 @@ static void device_emulated_run_transfer(struct emulated *emulated, struct opera
 
 static void device_emulated_end_transfer(struct emulated *emulated, struct operation *operation) {
     emulated->transfers--;
-    device_boxes_group_close(operation->link, operation->group);
+    device_mailboxes_group_close(operation->comm, operation->group);
 }
 
 static void run_graph(struct emulated *emulated, const struct device_graph *graph);
@@ -516,7 +517,7 @@ static bool device_emulated_run_one(struct emulated *emulated) {
 /* Others may call meanwhile. */
 static void device_emulated_nap(struct emulated *emulated) {
     pthread_mutex_unlock(&emulated->lock);
-    device_boxes_rest();
+    device_mailboxes_rest();
     pthread_mutex_lock(&emulated->lock);
 }
 
@@ -576,7 +577,7 @@ static void add(struct emulated *emulated, struct device_stream *stream,
     emulated->pending++;
 }
 
-/* Sometimes the device is quick. */
+/* Runs some work at once, in one of many calls. */
 static void perhaps_run(struct emulated *emulated) {
     if (device_emulated_draw(emulated, EAGER_OUT_OF) == 0)
         run_until(emulated, never, NULL, 1 + device_emulated_draw(emulated, 2 * EAGER_OUT_OF));
@@ -587,10 +588,10 @@ static void device_emulated_copy(struct device *device, struct device_stream *st
     struct emulated *emulated = emulated_of(device);
     pthread_mutex_lock(&emulated->lock);
     if (copy_lies_in(emulated, copy)) {
-        uint64_t checksum = copy->way == DEVICE_FROM_HOST && !stream->capture
+        uint64_t checksum = copy->direction == DEVICE_FROM_HOST && !stream->capture
                                 ? device_emulated_checksum_of(copy)
                                 : 0;
-        if (copy->way == DEVICE_TO_HOST) spoil(copy);
+        if (copy->direction == DEVICE_TO_HOST) spoil(copy);
         for (int end = 0; end < 2; end++) {
             struct operation *operation =
                 new_operation(emulated, end ? OPERATION_COPY_END : OPERATION_COPY_BEGIN);
@@ -647,8 +648,8 @@ static void record(struct device *device, struct device_event *event,
     pthread_mutex_unlock(&emulated->lock);
 }
 
-static void device_emulated_follow(struct device *device, struct device_stream *stream,
-                                   struct device_event *event) {
+static void device_emulated_stream_wait_event(struct device *device, struct device_stream *stream,
+                                              struct device_event *event) {
     struct emulated *emulated = emulated_of(device);
     pthread_mutex_lock(&emulated->lock);
     struct operation *operation = new_operation(emulated, OPERATION_FOLLOW);
@@ -690,8 +691,9 @@ static double seconds(struct device *device, struct device_event *from, struct d
     return between;
 }
 
-static enum status device_emulated_wait_event(struct device *device, struct device_event *event,
-                                              struct error *error) {
+static enum status device_emulated_synchronize_event(struct device *device,
+                                                     struct device_event *event,
+                                                     struct error *error) {
     struct emulated *emulated = emulated_of(device);
     pthread_mutex_lock(&emulated->lock);
     run_until(emulated, has_passed, event, UINT32_MAX);
@@ -715,18 +717,18 @@ static enum status wait_stream(struct device *device, struct device_stream *stre
     return STATUS_OK;
 }
 
-/* ---- links ---- */
+/* ---- communicators ---- */
 
-static enum status load_links(struct device *device, struct error *error) {
+static enum status load_comm(struct device *device, struct error *error) {
     return STATUS_OK;
 }
 
-static enum status name_link(struct device *device, uint32_t count,
-                             struct device_link_name *name_out, struct error *error) {
-    return device_boxes_name(count, name_out, error);
+static enum status make_comm_id(struct device *device, uint32_t count,
+                                struct device_comm_id *id_out, struct error *error) {
+    return device_mailboxes_name(count, id_out, error);
 }
 
-/* Runs what stands in line while peers may wait for it. */
+/* Runs enqueued work while peers may wait for it. */
 static void *run_transfers(void *context) {
     struct emulated *emulated = context;
     pthread_mutex_lock(&emulated->lock);
@@ -742,12 +744,11 @@ static void *run_transfers(void *context) {
     return NULL;
 }
 
-static enum status device_emulated_open_link(struct device *device,
-                                             const struct device_link_name *name, uint32_t count,
-                                             uint32_t own, struct device_link **link_out,
-                                             struct error *error) {
+static enum status device_emulated_open_comm(struct device *device, const struct device_comm_id *id,
+                                             uint32_t count, uint32_t own,
+                                             struct device_comm **comm_out, struct error *error) {
     struct emulated *emulated = emulated_of(device);
-    enum status status = device_boxes_open(name, count, own, link_out, error);
+    enum status status = device_mailboxes_open(id, count, own, comm_out, error);
     if (status != STATUS_OK) return status;
     pthread_mutex_lock(&emulated->lock);
     if (emulated->links++ == 0) {
@@ -758,37 +759,38 @@ static enum status device_emulated_open_link(struct device *device,
     return STATUS_OK;
 }
 
-/* Its groups are over; what they should have brought stays spoiled. */
-static void device_emulated_close_link(struct device *device, struct device_link *link) {
+/* Ends its groups; memory for what they should have received stays invalid. */
+static void device_emulated_close_comm(struct device *device, struct device_comm *comm) {
     struct emulated *emulated = emulated_of(device);
     pthread_mutex_lock(&emulated->lock);
     for (struct device_stream *stream = emulated->streams; stream; stream = stream->next)
         for (struct operation *at = stream->first; at; at = at->next)
-            if (at->link == link) at->link = NULL;
+            if (at->comm == comm) at->comm = NULL;
     bool last = --emulated->links == 0;
     pthread_cond_broadcast(&emulated->asked);
     pthread_mutex_unlock(&emulated->lock);
     if (last) pthread_join(emulated->thread, NULL);
-    device_boxes_close(link);
+    device_mailboxes_close(comm);
 }
 
-static enum status settled(struct device *device, struct device_link *link, bool *settled_out,
-                           struct error *error) {
-    *settled_out = device_boxes_is_whole(link);
+static enum status comm_ready(struct device *device, struct device_comm *comm, bool *ready_out,
+                              struct error *error) {
+    *ready_out = device_mailboxes_is_whole(comm);
     return STATUS_OK;
 }
 
-static void transfer(struct device *device, struct device_stream *stream, struct device_link *link,
+static void transfer(struct device *device, struct device_stream *stream, struct device_comm *comm,
                      const struct device_transfer *list, uint32_t count) {
     struct emulated *emulated = emulated_of(device);
     pthread_mutex_lock(&emulated->lock);
-    const char *fault = stream->capture ? "in a capture" : device_boxes_fault(link, list, count);
+    const char *fault =
+        stream->capture ? "in a capture" : device_mailboxes_fault(comm, list, count);
     if (fault) {
         device_emulated_report(emulated, "a transfer %s", fault);
     } else {
         struct operation *operation = new_operation(emulated, OPERATION_TRANSFER);
-        operation->group = device_boxes_group_open(link, list, count);
-        operation->link = link;
+        operation->group = device_mailboxes_group_open(comm, list, count);
+        operation->comm = comm;
         emulated->transfers++;
         add(emulated, stream, operation);
         pthread_cond_broadcast(&emulated->asked);
@@ -901,7 +903,7 @@ static void launch_graph(struct device *device, struct device_stream *stream,
     operation->graph = graph;
     for (uint32_t i = 0; i < graph->count; i++) {
         struct operation *of = graph->operations[i];
-        if (of->kind == OPERATION_COPY_END && of->copy.way == DEVICE_FROM_HOST)
+        if (of->kind == OPERATION_COPY_END && of->copy.direction == DEVICE_FROM_HOST)
             of->checksum = device_emulated_checksum_of(&of->copy);
     }
     add(emulated, stream, operation);
@@ -949,7 +951,7 @@ static void close_device(struct device *device) {
     free(emulated);
 }
 
-static const struct device_body body = {
+static const struct device_backend body = {
     .close = close_device,
     .allocate = allocate,
     .release = device_emulated_release,
@@ -964,20 +966,20 @@ static const struct device_body body = {
     .fill = fill,
     .launch = device_emulated_launch,
     .record = record,
-    .follow = device_emulated_follow,
-    .passed = passed,
-    .seconds = seconds,
-    .wait = device_emulated_wait_event,
-    .wait_stream = wait_stream,
+    .stream_wait_event = device_emulated_stream_wait_event,
+    .event_done = passed,
+    .elapsed_seconds = seconds,
+    .synchronize_event = device_emulated_synchronize_event,
+    .synchronize_stream = wait_stream,
     .begin_capture = begin_capture,
     .end_capture = device_emulated_end_capture,
     .launch_graph = launch_graph,
     .close_graph = close_graph,
-    .load_links = load_links,
-    .name_link = name_link,
-    .open_link = device_emulated_open_link,
-    .close_link = device_emulated_close_link,
-    .settled = settled,
+    .load_comm = load_comm,
+    .make_comm_id = make_comm_id,
+    .open_comm = device_emulated_open_comm,
+    .close_comm = device_emulated_close_comm,
+    .comm_ready = comm_ready,
     .transfer = transfer,
 };
 

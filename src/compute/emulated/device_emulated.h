@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0
- * A GPU's device seam (compute/device/device.h) on the CPU, for tests: it runs queued work in an order that
- * a seed draws, and reports misuse that a GPU would not forgive. The product does not link it.
+ * The interface to a GPU (compute/device/device.h) on the CPU, for tests. It runs enqueued work in
+ * an order drawn from a seed, and reports each misuse. The product does not link it.
  */
 #ifndef COMPUTE_EMULATED_DEVICE_EMULATED_H
 #define COMPUTE_EMULATED_DEVICE_EMULATED_H
 
 #include "compute/device/device.h"
 
-/* Receives each misuse, as one line. Without a reporter the first misuse ends the program. */
+/* Receives each misuse as one line. Without a reporter the first misuse ends the program. */
 typedef void device_reporter(void *context, const char *text);
 
 struct device_emulation {
-    uint64_t seed; /* draws the order in which streams run */
+    uint64_t seed; /* seed of the order in which streams run */
     uint64_t memory_bytes;
     device_reporter *report;
     void *context;

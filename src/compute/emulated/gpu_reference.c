@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Reference bodies of the device's kernels, for the emulated device alone: plain loops over its
- * memory with the arithmetic of the CPU's set and its order, so that a step on it gives the CPU's
- * bits, and what differs is the engine's fault. They stand in for kernels; none will ever run on a
- * GPU.
+ * Reference bodies of the device's kernels, for the emulated device: plain loops over its memory
+ * with the CPU's arithmetic in the CPU's order. So a step on the emulated device must compute the
+ * same bits as the CPU, and a difference is a fault of the engine.
  */
 #include "compute/emulated/gpu_reference.h"
 
@@ -41,12 +40,12 @@ static uint32_t rows_there(const uint32_t *live, uint32_t each, uint32_t before,
     return there < rows ? there : rows;
 }
 
-static void store(const struct gpu_form *form, void *rows, float *scales, uint32_t row,
+static void store(const struct gpu_row_format *format, void *rows, float *scales, uint32_t row,
                   const float *x, uint32_t n) {
     const struct kernels *kernels = arithmetic();
-    char *to = (char *)rows + (size_t)row * form->pitch;
+    char *to = (char *)rows + (size_t)row * format->pitch;
     float values[QUANT_GROUP];
-    switch (form->kind) {
+    switch (format->kind) {
     case INPUT_F32:
         memcpy(to, x, n * sizeof *x);
         break;
@@ -58,8 +57,8 @@ static void store(const struct gpu_form *form, void *rows, float *scales, uint32
         for (uint32_t first = 0; first < n; first += QUANT_GROUP) {
             uint32_t count = n - first < QUANT_GROUP ? n - first : QUANT_GROUP;
             kernels->quantize_e4m3(
-                values, scales + (size_t)(first / QUANT_GROUP) * form->scale_stride + row,
-                x + first, count, form->kind == INPUT_FP8_UE8M0);
+                values, scales + (size_t)(first / QUANT_GROUP) * format->scale_stride + row,
+                x + first, count, format->kind == INPUT_FP8_UE8M0);
             for (uint32_t i = 0; i < count; i++)
                 to[first + i] = (char)e4m3_from_float(values[i]);
         }
@@ -68,18 +67,19 @@ static void store(const struct gpu_form *form, void *rows, float *scales, uint32
 }
 
 /* A prepared row as floats, and its scales, if it has any. */
-static void gpu_reference_load(const struct gpu_form *form, const void *rows, const float *scales,
-                               uint32_t row, float *x, float *x_scales, uint32_t n) {
-    const char *from = (const char *)rows + (size_t)row * form->pitch;
-    if (form->kind == INPUT_F32) {
+static void gpu_reference_load(const struct gpu_row_format *format, const void *rows,
+                               const float *scales, uint32_t row, float *x, float *x_scales,
+                               uint32_t n) {
+    const char *from = (const char *)rows + (size_t)row * format->pitch;
+    if (format->kind == INPUT_F32) {
         memcpy(x, from, n * sizeof *x);
-    } else if (form->kind == INPUT_BF16) {
+    } else if (format->kind == INPUT_BF16) {
         arithmetic()->float_from_bf16(x, (const uint16_t *)(const void *)from, n);
     } else {
         for (uint32_t i = 0; i < n; i++)
             x[i] = float_from_e4m3((uint8_t)from[i]);
         for (uint32_t block = 0; block < divide_up(n, QUANT_GROUP); block++)
-            x_scales[block] = scales[(size_t)block * form->scale_stride + row];
+            x_scales[block] = scales[(size_t)block * format->scale_stride + row];
     }
 }
 
@@ -117,218 +117,225 @@ static void gpu_reference_multiply(const struct packed_matrix *matrix, const voi
     free(out);
 }
 
-static void embed_row(const struct packed_matrix *form, const void *embedding, uint32_t id,
+static void embed_row(const struct packed_matrix *format, const void *embedding, uint32_t id,
                       float *x) {
-    const char *from = (const char *)embedding + id * form->pitch;
-    if (form->type == WEIGHT_BF16)
-        arithmetic()->float_from_bf16(x, (const uint16_t *)(const void *)from, form->cols);
-    else if (form->type == WEIGHT_F32)
-        memcpy(x, from, form->cols * sizeof *x);
+    const char *from = (const char *)embedding + id * format->pitch;
+    if (format->type == WEIGHT_BF16)
+        arithmetic()->float_from_bf16(x, (const uint16_t *)(const void *)from, format->cols);
+    else if (format->type == WEIGHT_F32)
+        memcpy(x, from, format->cols * sizeof *x);
     else
-        for (uint32_t i = 0; i < form->cols; i++)
+        for (uint32_t i = 0; i < format->cols; i++)
             x[i] = float_from_e4m3((uint8_t)from[i]);
 }
 
 static void gpu_reference_embed(const void *arguments, void *native) {
-    const struct gpu_embed *of = arguments;
-    uint32_t rows = rows_there(of->live, 1, 0, of->rows);
+    const struct gpu_embed *args = arguments;
+    uint32_t rows = rows_there(args->live, 1, 0, args->rows);
     for (uint32_t row = 0; row < rows; row++)
-        embed_row(&of->form, of->embedding, of->ids[row], of->x + (size_t)row * of->x_stride);
+        embed_row(&args->format, args->embedding, args->ids[row],
+                  args->x + (size_t)row * args->x_stride);
 }
 
 static void gpu_reference_prepare(const void *arguments, void *native) {
-    const struct gpu_prepare *of = arguments;
-    float *normed = gpu_reference_take_room(of->n * sizeof *normed);
-    uint32_t rows = rows_there(of->live, 1, 0, of->rows);
+    const struct gpu_prepare *args = arguments;
+    float *normed = gpu_reference_take_room(args->n * sizeof *normed);
+    uint32_t rows = rows_there(args->live, 1, 0, args->rows);
     for (uint32_t row = 0; row < rows; row++) {
-        const float *x = of->x + (size_t)row * of->x_stride;
-        if (of->weight) {
-            arithmetic()->rmsnorm(normed, x, of->weight, of->n, of->epsilon);
+        const float *x = args->x + (size_t)row * args->x_stride;
+        if (args->weight) {
+            arithmetic()->rmsnorm(normed, x, args->weight, args->n, args->epsilon);
             x = normed;
         }
-        if (of->first) store(&of->first_form, of->first, of->first_scales, row, x, of->n);
-        if (of->second) store(&of->second_form, of->second, of->second_scales, row, x, of->n);
-        if (of->plain) memmove(of->plain + (size_t)row * of->plain_stride, x, of->n * sizeof *x);
+        if (args->first)
+            store(&args->first_format, args->first, args->first_scales, row, x, args->n);
+        if (args->second)
+            store(&args->second_format, args->second, args->second_scales, row, x, args->n);
+        if (args->plain)
+            memmove(args->plain + (size_t)row * args->plain_stride, x, args->n * sizeof *x);
     }
     free(normed);
 }
 
 /* Rows [first, first + count) of x times a matrix. */
-static void multiply_rows(const struct gpu_product *of, uint32_t first, uint32_t count,
+static void multiply_rows(const struct gpu_product *args, uint32_t first, uint32_t count,
                           uint32_t slot) {
-    uint32_t n = of->matrix.cols;
-    bool quantized = of->form.kind == INPUT_FP8 || of->form.kind == INPUT_FP8_UE8M0;
+    uint32_t n = args->matrix.cols;
+    bool quantized = args->format.kind == INPUT_FP8 || args->format.kind == INPUT_FP8_UE8M0;
     size_t blocks = divide_up(n, QUANT_GROUP);
     float *x = gpu_reference_take_room((size_t)count * (n + blocks) * sizeof *x);
     float *scales = x + (size_t)count * n;
     for (uint32_t row = 0; row < count; row++)
-        gpu_reference_load(&of->form, of->x, of->x_scales, first + row, x + (size_t)row * n,
+        gpu_reference_load(&args->format, args->x, args->x_scales, first + row, x + (size_t)row * n,
                            scales + row * blocks, n);
     struct linear_input input = {.x = x,
                                  .x_stride = n,
                                  .scales = quantized ? scales : NULL,
                                  .scale_stride = blocks,
-                                 .is_bf16 = of->form.kind != INPUT_F32};
-    const char *data = (const char *)of->weights + slot * of->slot_bytes;
-    const float *weight_scales = of->weight_scales;
-    if (weight_scales) weight_scales += slot * of->slot_bytes / sizeof *weight_scales;
-    gpu_reference_multiply(&of->matrix, data, weight_scales, &input,
-                           of->y + (size_t)first * of->y_stride, of->y_stride, count);
+                                 .is_bf16 = args->format.kind != INPUT_F32};
+    const char *data = (const char *)args->weights + slot * args->slot_bytes;
+    const float *weight_scales = args->weight_scales;
+    if (weight_scales) weight_scales += slot * args->slot_bytes / sizeof *weight_scales;
+    gpu_reference_multiply(&args->matrix, data, weight_scales, &input,
+                           args->y + (size_t)first * args->y_stride, args->y_stride, count);
     free(x);
 }
 
 static void gpu_reference_product(const void *arguments, void *native) {
-    const struct gpu_product *of = arguments;
-    if (!of->groups) multiply_rows(of, 0, rows_there(of->live, 1, 0, of->rows), 0);
-    for (uint32_t i = 0; of->groups && i < of->group_count; i++)
-        if (of->groups[i].row_count)
-            multiply_rows(of, of->groups[i].first_row, of->groups[i].row_count, of->groups[i].slot);
+    const struct gpu_product *args = arguments;
+    if (!args->groups) multiply_rows(args, 0, rows_there(args->live, 1, 0, args->rows), 0);
+    for (uint32_t i = 0; args->groups && i < args->group_count; i++)
+        if (args->groups[i].row_count)
+            multiply_rows(args, args->groups[i].first_row, args->groups[i].row_count,
+                          args->groups[i].slot);
 }
 
 static void gpu_reference_activate(const void *arguments, void *native) {
-    const struct gpu_activate *of = arguments;
-    float *values = gpu_reference_take_room(of->n * sizeof *values);
-    uint32_t rows = rows_there(of->live, of->live_each, 0, of->rows);
+    const struct gpu_activate *args = arguments;
+    float *values = gpu_reference_take_room(args->n * sizeof *values);
+    uint32_t rows = rows_there(args->live, args->live_each, 0, args->rows);
     for (uint32_t row = 0; row < rows; row++) {
-        arithmetic()->silu_multiply(values, of->gate + (size_t)row * of->stride,
-                                    of->up + (size_t)row * of->stride, of->n);
-        store(&of->form, of->to, of->to_scales, row, values, of->n);
+        arithmetic()->silu_multiply(values, args->gate + (size_t)row * args->stride,
+                                    args->up + (size_t)row * args->stride, args->n);
+        store(&args->format, args->to, args->to_scales, row, values, args->n);
     }
     free(values);
 }
 
 static void gpu_reference_add(const void *arguments, void *native) {
-    const struct gpu_add *of = arguments;
-    uint32_t rows = rows_there(of->live, 1, 0, of->rows);
+    const struct gpu_add *args = arguments;
+    uint32_t rows = rows_there(args->live, 1, 0, args->rows);
     for (uint32_t row = 0; row < rows; row++)
-        arithmetic()->add_scaled(of->y + (size_t)row * of->y_stride,
-                                 of->x + (size_t)row * of->x_stride, 1, of->n);
+        arithmetic()->add_scaled(args->y + (size_t)row * args->y_stride,
+                                 args->x + (size_t)row * args->x_stride, 1, args->n);
 }
 
 static void gpu_reference_route(const void *arguments, void *native) {
-    const struct gpu_route *of = arguments;
-    struct shape shape = {.experts = of->experts_all,
-                          .experts_per_token = of->per_token,
-                          .groups = of->groups,
-                          .groups_kept = of->groups_kept,
-                          .scoring = (enum router_scoring)of->scoring,
-                          .method = (enum router_method)of->method,
-                          .normalize_weights = of->normalizes,
-                          .routed_scaling = of->scaling};
-    uint32_t rows = rows_there(of->live, 1, 0, of->rows);
+    const struct gpu_route *args = arguments;
+    struct shape shape = {.experts = args->experts_all,
+                          .experts_per_token = args->per_token,
+                          .groups = args->groups,
+                          .groups_kept = args->groups_kept,
+                          .scoring = (enum router_scoring)args->scoring,
+                          .method = (enum router_method)args->method,
+                          .normalize_weights = args->normalizes,
+                          .routed_scaling = args->scaling};
+    uint32_t rows = rows_there(args->live, 1, 0, args->rows);
     for (uint32_t row = 0; row < rows; row++)
-        router_choose(&shape, of->logits + (size_t)row * of->stride, of->bias,
-                      of->experts + (size_t)row * of->per_token,
-                      of->weights + (size_t)row * of->per_token);
+        router_choose(&shape, args->logits + (size_t)row * args->stride, args->bias,
+                      args->experts + (size_t)row * args->per_token,
+                      args->weights + (size_t)row * args->per_token);
 }
 
 static void gpu_reference_sort(const void *arguments, void *native) {
-    const struct gpu_sort *of = arguments;
-    uint32_t row = 0, pairs = rows_there(of->live, 1, 0, of->tokens) * of->per_token;
-    for (uint32_t slot = 0; slot < of->slots; slot++) {
-        struct gpu_group *group = &of->groups[slot];
+    const struct gpu_sort *args = arguments;
+    uint32_t row = 0, pairs = rows_there(args->live, 1, 0, args->tokens) * args->per_token;
+    for (uint32_t slot = 0; slot < args->slots; slot++) {
+        struct gpu_group *group = &args->groups[slot];
         *group = (struct gpu_group){.first_row = row, .slot = slot};
         for (uint32_t pair = 0; pair < pairs; pair++) {
-            if (of->experts[pair] != slot) continue;
-            of->row_token[row] = pair / of->per_token;
-            of->pair_row[pair] = row++;
+            if (args->experts[pair] != slot) continue;
+            args->row_token[row] = pair / args->per_token;
+            args->pair_row[pair] = row++;
         }
         group->row_count = row - group->first_row;
-        of->slot_tokens[slot] += group->row_count;
+        args->slot_tokens[slot] += group->row_count;
     }
 }
 
 static void gpu_reference_gather(const void *arguments, void *native) {
-    const struct gpu_gather *of = arguments;
-    size_t element = of->from_form.kind == INPUT_F32    ? sizeof(float)
-                     : of->from_form.kind == INPUT_BF16 ? sizeof(uint16_t)
-                                                        : 1;
+    const struct gpu_gather *args = arguments;
+    size_t element = args->from_format.kind == INPUT_F32    ? sizeof(float)
+                     : args->from_format.kind == INPUT_BF16 ? sizeof(uint16_t)
+                                                            : 1;
     bool quantized = element == 1;
-    uint32_t rows = rows_there(of->live, of->live_each, 0, of->rows);
+    uint32_t rows = rows_there(args->live, args->live_each, 0, args->rows);
     for (uint32_t row = 0; row < rows; row++) {
-        uint32_t token = of->row_token ? of->row_token[row] : row;
-        const char *from = of->from_rows
-                               ? of->from_rows[row]
-                               : (const char *)of->from + (size_t)token * of->from_form.pitch;
-        char *to =
-            of->to_rows ? of->to_rows[row] : (char *)of->to + (size_t)row * of->to_form.pitch;
-        memcpy(to, from, of->n * element);
-        float *to_scales = of->to_scales + (size_t)row * of->to_scale_step;
-        const float *from_scales = of->from_rows
-                                       ? (const float *)(const void *)(from + of->scales_at)
-                                       : of->from_scales + (size_t)token * of->from_scale_step;
-        for (uint32_t block = 0; quantized && block < divide_up(of->n, QUANT_GROUP); block++)
-            to_scales[(size_t)block * of->to_form.scale_stride] =
-                from_scales[(size_t)block * of->from_form.scale_stride];
+        uint32_t token = args->row_token ? args->row_token[row] : row;
+        const char *from = args->from_rows
+                               ? args->from_rows[row]
+                               : (const char *)args->from + (size_t)token * args->from_format.pitch;
+        char *to = args->to_rows ? args->to_rows[row]
+                                 : (char *)args->to + (size_t)row * args->to_format.pitch;
+        memcpy(to, from, args->n * element);
+        float *to_scales = args->to_scales + (size_t)row * args->to_scale_step;
+        const float *from_scales = args->from_rows
+                                       ? (const float *)(const void *)(from + args->scales_at)
+                                       : args->from_scales + (size_t)token * args->from_scale_step;
+        for (uint32_t block = 0; quantized && block < divide_up(args->n, QUANT_GROUP); block++)
+            to_scales[(size_t)block * args->to_format.scale_stride] =
+                from_scales[(size_t)block * args->from_format.scale_stride];
     }
 }
 
 static void load_plain(bool is_bf16, const void *from, float *x, uint32_t n);
 
 /* The pairs of a token in the group of its k'th one: that pair and the `count` - 1 after it. */
-static uint32_t group_of(const struct gpu_combine *of, size_t pair, uint32_t k) {
-    uint32_t count = 1, left = of->per_token - k;
-    if (!of->experts) return left;
-    while (count < left &&
-           of->experts[pair + count] / of->group_experts == of->experts[pair] / of->group_experts)
+static uint32_t group_of(const struct gpu_combine *args, size_t pair, uint32_t k) {
+    uint32_t count = 1, left = args->per_token - k;
+    if (!args->experts) return left;
+    while (count < left && args->experts[pair + count] / args->group_experts ==
+                               args->experts[pair] / args->group_experts)
         count++;
     return count;
 }
 
 /* to += the pairs' results times their weights; of a sum, its one row. */
-static void gpu_reference_add_pairs(const struct gpu_combine *of, size_t pair, uint32_t count,
+static void gpu_reference_add_pairs(const struct gpu_combine *args, size_t pair, uint32_t count,
                                     float *to, float *result) {
-    bool summed = count > 1 && of->pair_row[pair + 1] == GPU_SUMMED;
+    bool summed = count > 1 && args->pair_row[pair + 1] == GPU_SUMMED;
     for (uint32_t i = 0; i < (summed ? 1 : count); i++) {
-        uint32_t row = of->pair_row[pair + i];
+        uint32_t row = args->pair_row[pair + i];
         if (row == GPU_NO_PAIR) continue;
-        load_plain(of->is_bf16, (const char *)of->results + (size_t)row * of->pitch, result, of->n);
-        if (of->rounds_bf16) arithmetic()->round_bf16(result, result, of->n);
-        arithmetic()->add_scaled(to, result, summed ? 1 : of->weights[pair + i], of->n);
+        load_plain(args->is_bf16, (const char *)args->results + (size_t)row * args->pitch, result,
+                   args->n);
+        if (args->rounds_bf16) arithmetic()->round_bf16(result, result, args->n);
+        arithmetic()->add_scaled(to, result, summed ? 1 : args->weights[pair + i], args->n);
     }
 }
 
 static void gpu_reference_combine(const void *arguments, void *native) {
-    const struct gpu_combine *of = arguments;
-    float *result = gpu_reference_take_room(2 * of->n * sizeof *result), *group = result + of->n;
-    uint32_t tokens = rows_there(of->live, 1, 0, of->tokens);
+    const struct gpu_combine *args = arguments;
+    float *result = gpu_reference_take_room(2 * args->n * sizeof *result),
+          *group = result + args->n;
+    uint32_t tokens = rows_there(args->live, 1, 0, args->tokens);
     for (uint32_t token = 0; token < tokens; token++) {
-        float *y = of->y + (size_t)token * of->y_stride;
-        size_t first = (size_t)token * of->per_token;
-        memset(y, 0, of->n * sizeof *y);
-        if (!of->group_experts) gpu_reference_add_pairs(of, first, of->per_token, y, result);
-        for (uint32_t k = 0, count; of->group_experts && k < of->per_token; k += count) {
-            count = group_of(of, first + k, k);
-            memset(group, 0, of->n * sizeof *group);
-            gpu_reference_add_pairs(of, first + k, count, group, result);
-            if (of->rounds_bf16) arithmetic()->round_bf16(group, group, of->n);
-            arithmetic()->add_scaled(y, group, 1, of->n);
+        float *y = args->y + (size_t)token * args->y_stride;
+        size_t first = (size_t)token * args->per_token;
+        memset(y, 0, args->n * sizeof *y);
+        if (!args->group_experts) gpu_reference_add_pairs(args, first, args->per_token, y, result);
+        for (uint32_t k = 0, count; args->group_experts && k < args->per_token; k += count) {
+            count = group_of(args, first + k, k);
+            memset(group, 0, args->n * sizeof *group);
+            gpu_reference_add_pairs(args, first + k, count, group, result);
+            if (args->rounds_bf16) arithmetic()->round_bf16(group, group, args->n);
+            arithmetic()->add_scaled(y, group, 1, args->n);
         }
     }
     free(result);
 }
 
 static void gpu_reference_draw(const void *arguments, void *native) {
-    const struct gpu_draw *of = arguments;
+    const struct gpu_draw *args = arguments;
     const struct draw_rule likeliest = {.temperature = 0};
-    float *scratch = gpu_reference_take_room(2 * (size_t)of->n * sizeof *scratch);
-    for (uint32_t row = 0; row < of->rows; row++)
-        of->to[row] = sample_draw(of->logits + (size_t)row * of->stride, of->n,
-                                  of->rules ? &of->rules[row] : &likeliest, NULL, scratch);
+    float *scratch = gpu_reference_take_room(2 * (size_t)args->n * sizeof *scratch);
+    for (uint32_t row = 0; row < args->rows; row++)
+        args->to[row] = sample_draw(args->logits + (size_t)row * args->stride, args->n,
+                                    args->rules ? &args->rules[row] : &likeliest, NULL, scratch);
     free(scratch);
 }
 
 static void gpu_reference_pair(const void *arguments, void *native) {
-    const struct gpu_mtp_pair *of = arguments;
+    const struct gpu_mtp_pair *args = arguments;
     const struct kernels *kernels = arithmetic();
-    for (uint32_t row = 0; row < of->rows; row++) {
-        uint32_t source = of->source[row];
-        const float *h = source & GPU_KEPT ? of->kept + (size_t)(source & ~GPU_KEPT) * of->n
-                                           : of->hidden + (size_t)source * of->n;
-        float *to = of->pair + (size_t)row * 2 * of->n;
-        embed_row(&of->form, of->embedding, of->ids[row], to);
-        kernels->rmsnorm(to, to, of->embedding_norm, of->n, of->epsilon);
-        kernels->rmsnorm(to + of->n, h, of->hidden_norm, of->n, of->epsilon);
+    for (uint32_t row = 0; row < args->rows; row++) {
+        uint32_t source = args->source[row];
+        const float *h = source & GPU_KEPT ? args->kept + (size_t)(source & ~GPU_KEPT) * args->n
+                                           : args->hidden + (size_t)source * args->n;
+        float *to = args->pair + (size_t)row * 2 * args->n;
+        embed_row(&args->format, args->embedding, args->ids[row], to);
+        kernels->rmsnorm(to, to, args->embedding_norm, args->n, args->epsilon);
+        kernels->rmsnorm(to + args->n, h, args->hidden_norm, args->n, args->epsilon);
     }
 }
 
@@ -348,41 +355,43 @@ static void store_plain(bool is_bf16, void *to, const float *x, uint32_t n) {
         memcpy(to, x, n * sizeof *x);
 }
 
-static char *kv_row(const struct gpu_kv_form *kv, const char *memory, const uint32_t *pages,
+static char *kv_row(const struct gpu_kv_layout *kv, const char *memory, const uint32_t *pages,
                     uint32_t index) {
     return (char *)(uintptr_t)memory + pages[index / KV_BLOCK_TOKENS] * kv->page_bytes +
            kv->slice_at + index % KV_BLOCK_TOKENS * kv->row_bytes;
 }
 
 static void gpu_reference_latent(const void *arguments, void *native) {
-    const struct gpu_latent *of = arguments;
-    struct shape shape = {.rope_dim = of->rope_dim, .rope_interleaved = of->interleaved};
-    float *kv = gpu_reference_take_room(of->kv.width * sizeof *kv);
-    uint32_t rows = rows_there(of->live, 1, 0, of->rows);
+    const struct gpu_latent *args = arguments;
+    struct shape shape = {.rope_dim = args->rope_dim, .rope_interleaved = args->interleaved};
+    float *kv = gpu_reference_take_room(args->kv.width * sizeof *kv);
+    uint32_t rows = rows_there(args->live, 1, 0, args->rows);
     for (uint32_t row = 0; row < rows; row++) {
-        memcpy(kv, of->kv_a + (size_t)row * of->stride, of->kv.width * sizeof *kv);
-        arithmetic()->rmsnorm(kv, kv, of->weight, of->kv_rank, of->epsilon);
-        rope_rotate(&shape, of->angles + (size_t)of->positions[row] * of->rope_dim,
-                    kv + of->kv_rank);
-        store_plain(of->kv.is_bf16,
-                    kv_row(&of->kv, of->memory, of->pages + of->first_page[row], of->kv_index[row]),
-                    kv, of->kv.width);
+        memcpy(kv, args->kv_a + (size_t)row * args->stride, args->kv.width * sizeof *kv);
+        arithmetic()->rmsnorm(kv, kv, args->weight, args->kv_rank, args->epsilon);
+        rope_rotate(&shape, args->angles + (size_t)args->positions[row] * args->rope_dim,
+                    kv + args->kv_rank);
+        store_plain(args->kv.is_bf16,
+                    kv_row(&args->kv, args->memory, args->pages + args->first_page[row],
+                           args->kv_index[row]),
+                    kv, args->kv.width);
     }
     free(kv);
 }
 
 static void gpu_reference_queries(const void *arguments, void *native) {
-    const struct gpu_queries *of = arguments;
-    struct shape shape = {.rope_dim = of->rope_dim, .rope_interleaved = of->interleaved};
-    uint32_t dim = of->nope_dim + of->rope_dim;
-    float *q = gpu_reference_take_room(of->heads * dim * sizeof *q);
-    uint32_t rows = rows_there(of->live, 1, 0, of->rows);
+    const struct gpu_queries *args = arguments;
+    struct shape shape = {.rope_dim = args->rope_dim, .rope_interleaved = args->interleaved};
+    uint32_t dim = args->nope_dim + args->rope_dim;
+    float *q = gpu_reference_take_room(args->heads * dim * sizeof *q);
+    uint32_t rows = rows_there(args->live, 1, 0, args->rows);
     for (uint32_t row = 0; row < rows; row++) {
-        memcpy(q, of->q + (size_t)row * of->stride, of->heads * dim * sizeof *q);
-        for (uint32_t head = 0; head < of->heads; head++)
-            rope_rotate(&shape, of->angles + (size_t)of->positions[row] * of->rope_dim,
-                        q + head * dim + of->nope_dim);
-        store_plain(of->is_bf16, (char *)of->to + (size_t)row * of->to_pitch, q, of->heads * dim);
+        memcpy(q, args->q + (size_t)row * args->stride, args->heads * dim * sizeof *q);
+        for (uint32_t head = 0; head < args->heads; head++)
+            rope_rotate(&shape, args->angles + (size_t)args->positions[row] * args->rope_dim,
+                        q + head * dim + args->nope_dim);
+        store_plain(args->is_bf16, (char *)args->to + (size_t)row * args->to_pitch, q,
+                    args->heads * dim);
     }
     free(q);
 }
@@ -442,46 +451,46 @@ static void multiply_half(const struct packed_matrix *kv_b, const char *data, co
 }
 
 static void gpu_reference_absorb(const void *arguments, void *native) {
-    const struct gpu_absorb *of = arguments;
-    const struct gpu_heads *heads = &of->of;
-    uint32_t rows = rows_there(of->live, 1, of->live_before, of->rows);
+    const struct gpu_absorb *args = arguments;
+    const struct gpu_heads *heads = &args->heads;
+    uint32_t rows = rows_there(args->live, 1, args->live_before, args->rows);
     uint32_t dim = heads->nope_dim + heads->rope_dim, width = heads->kv_rank + heads->rope_dim;
     size_t stride = (size_t)heads->heads * dim, out_stride = (size_t)heads->heads * width;
     float *q = gpu_reference_take_room(rows * (stride + out_stride) * sizeof *q);
     float *out = q + rows * stride;
     for (uint32_t row = 0; row < rows; row++)
-        load_plain(heads->is_bf16, (const char *)of->queries + (size_t)row * of->queries_pitch,
+        load_plain(heads->is_bf16, (const char *)args->queries + (size_t)row * args->queries_pitch,
                    q + row * stride, (uint32_t)stride);
     for (uint32_t head = 0; head < heads->heads; head++) {
         struct half half = {head * (heads->nope_dim + heads->value_dim), heads->nope_dim, true};
         struct linear_input x = linear_plain(q + head * dim, stride, heads->is_bf16);
-        multiply_half(&of->matrix, of->kv_b, of->kv_b_scales, &half, &x, out + head * width,
+        multiply_half(&args->matrix, args->kv_b, args->kv_b_scales, &half, &x, out + head * width,
                       out_stride, rows);
         for (uint32_t row = 0; row < rows; row++)
             memcpy(out + row * out_stride + head * width + heads->kv_rank,
                    q + row * stride + head * dim + heads->nope_dim, heads->rope_dim * sizeof *q);
     }
     for (uint32_t row = 0; row < rows; row++)
-        store_plain(heads->is_bf16, (char *)of->to + (size_t)row * of->to_pitch,
+        store_plain(heads->is_bf16, (char *)args->to + (size_t)row * args->to_pitch,
                     out + row * out_stride, (uint32_t)out_stride);
     free(q);
 }
 
 static void gpu_reference_release(const void *arguments, void *native) {
-    const struct gpu_release *of = arguments;
-    const struct gpu_heads *heads = &of->of;
-    uint32_t rows = rows_there(of->live, 1, of->live_before, of->rows);
+    const struct gpu_release *args = arguments;
+    const struct gpu_heads *heads = &args->heads;
+    uint32_t rows = rows_there(args->live, 1, args->live_before, args->rows);
     size_t stride = (size_t)heads->heads * heads->kv_rank;
     float *u = gpu_reference_take_room(rows * stride * sizeof *u);
     for (uint32_t row = 0; row < rows; row++)
-        load_plain(heads->is_bf16, (const char *)of->u + (size_t)row * of->u_pitch,
+        load_plain(heads->is_bf16, (const char *)args->u + (size_t)row * args->u_pitch,
                    u + row * stride, (uint32_t)stride);
     for (uint32_t head = 0; head < heads->heads; head++) {
         uint32_t first = head * (heads->nope_dim + heads->value_dim) + heads->nope_dim;
         struct half half = {first, heads->value_dim, false};
         struct linear_input x = linear_plain(u + head * heads->kv_rank, stride, heads->is_bf16);
-        multiply_half(&of->matrix, of->kv_b, of->kv_b_scales, &half, &x,
-                      of->attended + head * heads->value_dim,
+        multiply_half(&args->matrix, args->kv_b, args->kv_b_scales, &half, &x,
+                      args->attended + head * heads->value_dim,
                       (size_t)heads->heads * heads->value_dim, rows);
     }
     free(u);
@@ -490,9 +499,9 @@ static void gpu_reference_release(const void *arguments, void *native) {
 /* ---- cores ---- */
 
 /* KV rows [start + first, ...) of a block that a token at `index` sees; returns how many. */
-static uint32_t load_block(const struct gpu_kv_form *kv, const char *memory, const uint32_t *pages,
-                           uint32_t block, uint32_t kv_first, uint32_t end, float *rows,
-                           uint32_t *start_out) {
+static uint32_t load_block(const struct gpu_kv_layout *kv, const char *memory,
+                           const uint32_t *pages, uint32_t block, uint32_t kv_first, uint32_t end,
+                           float *rows, uint32_t *start_out) {
     uint32_t start = block * KV_BLOCK_TOKENS;
     if (kv_first > start) start = kv_first;
     uint32_t last = (block + 1) * KV_BLOCK_TOKENS < end ? (block + 1) * KV_BLOCK_TOKENS : end;
@@ -503,19 +512,20 @@ static uint32_t load_block(const struct gpu_kv_form *kv, const char *memory, con
     return last > start ? last - start : 0;
 }
 
-struct core_room {
+struct core_workspace {
     float *q, *rows, *turned, *keys, *scores, *u, *max, *sum;
     void *memory;
 };
 
-static struct core_room open_core(const struct gpu_core *of) {
-    size_t heads = of->of.heads, width = of->kv.width, block = KV_BLOCK_TOKENS;
-    size_t counts[] = {heads * width, block * width,          width * heads, block * heads,
-                       heads * block, heads * of->of.kv_rank, heads,         heads};
+static struct core_workspace open_core(const struct gpu_core *args) {
+    size_t heads = args->heads.heads, width = args->kv.width, block = KV_BLOCK_TOKENS;
+    size_t counts[] = {heads * width, block * width, width * heads,
+                       block * heads, heads * block, heads * args->heads.kv_rank,
+                       heads,         heads};
     size_t all = 0, at = 0;
     for (size_t i = 0; i < sizeof counts / sizeof *counts; i++)
         all += counts[i];
-    struct core_room room;
+    struct core_workspace room;
     float *memory = room.memory = gpu_reference_take_room(all * sizeof(float));
     float **parts[] = {&room.q,      &room.rows, &room.turned, &room.keys,
                        &room.scores, &room.u,    &room.max,    &room.sum};
@@ -524,9 +534,9 @@ static struct core_room open_core(const struct gpu_core *of) {
     return room;
 }
 
-static void attend_block(const struct gpu_core *of, uint32_t seen, struct core_room *room) {
+static void attend_block(const struct gpu_core *args, uint32_t seen, struct core_workspace *room) {
     const struct kernels *kernels = arithmetic();
-    uint32_t heads = of->of.heads, rank = of->of.kv_rank, width = of->kv.width;
+    uint32_t heads = args->heads.heads, rank = args->heads.kv_rank, width = args->kv.width;
     struct gemm score = {.a = room->rows,
                          .a_stride = width,
                          .b = room->turned,
@@ -540,8 +550,8 @@ static void attend_block(const struct gpu_core *of, uint32_t seen, struct core_r
     kernels->transpose(room->scores, KV_BLOCK_TOKENS, room->keys, heads, seen, heads);
     for (uint32_t head = 0; head < heads; head++) {
         float factor;
-        attention_core_softmax(kernels, room->scores + head * KV_BLOCK_TOKENS, seen, of->of.scale,
-                               &room->max[head], &room->sum[head], &factor);
+        attention_core_softmax(kernels, room->scores + head * KV_BLOCK_TOKENS, seen,
+                               args->heads.scale, &room->max[head], &room->sum[head], &factor);
         if (factor != 1) kernels->scale(room->u + (size_t)head * rank, factor, rank);
     }
     struct gemm gather = {.a = room->scores,
@@ -558,15 +568,16 @@ static void attend_block(const struct gpu_core *of, uint32_t seen, struct core_r
 }
 
 static void gpu_reference_core(const void *arguments, void *native) {
-    const struct gpu_core *of = arguments;
+    const struct gpu_core *args = arguments;
     const struct kernels *kernels = arithmetic();
-    struct core_room room = open_core(of);
-    uint32_t heads = of->of.heads, rank = of->of.kv_rank, width = of->kv.width;
-    uint32_t rows = rows_there(of->live, 1, of->live_before, of->rows);
+    struct core_workspace room = open_core(args);
+    uint32_t heads = args->heads.heads, rank = args->heads.kv_rank, width = args->kv.width;
+    uint32_t rows = rows_there(args->live, 1, args->live_before, args->rows);
     for (uint32_t row = 0; row < rows; row++) {
-        uint32_t end = of->kv_index[row] + 1, start;
-        load_plain(of->of.is_bf16, (const char *)of->absorbed + (size_t)row * of->absorbed_pitch,
-                   room.q, heads * width);
+        uint32_t end = args->kv_index[row] + 1, start;
+        load_plain(args->heads.is_bf16,
+                   (const char *)args->absorbed + (size_t)row * args->absorbed_pitch, room.q,
+                   heads * width);
         kernels->transpose(room.turned, heads, room.q, width, heads, width);
         memset(room.u, 0, (size_t)heads * rank * sizeof *room.u);
         for (uint32_t head = 0; head < heads; head++) {
@@ -574,19 +585,19 @@ static void gpu_reference_core(const void *arguments, void *native) {
             room.sum[head] = 0;
         }
         for (uint32_t block = 0; block * KV_BLOCK_TOKENS < end; block++) {
-            uint32_t seen = load_block(&of->kv, of->memory, of->pages + of->first_page[row], block,
-                                       of->kv_first[row], end, room.rows, &start);
-            if (seen) attend_block(of, seen, &room);
+            uint32_t seen = load_block(&args->kv, args->memory, args->pages + args->first_page[row],
+                                       block, args->kv_first[row], end, room.rows, &start);
+            if (seen) attend_block(args, seen, &room);
         }
         for (uint32_t head = 0; head < heads; head++)
             kernels->scale(room.u + (size_t)head * rank, 1 / room.sum[head], rank);
-        store_plain(of->of.is_bf16, (char *)of->to + (size_t)row * of->to_pitch, room.u,
+        store_plain(args->heads.is_bf16, (char *)args->to + (size_t)row * args->to_pitch, room.u,
                     heads * rank);
     }
     free(room.memory);
 }
 
-struct prompt_room {
+struct prompt_workspace {
     float *q;              /* [count][heads][nope + rope] of the run */
     float *max, *sum;      /* [count][heads] */
     float *rows;           /* [64][width] */
@@ -597,56 +608,58 @@ struct prompt_room {
     void *memory;
 };
 
-static struct prompt_room open_prompt(const struct gpu_prompt *of, const struct gpu_run *run) {
-    const struct gpu_heads *heads = &of->of;
+static struct prompt_workspace open_prompt(const struct gpu_prompt *args,
+                                           const struct gpu_run *run) {
+    const struct gpu_heads *heads = &args->heads;
     uint32_t dim = heads->nope_dim + heads->rope_dim;
     size_t blocks = divide_up(heads->kv_rank, QUANT_GROUP), block = KV_BLOCK_TOKENS;
     size_t q = (size_t)run->count * heads->heads * dim, state = (size_t)run->count * heads->heads;
-    size_t all = q + 2 * state + block * (of->kv.width + heads->kv_rank + blocks + dim) +
-                 block * of->matrix.rows;
-    struct prompt_room room;
+    size_t all = q + 2 * state + block * (args->kv.width + heads->kv_rank + blocks + dim) +
+                 block * args->matrix.rows;
+    struct prompt_workspace room;
     float *at = room.memory = gpu_reference_take_room(all * sizeof *at);
     room.q = at;
     room.max = room.q + q;
     room.sum = room.max + state;
     room.rows = room.sum + state;
-    room.codes = room.rows + block * of->kv.width;
+    room.codes = room.rows + block * args->kv.width;
     room.scales = room.codes + block * heads->kv_rank;
     room.expanded = room.scales + block * blocks;
-    room.keys = room.expanded + block * of->matrix.rows;
+    room.keys = room.expanded + block * args->matrix.rows;
     return room;
 }
 
 /* Keys and values of a block's rows, for all heads. */
-static void gpu_reference_expand(const struct gpu_prompt *of, uint32_t count,
-                                 struct prompt_room *room) {
+static void gpu_reference_expand(const struct gpu_prompt *args, uint32_t count,
+                                 struct prompt_workspace *room) {
     const struct kernels *kernels = arithmetic();
-    uint32_t rank = of->of.kv_rank;
+    uint32_t rank = args->heads.kv_rank;
     size_t blocks = divide_up(rank, QUANT_GROUP);
-    struct linear_input input = linear_plain(room->rows, of->kv.width, of->of.is_bf16);
-    if (of->latents == INPUT_FP8) {
+    struct linear_input input = linear_plain(room->rows, args->kv.width, args->heads.is_bf16);
+    if (args->latents == INPUT_FP8) {
         for (uint32_t t = 0; t < count; t++)
             kernels->quantize_e4m3(room->codes + (size_t)t * rank, room->scales + t * blocks,
-                                   room->rows + (size_t)t * of->kv.width, rank, false);
+                                   room->rows + (size_t)t * args->kv.width, rank, false);
         input = linear_plain(room->codes, rank, true);
         input.scales = room->scales;
         input.scale_stride = blocks;
     }
-    gpu_reference_multiply(&of->matrix, of->kv_b, of->kv_b_scales, &input, room->expanded,
-                           of->matrix.rows, count);
-    if (of->of.is_bf16)
-        kernels->round_bf16(room->expanded, room->expanded, count * of->matrix.rows);
+    gpu_reference_multiply(&args->matrix, args->kv_b, args->kv_b_scales, &input, room->expanded,
+                           args->matrix.rows, count);
+    if (args->heads.is_bf16)
+        kernels->round_bf16(room->expanded, room->expanded, count * args->matrix.rows);
 }
 
 /* A query against the block, for one head with rotated keys. */
-static void attend_query(const struct gpu_prompt *of, const struct gpu_run *run, uint32_t query,
-                         uint32_t head, uint32_t seen, uint32_t count, struct prompt_room *room) {
+static void attend_query(const struct gpu_prompt *args, const struct gpu_run *run, uint32_t query,
+                         uint32_t head, uint32_t seen, uint32_t count,
+                         struct prompt_workspace *room) {
     const struct kernels *kernels = arithmetic();
-    const struct gpu_heads *heads = &of->of;
+    const struct gpu_heads *heads = &args->heads;
     uint32_t dim = heads->nope_dim + heads->rope_dim, value_dim = heads->value_dim;
     size_t state = (size_t)query * heads->heads + head;
     float factor,
-        *out = of->attended + ((size_t)(run->first + query) * heads->heads + head) * value_dim;
+        *out = args->attended + ((size_t)(run->first + query) * heads->heads + head) * value_dim;
     struct gemm score = {.a = room->q + state * dim,
                          .a_stride = dim,
                          .b = room->keys,
@@ -664,7 +677,7 @@ static void attend_query(const struct gpu_prompt *of, const struct gpu_run *run,
                           .a_stride = KV_BLOCK_TOKENS,
                           .b = room->expanded + (size_t)head * (heads->nope_dim + value_dim) +
                                heads->nope_dim,
-                          .b_stride = of->matrix.rows,
+                          .b_stride = args->matrix.rows,
                           .c = out,
                           .c_stride = value_dim,
                           .m = 1,
@@ -674,46 +687,46 @@ static void attend_query(const struct gpu_prompt *of, const struct gpu_run *run,
     kernels->gemm(&gather);
 }
 
-static void attend_prompt_block(const struct gpu_prompt *of, const struct gpu_run *run,
-                                uint32_t start, uint32_t count, struct prompt_room *room) {
+static void attend_prompt_block(const struct gpu_prompt *args, const struct gpu_run *run,
+                                uint32_t start, uint32_t count, struct prompt_workspace *room) {
     const struct kernels *kernels = arithmetic();
-    const struct gpu_heads *heads = &of->of;
+    const struct gpu_heads *heads = &args->heads;
     for (uint32_t head = 0; head < heads->heads; head++) {
         kernels->transpose(room->keys, KV_BLOCK_TOKENS,
                            room->expanded + (size_t)head * (heads->nope_dim + heads->value_dim),
-                           of->matrix.rows, count, heads->nope_dim);
+                           args->matrix.rows, count, heads->nope_dim);
         kernels->transpose(room->keys + heads->nope_dim * KV_BLOCK_TOKENS, KV_BLOCK_TOKENS,
-                           room->rows + heads->kv_rank, of->kv.width, count, heads->rope_dim);
+                           room->rows + heads->kv_rank, args->kv.width, count, heads->rope_dim);
         for (uint32_t query = 0; query < run->count; query++) {
-            uint32_t index = of->kv_index[run->first + query];
+            uint32_t index = args->kv_index[run->first + query];
             if (index < start) continue;
             uint32_t seen = index - start + 1 < count ? index - start + 1 : count;
-            attend_query(of, run, query, head, seen, count, room);
+            attend_query(args, run, query, head, seen, count, room);
         }
     }
 }
 
-static void gpu_reference_attend_run(const struct gpu_prompt *of, const struct gpu_run *run) {
-    const struct gpu_heads *heads = &of->of;
-    struct prompt_room room = open_prompt(of, run);
+static void gpu_reference_attend_run(const struct gpu_prompt *args, const struct gpu_run *run) {
+    const struct gpu_heads *heads = &args->heads;
+    struct prompt_workspace room = open_prompt(args, run);
     uint32_t dim = heads->nope_dim + heads->rope_dim, width = heads->heads * heads->value_dim;
-    uint32_t end = of->kv_index[run->first + run->count - 1] + 1, start;
-    float *attended = of->attended + (size_t)run->first * width;
+    uint32_t end = args->kv_index[run->first + run->count - 1] + 1, start;
+    float *attended = args->attended + (size_t)run->first * width;
     memset(attended, 0, (size_t)run->count * width * sizeof *attended);
     for (uint32_t i = 0; i < run->count; i++)
         load_plain(heads->is_bf16,
-                   (const char *)of->queries + (size_t)(run->first + i) * of->queries_pitch,
+                   (const char *)args->queries + (size_t)(run->first + i) * args->queries_pitch,
                    room.q + (size_t)i * heads->heads * dim, heads->heads * dim);
     for (uint32_t i = 0; i < run->count * heads->heads; i++) {
         room.max[i] = -INFINITY;
         room.sum[i] = 0;
     }
     for (uint32_t block = 0; block * KV_BLOCK_TOKENS < end; block++) {
-        uint32_t count = load_block(&of->kv, of->memory, of->pages + run->first_page, block,
+        uint32_t count = load_block(&args->kv, args->memory, args->pages + run->first_page, block,
                                     run->kv_first, end, room.rows, &start);
         if (!count) continue;
-        gpu_reference_expand(of, count, &room);
-        attend_prompt_block(of, run, start, count, &room);
+        gpu_reference_expand(args, count, &room);
+        attend_prompt_block(args, run, start, count, &room);
     }
     for (uint32_t i = 0; i < run->count * heads->heads; i++)
         arithmetic()->scale(attended + (size_t)i * heads->value_dim, 1 / room.sum[i],
@@ -722,9 +735,9 @@ static void gpu_reference_attend_run(const struct gpu_prompt *of, const struct g
 }
 
 static void gpu_reference_prompt(const void *arguments, void *native) {
-    const struct gpu_prompt *of = arguments;
-    for (uint32_t i = 0; i < of->run_count; i++)
-        gpu_reference_attend_run(of, &of->runs[i]);
+    const struct gpu_prompt *args = arguments;
+    for (uint32_t i = 0; i < args->run_count; i++)
+        gpu_reference_attend_run(args, &args->runs[i]);
 }
 
 #define GPU_REFERENCE_RUN(kernel, pointer_count)                                                   \

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The table of a device's kernels with plain reference bodies, which define what each kernel computes. Only
+ * The table of kernels with plain reference bodies, which define the result of each kernel. Only
  * the emulated device can run them.
  */
 #ifndef COMPUTE_EMULATED_GPU_REFERENCE_H

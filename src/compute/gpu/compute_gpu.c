@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * On a device: what stands before, between and behind the layers. What micro-batches do not share
- * runs on the first micro-batch's stream; the others' follow it at a step's begin, and it follows
- * them behind the layers.
+ * compute.h's functions for a device: the work before, between and after the layers. Work outside
+ * micro-batches runs on the first micro-batch's stream. At the begin of a step the other streams
+ * wait for it, and after the layers it waits for them.
  */
 #include "compute/gpu/compute_gpu.h"
 
@@ -33,7 +33,7 @@ static void close_state(struct model *model) {
     gpu_state_close(model);
 }
 
-/* A micro-batch's rows begin behind those of the micro-batches before it, at a multiple of 4. */
+/* A micro-batch's rows follow those of the micro-batches before it, at a multiple of 4. */
 static struct scratch *compute_gpu_take_micro_batch(struct model *model, uint32_t index,
                                                     uint32_t first_token) {
     struct gpu_micro_batch *micro_batch = &model->gpu->micro_batches[index];
@@ -42,7 +42,7 @@ static struct scratch *compute_gpu_take_micro_batch(struct model *model, uint32_
     return (struct scratch *)(void *)micro_batch;
 }
 
-/* Tokens of all micro-batches; in a graph as many as there may be. */
+/* The number of tokens of all micro-batches; in a graph its upper bound. */
 static uint32_t rows_of_step(const struct model *model) {
     uint32_t rows = 0;
     for (uint32_t i = 0; i < model->micro_batch_count; i++) {
@@ -60,18 +60,18 @@ static void embed(struct model *model, const struct gpu_batch *batch) {
                                   .embedding_scales = embedding->scales,
                                   .ids = batch->ids,
                                   .live = model->gpu->micro_batches[0].live ? batch->live : NULL,
-                                  .form = gpu_matrix_form(embedding),
+                                  .format = gpu_matrix_layout(embedding),
                                   .x_stride = model->shape->hidden,
                                   .rows = rows_of_step(model)};
     if (arguments.rows) gpu_launch(model->gpu, main_stream(model), embed, arguments);
 }
 
-/* All that an earlier step put in line is done, so the arrays may always lie where they first did. */
+/* The work of earlier steps is done, so the arrays always use the same staging buffer. */
 static bool begin(struct model *model, uint32_t step_shape) {
     struct gpu_state *state = model->gpu;
     uint32_t run = 0;
-    state->next_stage = 0;
-    gpu_exchange_meet(model);
+    state->next_staging = 0;
+    gpu_exchange_connect(model);
     struct gpu_batch batch = gpu_state_send(model, &model->batch, NULL);
     for (uint32_t i = 0; i < model->micro_batch_count; i++) {
         const struct micro_batch *micro_batch = &model->micro_batches[i];
@@ -85,17 +85,17 @@ static bool begin(struct model *model, uint32_t step_shape) {
     if (!state->forked) return false;
     device_record(state->device, state->begun, main_stream(model));
     for (uint32_t i = 1; i < model->micro_batch_count; i++)
-        device_follow(state->device, state->micro_batches[i].stream, state->begun);
+        device_stream_wait_event(state->device, state->micro_batches[i].stream, state->begun);
     return false;
 }
 
-/* Later work on the first stream runs after that of all micro-batches. */
+/* Joins the streams: later work on the first one waits for all micro-batches. */
 static void compute_gpu_join(struct model *model) {
     struct gpu_state *state = model->gpu;
     gpu_graphs_stop(model);
     for (uint32_t i = 1; state->forked && i < model->micro_batch_count; i++) {
         device_record(state->device, state->micro_batches[i].done, state->micro_batches[i].stream);
-        device_follow(state->device, main_stream(model), state->micro_batches[i].done);
+        device_stream_wait_event(state->device, main_stream(model), state->micro_batches[i].done);
     }
     state->forked = false;
     gpu_graphs_end(model);
@@ -103,15 +103,16 @@ static void compute_gpu_join(struct model *model) {
 
 /* ---- the follower ---- */
 
-/* Tells what has come to stand; with `wait` waits for all of it. */
+/* Reports written KV rows to the follower; with `wait` waits for all of them. */
 static void report_passed(struct model *model, bool wait) {
     struct gpu_state *state = model->gpu;
     struct error error;
     while (state->reported_count) {
         const struct gpu_reported *reported = &state->reported[state->reported_first];
         struct device_event *event = state->reported_events[state->reported_first];
-        if (wait) gpu_state_note(state, device_wait(state->device, event, &error), &error);
-        if (!wait && !device_passed(state->device, event)) return;
+        if (wait)
+            gpu_state_note(state, device_synchronize_event(state->device, event, &error), &error);
+        if (!wait && !device_event_done(state->device, event)) return;
         state->reported_first = (state->reported_first + 1) % state->reported_max;
         state->reported_count--;
         if (state->status == STATUS_OK)
@@ -121,18 +122,20 @@ static void report_passed(struct model *model, bool wait) {
 
 static void compute_gpu_report(struct model *model, uint64_t step, uint32_t slices) {
     struct gpu_state *state = model->gpu;
-    check(state->reported_count < state->reported_max); /* a step tells each slice once */
+    check(state->reported_count < state->reported_max); /* each slice is reported once in a step */
     uint32_t at = (state->reported_first + state->reported_count++) % state->reported_max;
     state->reported[at] = (struct gpu_reported){step, slices};
-    if (state->graphs->is_step) return; /* its events are none of other streams': `end` tells */
+    if (state->graphs->is_step)
+        return; /* events recorded in a graph cannot be waited for outside: `end` reports */
     bool behind_layers = slices == model->kv.format.slice_count;
     if (behind_layers) device_record(state->device, state->begun, main_stream(model));
-    if (behind_layers) device_follow(state->device, state->teller, state->begun);
+    if (behind_layers) device_stream_wait_event(state->device, state->report_stream, state->begun);
     for (uint32_t i = 0; i < model->micro_batch_count;
-         i++) /* an empty micro-batch's event may be a graph's */
+         i++) /* the event of an empty micro-batch may belong to a graph */
         if (state->micro_batches[i].rows)
-            device_follow(state->device, state->teller, state->micro_batches[i].written);
-    device_record(state->device, state->reported_events[at], state->teller);
+            device_stream_wait_event(state->device, state->report_stream,
+                                     state->micro_batches[i].written);
+    device_record(state->device, state->reported_events[at], state->report_stream);
     report_passed(model, false);
 }
 
@@ -152,7 +155,7 @@ static enum status end(struct model *model, struct error *error) {
     device_copy(state->device, stream, state->slot_tokens_host, state->slot_tokens, bytes,
                 DEVICE_TO_HOST);
     device_fill(state->device, stream, state->slot_tokens, 0, bytes);
-    gpu_state_note(state, device_wait_stream(state->device, stream, &why), &why);
+    gpu_state_note(state, device_synchronize_stream(state->device, stream, &why), &why);
     report_passed(model, true);
     gpu_state_report_marks(model);
     if (state->status != STATUS_OK) return error_set(error, state->status, "%s", state->error.text);
@@ -177,7 +180,7 @@ static void add(const struct pass *pass) {
 
 /* ---- outputs ---- */
 
-/* to = the norm of rows of x. */
+/* to = norm(rows of x). */
 static void compute_gpu_normalize(const struct model *model, const float *x, const float *norm,
                                   float *to, uint32_t rows) {
     uint32_t hidden = model->shape->hidden;
@@ -196,7 +199,7 @@ static const float *compute_gpu_x_at(const struct model *model, uint32_t token) 
     return model->gpu->x + (size_t)token * model->shape->hidden;
 }
 
-/* Puts in line what is to be gathered. */
+/* Enqueues the noted gather. */
 static void gather_noted(struct model *model) {
     struct gpu_outputs *noted = &model->gpu->outputs;
     compute_gpu_normalize(model, compute_gpu_x_at(model, noted->first), model->weights.final_norm,
@@ -205,7 +208,8 @@ static void gather_noted(struct model *model) {
     *noted = (struct gpu_outputs){0};
 }
 
-/* Rows that follow each other, as those of generated tokens do, are gathered together. */
+/* Notes outputs to gather. Consecutive rows, as those of generated tokens, are gathered together.
+ */
 static void compute_gpu_gather_outputs(struct model *model, uint32_t first, uint32_t count,
                                        uint32_t row) {
     struct gpu_outputs *noted = &model->gpu->outputs;
@@ -218,7 +222,7 @@ static void compute_gpu_gather_outputs(struct model *model, uint32_t first, uint
     noted->count += count;
 }
 
-/* Logits of at most GPU_LOGITS_TILE rows after a final norm, on the device. */
+/* Computes logits of at most GPU_LOGITS_TILE rows, which are normalized already, on the device. */
 static void compute_gpu_run_head(const struct model *model, const float *rows, uint32_t count) {
     struct gpu_state *state = model->gpu;
     const struct packed_matrix *head = &model->weights.head;
@@ -230,7 +234,7 @@ static void compute_gpu_run_head(const struct model *model, const float *rows, u
                         state->vocab_stride, count, NULL);
 }
 
-/* The tile's logits in logits_host: [count][vocab]. */
+/* Copies the tile's logits to logits_host: [count][vocab]. */
 static void fetch_logits(const struct model *model, uint32_t count) {
     struct gpu_state *state = model->gpu;
     size_t row_bytes = model->shape->vocab * sizeof(float);
@@ -241,9 +245,10 @@ static void fetch_logits(const struct model *model, uint32_t count) {
                                .from_pitch = state->vocab_stride * sizeof(float),
                                .row_bytes = row_bytes,
                                .row_count = count,
-                               .way = DEVICE_TO_HOST};
+                               .direction = DEVICE_TO_HOST};
     device_copy_rows(state->device, main_stream(model), &copy);
-    gpu_state_note(state, device_wait_stream(state->device, main_stream(model), &error), &error);
+    gpu_state_note(state, device_synchronize_stream(state->device, main_stream(model), &error),
+                   &error);
 }
 
 static uint32_t compute_gpu_tile_rows(uint32_t left) {
@@ -276,7 +281,7 @@ static void compute_gpu_show_logits(struct model *model, uint32_t first, uint32_
     }
 }
 
-/* Each row's token, by rows after a final norm; rules NULL: the likeliest. */
+/* Draws a token for each row, which is normalized already; rules NULL: the largest logit. */
 static void compute_gpu_draw_tokens(const struct model *model, const float *rows, uint32_t count,
                                     const struct draw_rule *rules, uint32_t *tokens_out) {
     struct gpu_state *state = model->gpu;
@@ -300,7 +305,7 @@ static void compute_gpu_draw_tokens(const struct model *model, const float *rows
     }
     device_copy(state->device, stream, state->words_host, state->drawn, count * sizeof *tokens_out,
                 DEVICE_TO_HOST);
-    gpu_state_note(state, device_wait_stream(state->device, stream, &error), &error);
+    gpu_state_note(state, device_synchronize_stream(state->device, stream, &error), &error);
     memcpy(tokens_out, state->words_host, count * sizeof *tokens_out);
 }
 
@@ -353,7 +358,7 @@ static void compute_gpu_project_mtp(struct model *model) {
                                  .kept = state->kept,
                                  .ids = state->mtp_batch.ids,
                                  .source = state->mtp_batch.source,
-                                 .form = gpu_matrix_form(embedding),
+                                 .format = gpu_matrix_layout(embedding),
                                  .n = hidden,
                                  .rows = rows,
                                  .epsilon = model->shape->rms_epsilon};
@@ -374,7 +379,7 @@ static void compute_gpu_begin_mtp(const struct pass *pass, uint32_t first) {
                                .from_pitch = state->hidden_stride * sizeof(float),
                                .row_bytes = model->shape->hidden * sizeof(float),
                                .row_count = pass->batch->token_count,
-                               .way = DEVICE_WITHIN};
+                               .direction = DEVICE_WITHIN};
     state->mtp.batch = gpu_state_from(&state->mtp_batch, first, 0);
     state->mtp.rows = pass->batch->token_count;
     device_copy_rows(state->device, main_stream(model), &copy);
@@ -397,7 +402,7 @@ static void compute_gpu_clear_row(const struct model *model, struct page_id page
                 0, kv->row_bytes);
 }
 
-/* ---- the stages of a layer with experts: with or without an exchange ---- */
+/* ---- stages of a layer with experts: for one rank or several ---- */
 
 static void compute_gpu_dispatch(const struct pass *pass) {
     if (exchange_moves_rows(pass->exchange))
@@ -518,7 +523,7 @@ enum status compute_gpu_find(const char *name, const struct model_device **devic
                      name);
 }
 
-/* A GPU that can be opened is there. */
+/* Whether a GPU can be opened. */
 static enum status check_gpu(struct error *error) {
     struct device *device;
     enum status status = open_gpu(0, &device, error);

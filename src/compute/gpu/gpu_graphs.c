@@ -7,14 +7,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The most segments of a micro-batch's layer: they end between stages, and one stage has no launch. */
+/* The most segments of a micro-batch in a layer: they end between stages, and one stage has no
+ * launch. */
 #define SEGMENTS_OF_LAYER (STAGE_COUNT - 1)
 
 static uint32_t gpu_graphs_least(uint32_t a, uint32_t b) {
     return a < b ? a : b;
 }
 
-/* The next power of two. */
+/* The smallest power of two that is at least `count`. */
 static uint32_t power_above(uint32_t count) {
     uint32_t power = 1;
     while (power < count)
@@ -22,7 +23,7 @@ static uint32_t power_above(uint32_t count) {
     return power;
 }
 
-/* Sets the exact sizes. */
+/* Sets exact sizes, for a step without graphs. */
 static void set_exact(struct model *model) {
     for (uint32_t i = 0; i < model->micro_batch_count; i++) {
         struct gpu_micro_batch *micro_batch = &model->gpu->micro_batches[i];
@@ -35,7 +36,7 @@ static void set_exact(struct model *model) {
 static struct gpu_step_shape gpu_graphs_describe(const struct model *model, uint32_t number) {
     const struct gpu_state *state = model->gpu;
     struct gpu_step_shape step_shape;
-    memset(&step_shape, 0, sizeof step_shape); /* walks are compared byte by byte */
+    memset(&step_shape, 0, sizeof step_shape); /* shapes are compared byte by byte */
     step_shape.number = number;
     step_shape.micro_batches = model->micro_batch_count;
     for (uint32_t i = 0; i < model->micro_batch_count; i++) {
@@ -62,7 +63,7 @@ static void set_bounds(struct model *model, const struct gpu_step_shape *step_sh
     }
 }
 
-/* NULL: it is not kept. */
+/* The captured step with this shape, or NULL. */
 static struct gpu_captured_step *find(struct gpu_graphs *graphs,
                                       const struct gpu_step_shape *step_shape) {
     for (uint32_t i = 0; i < GPU_CAPTURED_STEPS_MAX; i++) {
@@ -72,7 +73,7 @@ static struct gpu_captured_step *find(struct gpu_graphs *graphs,
     return NULL;
 }
 
-/* The place becomes free. */
+/* Drops a captured step. */
 static void gpu_graphs_drop(struct gpu_graphs *graphs, struct gpu_captured_step *kept,
                             struct device *device) {
     for (uint32_t i = 0; i < kept->segment_count; i++)
@@ -82,8 +83,7 @@ static void gpu_graphs_drop(struct gpu_graphs *graphs, struct gpu_captured_step 
     *kept = (struct gpu_captured_step){0};
 }
 
-/* A free place, or the walk that has not come for longest; of those that have graphs, if
- * `captured`. */
+/* An unused place, or the least recently used step; with `captured`, among those with graphs. */
 static struct gpu_captured_step *gpu_graphs_oldest(struct gpu_graphs *graphs, bool captured) {
     struct gpu_captured_step *found = NULL;
     for (uint32_t i = 0; i < GPU_CAPTURED_STEPS_MAX; i++) {
@@ -101,8 +101,8 @@ static void gpu_graphs_keep(struct gpu_graphs *graphs, const struct gpu_step_sha
     *kept = (struct gpu_captured_step){.step_shape = *step_shape, .used = ++graphs->walks};
 }
 
-/* Lists as many segments as the walk may have, and makes room for their graphs. False: there is no
- * memory. */
+/* Allocates the list of segments for a step of at most `most`, and drops old steps to stay within
+ * the limit of graphs. False: memory is out. */
 static bool gpu_graphs_make_room(const struct model *model, struct gpu_captured_step *kept,
                                  uint32_t most) {
     struct gpu_graphs *graphs = model->gpu->graphs;
@@ -110,7 +110,7 @@ static bool gpu_graphs_make_room(const struct model *model, struct gpu_captured_
     while (graphs->count && graphs->count + most > graphs->most)
         gpu_graphs_drop(graphs, gpu_graphs_oldest(graphs, true), model->gpu->device);
     kept->segments = calloc(most, sizeof *kept->segments);
-    kept->segment_room = most;
+    kept->segment_capacity = most;
     return kept->segments;
 }
 
@@ -124,13 +124,13 @@ static void gpu_graphs_launch(const struct model *model, struct device_graph *gr
 }
 
 static void begin_segment(struct gpu_state *state, uint32_t micro_batch) {
-    struct gpu_step_cursor *walker = &state->graphs->cursors[micro_batch];
+    struct gpu_step_cursor *cursor = &state->graphs->cursors[micro_batch];
     device_begin_capture(state->device, state->micro_batches[micro_batch].stream);
-    walker->captures = true;
-    walker->first = walker->calls;
+    cursor->captures = true;
+    cursor->first = cursor->calls;
 }
 
-/* Queues the captured work. NULL: the capture failed. */
+/* Ends a capture and launches its graph. NULL: the capture failed. */
 static struct device_graph *gpu_graphs_end_capture(struct model *model, uint32_t micro_batch) {
     struct gpu_state *state = model->gpu;
     struct device_graph *graph;
@@ -147,11 +147,11 @@ static struct device_graph *gpu_graphs_end_capture(struct model *model, uint32_t
 static void end_segment(struct model *model, uint32_t micro_batch) {
     struct gpu_graphs *graphs = model->gpu->graphs;
     struct gpu_captured_step *kept = graphs->step;
-    const struct gpu_step_cursor *walker = &graphs->cursors[micro_batch];
+    const struct gpu_step_cursor *cursor = &graphs->cursors[micro_batch];
     struct gpu_segment segment = {gpu_graphs_end_capture(model, micro_batch), micro_batch,
-                                  walker->first, walker->calls};
+                                  cursor->first, cursor->calls};
     if (!segment.graph) return;
-    check(kept->segment_count < kept->segment_room);
+    check(kept->segment_count < kept->segment_capacity);
     kept->segments[kept->segment_count++] = segment;
     graphs->count++;
 }
@@ -159,20 +159,20 @@ static void end_segment(struct model *model, uint32_t micro_batch) {
 bool gpu_graphs_enter(struct model *model, uint32_t micro_batch) {
     struct gpu_graphs *graphs = model->gpu->graphs;
     const struct gpu_captured_step *kept = graphs->step;
-    struct gpu_step_cursor *walker = &graphs->cursors[micro_batch];
+    struct gpu_step_cursor *cursor = &graphs->cursors[micro_batch];
     if (!kept || !graphs->by_segments) return true;
     if (!kept->is_captured) {
-        if (!walker->captures) begin_segment(model->gpu, micro_batch);
-        walker->calls++;
+        if (!cursor->captures) begin_segment(model->gpu, micro_batch);
+        cursor->calls++;
         return true;
     }
-    while (walker->next < kept->segment_count &&
-           kept->segments[walker->next].micro_batch != micro_batch)
-        walker->next++;
-    check(walker->next < kept->segment_count);
-    const struct gpu_segment *segment = &kept->segments[walker->next];
-    if (walker->calls == segment->first) gpu_graphs_launch(model, segment->graph, micro_batch);
-    if (++walker->calls == segment->end) walker->next++;
+    while (cursor->next < kept->segment_count &&
+           kept->segments[cursor->next].micro_batch != micro_batch)
+        cursor->next++;
+    check(cursor->next < kept->segment_count);
+    const struct gpu_segment *segment = &kept->segments[cursor->next];
+    if (cursor->calls == segment->first) gpu_graphs_launch(model, segment->graph, micro_batch);
+    if (++cursor->calls == segment->end) cursor->next++;
     return false;
 }
 
@@ -183,7 +183,7 @@ void gpu_graphs_stop(struct model *model) {
         if (graphs->cursors[micro_batch].captures) end_segment(model, micro_batch);
 }
 
-/* ---- rows that came ---- */
+/* ---- received rows ---- */
 
 static struct gpu_kept_rows *kept_rows(struct model *model, uint32_t rows) {
     uint32_t power = 0;
@@ -197,7 +197,7 @@ uint32_t gpu_graphs_rows(const struct model *model, uint32_t count, uint32_t mos
     return model->gpu->graphs->takes_rows ? gpu_graphs_least(power_above(count), most) : 0;
 }
 
-/* No segment is captured now: the host has just waited. */
+/* No segment is being captured: the host has just waited. */
 bool gpu_graphs_begin_rows(struct model *model, uint32_t micro_batch, uint32_t rows) {
     struct gpu_kept_rows *kept = kept_rows(model, rows);
     if (kept->graph) gpu_graphs_launch(model, kept->graph, micro_batch);
@@ -211,7 +211,7 @@ void gpu_graphs_end_rows(struct model *model, uint32_t micro_batch, uint32_t row
         kept_rows(model, rows)->graph = gpu_graphs_end_capture(model, micro_batch);
 }
 
-/* ---- walks ---- */
+/* ---- steps ---- */
 
 bool gpu_graphs_begin(struct model *model, uint32_t number) {
     struct gpu_state *state = model->gpu;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What the kernels for Hopper take. Of shapes that TMA or a product's tiles do not take there is no kernel:
- * a model of such a shape is refused when it is opened, so that no launch ever is.
+ * Limits of the kernels for Hopper. Some shapes cannot be read by TMA or do not fit the tiles of a
+ * product. A model with such a shape is rejected when it is opened, so no launch is ever rejected.
  */
 #include "compute/gpu/gpu_kernels.h"
 #include "compute/model/model_state.h"
@@ -26,7 +26,7 @@ static enum status check_multiple(const char *what, uint32_t found, uint32_t mos
                : refuse(what, found, expected, "--activations f32, or ", error);
 }
 
-/* mla_decode.h, mla_prompt.h: attention of values in BF16. */
+/* Limits of mla_decode.h and mla_prompt.h, for attention in BF16. */
 static enum status check_attention(const struct shape *shape, struct error *error) {
     enum status status = check_multiple("qk_nope_head_dim", shape->nope_dim, 128, error);
     if (!status) status = check_multiple("v_head_dim", shape->value_dim, 128, error);
@@ -35,8 +35,8 @@ static enum status check_attention(const struct shape *shape, struct error *erro
     return status;
 }
 
-/* The absorbed form, and keys of prompts, take kv_b in BF16, which weights.c makes of FP8. The MTP layer
- * stands behind the others. */
+/* Absorbed attention, and the keys of prompts, use kv_b in BF16; weights.c converts FP8 to it. The
+ * MTP layer follows the others. */
 static enum status check_kv_b(const struct model *model, bool mtp, struct error *error) {
     for (uint32_t layer = 0; layer < model->shape->layers + mtp; layer++) {
         const struct tensor *kv_b =

@@ -1,19 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The kernels that a device's engine launches, as a table: each with its arguments, which begin
- * with pointers to the device's memory (compute/device/device.h). A row is a token or a (token,
- * expert) pair; what a row gets depends on nothing but that row, never on how many there are.
+ * The table of kernels that the engine launches on a device, with the arguments of each. Arguments
+ * begin with pointers to device memory (compute/device/device.h). A row is a token or a (token,
+ * expert) pair. The result of a row depends on that row alone, not on the number of rows.
  *
- * `live`, where an entry has it, points to how many of the micro-batch's tokens are there, and
- * `rows` says how many there may be: so a graph's launches hold for any step of no more. Rows
- * beyond are left alone. NULL: all are there. `live_each`: rows for each token; live_before: rows
- * of the micro-batch before the first.
+ * `rows` is the largest number of rows that a launch may have. `live` points to the actual number
+ * of the micro-batch's tokens in device memory, so a captured launch serves any step with no more
+ * rows; rows beyond it are not touched. NULL: all rows are live. `live_each` is the number of rows
+ * per token, and `live_before` the number of the micro-batch's rows before the first.
  *
- * Rows that a product takes ("prepared") are of a form: F32 or BF16, `pitch` bytes apart, or E4M3
- * codes with one scale for 128 channels, the scales block by block: [ceil(n / 128)][scale_stride].
+ * A "prepared" row is the input of a product. Its format is F32 or BF16 with `pitch` bytes from row
+ * to row, or E4M3 codes with one scale for each 128 channels. Scales are stored block by block:
+ * [ceil(n / 128)][scale_stride].
  *
- * gpu_hopper launches kernels of compute/kernels/cuda: verified by emulation; not yet run on a GPU.
- * Tests have a second table, gpu_reference (compute/emulated): a plain body for each kernel, of the
- * CPU's arithmetic.
+ * There are two tables. gpu_hopper launches the kernels of compute/kernels/cuda; it is verified by
+ * emulation and has not yet run on a GPU. gpu_reference (compute/emulated), for tests, has a plain
+ * loop with the CPU's arithmetic for each kernel.
  */
 #ifndef COMPUTE_GPU_GPU_KERNELS_H
 #define COMPUTE_GPU_GPU_KERNELS_H
@@ -24,40 +25,43 @@
 #include "compute/model/linear.h"
 #include "compute/weights/shape.h"
 
-/* How rows lie; `kind`: INPUT_F32, INPUT_BF16, or codes with the two kinds of scales. */
-struct gpu_form {
+/* The format of prepared rows. `kind` is INPUT_F32, INPUT_BF16, or one of the two kinds of codes
+ * with scales. */
+struct gpu_row_format {
     enum input_kind kind;
     uint32_t pitch;        /* bytes */
     uint32_t scale_stride; /* floats */
 };
 
-/* x[row] = the embedding's row ids[row], as floats. */
+/* x[row] = the embedding row ids[row], as floats. */
 struct gpu_embed {
     float *x;
     const void *embedding;
     const float *embedding_scales; /* or NULL */
     const uint32_t *ids;
     const uint32_t *live;
-    struct packed_matrix form; /* without pointers */
+    struct packed_matrix format; /* without pointers */
     uint32_t x_stride, rows;
 };
 
-/* Row of x, normalized if `weight` is not NULL, to up to three places: in two forms, and plain. */
+/* Prepares rows of x, normalized if `weight` is not NULL, for up to three outputs: two formats, and
+ * plain floats. */
 struct gpu_prepare {
     const float *x;
-    const float *weight; /* rmsnorm's */
+    const float *weight; /* of RMSNorm */
     void *first;
     float *first_scales;
     void *second; /* or NULL */
     float *second_scales;
     float *plain; /* or NULL; may be x */
     const uint32_t *live;
-    struct gpu_form first_form, second_form;
+    struct gpu_row_format first_format, second_format;
     uint32_t x_stride, plain_stride, n, rows;
     float epsilon;
 };
 
-/* y[row] = W x[row]; by groups: W of the group's slot; slots lie slot_bytes apart. */
+/* y[row] = W x[row]. With groups, each group of rows has the W of its slot; slots are slot_bytes
+ * apart. */
 struct gpu_group {
     uint32_t first_row, row_count, slot;
 };
@@ -68,22 +72,22 @@ struct gpu_product {
     const float *weight_scales;
     float *y;
     const struct gpu_group *groups; /* [group_count], or NULL: all rows, one matrix */
-    const uint32_t *live;           /* without groups, which say it themselves */
-    struct gpu_form form;
+    const uint32_t *live;           /* only without groups; groups contain their own row counts */
+    struct gpu_row_format format;
     struct packed_matrix matrix; /* without pointers */
     size_t slot_bytes;
-    uint32_t y_stride, rows;          /* by groups: of all groups, from row 0 on, at most so many */
-    uint32_t group_count, slot_count; /* groups' slots are below it */
+    uint32_t y_stride, rows; /* with groups: the most rows of all groups together, from row 0 on */
+    uint32_t group_count, slot_count; /* every group's slot is below it */
 };
 
-/* silu(gate) * up, prepared. */
+/* Prepares rows of silu(gate) * up. */
 struct gpu_activate {
     const float *gate;
     const float *up;
     void *to;
     float *to_scales;
     const uint32_t *live;
-    struct gpu_form form;
+    struct gpu_row_format format;
     uint32_t stride, n, rows, live_each;
 };
 
@@ -95,14 +99,14 @@ struct gpu_add {
     uint32_t y_stride, x_stride, n, rows;
 };
 
-/* Where KV rows are: of token i, row kv_index[i] % 64 of page pages[first_page[i] + kv_index[i] /
- * 64]. */
-struct gpu_kv_form {
-    size_t page_bytes, slice_at, row_bytes; /* slice_at: of the layer, in a page */
+/* The layout of KV pages. The KV row of token i is row kv_index[i] % 64 of page pages[first_page[i]
+ * + kv_index[i] / 64]. */
+struct gpu_kv_layout {
+    size_t page_bytes, slice_at, row_bytes; /* slice_at: offset of the layer's slice in a page */
     uint32_t width, page_count, is_bf16;
 };
 
-/* The KV row of each token: its latent normalized, its key rotated. */
+/* Writes the KV row of each token: the normalized latent and the rotated key. */
 struct gpu_latent {
     const float *kv_a;
     const float *weight;
@@ -113,12 +117,12 @@ struct gpu_latent {
     const uint32_t *pages;
     char *memory;
     const uint32_t *live;
-    struct gpu_kv_form kv;
+    struct gpu_kv_layout kv;
     uint32_t stride, rows, kv_rank, rope_dim, interleaved;
     float epsilon;
 };
 
-/* Queries [heads][nope + rope], their last rope channels rotated, F32 or BF16. */
+/* Queries [heads][nope + rope] in F32 or BF16, with the last `rope` channels rotated. */
 struct gpu_queries {
     const float *q;
     const float *angles;
@@ -129,14 +133,16 @@ struct gpu_queries {
     uint32_t is_bf16, to_pitch;
 };
 
-/* kv_b's rows of a head are nope_dim for keys, then value_dim for values; each [kv_rank]. */
+/* Dimensions of attention. kv_b has for each head nope_dim rows for keys, then value_dim rows for
+ * values, each [kv_rank]. */
 struct gpu_heads {
     uint32_t heads, nope_dim, rope_dim, value_dim, kv_rank;
-    uint32_t is_bf16; /* of queries and of what lies between the products */
-    float scale;      /* of scores */
+    uint32_t is_bf16; /* of queries and of the values between the products */
+    float scale;      /* factor of the scores */
 };
 
-/* Absorbed form: q'[h] = W_k[h]^T q_nope[h], then the rope part: [heads][kv_rank + rope_dim]. */
+/* Absorbed attention, first product: q'[h] = W_k[h]^T q_nope[h], followed by the rope part:
+ * [heads][kv_rank + rope_dim]. */
 struct gpu_absorb {
     const void *queries;
     const void *kv_b;
@@ -144,26 +150,27 @@ struct gpu_absorb {
     void *to;
     const uint32_t *live;
     struct packed_matrix matrix; /* kv_b's, without pointers */
-    struct gpu_heads of;
+    struct gpu_heads heads;
     uint32_t queries_pitch, to_pitch, rows, live_before;
 };
-/* The core: u[h] = sum of softmax(scale q'[h] . row[t]) c[t] over the KV rows t of the token. */
+/* Absorbed attention, the core: u[h] = sum over the token's KV rows t of softmax(scale q'[h] .
+ * row[t]) c[t]. */
 struct gpu_core {
     const void *absorbed;
     const uint32_t *kv_index;
-    const uint32_t *kv_first; /* rows before it are none */
+    const uint32_t *kv_first; /* the first KV row of the token */
     const uint32_t *first_page;
     const uint32_t *pages;
     const char *memory;
-    void *to;    /* [heads][kv_rank] */
-    float *room; /* what core_room asks for, or NULL */
+    void *to;         /* [heads][kv_rank] */
+    float *workspace; /* memory of core_workspace floats, or NULL */
     const uint32_t *live;
-    struct gpu_kv_form kv;
-    struct gpu_heads of;
+    struct gpu_kv_layout kv;
+    struct gpu_heads heads;
     uint32_t absorbed_pitch, to_pitch, rows, live_before;
-    uint32_t keys_max; /* no token sees more KV rows, those before kv_first included */
+    uint32_t keys_max; /* upper bound of KV row indices that any token attends to */
 };
-/* o[h] = W_v[h] u[h]: attended[heads][value_dim]. */
+/* Absorbed attention, last product: o[h] = W_v[h] u[h], to attended [heads][value_dim]. */
 struct gpu_release {
     const void *u;
     const void *kv_b;
@@ -171,15 +178,15 @@ struct gpu_release {
     float *attended;
     const uint32_t *live;
     struct packed_matrix matrix;
-    struct gpu_heads of;
+    struct gpu_heads heads;
     uint32_t u_pitch, rows, live_before;
 };
 
-/* Expanded form, for tokens of prompts: a run of a micro-batch. */
-#define GPU_PROMPT_TILE 128 /* tokens, and keys, that a kernel takes at a time */
+/* Expanded attention, for prompt tokens: a run of consecutive tokens of a micro-batch. */
+#define GPU_PROMPT_TILE 128 /* tokens, and keys, in a kernel's tile */
 struct gpu_run {
     uint32_t first, count; /* rows */
-    uint32_t kv_first;     /* KV rows before it are none */
+    uint32_t kv_first;     /* the first KV row of the run */
     uint32_t first_page;
 };
 struct gpu_prompt {
@@ -191,18 +198,18 @@ struct gpu_prompt {
     const uint32_t *pages;
     const char *memory;
     float *attended;
-    char *room; /* what prompt_room asks for, or NULL */
+    char *workspace; /* memory of prompt_workspace bytes, or NULL */
     struct packed_matrix matrix;
-    struct gpu_kv_form kv;
-    struct gpu_heads of;
-    enum input_kind latents; /* how kv_b takes them */
+    struct gpu_kv_layout kv;
+    struct gpu_heads heads;
+    enum input_kind latents; /* the format of latents as kv_b's input */
     uint32_t queries_pitch, run_count;
-    uint32_t rows;                   /* all runs' are among the first so many */
-    uint32_t query_tiles, key_tiles; /* of all runs, each one's rounded up */
-    uint32_t room_rows, room_keys;   /* that the room is for */
+    uint32_t rows;                           /* the rows of all runs are below it */
+    uint32_t query_tiles, key_tiles;         /* over all runs, each rounded up */
+    uint32_t workspace_rows, workspace_keys; /* for which the workspace was allocated */
 };
 
-/* Each token's experts, ascending, and their weights. */
+/* Chooses each token's experts, ascending, and their weights. */
 struct gpu_route {
     const float *logits;
     const float *bias; /* or NULL */
@@ -214,20 +221,22 @@ struct gpu_route {
     float scaling;
 };
 
-/* Pairs by expert, ascending, tokens ascending within one: where each lies, and the groups. */
+/* Sorts pairs by expert, then by token: the row of each pair, the token of each row, and the
+ * groups. */
 struct gpu_sort {
     const uint32_t *experts;  /* [tokens][per_token] */
     uint32_t *pair_row;       /* [tokens][per_token] */
     uint32_t *row_token;      /* [tokens * per_token] */
     struct gpu_group *groups; /* [slots] */
-    uint32_t *slot_tokens;    /* [slots] += */
+    uint32_t *slot_tokens;    /* [slots] counts are added to it */
     const uint32_t *live;
     uint32_t tokens, per_token, slots;
 };
 
-/* Prepared row `row_token[row]` becomes row `row`; NULL: the row of the same number. Between two
- * rows' scales are `scale_step` floats: 1, or a row's, if scales stand behind their row's codes as
- * an exchange carries them (compute/model/exchange_rows.h; its form has scale_stride 1). */
+/* Copies prepared rows: output row i = input row row_token[i], or input row i if row_token is NULL.
+ * From one row to the next, scales are scale_step floats apart. That is 1, or a row's length if
+ * each row's scales follow its codes as in an exchange (compute/model/exchange_rows.h; its
+ * scale_stride is 1). */
 struct gpu_gather {
     const void *from;
     const float *from_scales;
@@ -235,41 +244,41 @@ struct gpu_gather {
     void *to;
     float *to_scales;
     const uint32_t *live;
-    /* [rows] or NULL: where each row lies, instead of `from`, or goes, instead of `to`, perhaps in
-     * other devices' memory; the scales of one that lies apart stand in it, scales_at bytes from
-     * its begin. */
+    /* [rows] or NULL: addresses of input rows instead of `from`, or of output rows instead of `to`,
+     * possibly in another device's memory. Such a row contains its scales, scales_at bytes from its
+     * begin. */
     const char *const *from_rows;
     char *const *to_rows;
-    struct gpu_form from_form, to_form;
+    struct gpu_row_format from_format, to_format;
     uint32_t n, rows, live_each, from_scale_step, to_scale_step, scales_at;
 };
 
-/* A token's results, F32 or BF16, rounded to BF16 with rounds_bf16, times their weights, summed in
- * the order of compute/model/expert_sum.h. */
-#define GPU_SUMMED UINT32_MAX /* of a pair: it is in the row of the pair before, a group's sum */
-#define GPU_NO_PAIR (UINT32_MAX - 1) /* there is no such pair */
+/* Weighted sums of a token's results (F32 or BF16; rounded to BF16 if rounds_bf16) in the order of
+ * compute/model/expert_sum.h. */
+#define GPU_SUMMED UINT32_MAX /* of a pair: included in the previous pair's row, a group's sum */
+#define GPU_NO_PAIR (UINT32_MAX - 1) /* of a pair: it has no result */
 struct gpu_combine {
     const void *results;
     const uint32_t *pair_row; /* [tokens][per_token] */
-    const uint32_t *experts;  /* [tokens][per_token]; NULL: all are of one group */
+    const uint32_t *experts;  /* [tokens][per_token]; NULL: all experts are of one group */
     const float *weights;
     float *y;
     const uint32_t *live;
-    uint32_t pitch; /* bytes between two results */
+    uint32_t pitch; /* bytes from result to result */
     uint32_t y_stride, n, tokens, per_token, group_experts, is_bf16, rounds_bf16;
 };
 
-/* The token that each row's rule draws from its n logits: that of sample_draw
+/* Draws a token from the n logits of each row by the row's rule, as sample_draw does
  * (compute/model/sample.h). */
 struct gpu_draw {
     const float *logits;
-    const struct draw_rule *rules; /* [rows] or NULL: the likeliest */
+    const struct draw_rule *rules; /* [rows] or NULL: the largest logit */
     uint32_t *to;
     uint32_t stride, n, rows;
 };
 
-/* MTP: pair = rmsnorm(E[ids[row]]) | rmsnorm(h), h = outputs' row `source[row]`: of the step below
- * 2^31, else of those kept. */
+/* MTP's input: pair = rmsnorm(E[ids[row]]) | rmsnorm(h). h is an output of the step with index
+ * source[row], or with the flag GPU_KEPT one of the stored outputs. */
 #define GPU_KEPT UINT32_C(0x80000000)
 struct gpu_mtp_pair {
     float *pair;
@@ -281,14 +290,14 @@ struct gpu_mtp_pair {
     const float *kept;
     const uint32_t *ids;
     const uint32_t *source;
-    struct packed_matrix form;
+    struct packed_matrix format;
     uint32_t n, rows;
     float epsilon;
 };
 
 struct model; /* compute/model/model_state.h */
 
-/* Each kernel, and how many pointers its arguments begin with. */
+/* Each kernel, and the number of pointers at the begin of its arguments. */
 #define GPU_KERNELS(of)                                                                            \
     of(embed, 5) of(prepare, 8) of(product, 7) of(activate, 5) of(add, 3) of(latent, 9)            \
         of(queries, 5) of(absorb, 5) of(core, 9) of(release, 5) of(prompt, 9) of(route, 5)         \
@@ -296,24 +305,23 @@ struct model; /* compute/model/model_state.h */
 #define GPU_KERNEL_MEMBER(kernel, pointer_count) struct device_kernel kernel;
 
 struct gpu_kernels {
-    const char *numerics;             /* kernels with the same text give the same bits */
-    const struct device_watch *watch; /* what emulates them wants to know the memory; or NULL */
-    bool kv_b_bf16; /* a kv_b of FP8 comes in BF16 where its input is not quantized */
-    /* STATUS_UNSUPPORTED: a part of the model has no kernel; its shape and modes are set. `mtp`:
-     * its MTP layer is wanted, too. NULL: all parts have one. */
+    const char *numerics;             /* kernels with the same name compute the same bits */
+    const struct device_watch *watch; /* receives allocations, for an emulator; or NULL */
+    bool kv_b_bf16; /* convert a kv_b of FP8 to BF16 if its input is not quantized */
+    /* STATUS_UNSUPPORTED: a part of the model has no kernel. The model's shape and modes are set.
+     * `mtp`: include the MTP layer. NULL: every model is supported. */
     enum status (*takes)(const struct model *model, bool mtp, struct error *error);
-    /* Floats that core works in, for so many tokens; NULL: none. */
-    size_t (*core_room)(const struct gpu_heads *of, uint32_t tokens, uint32_t keys_max);
-    /* Bytes that prompt works in, for tokens in so many rows and so many keys at a time, a multiple
-     * of GPU_PROMPT_TILE; NULL: none. */
-    size_t (*prompt_room)(const struct gpu_heads *of, uint32_t rows, uint32_t keys);
+    /* Floats of workspace for `core`, for this many tokens; NULL: none. */
+    size_t (*core_workspace)(const struct gpu_heads *of, uint32_t tokens, uint32_t keys_max);
+    /* Bytes of workspace for `prompt`, for this many rows of tokens, and keys in a tile of a
+     * multiple of GPU_PROMPT_TILE; NULL: none. */
+    size_t (*prompt_workspace)(const struct gpu_heads *of, uint32_t rows, uint32_t keys);
     GPU_KERNELS(GPU_KERNEL_MEMBER)
 };
 
-/* A library of its own, built for a GPU (gpu_hopper_cuda_dep) and for the emulator
- * (gpu_hopper_dep): both define these names. */
+/* Built twice: for a GPU (gpu_hopper_cuda_dep) and for the emulator (gpu_hopper_dep). */
 extern const struct gpu_kernels gpu_hopper;
-/* Its `takes`. */
+/* The function `takes` of gpu_hopper. */
 enum status gpu_hopper_limits_takes(const struct model *model, bool mtp, struct error *error);
 
 #endif

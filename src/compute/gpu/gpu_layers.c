@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * A layer on a device: each function puts its kernels in line on the micro-batch's stream.
+ * A layer on a device: each function enqueues kernels on the micro-batch's stream.
  */
 #include "compute/gpu/gpu_layers.h"
 
@@ -8,14 +8,14 @@
 
 #include <string.h>
 
-/* ---- what all stages do ---- */
+/* ---- shared by all stages ---- */
 
 void gpu_layers_prepare_rows(const struct model *model, struct device_stream *stream,
                              const struct gpu_rows *to, enum input_kind kind,
                              struct gpu_prepare arguments) {
     arguments.first = to->data;
     arguments.first_scales = to->scales;
-    arguments.first_form = gpu_form_of(to, kind);
+    arguments.first_format = gpu_row_format_of(to, kind);
     arguments.epsilon = model->shape->rms_epsilon;
     if (arguments.rows) gpu_launch(model->gpu, stream, prepare, arguments);
 }
@@ -30,8 +30,8 @@ void gpu_layers_multiply(const struct model *model, struct device_stream *stream
                                     .weights = weights->data,
                                     .weight_scales = weights->scales,
                                     .y = y,
-                                    .form = gpu_form_of(x, kind),
-                                    .matrix = gpu_matrix_form(weights),
+                                    .format = gpu_row_format_of(x, kind),
+                                    .matrix = gpu_matrix_layout(weights),
                                     .y_stride = y_stride,
                                     .rows = rows};
     if (rows) gpu_launch(model->gpu, stream, product, arguments);
@@ -55,8 +55,8 @@ static struct gpu_rows shared_of(const struct pass *pass) {
     return gpu_rows_from(&pass->model->gpu->input_shared, gpu_micro_batch_of(pass)->row);
 }
 
-/* The micro-batch's input = x after a norm; the shared one likewise, unless `shared` is NULL;
- * unrounded in `plain`, unless that is. */
+/* The micro-batch's input = norm(x), in the format `kind`. Writes it too as the shared expert's
+ * input, unless `shared` is NULL, and as plain floats, unless `plain` is NULL. */
 static void gpu_layers_normalize(const struct pass *pass, const float *norm, enum input_kind kind,
                                  const enum input_kind *shared, float *plain) {
     struct gpu_rows input = input_of(pass), second = shared_of(pass);
@@ -71,7 +71,7 @@ static void gpu_layers_normalize(const struct pass *pass, const float *norm, enu
     if (shared) {
         arguments.second = second.data;
         arguments.second_scales = second.scales;
-        arguments.second_form = gpu_form_of(&second, *shared);
+        arguments.second_format = gpu_row_format_of(&second, *shared);
     }
     gpu_layers_prepare_rows(pass->model, gpu_micro_batch_of(pass)->stream, &input, kind, arguments);
 }
@@ -95,7 +95,7 @@ static void activate(const struct pass *pass, const struct gpu_rows *to, enum in
                                      .up = gpu_layers_rows_of(pass, state->up, state->mlp_stride),
                                      .to = to->data,
                                      .to_scales = to->scales,
-                                     .form = gpu_form_of(to, kind),
+                                     .format = gpu_row_format_of(to, kind),
                                      .stride = state->mlp_stride,
                                      .n = n,
                                      .live = gpu_micro_batch_of(pass)->live,
@@ -108,24 +108,24 @@ static bool gpu_layers_is_empty(const struct pass *pass) {
     return gpu_micro_batch_of(pass)->rows == 0;
 }
 
-/* There is nothing to put in line, or it is there already. */
+/* Whether the stage has nothing to enqueue, or a launched segment contains its work. */
 static bool gpu_layers_is_left_out(const struct pass *pass) {
     return gpu_layers_is_empty(pass) || !gpu_micro_batch_enter(pass);
 }
 
 /* ---- attention ---- */
 
-static struct gpu_kv_form kv_form(const struct pass *pass) {
+static struct gpu_kv_layout kv_layout(const struct pass *pass) {
     const struct kv_pages *kv = &pass->model->kv;
-    return (struct gpu_kv_form){.page_bytes = kv->page_bytes,
-                                .slice_at = kv_format_slice_offset(&kv->format, pass->layer),
-                                .row_bytes = kv->row_bytes,
-                                .width = kv->width,
-                                .page_count = kv->page_count,
-                                .is_bf16 = kv->element == KV_ELEMENT_BF16};
+    return (struct gpu_kv_layout){.page_bytes = kv->page_bytes,
+                                  .slice_at = kv_format_slice_offset(&kv->format, pass->layer),
+                                  .row_bytes = kv->row_bytes,
+                                  .width = kv->width,
+                                  .page_count = kv->page_count,
+                                  .is_bf16 = kv->element == KV_ELEMENT_BF16};
 }
 
-/* The KV rows of the micro-batch's tokens, from kv_a. */
+/* Writes the KV rows of the micro-batch's tokens, from kv_a. */
 static void gpu_layers_write_rows(const struct pass *pass) {
     const struct model *model = pass->model;
     struct gpu_state *state = model->gpu;
@@ -140,7 +140,7 @@ static void gpu_layers_write_rows(const struct pass *pass) {
                                    .pages = micro_batch->batch.pages,
                                    .memory = model->kv.on_device,
                                    .live = micro_batch->live,
-                                   .kv = kv_form(pass),
+                                   .kv = kv_layout(pass),
                                    .stride = state->kv_a_stride,
                                    .rows = micro_batch->rows,
                                    .kv_rank = model->shape->kv_rank,
@@ -161,7 +161,7 @@ void gpu_layers_attention_write_rows(const struct pass *pass) {
     gpu_layers_write_rows(pass);
 }
 
-/* q_b(rmsnorm(q_a x)), or q_proj x: left in state.q. */
+/* state.q = q_b(rmsnorm(q_a x)), or q_proj x. */
 static void project_queries(const struct pass *pass, enum input_kind kind) {
     const struct model *model = pass->model;
     struct gpu_state *state = model->gpu;
@@ -267,8 +267,8 @@ static void attend_prompts(const struct pass *pass) {
     const struct packed_matrix *kv_b =
         kind == INPUT_BF16 ? plain_kv_b(pass) : &compute_weights(pass)->attention.kv_b;
     uint32_t width = model->shape->heads * model->shape->value_dim;
-    char *room = state->prompt_room
-                     ? state->prompt_room + gpu_micro_batch_number(pass) * state->prompt_bytes
+    char *room = state->prompt_workspace
+                     ? state->prompt_workspace + gpu_micro_batch_number(pass) * state->prompt_bytes
                      : NULL;
     struct gpu_prompt arguments = {.queries = queries_of(pass),
                                    .kv_b = kv_b->data,
@@ -278,26 +278,26 @@ static void attend_prompts(const struct pass *pass) {
                                    .pages = micro_batch->batch.pages,
                                    .memory = model->kv.on_device,
                                    .attended = gpu_layers_rows_of(pass, state->attended, width),
-                                   .room = room,
-                                   .matrix = gpu_matrix_form(kv_b),
-                                   .kv = kv_form(pass),
-                                   .of = gpu_state_heads_of(model),
+                                   .workspace = room,
+                                   .matrix = gpu_matrix_layout(kv_b),
+                                   .kv = kv_layout(pass),
+                                   .heads = gpu_state_heads_of(model),
                                    .latents = kind,
                                    .queries_pitch = state->queries_pitch,
                                    .rows = pass->batch->prompt_tokens,
-                                   .room_rows = state->rows_max,
-                                   .room_keys = state->prompt_keys};
+                                   .workspace_rows = state->rows_max,
+                                   .workspace_keys = state->prompt_keys};
     count_tiles(pass->batch, &arguments);
     if (!arguments.run_count) return;
     gpu_launch(state, micro_batch->stream, prompt, arguments);
     pass_part(pass, PART_CORE_PROMPT);
 }
 
-/* How many generated tokens the micro-batch's room has place for. */
+/* How many generated tokens fit the micro-batch's workspace. */
 static uint32_t tile_tokens(const struct gpu_state *state, const struct gpu_heads *heads,
                             uint32_t keys_max) {
-    if (!state->kernels->core_room) return GPU_ABSORB_TILE;
-    size_t fit = state->core_floats / state->kernels->core_room(heads, 1, keys_max);
+    if (!state->kernels->core_workspace) return GPU_ABSORB_TILE;
+    size_t fit = state->core_floats / state->kernels->core_workspace(heads, 1, keys_max);
     check(fit);
     return fit < GPU_ABSORB_TILE ? (uint32_t)fit : GPU_ABSORB_TILE;
 }
@@ -312,15 +312,15 @@ static void gpu_layers_attend_tile(const struct pass *pass, uint32_t first, uint
     uint32_t width = model->shape->heads * model->shape->value_dim;
     char *absorbed = state->absorbed + (size_t)micro_batch->tile * state->absorbed_pitch;
     char *u = state->u + (size_t)micro_batch->tile * state->u_pitch;
-    float *room = state->core_room
-                      ? state->core_room + gpu_micro_batch_number(pass) * state->core_floats
+    float *room = state->core_workspace
+                      ? state->core_workspace + gpu_micro_batch_number(pass) * state->core_floats
                       : NULL;
     struct gpu_absorb in = {.queries = queries_of(pass) + (size_t)first * state->queries_pitch,
                             .kv_b = kv_b->data,
                             .kv_b_scales = kv_b->scales,
                             .to = absorbed,
-                            .matrix = gpu_matrix_form(kv_b),
-                            .of = gpu_state_heads_of(model),
+                            .matrix = gpu_matrix_layout(kv_b),
+                            .heads = gpu_state_heads_of(model),
                             .live = micro_batch->live,
                             .queries_pitch = state->queries_pitch,
                             .to_pitch = state->absorbed_pitch,
@@ -333,9 +333,9 @@ static void gpu_layers_attend_tile(const struct pass *pass, uint32_t first, uint
                                  .pages = micro_batch->batch.pages,
                                  .memory = model->kv.on_device,
                                  .to = u,
-                                 .room = room,
-                                 .kv = kv_form(pass),
-                                 .of = gpu_state_heads_of(model),
+                                 .workspace = room,
+                                 .kv = kv_layout(pass),
+                                 .heads = gpu_state_heads_of(model),
                                  .absorbed_pitch = state->absorbed_pitch,
                                  .live = micro_batch->live,
                                  .to_pitch = state->u_pitch,
@@ -347,8 +347,8 @@ static void gpu_layers_attend_tile(const struct pass *pass, uint32_t first, uint
                               .kv_b_scales = kv_b->scales,
                               .attended = gpu_layers_rows_of(pass, state->attended, width) +
                                           (size_t)first * width,
-                              .matrix = gpu_matrix_form(kv_b),
-                              .of = gpu_state_heads_of(model),
+                              .matrix = gpu_matrix_layout(kv_b),
+                              .heads = gpu_state_heads_of(model),
                               .live = micro_batch->live,
                               .u_pitch = state->u_pitch,
                               .rows = count,
@@ -374,7 +374,7 @@ static void attend_generated(const struct pass *pass) {
                                keys_max);
 }
 
-/* Behind the KV rows of the micro-batches before its own, which a token of a prompt may see. */
+/* Waits for the KV rows of earlier micro-batches, to which prompt tokens may attend. */
 void gpu_layers_attention_finish(const struct pass *pass) {
     struct model *model = pass->model;
     struct gpu_state *state = model->gpu;
@@ -385,7 +385,8 @@ void gpu_layers_attention_finish(const struct pass *pass) {
     if (gpu_layers_is_left_out(pass)) return;
     for (uint32_t i = 0; model->batch.prompt_tokens && i < gpu_micro_batch_number(pass); i++)
         if (state->micro_batches[i].rows)
-            device_follow(state->device, micro_batch->stream, state->micro_batches[i].written);
+            device_stream_wait_event(state->device, micro_batch->stream,
+                                     state->micro_batches[i].written);
     attend_prompts(pass);
     attend_generated(pass);
     struct gpu_prepare arguments = {.x = gpu_layers_rows_of(pass, state->attended, width),
@@ -402,7 +403,7 @@ void gpu_layers_attention_finish(const struct pass *pass) {
 
 /* ---- dense layers ---- */
 
-/* y = down(silu(gate x) * up x), x being prepared for gate. A dense layer's is one part. */
+/* y = down(silu(gate x) * up x); x is prepared for gate. A dense layer is one part of a trace. */
 static void run_mlp(const struct pass *pass, const struct mlp_weights *mlp,
                     const struct gpu_rows *input, float *y) {
     bool shared = pass_is_moe(pass);
@@ -438,7 +439,7 @@ static bool gpu_layers_has_shared(const struct pass *pass) {
     return pass->model->shape->shared_experts != 0;
 }
 
-/* The micro-batch's part of an array with per_token words for each row. */
+/* The micro-batch's rows of an array with per_token words for each row. */
 static uint32_t *pairs_of(const struct pass *pass, void *words) {
     return (uint32_t *)words +
            (size_t)gpu_micro_batch_of(pass)->row * pass->model->shape->experts_per_token;
@@ -488,7 +489,7 @@ static struct gpu_group *groups_of(const struct pass *pass) {
     return model->gpu->groups + gpu_micro_batch_number(pass) * model->shape->experts;
 }
 
-/* Alone, an expert's slot has its number. */
+/* With one rank, an expert's slot has its number. */
 void gpu_layers_experts_dispatch(const struct pass *pass) {
     const struct model *model = pass->model;
     struct gpu_state *state = model->gpu;
@@ -515,8 +516,9 @@ void gpu_layers_experts_dispatch(const struct pass *pass) {
                                   .row_token = sorted.row_token,
                                   .to = to.data,
                                   .to_scales = to.scales,
-                                  .from_form = gpu_form_of(&from, gpu_layers_routed_kind(pass)),
-                                  .to_form = gpu_form_of(&to, gpu_layers_routed_kind(pass)),
+                                  .from_format =
+                                      gpu_row_format_of(&from, gpu_layers_routed_kind(pass)),
+                                  .to_format = gpu_row_format_of(&to, gpu_layers_routed_kind(pass)),
                                   .n = model->shape->hidden,
                                   .live = gpu_micro_batch_of(pass)->live,
                                   .live_each = per_token,
@@ -538,7 +540,7 @@ void gpu_layers_experts_run_shared(const struct pass *pass) {
 static void multiply_pairs(const struct pass *pass, const struct gpu_pairs *pairs,
                            const struct packed_matrix *offsets, const struct gpu_rows *x,
                            enum input_kind kind, float *y, uint32_t stride) {
-    const struct gpu_rows from = gpu_rows_from(x, pairs->room);
+    const struct gpu_rows from = gpu_rows_from(x, pairs->base_row);
     struct gpu_product arguments = {
         .x = from.data,
         .x_scales = from.scales,
@@ -547,10 +549,10 @@ static void multiply_pairs(const struct pass *pass, const struct gpu_pairs *pair
             offsets->type == WEIGHT_FP8
                 ? (const float *)(const void *)(pairs->slots + (uintptr_t)offsets->scales)
                 : NULL,
-        .y = y + (size_t)pairs->room * stride,
+        .y = y + (size_t)pairs->base_row * stride,
         .groups = pairs->groups,
-        .form = gpu_form_of(x, kind),
-        .matrix = gpu_matrix_form(offsets),
+        .format = gpu_row_format_of(x, kind),
+        .matrix = gpu_matrix_layout(offsets),
         .slot_bytes = pass->model->weights.expert.slot_bytes,
         .y_stride = stride,
         .rows = pairs->first + pairs->count,
@@ -566,7 +568,7 @@ void gpu_layers_experts_multiply(const struct pass *pass, const struct gpu_pairs
     enum input_kind kind = gpu_layers_routed_kind(pass);
     enum input_kind intermediate_kind = compute_kind_ue8m0(model, expert->down.type);
     const struct gpu_rows *intermediate = &state->expert_intermediate;
-    size_t row = (size_t)pairs->room + pairs->first;
+    size_t row = (size_t)pairs->base_row + pairs->first;
     multiply_pairs(pass, pairs, &expert->gate, &state->expert_input, kind, state->expert_gate,
                    state->expert_stride);
     multiply_pairs(pass, pairs, &expert->up, &state->expert_input, kind, state->expert_up,
@@ -576,7 +578,7 @@ void gpu_layers_experts_multiply(const struct pass *pass, const struct gpu_pairs
                                 .up = state->expert_up + row * state->expert_stride,
                                 .to = intermediate->data + row * intermediate->pitch,
                                 .to_scales = intermediate->scales + row,
-                                .form = gpu_form_of(intermediate, intermediate_kind),
+                                .format = gpu_row_format_of(intermediate, intermediate_kind),
                                 .stride = state->expert_stride,
                                 .n = model->shape->expert_width,
                                 .live = pairs->live,
@@ -589,12 +591,12 @@ void gpu_layers_experts_multiply(const struct pass *pass, const struct gpu_pairs
     pass_part(pass, PART_EXPERT_DOWN);
 }
 
-/* Alone, a layer's slots lie behind each other. */
+/* With one rank, a layer's slots are contiguous. */
 void gpu_layers_experts_run_routed(const struct pass *pass) {
     const struct model *model = pass->model;
     if (gpu_layers_is_empty(pass)) return;
     const struct gpu_pairs pairs = {
-        .room = gpu_micro_batch_of(pass)->row * model->shape->experts_per_token,
+        .base_row = gpu_micro_batch_of(pass)->row * model->shape->experts_per_token,
         .count = pair_count(pass),
         .groups = groups_of(pass),
         .group_count = model->shape->experts,
@@ -651,6 +653,6 @@ void gpu_layers_experts_chosen(const struct pass *pass, uint32_t token, uint32_t
     struct error error;
     device_copy(state->device, stream, state->words_host,
                 pairs_of(pass, state->experts) + (size_t)token * per_token, bytes, DEVICE_TO_HOST);
-    gpu_state_note(state, device_wait_stream(state->device, stream, &error), &error);
+    gpu_state_note(state, device_synchronize_stream(state->device, stream, &error), &error);
     memcpy(experts_out, state->words_host, bytes);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * A layer on a device, put in line; and how kernels are given rows and matrices.
+ * The stages of a layer, enqueued on a device; and the arguments of kernels for rows and matrices.
  */
 #ifndef COMPUTE_GPU_GPU_LAYERS_H
 #define COMPUTE_GPU_GPU_LAYERS_H
@@ -7,16 +7,17 @@
 #include "compute/gpu/gpu_state.h"
 #include "compute/model/compute_layer.h"
 
-/* A matrix without its pointers, as kernels' arguments have it. */
-static inline struct packed_matrix gpu_matrix_form(const struct packed_matrix *matrix) {
-    struct packed_matrix form = *matrix;
-    form.data = NULL;
-    form.scales = NULL;
-    return form;
+/* A matrix without its pointers, which kernel arguments contain separately. */
+static inline struct packed_matrix gpu_matrix_layout(const struct packed_matrix *matrix) {
+    struct packed_matrix format = *matrix;
+    format.data = NULL;
+    format.scales = NULL;
+    return format;
 }
 
-static inline struct gpu_form gpu_form_of(const struct gpu_rows *rows, enum input_kind kind) {
-    return (struct gpu_form){kind, rows->pitch, rows->scale_stride};
+static inline struct gpu_row_format gpu_row_format_of(const struct gpu_rows *rows,
+                                                      enum input_kind kind) {
+    return (struct gpu_row_format){kind, rows->pitch, rows->scale_stride};
 }
 
 /* Prepared rows from a row on, a multiple of 4. */
@@ -27,12 +28,12 @@ static inline struct gpu_rows gpu_rows_from(const struct gpu_rows *rows, uint32_
     return from;
 }
 
-/* Puts a kernel in line, of the table's entry `kernel`. */
+/* Enqueues the kernel `kernel` of the table. */
 #define gpu_launch(state, stream, kernel, arguments)                                               \
     ((state)->launches++, device_launch((state)->device, stream, &(state)->kernels->kernel,        \
                                         &(arguments), sizeof(arguments)))
 
-/* rows of x, normalized by `norm` unless it is NULL, as `kind` wants them, from `row` on. */
+/* Prepares rows of x in the format `kind`; the other arguments are set. */
 void gpu_layers_prepare_rows(const struct model *model, struct device_stream *stream,
                              const struct gpu_rows *to, enum input_kind kind,
                              struct gpu_prepare arguments);
@@ -45,23 +46,23 @@ void gpu_layers_multiply(const struct model *model, struct device_stream *stream
 
 /* (token, expert) pairs that are computed together. */
 struct gpu_pairs {
-    uint32_t room;         /* row of expert_input that groups' rows count from, a multiple of 4 */
-    uint32_t first, count; /* rows, counted from there: those of the groups */
-    const struct gpu_group *groups; /* on the device */
+    uint32_t base_row;     /* first row in expert_input, from which groups count; a multiple of 4 */
+    uint32_t first, count; /* range of rows, counted from base_row */
+    const struct gpu_group *groups; /* in device memory */
     uint32_t group_count;
-    const uint32_t *live; /* how many times live_each rows are there; NULL: all */
+    const uint32_t *live; /* number of live tokens, each with live_each rows; NULL: all */
     uint32_t live_each;
-    const char *slots; /* the one that groups call 0 */
+    const char *slots; /* memory of slot 0 of the groups */
     uint32_t slot_count;
 };
 
-/* How the routed experts want their inputs. */
+/* The format of the routed experts' inputs. */
 enum input_kind gpu_layers_routed_kind(const struct pass *pass);
-/* The experts of the pairs with inputs in expert_input: results in expert_y. */
+/* Computes the experts of the pairs, from expert_input to expert_y. */
 void gpu_layers_experts_multiply(const struct pass *pass, const struct gpu_pairs *pairs);
 
-/* Stages as compute.h describes them. Those of the experts are for a rank without an exchange; with one,
- * gpu_exchange.h has dispatch, run_routed and finish. */
+/* Stages of compute.h. Those of experts are for one rank; gpu_exchange.h has dispatch, run_routed
+ * and finish for several. */
 void gpu_layers_attention_begin(const struct pass *pass);
 void gpu_layers_attention_finish(const struct pass *pass);
 void gpu_layers_attention_write_rows(const struct pass *pass);

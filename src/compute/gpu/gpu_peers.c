@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Handles are swapped over the job whenever other ranks live than at the last swap: one that has
- * come back has other rooms than it had.
+ * The ranks exchange memory handles by a job_all_to_all whenever the set of living ranks has
+ * changed. A rank that has come back has new buffers.
  */
 #include "compute/gpu/gpu_peers.h"
 
@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define WORD_NS_MAX ((int64_t)10000000) /* that a rank waits at a time for the launcher's word */
+#define WORD_NS_MAX ((int64_t)10000000) /* one wait for the launcher's report */
 #define WORDS_MAX 500
 
 struct peer_handles {
@@ -21,14 +21,14 @@ struct peer_handles {
 
 struct gpu_peers {
     struct device *device;
-    uint32_t ranks, rank, epoch; /* epoch: of the job, at the last swap */
-    bool met;
-    struct gpu_rooms own, *rooms;  /* [ranks] mapped; NULL: not */
-    struct peer_handles *out, *in; /* [ranks] */
+    uint32_t ranks, rank, epoch; /* epoch: of the job, when last connected */
+    bool connected;
+    struct gpu_peer_buffers own, *buffers; /* [ranks] mapped; NULL: not mapped */
+    struct peer_handles *out, *in;         /* [ranks] */
 };
 
 enum status gpu_peers_open(struct device *device, uint32_t ranks, uint32_t rank,
-                           const struct gpu_rooms *own, struct gpu_peers **peers_out,
+                           const struct gpu_peer_buffers *own, struct gpu_peers **peers_out,
                            struct error *error) {
     struct peer_handles handles;
     struct gpu_peers *peers = calloc(1, sizeof *peers);
@@ -37,13 +37,13 @@ enum status gpu_peers_open(struct device *device, uint32_t ranks, uint32_t rank,
                                     .ranks = ranks,
                                     .rank = rank,
                                     .own = *own,
-                                    .rooms = calloc(ranks, sizeof *peers->rooms),
+                                    .buffers = calloc(ranks, sizeof *peers->buffers),
                                     .out = calloc(ranks, sizeof *peers->out),
                                     .in = calloc(ranks, sizeof *peers->in)};
         *peers_out = peers;
     }
-    if (!peers || !peers->rooms || !peers->out || !peers->in)
-        return error_set(error, STATUS_NO_MEMORY, "no memory for the ranks' rooms");
+    if (!peers || !peers->buffers || !peers->out || !peers->in)
+        return error_set(error, STATUS_NO_MEMORY, "no memory for the ranks' buffers");
     enum status status = device_share(device, own->rows, &handles.rows, error);
     if (!status) status = device_share(device, own->results, &handles.results, error);
     for (uint32_t i = 0; !status && i < ranks; i++)
@@ -51,64 +51,64 @@ enum status gpu_peers_open(struct device *device, uint32_t ranks, uint32_t rank,
     return status;
 }
 
-static void gpu_peers_forget(struct gpu_peers *peers) {
-    for (uint32_t i = 0; peers->rooms && i < peers->ranks; i++) {
-        device_unmap(peers->device, peers->rooms[i].rows);
-        device_unmap(peers->device, peers->rooms[i].results);
-        peers->rooms[i] = (struct gpu_rooms){NULL, NULL};
+static void gpu_peers_unmap_all(struct gpu_peers *peers) {
+    for (uint32_t i = 0; peers->buffers && i < peers->ranks; i++) {
+        device_unmap(peers->device, peers->buffers[i].rows);
+        device_unmap(peers->device, peers->buffers[i].results);
+        peers->buffers[i] = (struct gpu_peer_buffers){NULL, NULL};
     }
 }
 
 void gpu_peers_close(struct gpu_peers *peers) {
     if (!peers) return;
-    gpu_peers_forget(peers);
-    free(peers->rooms);
+    gpu_peers_unmap_all(peers);
+    free(peers->buffers);
     free(peers->out);
     free(peers->in);
     free(peers);
 }
 
-static enum status map_rooms(struct gpu_peers *peers, uint32_t rank, struct error *error) {
+static enum status gpu_peers_map(struct gpu_peers *peers, uint32_t rank, struct error *error) {
     const struct peer_handles *in = &peers->in[rank];
-    struct gpu_rooms *rooms = &peers->rooms[rank];
+    struct gpu_peer_buffers *buffers = &peers->buffers[rank];
     void *rows = NULL, *results = NULL;
     enum status status = device_map(peers->device, &in->rows, "another rank's rows", &rows, error);
     if (!status)
         status = device_map(peers->device, &in->results, "another rank's results", &results, error);
-    *rooms = (struct gpu_rooms){rows, results};
+    *buffers = (struct gpu_peer_buffers){rows, results};
     return status;
 }
 
-bool gpu_peers_died(void) {
+bool gpu_peers_rank_died(void) {
     for (uint32_t words = 0; words < WORDS_MAX && !job_poll(); words++)
         job_sleep(WORD_NS_MAX);
     return job_broken();
 }
 
-/* While the job is broken no rank answers; results are not used then. */
-enum status gpu_peers_meet(struct gpu_peers *peers, struct error *error) {
+/* In a broken job no rank answers, and results are discarded. */
+enum status gpu_peers_connect(struct gpu_peers *peers, struct error *error) {
     uint32_t epoch = job_epoch();
     enum status status = STATUS_OK;
-    if (job_broken() || (peers->met && peers->epoch == epoch)) return STATUS_OK;
-    gpu_peers_forget(peers);
+    if (job_broken() || (peers->connected && peers->epoch == epoch)) return STATUS_OK;
+    gpu_peers_unmap_all(peers);
     job_all_to_all((const char *)peers->out, (char *)peers->in, sizeof *peers->in);
     if (job_broken()) return STATUS_OK;
     for (uint32_t rank = 0; !status && rank < peers->ranks; rank++)
-        if (rank != peers->rank && job_is_alive(rank)) status = map_rooms(peers, rank, error);
-    if (status && gpu_peers_died()) return STATUS_OK;
-    peers->met = status == STATUS_OK;
+        if (rank != peers->rank && job_is_alive(rank)) status = gpu_peers_map(peers, rank, error);
+    if (status && gpu_peers_rank_died()) return STATUS_OK;
+    peers->connected = status == STATUS_OK;
     peers->epoch = epoch;
     return status;
 }
 
-struct gpu_rooms gpu_peers_rooms(const struct gpu_peers *peers, uint32_t rank) {
+struct gpu_peer_buffers gpu_peers_buffers(const struct gpu_peers *peers, uint32_t rank) {
     check(rank < peers->ranks);
-    return peers->rooms[rank].results ? peers->rooms[rank] : peers->own;
+    return peers->buffers[rank].results ? peers->buffers[rank] : peers->own;
 }
 
-/* ---- tickets ---- */
+/* ---- row descriptors ---- */
 
-struct row_descriptor { /* as it travels; the experts, of 16 bits each, follow */
+struct row_descriptor { /* in a message; the experts follow, 16 bits each */
     uint32_t rank, row;
 };
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The devices of a program, which its main passes to compute_gpu_offer. Two libraries define the table, and a
- * program links one: gpu_program_dep for `fathom`, gpu_program_emulated_dep for the tests' `fathom-emulated`.
+ * The program's devices, which its main passes to compute_gpu_offer. Two libraries define the
+ * table: gpu_program_dep for `fathom`, and gpu_program_emulated_dep for the tests' `fathom-
+ * emulated`.
  */
 #ifndef COMPUTE_GPU_GPU_PROGRAM_H
 #define COMPUTE_GPU_GPU_PROGRAM_H

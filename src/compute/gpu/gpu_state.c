@@ -4,7 +4,7 @@
 #include "base/check.h"
 #include "base/number.h"
 #include "compute/exchange/job.h"
-#include "compute/gpu/gpu_pieces.h"
+#include "compute/gpu/gpu_rounds.h"
 #include "compute/model/rope.h"
 
 #include <stdlib.h>
@@ -18,50 +18,54 @@ static uint32_t gpu_state_padded(uint32_t columns) {
     return (uint32_t)round_up(columns, MATMUL_PANEL);
 }
 
-/* The more hosts a unit has, the more memory there is to list. */
+/* Adds an allocation to the list, which grows: several hosts need more allocations. */
 static bool list_memory(struct gpu_state *state, void *memory) {
-    if (state->memory_count == state->memory_room) {
-        uint32_t room = 2 * state->memory_room + 64;
+    if (state->memory_count == state->memory_capacity) {
+        uint32_t room = 2 * state->memory_capacity + 64;
         void **more = realloc(state->memory, room * sizeof *more);
         if (!more) return false;
         state->memory = more;
-        state->memory_room = room;
+        state->memory_capacity = room;
     }
     state->memory[state->memory_count++] = memory;
     return true;
 }
 
-static void *take_kind(struct gpu_taker *taker, size_t bytes, enum device_memory kind,
-                       const char *what) {
-    struct gpu_state *state = taker->state;
+static void *allocate_kind(struct gpu_allocator *allocator, size_t bytes, enum device_memory kind,
+                           const char *what) {
+    struct gpu_state *state = allocator->state;
     void *memory = NULL;
-    if (taker->status != STATUS_OK || !bytes) return NULL;
-    taker->status = device_allocate_kind(state->device, bytes, what, kind, &memory, taker->error);
-    if (taker->status != STATUS_OK) return NULL;
+    if (allocator->status != STATUS_OK || !bytes) return NULL;
+    allocator->status =
+        device_allocate_kind(state->device, bytes, what, kind, &memory, allocator->error);
+    if (allocator->status != STATUS_OK) return NULL;
     if (list_memory(state, memory)) return memory;
     device_release(state->device, memory);
-    taker->status = error_set(taker->error, STATUS_NO_MEMORY, "no memory to list %s", what);
+    allocator->status = error_set(allocator->error, STATUS_NO_MEMORY, "no memory to list %s", what);
     return NULL;
 }
 
-void *gpu_state_take(struct gpu_taker *taker, size_t bytes, bool pinned, const char *what) {
-    return take_kind(taker, bytes, pinned ? DEVICE_PINNED : DEVICE_PLAIN, what);
+void *gpu_state_allocate(struct gpu_allocator *allocator, size_t bytes, bool pinned,
+                         const char *what) {
+    return allocate_kind(allocator, bytes, pinned ? DEVICE_PINNED : DEVICE_PLAIN, what);
 }
 
-void *gpu_state_take_shared(struct gpu_taker *taker, size_t bytes, const char *what) {
-    return take_kind(taker, bytes, DEVICE_SHARED, what);
+void *gpu_state_allocate_shared(struct gpu_allocator *allocator, size_t bytes, const char *what) {
+    return allocate_kind(allocator, bytes, DEVICE_SHARED, what);
 }
 
-static float *take_floats(struct gpu_taker *taker, size_t rows, size_t columns, const char *what) {
-    return gpu_state_take(taker, rows * columns * sizeof(float), false, what);
+static float *allocate_floats(struct gpu_allocator *allocator, size_t rows, size_t columns,
+                              const char *what) {
+    return gpu_state_allocate(allocator, rows * columns * sizeof(float), false, what);
 }
 
-static struct gpu_rows gpu_state_take_rows(struct gpu_taker *taker, uint32_t rows, uint32_t columns,
-                                           const char *what) {
+static struct gpu_rows gpu_state_allocate_rows(struct gpu_allocator *allocator, uint32_t rows,
+                                               uint32_t columns, const char *what) {
     struct gpu_rows taken = {.pitch = (uint32_t)round_up(columns * sizeof(float), 16),
                              .scale_stride = (uint32_t)round_up(rows, 4)};
-    taken.data = gpu_state_take(taker, (size_t)rows * taken.pitch, false, what);
-    taken.scales = take_floats(taker, divide_up(columns, QUANT_GROUP), taken.scale_stride, what);
+    taken.data = gpu_state_allocate(allocator, (size_t)rows * taken.pitch, false, what);
+    taken.scales =
+        allocate_floats(allocator, divide_up(columns, QUANT_GROUP), taken.scale_stride, what);
     return taken;
 }
 
@@ -93,135 +97,149 @@ static void gpu_state_set_strides(struct gpu_state *state, const struct model *m
     state->u_pitch = (uint32_t)round_up(shape->heads * shape->kv_rank * element, 16);
 }
 
-/* Enough for a tile of tokens; with long contexts for fewer, and for one in any case. */
-static void take_core_room(struct gpu_taker *taker, const struct model *model) {
-    struct gpu_state *state = taker->state;
+/* Enough for a tile of tokens. With long contexts enough for fewer tokens, but at least for one. */
+static void allocate_core_workspace(struct gpu_allocator *allocator, const struct model *model) {
+    struct gpu_state *state = allocator->state;
     struct gpu_heads heads = gpu_state_heads_of(model);
-    uint32_t keys = state->positions_max + 1; /* MTP's rows are one further */
-    if (!state->kernels->core_room) return;
-    size_t one = state->kernels->core_room(&heads, 1, keys);
-    size_t tile = state->kernels->core_room(&heads, GPU_ABSORB_TILE, keys);
+    uint32_t keys = state->positions_max + 1; /* MTP's rows are one position further */
+    if (!state->kernels->core_workspace) return;
+    size_t one = state->kernels->core_workspace(&heads, 1, keys);
+    size_t tile = state->kernels->core_workspace(&heads, GPU_ABSORB_TILE, keys);
     state->core_floats = tile < GPU_CORE_FLOATS ? tile : GPU_CORE_FLOATS;
     if (state->core_floats < one) state->core_floats = one;
-    state->core_room = take_floats(taker, OVERLAP_MICRO_BATCHES, state->core_floats,
-                                   "rooms of the core attention");
+    state->core_workspace = allocate_floats(allocator, OVERLAP_MICRO_BATCHES, state->core_floats,
+                                            "workspaces of the core attention");
 }
 
-/* Enough for the longest prompt, or for as many of its keys as the room may hold. */
-static void take_prompt_room(struct gpu_taker *taker, const struct model *model) {
-    struct gpu_state *state = taker->state;
+/* Enough for the longest prompt, or for as many of its keys as fit GPU_PROMPT_BYTES. */
+static void allocate_prompt_workspace(struct gpu_allocator *allocator, const struct model *model) {
+    struct gpu_state *state = allocator->state;
     struct gpu_heads heads = gpu_state_heads_of(model);
-    if (!state->kernels->prompt_room) return;
-    size_t none = state->kernels->prompt_room(&heads, state->rows_max, 0);
-    size_t tile = state->kernels->prompt_room(&heads, state->rows_max, GPU_PROMPT_TILE) - none;
+    if (!state->kernels->prompt_workspace) return;
+    size_t none = state->kernels->prompt_workspace(&heads, state->rows_max, 0);
+    size_t tile = state->kernels->prompt_workspace(&heads, state->rows_max, GPU_PROMPT_TILE) - none;
     size_t fit = GPU_PROMPT_BYTES > none + tile ? (GPU_PROMPT_BYTES - none) / tile : 1;
-    size_t most = divide_up(state->positions_max + 1, GPU_PROMPT_TILE); /* MTP's are one further */
+    size_t most = divide_up(state->positions_max + 1,
+                            GPU_PROMPT_TILE); /* MTP's rows are one position further */
     state->prompt_keys = (uint32_t)(fit < most ? fit : most) * GPU_PROMPT_TILE;
-    state->prompt_bytes = state->kernels->prompt_room(&heads, state->rows_max, state->prompt_keys);
-    state->prompt_room = gpu_state_take(taker, OVERLAP_MICRO_BATCHES * state->prompt_bytes, false,
-                                        "rooms of the prompts' attention");
+    state->prompt_bytes =
+        state->kernels->prompt_workspace(&heads, state->rows_max, state->prompt_keys);
+    state->prompt_workspace =
+        gpu_state_allocate(allocator, OVERLAP_MICRO_BATCHES * state->prompt_bytes, false,
+                           "workspaces of the prompts' attention");
 }
 
-static void gpu_state_take_tokens(struct gpu_taker *taker, const struct model *model) {
-    struct gpu_state *state = taker->state;
+static void gpu_state_allocate_tokens(struct gpu_allocator *allocator, const struct model *model) {
+    struct gpu_state *state = allocator->state;
     const struct shape *shape = model->shape;
     uint32_t rows = state->rows_max, hidden = shape->hidden;
     uint32_t attended = shape->heads * shape->value_dim;
     uint32_t widest = gpu_state_larger(gpu_state_larger(hidden, shape->q_rank),
                                        gpu_state_larger(attended, state->mlp_stride));
     if (model->weights.mtp) widest = gpu_state_larger(widest, 2 * hidden);
-    state->x = take_floats(taker, state->tokens_max, hidden, "x");
-    state->input = gpu_state_take_rows(taker, rows, widest, "inputs");
-    state->input_shared = gpu_state_take_rows(taker, rows, widest, "inputs of the shared expert");
-    state->normed = take_floats(taker, rows, hidden, "normalized values");
-    state->q_a = take_floats(taker, rows, state->q_a_stride, "q_a");
-    state->q = take_floats(taker, rows, state->q_stride, "q");
-    state->kv_a = take_floats(taker, rows, state->kv_a_stride, "kv_a");
-    state->queries = gpu_state_take(taker, (size_t)rows * state->queries_pitch, false, "queries");
-    state->attended = take_floats(taker, rows, attended, "attended values");
-    state->y = take_floats(taker, rows, state->hidden_stride, "results");
-    state->gate = take_floats(taker, rows, state->mlp_stride, "gates");
-    state->up = take_floats(taker, rows, state->mlp_stride, "ups");
+    state->x = allocate_floats(allocator, state->tokens_max, hidden, "x");
+    state->input = gpu_state_allocate_rows(allocator, rows, widest, "inputs");
+    state->input_shared =
+        gpu_state_allocate_rows(allocator, rows, widest, "inputs of the shared expert");
+    state->normed = allocate_floats(allocator, rows, hidden, "normalized values");
+    state->q_a = allocate_floats(allocator, rows, state->q_a_stride, "q_a");
+    state->q = allocate_floats(allocator, rows, state->q_stride, "q");
+    state->kv_a = allocate_floats(allocator, rows, state->kv_a_stride, "kv_a");
+    state->queries =
+        gpu_state_allocate(allocator, (size_t)rows * state->queries_pitch, false, "queries");
+    state->attended = allocate_floats(allocator, rows, attended, "attended values");
+    state->y = allocate_floats(allocator, rows, state->hidden_stride, "results");
+    state->gate = allocate_floats(allocator, rows, state->mlp_stride, "gates");
+    state->up = allocate_floats(allocator, rows, state->mlp_stride, "ups");
     size_t tile = (size_t)OVERLAP_MICRO_BATCHES * GPU_ABSORB_TILE;
     state->absorbed =
-        gpu_state_take(taker, tile * state->absorbed_pitch, false, "absorbed queries");
-    state->u = gpu_state_take(taker, tile * state->u_pitch, false, "attended latents");
-    take_core_room(taker, model);
-    take_prompt_room(taker, model);
+        gpu_state_allocate(allocator, tile * state->absorbed_pitch, false, "absorbed queries");
+    state->u = gpu_state_allocate(allocator, tile * state->u_pitch, false, "attended latents");
+    allocate_core_workspace(allocator, model);
+    allocate_prompt_workspace(allocator, model);
     if (!model->weights.mtp) return;
-    state->hidden = take_floats(taker, state->tokens_max, hidden, "outputs");
-    state->kept = take_floats(taker, (size_t)model->slots_max * (1 + LIMIT_DRAFTS), hidden,
-                              "outputs that slots keep");
-    state->mtp_pair = take_floats(taker, state->tokens_max, 2 * (size_t)hidden, "MTP's pairs");
-    state->mtp_u = take_floats(taker, state->tokens_max, state->hidden_stride, "MTP's inputs");
+    state->hidden = allocate_floats(allocator, state->tokens_max, hidden, "outputs");
+    state->kept = allocate_floats(allocator, (size_t)model->slots_max * (1 + LIMIT_DRAFTS), hidden,
+                                  "outputs that slots keep");
+    state->mtp_pair =
+        allocate_floats(allocator, state->tokens_max, 2 * (size_t)hidden, "MTP's pairs");
+    state->mtp_u =
+        allocate_floats(allocator, state->tokens_max, state->hidden_stride, "MTP's inputs");
 }
 
-/* On one host, rooms need nothing of a host but its devices; else what links need decides. */
-static enum status choose_way(struct gpu_state *state, const struct model *model,
-                              struct error *error) {
+/* Peer memory if all ranks are on one host; communicators if there are several hosts and the device
+ * has them. */
+static enum status choose_transport(struct gpu_state *state, const struct model *model,
+                                    struct error *error) {
     if (!model->placement.ranks || model->rows_by_host || !job_exists()) return STATUS_OK;
-    state->way = job_is_one_host() ? GPU_IN_ROOMS : GPU_BY_LINKS;
-    if (state->way == GPU_IN_ROOMS) return STATUS_OK;
-    enum status status = device_load_links(state->device, error);
+    state->transport = job_is_one_host() ? GPU_VIA_PEER_MEMORY : GPU_VIA_COMM;
+    if (state->transport == GPU_VIA_PEER_MEMORY) return STATUS_OK;
+    enum status status = device_load_comm(state->device, error);
     if (status != STATUS_UNSUPPORTED) return status;
-    state->way = GPU_BY_HOST;
+    state->transport = GPU_VIA_HOST;
     return STATUS_OK;
 }
 
-/* Among ranks there may come far more than this one's share, and more than fit is computed in
- * rounds. */
+/* Several ranks may send this one far more rows than its share; rows beyond the limit are computed
+ * in further rounds. */
 uint32_t gpu_state_expert_rows(const struct model *model) {
     uint32_t rows = model->gpu->rows_max, per_token = model->shape->experts_per_token;
     uint32_t round = rows + GPU_ROUND_ROWS, ranks = model->placement.ranks;
-    if (model->gpu->way == GPU_BY_LINKS)
-        return ranks * gpu_pieces_pairs(ranks, round,
-                                        rows * min_u32(per_token, model->placement.slots_per_rank));
+    if (model->gpu->transport == GPU_VIA_COMM)
+        return ranks *
+               gpu_rounds_chunk_pairs(ranks, round,
+                                      rows * min_u32(per_token, model->placement.slots_per_rank));
     return ranks && round < rows * per_token ? round : rows * per_token;
 }
 
-static void take_experts(struct gpu_taker *taker, const struct model *model) {
-    struct gpu_state *state = taker->state;
+static void allocate_experts(struct gpu_allocator *allocator, const struct model *model) {
+    struct gpu_state *state = allocator->state;
     const struct shape *shape = model->shape;
     uint32_t rows = state->rows_max, pairs = gpu_state_expert_rows(model);
     size_t words = (size_t)rows * shape->experts_per_token * sizeof(uint32_t);
     if (!shape->experts) return;
-    state->shared_y = take_floats(taker, rows, state->hidden_stride, "the shared expert's results");
-    state->router_logits = take_floats(taker, rows, state->experts_stride, "the router's logits");
-    state->experts = gpu_state_take(taker, words, false, "choices of experts");
-    state->expert_weights = gpu_state_take(taker, words, false, "experts' weights");
-    state->pair_row = gpu_state_take(taker, words, false, "pairs' rows");
-    state->row_token = gpu_state_take(taker, words, false, "rows' tokens");
-    state->groups =
-        gpu_state_take(taker, sizeof(struct gpu_group) * OVERLAP_MICRO_BATCHES * shape->experts,
-                       false, "experts' groups");
-    state->expert_input = gpu_state_take_rows(taker, pairs, shape->hidden, "inputs of experts");
-    state->expert_intermediate =
-        gpu_state_take_rows(taker, pairs, shape->expert_width, "middles of experts");
-    state->expert_gate = take_floats(taker, pairs, state->expert_stride, "experts' gates");
-    state->expert_up = take_floats(taker, pairs, state->expert_stride, "experts' ups");
-    state->expert_y = take_floats(taker, pairs, state->hidden_stride, "experts' results");
+    state->shared_y =
+        allocate_floats(allocator, rows, state->hidden_stride, "the shared expert's results");
+    state->router_logits =
+        allocate_floats(allocator, rows, state->experts_stride, "the router's logits");
+    state->experts = gpu_state_allocate(allocator, words, false, "choices of experts");
+    state->expert_weights = gpu_state_allocate(allocator, words, false, "experts' weights");
+    state->pair_row = gpu_state_allocate(allocator, words, false, "pairs' rows");
+    state->row_token = gpu_state_allocate(allocator, words, false, "rows' tokens");
+    state->groups = gpu_state_allocate(
+        allocator, sizeof(struct gpu_group) * OVERLAP_MICRO_BATCHES * shape->experts, false,
+        "experts' groups");
+    state->expert_input =
+        gpu_state_allocate_rows(allocator, pairs, shape->hidden, "inputs of experts");
+    state->expert_intermediate = gpu_state_allocate_rows(allocator, pairs, shape->expert_width,
+                                                         "intermediate values of experts");
+    state->expert_gate = allocate_floats(allocator, pairs, state->expert_stride, "experts' gates");
+    state->expert_up = allocate_floats(allocator, pairs, state->expert_stride, "experts' ups");
+    state->expert_y = allocate_floats(allocator, pairs, state->hidden_stride, "experts' results");
     size_t slots_bytes = OVERLAP_MICRO_BATCHES * model->weights.slot_count * sizeof(uint32_t);
-    state->slot_tokens = gpu_state_take(taker, slots_bytes, false, "tokens of slots");
-    state->slot_tokens_host = gpu_state_take(taker, slots_bytes, true, "tokens of slots");
+    state->slot_tokens = gpu_state_allocate(allocator, slots_bytes, false, "tokens of slots");
+    state->slot_tokens_host = gpu_state_allocate(allocator, slots_bytes, true, "tokens of slots");
 }
 
-static void take_outputs(struct gpu_taker *taker, const struct model *model) {
-    struct gpu_state *state = taker->state;
+static void allocate_outputs(struct gpu_allocator *allocator, const struct model *model) {
+    struct gpu_state *state = allocator->state;
     state->outputs_max =
         gpu_state_larger(model->step_rows_max * (1 + LIMIT_DRAFTS), state->tokens_max);
     state->gathered =
-        take_floats(taker, state->outputs_max, model->shape->hidden, "outputs wanted");
-    state->logits = take_floats(taker, GPU_LOGITS_TILE, state->vocab_stride, "logits");
+        allocate_floats(allocator, state->outputs_max, model->shape->hidden, "outputs wanted");
+    state->logits = allocate_floats(allocator, GPU_LOGITS_TILE, state->vocab_stride, "logits");
     size_t rules_bytes = state->outputs_max * sizeof(struct draw_rule);
-    state->rules = gpu_state_take(taker, rules_bytes, false, "rules of draws");
-    state->rules_host = gpu_state_take(taker, rules_bytes, true, "rules of draws on the host");
+    state->rules = gpu_state_allocate(allocator, rules_bytes, false, "rules of draws");
+    state->rules_host =
+        gpu_state_allocate(allocator, rules_bytes, true, "rules of draws on the host");
     state->drawn =
-        gpu_state_take(taker, state->outputs_max * sizeof(uint32_t), false, "drawn tokens");
+        gpu_state_allocate(allocator, state->outputs_max * sizeof(uint32_t), false, "drawn tokens");
     state->logits_host =
-        gpu_state_take(taker, (size_t)GPU_LOGITS_TILE * model->shape->vocab * sizeof(float), true,
-                       "logits on the host");
+        gpu_state_allocate(allocator, (size_t)GPU_LOGITS_TILE * model->shape->vocab * sizeof(float),
+                           true, "logits on the host");
     uint32_t words = gpu_state_larger(state->outputs_max, model->shape->experts_per_token);
-    state->words_host = gpu_state_take(taker, words * sizeof(uint32_t), true, "words on the host");
+    state->words_host =
+        gpu_state_allocate(allocator, words * sizeof(uint32_t), true, "words on the host");
 }
 
 static size_t token_words(const struct gpu_state *state) {
@@ -230,25 +248,26 @@ static size_t token_words(const struct gpu_state *state) {
 
 #define LIVE_WORDS round_up(1 + OVERLAP_MICRO_BATCHES, 4)
 
-/* Counts, six arrays of tokens, runs, pages. */
-static void take_stages(struct gpu_taker *taker) {
-    struct gpu_state *state = taker->state;
-    state->stage_bytes = (LIVE_WORDS + 6 * token_words(state)) * sizeof(uint32_t) +
-                         state->runs_max * sizeof(struct gpu_run) +
-                         state->pages_max * sizeof(uint32_t);
-    for (uint32_t i = 0; i < GPU_STAGES && !taker->status; i++) {
-        struct gpu_stage *stage = &state->stages[i];
-        stage->host =
-            gpu_state_take(taker, state->stage_bytes, true, "a batch's arrays on the host");
-        stage->device = gpu_state_take(taker, state->stage_bytes, false, "a batch's arrays");
-        if (!taker->status)
-            taker->status = device_open_event(state->device, &stage->sent, taker->error);
+/* Counts, six arrays of tokens, runs and pages. */
+static void allocate_staging(struct gpu_allocator *allocator) {
+    struct gpu_state *state = allocator->state;
+    state->staging_bytes = (LIVE_WORDS + 6 * token_words(state)) * sizeof(uint32_t) +
+                           state->runs_max * sizeof(struct gpu_run) +
+                           state->pages_max * sizeof(uint32_t);
+    for (uint32_t i = 0; i < GPU_STAGING_BUFFERS && !allocator->status; i++) {
+        struct gpu_staging *staging = &state->staging[i];
+        staging->host = gpu_state_allocate(allocator, state->staging_bytes, true,
+                                           "a batch's arrays on the host");
+        staging->device =
+            gpu_state_allocate(allocator, state->staging_bytes, false, "a batch's arrays");
+        if (!allocator->status)
+            allocator->status = device_open_event(state->device, &staging->sent, allocator->error);
     }
 }
 
 static enum status gpu_state_open_streams(struct gpu_state *state, struct error *error) {
     enum status status = device_open_event(state->device, &state->begun, error);
-    if (!status) status = device_open_stream(state->device, &state->teller, error);
+    if (!status) status = device_open_stream(state->device, &state->report_stream, error);
     for (uint32_t i = 0; i < OVERLAP_MICRO_BATCHES && !status; i++) {
         struct gpu_micro_batch *micro_batch = &state->micro_batches[i];
         micro_batch->tile = i * GPU_ABSORB_TILE;
@@ -277,7 +296,7 @@ static enum status open_marks(struct gpu_state *state, const struct model *model
     return status;
 }
 
-/* Angles of all positions that pages can hold, and zeros where the device counts. */
+/* Fills the rotary angles of all positions that pages can hold, and zeros the counters. */
 static enum status fill(struct gpu_state *state, const struct model *model, struct error *error) {
     struct device_stream *stream = state->micro_batches[0].stream;
     uint32_t dim = model->shape->rope_dim, some = 1024;
@@ -295,23 +314,24 @@ static enum status fill(struct gpu_state *state, const struct model *model, stru
         rope_prepare(model->shape, positions, count, host);
         device_copy(state->device, stream, state->angles + (size_t)first * dim, host,
                     count * row_bytes, DEVICE_FROM_HOST);
-        status = device_wait_stream(state->device, stream, error);
+        status = device_synchronize_stream(state->device, stream, error);
     }
     free(positions);
     device_release(state->device, host);
     if (state->slot_tokens)
         device_fill(state->device, stream, state->slot_tokens, 0,
                     OVERLAP_MICRO_BATCHES * model->weights.slot_count * sizeof(uint32_t));
-    enum status waited = device_wait_stream(state->device, stream, error);
+    enum status waited = device_synchronize_stream(state->device, stream, error);
     return status ? status : waited;
 }
 
 enum status gpu_state_open(struct model *model, struct error *error) {
     struct gpu_state *state = model->gpu = calloc(1, sizeof *state);
     if (!state) return error_set(error, STATUS_NO_MEMORY, "no memory for the device's engine");
-    struct gpu_taker taker = {.state = state, .error = error};
+    struct gpu_allocator allocator = {.state = state, .error = error};
     uint64_t positions = (uint64_t)model->kv.page_count * KV_BLOCK_TOKENS;
-    uint32_t context = model->shape->context_max + KV_BLOCK_TOKENS; /* drafts reach beyond it */
+    uint32_t context =
+        model->shape->context_max + KV_BLOCK_TOKENS; /* drafts may exceed the context */
     state->device = model->device;
     state->kernels = model->device_kernels;
     state->tokens_max = model->scratch_tokens;
@@ -325,15 +345,15 @@ enum status gpu_state_open(struct model *model, struct error *error) {
     gpu_state_set_strides(state, model);
     enum status status = gpu_state_open_streams(state, error);
     if (status == STATUS_OK) status = open_marks(state, model, error);
-    if (status == STATUS_OK) status = choose_way(state, model, error);
+    if (status == STATUS_OK) status = choose_transport(state, model, error);
     if (status != STATUS_OK) return status;
-    gpu_state_take_tokens(&taker, model);
-    take_experts(&taker, model);
-    take_outputs(&taker, model);
-    take_stages(&taker);
+    gpu_state_allocate_tokens(&allocator, model);
+    allocate_experts(&allocator, model);
+    allocate_outputs(&allocator, model);
+    allocate_staging(&allocator);
     state->angles =
-        take_floats(&taker, state->positions_max, model->shape->rope_dim, "rotary angles");
-    if (taker.status != STATUS_OK) return taker.status;
+        allocate_floats(&allocator, state->positions_max, model->shape->rope_dim, "rotary angles");
+    if (allocator.status != STATUS_OK) return allocator.status;
     return fill(state, model, error);
 }
 
@@ -343,8 +363,8 @@ void gpu_state_finish(struct model *model) {
     struct device *device = state->device;
     for (uint32_t i = 0; i < OVERLAP_MICRO_BATCHES; i++)
         if (state->micro_batches[i].stream)
-            (void)device_wait_stream(device, state->micro_batches[i].stream, NULL);
-    if (state->teller) (void)device_wait_stream(device, state->teller, NULL);
+            (void)device_synchronize_stream(device, state->micro_batches[i].stream, NULL);
+    if (state->report_stream) (void)device_synchronize_stream(device, state->report_stream, NULL);
 }
 
 void gpu_state_close(struct model *model) {
@@ -356,14 +376,14 @@ void gpu_state_close(struct model *model) {
         device_close_event(device, state->micro_batches[i].done);
         device_close_stream(device, state->micro_batches[i].stream);
     }
-    for (uint32_t i = 0; i < GPU_STAGES; i++)
-        device_close_event(device, state->stages[i].sent);
+    for (uint32_t i = 0; i < GPU_STAGING_BUFFERS; i++)
+        device_close_event(device, state->staging[i].sent);
     for (uint32_t i = 0; state->reported_events && i < state->reported_max; i++)
         device_close_event(device, state->reported_events[i]);
     for (uint32_t i = 0; state->marks && i < GPU_MARKS; i++)
         device_close_event(device, state->marks[i].event);
     device_close_event(device, state->begun);
-    device_close_stream(device, state->teller);
+    device_close_stream(device, state->report_stream);
     for (uint32_t i = 0; i < state->memory_count; i++)
         device_release(device, state->memory[i]);
     free(state->memory);
@@ -401,7 +421,7 @@ void gpu_state_mark(const struct pass *pass, enum stage_part part) {
     device_record(state->device, mark->event, mark->micro_batch->stream);
 }
 
-/* A part took what has passed since the micro-batch's mark before it. */
+/* A part's time is the time since the micro-batch's previous mark. */
 void gpu_state_report_marks(struct model *model) {
     struct gpu_state *state = model->gpu;
     const struct model_trace *trace = model->trace;
@@ -412,14 +432,14 @@ void gpu_state_report_marks(struct model *model) {
             ;
         if (mark->part == STAGE_PART_COUNT || before == UINT32_MAX) continue;
         trace->took(trace->context, mark->part,
-                    device_seconds(state->device, state->marks[before].event, mark->event));
+                    device_elapsed_seconds(state->device, state->marks[before].event, mark->event));
     }
     state->mark_count = 0;
 }
 
 /* ---- a batch's arrays ---- */
 
-/* Arrays at their places in a stage with memory from `base` on. */
+/* The arrays' addresses in staging memory at `base`. */
 static struct gpu_batch gpu_state_lay_out(const struct gpu_state *state, char *base) {
     uint32_t *live = (uint32_t *)(void *)base, *words = live + LIVE_WORDS;
     size_t tokens = token_words(state);
@@ -447,7 +467,7 @@ struct gpu_batch gpu_state_from(const struct gpu_batch *batch, uint32_t token, u
                               .live = batch->live};
 }
 
-struct filling { /* a stage that is being filled */
+struct filling { /* a staging buffer that is being filled */
     const struct gpu_state *state;
     struct gpu_batch batch;
     uint32_t tokens, runs, pages;
@@ -483,8 +503,8 @@ static void add_batch(struct filling *filling, const struct batch *batch) {
     filling->tokens += batch->token_count;
 }
 
-/* The runs of each micro-batch's prompts, one behind another; their pages are the step's. Rows
- * count from the micro-batch's first. */
+/* Adds the runs of a micro-batch's prompts. Their pages are those of the step; their rows count
+ * from the micro-batch's first row. */
 static void gpu_state_add_runs(struct filling *filling, const struct batch *batch,
                                uint32_t first_token) {
     for (uint32_t i = 0; i < batch->prompt_runs; i++) {
@@ -502,11 +522,11 @@ static void gpu_state_add_runs(struct filling *filling, const struct batch *batc
 struct gpu_batch gpu_state_send(struct model *model, const struct batch *first,
                                 const struct batch *second) {
     struct gpu_state *state = model->gpu;
-    struct gpu_stage *stage = &state->stages[state->next_stage];
+    struct gpu_staging *staging = &state->staging[state->next_staging];
     struct error error;
-    gpu_state_note(state, device_wait(state->device, stage->sent, &error), &error);
-    state->next_stage = (state->next_stage + 1) % GPU_STAGES;
-    struct filling filling = {.state = state, .batch = gpu_state_lay_out(state, stage->host)};
+    gpu_state_note(state, device_synchronize_event(state->device, staging->sent, &error), &error);
+    state->next_staging = (state->next_staging + 1) % GPU_STAGING_BUFFERS;
+    struct filling filling = {.state = state, .batch = gpu_state_lay_out(state, staging->host)};
     add_batch(&filling, first);
     if (second) {
         add_batch(&filling, second);
@@ -522,8 +542,8 @@ struct gpu_batch gpu_state_send(struct model *model, const struct batch *first,
                 ? model->micro_batches[micro_batch].batch.token_count
                 : 0;
     struct device_stream *stream = state->micro_batches[0].stream;
-    size_t used = (size_t)((char *)(filling.batch.pages + filling.pages) - stage->host);
-    device_copy(state->device, stream, stage->device, stage->host, used, DEVICE_FROM_HOST);
-    device_record(state->device, stage->sent, stream);
-    return gpu_state_lay_out(state, stage->device);
+    size_t used = (size_t)((char *)(filling.batch.pages + filling.pages) - staging->host);
+    device_copy(state->device, stream, staging->device, staging->host, used, DEVICE_FROM_HOST);
+    device_record(state->device, staging->sent, stream);
+    return gpu_state_lay_out(state, staging->device);
 }

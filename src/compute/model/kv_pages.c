@@ -97,7 +97,7 @@ static void kv_pages_move(const struct kv_pages *pages, uint32_t page, uint32_t 
         device_copy(staging->device, staging->stream, staging->buffer, there, pages->slice_bytes,
                     DEVICE_TO_HOST);
     }
-    (void)device_wait_stream(staging->device, staging->stream, NULL);
+    (void)device_synchronize_stream(staging->device, staging->stream, NULL);
     if (!to_device) memcpy(host, staging->buffer, pages->slice_bytes);
     pthread_mutex_unlock(&staging->lock);
 }

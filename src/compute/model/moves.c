@@ -112,7 +112,7 @@ static enum status open_copies(struct model *model, struct device_copies *copies
 
 /* Returns when none is under way. */
 static void end_copies(struct model *model, struct device_copies *copies) {
-    if (copies->stream) (void)device_wait_stream(model->device, copies->stream, NULL);
+    if (copies->stream) (void)device_synchronize_stream(model->device, copies->stream, NULL);
     for (uint32_t way = 0; way < COPY_WAYS; way++)
         copies->ways[way].begun = false;
 }
@@ -129,7 +129,7 @@ static void close_copies(struct model *model, struct device_copies *copies) {
 /* Copies an expert to, from or within the device: false until it is there. A failure here also
  * fails the engine's next step, which reports it. */
 static bool is_copied(struct model *model, enum copy_way way, char *to, const char *from,
-                      enum device_way direction) {
+                      enum device_direction direction) {
     struct device_copies *copies = &model->moves->copies;
     struct device_event *done = copies->ways[way].done;
     if (!copies->ways[way].begun) {
@@ -138,7 +138,7 @@ static bool is_copied(struct model *model, enum copy_way way, char *to, const ch
         device_record(model->device, done, copies->stream);
         copies->ways[way].begun = true;
     }
-    if (!device_passed(model->device, done)) return false;
+    if (!device_event_done(model->device, done)) return false;
     copies->ways[way].begun = false;
     return true;
 }

@@ -66,7 +66,7 @@ void upload_close(struct upload *upload) {
 /* A device that fails here says so at the end, too. */
 void *upload_room(struct upload *upload, uint32_t member) {
     struct upload_member *of = &upload->members[member];
-    (void)device_wait(upload->device, of->sent[of->next], NULL);
+    (void)device_synchronize_event(upload->device, of->sent[of->next], NULL);
     return of->buffers[of->next];
 }
 
@@ -78,7 +78,7 @@ void upload_send(struct upload *upload, uint32_t member, const struct upload_row
                                .from_pitch = rows->row_bytes,
                                .row_bytes = rows->row_bytes,
                                .row_count = rows->row_count,
-                               .way = DEVICE_FROM_HOST};
+                               .direction = DEVICE_FROM_HOST};
     device_copy_rows(upload->device, of->stream, &copy);
     device_record(upload->device, of->sent[of->next], of->stream);
     of->next = !of->next;
@@ -87,9 +87,10 @@ void upload_send(struct upload *upload, uint32_t member, const struct upload_row
 enum status upload_finish(struct upload *upload, struct error *error) {
     enum status status = STATUS_OK;
     for (uint32_t i = 0; i < upload->member_count; i++) {
-        enum status of = upload->members[i].stream
-                             ? device_wait_stream(upload->device, upload->members[i].stream, error)
-                             : STATUS_OK;
+        enum status of =
+            upload->members[i].stream
+                ? device_synchronize_stream(upload->device, upload->members[i].stream, error)
+                : STATUS_OK;
         if (of != STATUS_OK) status = of;
     }
     return status;

@@ -117,17 +117,17 @@ static void close_all(struct opened all) {
 static enum status launch(struct opened all, struct error *error) {
     const uint64_t arguments = 0;
     device_launch(all.device, all.stream, &kernel, &arguments, sizeof arguments);
-    return device_wait_stream(all.device, all.stream, error);
+    return device_synchronize_stream(all.device, all.stream, error);
 }
 
 static void work_that_is_under_way_is_no_failure_of_the_next_launch(void **state) {
     struct opened all = open_all();
     struct error error;
     runtime.query = cudaErrorNotReady;
-    assert_false(device_passed(all.device, all.event));
+    assert_false(device_event_done(all.device, all.event));
     assert_int_equal(launch(all, &error), STATUS_OK);
     runtime.query = cudaSuccess;
-    assert_true(device_passed(all.device, all.event));
+    assert_true(device_event_done(all.device, all.event));
     close_all(all);
 }
 

@@ -31,8 +31,8 @@ static void what_links_need_is_there_or_the_cure_is_reported(void **state) {
 }
 
 static void a_link_that_cannot_be_opened_is_reported(void **state) {
-    struct device_link_name name = {{0}};
-    struct device_link *link;
+    struct device_comm_id name = {{0}};
+    struct device_comm *comm;
     struct error error;
     bool settled = false;
     if (device_nccl_load(&error) == STATUS_IO) return; /* no library: nobody calls what follows */
@@ -40,7 +40,7 @@ static void a_link_that_cannot_be_opened_is_reported(void **state) {
     if (!status) status = device_nccl_open(&name, 1, 0, &link, &error);
     if (!status) {
         do
-            status = device_nccl_settled(link, &settled, &error);
+            status = device_nccl_ready(link, &settled, &error);
         while (!status && !settled);
         device_nccl_close(link);
     }

@@ -71,7 +71,7 @@ static struct device_event *new_event(struct device *device) {
 
 static void finish(struct device *device, struct device_stream *stream) {
     struct error error;
-    if (device_wait_stream(device, stream, &error)) fail_msg("%s", error.text);
+    if (device_synchronize_stream(device, stream, &error)) fail_msg("%s", error.text);
 }
 
 struct addition {
@@ -111,7 +111,7 @@ static bool run_two_streams(uint64_t seed, bool ordered, struct reports *reports
     add(device, first, b, a, 10);
     if (ordered) {
         device_record(device, event, first);
-        device_follow(device, second, event);
+        device_stream_wait_event(device, second, event);
     }
     add(device, second, c, b, 100);
     device_copy(device, second, out, c, bytes, DEVICE_TO_HOST);
@@ -242,7 +242,7 @@ static void copies_out_of_bounds_are_found(void **state) {
                                            .from_pitch = 128,
                                            .row_bytes = 100,
                                            .row_count = 3,
-                                           .way = DEVICE_TO_HOST});
+                                           .direction = DEVICE_TO_HOST});
     expect_found("reach beyond the end of the near buffer");
     fixture_close(&fixture);
 }
@@ -311,7 +311,7 @@ static void a_capture_that_is_not_joined_is_found(void **state) {
     struct device_event *event = new_event(fixture.device);
     device_begin_capture(fixture.device, fixture.stream);
     device_record(fixture.device, event, fixture.stream);
-    device_follow(fixture.device, other, event);
+    device_stream_wait_event(fixture.device, other, event);
     add(fixture.device, other, fixture.far, fixture.far, 1);
     assert_int_equal(device_end_capture(fixture.device, fixture.stream, &graph, &error), STATUS_OK);
     expect_found("a capture ends before a stream that joined it was followed");
@@ -371,11 +371,11 @@ static void a_graph_runs_again_with_what_lies_there_now(void **state) {
         device_copy(fixture.device, fixture.stream, fixture.far, fixture.near, bytes,
                     DEVICE_FROM_HOST);
         device_record(fixture.device, fork_event, fixture.stream);
-        device_follow(fixture.device, other, fork_event);
+        device_stream_wait_event(fixture.device, other, fork_event);
         add(fixture.device, other, beside, fixture.far, 5);
         add(fixture.device, other, beside, beside, 1);
         device_record(fixture.device, join, other);
-        device_follow(fixture.device, fixture.stream, join);
+        device_stream_wait_event(fixture.device, fixture.stream, join);
         add(fixture.device, fixture.stream, fixture.far, beside, 100);
         device_copy(fixture.device, fixture.stream, fixture.near, fixture.far, bytes,
                     DEVICE_TO_HOST);
@@ -422,10 +422,10 @@ static void shared_memory_is_one_devices_and_anothers(void **state) {
     assert_int_equal(device_share(device, memory, &handle, &error), STATUS_OK);
     assert_int_equal(device_map(other, &handle, "mapped", &mapped, &error), STATUS_OK);
     device_fill(device, stream, memory, 7, size);
-    assert_int_equal(device_wait_stream(device, stream, &error), STATUS_OK);
+    assert_int_equal(device_synchronize_stream(device, stream, &error), STATUS_OK);
     device_copy(other, there, read_back, mapped, size, DEVICE_TO_HOST);
     device_fill(other, there, mapped, 9, size);
-    assert_int_equal(device_wait_stream(other, there, &error), STATUS_OK);
+    assert_int_equal(device_synchronize_stream(other, there, &error), STATUS_OK);
     for (uint32_t i = 0; i < COUNT; i++)
         assert_int_equal(read_back[i], 0x07070707);
     assert_int_equal(others.count, 0);
@@ -443,7 +443,7 @@ static void shared_memory_is_one_devices_and_anothers(void **state) {
     assert_int_not_equal(device_share(device, plain, &handle, &error), STATUS_OK);
     assert_int_equal(reports.count, 1);
     others.count = 0;
-    assert_int_equal(device_wait_stream(other, there, &error), STATUS_OK);
+    assert_int_equal(device_synchronize_stream(other, there, &error), STATUS_OK);
     assert_int_equal(others.count, 1); /* what was unmapped is filled */
     device_release(other, read_back);
     device_release(device, plain);
@@ -478,17 +478,17 @@ static void timed_events_say_how_long_work_took_and_others_are_refused(void **st
     device_fill(device, stream, memory, 1, COUNT);
     device_record(device, plain, stream);
     device_record(device, timed[1], stream);
-    assert_int_equal(device_wait(device, timed[1], &error), STATUS_OK);
-    assert_true(device_seconds(device, timed[0], timed[1]) > 0);
+    assert_int_equal(device_synchronize_event(device, timed[1], &error), STATUS_OK);
+    assert_true(device_elapsed_seconds(device, timed[0], timed[1]) > 0);
     assert_int_equal(reports.count, 0);
-    device_seconds(device, timed[0], plain);
+    device_elapsed_seconds(device, timed[0], plain);
     assert_int_equal(reports.count, 1);
     assert_non_null(strstr(reports.last, "notes no time"));
     device_record(device, timed[1], stream);
-    device_seconds(device, timed[0], timed[1]);
+    device_elapsed_seconds(device, timed[0], timed[1]);
     assert_int_equal(reports.count, 2);
     assert_non_null(strstr(reports.last, "before it has passed"));
-    assert_int_equal(device_wait_stream(device, stream, &error), STATUS_OK);
+    assert_int_equal(device_synchronize_stream(device, stream, &error), STATUS_OK);
     for (int i = 0; i < 2; i++)
         device_close_event(device, timed[i]);
     device_close_event(device, plain);

@@ -29,7 +29,7 @@ static void codes_have_their_scales_block_by_block(void **state) {
     struct gpu_prepare arguments = {.x = x[0],
                                     .first = codes,
                                     .first_scales = scales,
-                                    .first_form = {INPUT_FP8, PITCH, STRIDE},
+                                    .first_format = {INPUT_FP8, PITCH, STRIDE},
                                     .x_stride = N,
                                     .n = N,
                                     .rows = ROWS};
@@ -59,7 +59,7 @@ static void products_by_groups_take_their_slot(void **state) {
         .weights = slots,
         .y = y[0],
         .groups = groups,
-        .form = {INPUT_F32, sizeof x[0], 0},
+        .format = {INPUT_F32, sizeof x[0], 0},
         .matrix = {.type = WEIGHT_F32, .rows = 2, .cols = 3, .pitch = PITCH},
         .slot_bytes = SLOT,
         .y_stride = 4,
@@ -157,8 +157,8 @@ static void rows_are_packed_and_unpacked(void **state) {
                               .from_scales = scales,
                               .to = packed,
                               .to_scales = packed[0] + 33,
-                              .from_form = {INPUT_FP8, 144, 4},
-                              .to_form = {INPUT_FP8, sizeof packed[0], 1},
+                              .from_format = {INPUT_FP8, 144, 4},
+                              .to_format = {INPUT_FP8, sizeof packed[0], 1},
                               .n = N,
                               .rows = 2,
                               .from_scale_step = 1,
@@ -172,8 +172,8 @@ static void rows_are_packed_and_unpacked(void **state) {
                                 .row_token = turned,
                                 .to = back,
                                 .to_scales = scales_back,
-                                .from_form = {INPUT_FP8, sizeof packed[0], 1},
-                                .to_form = {INPUT_FP8, 144, 4},
+                                .from_format = {INPUT_FP8, sizeof packed[0], 1},
+                                .to_format = {INPUT_FP8, 144, 4},
                                 .n = N,
                                 .rows = 2,
                                 .from_scale_step = STEP,
@@ -200,18 +200,19 @@ static void the_core_sees_the_rows_from_kv_first_on(void **state) {
     const float query[WIDTH] = {0, 0, 0, 0};
     const uint32_t kv_index = 2, kv_first = 1, first_page = 1, list[] = {9, 0};
     float u[RANK];
-    struct gpu_core arguments = {.absorbed = query,
-                                 .kv_index = &kv_index,
-                                 .kv_first = &kv_first,
-                                 .first_page = &first_page,
-                                 .pages = list,
-                                 .memory = (const char *)pages,
-                                 .to = u,
-                                 .kv = {.row_bytes = sizeof pages[0], .width = WIDTH},
-                                 .of = {.heads = 1, .kv_rank = RANK, .rope_dim = ROPE, .scale = 1},
-                                 .absorbed_pitch = sizeof query,
-                                 .to_pitch = sizeof u,
-                                 .rows = 1};
+    struct gpu_core arguments = {
+        .absorbed = query,
+        .kv_index = &kv_index,
+        .kv_first = &kv_first,
+        .first_page = &first_page,
+        .pages = list,
+        .memory = (const char *)pages,
+        .to = u,
+        .kv = {.row_bytes = sizeof pages[0], .width = WIDTH},
+        .heads = {.heads = 1, .kv_rank = RANK, .rope_dim = ROPE, .scale = 1},
+        .absorbed_pitch = sizeof query,
+        .to_pitch = sizeof u,
+        .rows = 1};
     run(core, arguments);
     assert_float_equal(u[0], 0.5, 1e-6);
     assert_float_equal(u[1], 0.5, 1e-6);

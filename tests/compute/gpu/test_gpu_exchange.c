@@ -4,7 +4,7 @@
  * for its sequences, bit for bit: with replicas, by any schedule, in all modes and either order of summing
  * experts, with ranks that have no tokens, with rows that are passed on by nodes, with more rows than a
  * device has room for at a time, and while experts change their slots; rows going from device to device, on one host
- * and over links between several, and by the host. The device's streams run in an order
+ * and over comm between several, and by the host. The device's streams run in an order
  * that is drawn anew for each model and rank, so what would be touched too early shows.
  *
  * With GOLDEN_KERNELS the devices run the kernels for Hopper, and the one alone is such a device, too.
@@ -68,7 +68,7 @@ static void draw_sequences(const struct way *way, uint32_t vocab) {
 static _Alignas(16) char plan_memory[1 << 14];
 static struct step_plan *const plan = (struct step_plan *)(void *)plan_memory;
 
-/* The next piece of a sequence: all that a step takes of its prompt, or a generated token. */
+/* The next chunk of a sequence: all that a step takes of its prompt, or a generated token. */
 static uint32_t next_tokens(const struct sequence *sequence, uint32_t room) {
     if (sequence->done >= sequence->prompt) return sequence->done < sequence->count && room;
     uint32_t left = sequence->prompt - sequence->done;
@@ -127,7 +127,7 @@ static void draw_cuts(void) {
     }
 }
 
-/* What a step leaves. */
+/* What a step outgoing. */
 struct found {
     float *logits;
     uint32_t routing[64 * 8], drafts[STEP_TOKENS];
@@ -145,7 +145,7 @@ static void run(struct model *model, const struct way *way, struct found *found)
         fail_msg("%s", error.text);
 }
 
-/* ---- the order of stages ---- */
+/* ---- the order of staging ---- */
 
 static uint64_t stages_run_here; /* since the step began, as a number */
 
@@ -158,7 +158,7 @@ static void end_stage(void *context, enum stage stage, uint32_t micro_batch, uin
         (stages_run_here ^ (layer * 64 + micro_batch * 8 + stage)) * 1099511628211u + 1;
 }
 
-/* Of links' groups none may wait for others in a ring: all ranks put them in line in one order. */
+/* Of comm' groups none may wait for others in a ring: all ranks put them in line in one order. */
 static void expect_one_order(void) {
     uint64_t all[16], own[16];
     uint32_t ranks = job_count();
@@ -189,10 +189,10 @@ static void expect_same(const struct way *way) {
     struct model *alone = open_model(way, device, 0);
     struct model *there = open_model(way, &model_on_emulated, job_count());
     uint32_t vocab = model_shape(alone)->vocab;
-    enum gpu_way direct = hosts > 1 ? GPU_BY_LINKS : GPU_IN_ROOMS;
-    assert_int_equal(there->gpu->way, way->by_host ? GPU_BY_HOST : direct);
+    enum gpu_transport direct = hosts > 1 ? GPU_VIA_COMM : GPU_VIA_PEER_MEMORY;
+    assert_int_equal(there->gpu->transport, way->by_host ? GPU_VIA_HOST : direct);
     const struct model_trace trace = {.begin = begin_stage, .end = end_stage};
-    if (there->gpu->way == GPU_BY_LINKS) there->trace = &trace;
+    if (there->gpu->transport == GPU_VIA_COMM) there->trace = &trace;
     size_t bytes = (size_t)STEP_TOKENS * vocab * sizeof(float);
     static struct found expected, found;
     expected.logits = malloc(bytes);
@@ -206,7 +206,7 @@ static void expect_same(const struct way *way) {
         choose_ways(there);
         if (way->moves) begin_moves(there, draw_shared);
         run(there, way, &found);
-        if (there->gpu->way == GPU_BY_LINKS) expect_one_order();
+        if (there->gpu->transport == GPU_VIA_COMM) expect_one_order();
         if (way->moves) end_moves(there);
         if (memcmp(expected.logits, found.logits, plan->token_count * vocab * sizeof(float)))
             fail_msg("%s, %s, sum %d: the logits of step %u differ", way->golden,

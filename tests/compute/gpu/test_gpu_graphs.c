@@ -90,12 +90,12 @@ struct drawn_step {
     struct step_cut cuts[OVERLAP_MICRO_BATCHES - 1];
 };
 
-static void add_row(struct drawn_step *step, uint32_t sequence, enum mla_mode form,
+static void add_row(struct drawn_step *step, uint32_t sequence, enum mla_mode format,
                     uint32_t count) {
     for (uint32_t i = 0; i < count; i++)
         tokens[step->token_count + i] = draw(vocab);
     step->rows[step->count++] = (struct solo_row){.sequence = sequence,
-                                                  .form = form,
+                                                  .form = format,
                                                   .tokens = tokens + step->token_count,
                                                   .token_count = count,
                                                   .logits_count = count > 3 ? 1 : count};
@@ -355,7 +355,7 @@ static void a_graph_saves_a_steps_launches(void **state) {
     print_message("# a step of 3 layers: %u launches; by a graph: %u, and the graph's\n",
                   (uint32_t)first, (uint32_t)third);
     assert_int_equal(first, second);
-    assert_int_equal(third, 3); /* norm, its form and the product of the logits */
+    assert_int_equal(third, 3); /* norm, its format and the product of the logits */
     assert_int_equal(graphs_of(solo)->launched, 2);
     solo_close(solo);
 }
@@ -380,7 +380,7 @@ static void no_more_graphs_are_kept_than_there_is_room_for(void **state) {
 
 /* ---- what a step asks of its device beside work ---- */
 
-static const struct device_body *counted_body;
+static const struct device_backend *counted_body;
 static uint32_t taken,
     waited; /* memory, streams and events; the host's waits for what was not over */
 
@@ -404,31 +404,31 @@ static enum status count_event(struct device *device, bool timed, struct device_
 
 static enum status count_wait(struct device *device, struct device_event *event,
                               struct error *error) {
-    waited += !counted_body->passed(device, event);
-    return counted_body->wait(device, event, error);
+    waited += !counted_body->event_done(device, event);
+    return counted_body->synchronize_event(device, event, error);
 }
 
 static enum status count_wait_for_stream(struct device *device, struct device_stream *stream,
                                          struct error *error) {
     waited++;
-    return counted_body->wait_stream(device, stream, error);
+    return counted_body->synchronize_stream(device, stream, error);
 }
 
 /* Of any step, prompts and several lanes among them, the host reads logits, and what its end brings. */
 static void a_step_takes_nothing_and_waits_for_logits_and_its_end(void **state) {
     struct solo *solo = open_solo(&model_on_emulated, ACTIVATIONS_BF16, 3);
     struct device *device = solo_model(solo)->device;
-    counted_body = device->body;
-    struct device_body counting = *counted_body;
+    counted_body = device->backend;
+    struct device_backend counting = *counted_body;
     counting.allocate = count_memory;
     counting.open_stream = count_stream;
     counting.open_event = count_event;
-    counting.wait = count_wait;
-    counting.wait_stream = count_wait_for_stream;
+    counting.synchronize_event = count_wait;
+    counting.synchronize_stream = count_wait_for_stream;
     begin(solo, 3);
     float *logits = malloc((size_t)2 * SEQUENCES * vocab * sizeof *logits);
     check(logits);
-    device->body = &counting;
+    device->backend = &counting;
     for (uint32_t i = 0; i < STEPS; i++) {
         struct drawn_step step = draw_step();
         taken = waited = 0;
@@ -437,7 +437,7 @@ static void a_step_takes_nothing_and_waits_for_logits_and_its_end(void **state) 
         assert_int_equal(waited, 2);
         follow(&step, &solo, 1);
     }
-    device->body = counted_body;
+    device->backend = counted_body;
     assert_true(graphs_of(solo)->launched > 0);
     free(logits);
     solo_close(solo);
@@ -464,8 +464,8 @@ static const struct entry entries[] = {
     ENTRY(gather, gpu_gather, rows, 0),   ENTRY(combine, gpu_combine, tokens, 1),
 };
 
-static const struct device_body *true_body;
-static struct device_body planted_body;
+static const struct device_backend *true_body;
+static struct device_backend planted_body;
 static const struct entry *planted; /* NULL: arrays do not come */
 static struct gpu_graphs *watched;
 
@@ -488,7 +488,7 @@ static void launch_with_a_host_value(struct device *device, struct device_stream
 /* The arrays of a step that may be a graph stay where they are. */
 static void copy_too_little(struct device *device, struct device_stream *stream,
                             const struct device_copy *copy) {
-    if (!planted && copy->way == DEVICE_FROM_HOST && watched->launched > 1) {
+    if (!planted && copy->direction == DEVICE_FROM_HOST && watched->launched > 1) {
         struct device_copy half = *copy;
         half.row_bytes /= 2;
         true_body->copy(device, stream, &half);
@@ -535,11 +535,11 @@ static bool is_found(const struct entry *entry, uint64_t seed) {
     begin(there, 5);
     planted = entry;
     watched = graphs_of(there);
-    true_body = device->body;
+    true_body = device->backend;
     planted_body = *true_body;
     planted_body.launch = launch_with_a_host_value;
     planted_body.copy = copy_too_little;
-    device->body = &planted_body;
+    device->backend = &planted_body;
     for (uint32_t turn = 0; turn < TURNS && !found; turn++) {
         struct drawn_step step = step_of_turn(turn);
         size_t bytes = (size_t)step.count * vocab * sizeof(float);
@@ -547,7 +547,7 @@ static bool is_found(const struct entry *entry, uint64_t seed) {
         take(there, &step, logits);
         found = memcmp(expected_of(turn), logits, bytes) != 0;
     }
-    device->body = true_body;
+    device->backend = true_body;
     solo_close(there);
     return found;
 }
@@ -588,11 +588,11 @@ static bool drafts_are_the_same(const struct entry *entry, uint64_t seed) {
     begin_drafting(models, seed);
     planted = entry;
     watched = models[1]->gpu->graphs;
-    true_body = device->body;
+    true_body = device->backend;
     planted_body = *true_body;
     planted_body.launch = launch_with_a_host_value;
     planted_body.copy = copy_too_little;
-    device->body = &planted_body;
+    device->backend = &planted_body;
     return draft_alike(models, DRAFT_STEPS);
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Protects how the device's kernels for Hopper, emulated, are given what the engine says: a norm for two
- * products, rows of pairs and of an exchange, their sums and MTP's pairs have the reference bodies' bits in every form; prompts'
- * attention is near the reference body's, whatever form kv_b has, and has the same bits in whatever
+ * products, rows of pairs and of an exchange, their sums and MTP's pairs have the reference bodies' bits in every format; prompts'
+ * attention is near the reference body's, whatever format kv_b has, and has the same bits in whatever
  * room. Whole models are compared in tests/golden.
  */
 #include "../kernels/cuda/entries.h"
@@ -29,8 +29,8 @@ static void a_norm_leaves_all_its_forms(void **state) {
                                      .second = i ? second.found : second.expected,
                                      .second_scales = to + 2 * STRIDE,
                                      .plain = (float *)(void *)(i ? plain.found : plain.expected),
-                                     .first_form = {(enum input_kind)(kinds % 4), PITCH, STRIDE},
-                                     .second_form = {(enum input_kind)(kinds / 4), PITCH, STRIDE},
+                                     .first_format = {(enum input_kind)(kinds % 4), PITCH, STRIDE},
+                                     .second_format = {(enum input_kind)(kinds / 4), PITCH, STRIDE},
                                      .x_stride = N,
                                      .plain_stride = N,
                                      .n = N,
@@ -79,15 +79,15 @@ static void *codes(size_t count, const char *name) {
     return x;
 }
 
-/* What an entry leaves, in a room for so many keys at a time. */
+/* What an entry outgoing, in a room for so many keys at a time. */
 static void attend(const struct device_kernel *kernel, struct gpu_prompt of, float *attended,
-                   uint32_t room_keys) {
-    size_t bytes = gpu_hopper.prompt_room(&of.of, TOKENS, room_keys);
-    of.room = device_new(bytes, "room");
-    of.room_keys = room_keys;
+                   uint32_t workspace_keys) {
+    size_t bytes = gpu_hopper.prompt_workspace(&of.heads, TOKENS, workspace_keys);
+    of.workspace = device_new(bytes, "room");
+    of.workspace_keys = workspace_keys;
     of.attended = attended;
     launch(kernel, &of);
-    device_free(of.room);
+    device_free(of.workspace);
 }
 
 static void check_prompts(bool quantized) {
@@ -112,14 +112,14 @@ static void check_prompts(bool quantized) {
                    .cols = RANK,
                    .pitch = pitch},
         .kv = {PAGE_BYTES, 0, WIDTH * 2, WIDTH, PAGES, true},
-        .of = {HEADS, NOPE, ROPE, VALUE, RANK, true, 0.15f},
+        .heads = {HEADS, NOPE, ROPE, VALUE, RANK, true, 0.15f},
         .latents = quantized ? INPUT_FP8 : INPUT_BF16,
         .queries_pitch = HEADS * (NOPE + ROPE) * 2,
         .run_count = 2,
         .rows = TOKENS,
         .query_tiles = 2,
         .key_tiles = 3,
-        .room_rows = TOKENS};
+        .workspace_rows = TOKENS};
     float *attended[3];
     for (uint32_t i = 0; i < 3; i++)
         attended[i] = device_new(values * sizeof(float), "attended");
@@ -148,7 +148,7 @@ static void prompts_are_near_the_reference_in_any_room(void **state) {
     check_prompts(true);
 }
 
-/* Rows of an odd length, in every form: as the device has them, and as an exchange carries them, a row's
+/* Rows of an odd length, in every format: as the device has them, and as an exchange carries them, a row's
  * scales behind its codes. */
 enum { LENGTH = 203, PITCH = 816, PAIRS = 11, SCALES_AT = 204 / 4, SCALE_STEP = PITCH / 4 };
 
@@ -157,8 +157,8 @@ struct rows_way { /* from, and to */
 };
 
 /* Where rows lie that are told one by one: those of `ids`, or each its own, of `rows`. */
-static char **places(char *rows, const uint32_t *ids) {
-    char **list = device_new(PAIRS * sizeof *list, "places of rows");
+static char **node_ranks(char *rows, const uint32_t *ids) {
+    char **list = device_new(PAIRS * sizeof *list, "node_ranks of rows");
     for (uint32_t i = 0; i < PAIRS; i++)
         list[i] = rows + (size_t)(ids ? ids[i] : PAIRS - 1 - i) * PITCH;
     return list;
@@ -174,20 +174,20 @@ static void gather(const struct device_kernel *kernel, const struct rows_way *wa
                             .row_token = way->by_ids ? ids : NULL,
                             .to = to,
                             .to_scales = (float *)(void *)to + at[way->packed[1]],
-                            .from_form = {(enum input_kind)kind, PITCH, strides[way->packed[0]]},
-                            .to_form = {(enum input_kind)kind, PITCH, strides[way->packed[1]]},
+                            .from_format = {(enum input_kind)kind, PITCH, strides[way->packed[0]]},
+                            .to_format = {(enum input_kind)kind, PITCH, strides[way->packed[1]]},
                             .n = LENGTH,
                             .rows = rows,
                             .from_scale_step = steps[way->packed[0]],
                             .to_scale_step = steps[way->packed[1]]};
     if (way->apart[0]) {
         of.from_rows =
-            (const char *const *)places((char *)(uintptr_t)from, way->by_ids ? ids : NULL);
+            (const char *const *)node_ranks((char *)(uintptr_t)from, way->by_ids ? ids : NULL);
         of.from = of.from_scales = NULL;
         of.row_token = NULL;
         of.scales_at = SCALES_AT * sizeof(float);
     }
-    if (way->apart[1]) of.to_rows = places(to, NULL);
+    if (way->apart[1]) of.to_rows = node_ranks(to, NULL);
     launch(kernel, &of);
     if (of.from_rows) device_free((void *)(uintptr_t)of.from_rows);
     if (of.to_rows) device_free((void *)(uintptr_t)of.to_rows);
@@ -312,10 +312,10 @@ static void pairs_of_mtp_are_the_twins(void **state) {
                                       .kept = kept,
                                       .ids = ids_there,
                                       .source = source_there,
-                                      .form = {.type = kind ? WEIGHT_BF16 : WEIGHT_F32,
-                                               .rows = WORDS,
-                                               .cols = N,
-                                               .pitch = N * (kind ? 2 : 4)},
+                                      .format = {.type = kind ? WEIGHT_BF16 : WEIGHT_F32,
+                                                 .rows = WORDS,
+                                                 .cols = N,
+                                                 .pitch = N * (kind ? 2 : 4)},
                                       .n = N,
                                       .rows = ROWS,
                                       .epsilon = 1e-6f};

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Protects tickets, by which devices find each other's rows: a ticket says what it was given, and an expert's
- * place is where the token's results are in the order of summation. Of a rank whose rooms are not mapped, one's
- * own are taken. And with a number of ranks as its argument: who dies when rooms have been told and before they are
+ * Protects descriptors, by which devices find each other's rows: a ticket says what it was given, and an expert's
+ * place is where the token's results are in the order of summation. Of a rank whose buffers are not mapped, one's
+ * own are taken. And with a number of ranks as its argument: who dies when buffers have been told and before they are
  * mapped takes nobody along. (test_gpu_exchange has ranks that use them.)
  */
 #include <setjmp.h>
@@ -35,10 +35,10 @@ static void a_row_descriptor_says_what_it_was_given(void **state) {
     }
 }
 
-/* A device with rooms of this rank's own. */
+/* A device with buffers of this rank's own. */
 struct own {
     struct device *device;
-    struct gpu_rooms rooms;
+    struct gpu_peer_buffers buffers;
     struct gpu_peers *peers;
 };
 
@@ -53,27 +53,27 @@ static struct own open_own(uint32_t ranks, uint32_t rank) {
     assert_int_equal(
         device_allocate_kind(own.device, 64, "results", DEVICE_SHARED, &results, &error),
         STATUS_OK);
-    own.rooms = (struct gpu_rooms){rows, results};
-    assert_int_equal(gpu_peers_open(own.device, ranks, rank, &own.rooms, &own.peers, &error),
+    own.buffers = (struct gpu_peer_buffers){rows, results};
+    assert_int_equal(gpu_peers_open(own.device, ranks, rank, &own.buffers, &own.peers, &error),
                      STATUS_OK);
     return own;
 }
 
 static void close_own(struct own own) {
     gpu_peers_close(own.peers);
-    device_release(own.device, own.rooms.rows);
-    device_release(own.device, own.rooms.results);
+    device_release(own.device, own.buffers.rows);
+    device_release(own.device, own.buffers.results);
     device_close(own.device);
 }
 
 static void a_rank_without_rooms_has_ones_own(void **state) {
     struct own own = open_own(2, 0);
-    assert_ptr_equal(gpu_peers_rooms(own.peers, 0).rows, own.rooms.rows);
-    assert_ptr_equal(gpu_peers_rooms(own.peers, 1).results, own.rooms.results);
+    assert_ptr_equal(gpu_peers_buffers(own.peers, 0).rows, own.buffers.rows);
+    assert_ptr_equal(gpu_peers_buffers(own.peers, 1).results, own.buffers.results);
     close_own(own);
 }
 
-/* Tells rooms as gpu_peers_meet does, which nobody will find. */
+/* Tells buffers as gpu_peers_connect does, which nobody will find. */
 static void report_rooms_and_die(uint32_t ranks) {
     struct device_handle *out = calloc(2 * ranks, sizeof *out);
     struct device_handle *in = calloc(2 * ranks, sizeof *in);
@@ -87,13 +87,13 @@ static void who_dies_before_its_rooms_are_mapped_takes_nobody_along(void **state
     struct own own = open_own(ranks, job_rank());
     struct error error;
     if (job_rank() == dies) report_rooms_and_die(ranks);
-    if (gpu_peers_meet(own.peers, &error)) fail_msg("%s", error.text);
+    if (gpu_peers_connect(own.peers, &error)) fail_msg("%s", error.text);
     while (!job_poll())
         ;
     job_regroup();
-    if (gpu_peers_meet(own.peers, &error)) fail_msg("%s", error.text);
+    if (gpu_peers_connect(own.peers, &error)) fail_msg("%s", error.text);
     for (uint32_t rank = 0; rank < ranks; rank++) {
-        bool is_own = gpu_peers_rooms(own.peers, rank).rows == own.rooms.rows;
+        bool is_own = gpu_peers_buffers(own.peers, rank).rows == own.buffers.rows;
         assert_int_equal(is_own, rank == job_rank() || rank == dies);
     }
     job_barrier();

@@ -38,7 +38,7 @@ static struct model *open_model(void) {
     return model;
 }
 
-/* Reads words of the device into one of few places. */
+/* Reads words of the device into one of few node_ranks. */
 static const uint32_t *fetch(const struct model *model, const void *from, uint32_t count) {
     static uint32_t words[WORDS];
     struct gpu_state *state = model->gpu;
@@ -47,7 +47,7 @@ static const uint32_t *fetch(const struct model *model, const void *from, uint32
     assert_in_range(count, 1, WORDS);
     device_copy(state->device, stream, state->words_host, from, count * sizeof(uint32_t),
                 DEVICE_TO_HOST);
-    assert_int_equal(device_wait_stream(state->device, stream, &error), STATUS_OK);
+    assert_int_equal(device_synchronize_stream(state->device, stream, &error), STATUS_OK);
     memcpy(words, state->words_host, count * sizeof(uint32_t));
     return words;
 }
@@ -116,10 +116,10 @@ static void mtp_is_reported_whose_outputs_it_takes(void **state) {
 static void memory_is_taken_piece_by_piece_without_end(void **state) {
     struct model *model = open_model();
     struct error error;
-    struct gpu_taker taker = {.state = model->gpu, .error = &error};
+    struct gpu_allocator allocator = {.state = model->gpu, .error = &error};
     for (uint32_t i = 0; i < 1000; i++)
-        assert_non_null(gpu_state_take(&taker, 16, false, "rows of a host"));
-    assert_int_equal(taker.status, STATUS_OK);
+        assert_non_null(gpu_state_allocate(&allocator, 16, false, "rows of a host"));
+    assert_int_equal(allocator.status, STATUS_OK);
     model_close(model); /* the device reports what is not released */
 }
 

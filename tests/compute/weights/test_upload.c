@@ -47,7 +47,7 @@ static void rows_arrive_under_every_seed(void **state) {
         }
         assert_int_equal(upload_finish(upload, &error), STATUS_OK);
         device_copy(device, stream, back, there, bytes, DEVICE_TO_HOST);
-        assert_int_equal(device_wait_stream(device, stream, &error), STATUS_OK);
+        assert_int_equal(device_synchronize_stream(device, stream, &error), STATUS_OK);
         for (size_t i = 0; i < bytes; i++) {
             uint8_t expected =
                 i % PITCH < ROW_BYTES ? (uint8_t)(i / (ROWS * PITCH) + 1) : UINT8_MAX;

@@ -193,7 +193,7 @@ static uint16_t *fetch(struct device *device, const struct packed_matrix *matrix
     assert_int_equal(device_open_stream(device, &stream, &error), STATUS_OK);
     assert_int_equal(device_allocate_pinned(device, bytes, "a matrix", &pinned, &error), STATUS_OK);
     device_copy(device, stream, pinned, matrix->data, bytes, DEVICE_TO_HOST);
-    assert_int_equal(device_wait_stream(device, stream, &error), STATUS_OK);
+    assert_int_equal(device_synchronize_stream(device, stream, &error), STATUS_OK);
     memcpy(out, pinned, bytes);
     device_release(device, pinned);
     device_close_stream(device, stream);

@@ -190,12 +190,12 @@ TEST(a_device_chooses_as_the_cpu_does) {
     assert_true(right > STEPS / 2);
 }
 
-static const struct device_body *true_body;
+static const struct device_backend *true_body;
 static size_t bytes_to_host;
 
 static void count_copy(struct device *device, struct device_stream *stream,
                        const struct device_copy *copy) {
-    if (copy->way == DEVICE_TO_HOST) bytes_to_host += copy->row_bytes * copy->row_count;
+    if (copy->direction == DEVICE_TO_HOST) bytes_to_host += copy->row_bytes * copy->row_count;
     true_body->copy(device, stream, copy);
 }
 
@@ -209,11 +209,11 @@ static size_t bytes_of_step(uint32_t wants) {
 
 TEST(of_drawn_tokens_no_logits_come_to_the_host) {
     struct device *device = engine_model(engines[1])->device;
-    struct device_body counting = *device->body;
+    struct device_backend counting = *device->backend;
     size_t row_bytes = vocab * sizeof(float);
     counting.copy = count_copy;
-    true_body = device->body;
-    device->body = &counting;
+    true_body = device->backend;
+    device->backend = &counting;
     for (uint32_t step = 0; step < 8; step++)
         assert_true(bytes_of_step(BIASED) < row_bytes);
     make_plan(0, ROWS, BIASED);
@@ -222,7 +222,7 @@ TEST(of_drawn_tokens_no_logits_come_to_the_host) {
     bytes_to_host = 0;
     run();
     assert_in_range(bytes_to_host, row_bytes, outputs * row_bytes + row_bytes / 2);
-    device->body = true_body;
+    device->backend = true_body;
 }
 
 static int set_up(void **state) {

@@ -283,7 +283,7 @@ static void run_case(const struct bench *bench, const struct conformance_case *o
                 DEVICE_FROM_HOST);
     device_launch(bench->device, bench->stream, &kernel, &arguments, sizeof arguments);
     device_copy(bench->device, bench->stream, out, bench->out, of->out_words * 4, DEVICE_TO_HOST);
-    expect(device_wait_stream(bench->device, bench->stream, &error), &error);
+    expect(device_synchronize_stream(bench->device, bench->stream, &error), &error);
 }
 
 /* FNV-1a, but for 2^x. */

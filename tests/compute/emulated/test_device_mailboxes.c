@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Protects what emulated devices hand each other (device_boxes.h), here two and three in one process: messages
+ * Protects what emulated devices hand each other (device_mailboxes.h), here two and three in one process: messages
  * of any size come whole and in order, one is sent only when it was taken, a group's messages wait for no
  * order, groups run in theirs, and what does not fit together is refused.
  */
@@ -12,23 +12,23 @@
 
 #include <cmocka.h>
 
-#include "compute/emulated/device_boxes.h"
+#include "compute/emulated/device_mailboxes.h"
 
-static void open_links(uint32_t count, struct device_link **links) {
-    struct device_link_name name;
+static void open_links(uint32_t count, struct device_comm **links) {
+    struct device_comm_id name;
     struct error error;
-    assert_int_equal(device_boxes_name(count, &name, &error), STATUS_OK);
+    assert_int_equal(device_mailboxes_name(count, &name, &error), STATUS_OK);
     for (uint32_t i = 0; i < count; i++) {
-        if (i) assert_false(device_boxes_is_whole(links[0]));
-        assert_int_equal(device_boxes_open(&name, count, i, &links[i], &error), STATUS_OK);
+        if (i) assert_false(device_mailboxes_is_whole(links[0]));
+        assert_int_equal(device_mailboxes_open(&name, count, i, &links[i], &error), STATUS_OK);
     }
     for (uint32_t i = 0; i < count; i++)
-        assert_true(device_boxes_is_whole(links[i]));
+        assert_true(device_mailboxes_is_whole(links[i]));
 }
 
-static void close_links(uint32_t count, struct device_link **links) {
+static void close_links(uint32_t count, struct device_comm **links) {
     for (uint32_t i = 0; i < count; i++)
-        device_boxes_close(links[i]);
+        device_mailboxes_close(links[i]);
 }
 
 static void fill(char *memory, size_t bytes, uint32_t seed) {
@@ -38,7 +38,7 @@ static void fill(char *memory, size_t bytes, uint32_t seed) {
 
 static void messages_of_any_size_come_whole(void **state) {
     static const size_t sizes[] = {1, 16, 4096, 16384, 16385, 200000};
-    struct device_link *links[2];
+    struct device_comm *links[2];
     open_links(2, links);
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
         char *from = malloc(sizes[i]), *to = calloc(1, sizes[i]);
@@ -49,8 +49,8 @@ static void messages_of_any_size_come_whole(void **state) {
         uint32_t moves = 0;
         for (; !out.is_over || !in.is_over; moves++) {
             assert_true(moves < 64);
-            assert_true(device_boxes_move(links[0], &out));
-            assert_true(device_boxes_move(links[1], &in));
+            assert_true(device_mailboxes_move(links[0], &out));
+            assert_true(device_mailboxes_move(links[1], &in));
         }
         assert_memory_equal(from, to, sizes[i]);
         free(from);
@@ -60,29 +60,29 @@ static void messages_of_any_size_come_whole(void **state) {
 }
 
 static void a_message_is_sent_when_it_was_taken_and_no_sooner(void **state) {
-    struct device_link *links[2];
+    struct device_comm *links[2];
     char from[8] = "sent", to[8] = "";
     struct device_message out = {.memory = from, .bytes = 8, .peer = 1};
     struct device_message in = {.memory = to, .bytes = 8, .receives = true};
     open_links(2, links);
-    assert_false(device_boxes_may_move(links[1], &in));
+    assert_false(device_mailboxes_may_move(links[1], &in));
     for (int i = 0; i < 3; i++)
-        assert_true(device_boxes_move(links[0], &out));
-    assert_false(out.is_over || device_boxes_may_move(links[0], &out));
-    assert_true(device_boxes_move(links[1], &in) && in.is_over && !out.is_over);
-    assert_true(device_boxes_move(links[0], &out) && out.is_over);
+        assert_true(device_mailboxes_move(links[0], &out));
+    assert_false(out.is_over || device_mailboxes_may_move(links[0], &out));
+    assert_true(device_mailboxes_move(links[1], &in) && in.is_over && !out.is_over);
+    assert_true(device_mailboxes_move(links[0], &out) && out.is_over);
     assert_string_equal(to, "sent");
     close_links(2, links);
 }
 
 static void a_message_of_another_size_is_refused(void **state) {
-    struct device_link *links[2];
+    struct device_comm *links[2];
     char from[8] = "", to[8];
     struct device_message out = {.memory = from, .bytes = 8, .peer = 1};
     struct device_message in = {.memory = to, .bytes = 7, .receives = true};
     open_links(2, links);
-    assert_true(device_boxes_move(links[0], &out));
-    assert_false(device_boxes_move(links[1], &in));
+    assert_true(device_mailboxes_move(links[0], &out));
+    assert_false(device_mailboxes_move(links[1], &in));
     close_links(2, links);
 }
 
@@ -90,7 +90,7 @@ static void a_message_of_another_size_is_refused(void **state) {
 static void groups_wait_for_no_order_within_and_run_in_their_own(void **state) {
     enum { COUNT = 3, BYTES = 40000, GROUPS = 2 };
     static char out[COUNT][COUNT][BYTES], in[GROUPS][COUNT][COUNT][BYTES];
-    struct device_link *links[COUNT];
+    struct device_comm *links[COUNT];
     struct device_group *groups[GROUPS][COUNT];
     open_links(COUNT, links);
     for (uint32_t from = 0; from < COUNT; from++)
@@ -105,24 +105,25 @@ static void groups_wait_for_no_order_within_and_run_in_their_own(void **state) {
                 list[count++] = (struct device_transfer){out[own][peer], BYTES, peer, false};
                 list[count++] = (struct device_transfer){in[turn][peer][own], BYTES, peer, true};
             }
-            assert_null(device_boxes_fault(links[own], list, count));
-            groups[turn][own] = device_boxes_group_open(links[own], list, count);
+            assert_null(device_mailboxes_fault(links[own], list, count));
+            groups[turn][own] = device_mailboxes_group_open(links[own], list, count);
         }
-    assert_false(device_boxes_group_may_move(links[0], groups[1][0])); /* not its turn */
+    assert_false(device_mailboxes_group_may_move(links[0], groups[1][0])); /* not its turn */
     uint32_t dice = 1, open[COUNT] = {0};
     for (uint32_t moves = 0; open[0] + open[1] + open[2] < GROUPS * COUNT; moves++) {
         assert_true(moves < 10000);
         dice = dice * 1664525 + 1013904223;
         uint32_t own = (dice >> 16) % COUNT;
-        if (open[own] == GROUPS || !device_boxes_group_may_move(links[own], groups[open[own]][own]))
+        if (open[own] == GROUPS ||
+            !device_mailboxes_group_may_move(links[own], groups[open[own]][own]))
             continue;
         struct device_group *group = groups[open[own]][own];
-        if (device_boxes_group_is_over(group)) {
-            device_boxes_group_close(links[own], group);
+        if (device_mailboxes_group_is_over(group)) {
+            device_mailboxes_group_close(links[own], group);
             open[own]++;
         } else {
-            assert_true(device_boxes_move(links[own],
-                                          device_boxes_group_next(links[own], group, dice % 4)));
+            assert_true(device_mailboxes_move(
+                links[own], device_mailboxes_group_next(links[own], group, dice % 4)));
         }
     }
     for (uint32_t turn = 0; turn < GROUPS; turn++)
@@ -133,22 +134,22 @@ static void groups_wait_for_no_order_within_and_run_in_their_own(void **state) {
 }
 
 static void lists_that_make_no_sense_are_named(void **state) {
-    struct device_link *links[2], *alone;
-    struct device_link_name name;
+    struct device_comm *links[2], *alone;
+    struct device_comm_id name;
     struct error error;
     char byte;
     const struct device_transfer own = {&byte, 1, 0, false}, none = {&byte, 0, 1, false},
                                  good = {&byte, 1, 1, false};
     open_links(2, links);
-    assert_non_null(strstr(device_boxes_fault(links[0], &own, 1), "not another"));
-    assert_non_null(strstr(device_boxes_fault(links[0], &none, 1), "no bytes"));
-    assert_null(device_boxes_fault(links[0], &good, 1));
+    assert_non_null(strstr(device_mailboxes_fault(links[0], &own, 1), "not another"));
+    assert_non_null(strstr(device_mailboxes_fault(links[0], &none, 1), "no bytes"));
+    assert_null(device_mailboxes_fault(links[0], &good, 1));
     close_links(2, links);
-    assert_int_equal(device_boxes_name(2, &name, &error), STATUS_OK);
-    assert_int_equal(device_boxes_open(&name, 2, 0, &alone, &error), STATUS_OK);
-    assert_non_null(strstr(device_boxes_fault(alone, &good, 1), "not settled"));
-    device_boxes_close(alone);
-    assert_int_equal(device_boxes_open(&name, 2, 1, &alone, &error), STATUS_IO);
+    assert_int_equal(device_mailboxes_name(2, &name, &error), STATUS_OK);
+    assert_int_equal(device_mailboxes_open(&name, 2, 0, &alone, &error), STATUS_OK);
+    assert_non_null(strstr(device_mailboxes_fault(alone, &good, 1), "not settled"));
+    device_mailboxes_close(alone);
+    assert_int_equal(device_mailboxes_open(&name, 2, 1, &alone, &error), STATUS_IO);
     assert_non_null(strstr(error.text, "device-rows=host"));
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Protects how ranks cut what goes between them into rounds: whatever tokens choose, what a rank gives away in a
- * round is what the other takes in that round, pair by pair and row by row, no piece is larger than there is
+ * round is what the other takes in that round, pair by pair and row by row, no chunk is larger than there is
  * room for, and all pairs come once. By nodes, who passes a rank's rows on gives away what that rank would.
  */
 #include <setjmp.h>
@@ -12,7 +12,7 @@
 #include <cmocka.h>
 
 #include "compute/exchange/exchange.h"
-#include "compute/gpu/gpu_pieces.h"
+#include "compute/gpu/gpu_rounds.h"
 
 enum { RANKS = 4, SLOTS_EACH = 5, PER_TOKEN = 4, TOKENS = 60, PAIRS = TOKENS * PER_TOKEN };
 enum { FIRST_ROW = 8, ROWS_MAX = FIRST_ROW + TOKENS };
@@ -24,24 +24,24 @@ static uint32_t draw(uint32_t below) {
 }
 
 static struct {
-    struct gpu_pieces pieces;
-    uint32_t tokens, slots[PAIRS], places[PAIRS];
+    struct gpu_rounds rounds;
+    uint32_t tokens, slots[PAIRS], node_ranks[PAIRS];
 } ranks[RANKS];
 
-static void open_ranks(uint32_t piece_pairs) {
+static void open_ranks(uint32_t chunk_pairs) {
     struct error error;
     for (uint32_t rank = 0; rank < RANKS; rank++) {
-        ranks[rank].pieces = (struct gpu_pieces){.ranks = RANKS,
+        ranks[rank].rounds = (struct gpu_rounds){.ranks = RANKS,
                                                  .slots_each = SLOTS_EACH,
                                                  .rows_max = ROWS_MAX,
-                                                 .piece_pairs = piece_pairs};
-        assert_int_equal(gpu_pieces_open(&ranks[rank].pieces, PAIRS, &error), STATUS_OK);
+                                                 .chunk_pairs = chunk_pairs};
+        assert_int_equal(gpu_rounds_open(&ranks[rank].rounds, PAIRS, &error), STATUS_OK);
     }
 }
 
 static void close_ranks(void) {
     for (uint32_t rank = 0; rank < RANKS; rank++)
-        gpu_pieces_close(&ranks[rank].pieces);
+        gpu_rounds_close(&ranks[rank].rounds);
 }
 
 /* Distinct slots for each token; some ranks choose from few, so that most goes to one rank. */
@@ -60,8 +60,8 @@ static void draw_choices(uint32_t rank) {
             } while (again);
             of[k] = slot;
         }
-    gpu_pieces_sort(&ranks[rank].pieces, ranks[rank].slots, ranks[rank].tokens * PER_TOKEN,
-                    ranks[rank].places);
+    gpu_rounds_sort(&ranks[rank].rounds, ranks[rank].slots, ranks[rank].tokens * PER_TOKEN,
+                    ranks[rank].node_ranks);
 }
 
 /* What came to a rank, as an exchange says it: slot by slot, in a slot rank by rank, then by token. */
@@ -80,21 +80,21 @@ static uint32_t list_received(uint32_t own, uint32_t *senders, uint32_t *pairs) 
 /* What one rank gives another in a round, and what that takes; returns its pairs. */
 static uint32_t expect_alike(uint32_t from, uint32_t to, uint32_t round) {
     static uint32_t senders[RANKS * PAIRS], pairs[RANKS * PAIRS];
-    struct gpu_pieces *gives = &ranks[from].pieces, *takes = &ranks[to].pieces;
+    struct gpu_rounds *gives = &ranks[from].rounds, *takes = &ranks[to].rounds;
     uint32_t received = list_received(to, senders, pairs), first = 0, rows[PAIRS], number;
-    gpu_pieces_begin(gives, round);
-    uint32_t given = gpu_pieces_given(gives, to, &first);
-    assert_true(given <= gives->piece_pairs);
+    gpu_rounds_begin(gives, round);
+    uint32_t given = gpu_rounds_to_send(gives, to, &first);
+    assert_true(given <= gives->chunk_pairs);
     for (uint32_t i = 0; i < given; i++) {
         uint32_t row = FIRST_ROW + gives->pair_at[first + i] / PER_TOKEN;
-        if (gpu_pieces_row(gives, to, row, &number)) rows[number] = row;
+        if (gpu_rounds_row(gives, to, row, &number)) rows[number] = row;
     }
-    gpu_pieces_begin(takes, round);
+    gpu_rounds_begin(takes, round);
     for (uint32_t i = 0; i < received; i++) {
         uint32_t row = FIRST_ROW + pairs[i] / PER_TOKEN;
-        uint32_t place = gpu_pieces_take(takes, senders[i]);
+        uint32_t place = gpu_rounds_receive(takes, senders[i]);
         if (place == UINT32_MAX) continue;
-        gpu_pieces_row(takes, senders[i], row, &number);
+        gpu_rounds_row(takes, senders[i], row, &number);
         if (senders[i] != from) continue;
         assert_int_equal(gives->pair_at[first + place], pairs[i]);
         assert_int_equal(rows[number], row);
@@ -113,10 +113,10 @@ static void both_sides_cut_alike(void **state) {
                 draw_choices(rank);
             for (uint32_t from = 0; from < RANKS; from++) {
                 uint32_t all = 0;
-                struct gpu_pieces *pieces = &ranks[from].pieces;
-                uint32_t rounds = gpu_pieces_rounds(pieces, gpu_pieces_most(pieces));
+                struct gpu_rounds *rounds = &ranks[from].rounds;
+                uint32_t count = gpu_rounds_count(rounds, gpu_rounds_most_pairs(rounds));
                 for (uint32_t to = 0; to < RANKS; to++)
-                    for (uint32_t round = 0; round < rounds; round++)
+                    for (uint32_t round = 0; round < count; round++)
                         all += expect_alike(from, to, round);
                 assert_int_equal(all, ranks[from].tokens * PER_TOKEN);
             }
@@ -127,13 +127,13 @@ static void both_sides_cut_alike(void **state) {
 
 /* Of a sender's tokens, those that go to a node, and which of its slots compute them, as an exchange says it to
  * the rank that passes them on. */
-static uint32_t list_relayed(uint32_t from, uint32_t node, uint32_t places, uint32_t *tokens,
+static uint32_t list_relayed(uint32_t from, uint32_t node, uint32_t node_ranks, uint32_t *tokens,
                              uint32_t *slots) {
-    uint32_t count = 0, node_slots = places * SLOTS_EACH;
+    uint32_t count = 0, node_slots = node_ranks * SLOTS_EACH;
     for (uint32_t token = 0; token < ranks[from].tokens; token++) {
         const uint32_t *of = &ranks[from].slots[token * PER_TOKEN];
         uint32_t *to = &slots[count * PER_TOKEN], taken = 0;
-        if (!gpu_pieces_goes_to_node(of, PER_TOKEN, node_slots, node)) continue;
+        if (!gpu_rounds_goes_to_node(of, PER_TOKEN, node_slots, node)) continue;
         tokens[count++] = token;
         for (uint32_t k = 0; k < PER_TOKEN; k++)
             to[k] = EXCHANGE_NO_SLOT;
@@ -145,29 +145,29 @@ static uint32_t list_relayed(uint32_t from, uint32_t node, uint32_t places, uint
 }
 
 /* In each round, for each rank of a node: the sender's tokens, pair by pair. Returns the pairs. */
-static uint32_t expect_passed_on(uint32_t from, uint32_t node, struct gpu_pieces *relay) {
+static uint32_t expect_passed_on(uint32_t from, uint32_t node, struct gpu_rounds *relay) {
     static uint32_t tokens[TOKENS], slots[PAIRS];
-    struct gpu_pieces *sender = &ranks[from].pieces;
+    struct gpu_rounds *sender = &ranks[from].rounds;
     uint32_t count = list_relayed(from, node, relay->ranks, tokens, slots), all = 0;
-    assert_true(count <= gpu_pieces_rows_to_nodes(2, TOKENS, PER_TOKEN));
-    gpu_pieces_sort(relay, slots, count * PER_TOKEN, NULL);
-    uint32_t rounds = gpu_pieces_rounds(relay, gpu_pieces_most(relay));
+    assert_true(count <= gpu_rounds_rows_to_nodes(2, TOKENS, PER_TOKEN));
+    gpu_rounds_sort(relay, slots, count * PER_TOKEN, NULL);
+    uint32_t rounds = gpu_rounds_count(relay, gpu_rounds_most_pairs(relay));
     for (uint32_t round = 0; round < rounds; round++) {
         uint32_t rows = 0, number;
-        gpu_pieces_begin(sender, round);
-        gpu_pieces_begin(relay, round);
+        gpu_rounds_begin(sender, round);
+        gpu_rounds_begin(relay, round);
         for (uint32_t place = 0; place < relay->ranks; place++) {
             uint32_t to = node * relay->ranks + place, first = 0, first_relayed = 0;
-            uint32_t given = gpu_pieces_given(sender, to, &first);
-            assert_int_equal(gpu_pieces_given(relay, place, &first_relayed), given);
+            uint32_t given = gpu_rounds_to_send(sender, to, &first);
+            assert_int_equal(gpu_rounds_to_send(relay, place, &first_relayed), given);
             for (uint32_t i = 0; i < given; i++, all++) {
                 uint32_t pair = relay->pair_at[first_relayed + i];
                 assert_int_equal(tokens[pair / PER_TOKEN], sender->pair_at[first + i] / PER_TOKEN);
-                rows += gpu_pieces_row(relay, place, pair / PER_TOKEN, &number);
+                rows += gpu_rounds_row(relay, place, pair / PER_TOKEN, &number);
             }
         }
-        assert_true(rows <= gpu_pieces_rows_in_round(2, relay->ranks + 1, TOKENS, PER_TOKEN,
-                                                     relay->piece_pairs));
+        assert_true(rows <= gpu_rounds_rows_in_round(2, relay->ranks + 1, TOKENS, PER_TOKEN,
+                                                     relay->chunk_pairs));
     }
     return all;
 }
@@ -175,58 +175,58 @@ static uint32_t expect_passed_on(uint32_t from, uint32_t node, struct gpu_pieces
 static void who_passes_rows_on_cuts_as_their_sender_would(void **state) {
     static const uint32_t sizes[] = {1, 3, 16, PAIRS};
     struct error error;
-    for (uint32_t places = 1; places < RANKS; places *= 2)
+    for (uint32_t node_ranks = 1; node_ranks < RANKS; node_ranks *= 2)
         for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
-            struct gpu_pieces relay = {.ranks = places,
+            struct gpu_rounds relay = {.ranks = node_ranks,
                                        .slots_each = SLOTS_EACH,
                                        .rows_max = TOKENS,
-                                       .piece_pairs = sizes[i]};
+                                       .chunk_pairs = sizes[i]};
             open_ranks(sizes[i]);
-            assert_int_equal(gpu_pieces_open(&relay, PAIRS, &error), STATUS_OK);
+            assert_int_equal(gpu_rounds_open(&relay, PAIRS, &error), STATUS_OK);
             for (uint32_t from = 0; from < RANKS; from++) {
                 uint32_t all = 0;
                 draw_choices(from);
-                for (uint32_t node = 0; node < RANKS / places; node++)
+                for (uint32_t node = 0; node < RANKS / node_ranks; node++)
                     all += expect_passed_on(from, node, &relay);
                 assert_int_equal(all, ranks[from].tokens * PER_TOKEN);
             }
-            gpu_pieces_close(&relay);
+            gpu_rounds_close(&relay);
             close_ranks();
         }
 }
 
 static void rows_come_by_the_rank_of_their_senders_place(void **state) {
-    assert_int_equal(gpu_pieces_relay_of(1, 6, 4), 5); /* two nodes of four */
-    assert_int_equal(gpu_pieces_relay_of(6, 1, 4), 2);
-    assert_int_equal(gpu_pieces_relay_of(1, 5, 4), 5); /* who has the place itself */
-    assert_int_equal(gpu_pieces_relay_of(7, 5, 4), 7); /* a node's own */
-    assert_int_equal(gpu_pieces_relay_of(7, 5, 8), 7); /* one level */
-    assert_int_equal(gpu_pieces_relay_of(7, 5, 1), 5); /* nodes of one */
+    assert_int_equal(gpu_rounds_relay_of(1, 6, 4), 5); /* two nodes of four */
+    assert_int_equal(gpu_rounds_relay_of(6, 1, 4), 2);
+    assert_int_equal(gpu_rounds_relay_of(1, 5, 4), 5); /* who has the place itself */
+    assert_int_equal(gpu_rounds_relay_of(7, 5, 4), 7); /* a node's own */
+    assert_int_equal(gpu_rounds_relay_of(7, 5, 8), 7); /* one level */
+    assert_int_equal(gpu_rounds_relay_of(7, 5, 1), 5); /* nodes of one */
 }
 
 static void nodes_of_one_rank_are_one_node(void **state) {
-    assert_int_equal(gpu_pieces_nodes_of(32, 8), 4);
-    assert_int_equal(gpu_pieces_nodes_of(32, 32), 1);
-    assert_int_equal(gpu_pieces_nodes_of(32, 1), 1);
+    assert_int_equal(gpu_rounds_nodes_of(32, 8), 4);
+    assert_int_equal(gpu_rounds_nodes_of(32, 32), 1);
+    assert_int_equal(gpu_rounds_nodes_of(32, 1), 1);
 }
 
 static void room_for_what_leaves_is_bounded_by_tokens_and_by_pieces(void **state) {
-    assert_int_equal(gpu_pieces_rows_to_nodes(1, 128, 8), 0);
-    assert_int_equal(gpu_pieces_rows_to_nodes(4, 128, 8), 3 * 128);
-    assert_int_equal(gpu_pieces_rows_to_nodes(18, 128, 8), 8 * 128);
-    assert_int_equal(gpu_pieces_rows_in_round(1, 32, 128, 8, 128), 8 * 128);
-    assert_int_equal(gpu_pieces_rows_in_round(4, 8, 4096, 8, 128), 31 * 128);
-    assert_int_equal(gpu_pieces_rows_in_round(4, 8, 16, 8, 128), 8 * 16 + 3 * 16 * 7);
+    assert_int_equal(gpu_rounds_rows_to_nodes(1, 128, 8), 0);
+    assert_int_equal(gpu_rounds_rows_to_nodes(4, 128, 8), 3 * 128);
+    assert_int_equal(gpu_rounds_rows_to_nodes(18, 128, 8), 8 * 128);
+    assert_int_equal(gpu_rounds_rows_in_round(1, 32, 128, 8, 128), 8 * 128);
+    assert_int_equal(gpu_rounds_rows_in_round(4, 8, 4096, 8, 128), 31 * 128);
+    assert_int_equal(gpu_rounds_rows_in_round(4, 8, 16, 8, 128), 8 * 16 + 3 * 16 * 7);
 }
 
 static void pairs_have_their_places_rank_by_rank(void **state) {
     open_ranks(16);
     draw_choices(0);
-    const struct gpu_pieces *pieces = &ranks[0].pieces;
+    const struct gpu_rounds *rounds = &ranks[0].rounds;
     for (uint32_t pair = 0; pair < ranks[0].tokens * PER_TOKEN; pair++) {
-        uint32_t rank = ranks[0].slots[pair] / SLOTS_EACH, place = ranks[0].places[pair];
-        assert_int_equal(pieces->pair_at[place], pair);
-        assert_in_range(place, pieces->first[rank], pieces->first[rank + 1] - 1);
+        uint32_t rank = ranks[0].slots[pair] / SLOTS_EACH, place = ranks[0].node_ranks[pair];
+        assert_int_equal(rounds->pair_at[place], pair);
+        assert_in_range(place, rounds->first[rank], rounds->first[rank + 1] - 1);
     }
     close_ranks();
 }
@@ -234,21 +234,21 @@ static void pairs_have_their_places_rank_by_rank(void **state) {
 static void marks_that_have_gone_round_say_nothing(void **state) {
     uint32_t number;
     open_ranks(16);
-    struct gpu_pieces *pieces = &ranks[0].pieces;
-    gpu_pieces_begin(pieces, 0);
-    assert_true(gpu_pieces_row(pieces, 1, 5, &number));
-    pieces->mark = UINT32_MAX;
-    gpu_pieces_begin(pieces, 0);
-    assert_true(gpu_pieces_row(pieces, 1, 5, &number));
-    assert_false(gpu_pieces_row(pieces, 1, 5, &number));
+    struct gpu_rounds *rounds = &ranks[0].rounds;
+    gpu_rounds_begin(rounds, 0);
+    assert_true(gpu_rounds_row(rounds, 1, 5, &number));
+    rounds->mark = UINT32_MAX;
+    gpu_rounds_begin(rounds, 0);
+    assert_true(gpu_rounds_row(rounds, 1, 5, &number));
+    assert_false(gpu_rounds_row(rounds, 1, 5, &number));
     assert_int_equal(number, 0);
     close_ranks();
 }
 
 static void a_piece_is_its_share_of_a_round_and_not_too_small(void **state) {
-    assert_int_equal(gpu_pieces_pairs(8, 4352, 100000), 544);
-    assert_int_equal(gpu_pieces_pairs(32, 384, 100000), GPU_PIECE_PAIRS);
-    assert_int_equal(gpu_pieces_pairs(32, 384, 100), 100);
+    assert_int_equal(gpu_rounds_chunk_pairs(8, 4352, 100000), 544);
+    assert_int_equal(gpu_rounds_chunk_pairs(32, 384, 100000), GPU_CHUNK_PAIRS);
+    assert_int_equal(gpu_rounds_chunk_pairs(32, 384, 100), 100);
 }
 
 int main(void) {

@@ -24,7 +24,7 @@ struct member {
     struct device *device;
     struct device_stream *stream;
     struct device_event *event;
-    struct device_link *link;
+    struct device_comm *comm;
     uint32_t *own, *in[DEVICES], *host;
 };
 
@@ -52,7 +52,7 @@ static uint32_t *take(struct device *device, enum device_memory kind) {
 }
 
 static void open_all(struct member *members, uint32_t count, uint64_t seed) {
-    struct device_link_name name;
+    struct device_comm_id id;
     struct error error;
     reports.count = 0;
     for (uint32_t i = 0; i < count; i++) {
@@ -60,9 +60,10 @@ static void open_all(struct member *members, uint32_t count, uint64_t seed) {
         struct device_emulation emulation = {
             .seed = seed + i, .memory_bytes = 64 << 20, .report = note};
         assert_int_equal(device_emulated_open(&emulation, &member->device, &error), STATUS_OK);
-        assert_int_equal(device_load_links(member->device, &error), STATUS_OK);
-        if (!i) assert_int_equal(device_name_link(member->device, count, &name, &error), STATUS_OK);
-        assert_int_equal(device_open_link(member->device, &name, count, i, &member->link, &error),
+        assert_int_equal(device_load_comm(member->device, &error), STATUS_OK);
+        if (!i)
+            assert_int_equal(device_make_comm_id(member->device, count, &id, &error), STATUS_OK);
+        assert_int_equal(device_open_comm(member->device, &id, count, i, &member->comm, &error),
                          STATUS_OK);
         assert_int_equal(device_open_stream(member->device, &member->stream, &error), STATUS_OK);
         assert_int_equal(device_open_event(member->device, &member->event, &error), STATUS_OK);
@@ -72,10 +73,10 @@ static void open_all(struct member *members, uint32_t count, uint64_t seed) {
         member->host = take(member->device, DEVICE_PINNED);
     }
     for (uint32_t i = 0; i < count; i++) {
-        bool settled;
-        assert_int_equal(device_settled(members[i].device, members[i].link, &settled, &error),
+        bool ready;
+        assert_int_equal(device_comm_ready(members[i].device, members[i].comm, &ready, &error),
                          STATUS_OK);
-        assert_true(settled);
+        assert_true(ready);
     }
 }
 
@@ -83,8 +84,9 @@ static void close_all(struct member *members, uint32_t count) {
     struct error error;
     for (uint32_t i = 0; i < count; i++) {
         struct member *member = &members[i];
-        device_close_link(member->device, member->link);
-        assert_int_equal(device_wait_stream(member->device, member->stream, &error), STATUS_OK);
+        device_close_comm(member->device, member->comm);
+        assert_int_equal(device_synchronize_stream(member->device, member->stream, &error),
+                         STATUS_OK);
         device_close_event(member->device, member->event);
         device_close_stream(member->device, member->stream);
         device_release(member->device, member->own);
@@ -105,15 +107,15 @@ static void swap(struct member *members, uint32_t count, uint32_t own) {
         list[next++] = (struct device_transfer){members[own].own, bytes, peer, false};
         list[next++] = (struct device_transfer){members[own].in[peer], bytes, peer, true};
     }
-    device_transfer(members[own].device, members[own].stream, members[own].link, list, next);
+    device_transfer(members[own].device, members[own].stream, members[own].comm, list, next);
 }
 
 static void wait_for(struct member *member) {
     struct error error;
     device_record(member->device, member->event, member->stream);
-    while (!device_passed(member->device, member->event))
+    while (!device_event_done(member->device, member->event))
         ;
-    assert_int_equal(device_wait(member->device, member->event, &error), STATUS_OK);
+    assert_int_equal(device_synchronize_event(member->device, member->event, &error), STATUS_OK);
 }
 
 static void groups_bring_what_lies_there_at_their_turn(void **state) {
@@ -150,15 +152,15 @@ two_that_send_before_they_receive_wait_for_one_another_until_they_are_closed(voi
         struct member *member = &members[i];
         const struct device_transfer out = {member->own, bytes, !i, false};
         const struct device_transfer in = {member->in[!i], bytes, !i, true};
-        device_transfer(member->device, member->stream, member->link, &out, 1);
-        device_transfer(member->device, member->stream, member->link, &in, 1);
+        device_transfer(member->device, member->stream, member->comm, &out, 1);
+        device_transfer(member->device, member->stream, member->comm, &in, 1);
         device_record(member->device, member->event, member->stream);
     }
     for (uint32_t look = 0; look < LOOKS; look++)
-        assert_false(device_passed(members[look % 2].device, members[look % 2].event));
+        assert_false(device_event_done(members[look % 2].device, members[look % 2].event));
     for (uint32_t i = 0; i < 2; i++) {
-        device_close_link(members[i].device, members[i].link);
-        members[i].link = NULL;
+        device_close_comm(members[i].device, members[i].comm);
+        members[i].comm = NULL;
         wait_for(&members[i]);
     }
     close_all(members, 2);
@@ -169,12 +171,12 @@ static void a_link_that_is_closed_ends_nobody_elses_groups(void **state) {
     open_all(members, 2, 6);
     swap(members, 2, 0);
     device_record(members[0].device, members[0].event, members[0].stream);
-    device_close_link(members[1].device, members[1].link);
-    members[1].link = NULL;
+    device_close_comm(members[1].device, members[1].comm);
+    members[1].comm = NULL;
     for (uint32_t look = 0; look < LOOKS; look++)
-        assert_false(device_passed(members[0].device, members[0].event));
-    device_close_link(members[0].device, members[0].link);
-    members[0].link = NULL;
+        assert_false(device_event_done(members[0].device, members[0].event));
+    device_close_comm(members[0].device, members[0].comm);
+    members[0].comm = NULL;
     wait_for(&members[0]);
     close_all(members, 2);
 }
@@ -186,29 +188,29 @@ static void misuse_is_reported(void **state) {
     open_all(members, 2, 7);
     struct member *first = &members[0];
     struct device_transfer list = {first->own, bytes, 0, false};
-    device_transfer(first->device, first->stream, first->link, &list, 1);
+    device_transfer(first->device, first->stream, first->comm, &list, 1);
     expect_reported("a transfer to a device that is not another of the link");
     list = (struct device_transfer){first->own, 0, 1, false};
-    device_transfer(first->device, first->stream, first->link, &list, 1);
+    device_transfer(first->device, first->stream, first->comm, &list, 1);
     expect_reported("a transfer of no bytes");
     device_begin_capture(first->device, first->stream);
     list.bytes = bytes;
-    device_transfer(first->device, first->stream, first->link, &list, 1);
+    device_transfer(first->device, first->stream, first->comm, &list, 1);
     assert_int_equal(device_end_capture(first->device, first->stream, &graph, &error), STATUS_OK);
     expect_reported("a transfer in a capture");
     device_close_graph(first->device, graph);
     list.bytes = bytes + 4;
-    device_transfer(first->device, first->stream, first->link, &list, 1);
+    device_transfer(first->device, first->stream, first->comm, &list, 1);
     wait_for(first);
     expect_reported("a transfer: 36004 bytes reach beyond the end of memory");
     list.memory = first->host;
-    device_transfer(first->device, first->stream, first->link, &list, 1);
+    device_transfer(first->device, first->stream, first->comm, &list, 1);
     wait_for(first);
     expect_reported("a transfer: expected device memory");
     list = (struct device_transfer){first->own, bytes, 1, false};
-    device_transfer(first->device, first->stream, first->link, &list, 1);
+    device_transfer(first->device, first->stream, first->comm, &list, 1);
     list = (struct device_transfer){members[1].own, bytes - 4, 0, true};
-    device_transfer(members[1].device, members[1].stream, members[1].link, &list, 1);
+    device_transfer(members[1].device, members[1].stream, members[1].comm, &list, 1);
     wait_for(&members[1]);
     expect_reported("a transfer of 35996 bytes from device 0 is of another size there");
     close_all(members, 2);

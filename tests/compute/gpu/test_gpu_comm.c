@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * test_gpu_links RANKS HOSTS: protects ranks on devices of several hosts from each other's deaths. They are killed in
+ * test_gpu_comm RANKS HOSTS: protects ranks on devices of several hosts from each other's deaths. They are killed in
  * the middle of a step: behind a dispatch, when the others' groups wait for the rank on their devices; when it
  * has put its experts in line; and when it has done so in the last layer and nobody waits for messages any more.
- * Nobody hangs: the step ends, those that live meet, make links among themselves, and the same step brings
+ * Nobody hangs: the step ends, those that live meet, make comm among themselves, and the same step brings
  * the bits of one CPU alone, with the dead ranks' experts elsewhere. The last rank to die stands still before, and who
  * waits for its groups says that it waits: else a supervisor would take it for the one that is stuck. Up to the first death rows go by nodes, so
  * who dies was to pass on others' rows: behind a dispatch with four ranks, with its experts in line with more.
@@ -121,7 +121,7 @@ static void those_that_live_go_on_when_a_rank_dies_among_groups(void **state) {
     size_t bytes = (size_t)TOKENS * vocab * sizeof(float);
     float *expected = malloc(bytes), *found = malloc(bytes);
     assert_true(expected && found);
-    assert_int_equal(there->gpu->way, GPU_BY_LINKS);
+    assert_int_equal(there->gpu->transport, GPU_VIA_COMM);
     there->trace = &trace;
     model_go_by_nodes(there, true);
     make_plan(vocab);
@@ -129,12 +129,12 @@ static void those_that_live_go_on_when_a_rank_dies_among_groups(void **state) {
     run(there, found);
     assert_memory_equal(expected, found, bytes);
     assert_int_equal(exchange_nodes(there->micro_batches[0].exchange), ranks / NODE_RANKS);
-    const enum stage stages[] = {ranks > 4 ? STAGE_MLP : STAGE_DISPATCH, STAGE_MLP, STAGE_MLP};
+    const enum stage staging[] = {ranks > 4 ? STAGE_MLP : STAGE_DISPATCH, STAGE_MLP, STAGE_MLP};
     for (uint32_t death = 0; death < DEATHS; death++) {
         uint32_t dies = ranks - 1 - death;
         pid_t process = process_of(dies);
         bool is_last = death == DEATHS - 1;
-        if (job_rank() == dies) deadly = stages[death];
+        if (job_rank() == dies) deadly = staging[death];
         if (is_last) deadly_signal = SIGSTOP;
         if (is_last && job_rank() == 0) begin_to_look(model_shape(there)->layers, process);
         deadly_layer = death == 2 ? model_shape(there)->layers - 1 : 0;
@@ -160,5 +160,5 @@ int main(int argc, char **argv) {
     static const struct CMUnitTest tests[] = {
         cmocka_unit_test(those_that_live_go_on_when_a_rank_dies_among_groups)};
     on_ranks_deaths = DEATHS;
-    return on_ranks(argv, "gpu_links", tests, 1);
+    return on_ranks(argv, "gpu_comm", tests, 1);
 }

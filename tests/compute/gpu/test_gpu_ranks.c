@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0
- * test_gpu_walks RANKS [HOSTS]: protects walks that a device keeps by legs, as its rank is one of several. Steps of
+ * test_gpu_ranks RANKS [HOSTS]: protects walks that a device keeps by legs, as its rank is one of several. Steps of
  * generated tokens give each rank the bits of one CPU alone for its sequences, whether its layers are put in line anew or
  * by graphs that were captured with other tokens, other numbers of them and other pages, while other ranks have
  * none, or prompts: under any schedule, with drafts, with experts that change their slots between steps, and with rows
- * going from device to device, over links and by the host. A step by graphs takes no memory of the device, has
+ * going from device to device, over comm and by the host. A step by graphs takes no memory of the device, has
  * the host wait no more often than one without, and puts few things in line: how many, of a model of V3's layers, is
  * printed. No more graphs are kept than there is room for. FATHOM_SEEDS="first count" asks for other seeds.
  *
- * test_gpu_walks RANKS HOSTS deaths: a rank is killed in the middle of a step that is put in line by legs; those that
+ * test_gpu_ranks RANKS HOSTS deaths: a rank is killed in the middle of a step that is put in line by legs; those that
  * live go on with the legs that they have kept.
  *
- * test_gpu_walks planted: what a host's value in a leg would do is planted at the seam, for each kernel and copy that
+ * test_gpu_ranks planted: what a host's value in a leg would do is planted at the seam, for each kernel and copy that
  * legs have, and found; each in a job of its own, as a rank that is led astray may end anywhere.
  *
- * test_gpu_walks_kernels RANKS: kernels for GPUs, emulated, beside one device with them.
+ * test_gpu_ranks_kernels RANKS: kernels for GPUs, emulated, beside one device with them.
  */
 #include <setjmp.h>
 #include <signal.h>
@@ -173,9 +173,9 @@ static void expect_same(const struct way *way, uint64_t seed, uint32_t steps) {
     const struct model_device *device = kernels.numerics ? &model_on_emulated : &model_on_cpu;
     struct model *const models[2] = {open_model(way, device, 0),
                                      open_model(way, &model_on_emulated, job_count())};
-    enum gpu_way direct = hosts > 1 ? GPU_BY_LINKS : GPU_IN_ROOMS;
+    enum gpu_transport direct = hosts > 1 ? GPU_VIA_COMM : GPU_VIA_PEER_MEMORY;
     if (kernels.numerics) graphs_of(models[0])->off = true;
-    assert_int_equal(models[1]->gpu->way, way->by_host ? GPU_BY_HOST : direct);
+    assert_int_equal(models[1]->gpu->transport, way->by_host ? GPU_VIA_HOST : direct);
     for (uint32_t step = 0; step < steps; step++) {
         bool moves = way->moves && draw_shared(4) == 0;
         draw_plan(way, model_shape(models[0])->vocab);
@@ -212,7 +212,7 @@ static void segments_of_kernels_change_no_bit(void **state) {
 int main(int argc, char **argv) {
     static const struct CMUnitTest tests[] = {cmocka_unit_test(segments_of_kernels_change_no_bit)};
     hosts = argv[2] ? (uint32_t)strtoul(argv[2], NULL, 10) : 1;
-    return on_ranks(argv, "gpu_walks_kernels", tests, 1);
+    return on_ranks(argv, "gpu_ranks_kernels", tests, 1);
 }
 
 #else
@@ -247,7 +247,7 @@ static struct counts {
     uint32_t entries, copies, events, graphs; /* in line; an event's records and follows */
     uint32_t waits, taken, captures;          /* taken: memory, streams and events */
 } counts;
-static const struct device_body *counted_body;
+static const struct device_backend *counted_body;
 
 static enum status count_memory(struct device *device, size_t bytes, const char *what,
                                 enum device_memory kind, void **memory_out, struct error *error) {
@@ -271,12 +271,12 @@ static void count_capture(struct device *device, struct device_stream *stream) {
 static enum status count_wait(struct device *device, struct device_event *event,
                               struct error *error) {
     counts.waits++;
-    return counted_body->wait(device, event, error);
+    return counted_body->synchronize_event(device, event, error);
 }
 static enum status count_wait_for_stream(struct device *device, struct device_stream *stream,
                                          struct error *error) {
     counts.waits++;
-    return counted_body->wait_stream(device, stream, error);
+    return counted_body->synchronize_stream(device, stream, error);
 }
 static void count_launch(struct device *device, struct device_stream *stream,
                          const struct device_kernel *kernel, const void *arguments, size_t bytes) {
@@ -296,7 +296,7 @@ static void count_record(struct device *device, struct device_event *event,
 static void count_follow(struct device *device, struct device_stream *stream,
                          struct device_event *event) {
     counts.events++;
-    counted_body->follow(device, stream, event);
+    counted_body->stream_wait_event(device, stream, event);
 }
 static void count_graph(struct device *device, struct device_stream *stream,
                         struct device_graph *graph) {
@@ -304,31 +304,31 @@ static void count_graph(struct device *device, struct device_stream *stream,
     counted_body->launch_graph(device, stream, graph);
 }
 
-static struct device_body counting_body(const struct device *device) {
-    counted_body = device->body;
-    struct device_body body = *device->body;
+static struct device_backend counting_body(const struct device *device) {
+    counted_body = device->backend;
+    struct device_backend body = *device->backend;
     body.allocate = count_memory;
     body.open_stream = count_stream;
     body.open_event = count_event;
     body.begin_capture = count_capture;
-    body.wait = count_wait;
-    body.wait_stream = count_wait_for_stream;
+    body.synchronize_event = count_wait;
+    body.synchronize_stream = count_wait_for_stream;
     body.launch = count_launch;
     body.copy = count_copy;
     body.record = count_record;
-    body.follow = count_follow;
+    body.stream_wait_event = count_follow;
     body.launch_graph = count_graph;
     return body;
 }
 
 /* Of the plan. */
 static struct counts counts_of(struct model *model) {
-    struct device_body body = counting_body(model->device);
+    struct device_backend body = counting_body(model->device);
     struct error error;
     counts = (struct counts){0};
-    model->device->body = &body;
+    model->device->backend = &body;
     enum status status = forward_run(model, plan, logits[0], NULL, &error);
-    model->device->body = counted_body;
+    model->device->backend = counted_body;
     if (status != STATUS_OK) fail_msg("%s", error.text);
     return counts;
 }
@@ -536,14 +536,14 @@ static void those_that_live_go_on_with_their_segments(void **state) {
     way.redundant = model_shape(alone)->experts * (job_count() - 1);
     struct model *there = open_model(&way, &model_on_emulated, job_count());
     struct model *const models[2] = {alone, there};
-    struct device_body body = *(counted_body = there->device->body);
+    struct device_backend body = *(counted_body = there->device->backend);
     struct gpu_graphs *graphs = graphs_of(there);
     body.launch_graph = die_behind_a_graph;
     for (uint32_t turn = 0; turn < 6; turn++)
         run_turn(models, turn, false);
     uint64_t walks = graphs->captured, steps = graphs->replayed;
     assert_true(walks == 1 && steps == 4);
-    there->device->body = &body;
+    there->device->backend = &body;
     for (uint32_t death = 0; death < DEATHS; death++) {
         if (job_rank() == job_count() - 1 - death) graphs_until_death = 2 + 2 * death;
         run_turn(models, 0, true);
@@ -556,7 +556,7 @@ static void those_that_live_go_on_with_their_segments(void **state) {
     }
     assert_int_equal(graphs->captured, walks);
     assert_int_equal(graphs->replayed, steps + DEATHS * 5);
-    there->device->body = counted_body;
+    there->device->backend = counted_body;
     job_barrier();
     model_close(there);
     model_close(alone);
@@ -590,7 +590,7 @@ static const struct entry entries[] = {
 /* Copies that legs have, which bring as much as the host wants when they are captured. */
 enum { COPY_CHOICES, COPY_WEIGHTS, COPY_PAIRS, COPY_GROUPS, COPY_PLACES, COPY_COUNT };
 static const char *const copy_names[COPY_COUNT] = {"choices", "weights of choices", "results' rows",
-                                                   "groups", "rows' places"};
+                                                   "groups", "rows' node_ranks"};
 
 /* Graphs that were captured for fewer tokens, or for fewer rows that came. Behind the last nothing is planted. */
 enum { PLANT_TOKENS = ARRAY_COUNT(entries) + COPY_COUNT, PLANT_ROWS, PLANTS };
@@ -643,14 +643,14 @@ static void launch_planted(struct device *device, struct device_stream *stream,
 }
 
 /* Which copy of a capture it is, and how much of it the host wants. Lists are of all groups, of which the last is all
- * rows, and of places. */
+ * rows, and of node_ranks. */
 static bool is_planted(const struct device_copy *copy, size_t *wanted_out) {
     const struct model *model = planting.model;
     uint32_t slots = model->placement.slots_per_rank;
     uint32_t plant = planting.plant - ARRAY_COUNT(entries);
     const struct gpu_group *groups = copy->from;
     *wanted_out = planting.tokens * model_shape(model)->experts_per_token * sizeof(uint32_t);
-    if (copy->way == DEVICE_TO_HOST) return plant == COPY_CHOICES + planting.to_host++;
+    if (copy->direction == DEVICE_TO_HOST) return plant == COPY_CHOICES + planting.to_host++;
     planting.of_rows = copy->row_count > 1;
     if (!planting.of_rows) return plant == COPY_PAIRS;
     planting.rows = groups[slots].row_count;
@@ -691,12 +691,12 @@ static void planted_bits_are_the_same(void **state) {
     struct model *const models[2] = {open_model(&way, &model_on_cpu, 0),
                                      open_model(&way, &model_on_emulated, job_count())};
     struct device *device = models[1]->device;
-    struct device_body body = *(counted_body = device->body);
+    struct device_backend body = *(counted_body = device->backend);
     body.begin_capture = begin_planted_capture;
     body.end_capture = end_planted_capture;
     body.launch = launch_planted;
     body.copy = copy_planted;
-    device->body = &body;
+    device->backend = &body;
     planting.model = models[1];
     for (uint32_t turn = 0; turn < ARRAY_COUNT(rows); turn++) {
         struct error error;
@@ -710,7 +710,7 @@ static void planted_bits_are_the_same(void **state) {
         for (uint32_t i = 0; i < rows[turn]; i++)
             done[step_plan_rows(plan)[i].slot]++;
     }
-    device->body = counted_body;
+    device->backend = counted_body;
     job_barrier();
     model_close(models[1]);
     model_close(models[0]);
@@ -759,13 +759,13 @@ int main(int argc, char **argv) {
     const char *more = argv[2] && argv[3] ? argv[3] : "";
     if (!strcmp(more, "deaths")) {
         on_ranks_deaths = DEATHS;
-        return on_ranks(argv, "gpu_walks_deaths", of_deaths, 1);
+        return on_ranks(argv, "gpu_ranks_deaths", of_deaths, 1);
     }
     if (*more) {
         planting.plant = (uint32_t)strtoul(more, NULL, 10);
-        return on_ranks(argv, "gpu_walks_planted", with_a_plant, 1);
+        return on_ranks(argv, "gpu_ranks_planted", with_a_plant, 1);
     }
-    return on_ranks(argv, "gpu_walks", tests, ARRAY_COUNT(tests));
+    return on_ranks(argv, "gpu_ranks", tests, ARRAY_COUNT(tests));
 }
 
 #endif
