@@ -70,6 +70,18 @@ static void run_block(const struct matmul *job, uint32_t panel, uint32_t block) 
     }
 }
 
+uint16_t matmul_c_bf16_weight(const struct packed_matrix *weights, uint32_t panel, uint32_t channel,
+                              uint32_t out) {
+    size_t at = ((size_t)panel * weights->cols + channel) * MATMUL_PANEL + out;
+    if (weights->type == WEIGHT_BF16) return ((const uint16_t *)weights->data)[at];
+    if (weights->type == WEIGHT_F32) return bf16_from_float(((const float *)weights->data)[at]);
+    size_t scale =
+        (size_t)(panel * MATMUL_PANEL / QUANT_GROUP) * divide_up(weights->cols, QUANT_GROUP) +
+        channel / QUANT_GROUP;
+    return bf16_from_float(float_from_e4m3(((const uint8_t *)weights->data)[at]) *
+                           weights->scales[scale]);
+}
+
 void matmul_c_run(const struct matmul *job, uint32_t panel_first, uint32_t panel_count) {
     uint32_t blocks = (uint32_t)divide_up(job->weights->cols, QUANT_GROUP);
     for (uint32_t panel = panel_first; panel < panel_first + panel_count; panel++) {
@@ -262,7 +274,7 @@ static void run_dot_whole(const struct matmul *job, const struct dot *dot, uint3
             x[i] = x_at(job, row, k + i);
         for (uint32_t n = 0; n < MATMUL_PANEL; n++) {
             for (uint32_t i = 0; i < count; i++)
-                w[i] = float_from_bf16(vector_c_bf16_weight_c(job->weights, panel, k + i, n));
+                w[i] = float_from_bf16(matmul_c_bf16_weight(job->weights, panel, k + i, n));
             y[n] = dot->step(y[n], x, w);
         }
     }

@@ -46,8 +46,8 @@ void matmul_c_gemm_amx_c_run(const struct gemm_bf16 *job);
 float vector_c_softmax_bf16_c(uint16_t *weights, const float *scores, uint32_t count, float a,
                               float *max, float *sum);
 /* A weight times its scale, rounded to BF16: of output `out` of a panel. */
-uint16_t vector_c_bf16_weight_c(const struct packed_matrix *weights, uint32_t panel,
-                                uint32_t channel, uint32_t out);
+uint16_t matmul_c_bf16_weight(const struct packed_matrix *weights, uint32_t panel, uint32_t channel,
+                              uint32_t out);
 void vector_c_bf16_panel_c(uint16_t *pairs, const struct packed_matrix *weights, uint32_t panel);
 void vector_c_bf16_pair_rows_c(uint16_t *pairs, const float *x, size_t x_stride, uint32_t rows,
                                uint32_t cols);

@@ -98,23 +98,11 @@ float vector_c_softmax_bf16_c(uint16_t *weights, const float *scores, uint32_t c
     return factor;
 }
 
-uint16_t vector_c_bf16_weight_c(const struct packed_matrix *weights, uint32_t panel,
-                                uint32_t channel, uint32_t out) {
-    size_t at = ((size_t)panel * weights->cols + channel) * MATMUL_PANEL + out;
-    if (weights->type == WEIGHT_BF16) return ((const uint16_t *)weights->data)[at];
-    if (weights->type == WEIGHT_F32) return bf16_from_float(((const float *)weights->data)[at]);
-    size_t scale =
-        (size_t)(panel * MATMUL_PANEL / QUANT_GROUP) * divide_up(weights->cols, QUANT_GROUP) +
-        channel / QUANT_GROUP;
-    return bf16_from_float(float_from_e4m3(((const uint8_t *)weights->data)[at]) *
-                           weights->scales[scale]);
-}
-
 void vector_c_bf16_panel_c(uint16_t *pairs, const struct packed_matrix *weights, uint32_t panel) {
     for (uint32_t channel = 0; channel < weights->cols; channel++)
         for (uint32_t out = 0; out < MATMUL_PANEL; out++)
             pairs[(channel / 2 * MATMUL_PANEL + out) * 2 + channel % 2] =
-                vector_c_bf16_weight_c(weights, panel, channel, out);
+                matmul_c_bf16_weight(weights, panel, channel, out);
 }
 
 void vector_c_bf16_pair_rows_c(uint16_t *pairs, const float *x, size_t x_stride, uint32_t rows,

@@ -36,10 +36,16 @@ struct block {
     uint32_t number; /* of the launch's blocks, from 1 */
     uint32_t thread; /* the one that runs */
     struct fiber *fibers;
+    /* Functions of files above emulate_run.c: emulate_copy_advance, emulate_wgmma_check_stack. */
+    bool (*advance)(bool must);
+    void (*check_stack)(uintptr_t address, size_t bytes, const void *place);
 };
 
 extern struct block emulate_block_now;
 
+/* Runs all threads of the block, then calls `end`, which may report what is left over. False: something
+ * was found. */
+bool emulate_run_threads(void (*end)(void));
 /* Whether a kernel's thread runs, and not the host. */
 bool emulate_run_running(void);
 struct fiber *emulate_run_self(void);

@@ -343,7 +343,7 @@ static void emulate_memory_touch(const void *at, size_t bytes, bool writes, bool
     uintptr_t address = (uintptr_t)at, offset;
     if (!emulate_run_running()) return;
     if (emulate_run_on_stack(address, &offset)) {
-        emulate_wgmma_check_stack(address, bytes, instruction);
+        emulate_block_now.check_stack(address, bytes, instruction);
         return;
     }
     struct access access = {.address = address,

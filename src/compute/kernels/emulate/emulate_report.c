@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Names of checks and of places. A plain access is known by its instruction alone: addr2line, which
- * comes with the compiler, tells its line from the debugging information.
+ * Places in the source. A plain access is known only by its instruction; addr2line, which comes with the
+ * compiler, finds its line from the debugging information.
  */
 #include "compute/kernels/emulate/emulate_block.h"
 
@@ -14,13 +14,6 @@
 #include <unistd.h>
 
 extern char **environ;
-
-const char *emulate_check_name(enum emulate_check check) {
-    static const char *const names[] = {"race",      "bounds",     "alignment", "unset",
-                                        "pending",   "proxy",      "barrier",   "divergence",
-                                        "registers", "descriptor", "deadlock",  "left"};
-    return names[check];
-}
 
 /* addr2line's answer: one line. */
 static bool ask_line(const char *file, uintptr_t offset, char *text, size_t size) {

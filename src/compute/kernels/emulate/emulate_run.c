@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Launches: blocks one after another in an order of chance, a block's threads as fibers on stacks of
- * their own. A fiber that waits hands over to the next by itself.
+ * Runs a block's threads as fibers, each on a stack of its own. A fiber that waits switches directly to
+ * another, which the random generator chooses among those that are ready.
  */
 #undef _FORTIFY_SOURCE /* its longjmp refuses to go to another stack */
 #include "compute/kernels/emulate/emulate_block.h"
@@ -27,7 +27,6 @@ static bool running;
 static jmp_buf host;
 static uint64_t random_state = 1;
 static struct emulate_report *collected;
-static emulate_stream_put *put_on_stream;
 
 void emulate_seed(uint64_t seed) {
     random_state = seed * 0x9E3779B97F4A7C15u + 0x5DEECE66Du;
@@ -36,10 +35,6 @@ void emulate_seed(uint64_t seed) {
 
 void emulate_collect(struct emulate_report *report) {
     collected = report;
-}
-
-void emulate_streams(emulate_stream_put *put) {
-    put_on_stream = put;
 }
 
 uint32_t emulate_run_random(uint32_t below) {
@@ -90,7 +85,7 @@ static _Noreturn void resume(uint32_t thread) {
 /* The thread that goes on, or none. */
 static bool draw_next(uint32_t *thread_out) {
     if (ended_count == emulate_block_now.launch.threads) return false;
-    while (emulate_copy_advance(ready_count == 0) && ready_count == 0) {
+    while (emulate_block_now.advance(ready_count == 0) && ready_count == 0) {
     }
     if (!ready_count) return false;
     uint32_t drawn = emulate_run_random(ready_count);
@@ -183,7 +178,14 @@ uint32_t emulate_grid(void) {
     return emulate_block_now.launch.grid_x;
 }
 
-/* ---- what is found ---- */
+/* ---- reports ---- */
+
+const char *emulate_check_name(enum emulate_check check) {
+    static const char *const names[] = {"race",      "bounds",     "alignment", "unset",
+                                        "pending",   "proxy",      "barrier",   "divergence",
+                                        "registers", "descriptor", "deadlock",  "left"};
+    return names[check];
+}
 
 static void report_fill(struct emulate_report *report, enum emulate_check check, const char *file,
                         int line, const char *format, va_list arguments) {
@@ -219,7 +221,7 @@ static bool waits_alike(const struct fiber *a, const struct fiber *b) {
            a->line == b->line;
 }
 
-/* Who waits where, threads that do alike together. */
+/* Describes where threads wait; consecutive threads that wait at the same place are one entry. */
 static void describe_waits(char *text, size_t size) {
     uint32_t threads = emulate_block_now.launch.threads;
     size_t used = 0;
@@ -240,18 +242,16 @@ static void describe_waits(char *text, size_t size) {
     }
 }
 
-/* ---- launches ---- */
+/* ---- threads ---- */
 
-static void begin_block(uint32_t x, uint32_t y, uint32_t number) {
+static void begin_threads(void) {
     struct block *block = &emulate_block_now;
-    block->x = x;
-    block->y = y;
-    block->number = number;
+    if (!stacks) {
+        stacks = mmap(NULL, (size_t)EMULATE_THREADS_MAX * STACK_BYTES, PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        check(stacks != MAP_FAILED);
+    }
     block->fibers = fibers;
-    emulate_memory_begin_block();
-    emulate_warp_begin_block();
-    emulate_copy_begin_block();
-    emulate_wgmma_begin_block();
     ready_count = ended_count = 0;
     struct emulate_clock *nothing = emulate_clock_new();
     for (uint32_t i = 0; i < block->launch.threads; i++) {
@@ -262,9 +262,8 @@ static void begin_block(uint32_t x, uint32_t y, uint32_t number) {
     emulate_clock_drop(nothing);
 }
 
-/* False: the launch is over. */
-static bool emulate_run_block(uint32_t x, uint32_t y, uint32_t number) {
-    begin_block(x, y, number);
+bool emulate_run_threads(void (*end)(void)) {
+    begin_threads();
     static volatile enum host_return how;
     how = (enum host_return)_setjmp(host);
     if (how == HOST_STARTS) {
@@ -280,60 +279,8 @@ static bool emulate_run_block(uint32_t x, uint32_t y, uint32_t number) {
         if (how == HOST_STARTS) emulate_run_found(EMULATE_DEADLOCK, NULL, 0, "%s", waits);
     } else if (how == HOST_ALL_ENDED) {
         how = (enum host_return)_setjmp(host);
-        if (how == HOST_STARTS) {
-            emulate_copy_end_block();
-            emulate_wgmma_end_block();
-        }
+        if (how == HOST_STARTS) end();
     }
     running = false;
-    emulate_copy_forget();
     return how == HOST_STARTS;
-}
-
-struct job {
-    struct emulate_launch launch;
-    size_t closure_bytes;
-    _Alignas(64) char closure[];
-};
-
-static void run_launch(void *argument) {
-    struct job *job = argument;
-    uint32_t count = job->launch.grid_x * job->launch.grid_y;
-    uint32_t *order = malloc(count * sizeof *order);
-    check(order && !running);
-    for (uint32_t i = 0; i < count; i++)
-        order[i] = i;
-    emulate_block_now.launch = job->launch;
-    emulate_block_now.closure = job->closure;
-    emulate_block_now.closure_bytes = job->closure_bytes;
-    emulate_memory_begin_launch();
-    for (uint32_t i = 0; i < count; i++) {
-        uint32_t drawn = i + emulate_run_random(count - i), block = order[drawn];
-        order[drawn] = order[i];
-        if (!emulate_run_block(block % job->launch.grid_x, block / job->launch.grid_x, i + 1))
-            break;
-    }
-    free(order);
-}
-
-void emulate_launch(const struct emulate_launch *launch, const void *closure, size_t bytes,
-                    void *stream) {
-    check(launch->threads && launch->threads % WARP == 0 &&
-          launch->threads <= EMULATE_THREADS_MAX && launch->shared_bytes <= EMULATE_SHARED_MAX);
-    if (!stacks) {
-        stacks = mmap(NULL, (size_t)EMULATE_THREADS_MAX * STACK_BYTES, PROT_READ | PROT_WRITE,
-                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-        check(stacks != MAP_FAILED);
-    }
-    struct job *job = aligned_alloc(64, (sizeof *job + bytes + 63) / 64 * 64);
-    check(job);
-    job->launch = *launch;
-    job->closure_bytes = bytes;
-    memcpy(job->closure, closure, bytes);
-    if (put_on_stream) {
-        put_on_stream(stream, run_launch, job);
-        return;
-    }
-    run_launch(job);
-    free(job);
 }
