@@ -4,13 +4,7 @@
  * it. So whatever a call has told, or is no failure, must not be there any more; what a launch leaves is told by
  * the next wait, and stays. The runtime is the test's own; it needs no GPU.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "test_case.h"
 
 #include <cuda_runtime_api.h>
 
@@ -120,7 +114,7 @@ static enum status launch(struct opened all, struct error *error) {
     return device_synchronize_stream(all.device, all.stream, error);
 }
 
-static void work_that_is_under_way_is_no_failure_of_the_next_launch(void **state) {
+TEST(work_that_is_under_way_is_no_failure_of_the_next_launch) {
     struct opened all = open_all();
     struct error error;
     runtime.query = cudaErrorNotReady;
@@ -131,7 +125,7 @@ static void work_that_is_under_way_is_no_failure_of_the_next_launch(void **state
     close_all(all);
 }
 
-static void what_was_refused_and_reported_is_no_failure_of_the_next_launch(void **state) {
+TEST(what_was_refused_and_reported_is_no_failure_of_the_next_launch) {
     static const struct device_handle handle;
     struct opened all = open_all();
     struct error error;
@@ -145,7 +139,7 @@ static void what_was_refused_and_reported_is_no_failure_of_the_next_launch(void 
     close_all(all);
 }
 
-static void a_launch_that_fails_is_reported_by_each_wait_from_then_on(void **state) {
+TEST(a_launch_that_fails_is_reported_by_each_wait_from_then_on) {
     struct opened all = open_all();
     struct error error;
     runtime.start = cudaErrorLaunchFailure;
@@ -156,7 +150,7 @@ static void a_launch_that_fails_is_reported_by_each_wait_from_then_on(void **sta
     close_all(all);
 }
 
-static void only_hopper_is_taken(void **state) {
+TEST(only_hopper_is_taken) {
     struct device *device;
     struct error error;
     memset(&runtime, 0, sizeof runtime);
@@ -165,14 +159,4 @@ static void only_hopper_is_taken(void **state) {
     runtime.minor = 5;
     assert_int_equal(device_open_cuda(0, &device, &error), STATUS_UNSUPPORTED);
     assert_non_null(strstr(error.text, "compute capability 9.5, expected 9.0"));
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(work_that_is_under_way_is_no_failure_of_the_next_launch),
-        cmocka_unit_test(what_was_refused_and_reported_is_no_failure_of_the_next_launch),
-        cmocka_unit_test(a_launch_that_fails_is_reported_by_each_wait_from_then_on),
-        cmocka_unit_test(only_hopper_is_taken),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

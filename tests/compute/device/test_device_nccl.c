@@ -3,17 +3,11 @@
  * library when it is first wanted, or says what is missing and what does without. Without a GPU a link cannot be
  * opened, which is told in one line. What NCCL does with GPUs was never seen (docs/gpu.md).
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "test_case.h"
 
 #include "compute/device/device_nccl.h"
 
-static void what_links_need_is_there_or_the_cure_is_reported(void **state) {
+TEST(what_links_need_is_there_or_the_cure_is_reported) {
     struct error error;
     enum status status = device_nccl_load(&error);
 #ifdef DEVICE_NCCL
@@ -30,30 +24,22 @@ static void what_links_need_is_there_or_the_cure_is_reported(void **state) {
 #endif
 }
 
-static void a_link_that_cannot_be_opened_is_reported(void **state) {
-    struct device_comm_id name = {{0}};
+TEST(a_link_that_cannot_be_opened_is_reported) {
+    struct device_comm_id id = {{0}};
     struct device_comm *comm;
     struct error error;
-    bool settled = false;
+    bool ready = false;
     if (device_nccl_load(&error) == STATUS_IO) return; /* no library: nobody calls what follows */
-    enum status status = device_nccl_name(&name, &error);
-    if (!status) status = device_nccl_open(&name, 1, 0, &link, &error);
+    enum status status = device_nccl_name(&id, &error);
+    if (!status) status = device_nccl_open(&id, 1, 0, &comm, &error);
     if (!status) {
         do
-            status = device_nccl_ready(link, &settled, &error);
-        while (!status && !settled);
-        device_nccl_close(link);
+            status = device_nccl_ready(comm, &ready, &error);
+        while (!status && !ready);
+        device_nccl_close(comm);
     }
     if (status)
         assert_true(strlen(error.text) > 0 && !strchr(error.text, '\n'));
     else
-        assert_true(settled); /* there is a GPU */
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_links_need_is_there_or_the_cure_is_reported),
-        cmocka_unit_test(a_link_that_cannot_be_opened_is_reported),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+        assert_true(ready); /* there is a GPU */
 }

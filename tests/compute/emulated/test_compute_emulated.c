@@ -2,20 +2,14 @@
  * Protects how a model opens on the emulated device: with the reference bodies, or with the kernels that its
  * options name.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdio.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "test_case.h"
 
 #include "../../golden/golden.h"
 #include "compute/emulated/compute_emulated.h"
 #include "compute/emulated/gpu_reference.h"
 #include "compute/model/model.h"
 
-static void a_model_opens_with_the_reference_bodies_unless_it_names_kernels(void **state) {
+TEST(a_model_opens_with_the_reference_bodies_unless_it_names_kernels) {
     static char directory[512];
     struct gpu_kernels others = gpu_reference;
     others.numerics = "others1";
@@ -34,11 +28,4 @@ static void a_model_opens_with_the_reference_bodies_unless_it_names_kernels(void
         assert_non_null(strstr(model_numerics_id(model), i ? "others1" : "reference1"));
         model_close(model);
     }
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_model_opens_with_the_reference_bodies_unless_it_names_kernels),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,18 +4,12 @@
  * here: a missing event, a host that reads or writes too early, memory that is released, too small,
  * of the wrong side or left behind.
  */
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <cmocka.h>
+#include "test_case.h"
 
 #include "base/check.h"
 #include "compute/device/device.h"
@@ -130,7 +124,7 @@ static bool run_two_streams(uint64_t seed, bool ordered, struct reports *reports
     return right;
 }
 
-static void work_that_is_ordered_is_right_under_every_seed(void **state) {
+TEST(work_that_is_ordered_is_right_under_every_seed) {
     struct reports reports;
     for (uint64_t seed = 0; seed < SEEDS; seed++) {
         assert_true(run_two_streams(seed, true, &reports));
@@ -138,7 +132,7 @@ static void work_that_is_ordered_is_right_under_every_seed(void **state) {
     }
 }
 
-static void a_missing_event_shows_under_some_seed(void **state) {
+TEST(a_missing_event_shows_under_some_seed) {
     struct reports reports;
     uint32_t wrong = 0;
     for (uint64_t seed = 0; seed < SEEDS; seed++)
@@ -186,7 +180,7 @@ static void expect_found(const char *part) {
     if (!strstr(found.last, part)) fail_msg("expected '%s', found '%s'", part, found.last);
 }
 
-static void the_host_that_reads_too_early_finds_no_values(void **state) {
+TEST(the_host_that_reads_too_early_finds_no_values) {
     for (uint64_t seed = 0; seed < SEEDS; seed++) {
         struct fixture fixture = fixture_open(seed);
         uint32_t early = 0;
@@ -204,7 +198,7 @@ static void the_host_that_reads_too_early_finds_no_values(void **state) {
     }
 }
 
-static void the_host_that_writes_too_early_is_found(void **state) {
+TEST(the_host_that_writes_too_early_is_found) {
     uint32_t times = 0;
     for (uint64_t seed = 0; seed < SEEDS; seed++) {
         struct fixture fixture = fixture_open(seed);
@@ -218,7 +212,7 @@ static void the_host_that_writes_too_early_is_found(void **state) {
     assert_in_range(times, SEEDS / 2, SEEDS);
 }
 
-static void memory_that_is_released_while_work_is_in_line_is_found(void **state) {
+TEST(memory_that_is_released_while_work_is_in_line_is_found) {
     struct fixture fixture = fixture_open(1);
     uint32_t *more = take(fixture.device, false, "more");
     for (uint32_t i = 0; i < 8; i++) /* whatever runs at once, some of it is left */
@@ -230,7 +224,7 @@ static void memory_that_is_released_while_work_is_in_line_is_found(void **state)
     fixture_close(&fixture);
 }
 
-static void copies_out_of_bounds_are_found(void **state) {
+TEST(copies_out_of_bounds_are_found) {
     struct fixture fixture = fixture_open(1);
     device_copy(fixture.device, fixture.stream, fixture.far + 1, fixture.near, bytes,
                 DEVICE_FROM_HOST);
@@ -247,7 +241,7 @@ static void copies_out_of_bounds_are_found(void **state) {
     fixture_close(&fixture);
 }
 
-static void memory_of_the_wrong_side_is_found(void **state) {
+TEST(memory_of_the_wrong_side_is_found) {
     struct fixture fixture = fixture_open(1);
     uint32_t plain[COUNT] = {0};
     device_copy(fixture.device, fixture.stream, fixture.far, plain, bytes, DEVICE_FROM_HOST);
@@ -258,7 +252,7 @@ static void memory_of_the_wrong_side_is_found(void **state) {
     fixture_close(&fixture);
 }
 
-static void the_host_cannot_touch_device_memory(void **state) {
+TEST(the_host_cannot_touch_device_memory) {
     struct fixture fixture = fixture_open(1);
     pid_t child = fork();
     if (child == 0) {
@@ -282,7 +276,7 @@ static void run_overrun(const void *arguments, void *native) {
     ((const struct overrun *)arguments)->memory[bytes] = 0;
 }
 
-static void a_kernel_that_writes_beyond_the_end_is_found(void **state) {
+TEST(a_kernel_that_writes_beyond_the_end_is_found) {
     static const struct device_kernel kernel = {"overrun", 1, run_overrun};
     struct fixture fixture = fixture_open(1);
     struct overrun overrun = {(char *)fixture.far};
@@ -291,7 +285,7 @@ static void a_kernel_that_writes_beyond_the_end_is_found(void **state) {
     expect_found("the far buffer was written to beyond its end");
 }
 
-static void what_is_left_behind_is_found(void **state) {
+TEST(what_is_left_behind_is_found) {
     struct fixture fixture = fixture_open(1);
     struct error error;
     void *memory;
@@ -303,7 +297,7 @@ static void what_is_left_behind_is_found(void **state) {
     free(event);
 }
 
-static void a_capture_that_is_not_joined_is_found(void **state) {
+TEST(a_capture_that_is_not_joined_is_found) {
     struct fixture fixture = fixture_open(1);
     struct error error;
     struct device_graph *graph;
@@ -322,7 +316,7 @@ static void a_capture_that_is_not_joined_is_found(void **state) {
 }
 
 /* Two are captured at the same time, each from its own stream, while a third stream's work runs. */
-static void streams_are_captured_beside_one_another(void **state) {
+TEST(streams_are_captured_beside_one_another) {
     for (uint64_t seed = 0; seed < SEEDS; seed++) {
         struct fixture fixture = fixture_open(seed);
         struct error error;
@@ -358,7 +352,7 @@ static void streams_are_captured_beside_one_another(void **state) {
 }
 
 /* A graph of two streams: far += 1 twice on one, then beside it another buffer; run three times. */
-static void a_graph_runs_again_with_what_lies_there_now(void **state) {
+TEST(a_graph_runs_again_with_what_lies_there_now) {
     for (uint64_t seed = 0; seed < SEEDS; seed++) {
         struct fixture fixture = fixture_open(seed);
         struct error error;
@@ -398,7 +392,7 @@ static void a_graph_runs_again_with_what_lies_there_now(void **state) {
     }
 }
 
-static void memory_has_an_end(void **state) {
+TEST(memory_has_an_end) {
     struct fixture fixture = fixture_open(1);
     struct error error;
     void *memory;
@@ -408,7 +402,7 @@ static void memory_has_an_end(void **state) {
 }
 
 /* Two devices of one process, as of two. */
-static void shared_memory_is_one_devices_and_anothers(void **state) {
+TEST(shared_memory_is_one_devices_and_anothers) {
     struct reports reports, others;
     struct device *device = open_device(5, &reports), *other = open_device(6, &others);
     struct device_stream *stream = new_stream(device), *there = new_stream(other);
@@ -453,7 +447,7 @@ static void shared_memory_is_one_devices_and_anothers(void **state) {
     device_close(other);
 }
 
-static void memory_of_a_process_that_has_ended_cannot_be_mapped(void **state) {
+TEST(memory_of_a_process_that_has_ended_cannot_be_mapped) {
     struct reports reports;
     struct device *device = open_device(7, &reports);
     struct device_handle handle = {{(uint64_t)getpid(), 4321, 4096, 16, 0}}; /* no such file */
@@ -464,7 +458,7 @@ static void memory_of_a_process_that_has_ended_cannot_be_mapped(void **state) {
     device_close(device);
 }
 
-static void timed_events_say_how_long_work_took_and_others_are_refused(void **state) {
+TEST(timed_events_say_how_long_work_took_and_others_are_refused) {
     struct reports reports;
     struct device *device = open_device(3, &reports);
     struct device_stream *stream = new_stream(device);
@@ -495,27 +489,4 @@ static void timed_events_say_how_long_work_took_and_others_are_refused(void **st
     device_close_stream(device, stream);
     device_release(device, memory);
     device_close(device);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(work_that_is_ordered_is_right_under_every_seed),
-        cmocka_unit_test(a_missing_event_shows_under_some_seed),
-        cmocka_unit_test(the_host_that_reads_too_early_finds_no_values),
-        cmocka_unit_test(the_host_that_writes_too_early_is_found),
-        cmocka_unit_test(memory_that_is_released_while_work_is_in_line_is_found),
-        cmocka_unit_test(copies_out_of_bounds_are_found),
-        cmocka_unit_test(memory_of_the_wrong_side_is_found),
-        cmocka_unit_test(the_host_cannot_touch_device_memory),
-        cmocka_unit_test(a_kernel_that_writes_beyond_the_end_is_found),
-        cmocka_unit_test(what_is_left_behind_is_found),
-        cmocka_unit_test(a_capture_that_is_not_joined_is_found),
-        cmocka_unit_test(streams_are_captured_beside_one_another),
-        cmocka_unit_test(a_graph_runs_again_with_what_lies_there_now),
-        cmocka_unit_test(shared_memory_is_one_devices_and_anothers),
-        cmocka_unit_test(memory_of_a_process_that_has_ended_cannot_be_mapped),
-        cmocka_unit_test(timed_events_say_how_long_work_took_and_others_are_refused),
-        cmocka_unit_test(memory_has_an_end),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,14 +3,7 @@
  * of any size come whole and in order, one is sent only when it was taken, a group's messages wait for no
  * order, groups run in theirs, and what does not fit together is refused.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "test_case.h"
 
 #include "compute/emulated/device_mailboxes.h"
 
@@ -36,7 +29,7 @@ static void fill(char *memory, size_t bytes, uint32_t seed) {
         memory[i] = (char)(i * 31 + i / 251 + seed);
 }
 
-static void messages_of_any_size_come_whole(void **state) {
+TEST(messages_of_any_size_come_whole) {
     static const size_t sizes[] = {1, 16, 4096, 16384, 16385, 200000};
     struct device_comm *links[2];
     open_links(2, links);
@@ -59,7 +52,7 @@ static void messages_of_any_size_come_whole(void **state) {
     close_links(2, links);
 }
 
-static void a_message_is_sent_when_it_was_taken_and_no_sooner(void **state) {
+TEST(a_message_is_sent_when_it_was_taken_and_no_sooner) {
     struct device_comm *links[2];
     char from[8] = "sent", to[8] = "";
     struct device_message out = {.memory = from, .bytes = 8, .peer = 1};
@@ -75,7 +68,7 @@ static void a_message_is_sent_when_it_was_taken_and_no_sooner(void **state) {
     close_links(2, links);
 }
 
-static void a_message_of_another_size_is_refused(void **state) {
+TEST(a_message_of_another_size_is_refused) {
     struct device_comm *links[2];
     char from[8] = "", to[8];
     struct device_message out = {.memory = from, .bytes = 8, .peer = 1};
@@ -87,7 +80,7 @@ static void a_message_of_another_size_is_refused(void **state) {
 }
 
 /* Three devices, each sending to both others and receiving from both: in whatever order. */
-static void groups_wait_for_no_order_within_and_run_in_their_own(void **state) {
+TEST(groups_wait_for_no_order_within_and_run_in_their_own) {
     enum { COUNT = 3, BYTES = 40000, GROUPS = 2 };
     static char out[COUNT][COUNT][BYTES], in[GROUPS][COUNT][COUNT][BYTES];
     struct device_comm *links[COUNT];
@@ -133,7 +126,7 @@ static void groups_wait_for_no_order_within_and_run_in_their_own(void **state) {
     close_links(COUNT, links);
 }
 
-static void lists_that_make_no_sense_are_named(void **state) {
+TEST(lists_that_make_no_sense_are_named) {
     struct device_comm *links[2], *alone;
     struct device_comm_id name;
     struct error error;
@@ -151,15 +144,4 @@ static void lists_that_make_no_sense_are_named(void **state) {
     device_mailboxes_close(alone);
     assert_int_equal(device_mailboxes_open(&name, 2, 1, &alone, &error), STATUS_IO);
     assert_non_null(strstr(error.text, "device-rows=host"));
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(messages_of_any_size_come_whole),
-        cmocka_unit_test(a_message_is_sent_when_it_was_taken_and_no_sooner),
-        cmocka_unit_test(a_message_of_another_size_is_refused),
-        cmocka_unit_test(groups_wait_for_no_order_within_and_run_in_their_own),
-        cmocka_unit_test(lists_that_make_no_sense_are_named),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,13 +2,7 @@
  * Protects what the tests' program offers: both emulated devices open by their names, each with numerics of its
  * own, and there is no GPU.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdio.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "test_case.h"
 
 #include "../../golden/golden.h"
 #include "compute/gpu/compute_gpu.h"
@@ -33,7 +27,7 @@ static enum status open_on(const char *name, char numerics_out[32], struct error
     return STATUS_OK;
 }
 
-static void emulated_kernels_open_by_their_devices_name(void **state) {
+TEST(emulated_kernels_open_by_their_devices_name) {
     struct error error;
     char kernels[32], bodies[32];
     compute_gpu_offer(&gpu_program);
@@ -44,11 +38,4 @@ static void emulated_kernels_open_by_their_devices_name(void **state) {
     assert_int_equal(open_on("emulated", bodies, &error), STATUS_OK);
     assert_non_null(strstr(kernels, "hopper2e.bf16"));
     assert_non_null(strstr(bodies, "reference1.bf16"));
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(emulated_kernels_open_by_their_devices_name),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,13 +4,8 @@
  * pitch, by groups too, the order of pairs and of sums. Whole models are compared in test_compute.
  */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdlib.h>
-#include <string.h>
 
-#include <cmocka.h>
+#include "test_case.h"
 
 #include "base/check.h"
 #include "base/number.h"
@@ -19,7 +14,7 @@
 
 #define run(kernel, arguments) gpu_reference.kernel.start(&(arguments), NULL)
 
-static void codes_have_their_scales_block_by_block(void **state) {
+TEST(codes_have_their_scales_block_by_block) {
     enum { N = 200, ROWS = 3, PITCH = 208, STRIDE = 4 };
     static float x[ROWS][N], scales[2 * STRIDE];
     static uint8_t codes[ROWS][PITCH];
@@ -44,7 +39,7 @@ static void codes_have_their_scales_block_by_block(void **state) {
 }
 
 /* Two matrices of 2 x 3 in slots; rows 0 and 1 go to slot 1, row 2 to slot 0. */
-static void products_by_groups_take_their_slot(void **state) {
+TEST(products_by_groups_take_their_slot) {
     enum { PITCH = 16, SLOT = 2 * PITCH };
     static _Alignas(64) char slots[2 * SLOT];
     const float weights[2][2][3] = {{{1, 2, 3}, {4, 5, 6}}, {{1, 0, 0}, {0, 0, -1}}};
@@ -72,7 +67,7 @@ static void products_by_groups_take_their_slot(void **state) {
         assert_memory_equal(y[row], expected[row], sizeof expected[row]);
 }
 
-static void pairs_stand_by_expert_then_by_token(void **state) {
+TEST(pairs_stand_by_expert_then_by_token) {
     const uint32_t experts[3][2] = {{1, 3}, {0, 3}, {1, 2}};
     uint32_t pair_row[6], row_token[6], slot_tokens[4] = {0, 0, 0, 10};
     struct gpu_group groups[4];
@@ -89,7 +84,7 @@ static void pairs_stand_by_expert_then_by_token(void **state) {
 }
 
 /* 1 + 2^-9 rounds to 1 in BF16; a group's sum of 3 + 2^-8 to 3. */
-static void sums_round_as_an_exchange_would(void **state) {
+TEST(sums_round_as_an_exchange_would) {
     const float results[3] = {1 + 0x1p-9f, 2, 0x1p-8f};
     const uint32_t pair_row[] = {0, 1, 2}, experts[] = {0, 1, 2};
     const float weights[] = {1, 1, 1};
@@ -119,7 +114,7 @@ static void sums_round_as_an_exchange_would(void **state) {
 
 /* Two tokens: of the first a sum of two has come, and weighs no more; of the second the second pair is
  * none. */
-static void sums_take_what_came_summed(void **state) {
+TEST(sums_take_what_came_summed) {
     const uint16_t results[3] = {0x4040, 0x4000, 0x3F80}; /* BF16: 3, 2, 1 */
     const uint32_t pair_row[] = {0, GPU_SUMMED, 1, 2, GPU_NO_PAIR, GPU_NO_PAIR};
     const uint32_t experts[] = {0, 1, 5, 0, 1, 2};
@@ -146,7 +141,7 @@ static void sums_take_what_came_summed(void **state) {
 }
 
 /* Codes and their two scales to a row as an exchange carries it, and back to another place. */
-static void rows_are_packed_and_unpacked(void **state) {
+TEST(rows_are_packed_and_unpacked) {
     enum { N = 130, STEP = 36 }; /* 130 codes, at 132 two scales */
     static uint8_t codes[2][144], back[2][144];
     static float packed[2][STEP], scales[2 * 4] = {1, 2, 0, 0, 3, 4}, scales_back[2 * 4];
@@ -184,7 +179,7 @@ static void rows_are_packed_and_unpacked(void **state) {
     assert_true(scales_back[4] == 4 && scales_back[5] == 3);
 }
 
-static void of_equal_logits_the_first_is_likeliest(void **state) {
+TEST(of_equal_logits_the_first_is_likeliest) {
     const float logits[2][4] = {{1, 3, 3, 2}, {-1, -2, -1, -5}};
     uint32_t found[2];
     struct gpu_draw arguments = {logits[0], NULL, found, 4, 4, 2};
@@ -194,7 +189,7 @@ static void of_equal_logits_the_first_is_likeliest(void **state) {
 }
 
 /* A query of zeros looks at two KV rows alike: their mean. What lies before kv_first is not seen. */
-static void the_core_sees_the_rows_from_kv_first_on(void **state) {
+TEST(the_core_sees_the_rows_from_kv_first_on) {
     enum { RANK = 2, ROPE = 2, WIDTH = RANK + ROPE };
     const float pages[KV_BLOCK_TOKENS][WIDTH] = {{NAN, NAN, NAN, NAN}, {1, 0, 0, 0}, {0, 1, 0, 0}};
     const float query[WIDTH] = {0, 0, 0, 0};
@@ -216,18 +211,4 @@ static void the_core_sees_the_rows_from_kv_first_on(void **state) {
     run(core, arguments);
     assert_float_equal(u[0], 0.5, 1e-6);
     assert_float_equal(u[1], 0.5, 1e-6);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(codes_have_their_scales_block_by_block),
-        cmocka_unit_test(products_by_groups_take_their_slot),
-        cmocka_unit_test(pairs_stand_by_expert_then_by_token),
-        cmocka_unit_test(sums_round_as_an_exchange_would),
-        cmocka_unit_test(sums_take_what_came_summed),
-        cmocka_unit_test(rows_are_packed_and_unpacked),
-        cmocka_unit_test(of_equal_logits_the_first_is_likeliest),
-        cmocka_unit_test(the_core_sees_the_rows_from_kv_first_on),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,13 +3,7 @@
  * token's row once; pairs of a sum stay joined where they go together to somebody else; and the rows
  * of all results are distinct, peer after peer.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "test_case.h"
 
 #include "base/bytes.h"
 #include "compute/exchange/dispatch_pack.h"
@@ -45,7 +39,7 @@ static struct dispatch_pack forward_tokens(bool forwards_own, uint32_t own_peer,
     return pack;
 }
 
-static void each_peer_gets_its_pairs_and_each_row_once(void **state) {
+TEST(each_peer_gets_its_pairs_and_each_row_once) {
     uint32_t returned;
     forward_tokens(false, 0, &returned);
     const struct dispatch_message *one = &peers[1].out, *two = &peers[2].out;
@@ -70,7 +64,7 @@ static void expect_alike(const struct dispatch_message *one, const struct dispat
 }
 
 /* As where the peer's memory is at hand: no more than a head is sent, and the rest lies there. */
-static void what_a_peer_can_be_given_in_place_is_not_sent(void **state) {
+TEST(what_a_peer_can_be_given_in_place_is_not_sent) {
     static char there[1024] __attribute__((aligned(DISPATCH_ALIGN)));
     const struct dispatch_tokens list = {
         .tokens = 2, .each = 4, .slot = slots, .weight = weights, .rows = rows};
@@ -104,7 +98,7 @@ static void what_a_peer_can_be_given_in_place_is_not_sent(void **state) {
     expect_alike(&peers[1].out, &sent[1]);
 }
 
-static void results_have_rows_of_their_own_or_are_summed(void **state) {
+TEST(results_have_rows_of_their_own_or_are_summed) {
     static const uint32_t wanted[8] = {10, 12, EXCHANGE_SUMMED, 14, 15, EXCHANGE_SUMMED, 11, 13};
     uint32_t returned;
     forward_tokens(false, 0, &returned);
@@ -112,7 +106,7 @@ static void results_have_rows_of_their_own_or_are_summed(void **state) {
     assert_memory_equal(token_rows, wanted, sizeof wanted);
 }
 
-static void what_is_ones_own_is_joined_only_if_it_goes_on(void **state) {
+TEST(what_is_ones_own_is_joined_only_if_it_goes_on) {
     uint32_t returned;
     forward_tokens(false, 2, &returned);
     assert_int_equal(returned, 7);
@@ -125,7 +119,7 @@ static void what_is_ones_own_is_joined_only_if_it_goes_on(void **state) {
     assert_true(token_rows[2] == EXCHANGE_SUMMED);
 }
 
-static void a_message_can_be_dealt_again(void **state) {
+TEST(a_message_can_be_dealt_again) {
     static char again[1024] __attribute__((aligned(DISPATCH_ALIGN)));
     uint32_t returned;
     forward_tokens(true, 2, &returned);
@@ -177,7 +171,7 @@ static void deal_many(uint32_t tokens, bool sums, uint32_t *rows_out) {
 }
 
 /* Both sides take a message's results in the same order: by the wave of their slots. */
-static void results_of_many_pairs_come_back_by_waves(void **state) {
+TEST(results_of_many_pairs_come_back_by_waves) {
     uint32_t got[2 * MANY];
     deal_many(MANY, false, got);
     for (uint32_t i = 0; i < MANY; i++)
@@ -187,7 +181,7 @@ static void results_of_many_pairs_come_back_by_waves(void **state) {
                          MANY / EXCHANGE_EXPERT_BATCHES);
 }
 
-static void few_come_back_at_once_and_sums_with_their_last_slot(void **state) {
+TEST(few_come_back_at_once_and_sums_with_their_last_slot) {
     uint32_t got[2 * MANY];
     deal_many(MANY - 1, false, got);
     assert_int_equal(peers[1].expert_batch_returns[EXCHANGE_EXPERT_BATCHES - 1], MANY - 1);
@@ -196,16 +190,4 @@ static void few_come_back_at_once_and_sums_with_their_last_slot(void **state) {
     deal_many(MANY, true, got);
     assert_int_equal(peers[1].expert_batch_returns[EXCHANGE_EXPERT_BATCHES - 1], MANY);
     assert_int_equal(peers[1].expert_batch_returns[0], 0);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(each_peer_gets_its_pairs_and_each_row_once),
-        cmocka_unit_test(what_a_peer_can_be_given_in_place_is_not_sent),
-        cmocka_unit_test(results_have_rows_of_their_own_or_are_summed),
-        cmocka_unit_test(what_is_ones_own_is_joined_only_if_it_goes_on),
-        cmocka_unit_test(a_message_can_be_dealt_again),
-        cmocka_unit_test(results_of_many_pairs_come_back_by_waves),
-        cmocka_unit_test(few_come_back_at_once_and_sums_with_their_last_slot)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,13 +2,7 @@
  * Protects the memory of an exchange among ranks: each array lies in the mapping, aligned, as long as
  * the header says, and none touches another, at one node and at several, with sums and without.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "test_case.h"
 
 #include "compute/exchange/exchange_buffers.h"
 
@@ -107,15 +101,10 @@ static void check_memory(uint32_t node_ranks, uint32_t group_experts) {
     exchange_buffers_close(&ranks);
 }
 
-static void no_array_touches_another(void **state) {
+TEST(no_array_touches_another) {
     for (uint32_t node_ranks = 1; node_ranks <= RANKS; node_ranks++) {
         if (RANKS % node_ranks) continue;
         check_memory(node_ranks, 0);
         check_memory(node_ranks, 2);
     }
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(no_array_touches_another)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,16 +3,11 @@
  * token's rows in ascending expert id, which is the order of summation at any number of ranks; and
  * where a group of that order ends.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdlib.h>
-
-#include <cmocka.h>
+#include "test_case.h"
 
 #include "compute/exchange/exchange.h"
 
-static void rows_stand_by_expert_and_find_their_way_back(void **state) {
+TEST(rows_stand_by_expert_and_find_their_way_back) {
     static const uint32_t experts[4][2] = {{0, 5}, {2, 5}, {0, 2}, {5, 6}};
     const struct exchange_options options = {.tokens_max = 8, .experts = 7, .experts_per_token = 2};
     struct exchange *exchange;
@@ -49,7 +44,7 @@ static void rows_stand_by_expert_and_find_their_way_back(void **state) {
     exchange_close(exchange);
 }
 
-static void a_group_ends_where_the_next_expert_is_of_another(void **state) {
+TEST(a_group_ends_where_the_next_expert_is_of_another) {
     static const uint32_t experts[] = {0, 3, 4, 11, 12, 13, 15};
     assert_int_equal(exchange_group_run(experts, 7, 4), 2);
     assert_int_equal(exchange_group_run(experts + 2, 5, 4), 1);
@@ -57,11 +52,4 @@ static void a_group_ends_where_the_next_expert_is_of_another(void **state) {
     assert_int_equal(exchange_group_run(experts + 4, 3, 4), 3);
     assert_int_equal(exchange_group_run(experts + 4, 2, 4), 2); /* a token's last experts */
     assert_int_equal(exchange_group_run(experts, 7, 16), 7);    /* a model without groups has one */
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(rows_stand_by_expert_and_find_their_way_back),
-        cmocka_unit_test(a_group_ends_where_the_next_expert_is_of_another)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

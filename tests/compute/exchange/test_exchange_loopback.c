@@ -4,13 +4,7 @@
  * token's pair a row's result. Over a slow link, a transfer takes the time of the bytes that would
  * travel among ranks.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "test_case.h"
 
 #include "compute/exchange/exchange.h"
 
@@ -88,7 +82,7 @@ static void pass(struct exchange *exchange, const uint32_t wanted[SLOTS]) {
     }
 }
 
-static void rows_come_evenly_or_as_asked(void **state) {
+TEST(rows_come_evenly_or_as_asked) {
     struct exchange *exchange = opened(SLOTS * 7);
     pass(exchange, (const uint32_t[]){4, 3, 3});
     exchange_loopback_rows(exchange, 7);
@@ -101,7 +95,7 @@ static void rows_come_evenly_or_as_asked(void **state) {
     exchange_close(exchange);
 }
 
-static void without_tokens_nothing_comes(void **state) {
+TEST(without_tokens_nothing_comes) {
     struct exchange *exchange = opened(0);
     struct exchange_received received;
     struct exchange_returned returned;
@@ -136,7 +130,7 @@ static void expect_times(const uint32_t *token_experts, uint32_t group_experts, 
     exchange_close(exchange);
 }
 
-static void a_slow_link_takes_the_time_of_what_would_travel(void **state) {
+TEST(a_slow_link_takes_the_time_of_what_would_travel) {
     expect_times((const uint32_t[]){0, 4}, 0, 0, 0); /* both are the rank's own */
     expect_times((const uint32_t[]){0, 5}, 0, BYTES, 2 * BYTES);
     expect_times((const uint32_t[]){5, 6}, 0, 2 * BYTES, 4 * BYTES);
@@ -146,10 +140,4 @@ static void a_slow_link_takes_the_time_of_what_would_travel(void **state) {
     expect_times((const uint32_t[]){5, 6}, 8, 2 * BYTES, 4 * BYTES);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(rows_come_evenly_or_as_asked),
-        cmocka_unit_test(without_tokens_nothing_comes),
-        cmocka_unit_test(a_slow_link_takes_the_time_of_what_would_travel)};
-    return cmocka_run_group_tests(tests, open_placement, close_placement);
-}
+TEST_GROUP(open_placement, close_placement)

@@ -5,14 +5,8 @@
  * With a sum by groups, a "sum" writes whose results it has, and their weights have to be the pairs'.
  * Rank 0 speaks for all.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
+#define TEST_OWN_MAIN
+#include "test_case.h"
 
 #include <sys/resource.h>
 
@@ -309,15 +303,15 @@ static void run_cases_with_sums(void) {
     group_experts = 0;
 }
 
-static void every_row_reaches_its_expert_and_comes_back(void **state) {
+TEST(every_row_reaches_its_expert_and_comes_back) {
     run_cases();
 }
 
-static void a_group_that_lies_on_one_rank_comes_back_as_one_row(void **state) {
+TEST(a_group_that_lies_on_one_rank_comes_back_as_one_row) {
     run_cases_with_sums();
 }
 
-static void nodes_of_any_size_pass_rows_on(void **state) {
+TEST(nodes_of_any_size_pass_rows_on) {
     for (ranks_per_node = 1; ranks_per_node < job_count(); ranks_per_node++) {
         if (job_count() % ranks_per_node) continue;
         run_cases();
@@ -326,7 +320,7 @@ static void nodes_of_any_size_pass_rows_on(void **state) {
     ranks_per_node = 0;
 }
 
-static void ranks_whose_memory_is_their_own_are_sent_all_of_it(void **state) {
+TEST(ranks_whose_memory_is_their_own_are_sent_all_of_it) {
     every_other_is_apart = true;
     run_cases();
     ranks_per_node = job_count() % 2 ? 1 : job_count() / 2;
@@ -346,7 +340,7 @@ static uint32_t leave_out(struct exchange **exchanges, uint32_t count, const str
 
 /* Several exchanges on one slow link. Each rank takes them in the order in which they come to it,
  * and none has to wait for what has arrived. */
-static void lanes_share_a_slow_link_in_their_order(void **state) {
+TEST(lanes_share_a_slow_link_in_their_order) {
     static struct round rounds[LANES];
     struct exchange_link link = {.ns_per_byte = 20, .latency_ns = 20000};
     struct exchange *exchanges[LANES], *open[LANES];
@@ -390,11 +384,5 @@ static void lanes_share_a_slow_link_in_their_order(void **state) {
 }
 
 int main(int argc, char **argv) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_row_reaches_its_expert_and_comes_back),
-        cmocka_unit_test(a_group_that_lies_on_one_rank_comes_back_as_one_row),
-        cmocka_unit_test(nodes_of_any_size_pass_rows_on),
-        cmocka_unit_test(ranks_whose_memory_is_their_own_are_sent_all_of_it),
-        cmocka_unit_test(lanes_share_a_slow_link_in_their_order)};
-    return on_ranks(argv, "ranks", tests, ARRAY_COUNT(tests));
+    return on_ranks(argv, "ranks", test_cases, test_case_count);
 }

@@ -2,14 +2,8 @@
  * Protects what a job carries, on all ranks alike: messages of any size come whole and in order,
  * lanes and tags are kept apart, and a barrier holds everybody.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
+#define TEST_OWN_MAIN
+#include "test_case.h"
 
 #include "base/check.h"
 #include "base/random.h"
@@ -37,7 +31,7 @@ static unsigned char *memory_of(size_t bytes) {
     return memory;
 }
 
-static void messages_between_ranks_come_whole(void **state) {
+TEST(messages_between_ranks_come_whole) {
     unsigned char *bytes = memory_of(LARGE);
     size_t size;
     for (uint32_t rank = 1; rank < job_count() && job_rank() == 0; rank++) {
@@ -72,7 +66,7 @@ static uint32_t seed_of(uint32_t from, uint32_t to, uint32_t round, uint32_t cha
 }
 
 /* Everybody to everybody, three ways at once: on two lanes, and on two tags of one. */
-static void lanes_and_tags_are_kept_apart(void **state) {
+TEST(lanes_and_tags_are_kept_apart) {
     static const enum job_channel channels[LANES] = {JOB_CHANNEL_ACTIVATIONS,
                                                      JOB_CHANNEL_ACTIVATIONS, JOB_CHANNEL_MOVES};
     uint32_t count = job_count(), rank = job_rank();
@@ -105,7 +99,7 @@ static void lanes_and_tags_are_kept_apart(void **state) {
 }
 
 /* A message that comes before its receive was begun waits for it, in the order of sending. */
-static void early_messages_wait_in_their_order(void **state) {
+TEST(early_messages_wait_in_their_order) {
     uint32_t to = (job_rank() + 1) % job_count();
     uint32_t from = (job_rank() + job_count() - 1) % job_count();
     uint32_t out[ROUNDS], in[ROUNDS];
@@ -124,7 +118,7 @@ static void early_messages_wait_in_their_order(void **state) {
 }
 
 /* Rank 0 tells everybody a number after each barrier; nobody has it before. */
-static void a_barrier_holds_everybody(void **state) {
+TEST(a_barrier_holds_everybody) {
     uint32_t number;
     size_t size;
     for (uint32_t round = 0; round < ROUNDS; round++) {
@@ -140,7 +134,7 @@ static void a_barrier_holds_everybody(void **state) {
     }
 }
 
-static void a_swap_brings_each_part_to_its_rank(void **state) {
+TEST(a_swap_brings_each_part_to_its_rank) {
     size_t bytes = 70001;
     unsigned char *out = memory_of(job_count() * bytes), *in = memory_of(job_count() * bytes);
     for (uint32_t rank = 0; rank < job_count(); rank++)
@@ -153,12 +147,5 @@ static void a_swap_brings_each_part_to_its_rank(void **state) {
 }
 
 int main(int argc, char **argv) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(messages_between_ranks_come_whole),
-        cmocka_unit_test(lanes_and_tags_are_kept_apart),
-        cmocka_unit_test(early_messages_wait_in_their_order),
-        cmocka_unit_test(a_barrier_holds_everybody),
-        cmocka_unit_test(a_swap_brings_each_part_to_its_rank),
-    };
-    return on_ranks(argv, "job", tests, ARRAY_COUNT(tests));
+    return on_ranks(argv, "job", test_cases, test_case_count);
 }

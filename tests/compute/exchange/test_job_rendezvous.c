@@ -3,12 +3,7 @@
  * wrong form, however cut, are refused without being read beyond their end. Those who live come
  * together again whoever dies or comes back, and an old word counts for nothing.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdlib.h>
-
-#include <cmocka.h>
+#include "test_case.h"
 
 #include "base/check.h"
 #include "base/random.h"
@@ -55,7 +50,7 @@ static struct job_members *members_of(uint32_t come) {
     return members;
 }
 
-static void a_members_has_every_place_in_order(void **state) {
+TEST(a_members_has_every_place_in_order) {
     struct job_members *members = members_of(RANKS);
     struct bytes frame = job_rendezvous_members_next(members), address;
     const char *host;
@@ -71,7 +66,7 @@ static void a_members_has_every_place_in_order(void **state) {
     job_rendezvous_members_close(members);
 }
 
-static void there_is_no_members_before_all_have_come(void **state) {
+TEST(there_is_no_members_before_all_have_come) {
     for (uint32_t come = 0; come < RANKS; come++) {
         struct job_members *members = members_of(come);
         assert_int_equal(job_rendezvous_members_next(members).count, 0);
@@ -79,7 +74,7 @@ static void there_is_no_members_before_all_have_come(void **state) {
     }
 }
 
-static void a_rank_comes_once_and_is_of_the_job(void **state) {
+TEST(a_rank_comes_once_and_is_of_the_job) {
     struct job_members *members = members_of(RANKS - 1);
     struct bytes again = here_of(1);
     assert_false(job_rendezvous_members_add(members, again));
@@ -90,7 +85,7 @@ static void a_rank_comes_once_and_is_of_the_job(void **state) {
     job_rendezvous_members_close(members);
 }
 
-static void a_cut_frame_is_measured_and_not_taken(void **state) {
+TEST(a_cut_frame_is_measured_and_not_taken) {
     struct bytes here = here_of(2);
     for (size_t count = 0; count < here.count; count++) {
         char *cut = malloc(count + 1); /* the last byte is not the frame's */
@@ -108,7 +103,7 @@ static void a_cut_frame_is_measured_and_not_taken(void **state) {
 }
 
 /* Whatever is accepted can be walked, within its bytes. */
-static void damaged_frames_are_refused_or_harmless(void **state) {
+TEST(damaged_frames_are_refused_or_harmless) {
     uint32_t refused = 0;
     for (uint32_t seed = 0; seed < 20000; seed++) {
         struct bytes here = here_of(seed % RANKS);
@@ -124,7 +119,7 @@ static void damaged_frames_are_refused_or_harmless(void **state) {
     assert_true(refused > 3000 && refused < 20000);
 }
 
-static void frames_report_who_is_gone(void **state) {
+TEST(frames_report_who_is_gone) {
     const struct job_frame gone = job_rendezvous_frame_head(JOB_FRAME_GONE, 3, 1, 0);
     const struct bytes frame = {(const char *)&gone, sizeof gone};
     size_t bytes;
@@ -156,7 +151,7 @@ static void assert_reported(struct job_members *members, uint32_t kind, uint32_t
     assert_int_equal(head.epoch, epoch);
 }
 
-static void those_who_live_meet_again_without_the_dead(void **state) {
+TEST(those_who_live_meet_again_without_the_dead) {
     struct job_members *members = members_of(RANKS);
     struct bytes address;
     const char *host;
@@ -180,7 +175,7 @@ static void those_who_live_meet_again_without_the_dead(void **state) {
     job_rendezvous_members_close(members);
 }
 
-static void who_comes_back_begins_an_epoch_that_all_come_to(void **state) {
+TEST(who_comes_back_begins_an_epoch_that_all_come_to) {
     struct job_members *members = members_of(RANKS);
     reported(members);
     job_rendezvous_members_leave(members, 2);
@@ -198,7 +193,7 @@ static void who_comes_back_begins_an_epoch_that_all_come_to(void **state) {
     job_rendezvous_members_close(members);
 }
 
-static void a_rank_that_dies_on_its_way_back_is_waited_for_no_more(void **state) {
+TEST(a_rank_that_dies_on_its_way_back_is_waited_for_no_more) {
     struct job_members *members = members_of(RANKS);
     reported(members);
     job_rendezvous_members_leave(members, 2);
@@ -213,7 +208,7 @@ static void a_rank_that_dies_on_its_way_back_is_waited_for_no_more(void **state)
     job_rendezvous_members_close(members);
 }
 
-static void a_job_that_never_was_whole_does_not_begin_without_a_rank(void **state) {
+TEST(a_job_that_never_was_whole_does_not_begin_without_a_rank) {
     struct job_members *members = members_of(RANKS - 1);
     job_rendezvous_members_leave(members, 1);
     assert_reported(members, JOB_FRAME_GONE, 1, 1);
@@ -222,20 +217,4 @@ static void a_job_that_never_was_whole_does_not_begin_without_a_rank(void **stat
     assert_int_equal(reported(members).kind, 0);
     assert_false(job_rendezvous_members_has_met(members));
     job_rendezvous_members_close(members);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_members_has_every_place_in_order),
-        cmocka_unit_test(there_is_no_members_before_all_have_come),
-        cmocka_unit_test(a_rank_comes_once_and_is_of_the_job),
-        cmocka_unit_test(a_cut_frame_is_measured_and_not_taken),
-        cmocka_unit_test(damaged_frames_are_refused_or_harmless),
-        cmocka_unit_test(frames_report_who_is_gone),
-        cmocka_unit_test(those_who_live_meet_again_without_the_dead),
-        cmocka_unit_test(who_comes_back_begins_an_epoch_that_all_come_to),
-        cmocka_unit_test(a_rank_that_dies_on_its_way_back_is_waited_for_no_more),
-        cmocka_unit_test(a_job_that_never_was_whole_does_not_begin_without_a_rank),
-    };
-    return cmocka_run_group_tests_name("job_meeting", tests, NULL, NULL);
 }

@@ -3,13 +3,8 @@
  * what is for all comes to all, what is for one to that one; reports come in the order of ranks; and
  * when a rank dies that should have passed something on, nobody below it or above it waits for ever.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
+#define TEST_OWN_MAIN
+#include "test_case.h"
 
 #include <signal.h>
 
@@ -48,7 +43,7 @@ static uint32_t depth_of(uint32_t position, uint32_t count) {
     return depth;
 }
 
-static void each_rank_stands_once_in_a_tree_of_any_size(void **state) {
+TEST(each_rank_stands_once_in_a_tree_of_any_size) {
     for (uint32_t count = 1; count <= LIMIT_RANKS; count += 1 + count / 40) {
         uint32_t children = 0, deepest = 0, room = 1, reached = 1;
         for (uint32_t position = 0; position < count; position++) {
@@ -74,7 +69,7 @@ static void take(struct bytes *part_out) {
     assert_true(job_tree_receive(&orders, bytes, part_out));
 }
 
-static void what_is_for_all_comes_to_all(void **state) {
+TEST(what_is_for_all_comes_to_all) {
     struct bytes part;
     for (uint32_t round = 0; round < ROUNDS; round++) {
         size_t bytes = 4 + round * round * 97;
@@ -106,7 +101,7 @@ static void assert_filled(struct bytes part, uint32_t bytes, uint32_t mark) {
         assert_int_equal(part.data[i], mark % 127);
 }
 
-static void each_gets_its_own_and_reports_come_in_order(void **state) {
+TEST(each_gets_its_own_and_reports_come_in_order) {
     struct bytes part;
     uint32_t rank, expected = 1;
     for (uint32_t round = 0; round < ROUNDS; round++) {
@@ -173,7 +168,13 @@ static void work_until_the_last(void) {
     }
 }
 
-static void one_that_dies_on_the_way_leaves_nobody_waiting(void **state) {
+static int end(void **state) {
+    job_tree_free(&orders);
+    job_tree_free(&reports);
+    return 0;
+}
+
+TEST_AROUND(one_that_dies_on_the_way_leaves_nobody_waiting, NULL, end) {
     uint32_t again = 0;
     if (job_count() <= DIES_BEFORE_REPORTING) return;
     if (job_rank()) {
@@ -191,19 +192,7 @@ static void one_that_dies_on_the_way_leaves_nobody_waiting(void **state) {
     assert_false(job_is_alive(DIES_BEFORE_REPORTING));
 }
 
-static int end(void **state) {
-    job_tree_free(&orders);
-    job_tree_free(&reports);
-    return 0;
-}
-
 int main(int argc, char **argv) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(each_rank_stands_once_in_a_tree_of_any_size),
-        cmocka_unit_test(what_is_for_all_comes_to_all),
-        cmocka_unit_test(each_gets_its_own_and_reports_come_in_order),
-        cmocka_unit_test_teardown(one_that_dies_on_the_way_leaves_nobody_waiting, end),
-    };
     on_ranks_deaths = 2;
-    return on_ranks(argv, "job_tree", tests, ARRAY_COUNT(tests));
+    return on_ranks(argv, "job_tree", test_cases, test_case_count);
 }

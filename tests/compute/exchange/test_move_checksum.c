@@ -2,12 +2,7 @@
  * Protects the checksum of moved experts: the same for any pieces of 32 bytes, another for any single
  * changed bit, exchanged words, or length.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "test_case.h"
 
 #include "compute/exchange/move_checksum.h"
 
@@ -19,7 +14,7 @@ static uint64_t sum_of(const char *data, size_t bytes, size_t piece) {
     return move_checksum_end(&sum);
 }
 
-static void a_sum_follows_from_bytes_and_their_places(void **state) {
+TEST(a_sum_follows_from_bytes_and_their_places) {
     char data[1000];
     for (size_t i = 0; i < sizeof data; i++)
         data[i] = (char)(i * i + 3 * i);
@@ -42,9 +37,4 @@ static void a_sum_follows_from_bytes_and_their_places(void **state) {
     assert_true(whole != sum_of(exchanged, sizeof data, 64));
     char zeros[96] = {0};
     assert_true(sum_of(zeros, 64, 32) != sum_of(zeros, 96, 32));
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(a_sum_follows_from_bytes_and_their_places)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,14 +3,8 @@
  * of ranks in one order arrive as they were given, neither side ever waits in a call, a damaged one is noticed
  * and the next one is whole again, and the rate is kept.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
+#define TEST_OWN_MAIN
+#include "test_case.h"
 
 #include "base/check.h"
 #include "base/clock.h"
@@ -94,7 +88,7 @@ static uint32_t count_wrong(void) {
     return wrong;
 }
 
-static void pieces_arrive_whole_and_damage_is_noticed(void **state) {
+TEST(pieces_arrive_whole_and_damage_is_noticed) {
     struct move_transport *transport;
     struct error error;
     open_pieces();
@@ -114,7 +108,7 @@ static void pieces_arrive_whole_and_damage_is_noticed(void **state) {
     }
 }
 
-static void bytes_go_no_faster_than_the_limit(void **state) {
+TEST(bytes_go_no_faster_than_the_limit) {
     struct move_transport *transport;
     struct error error;
     size_t through = 0;
@@ -130,7 +124,5 @@ static void bytes_go_no_faster_than_the_limit(void **state) {
 }
 
 int main(int argc, char **argv) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(pieces_arrive_whole_and_damage_is_noticed),
-                                       cmocka_unit_test(bytes_go_no_faster_than_the_limit)};
-    return on_ranks(argv, "move_transport", tests, ARRAY_COUNT(tests));
+    return on_ranks(argv, "move_transport", test_cases, test_case_count);
 }

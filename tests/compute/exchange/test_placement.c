@@ -2,12 +2,7 @@
  * Protects the map of expert slots: every expert has a slot, both directions agree, all ranks have
  * as many slots, replicas are spread, a map with a hole is refused, and nodes follow from hosts.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "test_case.h"
 
 #include "compute/exchange/placement.h"
 
@@ -39,7 +34,7 @@ static void check_map(uint32_t experts, uint32_t ranks, uint32_t redundant, uint
     placement_close(&placement);
 }
 
-static void replicas_lie_on_different_ranks(void **state) {
+TEST(replicas_lie_on_different_ranks) {
     struct placement placement;
     struct error error;
     const uint32_t shapes[][3] = {
@@ -60,7 +55,7 @@ static void replicas_lie_on_different_ranks(void **state) {
     }
 }
 
-static void every_expert_has_its_slots(void **state) {
+TEST(every_expert_has_its_slots) {
     check_map(64, 1, 0, 0);
     check_map(64, 2, 0, 7);
     check_map(64, 8, 3, 0);
@@ -70,7 +65,7 @@ static void every_expert_has_its_slots(void **state) {
 }
 
 /* A rank without experts, and a layer that changed. */
-static void empty_slots_hold_nobody_and_layers_may_change(void **state) {
+TEST(empty_slots_hold_nobody_and_layers_may_change) {
     struct placement placement;
     struct error error;
     uint32_t count;
@@ -93,7 +88,7 @@ static void empty_slots_hold_nobody_and_layers_may_change(void **state) {
     placement_close(&placement);
 }
 
-static void maps_with_holes_are_refused(void **state) {
+TEST(maps_with_holes_are_refused) {
     struct placement placement;
     struct error error;
     assert_int_equal(placement_open(&placement, 1, 4, 2, 2, &error), STATUS_OK);
@@ -107,7 +102,7 @@ static void maps_with_holes_are_refused(void **state) {
     placement_close(&placement);
 }
 
-static void nodes_are_reported_from_the_hosts_of_ranks(void **state) {
+TEST(nodes_are_reported_from_the_hosts_of_ranks) {
     static const char *const even[] = {"a", "a", "b", "b", "c", "c"};
     static const char *const some_unknown[] = {"a", "a", NULL, "b", NULL, NULL};
     static const char *const uneven[] = {"a", "a", "a", "a", "b", "b"};
@@ -119,14 +114,4 @@ static void nodes_are_reported_from_the_hosts_of_ranks(void **state) {
     assert_int_equal(placement_node_ranks(alone, 6), 6);
     assert_int_equal(placement_node_ranks(all_apart, 6), 1);
     assert_int_equal(placement_node_ranks(alone, 1), 1);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_expert_has_its_slots),
-        cmocka_unit_test(replicas_lie_on_different_ranks),
-        cmocka_unit_test(maps_with_holes_are_refused),
-        cmocka_unit_test(nodes_are_reported_from_the_hosts_of_ranks),
-        cmocka_unit_test(empty_slots_hold_nobody_and_layers_may_change)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

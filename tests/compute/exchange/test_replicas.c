@@ -5,12 +5,7 @@
  */
 #include "compute/exchange/replicas.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "test_case.h"
 
 #define RANKS 2
 #define EXPERTS 3
@@ -54,7 +49,7 @@ static void place_all(uint32_t *taken /* [RANKS * SLOTS_EACH] */) {
         }
 }
 
-static void ranks_split_a_batch_alike(void **state) {
+TEST(ranks_split_a_batch_alike) {
     uint32_t taken[RANKS * SLOTS_EACH];
     for (uint32_t rank = 0; rank < RANKS; rank++)
         assert_true(replicas_begin(&ranks[rank], 0, chosen[rank], PAIRS, true));
@@ -71,7 +66,7 @@ static void ranks_split_a_batch_alike(void **state) {
     assert_int_equal(taken[2] + taken[3], PAIRS);
 }
 
-static void replicas_that_are_not_split_take_turns(void **state) {
+TEST(replicas_that_are_not_split_take_turns) {
     uint32_t taken[RANKS * SLOTS_EACH];
     for (uint32_t rank = 0; rank < RANKS; rank++)
         assert_false(replicas_begin(&ranks[rank], 0, chosen[rank], PAIRS, false));
@@ -81,10 +76,4 @@ static void replicas_that_are_not_split_take_turns(void **state) {
     assert_int_equal(taken[2], 4);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(ranks_split_a_batch_alike),
-        cmocka_unit_test(replicas_that_are_not_split_take_turns),
-    };
-    return cmocka_run_group_tests(tests, open_ranks, close_ranks);
-}
+TEST_GROUP(open_ranks, close_ranks)

@@ -3,12 +3,7 @@
  * not heard of in this epoch, says that it has none, or names another's file is not written to; and
  * one that comes back with other memory gets what is meant for it.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "test_case.h"
 
 #include <sys/wait.h>
 #include <unistd.h>
@@ -40,7 +35,7 @@ static int close_two(void **state) {
     return 0;
 }
 
-static void what_is_written_there_is_read_here(void **state) {
+TEST_AROUND(what_is_written_there_is_read_here, open_two, close_two) {
     shared_window_map(&mine, 1, &other.address, EPOCH);
     char *there = shared_window_of(&mine, 1, EPOCH);
     assert_non_null(there);
@@ -51,7 +46,7 @@ static void what_is_written_there_is_read_here(void **state) {
     assert_null(shared_window_of(&mine, 2, EPOCH));
 }
 
-static void another_process_writes_too(void **state) {
+TEST_AROUND(another_process_writes_too, open_two, close_two) {
     int status;
     pid_t child = fork();
     assert_true(child >= 0);
@@ -69,7 +64,7 @@ static void another_process_writes_too(void **state) {
     assert_int_equal(mine.own[BYTES - 1], 9);
 }
 
-static void each_epoch_hears_anew(void **state) {
+TEST_AROUND(each_epoch_hears_anew, open_two, close_two) {
     shared_window_map(&mine, 1, &other.address, EPOCH);
     char *there = shared_window_of(&mine, 1, EPOCH);
     assert_null(shared_window_of(&mine, 1, EPOCH + 1));
@@ -77,7 +72,7 @@ static void each_epoch_hears_anew(void **state) {
     assert_ptr_equal(shared_window_of(&mine, 1, EPOCH + 1), there);
 }
 
-static void who_comes_back_with_other_memory_gets_what_is_meant_for_it(void **state) {
+TEST_AROUND(who_comes_back_with_other_memory_gets_what_is_meant_for_it, open_two, close_two) {
     struct shared_window back;
     open_memory(&back, BYTES);
     shared_window_map(&mine, 1, &other.address, EPOCH);
@@ -87,7 +82,7 @@ static void who_comes_back_with_other_memory_gets_what_is_meant_for_it(void **st
     shared_window_close(&back);
 }
 
-static void nobody_elses_file_is_written_to(void **state) {
+TEST_AROUND(nobody_elses_file_is_written_to, open_two, close_two) {
     struct shared_file wrong = other.address;
     wrong.name++;
     shared_window_map(&mine, 1, &wrong, EPOCH);
@@ -103,22 +98,10 @@ static void nobody_elses_file_is_written_to(void **state) {
     assert_non_null(shared_window_of(&mine, 1, EPOCH));
 }
 
-static void memory_of_another_size_is_left_alone(void **state) {
+TEST_AROUND(memory_of_another_size_is_left_alone, open_two, close_two) {
     struct shared_window small;
     open_memory(&small, BYTES / 2);
     shared_window_map(&mine, 1, &small.address, EPOCH);
     assert_null(shared_window_of(&mine, 1, EPOCH));
     shared_window_close(&small);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(what_is_written_there_is_read_here, open_two, close_two),
-        cmocka_unit_test_setup_teardown(another_process_writes_too, open_two, close_two),
-        cmocka_unit_test_setup_teardown(each_epoch_hears_anew, open_two, close_two),
-        cmocka_unit_test_setup_teardown(who_comes_back_with_other_memory_gets_what_is_meant_for_it,
-                                        open_two, close_two),
-        cmocka_unit_test_setup_teardown(nobody_elses_file_is_written_to, open_two, close_two),
-        cmocka_unit_test_setup_teardown(memory_of_another_size_is_left_alone, open_two, close_two)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

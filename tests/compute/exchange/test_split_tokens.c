@@ -1,12 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "compute/exchange/split_tokens.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "test_case.h"
 
 #include "base/random.h"
 #include "serving/policy/balance/balance_experts.h"
@@ -80,8 +75,7 @@ static uint32_t drawn(uint64_t seed, uint32_t at, uint32_t below) {
 }
 
 /* The same level as trying everything, on 300 small worlds of up to three replicas an expert. */
-static void the_split_is_the_best_there_is(void **state) {
-    (void)state;
+TEST(the_split_is_the_best_there_is) {
     for (uint64_t seed = 0; seed < 300; seed++) {
         struct world world = {.experts = 5, .slots = 8, .ranks = 4};
         uint32_t replicas[5] = {1, 1, 1, 1, 1}, loads[4] = {0};
@@ -157,8 +151,7 @@ static void open_placed(struct world *world, const struct balance_shape *shape,
 
 /* At the shapes that are served: never above round robin, in sum clearly below. Every token has its
  * slot, each slot gets what it takes, and the same counts give the same split. */
-static void batches_are_split_better_than_in_turn(void **state) {
-    (void)state;
+TEST(batches_are_split_better_than_in_turn) {
     static const struct balance_shape shapes[] = {{256, 8, 288, 32, 4}, {256, 8, 288, 144, 18}};
     for (int i = 0; i < 2; i++) {
         struct world world;
@@ -187,7 +180,7 @@ static void batches_are_split_better_than_in_turn(void **state) {
 }
 
 /* A rank without experts takes nothing; the others' split is what it would be without it. */
-static void empty_slots_take_nothing(void **state) {
+TEST(empty_slots_take_nothing) {
     static const uint16_t map[6] = {0, 1, SPLIT_TOKENS_EMPTY, SPLIT_TOKENS_EMPTY, 1, 2};
     uint64_t memory[64];
     struct split_tokens split;
@@ -199,13 +192,4 @@ static void empty_slots_take_nothing(void **state) {
     assert_true(takes[2] == 0 && takes[3] == 0);
     assert_int_equal(split_tokens_slot(&split, takes, 1, 19), 1);
     assert_int_equal(split_tokens_slot(&split, takes, 1, 20), 4);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_split_is_the_best_there_is),
-        cmocka_unit_test(batches_are_split_better_than_in_turn),
-        cmocka_unit_test(empty_slots_take_nothing),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

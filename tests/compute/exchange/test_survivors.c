@@ -8,14 +8,8 @@
  * A rank that is killed while it writes into a place of UCX's inbox blocks that inbox for good; the
  * survivors have new ones, and every launch goes on.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
+#define TEST_OWN_MAIN
+#include "test_case.h"
 
 #include <poll.h>
 #include <signal.h>
@@ -256,13 +250,12 @@ static void launch(uint32_t number) {
     assert_int_equal(all.killed, 2);
 }
 
-static void survivors_leave_the_step_and_go_on(void **state) {
+TEST(survivors_leave_the_step_and_go_on) {
     for (uint32_t number = 0; number < LAUNCHES; number++)
         launch(number);
 }
 
 int main(int argc, char **argv) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(survivors_leave_the_step_and_go_on)};
     if (job_exists()) return be_rank(argv);
-    return cmocka_run_group_tests_name("survivors", tests, NULL, NULL);
+    return test_cases_run();
 }

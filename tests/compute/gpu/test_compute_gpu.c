@@ -2,20 +2,14 @@
  * Protects what devices are called, and that a model on one refuses what it cannot do yet, saying what to
  * do instead. What they compute is compared in test_compute.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdio.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "test_case.h"
 
 #include "../../golden/golden.h"
 #include "compute/emulated/compute_emulated.h"
 #include "compute/gpu/compute_gpu.h"
 #include "compute/model/model.h"
 
-static void a_device_is_found_by_its_name(void **state) {
+TEST(a_device_is_found_by_its_name) {
     const struct model_device *const devices[] = {&model_on_cpu, &model_on_cuda,
                                                   &model_on_emulated};
     const char *const names[] = {"cpu", "cuda", "emulated"};
@@ -30,7 +24,7 @@ static void a_device_is_found_by_its_name(void **state) {
     assert_non_null(strstr(error.text, "--device tpu: expected cpu or cuda"));
 }
 
-static void what_a_device_cannot_do_is_refused(void **state) {
+TEST(what_a_device_cannot_do_is_refused) {
     static char directory[512];
     struct error error;
     struct model *model;
@@ -42,12 +36,4 @@ static void what_a_device_cannot_do_is_refused(void **state) {
                                     .kv_bytes = 1 << 20};
     assert_int_equal(model_open(&options, &model, &error), STATUS_UNSUPPORTED);
     assert_non_null(strstr(error.text, "--device cpu"));
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_device_is_found_by_its_name),
-        cmocka_unit_test(what_a_device_cannot_do_is_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -7,18 +7,13 @@
  * waits for its groups says that it waits: else a supervisor would take it for the one that is stuck. Up to the first death rows go by nodes, so
  * who dies was to pass on others' rows: behind a dispatch with four ranks, with its experts in line with more.
  */
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdatomic.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/time.h>
 #include <unistd.h>
 
-#include <cmocka.h>
+#define TEST_OWN_MAIN
+#include "test_case.h"
 
 #include "../exchange/on_ranks.h"
 #include "base/heartbeat.h"
@@ -111,7 +106,7 @@ static pid_t process_of(uint32_t rank) {
     return all[rank];
 }
 
-static void those_that_live_go_on_when_a_rank_dies_among_groups(void **state) {
+TEST(those_that_live_go_on_when_a_rank_dies_among_groups) {
     uint32_t ranks = job_count();
     shared_state = 11;
     struct model *alone = open_model(&model_on_cpu, 0, 0);
@@ -157,8 +152,6 @@ static void those_that_live_go_on_when_a_rank_dies_among_groups(void **state) {
 }
 
 int main(int argc, char **argv) {
-    static const struct CMUnitTest tests[] = {
-        cmocka_unit_test(those_that_live_go_on_when_a_rank_dies_among_groups)};
     on_ranks_deaths = DEATHS;
-    return on_ranks(argv, "gpu_comm", tests, 1);
+    return on_ranks(argv, "gpu_comm", test_cases, test_case_count);
 }

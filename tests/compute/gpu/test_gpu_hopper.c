@@ -4,6 +4,8 @@
  * attention is near the reference body's, whatever format kv_b has, and has the same bits in whatever
  * room. Whole models are compared in tests/golden.
  */
+#include "test_case.h"
+
 #include "../kernels/cuda/entries.h"
 
 #include <math.h>
@@ -12,7 +14,7 @@
 #include "compute/emulated/gpu_reference.h"
 
 /* One norm for two products and itself, in all pairs of forms. */
-static void a_norm_leaves_all_its_forms(void **state) {
+TEST(a_norm_leaves_all_its_forms) {
     enum { N = 200, PITCH = 800, STRIDE = 8 };
     for (uint32_t kinds = 0; kinds < 16; kinds++) {
         float *x = numbers((size_t)ROWS * N, "x"), *weight = numbers(N, "weight");
@@ -143,7 +145,7 @@ static void check_prompts(bool quantized) {
         device_free((void *)(uintptr_t)all[i]);
 }
 
-static void prompts_are_near_the_reference_in_any_room(void **state) {
+TEST(prompts_are_near_the_reference_in_any_room) {
     check_prompts(false);
     check_prompts(true);
 }
@@ -212,7 +214,7 @@ static void check_gather(const struct rows_way *way, uint32_t kind, uint32_t see
     device_free(from);
 }
 
-static void gathered_packed_and_unpacked_rows_are_the_twins(void **state) {
+TEST(gathered_packed_and_unpacked_rows_are_the_twins) {
     static const struct rows_way ways[] = {
         {.packed = {false, false}, .by_ids = true},
         {.packed = {false, true}},
@@ -278,7 +280,7 @@ static void check_sums(const struct sums_way *way, uint32_t seed) {
     if (of.experts) device_free((void *)(uintptr_t)of.experts);
 }
 
-static void sums_of_experts_are_the_twins(void **state) {
+TEST(sums_of_experts_are_the_twins) {
     static const struct sums_way ways[] = {
         {false, false, false, false, false}, {false, true, false, false, false},
         {false, false, true, false, false},  {false, true, true, false, false},
@@ -289,7 +291,7 @@ static void sums_of_experts_are_the_twins(void **state) {
         check_sums(&ways[seed % ARRAY_COUNT(ways)], seed);
 }
 
-static void pairs_of_mtp_are_the_twins(void **state) {
+TEST(pairs_of_mtp_are_the_twins) {
     enum { N = 72, WORDS = 20 };
     static const uint32_t source[ROWS] = {2, GPU_KEPT | 1, 0, GPU_KEPT | 3, 4};
     uint32_t ids[ROWS];
@@ -329,15 +331,4 @@ static void pairs_of_mtp_are_the_twins(void **state) {
     void *all[] = {ids_there, source_there, hidden, kept, norm, other};
     for (uint32_t i = 0; i < 6; i++)
         device_free(all[i]);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_norm_leaves_all_its_forms),
-        cmocka_unit_test(prompts_are_near_the_reference_in_any_room),
-        cmocka_unit_test(gathered_packed_and_unpacked_rows_are_the_twins),
-        cmocka_unit_test(sums_of_experts_are_the_twins),
-        cmocka_unit_test(pairs_of_mtp_are_the_twins),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

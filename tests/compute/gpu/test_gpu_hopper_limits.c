@@ -3,13 +3,7 @@
  * config.json has for them, with what was expected and what to do; those that they take are not. So is a
  * kv_b of a type that no kernel takes, in any layer that is wanted.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdio.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "test_case.h"
 
 #include "../weights/config_text.h"
 #include "../weights/sandbox.h"
@@ -30,13 +24,13 @@ static enum status check_shape(const struct shape *shape, bool rounds, struct er
     return gpu_hopper_limits_takes(&model, false, error);
 }
 
-static void the_published_shape_is_taken(void **state) {
+TEST(the_published_shape_is_taken) {
     struct error error;
     assert_int_equal(check_shape(&v3, true, &error), STATUS_OK);
     assert_int_equal(check_shape(&v3, false, &error), STATUS_OK);
 }
 
-static void what_no_kernel_takes_is_named_with_its_cure(void **state) {
+TEST(what_no_kernel_takes_is_named_with_its_cure) {
     struct shape odd[4] = {v3, v3, v3, v3};
     static const char *const names[] = {"qk_nope_head_dim 136", "v_head_dim 100",
                                         "qk_rope_head_dim 72", "kv_lora_rank 1024"};
@@ -53,7 +47,7 @@ static void what_no_kernel_takes_is_named_with_its_cure(void **state) {
     }
 }
 
-static void rows_that_do_not_begin_at_16_bytes_are_refused_in_any_mode(void **state) {
+TEST(rows_that_do_not_begin_at_16_bytes_are_refused_in_any_mode) {
     struct shape odd = v3;
     struct shape narrow = v3;
     odd.hidden = 7170;
@@ -93,21 +87,10 @@ static enum status check_kv_b_of(void **state, uint32_t layer, bool rounds, bool
     return status;
 }
 
-static void a_kv_b_of_f16_is_refused_in_any_layer_that_is_wanted(void **state) {
+TEST_AROUND(a_kv_b_of_f16_is_refused_in_any_layer_that_is_wanted, sandbox_make, sandbox_remove) {
     struct error error;
-    assert_int_equal(check_kv_b_of(state, 1, true, false, &error), STATUS_UNSUPPORTED);
-    assert_int_equal(check_kv_b_of(state, LAYERS, true, true, &error), STATUS_UNSUPPORTED);
-    assert_int_equal(check_kv_b_of(state, LAYERS, true, false, &error), STATUS_OK);
-    assert_int_equal(check_kv_b_of(state, LAYERS, false, true, &error), STATUS_OK);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(a_kv_b_of_f16_is_refused_in_any_layer_that_is_wanted,
-                                        sandbox_make, sandbox_remove),
-        cmocka_unit_test(the_published_shape_is_taken),
-        cmocka_unit_test(what_no_kernel_takes_is_named_with_its_cure),
-        cmocka_unit_test(rows_that_do_not_begin_at_16_bytes_are_refused_in_any_mode),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    assert_int_equal(check_kv_b_of(cmocka_state, 1, true, false, &error), STATUS_UNSUPPORTED);
+    assert_int_equal(check_kv_b_of(cmocka_state, LAYERS, true, true, &error), STATUS_UNSUPPORTED);
+    assert_int_equal(check_kv_b_of(cmocka_state, LAYERS, true, false, &error), STATUS_OK);
+    assert_int_equal(check_kv_b_of(cmocka_state, LAYERS, false, true, &error), STATUS_OK);
 }

@@ -2,17 +2,11 @@
  * Protects what the product offers: no emulated device, which is refused with the program that has it; and
  * without CUDA no kernels for GPUs, with how to get them.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "test_case.h"
 
 #include "compute/gpu/gpu_program.h"
 
-static void the_product_has_no_emulated_device(void **state) {
+TEST(the_product_has_no_emulated_device) {
     static const char *const names[] = {"emulated", "emulated-kernels"};
     struct error error;
     compute_gpu_offer(&gpu_program);
@@ -25,19 +19,11 @@ static void the_product_has_no_emulated_device(void **state) {
     }
 }
 
-static void a_program_without_kernels_says_how_to_get_them(void **state) {
+TEST(a_program_without_kernels_says_how_to_get_them) {
     struct error error;
     compute_gpu_offer(&(struct gpu_offer){0});
     assert_int_equal(compute_gpu_check("cuda", &error), STATUS_UNSUPPORTED);
     assert_non_null(strstr(error.text, "--device cuda"));
     assert_non_null(strstr(error.text, "-Dcuda=enabled"));
     assert_non_null(strstr(error.text, "--device cpu"));
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_product_has_no_emulated_device),
-        cmocka_unit_test(a_program_without_kernels_says_how_to_get_them),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,13 +3,7 @@
  * round is what the other takes in that round, pair by pair and row by row, no chunk is larger than there is
  * room for, and all pairs come once. By nodes, who passes a rank's rows on gives away what that rank would.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "test_case.h"
 
 #include "compute/exchange/exchange.h"
 #include "compute/gpu/gpu_rounds.h"
@@ -104,7 +98,7 @@ static uint32_t expect_alike(uint32_t from, uint32_t to, uint32_t round) {
     return given;
 }
 
-static void both_sides_cut_alike(void **state) {
+TEST(both_sides_cut_alike) {
     static const uint32_t sizes[] = {1, 3, 16, 37, PAIRS};
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
         open_ranks(sizes[i]);
@@ -172,7 +166,7 @@ static uint32_t expect_passed_on(uint32_t from, uint32_t node, struct gpu_rounds
     return all;
 }
 
-static void who_passes_rows_on_cuts_as_their_sender_would(void **state) {
+TEST(who_passes_rows_on_cuts_as_their_sender_would) {
     static const uint32_t sizes[] = {1, 3, 16, PAIRS};
     struct error error;
     for (uint32_t node_ranks = 1; node_ranks < RANKS; node_ranks *= 2)
@@ -195,7 +189,7 @@ static void who_passes_rows_on_cuts_as_their_sender_would(void **state) {
         }
 }
 
-static void rows_come_by_the_rank_of_their_senders_place(void **state) {
+TEST(rows_come_by_the_rank_of_their_senders_place) {
     assert_int_equal(gpu_rounds_relay_of(1, 6, 4), 5); /* two nodes of four */
     assert_int_equal(gpu_rounds_relay_of(6, 1, 4), 2);
     assert_int_equal(gpu_rounds_relay_of(1, 5, 4), 5); /* who has the place itself */
@@ -204,13 +198,13 @@ static void rows_come_by_the_rank_of_their_senders_place(void **state) {
     assert_int_equal(gpu_rounds_relay_of(7, 5, 1), 5); /* nodes of one */
 }
 
-static void nodes_of_one_rank_are_one_node(void **state) {
+TEST(nodes_of_one_rank_are_one_node) {
     assert_int_equal(gpu_rounds_nodes_of(32, 8), 4);
     assert_int_equal(gpu_rounds_nodes_of(32, 32), 1);
     assert_int_equal(gpu_rounds_nodes_of(32, 1), 1);
 }
 
-static void room_for_what_leaves_is_bounded_by_tokens_and_by_pieces(void **state) {
+TEST(room_for_what_leaves_is_bounded_by_tokens_and_by_pieces) {
     assert_int_equal(gpu_rounds_rows_to_nodes(1, 128, 8), 0);
     assert_int_equal(gpu_rounds_rows_to_nodes(4, 128, 8), 3 * 128);
     assert_int_equal(gpu_rounds_rows_to_nodes(18, 128, 8), 8 * 128);
@@ -219,7 +213,7 @@ static void room_for_what_leaves_is_bounded_by_tokens_and_by_pieces(void **state
     assert_int_equal(gpu_rounds_rows_in_round(4, 8, 16, 8, 128), 8 * 16 + 3 * 16 * 7);
 }
 
-static void pairs_have_their_places_rank_by_rank(void **state) {
+TEST(pairs_have_their_places_rank_by_rank) {
     open_ranks(16);
     draw_choices(0);
     const struct gpu_rounds *rounds = &ranks[0].rounds;
@@ -231,7 +225,7 @@ static void pairs_have_their_places_rank_by_rank(void **state) {
     close_ranks();
 }
 
-static void marks_that_have_gone_round_say_nothing(void **state) {
+TEST(marks_that_have_gone_round_say_nothing) {
     uint32_t number;
     open_ranks(16);
     struct gpu_rounds *rounds = &ranks[0].rounds;
@@ -245,22 +239,8 @@ static void marks_that_have_gone_round_say_nothing(void **state) {
     close_ranks();
 }
 
-static void a_piece_is_its_share_of_a_round_and_not_too_small(void **state) {
+TEST(a_piece_is_its_share_of_a_round_and_not_too_small) {
     assert_int_equal(gpu_rounds_chunk_pairs(8, 4352, 100000), 544);
     assert_int_equal(gpu_rounds_chunk_pairs(32, 384, 100000), GPU_CHUNK_PAIRS);
     assert_int_equal(gpu_rounds_chunk_pairs(32, 384, 100), 100);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(both_sides_cut_alike),
-        cmocka_unit_test(who_passes_rows_on_cuts_as_their_sender_would),
-        cmocka_unit_test(rows_come_by_the_rank_of_their_senders_place),
-        cmocka_unit_test(nodes_of_one_rank_are_one_node),
-        cmocka_unit_test(room_for_what_leaves_is_bounded_by_tokens_and_by_pieces),
-        cmocka_unit_test(pairs_have_their_places_rank_by_rank),
-        cmocka_unit_test(marks_that_have_gone_round_say_nothing),
-        cmocka_unit_test(a_piece_is_its_share_of_a_round_and_not_too_small),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

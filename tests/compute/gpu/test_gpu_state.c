@@ -4,13 +4,7 @@
  * for MTP whose output a position takes. The arrays are read back from the emulated device. And a rank takes as much
  * memory as its unit has hosts: no number of them ends it.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdio.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "test_case.h"
 
 #include "../../golden/golden.h"
 #include "compute/emulated/compute_emulated.h"
@@ -62,7 +56,7 @@ static const uint32_t *fetch(const struct model *model, const void *from, uint32
 static const struct page_id pages[] = {{7}, {3}, {5}};
 
 /* A prompt of three tokens from position 63 on, cut after the second one; a generated token. */
-static void a_step_is_reported_token_by_token(void **state) {
+TEST(a_step_is_reported_token_by_token) {
     struct model *model = open_model();
     struct batch *batch = &model->batch;
     batch_clear(batch);
@@ -91,7 +85,7 @@ static void a_step_is_reported_token_by_token(void **state) {
     model_close(model);
 }
 
-static void mtp_is_reported_whose_outputs_it_takes(void **state) {
+TEST(mtp_is_reported_whose_outputs_it_takes) {
     struct model *model = open_model();
     struct batch *rows = &model->mtp_rows, *batch = &model->mtp_batch;
     batch_clear(rows);
@@ -113,7 +107,7 @@ static void mtp_is_reported_whose_outputs_it_takes(void **state) {
 }
 
 /* Of each other host a rank passes rows on, in memory of their own; DeepSeek's largest unit has 40. */
-static void memory_is_taken_piece_by_piece_without_end(void **state) {
+TEST(memory_is_taken_piece_by_piece_without_end) {
     struct model *model = open_model();
     struct error error;
     struct gpu_allocator allocator = {.state = model->gpu, .error = &error};
@@ -121,13 +115,4 @@ static void memory_is_taken_piece_by_piece_without_end(void **state) {
         assert_non_null(gpu_state_allocate(&allocator, 16, false, "rows of a host"));
     assert_int_equal(allocator.status, STATUS_OK);
     model_close(model); /* the device reports what is not released */
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_step_is_reported_token_by_token),
-        cmocka_unit_test(mtp_is_reported_whose_outputs_it_takes),
-        cmocka_unit_test(memory_is_taken_piece_by_piece_without_end),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

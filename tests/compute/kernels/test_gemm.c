@@ -2,6 +2,8 @@
  * Protects the dense products of attention: every level gives the plain C twin's bits for ragged
  * sizes and strides, stays inside its buffers, and a row has the same bits in any batch.
  */
+#include "test_case.h"
+
 #include "levels.h"
 
 #include <math.h>
@@ -84,7 +86,7 @@ static void check_problem(const struct problem *p, const struct kernels *levels,
     levels_free(expected, p->c_bytes);
 }
 
-static void levels_agree_to_the_bit(void **unused) {
+TEST(levels_agree_to_the_bit) {
     static const uint32_t ms[] = {1, 2, 3, 4, 6, 7, 12, 13, 16, 31};
     static const uint32_t ns[] = {1, 7, 8, 9, 15, 16, 17, 31, 33, 64, 127, 128, 161};
     static const uint32_t ks[] = {1, 2, 63, 64, 191, 192, 193, 400};
@@ -101,7 +103,7 @@ static void levels_agree_to_the_bit(void **unused) {
 }
 
 /* A row alone, and a product in two steps over k, give the same bits as all at once. */
-static void rows_and_stretches_do_not_matter(void **unused) {
+TEST(rows_and_stretches_do_not_matter) {
     struct kernels levels[LEVELS_MAX];
     uint32_t count = levels_list(levels);
     uint64_t state = 12;
@@ -161,7 +163,7 @@ static void free_pieces(uint32_t count, size_t stride, size_t last_row,
 
 /* A context whose rows lie in pieces, as A and as B, gives the bits of one whose rows follow each other; and so
  * does the twin. */
-static void pieces_give_the_bits_of_the_whole(void **unused) {
+TEST(pieces_give_the_bits_of_the_whole) {
     enum { WIDTH = 72, MOST = 130 };
     static const uint32_t counts[] = {1, 2, 16, 31, 63, 64, 65, 70, 79, 80, 96, 127, 128, 129, 130};
     struct kernels levels[LEVELS_MAX];
@@ -221,7 +223,7 @@ static void pieces_give_the_bits_of_the_whole(void **unused) {
 
 /* Products of BF16 values: each level that has them gives its plain C twin's bits in every layout,
  * whether or not values are fetched ahead, and stays inside its buffers. */
-static void bf16_layouts_agree_to_the_bit(void **unused) {
+TEST(bf16_layouts_agree_to_the_bit) {
     static const uint32_t ms[] = {1, 3, 4, 11, 14, 16, 64}, ns[] = {1, 8, 15, 16, 17, 32, 33, 144};
     struct kernels levels[LEVELS_MAX];
     uint32_t count = levels_list(levels);
@@ -272,14 +274,4 @@ static void bf16_layouts_agree_to_the_bit(void **unused) {
             levels_free(expected, c_count * 4);
             levels_free(found, c_count * 4);
         }
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(levels_agree_to_the_bit),
-        cmocka_unit_test(rows_and_stretches_do_not_matter),
-        cmocka_unit_test(bf16_layouts_agree_to_the_bit),
-        cmocka_unit_test(pieces_give_the_bits_of_the_whole),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,13 +3,15 @@
  * for the BF16 dot product, stays within rounding of an independent double-precision product) and
  * touches nothing outside its buffers.
  */
+#include "test_case.h"
+
 #include "problems.h"
 
 #include "base/check.h"
 #include "base/number.h"
 
 /* Every shape and kind of number: levels agree, and with the exact product within rounding. */
-static void levels_agree_for_every_shape_and_kind_of_number(void **unused) {
+TEST(levels_agree_for_every_shape_and_kind_of_number) {
     static const uint32_t sizes[] = {1, 15, 16, 17, 33, 96, 127, 128, 129, 300};
     static const uint32_t rows[] = {1, 2, 3, 4, 5, 7, 11, 12, 13, 25};
     struct kernels levels[LEVELS_MAX];
@@ -31,7 +33,7 @@ static void levels_agree_for_every_shape_and_kind_of_number(void **unused) {
 }
 
 /* Every FP8 code times 1 and times 2^8's neighbours comes out exactly. */
-static void every_fp8_code_is_exact(void **unused) {
+TEST(every_fp8_code_is_exact) {
     struct kernels levels[LEVELS_MAX];
     uint32_t level_count = levels_list(levels);
     uint8_t codes[256];
@@ -61,7 +63,7 @@ static void every_fp8_code_is_exact(void **unused) {
 }
 
 /* Scales that a level's shortcuts may not take: zero, as of a block without weights, negative, tiny and huge. */
-static void any_scale_of_a_block_is_taken(void **unused) {
+TEST(any_scale_of_a_block_is_taken) {
     static const float scales[] = {0.25f, 0, 0x1p-119f, -0.5f, 0x1p110f, 1e-4f};
     struct kernels levels[LEVELS_MAX];
     uint32_t level_count = levels_list(levels);
@@ -77,13 +79,4 @@ static void any_scale_of_a_block_is_taken(void **unused) {
             problem_check(&p, levels, level_count);
             problem_free(&p);
         }
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(levels_agree_for_every_shape_and_kind_of_number),
-        cmocka_unit_test(every_fp8_code_is_exact),
-        cmocka_unit_test(any_scale_of_a_block_is_taken),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

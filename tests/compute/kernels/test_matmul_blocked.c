@@ -2,10 +2,12 @@
  * Protects the loops around the vector kernels: nothing is lost where blocks, tiles and chunks of
  * rows begin and end, and a row has the same bits in any batch and any split of panels.
  */
+#include "test_case.h"
+
 #include "problems.h"
 
 /* The shapes where blocks and tiles begin and end, at a size that leaves the first panel. */
-static void levels_agree_where_blocks_and_tiles_end(void **unused) {
+TEST(levels_agree_where_blocks_and_tiles_end) {
     struct kernels levels[LEVELS_MAX];
     uint32_t level_count = levels_list(levels);
     uint64_t state = 2;
@@ -18,7 +20,7 @@ static void levels_agree_where_blocks_and_tiles_end(void **unused) {
         }
 }
 
-static void a_row_has_the_same_bits_in_any_batch(void **unused) {
+TEST(a_row_has_the_same_bits_in_any_batch) {
     struct kernels levels[LEVELS_MAX];
     uint32_t level_count = levels_list(levels);
     uint64_t state = 3;
@@ -33,7 +35,7 @@ static void a_row_has_the_same_bits_in_any_batch(void **unused) {
 }
 
 /* The same across the chunks of rows that many rows are cut into. */
-static void a_row_has_the_same_bits_across_chunks_of_rows(void **unused) {
+TEST(a_row_has_the_same_bits_across_chunks_of_rows) {
     struct kernels levels[LEVELS_MAX];
     uint32_t level_count = levels_list(levels);
     uint64_t state = 4;
@@ -44,13 +46,4 @@ static void a_row_has_the_same_bits_across_chunks_of_rows(void **unused) {
             problem_check_invariance(&levels[l], &p, &state);
         problem_free(&p);
     }
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(levels_agree_where_blocks_and_tiles_end),
-        cmocka_unit_test(a_row_has_the_same_bits_in_any_batch),
-        cmocka_unit_test(a_row_has_the_same_bits_across_chunks_of_rows),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,11 +2,13 @@
  * Protects the layout of packed weights: a row read back is the row that was packed, whatever the
  * type and however many calls packed it.
  */
+#include "test_case.h"
+
 #include "problems.h"
 #include "unpack_row.h"
 
 /* unpack_row is the inverse of packing and scaling. */
-static void a_packed_row_reads_back_as_it_was(void **unused) {
+TEST(a_packed_row_reads_back_as_it_was) {
     uint64_t state = 5;
     for (int type = 0; type < WEIGHT_TYPE_COUNT; type++) {
         struct problem p = problem_make(&state, (enum weight_type)type, 1, 150, 131, WEIGHTS_RANDOM,
@@ -19,11 +21,4 @@ static void a_packed_row_reads_back_as_it_was(void **unused) {
         }
         problem_free(&p);
     }
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_packed_row_reads_back_as_it_was),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,11 +2,11 @@
  * Protects the FP8 operators against values made outside of this program: E4M3 decoding and
  * encoding, activation quantization, and FP8 linears, at every level: ops.json of the goldens.
  */
+#include "test_case.h"
+
 #include "levels.h"
 
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
 
 #include "base/number.h"
 #include "base/tree.h"
@@ -144,26 +144,19 @@ static void check_fp8_linears(const struct tree *cases) {
         }
 }
 
-static void e4m3_codes_are_those_of_the_goldens(void **unused) {
+TEST(e4m3_codes_are_those_of_the_goldens) {
     for (uint32_t i = 0; i < operators_count; i++)
         check_e4m3(tree_member(operators[i], "e4m3"));
 }
 
-static void quantized_activations_are_those_of_the_goldens(void **unused) {
+TEST(quantized_activations_are_those_of_the_goldens) {
     for (uint32_t i = 0; i < operators_count; i++)
         check_act_quant(tree_member(operators[i], "act_quant"));
 }
 
-static void fp8_products_are_those_of_the_goldens(void **unused) {
+TEST(fp8_products_are_those_of_the_goldens) {
     for (uint32_t i = 0; i < operators_count; i++)
         check_fp8_linears(tree_member(operators[i], "fp8_linear"));
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(e4m3_codes_are_those_of_the_goldens),
-        cmocka_unit_test(quantized_activations_are_those_of_the_goldens),
-        cmocka_unit_test(fp8_products_are_those_of_the_goldens),
-    };
-    return cmocka_run_group_tests(tests, read_goldens, NULL);
-}
+TEST_GROUP(read_goldens, NULL)

@@ -2,11 +2,13 @@
  * Protects the probes of a machine's limits: they do as many operations as they say, and read every
  * byte once, however many streams they read it in.
  */
+#include "test_case.h"
+
 #include "compute/kernels/probe.h"
 
 #include "levels.h"
 
-static void work_grows_with_the_rounds(void **state) {
+TEST(work_grows_with_the_rounds) {
     for (int kind = 0; kind < PROBE_KIND_COUNT; kind++) {
         double once = probe_multiply((enum probe_kind)kind, 10);
         assert_true(once >= 0 && probe_multiply((enum probe_kind)kind, 30) == 3 * once);
@@ -14,7 +16,7 @@ static void work_grows_with_the_rounds(void **state) {
     assert_true(probe_multiply(PROBE_FMA, 1) > 0); /* at every level */
 }
 
-static void every_word_is_read_once(void **state) {
+TEST(every_word_is_read_once) {
     enum { WORDS = 4096 };
     static _Alignas(64) uint64_t words[WORDS + 512];
     uint64_t draws = 1, sum = 0;
@@ -24,12 +26,4 @@ static void every_word_is_read_once(void **state) {
     }
     for (uint32_t streams = 1; streams <= 4; streams += 3)
         assert_true(probe_read(words, WORDS * sizeof *words, streams) == sum);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(work_grows_with_the_rounds),
-        cmocka_unit_test(every_word_is_read_once),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Protects the choice of a level: names, what each table says of itself, and refusals with a cure.
  */
-#include "levels.h"
+#include "test_case.h"
 
-#include <string.h>
+#include "levels.h"
 
 #include "base/check.h"
 
-static void each_level_is_found_by_its_name(void **unused) {
+TEST(each_level_is_found_by_its_name) {
     static const char *const names[KERNEL_LEVEL_COUNT] = {"c",   "avx2", "avx512",  "avx512bf16",
                                                           "amx", "neon", "neonbf16"};
     enum kernel_level level;
@@ -23,7 +23,7 @@ static void each_level_is_found_by_its_name(void **unused) {
     assert_non_null(strstr(error.text, "avx512bf16"));
 }
 
-static void each_table_is_whole_and_says_what_it_is(void **unused) {
+TEST(each_table_is_whole_and_says_what_it_is) {
     static const char *const numerics[KERNEL_LEVEL_COUNT] = {[KERNEL_LEVEL_AVX512BF16] = "bf16dot3",
                                                              [KERNEL_LEVEL_AMX] = "amx3",
                                                              [KERNEL_LEVEL_NEONBF16] = "bfdot2"};
@@ -69,7 +69,7 @@ static const struct {
 } of_machines[] = {{"avx2", ON_X86}, {"avx512", ON_X86}, {"avx512bf16", ON_X86},
                    {"amx", ON_X86},  {"neon", ON_ARM},   {"neonbf16", ON_ARM}};
 
-static void a_cpu_has_no_level_of_another_machine(void **unused) {
+TEST(a_cpu_has_no_level_of_another_machine) {
     assert_true(kernels_has(KERNEL_LEVEL_C) && kernels_has(kernels_detect()));
     assert_int_equal(kernels_has(KERNEL_LEVEL_NEON), ON_ARM); /* every arm64 CPU has it */
     for (size_t i = 0; i < ARRAY_COUNT(of_machines); i++) {
@@ -84,7 +84,7 @@ static void a_cpu_has_no_level_of_another_machine(void **unused) {
 
 /* A mask lowers the level; on a CPU that lacks the one it names it stands for the best; what no CPU
  * of this machine's kind could have is refused. */
-static void a_mask_never_raises_the_level(void **unused) {
+TEST(a_mask_never_raises_the_level) {
     enum kernel_level level, best = kernels_detect();
     struct error error = {""};
     assert_int_equal(kernels_level_masked("auto", &level, &error), STATUS_OK);
@@ -100,14 +100,4 @@ static void a_mask_never_raises_the_level(void **unused) {
             assert_non_null(strstr(error.text, of_machines[i].name));
     }
     assert_int_equal(kernels_level_masked("sse9", &level, &error), STATUS_INVALID);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(each_level_is_found_by_its_name),
-        cmocka_unit_test(each_table_is_whole_and_says_what_it_is),
-        cmocka_unit_test(a_cpu_has_no_level_of_another_machine),
-        cmocka_unit_test(a_mask_never_raises_the_level),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,15 +3,9 @@
  * the grain, all of them before team_run returns; more threads than CPUs work, members sleep when
  * idle.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-
-#include <cmocka.h>
+#include "test_case.h"
 
 #include <stdatomic.h>
-#include <stdbool.h>
-#include <string.h>
 #include <time.h>
 
 #include "compute/kernels/team.h"
@@ -63,12 +57,12 @@ static void run_loops(uint32_t threads, uint32_t loops) {
     team_close(team);
 }
 
-static void every_item_runs_once(void **unused) {
+TEST(every_item_runs_once) {
     run_loops(1, 500);
     run_loops(2, 2000);
 }
 
-static void more_threads_than_cpus_lose_nothing(void **unused) {
+TEST(more_threads_than_cpus_lose_nothing) {
     run_loops(17, 300);
 }
 
@@ -85,7 +79,7 @@ static void note_share(void *context, uint32_t first, uint32_t count, uint32_t m
         atomic_fetch_add(&shares->runs[i], 1);
 }
 
-static void even_items_run_once_in_whole_grains(void **unused) {
+TEST(even_items_run_once_in_whole_grains) {
     static struct shares shares;
     for (uint32_t threads = 1; threads <= 5; threads += 2) {
         struct team *team;
@@ -103,14 +97,14 @@ static void even_items_run_once_in_whole_grains(void **unused) {
     }
 }
 
-static void the_default_is_one_thread_a_cpu(void **unused) {
+TEST(the_default_is_one_thread_a_cpu) {
     struct team *team;
     assert_int_equal(team_open(0, &team, NULL), STATUS_OK);
     assert_true(team_threads(team) >= 1);
     team_close(team);
 }
 
-static void too_many_threads_are_refused(void **unused) {
+TEST(too_many_threads_are_refused) {
     struct team *team;
     struct error error;
     assert_int_equal(team_open(1000000, &team, &error), STATUS_TOO_LARGE);
@@ -126,7 +120,7 @@ static double cpu_seconds_of_a_pause(void) {
 }
 
 /* On a busy machine the members may be late to begin, and to end, their spinning. */
-static void an_idle_team_burns_no_cpu(void **unused) {
+TEST(an_idle_team_burns_no_cpu) {
     struct team *team;
     assert_int_equal(team_open(4, &team, NULL), STATUS_OK);
     bool idle = false;
@@ -134,16 +128,4 @@ static void an_idle_team_burns_no_cpu(void **unused) {
         idle = cpu_seconds_of_a_pause() < 0.05;
     team_close(team);
     assert_true(idle);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_item_runs_once),
-        cmocka_unit_test(more_threads_than_cpus_lose_nothing),
-        cmocka_unit_test(even_items_run_once_in_whole_grains),
-        cmocka_unit_test(the_default_is_one_thread_a_cpu),
-        cmocka_unit_test(too_many_threads_are_refused),
-        cmocka_unit_test(an_idle_team_burns_no_cpu),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

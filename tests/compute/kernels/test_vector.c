@@ -3,11 +3,11 @@
  * three registers and some beyond, inside its buffers, in place or not; and the plain C twin is
  * right by an independent double-precision computation.
  */
+#include "test_case.h"
+
 #include "levels.h"
 
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
 
 #include "base/check.h"
 #include "base/number.h"
@@ -128,7 +128,7 @@ static void check_kernel(const struct kernels *levels, uint32_t level_count, enu
     levels_free(first.z, z_bytes);
 }
 
-static void levels_agree_to_the_bit(void **unused) {
+TEST(levels_agree_to_the_bit) {
     struct kernels levels[LEVELS_MAX];
     uint32_t level_count = levels_list(levels);
     uint64_t state = 21;
@@ -145,7 +145,7 @@ static void levels_agree_to_the_bit(void **unused) {
 }
 
 /* Infinities and NaNs anywhere change nothing but what they must, and equally at every level. */
-static void levels_agree_on_infinities_and_nans(void **unused) {
+TEST(levels_agree_on_infinities_and_nans) {
     static const float specials[] = {INFINITY, -INFINITY, NAN,     88.8f,    88.7f,     -87.3f,
                                      -87.4f,   447.9f,    3.4e38f, -3.4e38f, 0x1p-149f, 1e-4f};
     struct kernels levels[LEVELS_MAX];
@@ -170,7 +170,7 @@ static void levels_agree_on_infinities_and_nans(void **unused) {
 }
 
 /* All 2^32 floats in steps: exp is within an ulp and a half, and every level has the same bits. */
-static void exp_is_right_to_an_ulp_and_a_half(void **unused) {
+TEST(exp_is_right_to_an_ulp_and_a_half) {
     struct kernels levels[LEVELS_MAX];
     uint32_t level_count = levels_list(levels);
     double worst = 0;
@@ -197,7 +197,7 @@ static void exp_is_right_to_an_ulp_and_a_half(void **unused) {
 }
 
 /* The plain C twin against doubles. */
-static void the_plain_simulator_is_right(void **unused) {
+TEST(the_plain_simulator_is_right) {
     const struct kernels *c = &kernels_table_c;
     uint64_t state = 23;
     for (uint32_t turn = 0, n; (n = length_at(turn)); turn++) {
@@ -226,7 +226,7 @@ static void the_plain_simulator_is_right(void **unused) {
 }
 
 /* Rows summed in doubles, rounded once, lie within a step of the kernel's; a step is a BF16's. */
-static void a_sum_of_rows_is_rounded_once_and_added(void **unused) {
+TEST(a_sum_of_rows_is_rounded_once_and_added) {
     uint64_t state = 25;
     for (uint32_t count = 1; count <= ROWS_MAX; count++) {
         uint16_t rows[ROWS_MAX][300];
@@ -257,7 +257,7 @@ static void a_sum_of_rows_is_rounded_once_and_added(void **unused) {
 
 /* Codes are what e4m3(x / s) says, with s by its formula; s as a power of two is the next one up.
  */
-static void quantized_codes_and_scales_are_right(void **unused) {
+TEST(quantized_codes_and_scales_are_right) {
     uint64_t state = 24;
     for (int numbers = 0; numbers < NUMBERS_COUNT; numbers++)
         for (int power = 0; power < 2; power++) {
@@ -298,7 +298,7 @@ static void check_transpose(const struct kernels *level, uint32_t rows, uint32_t
     levels_free(y, y_bytes);
 }
 
-static void a_transposed_tile_is_the_tile(void **unused) {
+TEST(a_transposed_tile_is_the_tile) {
     static const uint32_t sizes[] = {1, 3, 7, 8, 9, 15, 16, 17, 31, 33, 64, 192};
     struct kernels levels[LEVELS_MAX];
     uint32_t level_count = levels_list(levels);
@@ -310,7 +310,7 @@ static void a_transposed_tile_is_the_tile(void **unused) {
 
 /* The softmax whose weights are BF16, chunk after chunk: each level that has it gives the twin's
  * bits, with zeros behind the last score up to a whole block. */
-static void softmax_in_bf16_is_that_of_plain_c(void **unused) {
+TEST(softmax_in_bf16_is_that_of_plain_c) {
     struct kernels levels[LEVELS_MAX];
     uint32_t count = levels_list(levels);
     uint64_t state = 17;
@@ -339,7 +339,7 @@ static void softmax_in_bf16_is_that_of_plain_c(void **unused) {
 }
 
 /* Weights that are rounded to BF16 for attention: each level gives the twin's pairs, of all types. */
-static void a_panel_is_rounded_as_in_plain_c(void **unused) {
+TEST(a_panel_is_rounded_as_in_plain_c) {
     static const enum weight_type types[] = {WEIGHT_FP8, WEIGHT_BF16, WEIGHT_F32};
     enum { COLS = 2 * QUANT_GROUP + 34, ROWS = 5 * MATMUL_PANEL, BLOCKS = 3 };
     struct kernels levels[LEVELS_MAX];
@@ -392,7 +392,7 @@ static void check_pair_rows(const struct kernels *level, uint32_t rows, uint32_t
     levels_free(x, x_bytes);
 }
 
-static void rows_become_pairs(void **unused) {
+TEST(rows_become_pairs) {
     static const uint32_t sizes[] = {1, 2, 15, 16, 17, 31, 32, 33, 64, 127, 128};
     struct kernels levels[LEVELS_MAX];
     uint32_t count = levels_list(levels);
@@ -400,20 +400,4 @@ static void rows_become_pairs(void **unused) {
         for (size_t r = 0; levels[l].bf16_pair_rows && r < ARRAY_COUNT(sizes); r++)
             for (size_t c = 0; c < ARRAY_COUNT(sizes); c++)
                 check_pair_rows(&levels[l], sizes[r], sizes[c]);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(softmax_in_bf16_is_that_of_plain_c),
-        cmocka_unit_test(a_panel_is_rounded_as_in_plain_c),
-        cmocka_unit_test(rows_become_pairs),
-        cmocka_unit_test(levels_agree_to_the_bit),
-        cmocka_unit_test(levels_agree_on_infinities_and_nans),
-        cmocka_unit_test(exp_is_right_to_an_ulp_and_a_half),
-        cmocka_unit_test(the_plain_simulator_is_right),
-        cmocka_unit_test(a_sum_of_rows_is_rounded_once_and_added),
-        cmocka_unit_test(quantized_codes_and_scales_are_right),
-        cmocka_unit_test(a_transposed_tile_is_the_tile),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,14 +3,9 @@
  */
 #include "compute/model/activations.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <string.h>
+#include "test_case.h"
 
-#include <cmocka.h>
-
-static void each_mode_is_found_by_its_name_and_no_other(void **state) {
+TEST(each_mode_is_found_by_its_name_and_no_other) {
     struct error error;
     enum activations found = ACTIVATIONS_COUNT;
     for (int mode = 0; mode < ACTIVATIONS_COUNT; mode++) {
@@ -20,11 +15,4 @@ static void each_mode_is_found_by_its_name_and_no_other(void **state) {
     }
     assert_int_equal(activations_named("fp16", &found, &error), STATUS_INVALID);
     assert_non_null(strstr(error.text, "'fp16': expected f32, bf16, fp8 or fp8-f32"));
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(each_mode_is_found_by_its_name_and_no_other),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

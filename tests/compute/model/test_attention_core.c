@@ -5,12 +5,8 @@
 #include "compute/model/attention_core.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <string.h>
 
-#include <cmocka.h>
+#include "test_case.h"
 
 #include "base/random.h"
 
@@ -21,7 +17,7 @@ static const struct kernels *plain(void) {
 }
 
 /* Blocks of many sizes, whose largest score comes early, late, or in between. */
-static void softmax_by_blocks_is_that_of_all_scores(void **state) {
+TEST(softmax_by_blocks_is_that_of_all_scores) {
     enum { COUNT = 300 };
     for (uint32_t draw = 0; draw < 50; draw++) {
         float scores[COUNT], weights[COUNT], max = -INFINITY, sum = 0;
@@ -51,7 +47,7 @@ static void softmax_by_blocks_is_that_of_all_scores(void **state) {
 }
 
 /* An MTP layer's run begins behind its first row. */
-static void a_span_is_what_a_run_may_see_of_a_block(void **state) {
+TEST(a_span_is_what_a_run_may_see_of_a_block) {
     struct model model = {.kernels = plain()};
     const struct page_id pages[] = {{3}, {1}};
     struct error error;
@@ -74,12 +70,4 @@ static void a_span_is_what_a_run_may_see_of_a_block(void **state) {
     attention_core_load(&model, &second, rows);
     assert_memory_equal(rows + 35 * WIDTH, written, sizeof written);
     kv_pages_close(&model.kv);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(softmax_by_blocks_is_that_of_all_scores),
-        cmocka_unit_test(a_span_is_what_a_run_may_see_of_a_block),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,11 +4,7 @@
  */
 #include "compute/model/batch.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-
-#include <cmocka.h>
+#include "test_case.h"
 
 #define TOKENS 9
 
@@ -38,7 +34,7 @@ static int close_batches(void **state) {
     return 0;
 }
 
-static void positions_follow_the_run(void **state) {
+TEST(positions_follow_the_run) {
     static const uint32_t positions[TOKENS] = {64, 65, 66, 67, 0, 1, 2, 10, 11};
     assert_int_equal(whole.token_count, TOKENS);
     assert_int_equal(whole.prompt_tokens, 7);
@@ -49,7 +45,7 @@ static void positions_follow_the_run(void **state) {
     assert_null(batch_run_of_row(&whole, 3));
 }
 
-static void a_part_counts_from_its_first_token(void **state) {
+TEST(a_part_counts_from_its_first_token) {
     for (uint32_t first = 0; first <= TOKENS; first++)
         for (uint32_t count = 0; first + count <= TOKENS; count++) {
             uint32_t prompts = first < 7 ? 7 - first : 0;
@@ -69,10 +65,4 @@ static void a_part_counts_from_its_first_token(void **state) {
         }
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(positions_follow_the_run),
-        cmocka_unit_test(a_part_counts_from_its_first_token),
-    };
-    return cmocka_run_group_tests(tests, open_batches, close_batches);
-}
+TEST_GROUP(open_batches, close_batches)

@@ -6,14 +6,7 @@
  * tokens, under any schedule; the device's streams run in an order drawn anew for each model; and a
  * row alone is the row among many.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "test_case.h"
 
 #include "../../golden/golden.h"
 #include "base/check.h"
@@ -148,7 +141,7 @@ static void expect_same(const struct way *way) {
     free(found);
 }
 
-static void the_emulated_device_gives_the_bits_of_the_cpu(void **state) {
+TEST(the_emulated_device_gives_the_bits_of_the_cpu) {
     static char cases[GOLDEN_CASES_MAX][512];
     uint32_t count = golden_cases(cases);
     assert_true(count >= 3);
@@ -156,11 +149,4 @@ static void the_emulated_device_gives_the_bits_of_the_cpu(void **state) {
         for (int turn = 0; turn < ACTIVATIONS_COUNT * EXPERT_SUM_COUNT; turn++)
             expect_same(&(struct way){cases[i], (enum activations)(turn % ACTIVATIONS_COUNT),
                                       (enum expert_sum)(turn / ACTIVATIONS_COUNT)});
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_emulated_device_gives_the_bits_of_the_cpu),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

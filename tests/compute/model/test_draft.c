@@ -5,14 +5,8 @@
  * from a probe, in chunks, in rows that did not count and came again, in rows of several tokens
  * because some were forced.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
+#define TEST_OWN_MAIN
+#include "test_case.h"
 
 #include "base/check.h"
 #include "compute/model/draft.h"
@@ -323,15 +317,13 @@ static void expect_exact(enum activations activations, uint32_t trials) {
     assert_true(right > 0 && right < made);
 }
 
-static void drafts_change_no_bit(void **state) {
-    (void)state;
+TEST(drafts_change_no_bit) {
     expect_exact(ACTIVATIONS_BF16, 3);
     expect_exact(ACTIVATIONS_F32, 1);
 }
 
 /* The same prompt's MTP rows from a probe; the probe's own last position goes beyond. */
-static void a_probe_writes_the_same_rows(void **state) {
-    (void)state;
+TEST(a_probe_writes_the_same_rows) {
     static uint32_t argmax[TOKENS_MAX];
     open_model(ACTIVATIONS_BF16, 2);
     draw_prompts();
@@ -356,8 +348,7 @@ static void a_probe_writes_the_same_rows(void **state) {
 }
 
 /* Whoever took the slot over has none of the outputs before its first row: zeros, and no guess. */
-static void a_fresh_row_guesses_nothing(void **state) {
-    (void)state;
+TEST(a_fresh_row_guesses_nothing) {
     open_model(ACTIVATIONS_BF16, 2);
     draw_prompts();
     struct answer *answers = new_answers();
@@ -383,8 +374,7 @@ static void a_fresh_row_guesses_nothing(void **state) {
 }
 
 /* Drafts where none may be, and slots that do not exist. */
-static void bad_drafts_are_refused(void **state) {
-    (void)state;
+TEST(bad_drafts_are_refused) {
     open_model(ACTIVATIONS_BF16, 1);
     const struct {
         const char *word;
@@ -411,13 +401,7 @@ static void bad_drafts_are_refused(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(drafts_change_no_bit),
-        cmocka_unit_test(a_probe_writes_the_same_rows),
-        cmocka_unit_test(a_fresh_row_guesses_nothing),
-        cmocka_unit_test(bad_drafts_are_refused),
-    };
     const char *source = getenv("FATHOM_SOURCE");
     snprintf(directory, sizeof directory, "%s/models/tiny-r1", source ? source : ".");
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return test_cases_run();
 }

@@ -4,12 +4,9 @@
  * behind a row.
  */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <string.h>
 
-#include <cmocka.h>
+#define TEST_OWN_MAIN
+#include "test_case.h"
 
 #include "base/bytes.h"
 #include "base/limits.h"
@@ -51,7 +48,7 @@ static void check_codes(const float *x, uint32_t n) {
     assert_memory_equal(back, values, n * sizeof *values);
 }
 
-static void rows_come_out_as_they_went_in(void **state) {
+TEST(rows_come_out_as_they_went_in) {
     static const uint32_t sizes[] = {1, 5, 16, 96, 127, 128, 200, 256, ROW_MAX};
     float x[ROW_MAX], rounded[ROW_MAX], scales[ROW_MAX / QUANT_GROUP + 1];
     for (uint32_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
@@ -65,7 +62,7 @@ static void rows_come_out_as_they_went_in(void **state) {
 }
 
 /* Packing to BF16 is the rounding that one rank does in place. */
-static void packing_rounds_as_one_rank_does(void **state) {
+TEST(packing_rounds_as_one_rank_does) {
     float x[ROW_MAX], rounded[ROW_MAX], back[ROW_MAX];
     char wire[ROW_MAX * sizeof(float)];
     draw_row(x, ROW_MAX, 77);
@@ -75,7 +72,7 @@ static void packing_rounds_as_one_rank_does(void **state) {
     assert_memory_equal(back, rounded, sizeof back);
 }
 
-static void every_e4m3_code_travels(void **state) {
+TEST(every_e4m3_code_travels) {
     uint8_t codes[256], again[256];
     uint16_t values[256];
     float x[256];
@@ -91,9 +88,6 @@ static void every_e4m3_code_travels(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(rows_come_out_as_they_went_in),
-                                       cmocka_unit_test(packing_rounds_as_one_rank_does),
-                                       cmocka_unit_test(every_e4m3_code_travels)};
     if (kernels_select(kernels_detect(), &kernels, NULL) != STATUS_OK) return 1;
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return test_cases_run();
 }

@@ -4,18 +4,13 @@
  */
 #include "compute/model/expert_sum.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "test_case.h"
 
 #include "base/random.h"
 
 #define N 200
 
-static void each_order_is_found_by_its_name_and_no_other(void **state) {
+TEST(each_order_is_found_by_its_name_and_no_other) {
     struct error error;
     static const char *const names[EXPERT_SUM_COUNT] = {"experts", "groups"};
     enum expert_sum found = EXPERT_SUM_COUNT;
@@ -59,7 +54,7 @@ static void check_form(const struct kernels *kernels, enum row_mla_mode form) {
     assert_memory_equal(home, away, sizeof home);
 }
 
-static void a_sum_that_travelled_has_the_bits_of_one_made_at_home(void **state) {
+TEST(a_sum_that_travelled_has_the_bits_of_one_made_at_home) {
     struct error error;
     for (int level = 0; level < KERNEL_LEVEL_COUNT; level++) {
         const struct kernels *kernels;
@@ -68,12 +63,4 @@ static void a_sum_that_travelled_has_the_bits_of_one_made_at_home(void **state) 
         check_form(kernels, ROW_F32);
         check_form(kernels, ROW_BF16);
     }
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(each_order_is_found_by_its_name_and_no_other),
-        cmocka_unit_test(a_sum_that_travelled_has_the_bits_of_one_made_at_home),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -6,14 +6,8 @@
  * may come at the last moment before it is waited for, and no bit changes; if they never come, no
  * other row's do.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
+#define TEST_OWN_MAIN
+#include "test_case.h"
 
 #include "compute/model/forward.h"
 #include "compute/model/model.h"
@@ -124,8 +118,7 @@ static void run(bool mtp) {
     free(logits);
 }
 
-static void every_slice_is_reported_once_when_it_stands(void **state) {
-    (void)state;
+TEST(every_slice_is_reported_once_when_it_stands) {
     for (int mtp = 0; mtp <= 1; mtp++) {
         open_model(mtp);
         run(mtp);
@@ -134,8 +127,7 @@ static void every_slice_is_reported_once_when_it_stands(void **state) {
 }
 
 /* A plan that breaks a rule tells nothing; nor does anything when nobody follows. */
-static void what_does_not_run_reports_nothing(void **state) {
-    (void)state;
+TEST(what_does_not_run_reports_nothing) {
     struct error error = {""};
     open_model(false);
     float *logits = malloc((size_t)ROWS * model_shape(model)->vocab * sizeof *logits);
@@ -210,8 +202,7 @@ static void make_two_rows(void) {
         step_plan_tokens(plan)[i] = draw(model_shape(model)->vocab);
 }
 
-static void slices_may_come_at_the_last_moment(void **state) {
-    (void)state;
+TEST(slices_may_come_at_the_last_moment) {
     const struct model_follower follower = {.await = fill};
     struct error error = {""};
     open_model(false);
@@ -242,12 +233,7 @@ static void slices_may_come_at_the_last_moment(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_slice_is_reported_once_when_it_stands),
-        cmocka_unit_test(slices_may_come_at_the_last_moment),
-        cmocka_unit_test(what_does_not_run_reports_nothing),
-    };
     const char *source = getenv("FATHOM_SOURCE");
     snprintf(directory, sizeof directory, "%s/models/tiny-r1", source ? source : ".");
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return test_cases_run();
 }

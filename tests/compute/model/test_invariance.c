@@ -7,16 +7,11 @@
  * overwritten before the next, as other values lie in the same place (scratch.h). Tokens, chunks and weights are drawn from one seed; FATHOM_SEEDS="first count"
  * asks for others (`./dev ranks`), which leave out the plain C kernels: those are slow.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <cmocka.h>
+#define TEST_OWN_MAIN
+#include "test_case.h"
 
 #include "base/check.h"
 #include "compute/model/model_state.h"
@@ -251,7 +246,7 @@ static void expect_invariance(const char *directory, enum activations activation
 
 static char odd[1024], made[1024];
 
-static void any_batch_chunks_and_threads_give_the_same_bits(void **state) {
+TEST(any_batch_chunks_and_threads_give_the_same_bits) {
     const char *directories[] = {odd, made, made};
     for (int i = 0; i < 3; i++)
         for (int level = lowest; level < KERNEL_LEVEL_COUNT; level++)
@@ -262,7 +257,7 @@ static void any_batch_chunks_and_threads_give_the_same_bits(void **state) {
                                   (enum kernel_level)level);
 }
 
-static void levels_of_one_numerics_agree(void **state) {
+TEST(levels_of_one_numerics_agree) {
     for (int turn = 0; turn < ACTIVATIONS_COUNT * EXPERT_SUM_COUNT; turn++) {
         enum activations mode = (enum activations)(turn % ACTIVATIONS_COUNT);
         enum expert_sum sum = (enum expert_sum)(turn / ACTIVATIONS_COUNT);
@@ -325,11 +320,9 @@ static int remove_checkpoint(void **state) {
     return system(command);
 }
 
+TEST_GROUP(make_checkpoint, remove_checkpoint)
+
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(any_batch_chunks_and_threads_give_the_same_bits),
-        cmocka_unit_test(levels_of_one_numerics_agree),
-    };
     const char *asked_for = getenv("FATHOM_SEEDS");
     if (asked_for) {
         unsigned long long first, count;
@@ -341,7 +334,7 @@ int main(void) {
     }
     for (uint64_t last = seed + seed_count; seed < last; seed++) {
         random_state = seed;
-        if (cmocka_run_group_tests(tests, make_checkpoint, remove_checkpoint)) return 1;
+        if (test_cases_run()) return 1;
     }
     return 0;
 }

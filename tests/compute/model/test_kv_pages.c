@@ -4,12 +4,7 @@
  */
 #include "compute/model/kv_pages.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "test_case.h"
 
 enum { WIDTH = 36, SLICES = 3, PAGES = 4 };
 
@@ -34,7 +29,7 @@ static float value_of(uint32_t page, uint32_t slice, uint32_t row, uint32_t colu
 }
 
 /* A row's columns are written in two parts, as its latent and its key are. */
-static void every_row_keeps_what_was_written_to_it(void **state) {
+TEST(every_row_keeps_what_was_written_to_it) {
     for (int element = 0; element < KV_ELEMENT_COUNT; element++) {
         struct kv_pages pages = open_pages((enum kv_element)element);
         float row_values[WIDTH], rounded[WIDTH];
@@ -65,7 +60,7 @@ static void every_row_keeps_what_was_written_to_it(void **state) {
     }
 }
 
-static void a_header_says_how_many_rows_are_valid(void **state) {
+TEST(a_header_says_how_many_rows_are_valid) {
     struct kv_pages pages = open_pages(KV_ELEMENT_BF16);
     kv_pages_note(&pages, 2, 17);
     const struct kv_block_header *header = kv_pages_header(&pages, 2);
@@ -78,20 +73,11 @@ static void a_header_says_how_many_rows_are_valid(void **state) {
     kv_pages_close(&pages);
 }
 
-static void memory_for_no_page_is_refused(void **state) {
+TEST(memory_for_no_page_is_refused) {
     struct kv_pages pages;
     struct error error;
     const struct kv_format format = KV_FORMAT_MLA(KV_ELEMENT_F32, WIDTH, SLICES, 0);
     uint64_t bytes = kv_format_block_bytes(&format) - 1;
     assert_int_equal(kv_pages_open(&pages, &format, bytes, &error), STATUS_TOO_LARGE);
     assert_non_null(strstr(error.text, "raise --kv-memory"));
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_row_keeps_what_was_written_to_it),
-        cmocka_unit_test(a_header_says_how_many_rows_are_valid),
-        cmocka_unit_test(memory_for_no_page_is_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,13 +4,7 @@
  */
 #include "compute/model/linear.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "test_case.h"
 
 #include "base/number.h"
 #include "base/random.h"
@@ -21,7 +15,7 @@ static const struct kernels *plain(void) {
     return kernels;
 }
 
-static void each_mode_takes_inputs_as_its_weights_want_them(void **state) {
+TEST(each_mode_takes_inputs_as_its_weights_want_them) {
     static const enum input_kind kinds[ACTIVATIONS_COUNT][2] = {/* of FP8 weights, of others */
                                                                 {INPUT_F32, INPUT_F32},
                                                                 {INPUT_BF16, INPUT_BF16},
@@ -71,7 +65,7 @@ static float value_of(const struct linear_input *input, uint32_t row, uint32_t c
                                            row * QUANT_GROUP + channel % QUANT_GROUP]);
 }
 
-static void prepared_rows_are_read_back_as_inputs(void **state) {
+TEST(prepared_rows_are_read_back_as_inputs) {
     struct room room;
     draw_values();
     for (int kind = INPUT_F32; kind <= INPUT_FP8_UE8M0; kind++) {
@@ -106,7 +100,7 @@ static void expect_rows(enum input_kind kind, const struct input_buffer *found, 
     if (a.scales) assert_memory_equal(a.scales, b.scales, 2 * sizeof(float));
 }
 
-static void copied_and_carried_rows_are_the_prepared_ones(void **state) {
+TEST(copied_and_carried_rows_are_the_prepared_ones) {
     static const enum row_mla_mode forms[] = {[INPUT_F32] = ROW_F32,
                                               [INPUT_BF16] = ROW_BF16,
                                               [INPUT_FP8] = ROW_FP8,
@@ -126,7 +120,7 @@ static void copied_and_carried_rows_are_the_prepared_ones(void **state) {
 }
 
 /* Matrices of all sizes, and one job without rows among them. */
-static void jobs_in_one_loop_are_the_products_one_by_one(void **state) {
+TEST(jobs_in_one_loop_are_the_products_one_by_one) {
     enum { JOBS = 9 };
     static float y[JOBS][ROWS][N + 2 * MATMUL_PANEL], alone[ROWS][N + 2 * MATMUL_PANEL];
     struct packed_matrix weights[JOBS];
@@ -160,14 +154,4 @@ static void jobs_in_one_loop_are_the_products_one_by_one(void **state) {
         free((void *)(uintptr_t)weights[i].data);
     }
     team_close(team);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(each_mode_takes_inputs_as_its_weights_want_them),
-        cmocka_unit_test(prepared_rows_are_read_back_as_inputs),
-        cmocka_unit_test(copied_and_carried_rows_are_the_prepared_ones),
-        cmocka_unit_test(jobs_in_one_loop_are_the_products_one_by_one),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,14 +2,7 @@
  * Protects the engine from plans that break a rule (they may come from another process): each is
  * refused with a reason, none reads or writes outside. And the engine's answer: every row's token.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "test_case.h"
 
 #include "base/check.h"
 #include "compute/model/model_state.h"
@@ -58,7 +51,7 @@ static void run(void) {
     assert_int_equal(result->row_count, plan->row_count);
 }
 
-static void a_good_plan_is_answered(void **state) {
+TEST(a_good_plan_is_answered) {
     make_plan();
     run();
     assert_int_equal(result->failed, 0);
@@ -75,7 +68,7 @@ static void a_good_plan_is_answered(void **state) {
 static void expect_refused(const char *word);
 
 /* The same row with logprobs, with a bias, with a penalty: what the engine says of its choice. */
-static void choices_follow_biases_and_are_reported(void **state) {
+TEST(choices_follow_biases_and_are_reported) {
     make_plan();
     run();
     uint32_t best = step_result_rows(result)[0].tokens[0]; /* temperature 0 */
@@ -114,7 +107,7 @@ static void choices_follow_biases_and_are_reported(void **state) {
     expect_refused("history");
 }
 
-static void written_pages_say_what_they_hold(void **state) {
+TEST(written_pages_say_what_they_hold) {
     make_plan();
     run();
     const struct model *model = engine_model(engine);
@@ -143,7 +136,7 @@ static void expect_refused(const char *word) {
         expect_refused(word);                                                                      \
     } while (0)
 
-static void bad_plans_are_refused(void **state) {
+TEST(bad_plans_are_refused) {
     REFUSED("form", row->form = 7);
     REFUSED("number of tokens", row->token_count = 0);
     REFUSED("number of tokens", row->token_count = UINT32_MAX);
@@ -185,7 +178,7 @@ static int close_engine(void **state) {
     return 0;
 }
 
-static void too_little_kv_memory_is_refused(void **state) {
+TEST(too_little_kv_memory_is_refused) {
     char directory[1024];
     struct engine *other = NULL;
     snprintf(directory, sizeof directory, "%s/v3-fp8-odd-noq-g1-noyarn",
@@ -199,13 +192,4 @@ static void too_little_kv_memory_is_refused(void **state) {
     assert_non_null(strstr(error.text, "--kv-memory"));
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_good_plan_is_answered),
-        cmocka_unit_test(choices_follow_biases_and_are_reported),
-        cmocka_unit_test(written_pages_say_what_they_hold),
-        cmocka_unit_test(bad_plans_are_refused),
-        cmocka_unit_test(too_little_kv_memory_is_refused),
-    };
-    return cmocka_run_group_tests(tests, open_engine, close_engine);
-}
+TEST_GROUP(open_engine, close_engine)

@@ -5,11 +5,8 @@
 #include "compute/model/rope.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 
-#include <cmocka.h>
+#include "test_case.h"
 
 enum { DIM = 8 };
 
@@ -38,7 +35,7 @@ static float product(const float *a, const float *b) {
 static const float query[DIM] = {1, -2, 3, 0.5f, -1, 2, 0.25f, 4};
 static const float key[DIM] = {0.5f, 1, -1, 2, 3, -0.5f, 1, 1};
 
-static void products_depend_on_the_distance_alone(void **state) {
+TEST(products_depend_on_the_distance_alone) {
     for (int interleaved = 0; interleaved < 2; interleaved++) {
         struct shape shape = shape_of(interleaved);
         float a[DIM], b[DIM], c[DIM], d[DIM];
@@ -54,7 +51,7 @@ static void products_depend_on_the_distance_alone(void **state) {
     }
 }
 
-static void interleaved_pairs_are_the_same_pairs_side_by_side(void **state) {
+TEST(interleaved_pairs_are_the_same_pairs_side_by_side) {
     struct shape halves = shape_of(false), pairs = shape_of(true);
     float side_by_side[DIM], a[DIM], b[DIM];
     for (int i = 0; i < DIM / 2; i++) {
@@ -67,7 +64,7 @@ static void interleaved_pairs_are_the_same_pairs_side_by_side(void **state) {
         assert_true(b[2 * i] == a[i] && b[2 * i + 1] == a[DIM / 2 + i]);
 }
 
-static void the_amplitude_multiplies_what_is_rotated(void **state) {
+TEST(the_amplitude_multiplies_what_is_rotated) {
     struct shape one = shape_of(false), two = one;
     float a[DIM], b[DIM];
     two.rope_amplitude = 2;
@@ -75,13 +72,4 @@ static void the_amplitude_multiplies_what_is_rotated(void **state) {
     rotate(&two, 9, query, b);
     for (int i = 0; i < DIM; i++)
         assert_true(b[i] == 2 * a[i]);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(products_depend_on_the_distance_alone),
-        cmocka_unit_test(interleaved_pairs_are_the_same_pairs_side_by_side),
-        cmocka_unit_test(the_amplitude_multiplies_what_is_rotated),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,14 +4,8 @@
  * table.
  */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
-#include <cmocka.h>
+#include "test_case.h"
 
 #include "../../golden/golden.h"
 #include "base/check.h"
@@ -78,7 +72,7 @@ static void expect_golden(const struct tree *golden) {
     }
 }
 
-static void choices_are_those_of_the_goldens(void **state) {
+TEST(choices_are_those_of_the_goldens) {
     const struct tree *operators[GOLDEN_OPERATORS_MAX];
     uint32_t count = golden_operators(operators);
     for (uint32_t k = 0; k < count; k++) {
@@ -98,7 +92,7 @@ static const struct shape small = {.experts = 8,
                                    .normalize_weights = true,
                                    .routed_scaling = 2};
 
-static void ties_go_to_the_lowest_ids(void **state) {
+TEST(ties_go_to_the_lowest_ids) {
     const float logits[8] = {0};
     uint32_t experts[3];
     float weights[3];
@@ -110,7 +104,7 @@ static void ties_go_to_the_lowest_ids(void **state) {
 }
 
 /* All biased scores are negative; a dropped group masked with 0 would win. */
-static void a_dropped_group_cannot_win(void **state) {
+TEST(a_dropped_group_cannot_win) {
     const float bias[8] = {-2, -2, -3, -3, -9, -2.1f, -9, -9}, logits[8] = {0};
     uint32_t experts[3];
     float weights[3];
@@ -120,7 +114,7 @@ static void a_dropped_group_cannot_win(void **state) {
     assert_int_equal(experts[2], 2); /* not 5: its group scores -11.1 */
 }
 
-static void weights_are_normalized_then_scaled(void **state) {
+TEST(weights_are_normalized_then_scaled) {
     struct shape shape = {.experts = 4,
                           .experts_per_token = 2,
                           .groups = 1,
@@ -138,7 +132,7 @@ static void weights_are_normalized_then_scaled(void **state) {
     assert_true(fabsf(weights[0] - 16 * 0.5f) < 1e-5f);
 }
 
-static void wild_logits_stay_inside(void **state) {
+TEST(wild_logits_stay_inside) {
     static const float wild[] = {NAN, INFINITY, -INFINITY, 3e38f, -3e38f, 0};
     for (uint32_t trial = 0; trial < 200; trial++) {
         float logits[8], weights[3];
@@ -148,15 +142,4 @@ static void wild_logits_stay_inside(void **state) {
         router_choose(&small, logits, logits, experts, weights);
         assert_true(experts[0] < experts[1] && experts[1] < experts[2] && experts[2] < 8);
     }
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(choices_are_those_of_the_goldens),
-        cmocka_unit_test(ties_go_to_the_lowest_ids),
-        cmocka_unit_test(a_dropped_group_cannot_win),
-        cmocka_unit_test(weights_are_normalized_then_scaled),
-        cmocka_unit_test(wild_logits_stay_inside),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

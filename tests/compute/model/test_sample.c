@@ -5,13 +5,8 @@
  * are whole numbers: what a draw leaves is what all candidates in a sorted list say.
  */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdlib.h>
-#include <string.h>
 
-#include <cmocka.h>
+#include "test_case.h"
 
 #include "compute/kernels/kernels.h"
 #include "compute/model/sample.h"
@@ -36,7 +31,7 @@ static uint32_t sample(struct sampling sampling, uint32_t position) {
     return sample_token(logits, VOCAB, &sampling, position, NULL, scratch);
 }
 
-static void greedy_takes_the_first_of_the_largest(void **state) {
+TEST(greedy_takes_the_first_of_the_largest) {
     set_logits(-1);
     logits[17] = logits[250] = 3;
     assert_int_equal(sample((struct sampling){.temperature = 0, .top_p = 1}, 0), 17);
@@ -44,7 +39,7 @@ static void greedy_takes_the_first_of_the_largest(void **state) {
     assert_int_equal(sample((struct sampling){.temperature = 0, .top_p = 1}, 0), 17);
 }
 
-static void top_k_and_top_p_cut(void **state) {
+TEST(top_k_and_top_p_cut) {
     set_logits(-20);
     logits[5] = 2;
     logits[9] = 1;
@@ -69,7 +64,7 @@ static void top_k_and_top_p_cut(void **state) {
     assert_int_equal(sample((struct sampling){.temperature = 1, .top_p = 0, .seed = 4}, 2), 5);
 }
 
-static void frequencies_follow_probabilities(void **state) {
+TEST(frequencies_follow_probabilities) {
     static const struct sampling ways[] = {
         {.temperature = 0.5f, .top_p = 1, .seed = 77},
         {.temperature = 0.5f, .top_p = 0.999999f, .seed = 77},
@@ -92,7 +87,7 @@ static void frequencies_follow_probabilities(void **state) {
     }
 }
 
-static void the_same_choice_is_made_again(void **state) {
+TEST(the_same_choice_is_made_again) {
     uint32_t different = 0;
     for (uint32_t i = 0; i < VOCAB; i++)
         logits[i] = (float)(i % 17) * 0.1f;
@@ -106,7 +101,7 @@ static void the_same_choice_is_made_again(void **state) {
     assert_true(different > 80);
 }
 
-static void wild_logits_give_a_token(void **state) {
+TEST(wild_logits_give_a_token) {
     static const float wild[] = {NAN, INFINITY, -INFINITY, 3e38f, -3e38f, 0, 1e-40f};
     static const float temperatures[] = {0, 1e-30f, 0.7f, 1e30f, NAN};
     for (uint32_t trial = 0; trial < 500; trial++) {
@@ -160,7 +155,7 @@ static uint32_t draw_from_list(const struct draw_rule *rule) {
     return ids[count];
 }
 
-static void a_draw_is_what_a_sorted_list_says(void **state) {
+TEST(a_draw_is_what_a_sorted_list_says) {
     uint32_t firsts = 0;
     for (uint32_t trial = 0; trial < 2000; trial++) {
         for (uint32_t i = 0; i < VOCAB; i++) /* with ties; in every third trial mostly far away */
@@ -211,7 +206,7 @@ static struct sampling draw_sampling(uint32_t trial) {
                              .seed = trial};
 }
 
-static void a_mask_leaves_its_tokens_alone(void **state) {
+TEST(a_mask_leaves_its_tokens_alone) {
     uint64_t mask[MASK_WORDS];
     uint32_t elsewhere = 0;
     for (uint32_t trial = 0; trial < 3000; trial++) {
@@ -226,7 +221,7 @@ static void a_mask_leaves_its_tokens_alone(void **state) {
     assert_true(elsewhere > 1000);
 }
 
-static void a_full_mask_changes_nothing(void **state) {
+TEST(a_full_mask_changes_nothing) {
     uint64_t mask[MASK_WORDS];
     memset(mask, 0xFF, sizeof mask); /* bits behind the vocabulary mean nothing */
     for (uint32_t trial = 0; trial < 500; trial++) {
@@ -238,7 +233,7 @@ static void a_full_mask_changes_nothing(void **state) {
     }
 }
 
-static void no_logits_lead_out_of_a_mask(void **state) {
+TEST(no_logits_lead_out_of_a_mask) {
     static const float wild[] = {NAN, INFINITY, -INFINITY, 3e38f, -3e38f, 0, 1e-40f};
     uint64_t mask[MASK_WORDS];
     for (uint32_t trial = 0; trial < 2000; trial++) {
@@ -251,7 +246,7 @@ static void no_logits_lead_out_of_a_mask(void **state) {
     }
 }
 
-static void a_mask_without_likely_tokens_is_noticed(void **state) {
+TEST(a_mask_without_likely_tokens_is_noticed) {
     uint64_t mask[MASK_WORDS] = {0};
     set_logits(1);
     mask[0] = UINT64_C(1) << 3;
@@ -263,20 +258,4 @@ static void a_mask_without_likely_tokens_is_noticed(void **state) {
     assert_false(sample_leaves_any(logits, VOCAB, mask));
     logits[2 * 64 + 7] = -3e38f;
     assert_true(sample_leaves_any(logits, VOCAB, mask));
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(greedy_takes_the_first_of_the_largest),
-        cmocka_unit_test(top_k_and_top_p_cut),
-        cmocka_unit_test(frequencies_follow_probabilities),
-        cmocka_unit_test(the_same_choice_is_made_again),
-        cmocka_unit_test(wild_logits_give_a_token),
-        cmocka_unit_test(a_draw_is_what_a_sorted_list_says),
-        cmocka_unit_test(a_mask_leaves_its_tokens_alone),
-        cmocka_unit_test(a_full_mask_changes_nothing),
-        cmocka_unit_test(no_logits_lead_out_of_a_mask),
-        cmocka_unit_test(a_mask_without_likely_tokens_is_noticed),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

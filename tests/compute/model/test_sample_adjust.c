@@ -4,13 +4,8 @@
  * extreme values; and each rule alone, by hand.
  */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdlib.h>
-#include <string.h>
 
-#include <cmocka.h>
+#include "test_case.h"
 
 #include "base/check.h"
 #include "base/random.h"
@@ -122,7 +117,7 @@ static struct sampling random_sampling(void) {
                              .seed = trial};
 }
 
-static void it_follows_the_rules(void **state) {
+TEST(it_follows_the_rules) {
     uint32_t doubts = 0, compared = 0, different = 0;
     for (trial = 0; trial < 20000; trial++) {
         float logits[VOCAB];
@@ -164,7 +159,7 @@ static void it_follows_the_rules(void **state) {
 
 /* ---- each rule alone ---- */
 
-static void penalties_are_those_computed_by_hand(void **state) {
+TEST(penalties_are_those_computed_by_hand) {
     static const uint32_t history[] = {1, 2, 2, /* answer: */ 2, 3, 3, 3, 4000000};
     static const float expected[] = {4, 2, 2 - 0.5f - 1, 2 - 1.5f - 1, -4};
     float logits[VOCAB] = {4, 4, 4, 4, -4};
@@ -181,7 +176,7 @@ static void penalties_are_those_computed_by_hand(void **state) {
     assert_true(negative[1] == -6.0f);
 }
 
-static void a_ban_and_a_push_win(void **state) {
+TEST(a_ban_and_a_push_win) {
     float logits[VOCAB] = {[7] = 30, [8] = 29};
     struct token_bias biases[] = {{7, -INFINITY}, {9, 100}, {UINT32_MAX, 100}};
     struct sample_past past = {.biases = biases, .bias_count = 1};
@@ -196,7 +191,7 @@ static void a_ban_and_a_push_win(void **state) {
         assert_int_equal(sample_token(logits, VOCAB, &sampling, i, NULL, scratch), 9);
 }
 
-static void nothing_asked_changes_nothing(void **state) {
+TEST(nothing_asked_changes_nothing) {
     static const uint32_t history[] = {1, 2};
     struct sample_past past = {.history = history, .history_count = 2};
     struct sampling sampling = {.temperature = 1, .top_p = 0.5f, .min_p = 0.1f};
@@ -207,14 +202,4 @@ static void nothing_asked_changes_nothing(void **state) {
     assert_true(sample_adjusts(&sampling, &past));
     past.history_count = 0;
     assert_false(sample_adjusts(&sampling, &past));
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(it_follows_the_rules),
-        cmocka_unit_test(penalties_are_those_computed_by_hand),
-        cmocka_unit_test(a_ban_and_a_push_win),
-        cmocka_unit_test(nothing_asked_changes_nothing),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,19 +4,15 @@
  */
 #include <float.h>
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdlib.h>
 
-#include <cmocka.h>
+#include "test_case.h"
 
 #include "base/random.h"
 #include "compute/model/sample.h"
 
 enum { VOCAB = 400 };
 
-static void they_are_the_log_softmax(void **state) {
+TEST(they_are_the_log_softmax) {
     static struct token_logprob out[21];
     for (uint32_t trial = 0; trial < 200; trial++) {
         float logits[VOCAB];
@@ -46,7 +42,7 @@ static void they_are_the_log_softmax(void **state) {
     }
 }
 
-static void few_are_reported_of_few(void **state) {
+TEST(few_are_reported_of_few) {
     struct token_logprob out[21];
     float logits[3] = {0, 0, 0};
     assert_int_equal(sample_logprobs(logits, 3, 2, 0, out), 1);
@@ -56,7 +52,7 @@ static void few_are_reported_of_few(void **state) {
         assert_int_equal(out[i].token, i - 1);
 }
 
-static void wild_logits_give_finite_numbers(void **state) {
+TEST(wild_logits_give_finite_numbers) {
     static const float wild[] = {NAN, INFINITY, -INFINITY, 3e38f, -3e38f, 0, 1e-40f};
     for (uint32_t trial = 0; trial < 343; trial++) {
         struct token_logprob out[4];
@@ -65,13 +61,4 @@ static void wild_logits_give_finite_numbers(void **state) {
         for (uint32_t i = 0; i < 4; i++)
             assert_true(out[i].token < 3 && out[i].logprob <= 0 && out[i].logprob >= -FLT_MAX);
     }
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(they_are_the_log_softmax),
-        cmocka_unit_test(few_are_reported_of_few),
-        cmocka_unit_test(wild_logits_give_finite_numbers),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,16 +3,11 @@
  * cut, misshapen or not a number is refused in one line that names file, tensor, expected and
  * found.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <cmocka.h>
+#define TEST_OWN_MAIN
+#include "test_case.h"
 
 #include "base/check.h"
 #include "base/format.h"
@@ -20,6 +15,8 @@
 #include "compute/weights/checkpoint.h"
 #include "config_text.h"
 #include "sandbox.h"
+
+#define TEST_IN_SANDBOX(name) TEST_AROUND(name, sandbox_make, sandbox_remove)
 
 #define FP8                                                                                        \
     { "quantization_config", "{\"quant_method\": \"fp8\", \"weight_block_size\": [128, 128]}" }
@@ -85,7 +82,7 @@ static void poke(const char *directory, const char *name, uint64_t offset, const
 
 /* ---- what opens ---- */
 
-static void committed_checkpoints_open(void **state) {
+TEST(committed_checkpoints_open) {
     static const char *const names[] = {
         "tests/golden/v3-fp8-odd-noq-g1-noyarn", "tests/golden/v2lite-softmax-greedy-yarn",
         "tests/golden/v3-bf16-negbias-dense0-mtp", "tests/golden/v3-fp8-yarn-g8-mtp-sharded",
@@ -104,9 +101,10 @@ static void committed_checkpoints_open(void **state) {
     }
 }
 
-static void tensors_are_sorted_and_found(void **state) {
-    sandbox_write(*state, (struct random_checkpoint){.config = CONFIG(FP8, MTP), .shards = 3});
-    struct checkpoint *checkpoint = opened(*state, CHECKPOINT_WHOLE);
+TEST_IN_SANDBOX(tensors_are_sorted_and_found) {
+    sandbox_write(*cmocka_state,
+                  (struct random_checkpoint){.config = CONFIG(FP8, MTP), .shards = 3});
+    struct checkpoint *checkpoint = opened(*cmocka_state, CHECKPOINT_WHOLE);
     const uint32_t count = checkpoint_tensor_count(checkpoint);
     assert_true(count > 100);
     for (uint32_t i = 0; i < count; i++) {
@@ -121,42 +119,44 @@ static void tensors_are_sorted_and_found(void **state) {
     checkpoint_close(checkpoint);
 }
 
-static void extra_tensors_are_ignored(void **state) {
-    write_fp8(*state);
-    sandbox_edit(*state, SINGLE, "{\"__metadata__\":",
+TEST_IN_SANDBOX(extra_tensors_are_ignored) {
+    write_fp8(*cmocka_state);
+    sandbox_edit(*cmocka_state, SINGLE, "{\"__metadata__\":",
                  "{\"model.layers.0.self_attn.rotary_emb.inv_freq\":{\"dtype\":\"I64\","
                  "\"shape\":[0],\"data_offsets\":[0,0]},\"__metadata__\":");
-    checkpoint_close(opened(*state, CHECKPOINT_WHOLE));
+    checkpoint_close(opened(*cmocka_state, CHECKPOINT_WHOLE));
 }
 
-static void a_tied_head_is_the_embedding(void **state) {
-    sandbox_write(*state,
+TEST_IN_SANDBOX(a_tied_head_is_the_embedding) {
+    sandbox_write(*cmocka_state,
                   (struct random_checkpoint){.config = CONFIG({"tie_word_embeddings", "true"})});
-    struct checkpoint *checkpoint = opened(*state, CHECKPOINT_WHOLE);
+    struct checkpoint *checkpoint = opened(*cmocka_state, CHECKPOINT_WHOLE);
     const struct tensor *head = checkpoint_tensor(checkpoint, "lm_head.weight");
     assert_ptr_equal(head->data, checkpoint_tensor(checkpoint, "model.embed_tokens.weight")->data);
     checkpoint_close(checkpoint);
     /* A head that lies in the file all the same is not used. */
-    sandbox_write(*state, (struct random_checkpoint){.config = CONFIG_BASE});
-    sandbox_replace(*state, "config.json", CONFIG({"tie_word_embeddings", "true"}));
-    checkpoint = opened(*state, CHECKPOINT_WHOLE);
+    sandbox_write(*cmocka_state, (struct random_checkpoint){.config = CONFIG_BASE});
+    sandbox_replace(*cmocka_state, "config.json", CONFIG({"tie_word_embeddings", "true"}));
+    checkpoint = opened(*cmocka_state, CHECKPOINT_WHOLE);
     head = checkpoint_tensor(checkpoint, "lm_head.weight");
     assert_ptr_equal(head->data, checkpoint_tensor(checkpoint, "model.embed_tokens.weight")->data);
     checkpoint_close(checkpoint);
 }
 
-static void generation_config_adds_stop_tokens(void **state) {
-    write_fp8(*state);
-    sandbox_replace(*state, "generation_config.json", BYTES_LITERAL("{\"eos_token_id\": [1, 9]}"));
-    struct checkpoint *checkpoint = opened(*state, CHECKPOINT_WHOLE);
+TEST_IN_SANDBOX(generation_config_adds_stop_tokens) {
+    write_fp8(*cmocka_state);
+    sandbox_replace(*cmocka_state, "generation_config.json",
+                    BYTES_LITERAL("{\"eos_token_id\": [1, 9]}"));
+    struct checkpoint *checkpoint = opened(*cmocka_state, CHECKPOINT_WHOLE);
     assert_int_equal(checkpoint_shape(checkpoint)->eos_token_count, 2);
     assert_int_equal(checkpoint_shape(checkpoint)->eos_tokens[1], 9);
     checkpoint_close(checkpoint);
-    sandbox_replace(*state, "generation_config.json", BYTES_LITERAL("{\"eos_token_id\": \"x\"}"));
-    assert_refused(*state, "generation_config.json", "eos_token_id", "found 'x'", NULL);
+    sandbox_replace(*cmocka_state, "generation_config.json",
+                    BYTES_LITERAL("{\"eos_token_id\": \"x\"}"));
+    assert_refused(*cmocka_state, "generation_config.json", "eos_token_id", "found 'x'", NULL);
 }
 
-static void values_become_floats(void **state) {
+TEST(values_become_floats) {
     static const uint8_t bytes[] = {0x00, 0x80, 0x3F, 0x80, 0xBF, 0x00, 0x3C, 0x7E, 0x01};
     float out[2];
     struct tensor tensor = {.name = "t", .file = "f", .dims = 1, .shape = {2, 1}};
@@ -184,167 +184,176 @@ static void values_become_floats(void **state) {
 
 /* ---- what is refused ---- */
 
-static void what_is_no_checkpoint_is_refused(void **state) {
-    assert_refused(*state, "config.json", "not found", NULL);
-    sandbox_replace(*state, "config.json", CONFIG_BASE);
-    assert_refused(*state, "", "expected model.safetensors or model.safetensors.index.json", NULL);
-    sandbox_replace(*state, SINGLE, (struct bytes){"", 0});
-    assert_refused(*state, SINGLE, "expected a safetensors file, found only 0 bytes", NULL);
-    sandbox_replace(*state, "config.json", CONFIG({"architectures", "[\"LlamaForCausalLM\"]"}));
-    assert_refused(*state, "config.json", "architectures", "LlamaForCausalLM", NULL);
+TEST_IN_SANDBOX(what_is_no_checkpoint_is_refused) {
+    assert_refused(*cmocka_state, "config.json", "not found", NULL);
+    sandbox_replace(*cmocka_state, "config.json", CONFIG_BASE);
+    assert_refused(*cmocka_state, "", "expected model.safetensors or model.safetensors.index.json",
+                   NULL);
+    sandbox_replace(*cmocka_state, SINGLE, (struct bytes){"", 0});
+    assert_refused(*cmocka_state, SINGLE, "expected a safetensors file, found only 0 bytes", NULL);
+    sandbox_replace(*cmocka_state, "config.json",
+                    CONFIG({"architectures", "[\"LlamaForCausalLM\"]"}));
+    assert_refused(*cmocka_state, "config.json", "architectures", "LlamaForCausalLM", NULL);
 }
 
 /* A FIFO that nobody writes to is refused, and not waited for. */
-static void a_fifo_is_no_file(void **state) {
+TEST_IN_SANDBOX(a_fifo_is_no_file) {
     static const char *const names[] = {"config.json", "generation_config.json", SINGLE, INDEX};
     for (size_t i = 0; i < ARRAY_COUNT(names); i++) {
         char path[1024];
-        sandbox_write(*state, (struct random_checkpoint){.config = CONFIG_BASE});
-        if (i == 3) sandbox_delete(*state, SINGLE);
-        format_text(path, sizeof path, "%s/%s", (const char *)*state, names[i]);
+        sandbox_write(*cmocka_state, (struct random_checkpoint){.config = CONFIG_BASE});
+        if (i == 3) sandbox_delete(*cmocka_state, SINGLE);
+        format_text(path, sizeof path, "%s/%s", (const char *)*cmocka_state, names[i]);
         (void)unlink(path);
         assert_int_equal(mkfifo(path, 0600), 0);
-        assert_refused(*state, names[i], "expected a regular file, found a FIFO", NULL);
+        assert_refused(*cmocka_state, names[i], "expected a regular file, found a FIFO", NULL);
         assert_int_equal(unlink(path), 0);
     }
-    sandbox_write(*state, (struct random_checkpoint){.config = CONFIG_BASE, .shards = 3});
+    sandbox_write(*cmocka_state, (struct random_checkpoint){.config = CONFIG_BASE, .shards = 3});
     char path[1024];
-    format_text(path, sizeof path, "%s/%s", (const char *)*state, SECOND);
+    format_text(path, sizeof path, "%s/%s", (const char *)*cmocka_state, SECOND);
     assert_int_equal(unlink(path), 0);
     assert_int_equal(mkfifo(path, 0600), 0);
-    assert_refused(*state, SECOND, "expected a regular file, found a FIFO", NULL);
+    assert_refused(*cmocka_state, SECOND, "expected a regular file, found a FIFO", NULL);
 }
 
-static void a_missing_tensor(void **state) {
-    write_fp8(*state);
-    sandbox_edit(*state, SINGLE, "\"model.norm.weight\"", "\"model.morn.weight\"");
-    assert_refused(*state, SINGLE, "tensor 'model.norm.weight'", "expected BF16, F16 or F32 [24]",
-                   "found no such tensor", NULL);
-    write_fp8(*state);
-    sandbox_edit(*state, SINGLE, "\"model.layers.1.mlp.experts.3.up_proj.weight\"", "\"x\"");
-    assert_refused(*state, SINGLE, "tensor 'model.layers.1.mlp.experts.3.up_proj.weight'",
+TEST_IN_SANDBOX(a_missing_tensor) {
+    write_fp8(*cmocka_state);
+    sandbox_edit(*cmocka_state, SINGLE, "\"model.norm.weight\"", "\"model.morn.weight\"");
+    assert_refused(*cmocka_state, SINGLE, "tensor 'model.norm.weight'",
+                   "expected BF16, F16 or F32 [24]", "found no such tensor", NULL);
+    write_fp8(*cmocka_state);
+    sandbox_edit(*cmocka_state, SINGLE, "\"model.layers.1.mlp.experts.3.up_proj.weight\"", "\"x\"");
+    assert_refused(*cmocka_state, SINGLE, "tensor 'model.layers.1.mlp.experts.3.up_proj.weight'",
                    "expected F8_E4M3, BF16, F16 or F32 [10, 24]", "found no such tensor", NULL);
 }
 
-static void a_misshapen_tensor(void **state) {
-    write_fp8(*state);
-    sandbox_replace(*state, "config.json", CONFIG(FP8, {"vocab_size", "41"}));
-    assert_refused(*state, SINGLE, "tensor 'model.embed_tokens.weight'",
+TEST_IN_SANDBOX(a_misshapen_tensor) {
+    write_fp8(*cmocka_state);
+    sandbox_replace(*cmocka_state, "config.json", CONFIG(FP8, {"vocab_size", "41"}));
+    assert_refused(*cmocka_state, SINGLE, "tensor 'model.embed_tokens.weight'",
                    "expected BF16, F16 or F32 [41, 24]", "found BF16 [40, 24]", NULL);
-    write_fp8(*state);
-    sandbox_edit(*state, SINGLE, "\"shape\":[40,24]", "\"shape\":[2,20,24]");
-    assert_refused(*state, SINGLE, "tensor 'model.embed_tokens.weight'", "found BF16 [2, 20, 24]",
+    write_fp8(*cmocka_state);
+    sandbox_edit(*cmocka_state, SINGLE, "\"shape\":[40,24]", "\"shape\":[2,20,24]");
+    assert_refused(*cmocka_state, SINGLE, "tensor 'model.embed_tokens.weight'",
+                   "found BF16 [2, 20, 24]", NULL);
+    write_fp8(*cmocka_state);
+    sandbox_edit(*cmocka_state, SINGLE, "\"shape\":[40,24]", "\"shape\":[24,40]");
+    assert_refused(*cmocka_state, SINGLE, "expected BF16, F16 or F32 [40, 24], found BF16 [24, 40]",
                    NULL);
-    write_fp8(*state);
-    sandbox_edit(*state, SINGLE, "\"shape\":[40,24]", "\"shape\":[24,40]");
-    assert_refused(*state, SINGLE, "expected BF16, F16 or F32 [40, 24], found BF16 [24, 40]", NULL);
 }
 
-static void a_cut_file(void **state) {
-    write_fp8(*state);
-    sandbox_cut(*state, SINGLE, 1);
-    assert_refused(*state, SINGLE, "tensor 'lm_head.weight'", "expected an end within the file's",
-                   "truncated", NULL);
-    write_fp8(*state);
-    struct bytes whole = sandbox_read(*state, SINGLE);
-    sandbox_replace(*state, SINGLE, (struct bytes){whole.data, 100});
-    assert_refused(*state, SINGLE, "expected a header of", "found 100 bytes in all", NULL);
+TEST_IN_SANDBOX(a_cut_file) {
+    write_fp8(*cmocka_state);
+    sandbox_cut(*cmocka_state, SINGLE, 1);
+    assert_refused(*cmocka_state, SINGLE, "tensor 'lm_head.weight'",
+                   "expected an end within the file's", "truncated", NULL);
+    write_fp8(*cmocka_state);
+    struct bytes whole = sandbox_read(*cmocka_state, SINGLE);
+    sandbox_replace(*cmocka_state, SINGLE, (struct bytes){whole.data, 100});
+    assert_refused(*cmocka_state, SINGLE, "expected a header of", "found 100 bytes in all", NULL);
     free((void *)(uintptr_t)whole.data);
 }
 
-static void an_offset_outside(void **state) {
-    write_fp8(*state);
-    sandbox_edit(*state, SINGLE, "\"data_offsets\":[0,1920]",
+TEST_IN_SANDBOX(an_offset_outside) {
+    write_fp8(*cmocka_state);
+    sandbox_edit(*cmocka_state, SINGLE, "\"data_offsets\":[0,1920]",
                  "\"data_offsets\":[99999999,100001919]");
-    assert_refused(*state, SINGLE, "tensor 'model.embed_tokens.weight'",
+    assert_refused(*cmocka_state, SINGLE, "tensor 'model.embed_tokens.weight'",
                    "data_offsets [99999999, 100001919]", "expected an end within the file's", NULL);
 }
 
 #define GATE "model.layers.0.mlp.gate_proj.weight"
 
-static void a_type_we_cannot_use(void **state) {
-    write_fp8(*state);
-    sandbox_edit(*state, SINGLE, GATE "\":{\"dtype\":\"F8_E4M3\"",
+TEST_IN_SANDBOX(a_type_we_cannot_use) {
+    write_fp8(*cmocka_state);
+    sandbox_edit(*cmocka_state, SINGLE, GATE "\":{\"dtype\":\"F8_E4M3\"",
                  GATE "\":{\"dtype\":\"F8_E5M2\"");
-    assert_refused(*state, SINGLE, "tensor '" GATE "'",
+    assert_refused(*cmocka_state, SINGLE, "tensor '" GATE "'",
                    "expected F8_E4M3, BF16, F16 or F32 [20, 24], found F8_E5M2 [20, 24]", NULL);
-    write_fp8(*state);
-    sandbox_edit(*state, SINGLE, GATE "\":{\"dtype\":\"F8_E4M3\"", GATE "\":{\"dtype\":\"I8\"");
-    assert_refused(*state, SINGLE, "tensor '" GATE "'", "found I8 [20, 24]", NULL);
-    write_fp8(*state);
-    sandbox_edit(*state, SINGLE, GATE "\":{\"dtype\":\"F8_E4M3\"", GATE "\":{\"dtype\":\"Q8_0\"");
-    assert_refused(*state, SINGLE, "tensor '" GATE "'", "found 'Q8_0'", NULL);
-    write_fp8(*state); /* FP8 where the format has none */
-    sandbox_edit(*state, SINGLE, "\"BF16\",\"shape\":[40,24]", "\"F8_E4M3\",\"shape\":[40,48]");
-    assert_refused(*state, SINGLE, "expected BF16, F16 or F32 [40, 24], found F8_E4M3 [40, 48]",
-                   NULL);
-    write_fp8(*state);
-    sandbox_replace(*state, "config.json", CONFIG_BASE);
-    assert_refused(*state, SINGLE, "expected BF16, F16 or F32, found F8_E4M3",
+    write_fp8(*cmocka_state);
+    sandbox_edit(*cmocka_state, SINGLE, GATE "\":{\"dtype\":\"F8_E4M3\"",
+                 GATE "\":{\"dtype\":\"I8\"");
+    assert_refused(*cmocka_state, SINGLE, "tensor '" GATE "'", "found I8 [20, 24]", NULL);
+    write_fp8(*cmocka_state);
+    sandbox_edit(*cmocka_state, SINGLE, GATE "\":{\"dtype\":\"F8_E4M3\"",
+                 GATE "\":{\"dtype\":\"Q8_0\"");
+    assert_refused(*cmocka_state, SINGLE, "tensor '" GATE "'", "found 'Q8_0'", NULL);
+    write_fp8(*cmocka_state); /* FP8 where the format has none */
+    sandbox_edit(*cmocka_state, SINGLE, "\"BF16\",\"shape\":[40,24]",
+                 "\"F8_E4M3\",\"shape\":[40,48]");
+    assert_refused(*cmocka_state, SINGLE,
+                   "expected BF16, F16 or F32 [40, 24], found F8_E4M3 [40, 48]", NULL);
+    write_fp8(*cmocka_state);
+    sandbox_replace(*cmocka_state, "config.json", CONFIG_BASE);
+    assert_refused(*cmocka_state, SINGLE, "expected BF16, F16 or F32, found F8_E4M3",
                    "no quantization_config", NULL);
 }
 
 #define SCALE GATE "_scale_inv"
 
-static void a_bad_scale(void **state) {
+TEST_IN_SANDBOX(a_bad_scale) {
     static const float values[] = {NAN, INFINITY, -1.0f};
     static const char *const found[] = {"found nan at [0, 0]", "found inf at [0, 0]",
                                         "found -1 at [0, 0]"};
     for (size_t i = 0; i < ARRAY_COUNT(values); i++) {
-        write_fp8(*state);
-        poke(*state, SCALE, 0, &values[i], sizeof values[i]);
-        assert_refused(*state, SINGLE, "tensor '" SCALE "'", "expected finite scales of 0 or more",
-                       found[i], NULL);
+        write_fp8(*cmocka_state);
+        poke(*cmocka_state, SCALE, 0, &values[i], sizeof values[i]);
+        assert_refused(*cmocka_state, SINGLE, "tensor '" SCALE "'",
+                       "expected finite scales of 0 or more", found[i], NULL);
     }
-    poke(*state, SCALE, 0, &(const float){0}, sizeof(float)); /* an all-zero block */
-    checkpoint_close(opened(*state, CHECKPOINT_WHOLE));
-    write_fp8(*state);
-    sandbox_edit(*state, SINGLE, "\"" SCALE "\"", "\"x\"");
-    assert_refused(*state, SINGLE, "tensor '" SCALE "'", "expected F32 [1, 1]",
+    poke(*cmocka_state, SCALE, 0, &(const float){0}, sizeof(float)); /* an all-zero block */
+    checkpoint_close(opened(*cmocka_state, CHECKPOINT_WHOLE));
+    write_fp8(*cmocka_state);
+    sandbox_edit(*cmocka_state, SINGLE, "\"" SCALE "\"", "\"x\"");
+    assert_refused(*cmocka_state, SINGLE, "tensor '" SCALE "'", "expected F32 [1, 1]",
                    "found no such tensor", NULL);
-    write_fp8(*state);
-    sandbox_edit(*state, SINGLE, SCALE "\":{\"dtype\":\"F32\"", SCALE "\":{\"dtype\":\"U32\"");
-    assert_refused(*state, SINGLE, "tensor '" SCALE "'", "expected F32 [1, 1], found U32 [1, 1]",
-                   NULL);
-    write_fp8(*state);
-    sandbox_edit(*state, SINGLE, SCALE "\":{\"dtype\":\"F32\",\"shape\":[1,1]",
+    write_fp8(*cmocka_state);
+    sandbox_edit(*cmocka_state, SINGLE, SCALE "\":{\"dtype\":\"F32\"",
+                 SCALE "\":{\"dtype\":\"U32\"");
+    assert_refused(*cmocka_state, SINGLE, "tensor '" SCALE "'",
+                   "expected F32 [1, 1], found U32 [1, 1]", NULL);
+    write_fp8(*cmocka_state);
+    sandbox_edit(*cmocka_state, SINGLE, SCALE "\":{\"dtype\":\"F32\",\"shape\":[1,1]",
                  SCALE "\":{\"dtype\":\"F32\",\"shape\":[1]");
-    assert_refused(*state, SINGLE, "tensor '" SCALE "'", "expected F32 [1, 1], found F32 [1]",
-                   NULL);
-    write_fp8(*state); /* BF16 scales are fine */
-    sandbox_edit(*state, SINGLE, SCALE "\":{\"dtype\":\"F32\",\"shape\":[1,1]",
+    assert_refused(*cmocka_state, SINGLE, "tensor '" SCALE "'",
+                   "expected F32 [1, 1], found F32 [1]", NULL);
+    write_fp8(*cmocka_state); /* BF16 scales are fine */
+    sandbox_edit(*cmocka_state, SINGLE, SCALE "\":{\"dtype\":\"F32\",\"shape\":[1,1]",
                  SCALE "\":{\"dtype\":\"BF16\",\"shape\":[1,2]");
-    assert_refused(*state, SINGLE, "tensor '" SCALE "'", "found BF16 [1, 2]", NULL);
+    assert_refused(*cmocka_state, SINGLE, "tensor '" SCALE "'", "found BF16 [1, 2]", NULL);
 }
 
-static void a_norm_or_bias_that_is_no_number(void **state) {
+TEST_IN_SANDBOX(a_norm_or_bias_that_is_no_number) {
     static const uint16_t nan_bits = 0x7FC0;
     static const float infinity = INFINITY;
-    write_fp8(*state);
-    poke(*state, "model.norm.weight", 4, &nan_bits, sizeof nan_bits);
-    assert_refused(*state, SINGLE, "tensor 'model.norm.weight'", "expected finite values",
+    write_fp8(*cmocka_state);
+    poke(*cmocka_state, "model.norm.weight", 4, &nan_bits, sizeof nan_bits);
+    assert_refused(*cmocka_state, SINGLE, "tensor 'model.norm.weight'", "expected finite values",
                    "found nan at [2]", NULL);
-    write_fp8(*state);
-    poke(*state, "model.layers.1.mlp.gate.e_score_correction_bias", 12, &infinity, sizeof infinity);
-    assert_refused(*state, SINGLE, "tensor 'model.layers.1.mlp.gate.e_score_correction_bias'",
-                   "found inf at [3]", NULL);
+    write_fp8(*cmocka_state);
+    poke(*cmocka_state, "model.layers.1.mlp.gate.e_score_correction_bias", 12, &infinity,
+         sizeof infinity);
+    assert_refused(*cmocka_state, SINGLE,
+                   "tensor 'model.layers.1.mlp.gate.e_score_correction_bias'", "found inf at [3]",
+                   NULL);
 }
 
-static void an_mtp_layer_is_whole_or_absent(void **state) {
+TEST_IN_SANDBOX(an_mtp_layer_is_whole_or_absent) {
     struct random_checkpoint plan = {.config = CONFIG(MTP), .without_mtp = true};
-    sandbox_write(*state, plan);
-    struct checkpoint *checkpoint = opened(*state, CHECKPOINT_WHOLE);
+    sandbox_write(*cmocka_state, plan);
+    struct checkpoint *checkpoint = opened(*cmocka_state, CHECKPOINT_WHOLE);
     assert_false(checkpoint_has_mtp(checkpoint));
     checkpoint_close(checkpoint);
     plan.without_mtp = false;
-    sandbox_write(*state, plan);
-    sandbox_edit(*state, SINGLE, "\"model.layers.2.enorm.weight\"", "\"x\"");
-    assert_refused(*state, SINGLE, "tensor 'model.layers.2.enorm.weight'", "found no such tensor",
-                   NULL);
-    sandbox_write(*state, plan); /* its copies of embedding and head may be missing */
-    sandbox_edit(*state, SINGLE, "\"model.layers.2.embed_tokens.weight\"", "\"x\"");
-    sandbox_edit(*state, SINGLE, "\"model.layers.2.shared_head.head.weight\"", "\"y\"");
-    checkpoint = opened(*state, CHECKPOINT_WHOLE);
+    sandbox_write(*cmocka_state, plan);
+    sandbox_edit(*cmocka_state, SINGLE, "\"model.layers.2.enorm.weight\"", "\"x\"");
+    assert_refused(*cmocka_state, SINGLE, "tensor 'model.layers.2.enorm.weight'",
+                   "found no such tensor", NULL);
+    sandbox_write(*cmocka_state, plan); /* its copies of embedding and head may be missing */
+    sandbox_edit(*cmocka_state, SINGLE, "\"model.layers.2.embed_tokens.weight\"", "\"x\"");
+    sandbox_edit(*cmocka_state, SINGLE, "\"model.layers.2.shared_head.head.weight\"", "\"y\"");
+    checkpoint = opened(*cmocka_state, CHECKPOINT_WHOLE);
     assert_true(checkpoint_has_mtp(checkpoint));
     checkpoint_close(checkpoint);
 }
@@ -355,52 +364,54 @@ static void write_shards(const char *directory) {
     sandbox_write(directory, (struct random_checkpoint){.config = CONFIG(FP8), .shards = 3});
 }
 
-static void a_shard_or_its_tensor_is_missing(void **state) {
-    write_shards(*state);
-    sandbox_delete(*state, SECOND);
-    assert_refused(*state, SECOND, "shard is missing", INDEX, NULL);
-    write_shards(*state);
-    sandbox_edit(*state, THIRD, "\"lm_head.weight\"", "\"x\"");
-    assert_refused(*state, THIRD, "tensor 'lm_head.weight'", "expected in this file by " INDEX,
-                   "found no such tensor", NULL);
-    write_shards(*state);
-    sandbox_edit(*state, INDEX, "\"lm_head.weight\"", "\"x\"");
-    assert_refused(*state, THIRD, "tensor 'x'", "found no such tensor", NULL);
-    write_shards(*state);
-    sandbox_edit(*state, INDEX, ",\n\"lm_head.weight\":\"" THIRD "\"", "");
-    assert_refused(*state, INDEX, "tensor 'lm_head.weight'", "expected BF16, F16 or F32 [40, 24]",
-                   "found no such tensor", NULL);
+TEST_IN_SANDBOX(a_shard_or_its_tensor_is_missing) {
+    write_shards(*cmocka_state);
+    sandbox_delete(*cmocka_state, SECOND);
+    assert_refused(*cmocka_state, SECOND, "shard is missing", INDEX, NULL);
+    write_shards(*cmocka_state);
+    sandbox_edit(*cmocka_state, THIRD, "\"lm_head.weight\"", "\"x\"");
+    assert_refused(*cmocka_state, THIRD, "tensor 'lm_head.weight'",
+                   "expected in this file by " INDEX, "found no such tensor", NULL);
+    write_shards(*cmocka_state);
+    sandbox_edit(*cmocka_state, INDEX, "\"lm_head.weight\"", "\"x\"");
+    assert_refused(*cmocka_state, THIRD, "tensor 'x'", "found no such tensor", NULL);
+    write_shards(*cmocka_state);
+    sandbox_edit(*cmocka_state, INDEX, ",\n\"lm_head.weight\":\"" THIRD "\"", "");
+    assert_refused(*cmocka_state, INDEX, "tensor 'lm_head.weight'",
+                   "expected BF16, F16 or F32 [40, 24]", "found no such tensor", NULL);
 }
 
-static void an_index_that_lies(void **state) {
+TEST_IN_SANDBOX(an_index_that_lies) {
     static const char *const names[] = {
         "\"../secret.safetensors\"", "\"/etc/passwd\"", "\"\"", "\"..\"", "7", "\"a\\u0000b\""};
     for (size_t i = 0; i < ARRAY_COUNT(names); i++) {
-        write_shards(*state);
-        sandbox_edit(*state, INDEX, "\"" SECOND "\"", names[i]);
-        assert_refused(*state, INDEX, "weight_map: tensor '", "expected the name of a file", NULL);
+        write_shards(*cmocka_state);
+        sandbox_edit(*cmocka_state, INDEX, "\"" SECOND "\"", names[i]);
+        assert_refused(*cmocka_state, INDEX, "weight_map: tensor '", "expected the name of a file",
+                       NULL);
     }
-    sandbox_replace(*state, INDEX, BYTES_LITERAL("{\"weight_map\": []}"));
-    assert_refused(*state, INDEX, "weight_map: expected an object, found an array", NULL);
-    sandbox_replace(*state, INDEX, BYTES_LITERAL("{}"));
-    assert_refused(*state, INDEX, "weight_map: expected an object, found nothing", NULL);
-    sandbox_replace(*state, INDEX, BYTES_LITERAL("{\"weight_map\": {\"a\\u0000b\": \"x\"}}"));
-    assert_refused(*state, INDEX, "a zero byte in the key", NULL);
-    sandbox_replace(*state, INDEX, BYTES_LITERAL("{\"weight_map\": {"));
-    assert_refused(*state, INDEX, "not valid JSON", NULL);
-    sandbox_replace(*state, INDEX, BYTES_LITERAL("{\"weight_map\": {}}"));
-    assert_refused(*state, INDEX, "tensor 'model.embed_tokens.weight'", "found no such tensor",
-                   NULL);
+    sandbox_replace(*cmocka_state, INDEX, BYTES_LITERAL("{\"weight_map\": []}"));
+    assert_refused(*cmocka_state, INDEX, "weight_map: expected an object, found an array", NULL);
+    sandbox_replace(*cmocka_state, INDEX, BYTES_LITERAL("{}"));
+    assert_refused(*cmocka_state, INDEX, "weight_map: expected an object, found nothing", NULL);
+    sandbox_replace(*cmocka_state, INDEX,
+                    BYTES_LITERAL("{\"weight_map\": {\"a\\u0000b\": \"x\"}}"));
+    assert_refused(*cmocka_state, INDEX, "a zero byte in the key", NULL);
+    sandbox_replace(*cmocka_state, INDEX, BYTES_LITERAL("{\"weight_map\": {"));
+    assert_refused(*cmocka_state, INDEX, "not valid JSON", NULL);
+    sandbox_replace(*cmocka_state, INDEX, BYTES_LITERAL("{\"weight_map\": {}}"));
+    assert_refused(*cmocka_state, INDEX, "tensor 'model.embed_tokens.weight'",
+                   "found no such tensor", NULL);
 }
 
 /* ---- inspection ---- */
 
-static void inspects_without_shards(void **state) {
-    write_shards(*state);
-    struct checkpoint *whole = opened(*state, CHECKPOINT_WHOLE);
-    sandbox_delete(*state, SECOND);
-    sandbox_delete(*state, THIRD);
-    struct checkpoint *parts = opened(*state, CHECKPOINT_SHAPE_ONLY);
+TEST_IN_SANDBOX(inspects_without_shards) {
+    write_shards(*cmocka_state);
+    struct checkpoint *whole = opened(*cmocka_state, CHECKPOINT_WHOLE);
+    sandbox_delete(*cmocka_state, SECOND);
+    sandbox_delete(*cmocka_state, THIRD);
+    struct checkpoint *parts = opened(*cmocka_state, CHECKPOINT_SHAPE_ONLY);
     const uint32_t count = checkpoint_tensor_count(whole);
     uint32_t absent = 0;
     assert_true(checkpoint_has_weights(whole) && !checkpoint_has_weights(parts));
@@ -420,16 +431,16 @@ static void inspects_without_shards(void **state) {
     checkpoint_close(whole);
     checkpoint_close(parts);
     /* An index that lacks a tensor is refused all the same. */
-    sandbox_edit(*state, INDEX, "\"lm_head.weight\"", "\"x\"");
+    sandbox_edit(*cmocka_state, INDEX, "\"lm_head.weight\"", "\"x\"");
     struct error error;
-    assert_int_equal(checkpoint_open(*state, CHECKPOINT_SHAPE_ONLY, &parts, &error),
+    assert_int_equal(checkpoint_open(*cmocka_state, CHECKPOINT_SHAPE_ONLY, &parts, &error),
                      STATUS_NOT_FOUND);
     assert_non_null(strstr(error.text, "tensor 'lm_head.weight'"));
 }
 
-static void inspects_config_alone(void **state) {
-    sandbox_replace(*state, "config.json", CONFIG(MTP));
-    struct checkpoint *checkpoint = opened(*state, CHECKPOINT_SHAPE_ONLY);
+TEST_IN_SANDBOX(inspects_config_alone) {
+    sandbox_replace(*cmocka_state, "config.json", CONFIG(MTP));
+    struct checkpoint *checkpoint = opened(*cmocka_state, CHECKPOINT_SHAPE_ONLY);
     assert_int_equal(checkpoint_tensor_count(checkpoint), 0);
     assert_false(checkpoint_has_weights(checkpoint));
     assert_true(checkpoint_has_mtp(checkpoint));
@@ -448,49 +459,24 @@ static void identify(const char *directory, uint64_t seed, struct bytes config, 
 
 /* Caches are keyed by it: another training, another shape or other keys must not share an identity.
  */
-static void identity_reports_weights_apart(void **state) {
+TEST_IN_SANDBOX(identity_reports_weights_apart) {
     uint8_t first[32], again[32], other[32];
-    identify(*state, 1, CONFIG(FP8), first);
-    identify(*state, 1, CONFIG(FP8), again);
+    identify(*cmocka_state, 1, CONFIG(FP8), first);
+    identify(*cmocka_state, 1, CONFIG(FP8), again);
     assert_memory_equal(first, again, 32);
-    identify(*state, 2, CONFIG(FP8), other);
+    identify(*cmocka_state, 2, CONFIG(FP8), other);
     assert_memory_not_equal(first, other, 32);
-    identify(*state, 1, CONFIG(FP8, {"routed_scaling_factor", "3.0"}), other);
+    identify(*cmocka_state, 1, CONFIG(FP8, {"routed_scaling_factor", "3.0"}), other);
     assert_memory_not_equal(first, other, 32);
     char config[RANDOM_CHECKPOINT_CONFIG_BYTES];
     struct bytes tiny = {config, random_checkpoint_config("tiny", true, false, config)};
-    identify(*state, 1, tiny, first); /* larger than what is hashed whole */
-    identify(*state, 2, tiny, other);
+    identify(*cmocka_state, 1, tiny, first); /* larger than what is hashed whole */
+    identify(*cmocka_state, 2, tiny, other);
     assert_memory_not_equal(first, other, 32);
 }
-
-#define IN_SANDBOX(test) cmocka_unit_test_setup_teardown(test, sandbox_make, sandbox_remove)
 
 int main(int argc, char **argv) {
     check(argc == 2);
     source_root = argv[1];
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(committed_checkpoints_open),
-        IN_SANDBOX(tensors_are_sorted_and_found),
-        IN_SANDBOX(extra_tensors_are_ignored),
-        IN_SANDBOX(a_tied_head_is_the_embedding),
-        IN_SANDBOX(generation_config_adds_stop_tokens),
-        cmocka_unit_test(values_become_floats),
-        IN_SANDBOX(what_is_no_checkpoint_is_refused),
-        IN_SANDBOX(a_fifo_is_no_file),
-        IN_SANDBOX(a_missing_tensor),
-        IN_SANDBOX(a_misshapen_tensor),
-        IN_SANDBOX(a_cut_file),
-        IN_SANDBOX(an_offset_outside),
-        IN_SANDBOX(a_type_we_cannot_use),
-        IN_SANDBOX(a_bad_scale),
-        IN_SANDBOX(a_norm_or_bias_that_is_no_number),
-        IN_SANDBOX(an_mtp_layer_is_whole_or_absent),
-        IN_SANDBOX(a_shard_or_its_tensor_is_missing),
-        IN_SANDBOX(an_index_that_lies),
-        IN_SANDBOX(inspects_without_shards),
-        IN_SANDBOX(inspects_config_alone),
-        IN_SANDBOX(identity_reports_weights_apart),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return test_cases_run();
 }

@@ -2,13 +2,7 @@
  * Protects the list of tensors: names are those of the published checkpoints, the sizes follow from
  * the shape, and DeepSeek-V3's list adds up to the published number of parameters.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "test_case.h"
 
 #include "base/check.h"
 #include "compute/weights/layout.h"
@@ -54,7 +48,7 @@ static struct bytes v3_config(void) {
 
 /* README_WEIGHTS.md of DeepSeek-V3: 671 B parameters in the main model, 11.5 B of its own in the
  * MTP module (without the shared embedding and head). */
-static void deepseek_v3_adds_up(void **state) {
+TEST(deepseek_v3_adds_up) {
     struct shape shape = shape_of(v3_config());
     struct totals totals = {.wanted = "model.layers.60.mlp.experts.255.down_proj.weight"};
     assert_int_equal(layout_each(&shape, add, &totals, NULL), STATUS_OK);
@@ -97,7 +91,7 @@ static bool lists(const struct shape *shape, const char *name) {
     return totals.found.name[0] != '\0';
 }
 
-static void names_follow_the_shape(void **state) {
+TEST(names_follow_the_shape) {
     struct shape shape = shape_of(CONFIG({"num_nextn_predict_layers", "1"}));
     for (size_t i = 0; i < ARRAY_COUNT(small_names); i++)
         if (!lists(&shape, small_names[i])) fail_msg("%s is not listed", small_names[i]);
@@ -113,7 +107,7 @@ static void names_follow_the_shape(void **state) {
     assert_false(lists(&shape, "model.layers.2.enorm.weight"));
 }
 
-static void a_name_is_written_from_its_architectures_table(void **state) {
+TEST(a_name_is_written_from_its_architectures_table) {
     struct shape shape = shape_of(v3_config());
     char name[LAYOUT_NAME_BYTES];
     layout_write_name(&shape, NAME_EXPERT_UP, 4, 17, name);
@@ -131,19 +125,9 @@ static enum status stop_at_third(void *context, const struct layout_tensor *tens
     return ++*(int *)context == 3 ? STATUS_FULL : STATUS_OK;
 }
 
-static void a_visitor_may_stop(void **state) {
+TEST(a_visitor_may_stop) {
     struct shape shape = shape_of(CONFIG_BASE);
     int calls = 0;
     assert_int_equal(layout_each(&shape, stop_at_third, &calls, NULL), STATUS_FULL);
     assert_int_equal(calls, 3);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_name_is_written_from_its_architectures_table),
-        cmocka_unit_test(deepseek_v3_adds_up),
-        cmocka_unit_test(names_follow_the_shape),
-        cmocka_unit_test(a_visitor_may_stop),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,22 +3,18 @@
  * type and cut, the same seed gives the same weights, and FP8 weights are the BF16 ones, rounded
  * further. A file that has a name already stays as it is, and its name leads to the new one.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <cmocka.h>
+#include "test_case.h"
 
 #include "base/check.h"
 #include "base/number.h"
 #include "compute/weights/checkpoint.h"
 #include "config_text.h"
 #include "sandbox.h"
+
+#define TEST_IN_SANDBOX(name) TEST_AROUND(name, sandbox_make, sandbox_remove)
 
 #define FP8                                                                                        \
     { "quantization_config", "{\"quant_method\": \"fp8\", \"weight_block_size\": [128, 128]}" }
@@ -35,15 +31,16 @@ static struct checkpoint *opened(const char *directory) {
     return checkpoint;
 }
 
-static void every_type_and_cut_opens(void **state) {
+TEST_IN_SANDBOX(every_type_and_cut_opens) {
     static const enum tensor_type types[] = {TENSOR_BF16, TENSOR_F16, TENSOR_F32};
     for (uint32_t shards = 1; shards <= 5; shards += 2)
         for (size_t i = 0; i < ARRAY_COUNT(types); i++) {
-            sandbox_write(*state, (struct random_checkpoint){
-                                      .config = CONFIG(ODD, {"num_nextn_predict_layers", "1"}),
-                                      .shards = shards,
-                                      .type = types[i]});
-            struct checkpoint *checkpoint = opened(*state);
+            sandbox_write(
+                *cmocka_state,
+                (struct random_checkpoint){.config = CONFIG(ODD, {"num_nextn_predict_layers", "1"}),
+                                           .shards = shards,
+                                           .type = types[i]});
+            struct checkpoint *checkpoint = opened(*cmocka_state);
             assert_true(checkpoint_has_mtp(checkpoint));
             const struct tensor *tensor = checkpoint_tensor(checkpoint, "lm_head.weight");
             assert_int_equal(tensor->type, types[i]);
@@ -55,10 +52,11 @@ static void every_type_and_cut_opens(void **state) {
 }
 
 /* Cut so that somewhere a weight and its scale lie in different files. */
-static void a_scale_may_lie_in_another_shard(void **state) {
+TEST_IN_SANDBOX(a_scale_may_lie_in_another_shard) {
     bool apart = false;
-    sandbox_write(*state, (struct random_checkpoint){.config = CONFIG(ODD, FP8), .shards = 40});
-    struct checkpoint *checkpoint = opened(*state);
+    sandbox_write(*cmocka_state,
+                  (struct random_checkpoint){.config = CONFIG(ODD, FP8), .shards = 40});
+    struct checkpoint *checkpoint = opened(*cmocka_state);
     for (uint32_t i = 0; i < checkpoint_tensor_count(checkpoint); i++) {
         const struct tensor *tensor = checkpoint_tensor_at(checkpoint, i);
         if (tensor->type != TENSOR_E4M3) continue;
@@ -70,14 +68,14 @@ static void a_scale_may_lie_in_another_shard(void **state) {
     checkpoint_close(checkpoint);
 }
 
-static void seed_decides_all_bytes(void **state) {
+TEST_IN_SANDBOX(seed_decides_all_bytes) {
     struct bytes first, again, other;
-    sandbox_write(*state, (struct random_checkpoint){.config = CONFIG(ODD, FP8), .seed = 7});
-    first = sandbox_read(*state, "model.safetensors");
-    sandbox_write(*state, (struct random_checkpoint){.config = CONFIG(ODD, FP8), .seed = 7});
-    again = sandbox_read(*state, "model.safetensors");
-    sandbox_write(*state, (struct random_checkpoint){.config = CONFIG(ODD, FP8), .seed = 8});
-    other = sandbox_read(*state, "model.safetensors");
+    sandbox_write(*cmocka_state, (struct random_checkpoint){.config = CONFIG(ODD, FP8), .seed = 7});
+    first = sandbox_read(*cmocka_state, "model.safetensors");
+    sandbox_write(*cmocka_state, (struct random_checkpoint){.config = CONFIG(ODD, FP8), .seed = 7});
+    again = sandbox_read(*cmocka_state, "model.safetensors");
+    sandbox_write(*cmocka_state, (struct random_checkpoint){.config = CONFIG(ODD, FP8), .seed = 8});
+    other = sandbox_read(*cmocka_state, "model.safetensors");
     assert_true(bytes_equal(first, again));
     assert_int_equal(first.count, other.count);
     assert_false(bytes_equal(first, other));
@@ -90,18 +88,18 @@ static void seed_decides_all_bytes(void **state) {
 #define ROWS 131
 #define COLUMNS 200
 
-static void fp8_is_the_same_weights_rounded(void **state) {
+TEST_IN_SANDBOX(fp8_is_the_same_weights_rounded) {
     static float codes[ROWS * COLUMNS], plain[ROWS * COLUMNS], scales[4];
-    sandbox_write(*state, (struct random_checkpoint){.config = CONFIG(ODD, FP8), .seed = 3});
-    struct checkpoint *checkpoint = opened(*state);
+    sandbox_write(*cmocka_state, (struct random_checkpoint){.config = CONFIG(ODD, FP8), .seed = 3});
+    struct checkpoint *checkpoint = opened(*cmocka_state);
     const struct tensor *weight = checkpoint_tensor(checkpoint, WEIGHT);
     assert_int_equal(weight->type, TENSOR_E4M3);
     checkpoint_tensor_to_float(weight, 0, ROWS * COLUMNS, codes);
     checkpoint_tensor_to_float(checkpoint_scale(checkpoint, weight), 0, 4, scales);
     checkpoint_close(checkpoint);
-    sandbox_write(*state,
+    sandbox_write(*cmocka_state,
                   (struct random_checkpoint){.config = CONFIG(ODD), .seed = 3, .type = TENSOR_F32});
-    checkpoint = opened(*state);
+    checkpoint = opened(*cmocka_state);
     checkpoint_tensor_to_float(checkpoint_tensor(checkpoint, WEIGHT), 0, ROWS * COLUMNS, plain);
     checkpoint_close(checkpoint);
     double sum = 0, squares = 0;
@@ -123,26 +121,27 @@ static void fp8_is_the_same_weights_rounded(void **state) {
     assert_true(deviation > 1.2 && deviation < 1.55);
 }
 
-static void mtp_can_be_left_out(void **state) {
-    sandbox_write(*state,
+TEST_IN_SANDBOX(mtp_can_be_left_out) {
+    sandbox_write(*cmocka_state,
                   (struct random_checkpoint){.config = CONFIG({"num_nextn_predict_layers", "1"}),
                                              .without_mtp = true});
-    struct checkpoint *checkpoint = opened(*state);
+    struct checkpoint *checkpoint = opened(*cmocka_state);
     assert_int_equal(checkpoint_shape(checkpoint)->mtp_layers, 1);
     assert_false(checkpoint_has_mtp(checkpoint));
     checkpoint_close(checkpoint);
 }
 
 /* A rest of the other form would shadow what was written last. */
-static void the_last_write_counts(void **state) {
-    sandbox_write(*state, (struct random_checkpoint){.config = CONFIG_BASE, .shards = 2});
-    sandbox_write(*state, (struct random_checkpoint){.config = CONFIG({"vocab_size", "48"})});
-    checkpoint_close(opened(*state));
-    sandbox_write(*state, (struct random_checkpoint){.config = CONFIG_BASE, .shards = 2});
-    checkpoint_close(opened(*state));
+TEST_IN_SANDBOX(the_last_write_counts) {
+    sandbox_write(*cmocka_state, (struct random_checkpoint){.config = CONFIG_BASE, .shards = 2});
+    sandbox_write(*cmocka_state,
+                  (struct random_checkpoint){.config = CONFIG({"vocab_size", "48"})});
+    checkpoint_close(opened(*cmocka_state));
+    sandbox_write(*cmocka_state, (struct random_checkpoint){.config = CONFIG_BASE, .shards = 2});
+    checkpoint_close(opened(*cmocka_state));
 }
 
-static void each_named_shape_is_what_its_name_says(void **state) {
+TEST_IN_SANDBOX(each_named_shape_is_what_its_name_says) {
     char text[RANDOM_CHECKPOINT_CONFIG_BYTES];
     struct shape shape;
     struct error error;
@@ -155,21 +154,21 @@ static void each_named_shape_is_what_its_name_says(void **state) {
     assert_int_equal(random_checkpoint_config("huge", false, false, text), 0);
 }
 
-static void refuses_what_it_cannot_write(void **state) {
+TEST_IN_SANDBOX(refuses_what_it_cannot_write) {
     struct error error;
     struct random_checkpoint plan = {.directory = "/dev/null/x", .config = CONFIG_BASE};
     assert_int_equal(random_checkpoint_write(&plan, &error), STATUS_IO);
     assert_non_null(strstr(error.text, "/dev/null/x"));
-    plan.directory = *state;
+    plan.directory = *cmocka_state;
     plan.config = CONFIG({"hidden_act", "\"gelu\""});
     assert_int_equal(random_checkpoint_write(&plan, &error), STATUS_UNSUPPORTED);
 }
 
 /* A folder of a cache of models has links to files that other folders lead to, too. */
-static void nothing_is_written_through_a_link(void **state) {
+TEST_IN_SANDBOX(nothing_is_written_through_a_link) {
     static const char *const names[] = {"config.json", "model.safetensors"};
     static char victim[512], path[512];
-    const char *directory = *state;
+    const char *directory = *cmocka_state;
     struct stat info;
     snprintf(victim, sizeof victim, "%s/victim", directory);
     for (int is_hard = 0; is_hard < 2; is_hard++) {
@@ -190,21 +189,4 @@ static void nothing_is_written_through_a_link(void **state) {
         assert_true(S_ISREG(info.st_mode) && info.st_nlink == 1);
         checkpoint_close(opened(directory));
     }
-}
-
-#define IN_SANDBOX(test) cmocka_unit_test_setup_teardown(test, sandbox_make, sandbox_remove)
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        IN_SANDBOX(every_type_and_cut_opens),
-        IN_SANDBOX(a_scale_may_lie_in_another_shard),
-        IN_SANDBOX(seed_decides_all_bytes),
-        IN_SANDBOX(fp8_is_the_same_weights_rounded),
-        IN_SANDBOX(mtp_can_be_left_out),
-        IN_SANDBOX(the_last_write_counts),
-        IN_SANDBOX(each_named_shape_is_what_its_name_says),
-        IN_SANDBOX(refuses_what_it_cannot_write),
-        IN_SANDBOX(nothing_is_written_through_a_link),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,13 +4,8 @@
  * a model opens on it and runs.
  */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdlib.h>
-#include <string.h>
 
-#include <cmocka.h>
+#include "test_case.h"
 
 #include "base/check.h"
 #include "compute/model/forward.h"
@@ -50,7 +45,7 @@ static enum status find(void *context, const struct layout_tensor *wanted, struc
     return STATUS_OK;
 }
 
-static void every_tensor_is_there(void **state) {
+TEST(every_tensor_is_there) {
     for (int fp8 = 0; fp8 < 2; fp8++) {
         struct shape shape = shape_of("tiny", fp8);
         struct checkpoint *checkpoint;
@@ -63,7 +58,7 @@ static void every_tensor_is_there(void **state) {
 }
 
 /* The logits of one prompt token: finite, and not all the same. */
-static void a_model_runs_on_it(void **state) {
+TEST(a_model_runs_on_it) {
     struct shape shape = shape_of("tiny", true);
     struct error error = {""};
     struct model *model;
@@ -92,10 +87,4 @@ static void a_model_runs_on_it(void **state) {
     assert_true(most > least);
     free(logits);
     model_close(model);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(every_tensor_is_there),
-                                       cmocka_unit_test(a_model_runs_on_it)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

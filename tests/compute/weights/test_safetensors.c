@@ -2,14 +2,8 @@
  * Protects against files that lie: whatever a header claims, no tensor reaches outside the file,
  * and the refusal names file, tensor, expected and found in one line.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
+#define TEST_OWN_MAIN
+#include "test_case.h"
 
 #include "base/check.h"
 #include "base/format.h"
@@ -40,7 +34,7 @@ static enum status read_file(struct bytes file, struct safetensors *out) {
     return safetensors_read(file, "m.safetensors", &arena, out, &error);
 }
 
-static void every_part_is_read(void **state) {
+TEST(every_part_is_read) {
     struct safetensors found;
     struct bytes file =
         file_of("{\"__metadata__\":{\"format\":\"pt\"},"
@@ -113,7 +107,7 @@ static const struct {
      32, "tensor 'b': expected to begin behind 'a'"},
 };
 
-static void what_lies_is_refused(void **state) {
+TEST(what_lies_is_refused) {
     for (size_t i = 0; i < ARRAY_COUNT(bad); i++) {
         struct safetensors found = {.count = 77};
         struct bytes file = file_of(bad[i].header, bad[i].data_bytes);
@@ -127,7 +121,7 @@ static void what_lies_is_refused(void **state) {
 }
 
 /* A file cut anywhere is refused, never read beyond its end. */
-static void every_cut_is_refused(void **state) {
+TEST(every_cut_is_refused) {
     struct bytes file = file_of(ONE("\"F32\"", "[2,2]", "[0,16]"), 16);
     struct safetensors found;
     for (size_t bytes = 0; bytes < file.count; bytes++) {
@@ -140,7 +134,7 @@ static void every_cut_is_refused(void **state) {
     free((void *)(uintptr_t)file.data);
 }
 
-static void header_lengths_are_bounded(void **state) {
+TEST(header_lengths_are_bounded) {
     uint64_t bytes = 0;
     char file[16] = "\xff\xff\xff\xff\xff\xff\xff\xff{}";
     assert_int_equal(safetensors_header_bytes((struct bytes){file, 16}, "m", &bytes, &error),
@@ -160,7 +154,7 @@ static void header_lengths_are_bounded(void **state) {
 }
 
 /* Too small an arena is a refusal, at whatever point it runs out. */
-static void little_memory_is_refused(void **state) {
+TEST(little_memory_is_refused) {
     struct bytes file = file_of(ONE("\"F32\"", "[2,2]", "[0,16]"), 16);
     struct safetensors found;
     bool fits = false;
@@ -178,12 +172,7 @@ static void little_memory_is_refused(void **state) {
 int main(void) {
     memory = malloc(MEMORY_BYTES);
     check(memory);
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_part_is_read),       cmocka_unit_test(what_lies_is_refused),
-        cmocka_unit_test(every_cut_is_refused),     cmocka_unit_test(header_lengths_are_bounded),
-        cmocka_unit_test(little_memory_is_refused),
-    };
-    int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    int failed = test_cases_run();
     free(memory);
     return failed;
 }

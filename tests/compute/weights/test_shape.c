@@ -2,14 +2,8 @@
  * Protects the reading of config.json: each release's keys give the shape its own code would run,
  * RoPE and YaRN constants equal the outside goldens, and what we cannot run is refused by name.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
+#define TEST_OWN_MAIN
+#include "test_case.h"
 
 #include "base/check.h"
 #include "base/format.h"
@@ -41,7 +35,7 @@ static const char *refusal(struct bytes config, enum status expected) {
     return error.text;
 }
 
-static void the_base_has_its_own_values_and_defaults(void **state) {
+TEST(the_base_has_its_own_values_and_defaults) {
     struct shape shape = parsed(CONFIG_BASE);
     assert_int_equal(shape.architecture, ARCHITECTURE_DEEPSEEK_V3);
     assert_int_equal(shape.vocab, 40);
@@ -63,7 +57,7 @@ static void the_base_has_its_own_values_and_defaults(void **state) {
     assert_true(shape_layer_is_moe(&shape, 1));
 }
 
-static void absent_keys_have_v3s_defaults(void **state) {
+TEST(absent_keys_have_v3s_defaults) {
     struct shape shape = parsed(
         CONFIG({"n_group", NULL}, {"topk_group", NULL}, {"topk_method", NULL},
                {"scoring_func", NULL}, {"n_routed_experts", "16"}, {"first_k_dense_replace", NULL},
@@ -84,7 +78,7 @@ static void absent_keys_have_v3s_defaults(void **state) {
 #define V2                                                                                         \
     { "architectures", "[\"DeepseekV2ForCausalLM\"]" }
 
-static void v2_has_its_own_defaults_and_methods(void **state) {
+TEST(v2_has_its_own_defaults_and_methods) {
     struct shape shape = parsed(
         CONFIG(V2, {"topk_method", NULL}, {"scoring_func", NULL}, {"first_k_dense_replace", NULL}));
     assert_int_equal(shape.architecture, ARCHITECTURE_DEEPSEEK_V2);
@@ -103,7 +97,7 @@ static void v2_has_its_own_defaults_and_methods(void **state) {
 }
 
 /* V2's published code normalizes or scales, never both; V3's does both. */
-static void each_release_treats_weights_its_own_way(void **state) {
+TEST(each_release_treats_weights_its_own_way) {
     struct shape shape =
         parsed(CONFIG(V2, {"topk_method", "\"greedy\""}, {"norm_topk_prob", "true"},
                       {"routed_scaling_factor", "16.0"}));
@@ -117,7 +111,7 @@ static void each_release_treats_weights_its_own_way(void **state) {
     assert_true(!shape.normalize_weights && shape.routed_scaling == 2.5f);
 }
 
-static void dense_and_sparse_layers_are_reported_apart(void **state) {
+TEST(dense_and_sparse_layers_are_reported_apart) {
     struct shape shape =
         parsed(CONFIG({"n_routed_experts", "null"}, {"moe_intermediate_size", NULL},
                       {"num_experts_per_tok", NULL}));
@@ -136,7 +130,7 @@ static void dense_and_sparse_layers_are_reported_apart(void **state) {
     parsed(CONFIG({"first_k_dense_replace", "0"}, {"intermediate_size", NULL}));
 }
 
-static void eos_may_be_a_number_or_a_list(void **state) {
+TEST(eos_may_be_a_number_or_a_list) {
     struct error error = {""};
     struct shape shape = parsed(CONFIG({"eos_token_id", "[3, 5, 3]"}));
     assert_int_equal(shape.eos_token_count, 2); /* each once */
@@ -159,7 +153,7 @@ static void eos_may_be_a_number_or_a_list(void **state) {
 }
 
 /* Copies that were converted have them, and no other server looks at them. */
-static void values_that_decide_nothing_refuse_nothing(void **state) {
+TEST(values_that_decide_nothing_refuse_nothing) {
     struct shape shape = parsed(CONFIG({"pad_token_id", "-1"}, {"bos_token_id", "-1"}));
     assert_int_equal(shape.bos_token, UINT32_MAX);
     shape = parsed(CONFIG({"pad_token_id", "40"}, {"bos_token_id", "40"}));
@@ -181,7 +175,7 @@ static void values_that_decide_nothing_refuse_nothing(void **state) {
                                "\"activation_scheme\": \"dynamic\", " rest "}"                     \
     }
 
-static void quantization_is_read_or_refused(void **state) {
+TEST(quantization_is_read_or_refused) {
     struct shape shape = parsed(CONFIG(QUANTIZED("\"weight_block_size\": [128, 128]")));
     assert_true(shape.fp8 && !shape.activation_scale_ue8m0);
     shape =
@@ -285,7 +279,7 @@ static const struct rejection rejections[] = {
     {"max_position_embeddings", "2000000", STATUS_INVALID, "expected an integer from 1 to 1048576"},
 };
 
-static void what_cannot_run_is_refused_by_name(void **state) {
+TEST(what_cannot_run_is_refused_by_name) {
     for (size_t i = 0; i < ARRAY_COUNT(rejections); i++) {
         const struct rejection *row = &rejections[i];
         const char *text = refusal(CONFIG({row->key, row->json}), row->status);
@@ -342,7 +336,7 @@ static void check_rope(const struct tree *golden) {
     assert_int_equal(shape.yarn, !tree_is_null(scaling));
 }
 
-static void rope_equals_the_goldens(void **state) {
+TEST(rope_equals_the_goldens) {
     FILE *file = fopen(golden_path, "rb");
     assert_non_null(file);
     const size_t text_bytes = 4 << 20, memory_bytes = 64 << 20;
@@ -373,7 +367,7 @@ static void assert_same_rope(const struct shape *a, const struct shape *b) {
 }
 
 /* One YaRN in every spelling gives the same rotation. */
-static void rope_spellings_agree(void **state) {
+TEST(rope_spellings_agree) {
     struct shape old = parsed(
         CONFIG({"rope_theta", "5000"}, {"rope_scaling", "{\"type\": \"yarn\", " YARN_KEYS "}"}));
     const struct shape others[] = {
@@ -406,18 +400,5 @@ static void rope_spellings_agree(void **state) {
 int main(int argc, char **argv) {
     check(argc == 2);
     golden_path = argv[1];
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_base_has_its_own_values_and_defaults),
-        cmocka_unit_test(absent_keys_have_v3s_defaults),
-        cmocka_unit_test(v2_has_its_own_defaults_and_methods),
-        cmocka_unit_test(each_release_treats_weights_its_own_way),
-        cmocka_unit_test(dense_and_sparse_layers_are_reported_apart),
-        cmocka_unit_test(eos_may_be_a_number_or_a_list),
-        cmocka_unit_test(values_that_decide_nothing_refuse_nothing),
-        cmocka_unit_test(quantization_is_read_or_refused),
-        cmocka_unit_test(what_cannot_run_is_refused_by_name),
-        cmocka_unit_test(rope_equals_the_goldens),
-        cmocka_unit_test(rope_spellings_agree),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return test_cases_run();
 }

@@ -3,13 +3,7 @@
  * where the device's pitch leaves some, whatever order the copies run in; and a buffer is not filled
  * again before its bytes are gone, which the emulated device would report.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "test_case.h"
 
 #include "compute/emulated/device_emulated.h"
 #include "compute/weights/upload.h"
@@ -20,7 +14,7 @@
 #define PITCH 48
 #define PIECES 8
 
-static void rows_arrive_under_every_seed(void **state) {
+TEST(rows_arrive_under_every_seed) {
     for (uint64_t seed = 0; seed < 20; seed++) {
         struct device_emulation emulation = {.seed = seed, .memory_bytes = 16 << 20};
         struct error error;
@@ -59,9 +53,4 @@ static void rows_arrive_under_every_seed(void **state) {
         device_close_stream(device, stream);
         device_close(device);
     }
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(rows_arrive_under_every_seed)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,14 +4,8 @@
  * reached through the slot map.
  */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
-#include <cmocka.h>
+#include "test_case.h"
 
 #include "../kernels/unpack_row.h"
 #include "base/check.h"
@@ -85,7 +79,7 @@ static void expect_refused(const char *tensor) {
     team_close(team);
 }
 
-static void values_that_are_not_finite_are_refused(void **state) {
+TEST(values_that_are_not_finite_are_refused) {
     static const struct {
         const char *tensor;
         long offset;
@@ -126,7 +120,7 @@ static void expect_row(const struct checkpoint *checkpoint, const char *name,
     }
 }
 
-static void packed_numbers_are_the_checkpoints(void **state) {
+TEST(packed_numbers_are_the_checkpoints) {
     struct weights weights;
     struct checkpoint *checkpoint;
     struct team *team;
@@ -156,7 +150,7 @@ static void packed_numbers_are_the_checkpoints(void **state) {
 }
 
 /* W_k of a head transposed, and W_v, are kv_b's rows. */
-static void absorbed_halves_are_kv_b(void **state) {
+TEST(absorbed_halves_are_kv_b) {
     static float whole[4096], half[4096];
     struct weights weights;
     struct checkpoint *checkpoint;
@@ -201,7 +195,7 @@ static uint16_t *fetch(struct device *device, const struct packed_matrix *matrix
 }
 
 /* Rows with scales of two blocks, and a last block that is a part of one. */
-static void a_device_has_kv_b_of_fp8_in_bf16_too(void **state) {
+TEST(a_device_has_kv_b_of_fp8_in_bf16_too) {
     struct device_emulation emulation = {.memory_bytes = 64 << 20};
     struct weights weights;
     struct checkpoint *checkpoint;
@@ -254,12 +248,4 @@ static int remove_copy(void **state) {
     return 0;
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(values_that_are_not_finite_are_refused),
-        cmocka_unit_test(packed_numbers_are_the_checkpoints),
-        cmocka_unit_test(absorbed_halves_are_kv_b),
-        cmocka_unit_test(a_device_has_kv_b_of_fp8_in_bf16_too),
-    };
-    return cmocka_run_group_tests(tests, make_copy, remove_copy);
-}
+TEST_GROUP(make_copy, remove_copy)

@@ -4,14 +4,7 @@
  * another checkpoint's or another packing's file is never taken; and where no file can be had,
  * loading goes on without.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "test_case.h"
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -100,7 +93,14 @@ static int remove_room(void **state) {
     return system(command);
 }
 
-static void the_next_start_maps_and_reads_nothing(void **state) {
+static int make_room(void **state) {
+    snprintf(room, sizeof room, "%s/room", base);
+    return 0;
+}
+
+#define TEST_IN_ROOM(name) TEST_AROUND(name, make_room, remove_room)
+
+TEST_IN_ROOM(the_next_start_maps_and_reads_nothing) {
     struct expected expected = expect(source);
     struct weights_options options = in_room();
     for (int start = 0; start < 2; start++) {
@@ -144,7 +144,7 @@ static void build_in_child(uint32_t rank, int gate, int answers) {
     _exit(write(answers, &outcome, sizeof outcome) == sizeof outcome ? 0 : 4);
 }
 
-static void several_build_one_file_together(void **state) {
+TEST_IN_ROOM(several_build_one_file_together) {
     struct expected expected = expect(source);
     int gate[2], answers[2], status;
     assert_int_equal(pipe(gate) | pipe(answers), 0);
@@ -192,7 +192,7 @@ static void die_at(void *context, uint64_t done_bytes, uint64_t total_bytes) {
 }
 
 /* Killed at several points; the next start packs what is missing, and only that. */
-static void a_killed_builder_leaves_nothing_wrong(void **state) {
+TEST_IN_ROOM(a_killed_builder_leaves_nothing_wrong) {
     struct expected expected = expect(source);
     struct weights_options options = in_room();
     for (uint64_t tenth = 1; tenth <= 10; tenth += 3) {
@@ -221,7 +221,7 @@ static void a_killed_builder_leaves_nothing_wrong(void **state) {
 }
 
 /* A file whose making was cut short: as long as it shall be, without a finished head. */
-static void a_half_made_file_is_made_anew(void **state) {
+TEST_IN_ROOM(a_half_made_file_is_made_anew) {
     struct expected expected = expect(source);
     struct weights_options options = in_room();
     for (int whole = 0; whole < 2; whole++) {
@@ -246,7 +246,7 @@ static void a_half_made_file_is_made_anew(void **state) {
     }
 }
 
-static void damage_is_found_and_mended(void **state) {
+TEST_IN_ROOM(damage_is_found_and_mended) {
     struct expected expected = expect(source);
     struct weights_options options = in_room();
     struct loaded loaded;
@@ -295,7 +295,7 @@ static void change_checkpoint(const char *directory) {
     close(file);
 }
 
-static void another_checkpoint_or_level_takes_its_own(void **state) {
+TEST_IN_ROOM(another_checkpoint_or_level_takes_its_own) {
     struct expected expected = expect(source);
     struct weights_options options = in_room();
     struct loaded loaded;
@@ -328,7 +328,7 @@ static void another_checkpoint_or_level_takes_its_own(void **state) {
 }
 
 /* Experts that change places are found where they lie; those of other ranks are read. */
-static void experts_are_found_in_any_slot(void **state) {
+TEST_IN_ROOM(experts_are_found_in_any_slot) {
     struct loaded loaded;
     struct placement placement;
     struct weights_options options = in_room();
@@ -372,7 +372,7 @@ static void experts_are_found_in_any_slot(void **state) {
 
 /* An expert that moved here lies in what was a spare, and is found there by the next start; one
  * that was on its way is not. */
-static void experts_that_moved_are_found(void **state) {
+TEST_IN_ROOM(experts_that_moved_are_found) {
     struct loaded loaded, whole;
     struct placement placement;
     struct weights_options options = in_room();
@@ -431,7 +431,7 @@ static void expect_private(const struct weights_options *options, const char *re
     unload(&loaded);
 }
 
-static void without_a_place_memory_is_private(void **state) {
+TEST_IN_ROOM(without_a_place_memory_is_private) {
     char nowhere[1200];
     struct weights_options options = in_room();
     snprintf(nowhere, sizeof nowhere, "%s/model.safetensors/room", source);
@@ -455,7 +455,7 @@ static void command_in_room(const char *line) {
 }
 
 /* What another user put in a file's place is neither used nor written to. */
-static void what_was_planted_is_not_mapped(void **state) {
+TEST_IN_ROOM(what_was_planted_is_not_mapped) {
     static const char *const plants[] = {"mv $f $v && ln -s $v $f", "mv $f $v && ln $v $f",
                                          "rm $f && : >$v && ln -s $v $f",
                                          "cp $f $v && chown 65534 $f"};
@@ -504,7 +504,7 @@ static int load_into_little_room(void) {
 }
 
 /* The directory may be one where others keep files, too. */
-static void a_full_directory_loses_files_of_ours_alone(void **state) {
+TEST_IN_ROOM(a_full_directory_loses_files_of_ours_alone) {
     int status;
     pid_t child = fork();
     assert_true(child >= 0);
@@ -518,7 +518,7 @@ static void a_full_directory_loses_files_of_ours_alone(void **state) {
 }
 
 /* Two that want the same slots, as two units with one directory: the second has its own memory. */
-static void slots_have_one_user(void **state) {
+TEST_IN_ROOM(slots_have_one_user) {
     struct expected expected = expect(source);
     struct weights_options options = in_room();
     struct loaded first, second;
@@ -537,11 +537,6 @@ static void slots_have_one_user(void **state) {
     unload(&second);
 }
 
-static int make_room(void **state) {
-    snprintf(room, sizeof room, "%s/room", base);
-    return 0;
-}
-
 static int make_base(void **state) {
     snprintf(source, sizeof source, "%s/v3-bf16-negbias-dense0-mtp", getenv("FATHOM_TEST_GOLDENS"));
     snprintf(base, sizeof base, "%s/fathom-weights-file-XXXXXX",
@@ -555,22 +550,4 @@ static int remove_base(void **state) {
     return system(command);
 }
 
-#define IN_ROOM(test) cmocka_unit_test_setup_teardown(test, make_room, remove_room)
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        IN_ROOM(the_next_start_maps_and_reads_nothing),
-        IN_ROOM(several_build_one_file_together),
-        IN_ROOM(a_killed_builder_leaves_nothing_wrong),
-        IN_ROOM(a_half_made_file_is_made_anew),
-        IN_ROOM(damage_is_found_and_mended),
-        IN_ROOM(another_checkpoint_or_level_takes_its_own),
-        IN_ROOM(experts_are_found_in_any_slot),
-        IN_ROOM(experts_that_moved_are_found),
-        IN_ROOM(without_a_place_memory_is_private),
-        IN_ROOM(slots_have_one_user),
-        IN_ROOM(what_was_planted_is_not_mapped),
-        IN_ROOM(a_full_directory_loses_files_of_ours_alone),
-    };
-    return cmocka_run_group_tests(tests, make_base, remove_base);
-}
+TEST_GROUP(make_base, remove_base)

@@ -3,10 +3,10 @@
  * queries have the reference bodies' bits, in every form and under every schedule, and a row alone
  * has those that it has among others.
  */
+#include "test_case.h"
+
 #include "compute/emulated/gpu_reference.h"
 #include "entries.h"
-
-#include <string.h>
 
 #define RANK 72u
 #define ROPE 8u
@@ -85,7 +85,7 @@ static void check_latents(bool is_bf16, bool interleaved) {
     device_free(weight);
 }
 
-static void rows_of_the_cache_are_the_twins(void **state) {
+TEST(rows_of_the_cache_are_the_twins) {
     for (uint32_t seed = 0; seed < device_seeds(); seed++) {
         emulate_seed(seed);
         check_latents(seed % 2, seed / 2 % 2);
@@ -95,7 +95,7 @@ static void rows_of_the_cache_are_the_twins(void **state) {
 #define HEADS 19u
 #define NOPE 56u
 
-static void rotated_queries_are_the_twins(void **state) {
+TEST(rotated_queries_are_the_twins) {
     uint32_t width = HEADS * (NOPE + ROPE);
     for (uint32_t seed = 0; seed < device_seeds(); seed++) {
         bool is_bf16 = seed % 2;
@@ -124,12 +124,4 @@ static void rotated_queries_are_the_twins(void **state) {
         output_free(&to);
         device_free(q);
     }
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(rows_of_the_cache_are_the_twins),
-        cmocka_unit_test(rotated_queries_are_the_twins),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,11 +4,11 @@
  * a row's bits depend on no other row; nothing but their output is written; and no schedule shows a
  * fault.
  */
+#include "test_case.h"
+
 #include "device.h"
 
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/number.h"
 #include "compute/kernels/cuda/bf16_gemm.h"
@@ -108,7 +108,7 @@ static void check_all(const struct product_of_bf16 *p) {
     if (largest > 1e-6) fail_msg("%u x %u x %u: %g", p->of.m, p->of.n, p->of.k, largest);
 }
 
-static void products_agree_with_exact_ones(void **context) {
+TEST(products_agree_with_exact_ones) {
     static const struct shape_of shapes[] = {
         {1, 64, 64, 1}, {7, 200, 200, 1}, {130, 129, 72, 1}, {65, 72, 128, 3}, {5, 8464, 40, 1}};
     uint64_t state = 31;
@@ -122,7 +122,7 @@ static void products_agree_with_exact_ones(void **context) {
         }
 }
 
-static void a_row_alone_has_the_bits_it_has_among_others(void **context) {
+TEST(a_row_alone_has_the_bits_it_has_among_others) {
     uint64_t state = 32;
     for (enum bf16_gemm_form form = 0; form < 2; form++) {
         struct product_of_bf16 p = make(&state, (struct shape_of){100, 136, 200, 1}, form), one;
@@ -141,7 +141,7 @@ static void a_row_alone_has_the_bits_it_has_among_others(void **context) {
     }
 }
 
-static void no_schedule_shows_a_fault(void **context) {
+TEST(no_schedule_shows_a_fault) {
     uint64_t state = 33;
     struct product_of_bf16 p =
         make(&state, (struct shape_of){70, 130, 700, 2}, BF16_GEMM_ROWS_OF_N);
@@ -158,7 +158,7 @@ static void no_schedule_shows_a_fault(void **context) {
 }
 
 /* Two matrices in slots, 140 rows: the groups' rows have the bits of products of their own. */
-static void groups_are_products_of_their_own(void **context) {
+TEST(groups_are_products_of_their_own) {
     static const struct row_group groups[] = {{0, 3, 1}, {3, 0, 0}, {3, 131, 0}, {134, 5, 1}};
     uint64_t state = 34;
     struct product_of_bf16 p =
@@ -190,14 +190,4 @@ static void groups_are_products_of_their_own(void **context) {
     free(whole);
     device_free(on_device);
     discard(&p);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(products_agree_with_exact_ones),
-        cmocka_unit_test(groups_are_products_of_their_own),
-        cmocka_unit_test(a_row_alone_has_the_bits_it_has_among_others),
-        cmocka_unit_test(no_schedule_shows_a_fault),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

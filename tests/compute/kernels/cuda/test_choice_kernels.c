@@ -2,10 +2,11 @@
  * Protects choices of experts on a GPU, emulated: experts, their weights and the rows of their pairs
  * are the reference bodies', bit for bit, with many equal numbers too, and under every schedule.
  */
+#include "test_case.h"
+
 #include "entries.h"
 
 #include <math.h>
-#include <string.h>
 
 #include "base/check.h"
 #include "compute/emulated/gpu_reference.h"
@@ -88,7 +89,7 @@ static void check_rule(uint32_t seed) {
     device_free(bias);
 }
 
-static void experts_are_chosen_as_the_simulator_does(void **state) {
+TEST(experts_are_chosen_as_the_simulator_does) {
     for (uint32_t seed = 0; seed < device_seeds(); seed++)
         check_rule(seed);
 }
@@ -103,7 +104,7 @@ static void choose(uint32_t *slots, uint32_t tokens, uint32_t slot_count, bool a
     }
 }
 
-static void pairs_stand_where_the_simulator_puts_them(void **state) {
+TEST(pairs_stand_where_the_simulator_puts_them) {
     static const uint32_t token_counts[] = {1, 5, 85, 86, 300}, slot_counts[] = {3, 10, 64};
     for (uint32_t seed = 0; seed < device_seeds(); seed++) {
         uint32_t tokens = token_counts[seed % 5], slots = slot_counts[seed % 3];
@@ -140,12 +141,4 @@ static void pairs_stand_where_the_simulator_puts_them(void **state) {
         output_free(&counts);
         device_free(chosen);
     }
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(experts_are_chosen_as_the_simulator_does),
-        cmocka_unit_test(pairs_stand_where_the_simulator_puts_them),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,12 +2,12 @@
  * Protects draws on a GPU, emulated: whatever logits and rules are, the token is the reference body's, which is
  * the CPU's sampler, under every schedule; and a row draws alone what it draws among a hundred.
  */
+#include "test_case.h"
+
 #include "entries.h"
 
 #include <float.h>
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/check.h"
 #include "compute/emulated/gpu_reference.h"
@@ -112,7 +112,7 @@ static uint32_t check_all(struct problem *problem) {
     return others;
 }
 
-static void tokens_are_those_of_the_simulator(void **state) {
+TEST(tokens_are_those_of_the_simulator) {
     static const uint32_t lengths[] = {1, 3, 31, 255, 700, 2049, 8195};
     uint32_t others = 0;
     for (uint32_t seed = 0; seed < device_seeds(); seed++) {
@@ -127,7 +127,7 @@ static void tokens_are_those_of_the_simulator(void **state) {
 }
 
 /* Every kind of logits, by a rule that cuts nothing, R1's, and one that cuts all it can. */
-static void a_vocabulary_of_v3_is_drawn_from(void **state) {
+TEST(a_vocabulary_of_v3_is_drawn_from) {
     static const struct draw_rule rules[] = {
         {.uniform = 0.7, .temperature = 1, .top_p = 1},
         {.uniform = 0.9, .temperature = 0.6f, .top_p = 0.95f},
@@ -148,7 +148,7 @@ static void a_vocabulary_of_v3_is_drawn_from(void **state) {
     }
 }
 
-static void a_row_draws_alone_what_it_draws_among_others(void **state) {
+TEST(a_row_draws_alone_what_it_draws_among_others) {
     struct problem problem = problem_new(301, MANY);
     emulate_seed(1);
     launch(&gpu_hopper.draw, &problem.of);
@@ -168,13 +168,4 @@ static void a_row_draws_alone_what_it_draws_among_others(void **state) {
     }
     free(among);
     problem_free(&problem);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(tokens_are_those_of_the_simulator),
-        cmocka_unit_test(a_vocabulary_of_v3_is_drawn_from),
-        cmocka_unit_test(a_row_draws_alone_what_it_draws_among_others),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

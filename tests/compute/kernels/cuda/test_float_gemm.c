@@ -3,10 +3,10 @@
  * tiles and in large ones, they have the reference body's bits; a row alone has those that it has among
  * others; and no schedule shows a fault.
  */
+#include "test_case.h"
+
 #include "compute/emulated/gpu_reference.h"
 #include "entries.h"
-
-#include <string.h>
 
 enum { SLOTS = 2, GROUPS = 4, MANY = 260 };
 
@@ -59,7 +59,7 @@ static struct gpu_product describe(const struct form *form, const char *weights,
         .weights = weights,
         .weight_scales =
             form->type == WEIGHT_FP8 ? (const float *)(const void *)(weights + scales_at) : NULL,
-        .form = {form->is_bf16 ? INPUT_BF16 : INPUT_F32, (uint32_t)(form->k + 4) * 4, 0},
+        .format = {form->is_bf16 ? INPUT_BF16 : INPUT_F32, (uint32_t)(form->k + 4) * 4, 0},
         .matrix = {.type = form->type, .rows = form->n, .cols = form->k, .pitch = row_bytes(form)},
         .slot_bytes = slot_bytes(form),
         .y_stride = form->n + 2,
@@ -93,7 +93,7 @@ static void check_product(const struct form *form, uint32_t rows, bool grouped, 
     if (!alone) launch(&gpu_hopper.product, &of);
     for (uint32_t row = 0; alone && row < rows; row++) {
         struct gpu_product one = of;
-        one.x = (char *)x + (size_t)row * of.form.pitch;
+        one.x = (char *)x + (size_t)row * of.format.pitch;
         one.y = of.y + (size_t)row * of.y_stride;
         one.rows = 1;
         launch(&gpu_hopper.product, &one);
@@ -105,7 +105,7 @@ static void check_product(const struct form *form, uint32_t rows, bool grouped, 
     device_free(x);
 }
 
-static void products_are_the_twins(void **state) {
+TEST(products_are_the_twins) {
     for (uint32_t i = 0; i < sizeof forms / sizeof *forms; i++) {
         check_product(&forms[i], 21, false, false);
         check_product(&forms[i], 20, true, false);
@@ -115,17 +115,9 @@ static void products_are_the_twins(void **state) {
     check_product(&forms[1], MANY, true, false);
 }
 
-static void no_schedule_shows_a_fault(void **state) {
+TEST(no_schedule_shows_a_fault) {
     for (uint32_t seed = 0; seed < device_seeds(); seed++) {
         emulate_seed(seed);
         check_product(&forms[seed % 2 * 3], 17, seed % 4 > 1, false);
     }
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(products_are_the_twins),
-        cmocka_unit_test(no_schedule_shows_a_fault),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,10 +3,11 @@
  * 13 bits may cost, and within rounding once sums are exact; a row's bits depend on no other row;
  * nothing but their output is written; and no schedule shows a fault.
  */
+#include "test_case.h"
+
 #include "products.h"
 
 #include <math.h>
-#include <stdlib.h>
 
 #include "base/number.h"
 #include "compute/kernels/tables.h"
@@ -66,7 +67,7 @@ static const uint32_t shapes[][3] = {
     {1, 64, 128}, {7, 200, 200}, {128, 128, 256}, {130, 96, 44}, {65, 8512, 128}, {3, 129, 1000},
 };
 
-static void sums_agree_with_the_simulator(void **context) {
+TEST(sums_agree_with_the_simulator) {
     uint64_t state = 7;
     for (uint32_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
         for (uint32_t exact = 0; exact < 2; exact++) {
@@ -86,7 +87,7 @@ static void sums_agree_with_the_simulator(void **context) {
     emulate_e4m3_bits(13);
 }
 
-static void a_row_alone_has_the_bits_it_has_among_others(void **context) {
+TEST(a_row_alone_has_the_bits_it_has_among_others) {
     uint64_t state = 8;
     struct product p = product_make(&state, 100, 136, 300, WEIGHTS_RANDOM, NUMBERS_NORMAL);
     run(&p, p.m);
@@ -114,7 +115,7 @@ static void a_row_alone_has_the_bits_it_has_among_others(void **context) {
     product_free(&p);
 }
 
-static void no_schedule_shows_a_fault(void **context) {
+TEST(no_schedule_shows_a_fault) {
     uint64_t state = 9;
     struct product p = product_make(&state, 70, 200, 1100, WEIGHTS_RANDOM, NUMBERS_NORMAL);
     float *first = malloc((size_t)p.m * p.y_stride * sizeof *first);
@@ -129,7 +130,7 @@ static void no_schedule_shows_a_fault(void **context) {
 }
 
 /* Two matrices in slots, 140 rows: the groups' rows have the bits of products of their own. */
-static void groups_are_products_of_their_own(void **context) {
+TEST(groups_are_products_of_their_own) {
     uint64_t state = 10;
     struct product p = product_make(&state, 140, 256, 260, WEIGHTS_RANDOM, NUMBERS_NORMAL);
     static const struct row_group groups[] = {{0, 3, 1}, {3, 0, 0}, {3, 131, 0}, {134, 5, 1}};
@@ -159,7 +160,7 @@ static void groups_are_products_of_their_own(void **context) {
     product_free(&p);
 }
 
-static void results_are_rounded_where_it_is_asked_for(void **context) {
+TEST(results_are_rounded_where_it_is_asked_for) {
     uint64_t state = 12;
     struct product p = product_make(&state, 70, 130, 140, WEIGHTS_RANDOM, NUMBERS_NORMAL);
     size_t count = (size_t)p.m * p.y_stride;
@@ -174,15 +175,4 @@ static void results_are_rounded_where_it_is_asked_for(void **context) {
         assert_int_equal(rounded[i], i % p.y_stride < p.n ? bf16_from_float(p.y[i]) : UINT16_MAX);
     device_free(rounded);
     product_free(&p);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(groups_are_products_of_their_own),
-        cmocka_unit_test(results_are_rounded_where_it_is_asked_for),
-        cmocka_unit_test(sums_agree_with_the_simulator),
-        cmocka_unit_test(a_row_alone_has_the_bits_it_has_among_others),
-        cmocka_unit_test(no_schedule_shows_a_fault),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

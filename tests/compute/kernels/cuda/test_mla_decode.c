@@ -3,11 +3,11 @@
  * in one part or several, whatever lies in the rows it does not see (NaNs here); a token's bits depend
  * on no other token; and no schedule shows a fault.
  */
+#include "test_case.h"
+
 #include "device.h"
 
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/bytes.h"
 #include "base/number.h"
@@ -216,7 +216,7 @@ static void check_all(const struct attention *a) {
 
 static const struct range ranges[] = {{0, 5}, {1, 130}, {0, 64}, {70, 71}, {0, 1100}};
 
-static void attention_is_the_mean_of_what_a_token_sees(void **context) {
+TEST(attention_is_the_mean_of_what_a_token_sees) {
     static const uint32_t forms[][3] = {{70, 64, 16}, {3, 200, 40}, {128, 512, 64}};
     uint64_t state = 41;
     for (uint32_t i = 0; i < 3; i++) {
@@ -228,7 +228,7 @@ static void attention_is_the_mean_of_what_a_token_sees(void **context) {
     }
 }
 
-static void a_token_alone_has_the_bits_it_has_among_others(void **context) {
+TEST(a_token_alone_has_the_bits_it_has_among_others) {
     uint64_t state = 42;
     struct attention a = make(&state, 5, 64, 16, ranges, 5);
     size_t row_bytes = (size_t)a.heads * a.rank * 2;
@@ -250,7 +250,7 @@ static void a_token_alone_has_the_bits_it_has_among_others(void **context) {
     discard(&a);
 }
 
-static void no_schedule_shows_a_fault(void **context) {
+TEST(no_schedule_shows_a_fault) {
     uint64_t state = 43;
     struct attention a = make(&state, 66, 64, 16, ranges, 4);
     size_t bytes = (size_t)a.tokens * a.heads * a.rank * 2;
@@ -263,13 +263,4 @@ static void no_schedule_shows_a_fault(void **context) {
     }
     free(first);
     discard(&a);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(attention_is_the_mean_of_what_a_token_sees),
-        cmocka_unit_test(a_token_alone_has_the_bits_it_has_among_others),
-        cmocka_unit_test(no_schedule_shows_a_fault),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,10 +3,10 @@
  * prompts in any room have the reference bodies' bits, which are the CPU's; a row alone has those that
  * it has among others; rows that are not there are left alone; and no schedule shows a fault.
  */
+#include "test_case.h"
+
 #include "compute/emulated/gpu_reference.h"
 #include "entries.h"
-
-#include <string.h>
 
 /* Heads' rows of kv_b straddle blocks of 128, some of them. */
 #define HEADS 2u
@@ -103,7 +103,7 @@ static void check_halves(enum weight_type type) {
                                 .kv_b = kv_b,
                                 .kv_b_scales = scales,
                                 .matrix = matrix_of(type, rows, RANK),
-                                .of = heads_of_all,
+                                .heads = heads_of_all,
                                 .queries_pitch = HEADS * (NOPE + ROPE) * 4,
                                 .to_pitch = STRIDE_Q * 4};
     static const struct offsets of_absorb = {
@@ -115,7 +115,7 @@ static void check_halves(enum weight_type type) {
                                   .kv_b = kv_b,
                                   .kv_b_scales = scales,
                                   .matrix = absorb.matrix,
-                                  .of = heads_of_all,
+                                  .heads = heads_of_all,
                                   .u_pitch = STRIDE_U * 4};
     static const struct offsets of_release = {
         offsetof(struct gpu_release, u), offsetof(struct gpu_release, attended),
@@ -128,7 +128,7 @@ static void check_halves(enum weight_type type) {
     device_free(u);
 }
 
-static void halves_of_kv_b_are_the_twins(void **state) {
+TEST(halves_of_kv_b_are_the_twins) {
     for (uint32_t seed = 0; seed < device_seeds(); seed += 20)
         for (enum weight_type type = 0; type < WEIGHT_TYPE_COUNT; type++) {
             emulate_seed(seed);
@@ -138,7 +138,7 @@ static void halves_of_kv_b_are_the_twins(void **state) {
 
 /* All see the same keys, so that a row may stand for another: up to 130 of three pages, the first of which
  * is none. */
-static void the_core_is_the_twins(void **state) {
+TEST(the_core_is_the_twins) {
     enum { CORE_RANK = 40, CORE_WIDTH = CORE_RANK + ROPE };
     static const uint32_t last[] = {0, 63, 64, 130}, pages[] = {4, 1, 5, 0, 2, 3};
     size_t slice = 64 * CORE_WIDTH * 4, page_bytes = 64 + 2 * slice;
@@ -159,7 +159,7 @@ static void the_core_is_the_twins(void **state) {
             .pages = device_new_copy(pages, sizeof pages, "page table"),
             .memory = (const char *)memory,
             .kv = {page_bytes, 64 + slice, CORE_WIDTH * 4, CORE_WIDTH, PAGES, false},
-            .of = {HEADS, NOPE, ROPE, VALUE, CORE_RANK, false, 0.11f},
+            .heads = {HEADS, NOPE, ROPE, VALUE, CORE_RANK, false, 0.11f},
             .absorbed_pitch = HEADS * CORE_WIDTH * 4,
             .to_pitch = HEADS * CORE_RANK * 4,
             .keys_max = 131};
@@ -190,12 +190,13 @@ enum {
 };
 
 static void attend(const struct device_kernel *kernel, struct gpu_prompt of, float *attended,
-                   uint32_t room_keys) {
-    of.room = device_new(gpu_hopper.prompt_room(&of.of, P_TOKENS, room_keys), "room");
-    of.room_keys = room_keys;
+                   uint32_t workspace_keys) {
+    of.workspace =
+        device_new(gpu_hopper.prompt_workspace(&of.heads, P_TOKENS, workspace_keys), "room");
+    of.workspace_keys = workspace_keys;
     of.attended = attended;
     launch(kernel, &of);
-    device_free(of.room);
+    device_free(of.workspace);
 }
 
 static void check_prompts(enum weight_type type) {
@@ -214,14 +215,14 @@ static void check_prompts(enum weight_type type) {
                             .memory = (const char *)numbers(PAGES * page / 4, "pages' memory"),
                             .matrix = matrix_of(type, P_ROWS, P_RANK),
                             .kv = {page, 0, P_WIDTH * 4, P_WIDTH, PAGES, false},
-                            .of = {P_HEADS, P_NOPE, P_ROPE, P_VALUE, P_RANK, false, 0.3f},
+                            .heads = {P_HEADS, P_NOPE, P_ROPE, P_VALUE, P_RANK, false, 0.3f},
                             .latents = INPUT_F32,
                             .queries_pitch = P_HEADS * (P_NOPE + P_ROPE) * 4,
                             .run_count = 2,
                             .rows = P_TOKENS,
                             .query_tiles = 2,
                             .key_tiles = 3,
-                            .room_rows = P_TOKENS};
+                            .workspace_rows = P_TOKENS};
     struct output attended = output_new(bytes, "attended");
     attend(&gpu_reference.prompt, of, (void *)attended.expected, GPU_PROMPT_TILE);
     for (uint32_t tiles = 1; tiles <= 4; tiles += 3) {
@@ -236,18 +237,9 @@ static void check_prompts(enum weight_type type) {
         device_free((void *)(uintptr_t)all[i]);
 }
 
-static void prompts_are_the_twins_in_any_room(void **state) {
+TEST(prompts_are_the_twins_in_any_room) {
     for (uint32_t seed = 0; seed < device_seeds(); seed += 10) {
         emulate_seed(seed);
         check_prompts(seed / 10 % 2 ? WEIGHT_FP8 : WEIGHT_BF16);
     }
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(halves_of_kv_b_are_the_twins),
-        cmocka_unit_test(the_core_is_the_twins),
-        cmocka_unit_test(prompts_are_the_twins_in_any_room),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

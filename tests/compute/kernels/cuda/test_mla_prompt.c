@@ -4,11 +4,11 @@
  * see; a token's bits depend neither on the other tokens nor on where rounds are cut; and no schedule
  * shows a fault.
  */
+#include "test_case.h"
+
 #include "device.h"
 
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/bytes.h"
 #include "base/number.h"
@@ -166,7 +166,7 @@ static void check_place(const uint16_t *row, const uint16_t *rounded, const floa
         assert_int_equal(tails[i], row ? row[RANK + i] : 0);
 }
 
-static void keys_are_taken_from_their_pages(void **context) {
+TEST(keys_are_taken_from_their_pages) {
     struct mla_prompt_heads heads = {0};
     struct prompts p = describe(spans, SPANS, &heads);
     struct emulate_report report = {0};
@@ -308,7 +308,7 @@ static const struct mla_prompt_heads forms[] = {{1, 128, 64, 128, SCALE},
                                                 {1, 64, 32, 96, SCALE},
                                                 {1, 120, 16, 48, SCALE}};
 
-static void attention_is_the_mean_of_what_a_token_sees(void **context) {
+TEST(attention_is_the_mean_of_what_a_token_sees) {
     uint64_t state = 52;
     for (uint32_t i = 0; i < sizeof forms / sizeof *forms; i++) {
         struct prompts p = make(&state, spans, SPANS, &forms[i]);
@@ -320,7 +320,7 @@ static void attention_is_the_mean_of_what_a_token_sees(void **context) {
 
 /* ---- bit for bit ---- */
 
-static void no_cut_of_rounds_changes_a_bit(void **context) {
+TEST(no_cut_of_rounds_changes_a_bit) {
     uint64_t state = 53;
     for (uint32_t i = 0; i < 2; i++) {
         struct prompts p = make(&state, spans, SPANS, &forms[i]);
@@ -357,7 +357,7 @@ static void check_alone(const struct prompts *p, uint32_t run_at, uint32_t k) {
     discard(&one);
 }
 
-static void a_token_alone_has_the_bits_it_has_among_others(void **context) {
+TEST(a_token_alone_has_the_bits_it_has_among_others) {
     uint64_t state = 54;
     for (uint32_t i = 0; i < 2; i++) {
         struct prompts p = make(&state, spans, SPANS, &forms[i]);
@@ -371,7 +371,7 @@ static void a_token_alone_has_the_bits_it_has_among_others(void **context) {
     }
 }
 
-static void no_schedule_shows_a_fault(void **context) {
+TEST(no_schedule_shows_a_fault) {
     static const struct span few[] = {{1, 130, 70}, {0, 0, 5}};
     uint64_t state = 55;
     struct prompts p = make(&state, few, 2, &forms[1]);
@@ -385,15 +385,4 @@ static void no_schedule_shows_a_fault(void **context) {
     }
     free(first);
     discard(&p);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(keys_are_taken_from_their_pages),
-        cmocka_unit_test(attention_is_the_mean_of_what_a_token_sees),
-        cmocka_unit_test(no_cut_of_rounds_changes_a_bit),
-        cmocka_unit_test(a_token_alone_has_the_bits_it_has_among_others),
-        cmocka_unit_test(no_schedule_shows_a_fault),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,11 +3,11 @@
  * kernel, is found within 20 seeds by a check that the table names for it, and the report names a
  * place. `numbers`: the bits differ from the kernel's own.
  */
+#include "test_case.h"
+
 #include "products.h"
 
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
 
 #include "base/number.h"
 #include "compute/kernels/cuda/attention_rows.h"
@@ -496,7 +496,7 @@ static void look_for_all(const struct planted *planted, size_t count, run_plante
     free(expected);
 }
 
-static void bugs_of_the_fp8_product_are_found(void **context) {
+TEST(bugs_of_the_fp8_product_are_found) {
     uint64_t state = 11;
     product = product_make(&state, 70, 200, 1100, WEIGHTS_RANDOM, NUMBERS_NORMAL);
     look_for_all(products, sizeof products / sizeof *products, run_product);
@@ -559,7 +559,7 @@ static void make_results(uint64_t *state) {
                              .rounds_bf16 = true};
 }
 
-static void bugs_of_rows_are_found(void **context) {
+TEST(bugs_of_rows_are_found) {
     uint64_t state = 12;
     make_norm(&state);
     make_pack(&state);
@@ -583,7 +583,7 @@ static void bugs_of_rows_are_found(void **context) {
 }
 
 /* Small integers, so that many are equal; the last is the largest. */
-static void bugs_of_choices_are_found(void **context) {
+TEST(bugs_of_choices_are_found) {
     uint64_t state = 13;
     size_t count = CHOICE_ROWS * CHOICE_EXPERTS;
     choice.logits = device_new(count * sizeof(float), "logits");
@@ -616,7 +616,7 @@ static float drawn_logit(uint64_t *state, enum drawn row, uint32_t token) {
     }
 }
 
-static void bugs_of_draws_are_found(void **context) {
+TEST(bugs_of_draws_are_found) {
     static const struct draw_rule rules[DRAWN_ROWS] = {
         [AS_R1] = {.uniform = 0.83, .temperature = 0.6f, .top_p = 0.95f},
         [FIRST_OF_EQUALS] = {.uniform = 0, .temperature = 1, .top_p = 1},
@@ -639,7 +639,7 @@ static void bugs_of_draws_are_found(void **context) {
     device_free(draws.tokens);
 }
 
-static void bugs_of_rows_of_the_cache_are_found(void **context) {
+TEST(bugs_of_rows_of_the_cache_are_found) {
     static const uint32_t positions[KV_ROWS] = {3, 70, 1}, index[KV_ROWS] = {3, 70, 0};
     static const uint32_t first[KV_ROWS] = {0, 0, 2}, pages[KV_PAGES] = {4, 1, 0, 2, 3};
     uint64_t state = 14;
@@ -686,7 +686,7 @@ static void fill_bf16(uint64_t *state, uint16_t *to, size_t count) {
 }
 
 /* Expanded keys are not made of the latents here. */
-static void bugs_of_prompts_attention_are_found(void **context) {
+TEST(bugs_of_prompts_attention_are_found) {
     static const struct mla_prompt_run runs[PROMPT_RUNS] = {{0, 3, 0, 0}, {3, 70, 1, 5}};
     static const uint32_t pages[PROMPT_PAGES] = {5, 3, 0, 6, 14, 1, 8, 4, 2, 9, 11, 7, 13, 10, 12};
     uint32_t width = PROMPT_HEADS * (PROMPT_NOPE + PROMPT_VALUE), kv_index[PROMPT_ROWS];
@@ -732,7 +732,7 @@ static float *new_floats(uint64_t *state, size_t count, const char *name) {
     return x;
 }
 
-static void bugs_of_attention_in_floats_are_found(void **context) {
+TEST(bugs_of_attention_in_floats_are_found) {
     static const struct mla_prompt_run runs[] = {{0, 1, 0, 0}, {1, 6, 1, 0}};
     static const uint32_t kv_index[FLOAT_PROMPT] = {3, 130, 131, 132, 133, 134, 135};
     static const uint32_t first[] = {1}, last[] = {FLOAT_KEYS - 1}, page[] = {0}, pages[] = {1, 0};
@@ -832,7 +832,7 @@ static struct outcome run_float_product(const struct planted *planted) {
     return outcome;
 }
 
-static void bugs_of_the_product_of_floats_are_found(void **context) {
+TEST(bugs_of_the_product_of_floats_are_found) {
     uint64_t state = 19;
     uint8_t codes[FLOATS_COLUMNS * FLOATS_CHANNELS];
     for (uint32_t i = 0; i < sizeof codes; i++)
@@ -856,7 +856,7 @@ static void bugs_of_the_product_of_floats_are_found(void **context) {
     device_free(product_of_floats.y);
 }
 
-static void bugs_of_the_bf16_product_are_found(void **context) {
+TEST(bugs_of_the_bf16_product_are_found) {
     uint64_t state = 17;
     uint32_t k = BF16_CHANNELS, n = BF16_COLUMNS, most = BF16_ROWS_MAX, turned = 136;
     uint16_t *x = new_bf16(&state, (size_t)BF16_BATCH * most * k, "x");
@@ -878,7 +878,7 @@ static void bugs_of_the_bf16_product_are_found(void **context) {
 }
 
 /* Pages that a token sees are its own; a row that it does not see holds NaNs. */
-static void bugs_of_decodes_attention_are_found(void **context) {
+TEST(bugs_of_decodes_attention_are_found) {
     static const uint32_t first[MLA_TOKENS] = {1, 900, 1030}, last[MLA_TOKENS] = {129, 1099, 1099};
     uint32_t first_page[MLA_TOKENS], page_of[MLA_TOKENS * MLA_PAGES] = {0};
     uint32_t page = 0, count = 3 + 4 + 2;
@@ -921,20 +921,4 @@ static void bugs_of_decodes_attention_are_found(void **context) {
                          mla.y};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         device_free((void *)(uintptr_t)all[i]);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(bugs_of_the_fp8_product_are_found),
-        cmocka_unit_test(bugs_of_rows_are_found),
-        cmocka_unit_test(bugs_of_choices_are_found),
-        cmocka_unit_test(bugs_of_draws_are_found),
-        cmocka_unit_test(bugs_of_rows_of_the_cache_are_found),
-        cmocka_unit_test(bugs_of_prompts_attention_are_found),
-        cmocka_unit_test(bugs_of_attention_in_floats_are_found),
-        cmocka_unit_test(bugs_of_the_product_of_floats_are_found),
-        cmocka_unit_test(bugs_of_the_bf16_product_are_found),
-        cmocka_unit_test(bugs_of_decodes_attention_are_found),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,9 +3,9 @@
  * twins, whatever the numbers and the lengths; a row's bits depend on no other row; and no schedule
  * shows a fault.
  */
-#include "device.h"
+#include "test_case.h"
 
-#include <stdlib.h>
+#include "device.h"
 
 #include "base/number.h"
 #include "compute/kernels/cuda/row_kernels.h"
@@ -130,7 +130,7 @@ static void run(struct rows *r, enum kernel kernel) {
     device_check(&report);
 }
 
-static void rows_have_the_bits_of_the_twins(void **context) {
+TEST(rows_have_the_bits_of_the_twins) {
     uint64_t state = 3;
     for (enum kernel kernel = 0; kernel < KERNEL_COUNT; kernel++)
         for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++)
@@ -144,7 +144,7 @@ static void rows_have_the_bits_of_the_twins(void **context) {
             }
 }
 
-static void a_table_is_looked_up(void **context) {
+TEST(a_table_is_looked_up) {
     uint64_t state = 4;
     uint32_t ids[] = {6, 0, 6}, n = 133;
     float *table = device_new(7 * n * sizeof *table, "table");
@@ -169,7 +169,7 @@ static void a_table_is_looked_up(void **context) {
     device_free(y);
 }
 
-static void no_schedule_shows_a_fault(void **context) {
+TEST(no_schedule_shows_a_fault) {
     uint64_t state = 5;
     for (enum kernel kernel = 0; kernel < KERNEL_COUNT; kernel++)
         for (uint32_t seed = 0; seed < device_seeds(); seed++) {
@@ -180,13 +180,4 @@ static void no_schedule_shows_a_fault(void **context) {
             check_outputs(&r, kernel != ADD);
             rows_free(&r);
         }
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(rows_have_the_bits_of_the_twins),
-        cmocka_unit_test(a_table_is_looked_up),
-        cmocka_unit_test(no_schedule_shows_a_fault),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

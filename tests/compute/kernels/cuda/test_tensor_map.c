@@ -2,6 +2,8 @@
  * Protects tensor maps: forms that the machine would refuse are refused here, before a kernel meets them.
  * What boxes of a map bring is tested with the copies (tests/compute/kernels/emulate).
  */
+#include "test_case.h"
+
 #include "device.h"
 
 #include "compute/kernels/cuda/tensor_map.h"
@@ -21,7 +23,7 @@ static void check_refused(struct tensor_map_form form) {
     assert_false(tensor_map_make(&map, &form));
 }
 
-static void what_the_machine_refuses_is_refused(void **state) {
+TEST(what_the_machine_refuses_is_refused) {
     struct tensor_map map;
     struct tensor_map_form form = sound;
     assert_true(tensor_map_make(&map, &form));
@@ -49,7 +51,7 @@ static void what_the_machine_refuses_is_refused(void **state) {
 }
 
 /* A form that shares its place, if any does, comes between. */
-static void a_map_is_made_once(void **state) {
+TEST(a_map_is_made_once) {
     struct tensor_map map, again, other;
     struct tensor_map_form form = sound;
     form.base = (const void *)8192;
@@ -67,12 +69,4 @@ static void a_map_is_made_once(void **state) {
     form.size[1] = 7;
     assert_true(tensor_map_make(&again, &form));
     assert_memory_equal(&map, &again, sizeof map);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_the_machine_refuses_is_refused),
-        cmocka_unit_test(a_map_is_made_once),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

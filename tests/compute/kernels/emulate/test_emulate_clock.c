@@ -2,12 +2,7 @@
  * Protects vector clocks: what one learns is the larger of both, entry by entry; clocks that others hold
  * never change; and the answers kept from the last question are right ones.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "test_case.h"
 
 #include "compute/kernels/emulate/emulate_clock.h"
 
@@ -15,7 +10,7 @@ static uint32_t entry(const struct emulate_clock *clock, uint32_t index) {
     return index < clock->count ? clock->at[index] : 0;
 }
 
-static void learning_takes_the_larger_of_each(void **state) {
+TEST(learning_takes_the_larger_of_each) {
     struct emulate_clock *a = emulate_clock_new(), *b = emulate_clock_new(), *c;
     emulate_clock_note(&a, 3, 7);
     emulate_clock_note(&a, 5, 1);
@@ -35,7 +30,7 @@ static void learning_takes_the_larger_of_each(void **state) {
     emulate_clock_drop(c);
 }
 
-static void held_clocks_never_change(void **state) {
+TEST(held_clocks_never_change) {
     struct emulate_clock *threads[4], *first = emulate_clock_new();
     emulate_clock_note(&first, 0, 1);
     for (int i = 0; i < 4; i++) {
@@ -56,7 +51,7 @@ static void held_clocks_never_change(void **state) {
 }
 
 /* Against plain arrays, with the same question asked twice as often as not. */
-static void random_histories_agree_with_arrays(void **state) {
+TEST(random_histories_agree_with_arrays) {
     enum { CLOCKS = 6, ENTRIES = 40 };
     struct emulate_clock *clocks[CLOCKS];
     uint32_t plain[CLOCKS][ENTRIES] = {{0}}, random = 1;
@@ -78,13 +73,4 @@ static void random_histories_agree_with_arrays(void **state) {
     }
     for (int i = 0; i < CLOCKS; i++)
         emulate_clock_drop(clocks[i]);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(learning_takes_the_larger_of_each),
-        cmocka_unit_test(held_clocks_never_change),
-        cmocka_unit_test(random_histories_agree_with_arrays),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

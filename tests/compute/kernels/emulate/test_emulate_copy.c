@@ -3,9 +3,9 @@
  * tensor ends, 16-byte pieces at their swizzled places; and what is not awaited, expected, aligned
  * or ordered is found.
  */
-#include "faults.h"
+#include "test_case.h"
 
-#include <string.h>
+#include "faults.h"
 
 #define THREADS WRAPPERS_THREADS
 
@@ -18,7 +18,7 @@ static void launch_copy(void *context, uint32_t fault) {
     wrappers_copy(NULL, arrays->in, arrays->out, fault);
 }
 
-static void small_copies_bring_their_bytes_and_zeros(void **state) {
+TEST(small_copies_bring_their_bytes_and_zeros) {
     struct arrays arrays = {device_new(THREADS * 16, "in"), device_new(THREADS * 16, "out")};
     for (uint32_t i = 0; i < 4 * THREADS; i++)
         arrays.in[i] = i + 1;
@@ -35,7 +35,7 @@ static void small_copies_bring_their_bytes_and_zeros(void **state) {
 }
 
 /* The other thread's copy may be unset, on its way, or there without an order. */
-static void another_threads_copy_is_not_there(void **state) {
+TEST(another_threads_copy_is_not_there) {
     struct arrays arrays = {device_new(THREADS * 16, "in"), device_new(THREADS * 16, "out")};
     for (uint64_t seed = 0; seed < 20; seed++) {
         struct emulate_report report = {0};
@@ -108,7 +108,7 @@ static uint8_t expected(const struct box_case *box, uint32_t row, uint32_t colum
     return box->tensor[offset];
 }
 
-static void boxes_bring_what_the_map_says(void **state) {
+TEST(boxes_bring_what_the_map_says) {
     static const int32_t places[][4] = {
         {0, 0, 0, 0}, {96, 3, 3, 2}, {-16, -1, 1, -1}, {64, 2, 0, 1}};
     for (uint32_t dimensions = 2; dimensions <= 4; dimensions++)
@@ -126,7 +126,7 @@ static void boxes_bring_what_the_map_says(void **state) {
             }
 }
 
-static void misused_boxes_and_barriers_are_found(void **state) {
+TEST(misused_boxes_and_barriers_are_found) {
     static const int32_t at[] = {0, 0};
     struct box_case box = box_make(2, at, true);
     faults_check_found(launch_box, &box, BOX_NOT_READY, EMULATE_PROXY, false, "mbarrier_init");
@@ -142,7 +142,7 @@ static void misused_boxes_and_barriers_are_found(void **state) {
     box_free(&box);
 }
 
-static void who_has_not_waited_may_not_read(void **state) {
+TEST(who_has_not_waited_may_not_read) {
     static const int32_t at[] = {0, 0};
     struct box_case box = box_make(2, at, true);
     static const uint32_t faults[] = {BOX_NOT_AWAITED, BOX_AWAITED_BY_ONE, BOX_NOT_EXPECTED};
@@ -159,15 +159,4 @@ static void who_has_not_waited_may_not_read(void **state) {
                         (faults[i] == BOX_NOT_EXPECTED && report.check == EMULATE_BARRIER));
         }
     box_free(&box);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(small_copies_bring_their_bytes_and_zeros),
-        cmocka_unit_test(another_threads_copy_is_not_there),
-        cmocka_unit_test(boxes_bring_what_the_map_says),
-        cmocka_unit_test(misused_boxes_and_barriers_are_found),
-        cmocka_unit_test(who_has_not_waited_may_not_read),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

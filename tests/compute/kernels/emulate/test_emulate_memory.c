@@ -3,9 +3,9 @@
  * access is found by its own check, with the name of what was touched; additions of several threads need no order
  * among themselves.
  */
-#include "faults.h"
+#include "test_case.h"
 
-#include <string.h>
+#include "faults.h"
 
 #define BLOCKS 3u
 #define COUNT (BLOCKS * WRAPPERS_THREADS)
@@ -41,35 +41,40 @@ static int close_arrays(void **state) {
     return 0;
 }
 
-static void a_sound_kernel_passes(void **state) {
-    struct arrays *arrays = *state;
+TEST(a_sound_kernel_passes) {
+    struct arrays *arrays = *cmocka_state;
     faults_check_sound(launch, arrays);
     for (uint32_t i = 0; i < COUNT; i++)
         assert_int_equal(arrays->out[i], 3 * (i / 128 * 128 + 127 - i % 128) + 1);
 }
 
-static void wrong_addresses_are_found(void **state) {
-    faults_check_found(launch, *state, MEMORY_READS_BEYOND, EMULATE_BOUNDS, false,
+TEST(wrong_addresses_are_found) {
+    faults_check_found(launch, *cmocka_state, MEMORY_READS_BEYOND, EMULATE_BOUNDS, false,
                        "reads in+1536 of 1536 bytes");
-    faults_check_found(launch, *state, MEMORY_WRITES_BEYOND, EMULATE_BOUNDS, false,
+    faults_check_found(launch, *cmocka_state, MEMORY_WRITES_BEYOND, EMULATE_BOUNDS, false,
                        "writes out+1536 of 1536 bytes");
-    faults_check_found(launch, *state, MEMORY_WRITES_AN_ARGUMENT, EMULATE_BOUNDS, false, "writes");
-    faults_check_found(launch, *state, MEMORY_BEYOND_SHARED, EMULATE_BOUNDS, false, "shared+0x200");
-    faults_check_found(launch, *state, MEMORY_NOT_ALIGNED, EMULATE_ALIGNMENT, false, "shared+0x2");
+    faults_check_found(launch, *cmocka_state, MEMORY_WRITES_AN_ARGUMENT, EMULATE_BOUNDS, false,
+                       "writes");
+    faults_check_found(launch, *cmocka_state, MEMORY_BEYOND_SHARED, EMULATE_BOUNDS, false,
+                       "shared+0x200");
+    faults_check_found(launch, *cmocka_state, MEMORY_NOT_ALIGNED, EMULATE_ALIGNMENT, false,
+                       "shared+0x2");
 }
 
-static void races_and_unset_values_are_found(void **state) {
-    faults_check_found(launch, *state, MEMORY_NEVER_WRITTEN, EMULATE_UNSET, false, "shared+0x1c");
-    faults_check_found(launch, *state, MEMORY_TWO_WRITE, EMULATE_RACE, false, "shared+0x28");
-    faults_check_found(launch, *state, MEMORY_OVERWRITTEN_TOO_EARLY, EMULATE_RACE, false,
+TEST(races_and_unset_values_are_found) {
+    faults_check_found(launch, *cmocka_state, MEMORY_NEVER_WRITTEN, EMULATE_UNSET, false,
+                       "shared+0x1c");
+    faults_check_found(launch, *cmocka_state, MEMORY_TWO_WRITE, EMULATE_RACE, false, "shared+0x28");
+    faults_check_found(launch, *cmocka_state, MEMORY_OVERWRITTEN_TOO_EARLY, EMULATE_RACE, false,
                        "shared+");
-    faults_check_found(launch, *state, MEMORY_TWO_SHARE_GLOBAL, EMULATE_RACE, false, " out+");
-    faults_check_found(launch, *state, MEMORY_BLOCKS_WRITE, EMULATE_RACE, false, "out+0");
-    faults_check_found(launch, *state, MEMORY_BLOCKS_READ, EMULATE_RACE, false, "out+0");
+    faults_check_found(launch, *cmocka_state, MEMORY_TWO_SHARE_GLOBAL, EMULATE_RACE, false,
+                       " out+");
+    faults_check_found(launch, *cmocka_state, MEMORY_BLOCKS_WRITE, EMULATE_RACE, false, "out+0");
+    faults_check_found(launch, *cmocka_state, MEMORY_BLOCKS_READ, EMULATE_RACE, false, "out+0");
 }
 
 /* Which of two checks comes first, the seed says. */
-static void reading_too_early_is_found(void **state) {
+TEST(reading_too_early_is_found) {
     static const uint32_t faults[] = {MEMORY_READ_TOO_EARLY, MEMORY_SHUFFLE_ORDERS_NOTHING,
                                       ADD_BEFORE_THE_WRITE};
     for (uint32_t i = 0; i < 3; i++)
@@ -77,7 +82,7 @@ static void reading_too_early_is_found(void **state) {
             struct emulate_report report = {0};
             emulate_seed(seed);
             emulate_collect(&report);
-            (i < 2 ? launch : launch_add)(*state, faults[i]);
+            (i < 2 ? launch : launch_add)(*cmocka_state, faults[i]);
             emulate_collect(NULL);
             assert_true(report.made);
             assert_true(report.check == EMULATE_RACE || report.check == EMULATE_UNSET);
@@ -86,8 +91,8 @@ static void reading_too_early_is_found(void **state) {
 
 /* ---- additions ---- */
 
-static void additions_are_all_there(void **state) {
-    struct arrays *arrays = *state;
+TEST(additions_are_all_there) {
+    struct arrays *arrays = *cmocka_state;
     faults_check_sound(launch_add, arrays);
     for (uint32_t i = 0; i < 4; i++) {
         uint32_t sum = 0;
@@ -99,31 +104,24 @@ static void additions_are_all_there(void **state) {
         assert_int_equal(arrays->out[4 + i], 1);
 }
 
-static void additions_are_ordered_with_plain_accesses_alone(void **state) {
-    faults_check_found(launch_add, *state, ADD_TO_UNSET, EMULATE_UNSET, false, "adds to shared+");
-    faults_check_found(launch_add, *state, ADD_BEHIND_THE_READ, EMULATE_RACE, false, "shared+0x0");
-    faults_check_found(launch_add, *state, ADD_READ_TOO_EARLY, EMULATE_RACE, false, "shared+");
-    faults_check_found(launch_add, *state, ADD_OVERWRITTEN, EMULATE_RACE, false, "shared+0x0");
-    faults_check_found(launch_add, *state, ADD_BEYOND, EMULATE_BOUNDS, false, "shared+0x14");
+TEST(additions_are_ordered_with_plain_accesses_alone) {
+    faults_check_found(launch_add, *cmocka_state, ADD_TO_UNSET, EMULATE_UNSET, false,
+                       "adds to shared+");
+    faults_check_found(launch_add, *cmocka_state, ADD_BEHIND_THE_READ, EMULATE_RACE, false,
+                       "shared+0x0");
+    faults_check_found(launch_add, *cmocka_state, ADD_READ_TOO_EARLY, EMULATE_RACE, false,
+                       "shared+");
+    faults_check_found(launch_add, *cmocka_state, ADD_OVERWRITTEN, EMULATE_RACE, false,
+                       "shared+0x0");
+    faults_check_found(launch_add, *cmocka_state, ADD_BEYOND, EMULATE_BOUNDS, false, "shared+0x14");
 }
 
-static void memory_that_was_dropped_is_not_the_kernels(void **state) {
-    struct arrays *arrays = *state;
+TEST(memory_that_was_dropped_is_not_the_kernels) {
+    struct arrays *arrays = *cmocka_state;
     emulate_memory_drop(arrays->in);
     faults_check_found(launch, arrays, MEMORY_SOUND, EMULATE_BOUNDS, false, "reads");
     emulate_memory_add(arrays->in, COUNT * sizeof(uint32_t), "again");
     faults_check_found(launch, arrays, MEMORY_READS_BEYOND, EMULATE_BOUNDS, false, "again+1536");
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_sound_kernel_passes),
-        cmocka_unit_test(wrong_addresses_are_found),
-        cmocka_unit_test(races_and_unset_values_are_found),
-        cmocka_unit_test(reading_too_early_is_found),
-        cmocka_unit_test(additions_are_all_there),
-        cmocka_unit_test(additions_are_ordered_with_plain_accesses_alone),
-        cmocka_unit_test(memory_that_was_dropped_is_not_the_kernels),
-    };
-    return cmocka_run_group_tests(tests, open_arrays, close_arrays);
-}
+TEST_GROUP(open_arrays, close_arrays)

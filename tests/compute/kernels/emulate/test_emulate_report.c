@@ -2,10 +2,9 @@
  * Protects what a report says: the check, the kernel, its block and thread, and the file and line of the
  * access or of the wrapper's call.
  */
-#include "faults.h"
+#include "test_case.h"
 
-#include <stdio.h>
-#include <string.h>
+#include "faults.h"
 
 /* The line of wrappers.cu that has this text. */
 static int line_of(const char *text) {
@@ -30,7 +29,7 @@ static void check_report(const struct emulate_report *report, const char *check,
         fail_msg("expected '%s' and '%s', found '%s'", begin, who, report->text);
 }
 
-static void a_report_names_the_place(void **state) {
+TEST(a_report_names_the_place) {
     struct emulate_report report = {0};
     uint32_t *in = device_new(1024, "in"), *out = device_new(4 * 512, "out");
     memset(in, 0, 1024);
@@ -44,11 +43,4 @@ static void a_report_names_the_place(void **state) {
     emulate_collect(NULL);
     device_free(in);
     device_free(out);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_report_names_the_place),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,11 +3,11 @@
  * their arguments; a report without a taker ends the process. And numbers: the wrappers' are those of
  * their twins.
  */
+#include "test_case.h"
+
 #include "faults.h"
 
 #include <signal.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -43,7 +43,7 @@ static void run_race(uint64_t seed, struct emulate_report *report) {
     assert_true(report->made);
 }
 
-static void a_seed_decides_the_schedule(void **state) {
+TEST(a_seed_decides_the_schedule) {
     struct emulate_report first, again;
     uint32_t differ = 0;
     for (uint64_t seed = 0; seed < 10; seed++) {
@@ -65,7 +65,7 @@ static void put(void *stream, void (*run)(void *), void *job) {
     put_job = job;
 }
 
-static void streams_take_launches(void **state) {
+TEST(streams_take_launches) {
     int stream;
     emulate_streams(put);
     memset(out, 0xFF, COUNT * sizeof *out);
@@ -78,7 +78,7 @@ static void streams_take_launches(void **state) {
     assert_int_equal(out[3], 1);
 }
 
-static void a_report_without_a_taker_ends_the_process(void **state) {
+TEST(a_report_without_a_taker_ends_the_process) {
     pid_t child = fork();
     if (child == 0) {
         close(STDERR_FILENO);
@@ -91,7 +91,7 @@ static void a_report_without_a_taker_ends_the_process(void **state) {
     assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT);
 }
 
-static void numbers_are_those_of_the_twins(void **state) {
+TEST(numbers_are_those_of_the_twins) {
     enum { NUMBERS = 3000 };
     uint64_t random = 5;
     float *x = device_new(NUMBERS * sizeof *x, "x");
@@ -114,12 +114,4 @@ static void numbers_are_those_of_the_twins(void **state) {
     device_free(results);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_seed_decides_the_schedule),
-        cmocka_unit_test(streams_take_launches),
-        cmocka_unit_test(a_report_without_a_taker_ends_the_process),
-        cmocka_unit_test(numbers_are_those_of_the_twins),
-    };
-    return cmocka_run_group_tests(tests, open_arrays, close_arrays);
-}
+TEST_GROUP(open_arrays, close_arrays)

@@ -2,6 +2,8 @@
  * Protects what threads do together: shuffles, votes, the warp's barrier and named ones do what they are
  * defined to, and threads that do not come together are found.
  */
+#include "test_case.h"
+
 #include "faults.h"
 
 #define THREADS WRAPPERS_THREADS
@@ -28,7 +30,7 @@ static void arrays_free(struct arrays *arrays) {
     device_free(arrays->out);
 }
 
-static void threads_exchange_values_as_defined(void **state) {
+TEST(threads_exchange_values_as_defined) {
     struct arrays arrays = arrays_make();
     faults_check_sound(launch, &arrays);
     for (uint32_t i = 0; i < THREADS; i++) {
@@ -46,7 +48,7 @@ static void threads_exchange_values_as_defined(void **state) {
     arrays_free(&arrays);
 }
 
-static void threads_that_do_not_come_together_are_found(void **state) {
+TEST(threads_that_do_not_come_together_are_found) {
     struct arrays arrays = arrays_make();
     faults_check_found(launch, &arrays, TOGETHER_DIVERGE, EMULATE_DIVERGENCE, false, "a vote");
     faults_check_found(launch, &arrays, TOGETHER_ONE_IS_GONE, EMULATE_DEADLOCK, false,
@@ -56,12 +58,4 @@ static void threads_that_do_not_come_together_are_found(void **state) {
                        "barrier 16");
     faults_check_found(launch, &arrays, TOGETHER_FEWER_REGISTERS, EMULATE_REGISTERS, false, "28");
     arrays_free(&arrays);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(threads_exchange_values_as_defined),
-        cmocka_unit_test(threads_that_do_not_come_together_are_found),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,10 +3,11 @@
  * that lie in global memory, so boxes, descriptors, swizzles and fragments fit together; E4M3's sums are
  * cut as Hopper's are said to be; and misused registers and operands are found.
  */
+#include "test_case.h"
+
 #include "faults.h"
 
 #include <math.h>
-#include <string.h>
 
 #include "base/number.h"
 
@@ -88,7 +89,7 @@ static double deviation(const struct matrices *m) {
     return largest;
 }
 
-static void products_are_those_of_the_matrices(void **context) {
+TEST(products_are_those_of_the_matrices) {
     uint64_t state = 21;
     for (enum wgmma_form form = 0; form < FORM_COUNT; form++)
         for (uint32_t n = 64; n <= (form == FORM_E4M3 ? 128 : 256); n *= 2) {
@@ -105,7 +106,7 @@ static void products_are_those_of_the_matrices(void **context) {
         }
 }
 
-static void misused_products_are_found(void **context) {
+TEST(misused_products_are_found) {
     uint64_t state = 22;
     struct matrices *m = matrices_make(FORM_BF16, 128, &state);
     faults_check_found(launch, m, WGMMA_PLAIN_WRITES, EMULATE_PROXY, false, "shared+0x20");
@@ -116,12 +117,4 @@ static void misused_products_are_found(void **context) {
     faults_check_found(launch, m, WGMMA_BEYOND, EMULATE_BOUNDS, true, "");
     faults_check_found(launch, m, WGMMA_OVERWRITTEN, EMULATE_RACE, false, "ordered behind");
     matrices_free(m);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(products_are_those_of_the_matrices),
-        cmocka_unit_test(misused_products_are_found),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }
