@@ -86,7 +86,7 @@ def main():
     link_sources()
     configure("-Dranks=disabled")
     lend_objects()
-    check_build("near_memory_open")
+    check_build("shared_window_open")
     configure("-Dranks=disabled", "-Dtransfer=disabled")
     check_build("kv_transport_link_accept")
 

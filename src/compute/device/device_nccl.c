@@ -14,13 +14,13 @@
 #define LIBRARY "libnccl.so.2"
 _Static_assert(sizeof(ncclUniqueId) == sizeof(struct device_comm_id), "a name is NCCL's");
 
-struct nccl_link { /* struct device_comm * points to it */
+struct nccl_comm { /* struct device_comm * points to it */
     ncclComm_t communicator;
     ncclResult_t failure; /* the first error of a group */
 };
 
-static struct nccl_link *nccl_of(struct device_comm *comm) {
-    return (struct nccl_link *)(void *)comm;
+static struct nccl_comm *nccl_of(struct device_comm *comm) {
+    return (struct nccl_comm *)(void *)comm;
 }
 
 /* Filled by the first load, before any other call. */
@@ -93,7 +93,7 @@ enum status device_nccl_open(const struct device_comm_id *id, uint32_t count, ui
                              struct device_comm **comm_out, struct error *error) {
     ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
     ncclUniqueId id;
-    struct nccl_link *comm = calloc(1, sizeof *comm);
+    struct nccl_comm *comm = calloc(1, sizeof *comm);
     if (!comm) return error_set(error, STATUS_NO_MEMORY, "no memory for a link");
     memcpy(&id, name, sizeof id);
     config.blocking = 0;
@@ -124,13 +124,13 @@ enum status device_nccl_ready(struct device_comm *comm, bool *ready_out, struct 
     return STATUS_OK;
 }
 
-static void device_nccl_note(struct nccl_link *comm, ncclResult_t result) {
+static void device_nccl_note(struct nccl_comm *comm, ncclResult_t result) {
     if (device_nccl_is_bad(result) && comm->failure == ncclSuccess) comm->failure = result;
 }
 
 void device_nccl_transfer(void *stream, struct device_comm *comm,
                           const struct device_transfer *list, uint32_t count) {
-    struct nccl_link *of = nccl_of(comm);
+    struct nccl_comm *of = nccl_of(comm);
     device_nccl_note(of, nccl.group_start());
     for (uint32_t i = 0; i < count; i++) {
         const struct device_transfer *one = &list[i];

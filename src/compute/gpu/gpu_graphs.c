@@ -103,7 +103,7 @@ static void gpu_graphs_keep(struct gpu_graphs *graphs, const struct gpu_step_sha
 
 /* Allocates the list of segments for a step of at most `most`, and drops old steps to stay within
  * the limit of graphs. False: memory is out. */
-static bool gpu_graphs_make_room(const struct model *model, struct gpu_captured_step *kept,
+static bool gpu_graphs_reserve(const struct model *model, struct gpu_captured_step *kept,
                                  uint32_t most) {
     struct gpu_graphs *graphs = model->gpu->graphs;
     check(most);
@@ -231,7 +231,7 @@ bool gpu_graphs_begin(struct model *model, uint32_t number) {
     uint32_t most = graphs->by_segments
                         ? model->micro_batch_count * SEGMENTS_OF_LAYER * model->shape->layers
                         : 1;
-    if (!kept->is_captured && !gpu_graphs_make_room(model, kept, most)) return false;
+    if (!kept->is_captured && !gpu_graphs_reserve(model, kept, most)) return false;
     graphs->is_step = true;
     graphs->replayed += kept->is_captured;
     if (kept->is_captured && !graphs->by_segments) {
