@@ -32,21 +32,19 @@ struct compute {
      * call. */
     struct scratch *(*micro_batch)(struct model *model, uint32_t micro_batch, uint32_t first_token);
     /* Begins the step's batch, after its micro-batches are set: x = its tokens' embeddings;
-     * computes the angles of their positions. `walk` numbers the fixed order through the layers
-     * that follows; 0: the order waits, or probes values, and does not repeat (stages_number).
-     * True: the device has captured an earlier walk of that number and has enqueued the layers; the
-     * caller leaves the walk out. */
-    bool (*begin)(struct model *model, uint32_t walk);
-    /* The slices 0..slices-1 of the plan's rows will stand when all that was called so far is done:
-     * tells the follower, then or at the latest in `end`. */
+     * computes the angles of their positions. `number` identifies the fixed order of stages
+     * that follows; 0: the order is dynamic, or probes values, and does not repeat (stages_number).
+     * True: the device has enqueued the layers from a graph of that number, and the caller skips
+     * them. */
+    bool (*begin)(struct model *model, uint32_t number);
+    /* Slices 0..slices-1 of the plan's rows are written when all work enqueued so far is done. Reports
+     * them to the follower then, or at the latest in `end`. */
     void (*report)(struct model *model, uint64_t step, uint32_t slices);
-    /* All of the step is done when it returns. Not OK: the device has failed, and what came out
-     * means nothing. */
+    /* Waits for the end of the step. Not OK: the device has failed, and the results are invalid. */
     enum status (*end)(struct model *model, struct error *error);
 
-    /* Notes on the device when the pass's work has come so far: `part` is done, or
-     * STAGE_PART_COUNT: a stage begins. `end` tells model_trace.took. NULL: the host's clock will
-     * do. */
+    /* Records on the device the time at which `part` of the pass's work is done, or with
+     * STAGE_PART_COUNT a stage begins. `end` calls model_trace.took. NULL: the host's clock is used. */
     void (*mark)(const struct pass *pass, enum stage_part part);
 
     /* x += what the last stage has left to be added: attention_finish, mlp_run or experts_finish.

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Rows of values as an exchange carries them between ranks: exactly what the receiver would have
- * computed with at home. They are those that a linear's input, or a rounded result, has already:
- * E4M3 codes with their group scales, BF16, or F32. Little-endian.
+ * Rows of values as an exchange sends them between ranks: exactly the values with which one rank would
+ * have computed. A linear's input, or a rounded result, has them already: E4M3 codes with their group
+ * scales, BF16, or F32. Little-endian.
  */
 #ifndef COMPUTE_MODEL_EXCHANGE_ROWS_H
 #define COMPUTE_MODEL_EXCHANGE_ROWS_H

@@ -19,7 +19,7 @@ enum expert_sum { EXPERT_SUM_EXPERTS, EXPERT_SUM_GROUPS, EXPERT_SUM_COUNT };
 /* The order named "experts" or "groups". */
 enum status expert_sum_named(const char *name, enum expert_sum *out, struct error *error) MUST_USE;
 
-/* y[n] = y + r(sum of a group's results): rows[count] of values as an exchange carries them, F32 or
+/* y[n] = y + r(sum of a group's results): rows[count] of values as an exchange sends them, F32 or
  * BF16, with their weights. `room`: n floats to work in. */
 void expert_sum_add(const struct kernels *kernels, enum row_mla_mode form, float *y,
                     const char *const *rows, const float *weights, uint32_t count, uint32_t n,

@@ -53,7 +53,7 @@ struct model_options {
     /* Packed weights lie in files there, which other processes of this machine map too and which
      * the next start maps instead of loading; NULL: in this process's own memory. */
     const char *weights_directory;
-    uint32_t weights_unit; /* tells models of one checkpoint apart that use one directory */
+    uint32_t weights_unit; /* distinguishes models of one checkpoint that use one directory */
     bool weights_verify;   /* look through what is found there */
     uint32_t node_ranks;   /* of a node, consecutive; 0: all ranks are on one */
     uint32_t device_index; /* which of this host's devices, if `device` is one of several */

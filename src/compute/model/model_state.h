@@ -52,9 +52,8 @@ struct model {
     uint32_t rank;
     struct placement placement; /* 0 ranks: the rank is alone, each expert in its own slot */
     enum row_mla_mode dispatch_form, combine_form;
-    uint32_t dispatch_bytes,
-        combine_bytes; /* that the exchange carries of a row, and of a result */
-    bool rows_by_host; /* model_options.rows_by_host */
+    uint32_t dispatch_bytes, combine_bytes; /* of a row, and of a result, in the exchange */
+    bool rows_by_host;                      /* model_options.rows_by_host */
     bool
         fixed_order; /* micro-batches' stages run in an order that all ranks share, whatever has come */
     struct scratch *scratch;

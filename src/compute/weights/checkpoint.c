@@ -562,8 +562,8 @@ static void hash_number(struct sha256 *hash, uint64_t value) {
     sha256_update(hash, bytes, sizeof bytes);
 }
 
-/* Headers alone do not tell two trainings of one shape apart, all of the data would take minutes:
- * so the header, the size, and samples spread evenly over the data. */
+/* Hashes the header, the size, and samples spread evenly over the data. Headers alone are the same for
+ * two trainings of one shape, and all of the data would take minutes. */
 static void hash_shard(struct sha256 *hash, const struct shard *shard) {
     const size_t start = 8 + shard->header_bytes, bytes = shard->map.count;
     if (!bytes) return;

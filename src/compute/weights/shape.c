@@ -5,7 +5,7 @@
  * Defaults are those of the published config classes (transformers' DeepseekV3Config,
  * DeepseekV2Config); dimensions have none, because a guessed dimension only fails later and less
  * clearly. A JSON null counts as an absent key. A key that we do not know is ignored: releases
- * carry many that only training reads.
+ * have many that only training reads.
  */
 #include "compute/weights/shape.h"
 

@@ -115,10 +115,10 @@ struct weights_options {
     uint64_t move_bytes;               /* for spare slots, as in struct model_options */
     uint32_t level;                    /* the kernels' level: part of a file's key */
     const char *directory;             /* of files (weights_file.h); NULL: none */
-    uint32_t unit;                     /* tells files of slots apart: each has one user at a time */
-    bool verify;                       /* look through what is found in files */
-    struct device *device;             /* where weights lie; NULL: in the host's memory */
-    bool kv_b_bf16; /* there: a kv_b of FP8 once more, its values rounded to BF16 */
+    uint32_t unit;         /* distinguishes files of slots: each has one user at a time */
+    bool verify;           /* look through what is found in files */
+    struct device *device; /* where weights lie; NULL: in the host's memory */
+    bool kv_b_bf16;        /* there: a kv_b of FP8 once more, its values rounded to BF16 */
 };
 
 /* Loads everything; what is found in the directory's files is not read again. The checkpoint must

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
- * main of a test that all ranks of a job run alike: `test_name RANKS [HOSTS [MORE]]` launches them, and rank 0
- * speaks for all. With HOSTS they are told that they are on so many, as many ranks on each. MORE is the
- * test's own.
+ * The main function of a test that all ranks of a job run. `test_name RANKS [HOSTS [MORE]]`
+ * launches the ranks; rank 0 prints the results. HOSTS divides the ranks among that many simulated
+ * hosts. MORE is an argument of the test itself.
  *
- * A rank that fails ends the others, but for on_ranks_deaths of them, which the test itself kills. It ends
- * with its first assertion that does not hold, which it says on stderr: with its next case it would meet
- * ranks that wait for it in this one.
+ * A rank that fails ends the other ranks, except for on_ranks_deaths ranks that the test kills. It
+ * ends at its first failed assertion, which it prints to stderr. Otherwise it would run its next
+ * case while other ranks still wait for it in this one.
  *
- * Include it behind <cmocka.h>.
+ * Include it after test_case.h.
  */
 #ifndef TESTS_EXCHANGE_ON_RANKS_H
 #define TESTS_EXCHANGE_ON_RANKS_H

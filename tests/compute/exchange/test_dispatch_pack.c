@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Protects how a list of tokens is dealt to peers: each gets the pairs that are its own and each
- * token's row once; pairs of a sum stay joined where they go together to somebody else; and the rows
- * of all results are distinct, peer after peer.
+ * Protects how a list of tokens is packed for peers. Each peer gets its pairs, and each of its
+ * tokens' rows once. Pairs of a sum stay marked if one other peer has all of them. All results have
+ * distinct rows, peer after peer.
  */
 #include "test_case.h"
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Protects the memory of an exchange among ranks: each array lies in the mapping, aligned, as long as
- * the header says, and none touches another, at one node and at several, with sums and without.
+ * Protects the memory of an exchange among ranks: each array lies in the mapping, aligned and as
+ * long as the header says, and no two overlap, with one node and with several, with sums and
+ * without.
  */
 #include "test_case.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Protects the exchange's order: groups by ascending expert, tokens ascending within, and each
- * token's rows in ascending expert id, which is the order of summation at any number of ranks; and
- * where a group of that order ends.
+ * Protects the order of the exchange: groups by ascending expert, tokens ascending within a group,
+ * and each token's rows by ascending expert id, which is the order of summation for any number of
+ * ranks. Also where a group of that order ends.
  */
 #include "test_case.h"
 

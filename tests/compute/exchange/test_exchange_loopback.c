@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Protects the exchange of one rank of many without the others: each slot gets as many rows as even
- * choices of equal ranks bring, or as many as asked for; every row has a token's bytes, and every
- * token's pair a row's result. Over a slow link, a transfer takes the time of the bytes that would
- * travel among ranks.
+ * Protects the exchange of one rank of many without the others. Each slot gets as many rows as even
+ * choices of equal ranks would send, or as many as set. Every row has a token's bytes, and every
+ * pair of a token has a row's result. Over a slow link a transfer takes the time of the bytes that
+ * ranks would send.
  */
 #include "test_case.h"
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
- * On all ranks alike: random tokens and experts through the exchange, with random
- * placements and replicas, against what every (token, expert) pair has to be. An "expert" here
- * writes who it is and what it got, so a row at the wrong place, or bytes of another token, show.
- * With a sum by groups, a "sum" writes whose results it has, and their weights have to be the pairs'.
- * Rank 0 speaks for all.
+ * Run by all ranks: random tokens and experts through the exchange, with random placements and
+ * replicas, compared with the expected result of every (token, expert) pair. An "expert" here
+ * writes its own id and its input, so a row in the wrong place, or bytes of another token, are
+ * detected. If results are summed by groups, a "sum" writes the ids of its results, and their
+ * weights must be those of the pairs. Rank 0 prints the results.
  */
 #define TEST_OWN_MAIN
 #include "test_case.h"

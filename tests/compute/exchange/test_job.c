@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Protects what a job carries, on all ranks alike: messages of any size come whole and in order,
- * lanes and tags are kept apart, and a barrier holds everybody.
+ * Protects messages of a job, run by all ranks: messages of any size arrive complete and in order,
+ * channels and tags are separate, and no rank leaves a barrier early.
  */
 #define TEST_OWN_MAIN
 #include "test_case.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Protects how ranks find one another: a roster of places comes out as it went in, and bytes of a
- * wrong form, however cut, are refused without being read beyond their end. Those who live come
- * together again whoever dies or comes back, and an old word counts for nothing.
+ * Protects the rendezvous of ranks. Addresses in a MEMBERS frame are read as they were written.
+ * Malformed frames, cut anywhere, are rejected and never read beyond their end. Living ranks join
+ * again after any rank dies or comes back, and frames of an earlier epoch are ignored.
  */
 #include "test_case.h"
 

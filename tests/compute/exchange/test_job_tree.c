@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Protects the way of orders and reports: in a tree of any size each rank stands once, near the top;
- * what is for all comes to all, what is for one to that one; reports come in the order of ranks; and
- * when a rank dies that should have passed something on, nobody below it or above it waits for ever.
+ * Protects broadcast, scatter and gather along the tree: in a tree of any size each rank occurs
+ * once, at a small depth; a part for all reaches all ranks, a part for one reaches that one;
+ * reports arrive in the order of ranks; and if a rank dies that should have forwarded a message, no
+ * rank below or above it waits for ever.
  */
 #define TEST_OWN_MAIN
 #include "test_case.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Protects the checksum of moved experts: the same for any pieces of 32 bytes, another for any single
- * changed bit, exchanged words, or length.
+ * Protects the checksum of moved experts: it is the same for any division into multiples of 32
+ * bytes, and differs for any single changed bit, for exchanged words and for another length.
  */
 #include "test_case.h"
 

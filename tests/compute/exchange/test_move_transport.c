@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Protects the carrying of experts on a move, on all ranks alike: pieces of many sizes between all pairs
- * of ranks in one order arrive as they were given, neither side ever waits in a call, a damaged one is noticed
- * and the next one is whole again, and the rate is kept.
+ * Protects the moves of experts, run by all ranks: pieces of many sizes between all pairs of ranks
+ * arrive unchanged, no call blocks, a corrupt piece is detected and the next one is complete, and
+ * the rate limit is kept.
  */
 #define TEST_OWN_MAIN
 #include "test_case.h"

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Protects tests that all ranks run alike from waiting for one that failed: a rank whose assertion does not
- * hold, or that crashes, ends all of them at once, and what it found is shown. Launches itself as such a test.
+ * Protects tests that all ranks run from waiting for a rank that failed: a rank with a failed
+ * assertion, or one that crashes, ends all ranks at once, and its message is printed. The program
+ * launches itself as such a test.
  */
 #include <setjmp.h>
 #include <stdarg.h>

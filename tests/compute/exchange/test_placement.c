@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Protects the map of expert slots: every expert has a slot, both directions agree, all ranks have
- * as many slots, replicas are spread, a map with a hole is refused, and nodes follow from hosts.
+ * Protects expert placement: every expert has a slot, both directions of the map agree, all ranks
+ * have the same number of slots, replicas are spread, a map without a slot for some expert is
+ * rejected, and nodes are derived from hosts.
  */
 #include "test_case.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Protects: every rank, from the same counts, sends its pairs to the same split of an expert's
- * replicas, no matter how the counts came; and replicas that are not split take turns. No carrier
- * and no second process is needed for that.
+ * Protects the choice of replicas: from the same counts every rank computes the same split of an
+ * expert's tokens; replicas that are not balanced take turns. It needs no exchange and no second
+ * process.
  */
 #include "compute/exchange/replicas.h"
 

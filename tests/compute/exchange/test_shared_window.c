@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Protects memory that ranks of a host write into: what one writes the other reads; a rank that was
- * not heard of in this epoch, says that it has none, or names another's file is not written to; and
- * one that comes back with other memory gets what is meant for it.
+ * Protects the window that ranks of a host write to: what one rank writes another reads. A rank
+ * that did not announce its window in this epoch, has none, or names another rank's file is not
+ * written to. A rank that comes back with a new window is written to there.
  */
 #include "test_case.h"
 

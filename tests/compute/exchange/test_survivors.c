@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Protects those that live on: one of four ranks is killed in the middle of some step, at once or
- * after it stood still. The others leave the step, none hangs or falls over what the dead one had
- * begun to send, and the same step with the dead rank's experts elsewhere brings each pair its due.
- * Then a second one dies. While all live most steps go by nodes of two ranks, so the dead one was a
- * relay, too; afterwards nobody stands in for it, and steps go at one level.
+ * Protects the ranks that survive. One of four ranks is killed in the middle of a step, at once or
+ * after a pause. The others leave the step; none hangs, or fails because of a half-sent message.
+ * They regroup, and the same step with the dead rank's experts on other ranks gives each pair its
+ * result. Then a second rank dies. While all ranks live most steps have two levels with nodes of
+ * two ranks, so the dead rank was a relay; afterwards steps have one level.
  *
- * A rank that is killed while it writes into a place of UCX's inbox blocks that inbox for good; the
- * survivors have new ones, and every launch goes on.
+ * A rank that is killed while it writes to UCX's shared memory inbox blocks that inbox for good.
+ * The survivors open new ones, and every launch continues.
  */
 #define TEST_OWN_MAIN
 #include "test_case.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Experts that change their slots between two steps, for a test that all ranks of a job run alike. Include it
- * behind <cmocka.h>.
+ * Experts that change their slots between two steps, for a test that all ranks of a job run.
+ * Include it after test_case.h.
  */
 #ifndef TESTS_GPU_MOVING_EXPERTS_H
 #define TESTS_GPU_MOVING_EXPERTS_H

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Draws of a test that all ranks of a job run alike.
+ * Random draws of a test that all ranks of a job run.
  */
 #ifndef TESTS_GPU_RANK_DRAWS_H
 #define TESTS_GPU_RANK_DRAWS_H

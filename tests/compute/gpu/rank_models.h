@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Models of golden checkpoints, alone or as one of a job's ranks on devices, for tests that all
- * ranks of a job run alike. Include it behind <cmocka.h>.
+ * ranks of a job run. Include it after test_case.h.
  */
 #ifndef TESTS_GPU_RANK_MODELS_H
 #define TESTS_GPU_RANK_MODELS_H

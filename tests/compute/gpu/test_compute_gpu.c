@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Protects what devices are called, and that a model on one refuses what it cannot do yet, saying what to
- * do instead. What they compute is compared in test_compute.
+ * Protects the names of devices, and that a model on a device rejects what it cannot do, with the
+ * alternative in the error. test_compute compares the computed values.
  */
 #include "test_case.h"
 

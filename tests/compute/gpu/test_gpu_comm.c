@@ -1,11 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
- * test_gpu_comm RANKS HOSTS: protects ranks on devices of several hosts from each other's deaths. They are killed in
- * the middle of a step: behind a dispatch, when the others' groups wait for the rank on their devices; when it
- * has put its experts in line; and when it has done so in the last layer and nobody waits for messages any more.
- * Nobody hangs: the step ends, those that live meet, make comm among themselves, and the same step brings
- * the bits of one CPU alone, with the dead ranks' experts elsewhere. The last rank to die stands still before, and who
- * waits for its groups says that it waits: else a supervisor would take it for the one that is stuck. Up to the first death rows go by nodes, so
- * who dies was to pass on others' rows: behind a dispatch with four ranks, with its experts in line with more.
+ * test_gpu_comm RANKS HOSTS: protects ranks on devices of several hosts from the deaths of other
+ * ranks. Ranks are killed in the middle of a step: after a dispatch, while the others' groups wait
+ * for them on their devices; after they have enqueued their experts; and after that in the last
+ * layer, when no rank waits for messages any more. No rank hangs: the step ends, the living ranks
+ * regroup and open new communicators, and the same step gives the bits of a single CPU, with the
+ * dead ranks' experts on other ranks.
+ *
+ * The last rank to die pauses before. Ranks that wait for its groups report that they wait, so that
+ * a supervisor does not take them for stuck. Until the first death steps have two levels, so the
+ * dead rank was to forward other ranks' rows: after a dispatch with four ranks, with its experts
+ * enqueued with more.
  */
 #include <signal.h>
 #include <stdatomic.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Protects how the device's kernels for Hopper, emulated, are given what the engine says: a norm for two
- * products, rows of pairs and of an exchange, their sums and MTP's pairs have the reference bodies' bits in every format; prompts'
- * attention is near the reference body's, whatever format kv_b has, and has the same bits in whatever
- * room. Whole models are compared in tests/golden.
+ * Protects the arguments that the kernels for Hopper, emulated, receive from the engine. A norm for
+ * two products, rows of pairs and of an exchange, their sums, and MTP's pairs have the bits of the
+ * reference bodies in every format. Attention of prompts is near the reference for each format of
+ * kv_b, and has the same bits with any workspace. tests/golden compares whole models.
  */
 #include "test_case.h"
 

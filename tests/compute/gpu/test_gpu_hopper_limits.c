@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Protects what the kernels for Hopper refuse: shapes that they do not take are told by the name that
- * config.json has for them, with what was expected and what to do; those that they take are not. So is a
- * kv_b of a type that no kernel takes, in any layer that is wanted.
+ * Protects what the kernels for Hopper reject: shapes without a kernel are rejected by their name
+ * in config.json, with what was expected and the cure; supported shapes are not. A kv_b of an
+ * unsupported type is rejected in any layer that is used.
  */
 #include "test_case.h"
 

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Protects descriptors, by which devices find each other's rows: a ticket says what it was given, and an expert's
- * place is where the token's results are in the order of summation. Of a rank whose buffers are not mapped, one's
- * own are taken. And with a number of ranks as its argument: who dies when buffers have been told and before they are
- * mapped takes nobody along. (test_gpu_exchange has ranks that use them.)
+ * Protects row descriptors, by which devices find each other's rows: a descriptor returns what was
+ * written, and an expert's index is the position of its result in the order of summation. For a
+ * rank without mapped buffers this rank's own are used. With a number of ranks as its argument: a
+ * rank that dies after buffers were announced and before they are mapped ends no other rank.
+ * test_gpu_exchange has ranks that use peer memory.
  */
 #include <setjmp.h>
 #include <signal.h>

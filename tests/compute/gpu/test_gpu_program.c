@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Protects what the product offers: no emulated device, which is refused with the program that has it; and
- * without CUDA no kernels for GPUs, with how to get them.
+ * Protects the devices of the product: it has no emulated device, and the error names the program
+ * that has one; without CUDA it has no kernels for GPUs, and the error says how to get them.
  */
 #include "test_case.h"
 

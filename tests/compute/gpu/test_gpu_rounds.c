@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Protects how ranks cut what goes between them into rounds: whatever tokens choose, what a rank gives away in a
- * round is what the other takes in that round, pair by pair and row by row, no chunk is larger than there is
- * room for, and all pairs come once. By nodes, who passes a rank's rows on gives away what that rank would.
+ * Protects how ranks divide rows into rounds. For any choices of experts, a sender's chunk of a
+ * round is what the receiver expects in that round, pair by pair and row by row; no chunk exceeds
+ * its limit; and all pairs are sent once. With two levels a rank that forwards another rank's rows
+ * cuts the same chunks as that rank.
  */
 #include "test_case.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Protects what a device's kernels are told of a batch: for each token its position, where its KV
- * row is and which rows it sees, with the shift of MTP's rows; the runs of each lane's prompts; and
- * for MTP whose output a position takes. The arrays are read back from the emulated device. And a rank takes as much
- * memory as its unit has hosts: no number of them ends it.
+ * Protects the arrays of a batch that kernels read: each token's position, its KV row and the rows
+ * that it attends to, with the shift of MTP's rows; the runs of each micro-batch's prompts; and for
+ * MTP the output that a position uses. The test reads them back from the emulated device. A rank
+ * can allocate memory for any number of hosts.
  */
 #include "test_case.h"
 

@@ -509,7 +509,7 @@ struct gpu_shape {
     size_t shared_bytes;
 };
 
-/* Puts a launch on the stream (NULL: the default one). What goes wrong, the stream tells. */
+/* Enqueues a launch on the stream (NULL: the default one). The stream reports errors. */
 template <typename... P, typename... A>
 static inline void gpu_launch(const char *name, void (*kernel)(P...), struct gpu_shape shape,
                               void *stream, A... arguments) {

@@ -19,8 +19,8 @@ struct fiber {
     /* The event it waits for, and where; NULL: none. */
     const char *waits_for, *file;
     int line;
-    /* It knows of itself: `now`; of others: `known`. A release tells the time and begins a new one.
-     * */
+    /* Vector clock of the thread: `now` of itself, `known` of others. A release publishes the time
+     * and begins a new one. */
     struct emulate_clock *known;
     uint32_t now;
     /* The times at which it fenced its writes for the asynchronous proxy: a ring. */
@@ -62,7 +62,7 @@ void emulate_run_wake(uint32_t thread);
 bool emulate_run_knows(uint32_t epoch);
 bool emulate_run_knows_fenced(uint32_t epoch);
 uint32_t emulate_run_epoch(void);
-/* The running thread tells what it knows, or learns. */
+/* The running thread publishes its clock, or merges another. */
 void emulate_run_report(struct emulate_clock **clock);
 void emulate_run_learn(struct emulate_clock *clock);
 
