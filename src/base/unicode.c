@@ -33,20 +33,6 @@ static bool unicode_is_among(uint32_t character, const struct unicode_range *ran
     return false;
 }
 
-bool unicode_is_alpha(uint32_t character) {
-    return category_of(character) <= UNICODE_LO;
-}
-
-bool unicode_is_alnum(uint32_t character) {
-    enum unicode_category category = category_of(character);
-    return category <= UNICODE_LO || (category >= UNICODE_ND && category <= UNICODE_NO);
-}
-
-bool unicode_is_digit(uint32_t character) {
-    return category_of(character) == UNICODE_ND ||
-           unicode_is_among(character, unicode_other_digit, UNICODE_OTHER_DIGIT);
-}
-
 bool unicode_is_lower(uint32_t character) {
     return category_of(character) == UNICODE_LL ||
            unicode_is_among(character, unicode_other_lower, UNICODE_OTHER_LOWER);

@@ -47,9 +47,6 @@ enum unicode_category {
 /* The category of `character`, which all characters up to *last_out share. */
 enum unicode_category unicode_run(uint32_t character, uint32_t *last_out);
 
-bool unicode_is_alpha(uint32_t character);
-bool unicode_is_alnum(uint32_t character); /* letters and all kinds of numbers */
-bool unicode_is_digit(uint32_t character);
 bool unicode_is_lower(uint32_t character);
 bool unicode_is_upper(uint32_t character);
 bool unicode_is_cased(uint32_t character); /* has lower, upper or title case */

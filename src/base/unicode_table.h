@@ -13,7 +13,6 @@
 #define UNICODE_SEVERAL 102
 #define UNICODE_OTHER_LOWER 24
 #define UNICODE_OTHER_UPPER 5
-#define UNICODE_OTHER_DIGIT 20
 
 #define UNICODE_ALTERNATES 30 /* the category of a run that alternates: Lu, Ll, Lu, Ll ... */
 
@@ -38,6 +37,5 @@ extern const struct unicode_case unicode_upper[UNICODE_UPPER];
 extern const struct unicode_several unicode_several[UNICODE_SEVERAL];
 extern const struct unicode_range unicode_other_lower[UNICODE_OTHER_LOWER];
 extern const struct unicode_range unicode_other_upper[UNICODE_OTHER_UPPER];
-extern const struct unicode_range unicode_other_digit[UNICODE_OTHER_DIGIT];
 
 #endif

@@ -79,12 +79,6 @@ static enum status model_prompt_encode(struct model_prompt *prompt, const struct
     return status;
 }
 
-enum status model_prompt_messages(struct model_prompt *prompt, const struct tree *messages,
-                                  bool specials, struct error *error) {
-    arena_clear(&prompt->arena);
-    return model_prompt_encode(prompt, messages, specials, error);
-}
-
 static void write_turns(struct json_writer *writer, const struct chat_turn *turns, size_t count) {
     json_writer_text(writer, "[");
     for (size_t i = 0; i < count; i++) {

@@ -31,10 +31,7 @@ enum status model_prompt_open(struct model_prompt *prompt, const struct model_te
 void model_prompt_close(struct model_prompt *prompt);
 
 /* Renders a conversation with the checkpoint's chat template, up to the start of the answer.
- * `specials`: special tokens in messages are recognized. `messages` has the form of OpenAI's chat
- * API. STATUS_TOO_LARGE: the prompt is too long. */
-enum status model_prompt_messages(struct model_prompt *prompt, const struct tree *messages,
-                                  bool specials, struct error *error) MUST_USE;
+ * `specials`: special tokens in turns are recognized. STATUS_TOO_LARGE: the prompt is too long. */
 enum status model_prompt_turns(struct model_prompt *prompt, const struct chat_turn *turns,
                                size_t turn_count, bool specials, struct error *error) MUST_USE;
 

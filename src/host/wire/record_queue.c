@@ -44,12 +44,6 @@ void record_queue_force_from_unit(struct record_queue *queue, struct unit_id uni
     record_queue_append(queue, link);
 }
 
-enum status record_queue_put(struct record_queue *queue, const struct record *record) {
-    if (!record_queue_has_room(queue)) return STATUS_FULL;
-    record_queue_force(queue, record);
-    return STATUS_OK;
-}
-
 const struct record *record_queue_first(const struct record_queue *queue) {
     return queue->first ? &queue->first->record : NULL;
 }

@@ -19,11 +19,7 @@ static inline bool record_queue_has_room(const struct record_queue *queue) {
     return queue->bytes < queue->bytes_max;
 }
 
-/* Appends a copy of the record. Returns STATUS_FULL if the queue already has bytes_max or more. */
-enum status record_queue_put(struct record_queue *queue, const struct record *record) MUST_USE;
-
-/* record_queue_put without the bound, for records with a bounded number. The process exits if
- * memory is out. */
+/* Appends a copy of the record, regardless of the bound. The process exits if memory is out. */
 void record_queue_force(struct record_queue *queue, const struct record *record);
 
 /* record_queue_force for the record in a FROM_UNIT envelope. */

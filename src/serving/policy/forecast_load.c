@@ -140,11 +140,3 @@ double forecast_load_peak(const struct forecast_load *forecast, uint32_t stream,
         most = fmax(most, forecast_load_at(forecast, stream, at_ns));
     return most;
 }
-
-int64_t forecast_load_reaches(const struct forecast_load *forecast, uint32_t stream, double rate,
-                              int64_t until_ns) {
-    int64_t step_ns = (int64_t)(part_ns(forecast) / 2);
-    for (int64_t at_ns = forecast->last_ns + step_ns; at_ns < until_ns; at_ns += step_ns)
-        if (forecast_load_at(forecast, stream, at_ns) >= rate) return at_ns;
-    return until_ns;
-}

@@ -69,8 +69,4 @@ double forecast_load_at(const struct forecast_load *forecast, uint32_t stream, i
 /* The largest forecast between now and `until_ns`. */
 double forecast_load_peak(const struct forecast_load *forecast, uint32_t stream, int64_t until_ns);
 
-/* The next time, up to `until_ns`, at which at least `rate` is expected; `until_ns` if never. */
-int64_t forecast_load_reaches(const struct forecast_load *forecast, uint32_t stream, double rate,
-                              int64_t until_ns);
-
 #endif

@@ -6,19 +6,6 @@
 /* Mean part of a prompt's end that fills no block. */
 #define BLOCK_LOSS ((KV_BLOCK_TOKENS - 1) / 2.0)
 
-struct mix_moments load_shape_moments(const struct load_shape *shape) {
-    double later = 1 - 1 / shape->turns;
-    double prompt = shape->system_tokens + shape->text_tokens * shape->turns +
-                    shape->answer_tokens * (shape->turns - 1);
-    double computed = shape->text_tokens + later * (shape->answer_tokens + BLOCK_LOSS);
-    double half = (1 + shape->answer_cv * shape->answer_cv) / 2;
-    return (struct mix_moments){
-        .prompt_answer_ratio = prompt / shape->answer_tokens,
-        .hit_share = 1 - computed / prompt,
-        .kv_tokens = prompt + shape->answer_tokens * half,
-    };
-}
-
 enum status load_shape_solve(const struct mix_moments *moments, struct load_shape *shape,
                              struct error *error) {
     double half = (1 + shape->answer_cv * shape->answer_cv) / 2;

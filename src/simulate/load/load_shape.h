@@ -34,9 +34,6 @@ struct mix_moments {
     double kv_tokens;           /* KV tokens that an answer token reads, mean over answer tokens */
 };
 
-/* The moments of a shape. */
-struct mix_moments load_shape_moments(const struct load_shape *shape);
-
 /* Sets answer_tokens, text_tokens and system_tokens from the other members. Returns STATUS_INVALID
  * if no such shape has these moments; the error suggests a change. */
 enum status load_shape_solve(const struct mix_moments *moments, struct load_shape *shape,

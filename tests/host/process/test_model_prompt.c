@@ -58,18 +58,6 @@ TEST(what_is_said_makes_special_tokens_only_if_asked) {
     expect(USER "<｜User｜>" PROMPT);
 }
 
-TEST(messages_may_come_as_json) {
-    char memory[4096];
-    struct arena arena;
-    const struct tree *messages;
-    arena_over(&arena, memory, sizeof memory);
-    assert_int_equal(tree_parse(&arena, bytes_of("[{\"role\":\"user\",\"content\":\"hi\"}]"),
-                                "messages", &messages, &error),
-                     STATUS_OK);
-    assert_int_equal(model_prompt_messages(&prompt, messages, false, &error), STATUS_OK);
-    expect(USER "hi" PROMPT);
-}
-
 TEST(what_is_too_long_is_reported) {
     static char words[5000];
     memset(words, 'x', sizeof words);

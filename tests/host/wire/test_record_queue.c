@@ -11,16 +11,21 @@ static struct record_cancel numbered(uint64_t number) {
                                   {number, 0, 0, 0}};
 }
 
+static void force(struct record_queue *queue, uint64_t number) {
+    struct record_cancel record = numbered(number);
+    record_queue_force(queue, &record.record);
+}
+
 TEST(a_queue_is_bounded) {
     struct record_queue queue = {.bytes_max = 3 * sizeof(struct record_cancel)};
     for (uint64_t i = 0; i < 3; i++) {
-        struct record_cancel record = numbered(i);
-        assert_int_equal(record_queue_put(&queue, &record.record), STATUS_OK);
+        assert_true(record_queue_has_room(&queue));
+        force(&queue, i);
     }
-    struct record_cancel record = numbered(3);
-    assert_int_equal(record_queue_put(&queue, &record.record), STATUS_FULL);
+    assert_false(record_queue_has_room(&queue));
     record_queue_drop(&queue);
-    assert_int_equal(record_queue_put(&queue, &record.record), STATUS_OK);
+    assert_true(record_queue_has_room(&queue));
+    force(&queue, 3);
     for (uint64_t i = 1; i <= 3; i++) {
         const struct record_cancel *first = (const void *)record_queue_first(&queue);
         assert_int_equal(first->request.high, i);
@@ -28,11 +33,6 @@ TEST(a_queue_is_bounded) {
     }
     assert_null(record_queue_first(&queue));
     assert_int_equal(queue.bytes, 0);
-}
-
-static void force(struct record_queue *queue, uint64_t number) {
-    struct record_cancel record = numbered(number);
-    record_queue_force(queue, &record.record);
 }
 
 TEST(records_that_move_go_behind_the_others_and_are_not_copied) {

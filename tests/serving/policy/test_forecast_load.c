@@ -47,9 +47,6 @@ TEST_AROUND(a_day_that_was_seen_is_expected_again, open_forecast, NULL) {
     }
     assert_near(forecast_load_peak(&forecast, 0, 3 * DAY + 13 * HOUR), 160, 0.01);
     assert_near(forecast_load_peak(&forecast, 0, 3 * DAY + 3 * HOUR), shape(3 * HOUR), 0.02);
-    int64_t reaches_ns = forecast_load_reaches(&forecast, 0, 100, 4 * DAY);
-    assert_true(llabs(reaches_ns - (3 * DAY + 6 * HOUR)) < HOUR / 4);
-    assert_true(forecast_load_reaches(&forecast, 0, 1000, 4 * DAY) == 4 * DAY);
 }
 
 TEST_AROUND(a_crowd_is_followed_at_once_and_forgotten_far_ahead, open_forecast, NULL) {

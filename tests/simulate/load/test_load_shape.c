@@ -10,10 +10,27 @@
 #include <cmocka.h>
 
 #include "base/check.h"
+#include "base/limits.h"
 
 /* 608e9 / 168e9 tokens, 342e9 of 608e9 obtained, 4,989 KV tokens: DeepSeek's day, 2025-02-27. */
 static const struct mix_moments published = {
     .prompt_answer_ratio = 608.0 / 168, .hit_share = 342.0 / 608, .kv_tokens = 4989};
+
+/* The mean part of a prompt's end that fills no block. */
+#define BLOCK_LOSS ((KV_BLOCK_TOKENS - 1) / 2.0)
+
+static struct mix_moments moments_of(const struct load_shape *shape) {
+    double later = 1 - 1 / shape->turns;
+    double prompt = shape->system_tokens + shape->text_tokens * shape->turns +
+                    shape->answer_tokens * (shape->turns - 1);
+    double computed = shape->text_tokens + later * (shape->answer_tokens + BLOCK_LOSS);
+    double half = (1 + shape->answer_cv * shape->answer_cv) / 2;
+    return (struct mix_moments){
+        .prompt_answer_ratio = prompt / shape->answer_tokens,
+        .hit_share = 1 - computed / prompt,
+        .kv_tokens = prompt + shape->answer_tokens * half,
+    };
+}
 
 static void a_solved_shape_has_the_moments(void **state) {
     (void)state;
@@ -23,7 +40,7 @@ static void a_solved_shape_has_the_moments(void **state) {
             struct load_shape shape = {.turns = turns[t], .answer_cv = cvs[c], .text_cv = 1};
             struct error error;
             assert_int_equal(load_shape_solve(&published, &shape, &error), STATUS_OK);
-            struct mix_moments found = load_shape_moments(&shape);
+            struct mix_moments found = moments_of(&shape);
             assert_true(fabs(found.prompt_answer_ratio / published.prompt_answer_ratio - 1) < 1e-9);
             assert_true(fabs(found.hit_share / published.hit_share - 1) < 1e-9);
             assert_true(fabs(found.kv_tokens / published.kv_tokens - 1) < 1e-9);

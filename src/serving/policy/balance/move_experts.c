@@ -46,18 +46,6 @@ uint32_t move_experts(const struct move_experts *layer, uint32_t *gives,
     return count;
 }
 
-uint32_t move_experts_far(const struct expert_move *moves, uint32_t count, uint32_t slots_per_rank,
-                          uint32_t node_ranks) {
-    uint32_t far = 0;
-    for (uint32_t i = 0; i < count; i++) {
-        if (moves[i].expert == EXPERT_MOVE_NOTHING || moves[i].from == EXPERT_MOVE_FROM_CHECKPOINT)
-            continue;
-        far += move_experts_node_of(moves[i].slot / slots_per_rank, node_ranks) !=
-               move_experts_node_of(moves[i].from / slots_per_rank, node_ranks);
-    }
-    return far;
-}
-
 uint32_t move_experts_to(const struct expert_move *moves, uint32_t count, uint32_t rank,
                          uint32_t slots_per_rank) {
     uint32_t to = 0;

@@ -26,10 +26,6 @@ struct move_experts {
 uint32_t move_experts(const struct move_experts *layer, uint32_t *gives,
                       struct expert_move *moves_out);
 
-/* The number of moves from another node; node_ranks as above. */
-uint32_t move_experts_far(const struct expert_move *moves, uint32_t count, uint32_t slots_per_rank,
-                          uint32_t node_ranks);
-
 /* The number of moves to a rank. */
 uint32_t move_experts_to(const struct expert_move *moves, uint32_t count, uint32_t rank,
                          uint32_t slots_per_rank);

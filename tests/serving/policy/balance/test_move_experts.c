@@ -42,12 +42,9 @@ TEST(a_giver_of_the_same_node_comes_first) {
     assert_int_equal(move_experts(&layer, gives, moves), 2);
     assert_int_equal(moves[0].from, 0); /* though rank 2 has given less */
     assert_int_equal(moves[1].from, 3);
-    assert_int_equal(move_experts_far(moves, 2, 1, 2), 0);
     layer.node_ranks = 0;
     assert_int_equal(move_experts(&layer, gives, moves), 2);
     assert_int_equal(moves[0].from, 2);
-    assert_int_equal(move_experts_far(moves, 2, 1, 2), 1);
-    assert_int_equal(move_experts_far(moves, 2, 1, 0), 0);
 }
 
 enum { EXPERTS = 24, RANKS = 5, ROOM = 6, SLOTS = RANKS * ROOM };
