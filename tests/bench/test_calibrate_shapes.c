@@ -4,14 +4,8 @@
  */
 #include "bench/calibrate_shapes.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "base/check.h"
+#include "test_case.h"
 
 static const struct calibrate_limits limits[] = {
     {.ranks = 1, .rows_max = 64, .tokens_max = 512, .context_max = 1024},
@@ -20,8 +14,7 @@ static const struct calibrate_limits limits[] = {
     {.ranks = 1, .rows_max = 1, .tokens_max = 128, .context_max = 128},
 };
 
-static void every_shape_fits_the_limits(void **state) {
-    (void)state;
+TEST(every_shape_fits_the_limits) {
     for (size_t i = 0; i < ARRAY_COUNT(limits); i++) {
         struct calibrate_shape shapes[CALIBRATE_SHAPES_MAX];
         uint32_t count = calibrate_shapes_list(&limits[i], shapes);
@@ -41,8 +34,7 @@ static void every_shape_fits_the_limits(void **state) {
 }
 
 /* Without these a twin would have to guess beyond what was measured. */
-static void the_largest_steps_are_among_them(void **state) {
-    (void)state;
+TEST(the_largest_steps_are_among_them) {
     for (size_t i = 0; i < ARRAY_COUNT(limits); i++) {
         struct calibrate_shape shapes[CALIBRATE_SHAPES_MAX];
         uint32_t count = calibrate_shapes_list(&limits[i], shapes);
@@ -60,8 +52,7 @@ static void the_largest_steps_are_among_them(void **state) {
 }
 
 /* Two chunks of 16 behind 64, and three answers at 100: counted by hand. */
-static void a_share_counts_what_each_token_attends_to(void **state) {
-    (void)state;
+TEST(a_share_counts_what_each_token_attends_to) {
     struct calibrate_shape shape = {
         .chunks = 2, .chunk_tokens = 16, .cached = 64, .rows = 3, .context = 100};
     struct calibrate_share share = calibrate_shapes_share(&shape);
@@ -74,13 +65,4 @@ static void a_share_counts_what_each_token_attends_to(void **state) {
     assert_int_equal(share.answer_rows, 3);
     assert_int_equal(share.answer_tokens, 3);
     assert_int_equal(share.context, 300);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_shape_fits_the_limits),
-        cmocka_unit_test(the_largest_steps_are_among_them),
-        cmocka_unit_test(a_share_counts_what_each_token_attends_to),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,14 +4,10 @@
  */
 #include "bench/child.h"
 
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
-#include <cmocka.h>
+#include "test_case.h"
 
 static struct error error;
 
@@ -21,7 +17,7 @@ static enum status run(const char *line, struct bytes *output) {
     return child_run(argv, output, &error);
 }
 
-static void what_a_child_prints_comes_back(void **state) {
+TEST(what_a_child_prints_comes_back) {
     struct bytes output;
     assert_int_equal(run("echo said >&2; seq 20000", &output),
                      STATUS_OK); /* more than a pipe has */
@@ -30,7 +26,7 @@ static void what_a_child_prints_comes_back(void **state) {
     free((void *)(uintptr_t)output.data);
 }
 
-static void a_child_that_fails_is_reported_with_its_last_line(void **state) {
+TEST(a_child_that_fails_is_reported_with_its_last_line) {
     static const char *const nowhere[] = {"/nowhere/program", NULL};
     struct bytes output;
     assert_int_equal(run("echo first >&2; echo no room >&2; exit 3", &output), STATUS_IO);
@@ -46,7 +42,7 @@ static enum status start(const char *line, double seconds_max, struct child *chi
     return child_start(argv, "listens on ", seconds_max, child, text, 32, &error);
 }
 
-static void a_server_is_there_once_it_says_so_and_gone_once_stopped(void **state) {
+TEST(a_server_is_there_once_it_says_so_and_gone_once_stopped) {
     struct child child;
     char text[32];
     assert_int_equal(start("echo it listens on port:7 now; exec sleep 1000", 60, &child, text),
@@ -58,7 +54,7 @@ static void a_server_is_there_once_it_says_so_and_gone_once_stopped(void **state
     assert_int_equal(kill(pid, 0), -1);
 }
 
-static void a_server_that_ends_or_says_nothing_is_no_server(void **state) {
+TEST(a_server_that_ends_or_says_nothing_is_no_server) {
     struct child child;
     char text[32];
     assert_int_equal(start("echo no port >&2; exit 1", 60, &child, text), STATUS_IO);
@@ -67,7 +63,7 @@ static void a_server_that_ends_or_says_nothing_is_no_server(void **state) {
     assert_non_null(strstr(error.text, "has not said 'listens on '"));
 }
 
-static void what_a_child_prints_is_read_as_json(void **state) {
+TEST(what_a_child_prints_is_read_as_json) {
     const char *const argv[] = {"sh", "-c", "echo '{\"seconds\":1.5}'", NULL};
     const char *const wrong[] = {"echo", "no JSON", NULL};
     struct child_document document;
@@ -79,7 +75,7 @@ static void what_a_child_prints_is_read_as_json(void **state) {
     assert_non_null(strstr(error.text, "a bench"));
 }
 
-static void a_command_line_has_its_words_in_order(void **state) {
+TEST(a_command_line_has_its_words_in_order) {
     static struct child_command command;
     child_own(&command, "bench", "model", NULL);
     child_add_option(&command, "model", NULL);
@@ -90,16 +86,4 @@ static void a_command_line_has_its_words_in_order(void **state) {
     assert_string_equal(command.argv[3], "--device=cpu");
     assert_string_equal(command.argv[4], "--rounds=7");
     assert_null(command.argv[5]);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_a_child_prints_comes_back),
-        cmocka_unit_test(a_child_that_fails_is_reported_with_its_last_line),
-        cmocka_unit_test(a_server_is_there_once_it_says_so_and_gone_once_stopped),
-        cmocka_unit_test(a_server_that_ends_or_says_nothing_is_no_server),
-        cmocka_unit_test(what_a_child_prints_is_read_as_json),
-        cmocka_unit_test(a_command_line_has_its_words_in_order),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

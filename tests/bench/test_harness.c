@@ -4,14 +4,9 @@
 #include "bench/harness.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-
-#include <cmocka.h>
 
 #include "base/check.h"
+#include "test_case.h"
 
 static const struct harness_column columns[] = {
     {"name", "name", -6, 0, 0},         {"seconds", "ms", 6, 1, 1e3}, {NULL, "GB/s", 5, 2, 0},
@@ -45,7 +40,7 @@ static char *printed(bool json) {
     return text;
 }
 
-static void the_table_has_titles_and_a_line_for_each_row(void **state) {
+TEST(the_table_has_titles_and_a_line_for_each_row) {
     char *text = printed(false);
     assert_string_equal(text, "3 rounds\n"
                               "name       ms  GB/s    % \n"
@@ -54,7 +49,7 @@ static void the_table_has_titles_and_a_line_for_each_row(void **state) {
     free(text);
 }
 
-static void the_json_has_an_object_for_each_row(void **state) {
+TEST(the_json_has_an_object_for_each_row) {
     char *text = printed(true);
     assert_string_equal(text,
                         "{\"rounds\":3,\"cases\":[\n"
@@ -63,12 +58,4 @@ static void the_json_has_an_object_for_each_row(void **state) {
                         "{\"name\":\"two\",\"seconds\":0.0625,\"tcp\":{\"low\":1.5,\"high\":2},"
                         "\"of_tcp\":null,\"warm\":false}]}\n");
     free(text);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_table_has_titles_and_a_line_for_each_row),
-        cmocka_unit_test(the_json_has_an_object_for_each_row),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

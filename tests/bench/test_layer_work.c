@@ -2,15 +2,10 @@
  * Protects the counts that `fathom bench layer` divides by: operations and bytes of each part,
  * against figures worked out by hand for DeepSeek-V3, and that the parts of a layer are whole.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdlib.h>
-
-#include <cmocka.h>
 
 #include "bench/layer_work.h"
 #include "compute/weights/random_checkpoint.h"
+#include "test_case.h"
 
 static struct shape shape_of(const char *name) {
     char config[RANDOM_CHECKPOINT_CONFIG_BYTES];
@@ -36,7 +31,7 @@ static void flop_is(const struct layer_case *layer, enum stage_part part, double
     assert_true(layer_work_of(layer, part).flop == flop);
 }
 
-static void products_are_counted(void **state) {
+TEST(products_are_counted) {
     struct shape shape = shape_of("v3");
     struct layer_case layer = decode_of(&shape);
     flop_is(&layer, PART_DOWN, 2.0 * 128 * 2112 * 7168);
@@ -58,7 +53,7 @@ static void products_are_counted(void **state) {
     flop_is(&layer, PART_CORE_PROMPT, 2 * attended * 128 * (192 + 128) + 2.0 * 192 * 32768 * 512);
 }
 
-static void kinds_of_products_are_reported_apart(void **state) {
+TEST(kinds_of_products_are_reported_apart) {
     struct shape shape = shape_of("v3");
     struct layer_case layer = decode_of(&shape);
     assert_true(layer_work_of(&layer, PART_QUERY).flop_float == 0);
@@ -75,7 +70,7 @@ static void kinds_of_products_are_reported_apart(void **state) {
 }
 
 /* FP8 weights with a float scale a block of 128 x 128, rows of floats, BF16 latents. */
-static void bytes_are_counted_once(void **state) {
+TEST(bytes_are_counted_once) {
     struct shape shape = shape_of("v3");
     struct layer_case layer = decode_of(&shape);
     double weights = 24576.0 * 1536 + 4.0 * 192 * 12;
@@ -95,7 +90,7 @@ static void bytes_are_counted_once(void **state) {
                 128.0 * 8 * 4 * 7168 + 4.0 * 128 * 7168);
 }
 
-static void parts_run_where_the_engine_runs_them(void **state) {
+TEST(parts_run_where_the_engine_runs_them) {
     struct shape v3 = shape_of("v3"), lite = shape_of("v2-lite");
     struct layer_case layer = decode_of(&v3);
     assert_true(layer_work_runs(&layer, PART_CORE) && layer_work_runs(&layer, PART_QUERY));
@@ -112,7 +107,7 @@ static void parts_run_where_the_engine_runs_them(void **state) {
 }
 
 /* The trace's kernels add up to what was published for a micro-batch without its communication. */
-static void published_parts_add_up(void **state) {
+TEST(published_parts_add_up) {
     double decode = 0, sums = 0;
     for (int part = 0; part < STAGE_PART_COUNT; part++)
         decode += layer_work_published(false, (enum stage_part)part);
@@ -125,15 +120,4 @@ static void published_parts_add_up(void **state) {
     }
     assert_true(decode == sums);
     assert_true(decode == 388 + 19 + 128 + 34); /* attention, gate, routed, shared */
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(products_are_counted),
-        cmocka_unit_test(kinds_of_products_are_reported_apart),
-        cmocka_unit_test(bytes_are_counted_once),
-        cmocka_unit_test(parts_run_where_the_engine_runs_them),
-        cmocka_unit_test(published_parts_add_up),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,12 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "bench/load_answer.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-
-#include <cmocka.h>
-
 #include "base/check.h"
+#include "test_case.h"
 
 static char scratch[1 << 16];
 
@@ -19,8 +15,7 @@ static struct load_answer read_good(const char *text) {
 }
 
 /* Events as the servers send them: ours, vLLM's, llama-server's. */
-static void events_of_all_servers_are_understood(void **state) {
-    (void)state;
+TEST(events_of_all_servers_are_understood) {
     static const struct {
         const char *text;
         bool has_tokens, finished;
@@ -60,8 +55,7 @@ static void events_of_all_servers_are_understood(void **state) {
     assert_true(read_good("[DONE]").done);
 }
 
-static void errors_are_reported_apart(void **state) {
-    (void)state;
+TEST(errors_are_reported_apart) {
     struct load_answer answer = read_good("{\"error\":{\"message\":\"out\\nof luck\"}}");
     assert_true(answer.failed);
     assert_string_equal(answer.message, "out of luck");
@@ -83,8 +77,7 @@ static void errors_are_reported_apart(void **state) {
                                    sizeof message));
 }
 
-static void the_first_model_is_found(void **state) {
-    (void)state;
+TEST(the_first_model_is_found) {
     char id[16];
     struct error error = {""};
     struct bytes list = BYTES_LITERAL("{\"data\":[{\"id\":\"tiny-r1\"},{\"id\":\"b\"}]}");
@@ -94,13 +87,4 @@ static void the_first_model_is_found(void **state) {
     assert_int_equal(load_answer_model(BYTES_LITERAL("{\"data\":[]}"), scratch, sizeof scratch, id,
                                        sizeof id, &error),
                      STATUS_INVALID);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(events_of_all_servers_are_understood),
-        cmocka_unit_test(errors_are_reported_apart),
-        cmocka_unit_test(the_first_model_is_found),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

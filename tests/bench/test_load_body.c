@@ -4,13 +4,8 @@
  */
 #include "bench/load_body.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
-
-#include <cmocka.h>
-
 #include "base/tree.h"
+#include "test_case.h"
 
 static struct load_options options;
 static char memory[1 << 20];
@@ -46,7 +41,7 @@ static uint32_t same_tokens(const struct tree *a, const struct tree *b) {
     return same;
 }
 
-static void a_prompt_follows_from_seed_and_number_alone(void **state) {
+TEST_AROUND(a_prompt_follows_from_seed_and_number_alone, begin, NULL) {
     const struct load_request request = {.prompt_tokens = 50, .output_tokens = 7};
     const struct tree *one = take(&request, 1), *again = take(&request, 1);
     int64_t most;
@@ -58,7 +53,7 @@ static void a_prompt_follows_from_seed_and_number_alone(void **state) {
     assert_int_equal(most, 7);
 }
 
-static void equal_blocks_have_equal_tokens_in_any_request(void **state) {
+TEST_AROUND(equal_blocks_have_equal_tokens_in_any_request, begin, NULL) {
     static const uint64_t first[] = {7, 8}, second[] = {7, 9};
     struct load_request request = {
         .prompt_tokens = 50, .blocks = first, .block_count = 2, .block_tokens = 20};
@@ -68,7 +63,7 @@ static void equal_blocks_have_equal_tokens_in_any_request(void **state) {
     assert_int_equal(same_tokens(one, take(&request, 1)), 20);
 }
 
-static void chats_and_texts_are_words(void **state) {
+TEST_AROUND(chats_and_texts_are_words, begin, NULL) {
     const struct load_request request = {.prompt_tokens = 3, .output_tokens = 1};
     struct bytes text;
     assert_string_equal(load_body_path(&options), "/v1/completions");
@@ -85,13 +80,4 @@ static void chats_and_texts_are_words(void **state) {
     assert_non_null(tree_member(chat, "top_k"));
     assert_true(tree_get_string(tree_member(chat, "model"), &text));
     assert_true(bytes_equal(text, bytes_of("a \"model\"")));
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(a_prompt_follows_from_seed_and_number_alone, begin),
-        cmocka_unit_test_setup(equal_blocks_have_equal_tokens_in_any_request, begin),
-        cmocka_unit_test_setup(chats_and_texts_are_words, begin),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

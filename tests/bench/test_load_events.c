@@ -1,13 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "bench/load_events.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
-
-#include <cmocka.h>
-
 #include "base/random.h"
+#include "test_case.h"
 
 struct received {
     char text[4096];
@@ -49,8 +44,7 @@ static void assert_pieces(const size_t *cuts, size_t cut_count) {
 }
 
 /* However the network cuts the stream, the events are the same. */
-static void any_split_gives_the_same_events(void **state) {
-    (void)state;
+TEST(any_split_gives_the_same_events) {
     size_t count = sizeof stream - 1;
     assert_pieces(NULL, 0);
     for (size_t cut = 0; cut <= count; cut++)
@@ -70,8 +64,7 @@ static void any_split_gives_the_same_events(void **state) {
 }
 
 /* A server that never ends its line cannot take all memory. */
-static void an_endless_line_is_refused(void **state) {
-    (void)state;
+TEST(an_endless_line_is_refused) {
     struct load_events events = {0};
     struct received received = {.count = 0};
     size_t bytes = (size_t)1 << 20;
@@ -87,12 +80,4 @@ static void an_endless_line_is_refused(void **state) {
     assert_string_equal(received.text, "on|");
     load_events_free(&events);
     free(block);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(any_split_gives_the_same_events),
-        cmocka_unit_test(an_endless_line_is_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

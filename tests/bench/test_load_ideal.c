@@ -1,14 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "bench/load_ideal.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "base/check.h"
+#include "test_case.h"
 
 static struct load_ideal ideal_of(const struct load_request *requests, size_t count) {
     struct load_ideal ideal;
@@ -25,8 +19,7 @@ static struct load_ideal ideal_of(const struct load_request *requests, size_t co
     }
 
 /* What is shared counts up to the token; a cache of blocks of 64 has the whole ones of it. */
-static void shared_beginnings_count_by_token_and_by_whole_block(void **state) {
-    (void)state;
+TEST(shared_beginnings_count_by_token_and_by_whole_block) {
     const struct {
         struct load_request second;
         uint64_t hit, block_hit;
@@ -49,8 +42,7 @@ static void shared_beginnings_count_by_token_and_by_whole_block(void **state) {
 }
 
 /* Nothing is forgotten, however much comes between; prompts without ids share nothing. */
-static void nothing_is_forgotten(void **state) {
-    (void)state;
+TEST(nothing_is_forgotten) {
     enum { COUNT = 5000 };
     static struct load_request requests[2 * COUNT];
     static uint64_t ids[COUNT];
@@ -65,12 +57,4 @@ static void nothing_is_forgotten(void **state) {
     for (size_t i = 0; i < (size_t)2 * COUNT; i++)
         requests[i].block_count = 0;
     assert_int_equal(ideal_of(requests, (size_t)2 * COUNT).cached_tokens, 0);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(shared_beginnings_count_by_token_and_by_whole_block),
-        cmocka_unit_test(nothing_is_forgotten),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,11 +4,7 @@
  */
 #include "bench/load_report.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "test_case.h"
 
 static struct load_result results[] = {
     {.arrival = 1,
@@ -31,7 +27,7 @@ static struct load_result results[] = {
 };
 static double gaps[] = {0.5, 0.25};
 
-static void figures_are_those_of_the_requests_that_succeeded(void **state) {
+TEST(figures_are_those_of_the_requests_that_succeeded) {
     struct load_outcome outcome = {
         .results = results, .request_count = 4, .gaps = gaps, .gap_count = 2};
     struct load_report report;
@@ -51,17 +47,9 @@ static void figures_are_those_of_the_requests_that_succeeded(void **state) {
     assert_true(report.gap.count == 2 && report.gap.max == 0.5);
 }
 
-static void each_failure_has_a_name_of_its_own(void **state) {
+TEST(each_failure_has_a_name_of_its_own) {
     for (int i = 0; i < LOAD_FAILURE_COUNT; i++)
         for (int k = 0; k < i; k++)
             assert_string_not_equal(load_failure_name((enum load_failure)i),
                                     load_failure_name((enum load_failure)k));
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(figures_are_those_of_the_requests_that_succeeded),
-        cmocka_unit_test(each_failure_has_a_name_of_its_own),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

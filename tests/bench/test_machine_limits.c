@@ -4,17 +4,11 @@
  */
 #include "bench/machine_limits.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <unistd.h>
 
-#include <cmocka.h>
+#include "test_case.h"
 
-static void a_line_is_found_by_its_key(void **state) {
+TEST(a_line_is_found_by_its_key) {
     char path[] = "/tmp/fathom_line_XXXXXX", text[16];
     int file = mkstemp(path);
     static const char lines[] = "model\t: none\nMemFree:   17 kB\nmodel name\t: a long processor\n";
@@ -31,23 +25,14 @@ static void a_line_is_found_by_its_key(void **state) {
     assert_false(machine_limits_line(path, "", text, sizeof text));
 }
 
-static void memory_that_is_left_is_no_more_than_there_is(void **state) {
+TEST(memory_that_is_left_is_no_more_than_there_is) {
     uint64_t all = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
     uint64_t left = machine_limits_memory();
     assert_true(left > 0 && (left <= all || left == UINT64_MAX));
 }
 
-static void waiting_costs_time(void **state) {
+TEST(waiting_costs_time) {
     double now = machine_limits_now();
     usleep(200000);
     assert_true(machine_limits_now() - now >= 0.19);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_line_is_found_by_its_key),
-        cmocka_unit_test(memory_that_is_left_is_no_more_than_there_is),
-        cmocka_unit_test(waiting_costs_time),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

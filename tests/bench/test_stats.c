@@ -2,19 +2,15 @@
 #include "bench/stats.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
 
-#include <cmocka.h>
+#include "test_case.h"
 
 static void assert_near(double found, double wanted) {
     if (fabs(found - wanted) > 1e-9) fail_msg("found %.12g, wanted %.12g", found, wanted);
 }
 
 /* The same figures as numpy.percentile gives for these values. */
-static void percentiles_agree_with_numpy(void **state) {
-    (void)state;
+TEST(percentiles_agree_with_numpy) {
     double values[] = {15, 20, 35, 40, 50, 3, 8};
     struct stats stats = stats_of(values, 7);
     assert_int_equal(stats.count, 7);
@@ -26,8 +22,7 @@ static void percentiles_agree_with_numpy(void **state) {
     assert_near(stats.max, 50);
 }
 
-static void few_values_are_no_trouble(void **state) {
-    (void)state;
+TEST(few_values_are_no_trouble) {
     double one[] = {7}, two[] = {3, 1};
     struct stats none = stats_of(NULL, 0);
     assert_int_equal(none.count, 0);
@@ -40,8 +35,7 @@ static void few_values_are_no_trouble(void **state) {
     assert_near(pair.max, 3);
 }
 
-static void a_median_is_in_the_middle_and_the_spread_around_it(void **state) {
-    (void)state;
+TEST(a_median_is_in_the_middle_and_the_spread_around_it) {
     double odd[] = {9, 1, 5}, even[] = {4, 1, 3, 2}, ten[] = {9, 0, 8, 1, 7, 2, 6, 3, 5, 4};
     assert_near(stats_median(odd, 3), 5);
     double middle = stats_median(even, 4);
@@ -52,13 +46,4 @@ static void a_median_is_in_the_middle_and_the_spread_around_it(void **state) {
     spread = stats_spread(ten, 10, 0);
     assert_near(spread.low, 0);
     assert_near(spread.high, 9);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(percentiles_agree_with_numpy),
-        cmocka_unit_test(few_values_are_no_trouble),
-        cmocka_unit_test(a_median_is_in_the_middle_and_the_spread_around_it),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

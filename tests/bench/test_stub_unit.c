@@ -4,13 +4,9 @@
  */
 #include "bench/stub_unit.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-
-#include <cmocka.h>
-
 #include "base/check.h"
 #include "contract/record_unit.h"
+#include "test_case.h"
 
 #include "../keep.h"
 
@@ -59,8 +55,7 @@ static void open_stub(double tokens_each) {
     machine = stub_unit_machine(stub);
 }
 
-static void it_speaks_at_the_speed_that_it_is_reported(void **state) {
-    (void)state;
+TEST(it_speaks_at_the_speed_that_it_is_reported) {
     uint32_t end;
     open_stub(100);
     submit(5, 1000);
@@ -72,8 +67,7 @@ static void it_speaks_at_the_speed_that_it_is_reported(void **state) {
     assert_in_range(receive(5, 2000000000, 4000000000, &end), 19, 22);
 }
 
-static void an_answer_ends_at_its_length_or_when_it_is_cancelled(void **state) {
-    (void)state;
+TEST(an_answer_ends_at_its_length_or_when_it_is_cancelled) {
     uint32_t end;
     open_stub(100);
     submit(1, 7);
@@ -86,8 +80,7 @@ static void an_answer_ends_at_its_length_or_when_it_is_cancelled(void **state) {
     assert_int_equal(end, FINISH_CANCELLED);
 }
 
-static void it_waits_for_a_client_that_is_behind(void **state) {
-    (void)state;
+TEST(it_waits_for_a_client_that_is_behind) {
     uint32_t end;
     open_stub(1000);
     submit(3, 1000);
@@ -98,8 +91,7 @@ static void it_waits_for_a_client_that_is_behind(void **state) {
 }
 
 /* Carried or not, it is valid, and its ranks' parts add up. */
-static void what_it_says_of_itself_holds_for_all_its_ranks(void **state) {
-    (void)state;
+TEST(what_it_says_of_itself_holds_for_all_its_ranks) {
     static _Alignas(8) char memory[4096];
     const struct stub_shape shape = {9, 3, 100, 10, 2000000, "n1", {7}};
     struct unit_id from = {4};
@@ -117,14 +109,4 @@ static void what_it_says_of_itself_holds_for_all_its_ranks(void **state) {
         assert_int_equal(load_ranks(reported)[0].requests_running, 5);
         assert_int_equal(load_ranks(reported)[2].requests_running, 3);
     }
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(it_speaks_at_the_speed_that_it_is_reported),
-        cmocka_unit_test(an_answer_ends_at_its_length_or_when_it_is_cancelled),
-        cmocka_unit_test(it_waits_for_a_client_that_is_behind),
-        cmocka_unit_test(what_it_says_of_itself_holds_for_all_its_ranks),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

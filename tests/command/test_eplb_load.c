@@ -1,20 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "command/eplb_load.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "test_case.h"
 
 static struct bytes text_of(const char *text) {
     return (struct bytes){text, strlen(text)};
 }
 
 /* Whatever the unit, the ratios are the text's, exactly where they are whole. */
-static void loads_keep_their_ratios(void **state) {
-    (void)state;
+TEST(loads_keep_their_ratios) {
     struct eplb_load load;
     struct error error;
     const char *text = "[[1, 2, 0, 3], [0, 0, 0, 0], [1e300, 5e299, 1e-300, 0.25e300]]";
@@ -28,8 +22,7 @@ static void loads_keep_their_ratios(void **state) {
     free(load.loads);
 }
 
-static void wrong_loads_are_named(void **state) {
-    (void)state;
+TEST(wrong_loads_are_named) {
     static const struct {
         const char *text, *why;
     } wrong[] = {
@@ -54,8 +47,7 @@ static void wrong_loads_are_named(void **state) {
     }
 }
 
-static void placements_are_read_back(void **state) {
-    (void)state;
+TEST(placements_are_read_back) {
     struct eplb_placement placement;
     struct error error;
     const char *text = "{\"slot_to_expert\": [[0, 1, 1], [1, 0, 0]], \"balance\": [1, 1]}";
@@ -70,13 +62,4 @@ static void placements_are_read_back(void **state) {
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
         assert_int_equal(eplb_load_parse_placement(text_of(wrong[i]), "f", &placement, &error),
                          STATUS_INVALID);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(loads_keep_their_ratios),
-        cmocka_unit_test(wrong_loads_are_named),
-        cmocka_unit_test(placements_are_read_back),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

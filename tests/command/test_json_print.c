@@ -5,13 +5,8 @@
 #include "command/json_print.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
-#include <cmocka.h>
+#include "test_case.h"
 
 /* Returns what a function prints to stdout; the caller frees it. */
 static char *printed(void (*print)(struct json_print *), bool off) {
@@ -45,7 +40,7 @@ static void print_all(struct json_print *print) {
     json_print_close(print);
 }
 
-static void values_have_commas_between_and_brackets_around_them(void **state) {
+TEST(values_have_commas_between_and_brackets_around_them) {
     char *text = printed(print_all, false);
     assert_string_equal(text,
                         "{\"text\":\"a \\\"b\\\"\\n\",\"none\":null,"
@@ -54,7 +49,7 @@ static void values_have_commas_between_and_brackets_around_them(void **state) {
     free(text);
 }
 
-static void nothing_is_printed_where_results_are_text(void **state) {
+TEST(nothing_is_printed_where_results_are_text) {
     char *text = printed(print_all, true);
     assert_string_equal(text, "");
     free(text);
@@ -69,19 +64,10 @@ static void print_long(struct json_print *print) {
     json_print_string(print, NULL, (struct bytes){text, sizeof text});
 }
 
-static void a_long_string_is_printed_whole(void **state) {
+TEST(a_long_string_is_printed_whole) {
     char *text = printed(print_long, false);
     assert_int_equal(strlen(text), 4096 + 2);
     assert_memory_equal(text + 1, "x\xC3\xA9\xC3\xA9", 5);
     assert_memory_equal(text + 4096 - 2, "\xC3\xA9x\"", 4);
     free(text);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(values_have_commas_between_and_brackets_around_them),
-        cmocka_unit_test(nothing_is_printed_where_results_are_text),
-        cmocka_unit_test(a_long_string_is_printed_whole),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,14 +4,9 @@
  */
 #include "programs/generate_text.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <string.h>
+#include "test_case.h"
 
-#include <cmocka.h>
-
-static void words_and_grammars_are_refused(void **state) {
+TEST(words_and_grammars_are_refused) {
     struct generate_text *text = NULL;
     const struct generate_text_values free = {.regex = NULL}, bound = {.regex = "a"};
     struct error error;
@@ -22,19 +17,11 @@ static void words_and_grammars_are_refused(void **state) {
     assert_null(text);
 }
 
-static void the_shape_ends_an_answer(void **state) {
+TEST(the_shape_ends_an_answer) {
     static struct shape shape = {.eos_token_count = 2, .eos_tokens = {7, 9}};
     struct answer_ends ends;
     struct error error;
     assert_int_equal(generate_text_begin(NULL, &shape, 1, &ends, &error), STATUS_OK);
     assert_int_equal(ends.count, 2);
     assert_int_equal(ends.tokens[1], 9);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(words_and_grammars_are_refused),
-        cmocka_unit_test(the_shape_ends_an_answer),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -6,12 +6,6 @@
  * and log probabilities, which are the same too; so are those of its prompt's tokens, to the last
  * bit those of the model's logits.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-
-#include <cmocka.h>
 
 #include "base/random.h"
 #include "compute/model/forward.h"
@@ -21,6 +15,7 @@
 #include "host/engine/engine.h"
 #include "serving/policy/speculate.h"
 #include "serving/unit/rank_units.h"
+#include "test_case.h"
 
 enum {
     REQUESTS = 32,
@@ -234,8 +229,7 @@ static void assert_same(const struct answers *answers) {
 }
 
 /* What a step of its own, which keeps all logits, makes of them. */
-static void scores_are_of_the_true_logits(void **state) {
-    (void)state;
+TEST(scores_are_of_the_true_logits) {
     struct model *model = engine_model(engine);
     uint32_t vocab = model_shape(model)->vocab, scored = 0;
     float *logits = malloc((size_t)PROMPT_MAX * vocab * sizeof *logits);
@@ -282,8 +276,7 @@ static struct answers run_all(const struct unit_options *options, uint32_t visit
     return answers;
 }
 
-static void answers_are_the_same_among_others(void **state) {
-    (void)state;
+TEST(answers_are_the_same_among_others) {
     struct unit_options options = unit_defaults();
     options.speculate = SPECULATE_ALWAYS;
     struct answers answers = run_all(&options, 1);
@@ -295,8 +288,7 @@ static void answers_are_the_same_among_others(void **state) {
 }
 
 /* The second visit finds every whole block before the last prompt token. */
-static void answers_are_the_same_with_the_prefix_cache(void **state) {
-    (void)state;
+TEST(answers_are_the_same_with_the_prefix_cache) {
     struct unit_options options = unit_defaults();
     options.prefix_cache = true;
     options.speculate = SPECULATE_ALWAYS;
@@ -315,8 +307,7 @@ static void crowd(struct unit_options *options) {
 }
 
 /* Eight pages for 32 requests of up to five; once without cache and drafts, once with both. */
-static void answers_are_the_same_when_interrupted(void **state) {
-    (void)state;
+TEST(answers_are_the_same_when_interrupted) {
     for (uint32_t cached = 0; cached < 2; cached++) {
         struct unit_options options = unit_defaults();
         options.page_count = 8;
@@ -338,8 +329,7 @@ static void answers_are_the_same_when_interrupted(void **state) {
 
 /* Every request goes on at a unit that has never seen it, each from another place: with drafts and
  * without, with few pages and with many. */
-static void answers_are_the_same_when_they_go_on_elsewhere(void **state) {
-    (void)state;
+TEST(answers_are_the_same_when_they_go_on_elsewhere) {
     for (uint32_t round = 0; round < 3; round++) {
         struct unit_options options = unit_defaults();
         options.prefix_cache = round > 0;
@@ -418,13 +408,4 @@ static int close_engine(void **state) {
     return 0;
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(scores_are_of_the_true_logits),
-        cmocka_unit_test(answers_are_the_same_among_others),
-        cmocka_unit_test(answers_are_the_same_with_the_prefix_cache),
-        cmocka_unit_test(answers_are_the_same_when_interrupted),
-        cmocka_unit_test(answers_are_the_same_when_they_go_on_elsewhere),
-    };
-    return cmocka_run_group_tests(tests, answer_all_alone, close_engine);
-}
+TEST_GROUP(answer_all_alone, close_engine)

@@ -5,18 +5,10 @@
 #ifndef CONSTRAINT_CASES_H
 #define CONSTRAINT_CASES_H
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include "base/check.h"
 #include "base/file.h"
 #include "serving/constraint/constraint.h"
+#include "test_case.h"
 
 enum { CASE_ROWS = 4096, CASE_WORDS = CASE_ROWS / 64, CASE_STOP = 1 };
 

@@ -32,8 +32,7 @@ static void push_text(struct constrained_answer *answer, const char *text) {
     }
 }
 
-static void the_form_binds_from_the_first_token_on(void **state) {
-    (void)state;
+TEST_AROUND(the_form_binds_from_the_first_token_on, NULL, forget) {
     struct constrained_answer answer = answer_of("{\"form\":{\"schema\":{\"type\":\"integer\"}}}");
     uint32_t unused;
     assert_true(constrained_answer_mask(&answer, mask));
@@ -49,8 +48,7 @@ static void the_form_binds_from_the_first_token_on(void **state) {
     assert_int_equal(answer.place, CONSTRAINED_ENDED);
 }
 
-static void where_only_the_end_may_come_it_is_the_first_end_token(void **state) {
-    (void)state;
+TEST_AROUND(where_only_the_end_may_come_it_is_the_first_end_token, NULL, forget) {
     struct constrained_answer answer = answer_of("{\"form\":{\"schema\":{\"type\":\"null\"}}}");
     uint32_t token = 0;
     push_text(&answer, "null");
@@ -66,8 +64,7 @@ static void where_only_the_end_may_come_it_is_the_first_end_token(void **state) 
     assert_false(constrained_answer_forced(&answer, &token));
 }
 
-static void thinking_is_free_and_must_be_closed(void **state) {
-    (void)state;
+TEST_AROUND(thinking_is_free_and_must_be_closed, NULL, forget) {
     struct constrained_answer answer =
         answer_of("{\"behind\":\"</think>\",\"form\":{\"schema\":{\"type\":\"null\"}}}");
     for (uint32_t i = 0; i < 3; i++) {
@@ -85,10 +82,9 @@ static void thinking_is_free_and_must_be_closed(void **state) {
     assert_int_equal(answer.place, CONSTRAINED_STUCK);
 }
 
-static void thinking_may_be_left_out_where_it_is_not_sure(void **state) {
+TEST_AROUND(thinking_may_be_left_out_where_it_is_not_sure, NULL, forget) {
     static const char text[] = "{\"opens\":\"<think>\",\"behind\":\"</think>\","
                                "\"form\":{\"schema\":{\"type\":\"null\"}}}";
-    (void)state;
     struct constrained_answer thinks = answer_of(text), answers = answer_of(text);
     uint32_t token;
     assert_true(constrained_answer_mask(&thinks, mask));
@@ -109,10 +105,9 @@ static void thinking_may_be_left_out_where_it_is_not_sure(void **state) {
     assert_int_equal(answers.place, CONSTRAINED_STUCK);
 }
 
-static void an_answer_is_free_until_its_token_comes(void **state) {
+TEST_AROUND(an_answer_is_free_until_its_token_comes, NULL, forget) {
     static const char text[] = "{\"behind\":\"</think>\",\"at\":\"<｜tool▁calls▁begin｜>\","
                                "\"form\":{\"schema\":{\"type\":\"null\"}}}";
-    (void)state;
     struct constrained_answer answer = answer_of(text);
     constrained_answer_push(&answer, case_token("<｜tool▁calls▁begin｜>")); /* it thinks */
     assert_true(constrained_answer_mask(&answer, mask));
@@ -128,8 +123,7 @@ static void an_answer_is_free_until_its_token_comes(void **state) {
     "{\"sequence\":[{\"token\":\"<｜tool▁calls▁begin｜>\"},{\"schema\":{\"type\":"           \
     "\"boolean\"}},{\"token\":\"<｜tool▁call▁end｜>\"},{\"token\":\"<｜tool▁calls▁end｜>\"}]}"
 
-static void the_form_begins_with_its_token(void **state) {
-    (void)state;
+TEST_AROUND(the_form_begins_with_its_token, NULL, forget) {
     struct constrained_answer answer =
         answer_of("{\"at\":\"<｜tool▁calls▁begin｜>\",\"form\":" CALL "}");
     push_text(&answer, "free");
@@ -140,11 +134,10 @@ static void the_form_begins_with_its_token(void **state) {
     assert_false(case_holds(mask, stops[0]));
 }
 
-static void tokens_that_must_come_are_forced(void **state) {
+TEST_AROUND(tokens_that_must_come_are_forced, NULL, forget) {
     const uint32_t expected_tokens[] = {case_token("<｜tool▁call▁end｜>"),
                                         case_token("<｜tool▁calls▁end｜>"), stops[0]};
     uint32_t token;
-    (void)state;
     struct constrained_answer answer = answer_of("{\"form\":" CALL "}");
     assert_true(constrained_answer_forced(&answer, &token));
     assert_int_equal(token, case_token("<｜tool▁calls▁begin｜>"));
@@ -161,8 +154,7 @@ static void tokens_that_must_come_are_forced(void **state) {
     assert_int_equal(answer.place, CONSTRAINED_ENDED);
 }
 
-static void a_token_that_may_not_come_is_the_last(void **state) {
-    (void)state;
+TEST_AROUND(a_token_that_may_not_come_is_the_last, NULL, forget) {
     struct constrained_answer answer = answer_of("{\"form\":{\"schema\":{\"type\":\"null\"}}}");
     constrained_answer_push(&answer, stops[0]);
     assert_int_equal(answer.place, CONSTRAINED_STUCK);
@@ -224,7 +216,7 @@ static void follow_masks(const char *text) {
     assert_int_equal(again.place, CONSTRAINED_ENDED);
 }
 
-static void masks_lead_to_the_end(void **state) {
+TEST(masks_lead_to_the_end) {
     static const char *const texts[] = {
         "{\"form\":{\"schema\":{\"type\":\"object\",\"properties\":{\"a\":{\"type\":\"integer\"},"
         "\"b\":{\"type\":\"string\",\"maxLength\":9}},\"required\":[\"a\"],"
@@ -241,21 +233,8 @@ static void masks_lead_to_the_end(void **state) {
     };
     for (uint32_t trial = 0; trial < 120; trial++) {
         follow_masks(texts[trial % ARRAY_COUNT(texts)]);
-        forget(state);
+        forget(NULL);
     }
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_teardown(the_form_binds_from_the_first_token_on, forget),
-        cmocka_unit_test_teardown(where_only_the_end_may_come_it_is_the_first_end_token, forget),
-        cmocka_unit_test_teardown(thinking_is_free_and_must_be_closed, forget),
-        cmocka_unit_test_teardown(thinking_may_be_left_out_where_it_is_not_sure, forget),
-        cmocka_unit_test_teardown(an_answer_is_free_until_its_token_comes, forget),
-        cmocka_unit_test_teardown(the_form_begins_with_its_token, forget),
-        cmocka_unit_test_teardown(tokens_that_must_come_are_forced, forget),
-        cmocka_unit_test_teardown(a_token_that_may_not_come_is_the_last, forget),
-        cmocka_unit_test(masks_lead_to_the_end),
-    };
-    return cmocka_run_group_tests(tests, case_open, NULL);
-}
+TEST_GROUP(case_open, NULL)

@@ -157,8 +157,7 @@ static void push_text(uint32_t slot, const char *text) {
         constrained_rows_push(rows, slot, case_token((const char[]){*text, 0}));
 }
 
-static void each_slot_follows_its_own_answer(void **state) {
-    (void)state;
+TEST_AROUND(each_slot_follows_its_own_answer, open_rows, close_rows) {
     take((const char *const[SLOTS]){NUMBER, "", NOTHING, NUMBER}, "");
     push_text(0, "1");
     push_text(2, "nu");
@@ -170,8 +169,7 @@ static void each_slot_follows_its_own_answer(void **state) {
     assert_null(constrained_rows_loan(rows, 1));
 }
 
-static void an_answer_goes_on_where_it_was(void **state) {
-    (void)state;
+TEST_AROUND(an_answer_goes_on_where_it_was, open_rows, close_rows) {
     take_one(1, NOTHING, "nu");
     expect_place(1, NOTHING, "nu");
     push_text(1, "l");
@@ -181,9 +179,8 @@ static void an_answer_goes_on_where_it_was(void **state) {
     assert_int_equal(lender.lent, 1);
 }
 
-static void what_is_not_compiled_is_late_and_loses_nothing(void **state) {
+TEST_AROUND(what_is_not_compiled_is_late_and_loses_nothing, open_rows, close_rows) {
     uint32_t forced[LIMIT_FORCED];
-    (void)state;
     lender.is_ready = false;
     take_one(0, NUMBER, "1");
     assert_int_equal(constrained_rows_mask(rows, 0, mask), CONSTRAINED_MASK_LATE);
@@ -194,8 +191,7 @@ static void what_is_not_compiled_is_late_and_loses_nothing(void **state) {
     expect_place(0, NUMBER, "12");
 }
 
-static void loans_are_given_back(void **state) {
-    (void)state;
+TEST_AROUND(loans_are_given_back, open_rows, close_rows) {
     take_one(0, NUMBER, "");
     take_one(1, NUMBER, "");
     assert_int_equal(lender.lent, 2);
@@ -208,16 +204,14 @@ static void loans_are_given_back(void **state) {
     assert_int_equal(lender.lent, 0);
 }
 
-static void free_answers_have_no_mask(void **state) {
-    (void)state;
+TEST_AROUND(free_answers_have_no_mask, open_rows, close_rows) {
     take_one(2, "{\"at\":\"<｜tool▁calls▁begin｜>\",\"form\":{\"schema\":{}}}", "so");
     assert_int_equal(constrained_rows_mask(rows, 2, mask), CONSTRAINED_MASK_FREE);
 }
 
-static void what_never_will_be_is_stuck(void **state) {
+TEST_AROUND(what_never_will_be_is_stuck, open_rows, close_rows) {
     uint32_t forced[LIMIT_FORCED];
     char answer[CONTEXT + 2];
-    (void)state;
     assert_int_equal(constrained_rows_mask(rows, 3, mask), CONSTRAINED_MASK_STUCK); /* none came */
     lender.fails = true;
     take_one(0, NUMBER, "");
@@ -237,9 +231,8 @@ static void what_never_will_be_is_stuck(void **state) {
     assert_int_equal(constrained_rows_mask(rows, 0, mask), CONSTRAINED_MASK_STUCK);
 }
 
-static void an_answer_may_fill_the_context(void **state) {
+TEST_AROUND(an_answer_may_fill_the_context, open_rows, close_rows) {
     char answer[CONTEXT + 1];
-    (void)state;
     memset(answer, '1', CONTEXT);
     answer[CONTEXT] = 0;
     take_one(0, NUMBER, answer);
@@ -249,9 +242,8 @@ static void an_answer_may_fill_the_context(void **state) {
     assert_int_equal(constrained_rows_mask(rows, 0, mask), CONSTRAINED_MASK_STUCK);
 }
 
-static void forced_tokens_are_reported_ahead(void **state) {
+TEST_AROUND(forced_tokens_are_reported_ahead, open_rows, close_rows) {
     uint32_t forced[LIMIT_FORCED] = {0};
-    (void)state;
     take_one(0, NOTHING, "nul");
     push_text(0, "l");
     for (uint32_t i = 0; i < 2; i++) { /* whoever did not hear it asks again */
@@ -268,8 +260,7 @@ static void forced_tokens_are_reported_ahead(void **state) {
 }
 
 /* Answers of one tenant take its turns; where there is none, each slot stands alone. */
-static void tenants_take_turns(void **state) {
-    (void)state;
+TEST(tenants_take_turns) {
     struct step_constraint one = {.slot = 1}, two = {.slot = 2};
     assert_true(constrained_rows_client(&one) != constrained_rows_client(&two));
     one.account.bytes[5] = two.account.bytes[5] = 9;
@@ -278,18 +269,4 @@ static void tenants_take_turns(void **state) {
     assert_true(constrained_rows_client(&one) != constrained_rows_client(&two));
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(each_slot_follows_its_own_answer, open_rows, close_rows),
-        cmocka_unit_test_setup_teardown(an_answer_goes_on_where_it_was, open_rows, close_rows),
-        cmocka_unit_test_setup_teardown(what_is_not_compiled_is_late_and_loses_nothing, open_rows,
-                                        close_rows),
-        cmocka_unit_test_setup_teardown(loans_are_given_back, open_rows, close_rows),
-        cmocka_unit_test_setup_teardown(free_answers_have_no_mask, open_rows, close_rows),
-        cmocka_unit_test_setup_teardown(what_never_will_be_is_stuck, open_rows, close_rows),
-        cmocka_unit_test_setup_teardown(an_answer_may_fill_the_context, open_rows, close_rows),
-        cmocka_unit_test_setup_teardown(forced_tokens_are_reported_ahead, open_rows, close_rows),
-        cmocka_unit_test(tenants_take_turns),
-    };
-    return cmocka_run_group_tests(tests, case_open, NULL);
-}
+TEST_GROUP(case_open, NULL)

@@ -4,8 +4,7 @@
  */
 #include "constraint_cases.h"
 
-static void its_tokens_are_found(void **state) {
-    (void)state;
+TEST(its_tokens_are_found) {
     const struct constraint *plain = case_compile("{\"form\":{\"schema\":{}}}");
     assert_true(plain->opens == TOKEN_NONE && plain->behind == TOKEN_NONE);
     assert_true(plain->at == TOKEN_NONE && plain->form);
@@ -17,7 +16,7 @@ static void its_tokens_are_found(void **state) {
     assert_int_equal(all->at, case_token("<｜tool▁calls▁begin｜>"));
 }
 
-static void what_is_wrong_is_named(void **state) {
+TEST(what_is_wrong_is_named) {
     static const struct {
         const char *text, *word;
         enum status status;
@@ -36,7 +35,6 @@ static void what_is_wrong_is_named(void **state) {
         {"{\"form\":{}}", "form", STATUS_INVALID},
         {"{\"form\":7}", "form", STATUS_INVALID},
     };
-    (void)state;
     for (size_t i = 0; i < ARRAY_COUNT(cases); i++) {
         const struct constraint *constraint = NULL;
         struct error error = {""};
@@ -49,10 +47,9 @@ static void what_is_wrong_is_named(void **state) {
     }
 }
 
-static void without_a_tokenizer_there_are_no_tokens(void **state) {
+TEST(without_a_tokenizer_there_are_no_tokens) {
     const struct constraint *constraint;
     struct error error;
-    (void)state;
     assert_int_equal(
         constraint_compile(&case_arena, &case_scratch,
                            bytes_of("{\"form\":{\"schema\":{}},\"behind\":\"</think>\"}"), NULL,
@@ -60,12 +57,11 @@ static void without_a_tokenizer_there_are_no_tokens(void **state) {
         STATUS_UNSUPPORTED);
 }
 
-static void what_was_compiled_stands_alone(void **state) {
+TEST(what_was_compiled_stands_alone) {
     static const char constant[] = "{\"form\":{\"schema\":{\"const\":\"stays\"}}}";
     char text[sizeof constant];
     const struct constraint *constraint;
     struct error error;
-    (void)state;
     memcpy(text, constant, sizeof text);
     const char *before = case_scratch.at;
     assert_false(constraint_compile(&case_arena, &case_scratch, bytes_of(text), case_tokenizer,
@@ -81,9 +77,8 @@ static void what_was_compiled_stands_alone(void **state) {
         matcher_push(matcher, matcher_begin(matcher), BYTES_LITERAL("\"stay\"")).number, 0);
 }
 
-static void too_little_memory_is_reported(void **state) {
+TEST(too_little_memory_is_reported) {
     static _Alignas(16) char memory[1 << 14];
-    (void)state;
     for (size_t bytes = 0; bytes < sizeof memory / 4; bytes += 64) {
         struct arena arena;
         const struct constraint *constraint;
@@ -103,13 +98,4 @@ static void too_little_memory_is_reported(void **state) {
     }
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(its_tokens_are_found),
-        cmocka_unit_test(what_is_wrong_is_named),
-        cmocka_unit_test(without_a_tokenizer_there_are_no_tokens),
-        cmocka_unit_test(what_was_compiled_stands_alone),
-        cmocka_unit_test(too_little_memory_is_reported),
-    };
-    return cmocka_run_group_tests(tests, case_open, NULL);
-}
+TEST_GROUP(case_open, NULL)

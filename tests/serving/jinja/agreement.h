@@ -6,15 +6,8 @@
 #ifndef TESTS_JINJA_AGREEMENT_H
 #define TESTS_JINJA_AGREEMENT_H
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdio.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include "serving/jinja/evaluate/jinja.h"
+#include "test_case.h"
 
 #define AGREEMENT_TIME 1709647629 /* 2024-03-05 14:07:09 */
 #define AGREEMENT_VARIABLES_MAX 32

@@ -5,15 +5,9 @@
  * absence; a unit that ends is started again at once, then ever later, and given up only before it
  * ever served.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 #include "serving/supervision/supervise.h"
+#include "test_case.h"
 
 #define RANKS 4
 #define MS INT64_C(1000000)
@@ -47,7 +41,7 @@ static struct supervise_finding watch_for(int64_t ns, uint32_t moves, uint32_t r
     return found;
 }
 
-static void a_rank_that_computes_nothing_is_stuck(void **state) {
+TEST(a_rank_that_computes_nothing_is_stuck) {
     begin(HEARTBEAT_WAITS);
     signs[2].state = HEARTBEAT_COMPUTES;
     struct supervise_finding found = watch_for(10 * TIMEOUT, 0, 0xF);
@@ -56,7 +50,7 @@ static void a_rank_that_computes_nothing_is_stuck(void **state) {
     assert_true(found.silent_ns >= TIMEOUT && found.silent_ns < TIMEOUT + 400 * MS);
 }
 
-static void nothing_is_expected_of_a_rank_that_is_gone(void **state) {
+TEST(nothing_is_expected_of_a_rank_that_is_gone) {
     begin(HEARTBEAT_IDLE);
     signs[2].state = HEARTBEAT_COMPUTES;
     signs[2].gone = true;
@@ -67,7 +61,7 @@ static void nothing_is_expected_of_a_rank_that_is_gone(void **state) {
 }
 
 /* They have waited for it as long as it stood still; now they have a whole timeout to go on. */
-static void who_has_waited_for_a_rank_that_died_is_in_no_deadlock(void **state) {
+TEST(who_has_waited_for_a_rank_that_died_is_in_no_deadlock) {
     begin(HEARTBEAT_WAITS);
     assert_int_equal(watch_for(10 * TIMEOUT, 0, 0xB).verdict, SUPERVISE_FROZEN);
     signs[2].gone = true;
@@ -75,7 +69,7 @@ static void who_has_waited_for_a_rank_that_died_is_in_no_deadlock(void **state) 
     assert_int_equal(watch_for(TIMEOUT, 0, 0xB).verdict, SUPERVISE_DEADLOCK);
 }
 
-static void a_rank_that_gets_no_time_is_not_blamed(void **state) {
+TEST(a_rank_that_gets_no_time_is_not_blamed) {
     begin(HEARTBEAT_WAITS);
     signs[2].state = HEARTBEAT_COMPUTES;
     signs[2].cpu_ns = 700 * MS;
@@ -87,7 +81,7 @@ static void a_rank_that_gets_no_time_is_not_blamed(void **state) {
 }
 
 /* Where signs come from a thread of their own, no long start holds them up. */
-static void a_rank_that_starts_is_judged_where_its_signs_go_on(void **state) {
+TEST(a_rank_that_starts_is_judged_where_its_signs_go_on) {
     begin(HEARTBEAT_STARTS);
     assert_int_equal(watch_for(20 * TIMEOUT, 0, 0x7).verdict, SUPERVISE_FINE);
     begin(HEARTBEAT_STARTS);
@@ -98,7 +92,7 @@ static void a_rank_that_starts_is_judged_where_its_signs_go_on(void **state) {
     assert_int_equal(found.rank, 3);
 }
 
-static void a_rank_that_comes_back_is_given_twelve_times_as_long(void **state) {
+TEST(a_rank_that_comes_back_is_given_twelve_times_as_long) {
     begin(HEARTBEAT_WAITS);
     signs[2].state = HEARTBEAT_STARTS;
     signs[2].gone = signs[2].returns = true;
@@ -108,7 +102,7 @@ static void a_rank_that_comes_back_is_given_twelve_times_as_long(void **state) {
     assert_int_equal(found.rank, 2);
 }
 
-static void ranks_that_work_or_rest_are_fine(void **state) {
+TEST(ranks_that_work_or_rest_are_fine) {
     begin(HEARTBEAT_COMPUTES);
     assert_int_equal(watch_for(20 * TIMEOUT, 0xF, 0xF).verdict, SUPERVISE_FINE);
     begin(HEARTBEAT_WAITS);
@@ -118,7 +112,7 @@ static void ranks_that_work_or_rest_are_fine(void **state) {
     assert_int_equal(watch_for(20 * TIMEOUT, 0, 0).verdict, SUPERVISE_FINE);
 }
 
-static void a_stopped_rank_is_found_in_any_state(void **state) {
+TEST(a_stopped_rank_is_found_in_any_state) {
     for (int at = HEARTBEAT_IDLE; at <= HEARTBEAT_WAITS; at++) {
         begin(HEARTBEAT_WAITS);
         signs[0].state = HEARTBEAT_IDLE;
@@ -134,14 +128,14 @@ static void a_stopped_rank_is_found_in_any_state(void **state) {
     assert_int_equal(found.rank, 1);
 }
 
-static void a_rank_of_which_nothing_is_known_is_not_blamed(void **state) {
+TEST(a_rank_of_which_nothing_is_known_is_not_blamed) {
     begin(HEARTBEAT_WAITS);
     signs[0].state = HEARTBEAT_IDLE;
     signs[3].ran = 0; /* on another machine */
     assert_int_equal(watch_for(20 * TIMEOUT, 0, 0x7).verdict, SUPERVISE_FINE);
 }
 
-static void all_waiting_for_one_another_is_a_deadlock(void **state) {
+TEST(all_waiting_for_one_another_is_a_deadlock) {
     begin(HEARTBEAT_WAITS);
     struct supervise_finding found = watch_for(20 * TIMEOUT, 0, 0xF);
     assert_int_equal(found.verdict, SUPERVISE_DEADLOCK);
@@ -149,7 +143,7 @@ static void all_waiting_for_one_another_is_a_deadlock(void **state) {
 }
 
 /* It was seen to run a moment longer than the others were seen to move. */
-static void who_waits_for_a_stopped_rank_is_in_no_deadlock(void **state) {
+TEST(who_waits_for_a_stopped_rank_is_in_no_deadlock) {
     begin(HEARTBEAT_WAITS);
     assert_int_equal(watch_for(400 * MS, 0, 0xF).verdict, SUPERVISE_FINE);
     struct supervise_finding found = watch_for(10 * TIMEOUT, 0, 0x7);
@@ -158,7 +152,7 @@ static void who_waits_for_a_stopped_rank_is_in_no_deadlock(void **state) {
 }
 
 /* A slow link, a lossy one and a long one bring something now and then. */
-static void ranks_between_which_anything_moves_are_no_deadlock(void **state) {
+TEST(ranks_between_which_anything_moves_are_no_deadlock) {
     begin(HEARTBEAT_WAITS);
     for (int i = 0; i < 20; i++) {
         assert_int_equal(watch_for(TIMEOUT - 400 * MS, 0, 0xF).verdict, SUPERVISE_FINE);
@@ -173,7 +167,7 @@ static bool find_cut(uint32_t cut_out[2]) {
 }
 
 /* Ranks of a third host wait for either, and nobody there for them. */
-static void two_hosts_that_do_not_receive_each_other_are_named(void **state) {
+TEST(two_hosts_that_do_not_receive_each_other_are_named) {
     uint32_t cut[2] = {9, 9};
     begin(HEARTBEAT_WAITS);
     assert_false(find_cut(cut)); /* nobody says for whom it waits */
@@ -194,7 +188,7 @@ static void two_hosts_that_do_not_receive_each_other_are_named(void **state) {
 }
 
 /* A host that waits for another in vain proves less than two that wait for each other. */
-static void two_that_wait_for_each_other_are_named_first(void **state) {
+TEST(two_that_wait_for_each_other_are_named_first) {
     uint32_t cut[2] = {9, 9};
     begin(HEARTBEAT_WAITS);
     signs[0].peer = 2 + 1; /* which waits for nobody */
@@ -206,7 +200,7 @@ static void two_that_wait_for_each_other_are_named_first(void **state) {
 }
 
 /* The last message of a step went into the cut: who sent it waits for an order. */
-static void a_host_that_has_sent_all_is_named_with_the_one_that_waits_for_it(void **state) {
+TEST(a_host_that_has_sent_all_is_named_with_the_one_that_waits_for_it) {
     uint32_t cut[2] = {9, 9};
     begin(HEARTBEAT_WAITS);
     signs[0].peer = 2 + 1;
@@ -216,7 +210,7 @@ static void a_host_that_has_sent_all_is_named_with_the_one_that_waits_for_it(voi
     assert_int_equal(cut[1], 1);
 }
 
-static void the_supervisors_own_absence_is_forgiven(void **state) {
+TEST(the_supervisors_own_absence_is_forgiven) {
     begin(HEARTBEAT_COMPUTES);
     assert_int_equal(watch_for(TIMEOUT / 2, 0xF, 0xF).verdict, SUPERVISE_FINE);
     now += 100 * TIMEOUT; /* the machine slept */
@@ -224,7 +218,7 @@ static void the_supervisors_own_absence_is_forgiven(void **state) {
     assert_int_equal(watch_for(TIMEOUT, 0, 0).verdict, SUPERVISE_FROZEN);
 }
 
-static void ranks_that_share_a_cpu_get_more_time(void **state) {
+TEST(ranks_that_share_a_cpu_get_more_time) {
     assert_int_equal(supervise_timeout(TIMEOUT, 2, 2).wall_ns, TIMEOUT);
     assert_int_equal(supervise_timeout(TIMEOUT, 8, 2).wall_ns, 4 * TIMEOUT);
     assert_int_equal(supervise_timeout(TIMEOUT, 9, 2).wall_ns, 5 * TIMEOUT);
@@ -238,7 +232,7 @@ static struct supervise_next end_once(struct supervise_history *history, bool re
     return supervise_ended(history, &end);
 }
 
-static void a_unit_that_served_is_started_at_once_then_later(void **state) {
+TEST(a_unit_that_served_is_started_at_once_then_later) {
     struct supervise_history history = {.quick_ends = 0};
     struct supervise_next next = end_once(&history, true, false, 100000 * MS);
     assert_false(next.gives_up);
@@ -258,7 +252,7 @@ static void a_unit_that_served_is_started_at_once_then_later(void **state) {
         assert_int_equal(end_once(&history, true, false, MS).wait_ns, waits[i] * MS);
 }
 
-static void a_unit_that_never_serves_is_given_up(void **state) {
+TEST(a_unit_that_never_serves_is_given_up) {
     struct supervise_history history = {.quick_ends = 0};
     assert_true(end_once(&history, false, true, MS).gives_up); /* a wrong path stays wrong */
     history = (struct supervise_history){.quick_ends = 0};
@@ -270,7 +264,7 @@ static void a_unit_that_never_serves_is_given_up(void **state) {
 }
 
 /* Of the other end of a connection. */
-static void silence_is_reported_unless_the_listener_was_away(void **state) {
+TEST(silence_is_reported_unless_the_listener_was_away) {
     struct supervise_hearing hearing = {.received_ns = TIMEOUT, .looked_ns = TIMEOUT};
     int64_t at = TIMEOUT;
     for (; at < 2 * TIMEOUT; at += 200 * MS)
@@ -281,30 +275,4 @@ static void silence_is_reported_unless_the_listener_was_away(void **state) {
     assert_true(supervise_interval_ns(TIMEOUT) == TIMEOUT / 8);
     assert_true(supervise_interval_ns(0) == 1000 * MS);
     assert_true(supervise_interval_ns(100 * TIMEOUT) == 1000 * MS);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_rank_that_computes_nothing_is_stuck),
-        cmocka_unit_test(nothing_is_expected_of_a_rank_that_is_gone),
-        cmocka_unit_test(who_has_waited_for_a_rank_that_died_is_in_no_deadlock),
-        cmocka_unit_test(a_rank_that_gets_no_time_is_not_blamed),
-        cmocka_unit_test(a_rank_that_starts_is_judged_where_its_signs_go_on),
-        cmocka_unit_test(a_rank_that_comes_back_is_given_twelve_times_as_long),
-        cmocka_unit_test(ranks_that_work_or_rest_are_fine),
-        cmocka_unit_test(a_stopped_rank_is_found_in_any_state),
-        cmocka_unit_test(a_rank_of_which_nothing_is_known_is_not_blamed),
-        cmocka_unit_test(all_waiting_for_one_another_is_a_deadlock),
-        cmocka_unit_test(who_waits_for_a_stopped_rank_is_in_no_deadlock),
-        cmocka_unit_test(ranks_between_which_anything_moves_are_no_deadlock),
-        cmocka_unit_test(two_hosts_that_do_not_receive_each_other_are_named),
-        cmocka_unit_test(two_that_wait_for_each_other_are_named_first),
-        cmocka_unit_test(a_host_that_has_sent_all_is_named_with_the_one_that_waits_for_it),
-        cmocka_unit_test(the_supervisors_own_absence_is_forgiven),
-        cmocka_unit_test(ranks_that_share_a_cpu_get_more_time),
-        cmocka_unit_test(a_unit_that_served_is_started_at_once_then_later),
-        cmocka_unit_test(a_unit_that_never_serves_is_given_up),
-        cmocka_unit_test(silence_is_reported_unless_the_listener_was_away),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,14 +3,9 @@
  * have come or are ready; each end is reported once, behind the rank's last signs, and so is a start that
  * fails; an order of an older start is nothing; a supervisor that is silent is given up.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 
 #include "serving/supervision/supervise_agent.h"
+#include "test_case.h"
 
 #define MS INT64_C(1000000)
 #define SECOND (1000 * MS)
@@ -46,8 +41,7 @@ static uint32_t watch(int64_t ns, uint32_t changes) {
     return signs;
 }
 
-static void signs_go_out_in_time_and_when_something_has_changed(void **state) {
-    (void)state;
+TEST_AROUND(signs_go_out_in_time_and_when_something_has_changed, begin, NULL) {
     assert_int_equal(watch(SECOND, 0), 0); /* nothing runs */
     start(1);
     assert_int_equal(watch(20 * MS, 0), 1);
@@ -58,23 +52,20 @@ static void signs_go_out_in_time_and_when_something_has_changed(void **state) {
     assert_int_equal(watch(20 * MS, 2), 1);
 }
 
-static void it_looks_more_often_while_ranks_start(void **state) {
-    (void)state;
+TEST_AROUND(it_looks_more_often_while_ranks_start, begin, NULL) {
     start(1);
     assert_int_equal(supervise_agent_look(&agent, 3, now).wait_ns, 20 * MS);
     assert_int_equal(supervise_agent_look(&agent, 4, now).wait_ns, 100 * MS);
 }
 
-static void an_end_is_reported_behind_the_last_signs(void **state) {
-    (void)state;
+TEST_AROUND(an_end_is_reported_behind_the_last_signs, begin, NULL) {
     struct supervise_agent_report report = supervise_agent_ended(3, killed);
     assert_true(report.signs && report.rank == 3 && report.count == 1);
     assert_true(report.how.by_signal && report.how.number == 9);
 }
 
 /* As of ranks that refuse, which would refuse again. */
-static void a_start_that_fails_is_the_end_of_all_ranks(void **state) {
-    (void)state;
+TEST_AROUND(a_start_that_fails_is_the_end_of_all_ranks, begin, NULL) {
     supervise_agent_launch(&agent, 1, 2, 2);
     struct supervise_agent_report report = supervise_agent_launched(&agent, false);
     assert_true(!report.signs && report.rank == 2 && report.count == 2);
@@ -83,8 +74,7 @@ static void a_start_that_fails_is_the_end_of_all_ranks(void **state) {
     assert_false(supervise_agent_restarts(&agent, 1, 2)); /* no rank is left that could come back */
 }
 
-static void a_rank_comes_back_or_has_ended_again(void **state) {
-    (void)state;
+TEST_AROUND(a_rank_comes_back_or_has_ended_again, begin, NULL) {
     start(1);
     assert_true(supervise_agent_restarts(&agent, 1, 3));
     struct supervise_agent_report report = supervise_agent_restarted(3, true);
@@ -93,8 +83,7 @@ static void a_rank_comes_back_or_has_ended_again(void **state) {
     assert_true(report.signs && report.rank == 3 && report.count == 1 && report.how.by_signal);
 }
 
-static void an_order_of_an_older_start_is_nothing(void **state) {
-    (void)state;
+TEST_AROUND(an_order_of_an_older_start_is_nothing, begin, NULL) {
     start(1);
     start(2);
     assert_false(supervise_agent_restarts(&agent, 1, 3));
@@ -103,31 +92,15 @@ static void an_order_of_an_older_start_is_nothing(void **state) {
 }
 
 /* It waits twice as long as its supervisor does. */
-static void a_silent_supervisor_is_given_up(void **state) {
-    (void)state;
+TEST_AROUND(a_silent_supervisor_is_given_up, begin, NULL) {
     start(1);
     for (int64_t ns = 100 * MS; ns <= 2 * TIMEOUT; ns += 100 * MS)
         assert_int_equal(supervise_agent_look(&agent, 4, now + ns).silent_ns, 0);
     assert_true(supervise_agent_look(&agent, 4, now + 2 * TIMEOUT + 1).silent_ns > 2 * TIMEOUT);
 }
 
-static void without_a_timeout_no_supervisor_is_given_up(void **state) {
-    (void)state;
+TEST_AROUND(without_a_timeout_no_supervisor_is_given_up, begin, NULL) {
     agent.timeout_ns = 0;
     for (int i = 0; i < 100; i++)
         assert_int_equal(supervise_agent_look(&agent, 0, now += SECOND).silent_ns, 0);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(signs_go_out_in_time_and_when_something_has_changed, begin),
-        cmocka_unit_test_setup(it_looks_more_often_while_ranks_start, begin),
-        cmocka_unit_test_setup(an_end_is_reported_behind_the_last_signs, begin),
-        cmocka_unit_test_setup(a_start_that_fails_is_the_end_of_all_ranks, begin),
-        cmocka_unit_test_setup(a_rank_comes_back_or_has_ended_again, begin),
-        cmocka_unit_test_setup(an_order_of_an_older_start_is_nothing, begin),
-        cmocka_unit_test_setup(a_silent_supervisor_is_given_up, begin),
-        cmocka_unit_test_setup(without_a_timeout_no_supervisor_is_given_up, begin),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

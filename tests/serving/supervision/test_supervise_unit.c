@@ -7,15 +7,9 @@
  * who refuses is given up, and who waits for a host is not; hosts are asked before anything is launched,
  * and a silent one is lost.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 #include "serving/supervision/supervise_unit.h"
+#include "test_case.h"
 
 #define RANKS 4
 #define MS INT64_C(1000000)
@@ -126,8 +120,7 @@ static void end_all(void) {
     take();
 }
 
-static void a_dead_rank_is_reported_of_and_the_others_go_on(void **state) {
-    (void)state;
+TEST_AROUND(a_dead_rank_is_reported_of_and_the_others_go_on, begin, NULL) {
     start();
     die(2);
     assert_true(counts[SUPERVISE_REPORT_GONE] == 1 && last[SUPERVISE_REPORT_GONE].rank == 2);
@@ -147,8 +140,7 @@ static void a_dead_rank_is_reported_of_and_the_others_go_on(void **state) {
 }
 
 /* Rank 0's word for an earlier death is none for this one. */
-static void a_unit_that_does_not_go_on_without_a_rank_starts_again(void **state) {
-    (void)state;
+TEST_AROUND(a_unit_that_does_not_go_on_without_a_rank_starts_again, begin, NULL) {
     start();
     die(2);
     go_on();
@@ -164,8 +156,7 @@ static void a_unit_that_does_not_go_on_without_a_rank_starts_again(void **state)
     assert_int_equal(unit.ended_rank, 3);
 }
 
-static void a_dead_rank_comes_back_when_all_go_on_with_it(void **state) {
-    (void)state;
+TEST_AROUND(a_dead_rank_comes_back_when_all_go_on_with_it, begin, NULL) {
     start();
     die(2);
     now += 300 * MS;
@@ -193,8 +184,7 @@ static void a_dead_rank_comes_back_when_all_go_on_with_it(void **state) {
 }
 
 /* Where they have heard that a rank is there again, and it stops them. */
-static void a_unit_that_does_not_go_on_with_a_rank_starts_again(void **state) {
-    (void)state;
+TEST_AROUND(a_unit_that_does_not_go_on_with_a_rank_starts_again, begin, NULL) {
     start();
     die(2);
     go_on();
@@ -213,8 +203,7 @@ static void a_unit_that_does_not_go_on_with_a_rank_starts_again(void **state) {
     assert_int_equal(members[2].state, SUPERVISE_MEMBER_LIVES);
 }
 
-static void a_rank_that_never_comes_back_is_given_up(void **state) {
-    (void)state;
+TEST_AROUND(a_rank_that_never_comes_back_is_given_up, begin, NULL) {
     uint32_t starts = 0, given_up = 0;
     int64_t waited_ns = 0;
     start();
@@ -273,8 +262,7 @@ static void lose_and_start_again(uint32_t rank) {
 }
 
 /* And tried again, by the same rules as one that ends. */
-static void a_rank_that_hangs_on_its_way_back_is_killed(void **state) {
-    (void)state;
+TEST_AROUND(a_rank_that_hangs_on_its_way_back_is_killed, begin, NULL) {
     int ticks = 0, given_up = 0;
     lose_and_start_again(2);
     while (comes_on(2, false, 0) && ticks < 100)
@@ -292,8 +280,7 @@ static void a_rank_that_hangs_on_its_way_back_is_killed(void **state) {
     assert_true(given_up == 1 && unit.state == SUPERVISE_RUNS);
 }
 
-static void a_rank_that_packs_nothing_on_its_way_back_is_killed(void **state) {
-    (void)state;
+TEST_AROUND(a_rank_that_packs_nothing_on_its_way_back_is_killed, begin, NULL) {
     uint64_t tiles = 0;
     int ticks = 0;
     lose_and_start_again(2);
@@ -308,8 +295,7 @@ static void a_rank_that_packs_nothing_on_its_way_back_is_killed(void **state) {
 }
 
 /* All have been told of it, and wait for it. */
-static void a_rank_that_came_and_stands_still_is_killed_alone(void **state) {
-    (void)state;
+TEST_AROUND(a_rank_that_came_and_stands_still_is_killed_alone, begin, NULL) {
     lose_and_start_again(2);
     epochs.reported++;
     supervise_unit_came(&unit, 2);
@@ -320,8 +306,7 @@ static void a_rank_that_came_and_stands_still_is_killed_alone(void **state) {
     assert_int_equal(kills, 0);
 }
 
-static void ranks_that_died_together_come_back_together(void **state) {
-    (void)state;
+TEST_AROUND(ranks_that_died_together_come_back_together, begin, NULL) {
     start();
     for (uint32_t rank = 1; rank < RANKS; rank++)
         die(rank);
@@ -329,8 +314,7 @@ static void ranks_that_died_together_come_back_together(void **state) {
     assert_int_equal(counts[SUPERVISE_AGAIN], 3);
 }
 
-static void a_lost_host_takes_its_ranks_along(void **state) {
-    (void)state;
+TEST_AROUND(a_lost_host_takes_its_ranks_along, begin, NULL) {
     start();
     supervise_unit_lose_host(&unit, 1, now);
     take();
@@ -349,8 +333,7 @@ static void a_lost_host_takes_its_ranks_along(void **state) {
     assert_true(last[SUPERVISE_SAY_READY].again && last[SUPERVISE_SAY_READY].ns == 60 * MS);
 }
 
-static void what_another_start_brings_is_nothing(void **state) {
-    (void)state;
+TEST_AROUND(what_another_start_brings_is_nothing, begin, NULL) {
     start();
     rank_ends(1, 0, killed);
     take();
@@ -372,8 +355,7 @@ static void what_another_start_brings_is_nothing(void **state) {
     assert_int_equal(counts[SUPERVISE_REPORT_GONE], 0);
 }
 
-static void rank_0_that_stands_still_ends_its_unit(void **state) {
-    (void)state;
+TEST_AROUND(rank_0_that_stands_still_ends_its_unit, begin, NULL) {
     start();
     stand_still(0);
     assert_int_equal(counts[SUPERVISE_SAY_STUCK], 1);
@@ -381,8 +363,7 @@ static void rank_0_that_stands_still_ends_its_unit(void **state) {
     assert_true(kills == 1 && rank_kills == 0);
 }
 
-static void another_rank_that_stands_still_is_killed_alone(void **state) {
-    (void)state;
+TEST_AROUND(another_rank_that_stands_still_is_killed_alone, begin, NULL) {
     start();
     stand_still(3);
     assert_int_equal(last[SUPERVISE_SAY_STUCK].finding.rank, 3);
@@ -396,8 +377,7 @@ static void another_rank_that_stands_still_is_killed_alone(void **state) {
     assert_int_equal(counts[SUPERVISE_AGAIN], 1);
 }
 
-static void ranks_that_wait_for_one_another_end_their_unit(void **state) {
-    (void)state;
+TEST_AROUND(ranks_that_wait_for_one_another_end_their_unit, begin, NULL) {
     start();
     for (int i = 0; i < 30 && unit.state == SUPERVISE_RUNS; i++) {
         report_all(1, HEARTBEAT_WAITS);
@@ -407,8 +387,7 @@ static void ranks_that_wait_for_one_another_end_their_unit(void **state) {
     assert_int_equal(kills, 1);
 }
 
-static void a_killed_rank_that_does_not_go_away_is_left_behind(void **state) {
-    (void)state;
+TEST_AROUND(a_killed_rank_that_does_not_go_away_is_left_behind, begin, NULL) {
     start();
     rank_ends(1, 0, killed);
     rank_ends(1, 1, killed);
@@ -421,8 +400,7 @@ static void a_killed_rank_that_does_not_go_away_is_left_behind(void **state) {
     assert_true(counts[SUPERVISE_CONNECT] == 1 && last[SUPERVISE_CONNECT].host == 1);
 }
 
-static void who_refuses_before_it_was_ever_ready_is_given_up(void **state) {
-    (void)state;
+TEST_AROUND(who_refuses_before_it_was_ever_ready_is_given_up, begin, NULL) {
     answer(true);
     rank_ends(1, 0, refuses);
     tick(20 * MS);
@@ -437,8 +415,7 @@ static void who_refuses_before_it_was_ever_ready_is_given_up(void **state) {
 }
 
 /* Its next start has begun when this is said. */
-static void how_a_unit_ended_before_it_was_ready_is_said(void **state) {
-    (void)state;
+TEST_AROUND(how_a_unit_ended_before_it_was_ready_is_said, begin, NULL) {
     answer(true);
     end_all();
     for (int i = 0; i < 3 && !counts[SUPERVISE_SAY_UNREADY]; i++)
@@ -449,8 +426,7 @@ static void how_a_unit_ended_before_it_was_ready_is_said(void **state) {
     assert_int_equal(last[SUPERVISE_SAY_UNREADY].how.number, 9);
 }
 
-static void hosts_that_lack_something_launch_nothing(void **state) {
-    (void)state;
+TEST_AROUND(hosts_that_lack_something_launch_nothing, begin, NULL) {
     answer(false);
     assert_int_equal(counts[SUPERVISE_LAUNCH], 0);
     tick(20 * MS);
@@ -462,8 +438,7 @@ static void hosts_that_lack_something_launch_nothing(void **state) {
 }
 
 /* A host that is away when the unit starts again is asked for ever more seldom, and for ever. */
-static void a_unit_that_served_waits_for_its_hosts(void **state) {
-    (void)state;
+TEST_AROUND(a_unit_that_served_waits_for_its_hosts, begin, NULL) {
     start();
     supervise_unit_lose_host(&unit, 0, now);
     end_all();
@@ -477,8 +452,7 @@ static void a_unit_that_served_waits_for_its_hosts(void **state) {
     assert_true(checks > 5 && checks < 30);
 }
 
-static void who_is_asked_to_stop_does_not_start_again(void **state) {
-    (void)state;
+TEST_AROUND(who_is_asked_to_stop_does_not_start_again, begin, NULL) {
     start();
     supervise_unit_stop(&unit);
     take();
@@ -492,8 +466,7 @@ static void who_is_asked_to_stop_does_not_start_again(void **state) {
 
 /* ---- links ---- */
 
-static void nothing_is_launched_before_all_hosts_have_answered(void **state) {
-    (void)state;
+TEST_AROUND(nothing_is_launched_before_all_hosts_have_answered, begin, NULL) {
     supervise_unit_answered(&unit, 0, false);
     take();
     assert_int_equal(counts[SUPERVISE_VERIFY], 0);
@@ -510,8 +483,7 @@ static void nothing_is_launched_before_all_hosts_have_answered(void **state) {
 }
 
 /* Each tries the other before the first launch; ranks have done so before the later ones. */
-static void hosts_reach_one_another_before_the_first_launch(void **state) {
-    (void)state;
+TEST_AROUND(hosts_reach_one_another_before_the_first_launch, begin, NULL) {
     for (uint32_t i = 0; i < 2; i++)
         supervise_unit_answered(&unit, i, true);
     for (uint32_t i = 0; i < 2; i++)
@@ -537,8 +509,7 @@ static void hosts_reach_one_another_before_the_first_launch(void **state) {
     assert_true(counts[SUPERVISE_REACH] == 0 && counts[SUPERVISE_LAUNCH] == 1);
 }
 
-static void a_host_that_is_not_reached_refuses_the_start(void **state) {
-    (void)state;
+TEST_AROUND(a_host_that_is_not_reached_refuses_the_start, begin, NULL) {
     for (uint32_t i = 0; i < 2; i++)
         supervise_unit_answered(&unit, i, true);
     for (uint32_t i = 0; i < 2; i++)
@@ -553,8 +524,7 @@ static void a_host_that_is_not_reached_refuses_the_start(void **state) {
 }
 
 /* It is asked again before the next start, the other is not. */
-static void a_host_that_lacks_something_is_asked_again(void **state) {
-    (void)state;
+TEST_AROUND(a_host_that_lacks_something_is_asked_again, begin, NULL) {
     start();
     end_all();
     tick(20 * MS);
@@ -566,8 +536,7 @@ static void a_host_that_lacks_something_is_asked_again(void **state) {
     assert_int_equal(last[SUPERVISE_ASK].host, 1);
 }
 
-static void a_silent_host_is_lost(void **state) {
-    (void)state;
+TEST_AROUND(a_silent_host_is_lost, begin, NULL) {
     uint32_t pings = 0;
     start();
     is_silent[1] = true;
@@ -590,8 +559,7 @@ static void a_silent_host_is_lost(void **state) {
 }
 
 /* It connects and reads the model's files, also when it is asked over a link that it has. */
-static void a_host_that_was_asked_has_more_time(void **state) {
-    (void)state;
+TEST_AROUND(a_host_that_was_asked_has_more_time, begin, NULL) {
     is_silent[0] = is_silent[1] = true;
     for (int i = 0; i < 299; i++) {
         tick(100 * MS);
@@ -614,8 +582,7 @@ static void a_host_that_was_asked_has_more_time(void **state) {
 }
 
 /* Else its first answer would stand for both, and it would be silent over the second question. */
-static void a_host_that_has_not_answered_yet_is_asked_once(void **state) {
-    (void)state;
+TEST_AROUND(a_host_that_has_not_answered_yet_is_asked_once, begin, NULL) {
     supervise_unit_answered(&unit, 0, false);
     supervise_unit_lose_host(&unit, 0, now);
     tick(20 * MS);
@@ -625,44 +592,9 @@ static void a_host_that_has_not_answered_yet_is_asked_once(void **state) {
 }
 
 /* A host's end is no other host's: ranks end where they run. */
-static void an_end_from_another_host_is_nothing(void **state) {
-    (void)state;
+TEST_AROUND(an_end_from_another_host_is_nothing, begin, NULL) {
     start();
     supervise_unit_ended(&unit, 0, 1, 2, killed, now);
     take();
     assert_true(counts[SUPERVISE_REPORT_GONE] == 0 && supervise_unit_left(&unit) == 4);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(a_dead_rank_is_reported_of_and_the_others_go_on, begin),
-        cmocka_unit_test_setup(a_unit_that_does_not_go_on_without_a_rank_starts_again, begin),
-        cmocka_unit_test_setup(a_dead_rank_comes_back_when_all_go_on_with_it, begin),
-        cmocka_unit_test_setup(a_unit_that_does_not_go_on_with_a_rank_starts_again, begin),
-        cmocka_unit_test_setup(a_rank_that_never_comes_back_is_given_up, begin),
-        cmocka_unit_test_setup(a_rank_that_hangs_on_its_way_back_is_killed, begin),
-        cmocka_unit_test_setup(a_rank_that_packs_nothing_on_its_way_back_is_killed, begin),
-        cmocka_unit_test_setup(a_rank_that_came_and_stands_still_is_killed_alone, begin),
-        cmocka_unit_test_setup(ranks_that_died_together_come_back_together, begin),
-        cmocka_unit_test_setup(a_lost_host_takes_its_ranks_along, begin),
-        cmocka_unit_test_setup(what_another_start_brings_is_nothing, begin),
-        cmocka_unit_test_setup(rank_0_that_stands_still_ends_its_unit, begin),
-        cmocka_unit_test_setup(another_rank_that_stands_still_is_killed_alone, begin),
-        cmocka_unit_test_setup(ranks_that_wait_for_one_another_end_their_unit, begin),
-        cmocka_unit_test_setup(a_killed_rank_that_does_not_go_away_is_left_behind, begin),
-        cmocka_unit_test_setup(who_refuses_before_it_was_ever_ready_is_given_up, begin),
-        cmocka_unit_test_setup(how_a_unit_ended_before_it_was_ready_is_said, begin),
-        cmocka_unit_test_setup(hosts_that_lack_something_launch_nothing, begin),
-        cmocka_unit_test_setup(a_unit_that_served_waits_for_its_hosts, begin),
-        cmocka_unit_test_setup(who_is_asked_to_stop_does_not_start_again, begin),
-        cmocka_unit_test_setup(nothing_is_launched_before_all_hosts_have_answered, begin),
-        cmocka_unit_test_setup(hosts_reach_one_another_before_the_first_launch, begin),
-        cmocka_unit_test_setup(a_host_that_is_not_reached_refuses_the_start, begin),
-        cmocka_unit_test_setup(a_host_that_lacks_something_is_asked_again, begin),
-        cmocka_unit_test_setup(a_silent_host_is_lost, begin),
-        cmocka_unit_test_setup(a_host_that_was_asked_has_more_time, begin),
-        cmocka_unit_test_setup(a_host_that_has_not_answered_yet_is_asked_once, begin),
-        cmocka_unit_test_setup(an_end_from_another_host_is_nothing, begin),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

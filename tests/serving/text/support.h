@@ -5,21 +5,12 @@
 #ifndef TESTS_TEXT_SUPPORT_H
 #define TESTS_TEXT_SUPPORT_H
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include "base/check.h"
 #include "base/file.h"
-#include "base/utf8.h"
 #include "base/tree.h"
+#include "base/utf8.h"
 #include "serving/text/tokenizer.h"
+#include "test_case.h"
 
 #include "../../keep.h"
 

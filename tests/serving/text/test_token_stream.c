@@ -71,7 +71,7 @@ static void shows(const char *text, enum token_stream_mode mode, const char *rea
         fail_msg("'%s' mode %d shows '%s' and '%s'", text, mode, all.reasoning, all.content);
 }
 
-static void it_parts_reasoning_from_content(void **state) {
+TEST(it_parts_reasoning_from_content) {
     const enum token_stream_mode plain = TOKEN_STREAM_PLAIN, may = TOKEN_STREAM_MAY_THINK,
                                  in = TOKEN_STREAM_IN_REASONING, goes_on = TOKEN_STREAM_GOES_ON,
                                  behind = TOKEN_STREAM_BEHIND_TOOL,
@@ -118,7 +118,7 @@ static void it_parts_reasoning_from_content(void **state) {
 }
 
 /* The same characters, but of ordinary tokens, are nobody's tags. */
-static void spelled_tags_are_text(void **state) {
+TEST(spelled_tags_are_text) {
     static const char text[] = "a<think>b</think>c";
     for (enum token_stream_mode mode = 0; mode < TOKEN_STREAM_MODE_COUNT; mode++) {
         struct token_stream stream;
@@ -181,7 +181,7 @@ static void shows_cut(const struct tokenizer *tokenizer, const struct stop_strin
 }
 
 /* Where the tokenizer has no tokens for them the characters are tags, however they are cut. */
-static void every_cut_of_spelled_tags_shows_the_same(void **state) {
+TEST(every_cut_of_spelled_tags_shows_the_same) {
     struct tokenizer *tokenizer = cut_tokenizer();
     struct stop_strings stops = {.count = 0};
     assert_int_equal(token_stream_stop_strings_add(&stops, BYTES_LITERAL("</thought"), NULL),
@@ -191,7 +191,7 @@ static void every_cut_of_spelled_tags_shows_the_same(void **state) {
 }
 
 /* A tag in a call's arguments is a part of them. */
-static void tags_in_calls_are_arguments(void **state) {
+TEST(tags_in_calls_are_arguments) {
     static const struct tool_set set = {.format = TOOL_FORMAT_HERMES};
     static const char text[] =
         "a<tool_call>{\"name\": \"f\", \"arguments\": {\"x\": \"<think>y</think>\"}}</tool_call>";
@@ -213,7 +213,7 @@ static void tags_in_calls_are_arguments(void **state) {
     assert_string_equal(seen.text, "a«f({\"x\": \"<think>y</think>\"})»");
 }
 
-static void it_counts_reasoning_tokens(void **state) {
+TEST(it_counts_reasoning_tokens) {
     struct token_stream stream;
     struct gathered all = {.pieces = 0};
     uint32_t think = 0, end = 0;
@@ -247,7 +247,7 @@ static void stops_at(const char *text, const char *const *texts, const char *exp
 
 #define STOPS(...) ((const char *const[]){__VA_ARGS__, NULL})
 
-static void it_stops_at_strings(void **state) {
+TEST(it_stops_at_strings) {
     stops_at("one two three", STOPS("two"), "one ", true);
     stops_at("one tw", STOPS("two"), "one tw", false);
     stops_at("ttwo", STOPS("two"), "t", true);
@@ -260,7 +260,7 @@ static void it_stops_at_strings(void **state) {
 }
 
 /* Text is put out as soon as it cannot become a stop string any more. */
-static void it_holds_back_no_more_than_it_must(void **state) {
+TEST(it_holds_back_no_more_than_it_must) {
     struct stop_strings stops = stops_of(STOPS("two"));
     struct token_stream stream;
     struct gathered all = {.pieces = 0};
@@ -273,7 +273,7 @@ static void it_holds_back_no_more_than_it_must(void **state) {
     }
 }
 
-static void it_finds_stops_in_reasoning(void **state) {
+TEST(it_finds_stops_in_reasoning) {
     struct gathered all;
     struct stop_strings stops = stops_of(STOPS("</think>"));
     assert_true(run(BYTES_LITERAL("so\n</think>\n\nyes"), &stops, TOKEN_STREAM_IN_REASONING, &all));
@@ -317,7 +317,7 @@ static void bound_shows(const char *text, struct token_stream_bound bound, const
         fail_msg("'%s' shows '%s' and '%s'", text, all.reasoning, all.content);
 }
 
-static void stop_strings_do_not_cut_what_is_bound(void **state) {
+TEST(stop_strings_do_not_cut_what_is_bound) {
     struct token_stream_bound at_once = {0}, behind = {0, 1, 0}, opens = {1, 1, 0}, at = {0, 0, 1},
                               both = {0, 1, 1}, all = {1, 1, 1};
     bound_shows("cabd", at_once, "", "cabd");
@@ -338,7 +338,7 @@ static void stop_strings_do_not_cut_what_is_bound(void **state) {
     bound_shows("dab@cabd", all, "", "d");
 }
 
-static void it_refuses_bad_stop_strings(void **state) {
+TEST(it_refuses_bad_stop_strings) {
     static char long_text[LIMIT_STOP_STRING_BYTES + 1];
     struct stop_strings stops = {.count = 0};
     struct error error;
@@ -361,7 +361,7 @@ static void it_refuses_bad_stop_strings(void **state) {
 
 /* Random bytes (characters, halves of them, tags, newlines) against the plain definition: decode,
  * cut at the stop string that is whole first. */
-static void it_equals_decoding_at_once(void **state) {
+TEST(it_equals_decoding_at_once) {
     static const char *const parts[] = {"中",       "\xE4\xB8", "a", "ab",       "\n",
                                         "\xF0\x9F", "é",        "<", "</think>", "<think>",
                                         "aab",      "\xFF",     " ", "b"};
@@ -408,7 +408,7 @@ static void it_equals_decoding_at_once(void **state) {
 }
 
 /* One text, tokenized in different ways but for its tags, in every mode, shows the same. */
-static void it_does_not_depend_on_the_tokens(void **state) {
+TEST(it_does_not_depend_on_the_tokens) {
     struct tokenizer_scratch *scratch = test_scratch();
     struct stop_strings stops = stops_of(STOPS("and then", "\n\n\n"));
     uint64_t random = 5;
@@ -494,7 +494,7 @@ static void kimi_shows(const char *text, enum token_stream_mode mode, const char
     assert_string_equal(seen.text, expected);
 }
 
-static void it_reads_calls_out_of_the_content_alone(void **state) {
+TEST(it_reads_calls_out_of_the_content_alone) {
     const struct tool_set *tools = &kimi_tools;
     kimi_shows("hm\n</think>\n\nSo.01functions.get:a2{\"a\":\"b\"}34\n5", TOKEN_STREAM_IN_REASONING,
                NULL, tools, "hmSo.«functions.get:a#get:a({\"a\":\"b\"})»");
@@ -505,7 +505,7 @@ static void it_reads_calls_out_of_the_content_alone(void **state) {
     kimi_shows("0 5no", TOKEN_STREAM_MAY_THINK, NULL, tools, "<|tool_calls_section_begin|> no");
 }
 
-static void it_puts_all_out_when_a_stop_string_ends_it(void **state) {
+TEST(it_puts_all_out_when_a_stop_string_ends_it) {
     const struct tool_set *tools = &kimi_tools;
     kimi_shows("x1a2{\"b\": STOP}3", TOKEN_STREAM_PLAIN, "STOP", tools, "x«a#a({\"b\":)»");
     kimi_shows("x\n1abSTOP2{}3", TOKEN_STREAM_PLAIN, "STOP", tools, "x\n<|tool_call_begin|>ab");
@@ -513,7 +513,7 @@ static void it_puts_all_out_when_a_stop_string_ends_it(void **state) {
 }
 
 /* The special token has no text, and the same characters of other tokens have. */
-static void a_special_token_stops_it_where_a_stop_string_is_its_text(void **state) {
+TEST(a_special_token_stops_it_where_a_stop_string_is_its_text) {
     const struct tool_set *tools = &kimi_tools;
     kimi_shows("ab5cd", TOKEN_STREAM_PLAIN, "<|im_end|>", NULL, "ab");
     kimi_shows("ab5cd", TOKEN_STREAM_PLAIN, "im_end", NULL, "abcd");
@@ -527,7 +527,7 @@ static void a_special_token_stops_it_where_a_stop_string_is_its_text(void **stat
     kimi_shows("hm5</think>yes", TOKEN_STREAM_IN_REASONING, "<|im_end|>", tools, "hm");
 }
 
-static void it_says_which_stop_string_a_special_token_was(void **state) {
+TEST(it_says_which_stop_string_a_special_token_was) {
     struct stop_strings stops = stops_of(STOPS("no", "<｜end▁of▁sentence｜>", "never"));
     struct gathered all = {.pieces = 0};
     struct token_stream stream;
@@ -552,7 +552,7 @@ static void count_bytes(void *context, enum token_stream_part part, struct bytes
 }
 
 /* Marks, halves of them, control bytes and halves of characters, in every format. */
-static void it_puts_out_no_more_than_it_says(void **state) {
+TEST(it_puts_out_no_more_than_it_says) {
     static const char *const texts[] = {
         "\x01\x01\x01\x01", "\xE4", "中\xFF", "\n\n",    "<", "get", "{\"name\":\"get\",",
         "\"arguments\":{",  "}",    "\"",     "</think>"};
@@ -589,31 +589,15 @@ static void it_puts_out_no_more_than_it_says(void **state) {
     }
 }
 
-int main(void) {
+static int open_group(void **state) {
+    (void)state;
     tiny = test_tokenizer(test_file("models/tiny-r1/tokenizer.json"), "tokenizer.json");
     for (int byte = 0; byte < 256; byte++) {
         char text = (char)byte;
         check(tokenizer_find(tiny, (struct bytes){&text, 1}, &byte_ids[byte]));
     }
     check(tokenizer_find(tiny, BYTES_LITERAL("<｜end▁of▁sentence｜>"), &eos));
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(it_parts_reasoning_from_content),
-        cmocka_unit_test(spelled_tags_are_text),
-        cmocka_unit_test(every_cut_of_spelled_tags_shows_the_same),
-        cmocka_unit_test(tags_in_calls_are_arguments),
-        cmocka_unit_test(it_counts_reasoning_tokens),
-        cmocka_unit_test(it_stops_at_strings),
-        cmocka_unit_test(it_holds_back_no_more_than_it_must),
-        cmocka_unit_test(it_finds_stops_in_reasoning),
-        cmocka_unit_test(stop_strings_do_not_cut_what_is_bound),
-        cmocka_unit_test(it_refuses_bad_stop_strings),
-        cmocka_unit_test(it_equals_decoding_at_once),
-        cmocka_unit_test(it_does_not_depend_on_the_tokens),
-        cmocka_unit_test(it_reads_calls_out_of_the_content_alone),
-        cmocka_unit_test(it_puts_all_out_when_a_stop_string_ends_it),
-        cmocka_unit_test(a_special_token_stops_it_where_a_stop_string_is_its_text),
-        cmocka_unit_test(it_says_which_stop_string_a_special_token_was),
-        cmocka_unit_test(it_puts_out_no_more_than_it_says),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return 0;
 }
+
+TEST_GROUP(open_group, NULL)

@@ -37,7 +37,7 @@ static struct tokenizer *small(struct test_parts parts) {
 }
 
 /* decode(encode(x)) == x, with and without added tokens, U+0000 included. */
-static void it_gives_back_what_it_got(void **state) {
+TEST(it_gives_back_what_it_got) {
     static char text[8192];
     uint64_t random = 3;
     for (int round = 0; round < 3000; round++) {
@@ -56,7 +56,7 @@ static void it_gives_back_what_it_got(void **state) {
 }
 
 /* No merge goes beyond a token, so encoding each side of an added token alone is the same. */
-static void it_cuts_at_added_tokens(void **state) {
+TEST(it_cuts_at_added_tokens) {
     uint32_t think = 0, end = 0, before[64];
     assert_true(tokenizer_find(tiny, BYTES_LITERAL("<think>"), &think));
     assert_true(tokenizer_find(tiny, BYTES_LITERAL("</think>"), &end));
@@ -74,7 +74,7 @@ static void it_cuts_at_added_tokens(void **state) {
 }
 
 /* Leftmost, then longest; verbatim tokens before the others. */
-static void it_finds_added_tokens(void **state) {
+TEST(it_finds_added_tokens) {
     struct tokenizer *t = small((struct test_parts){
         .added = "{\"id\":300,\"content\":\"<a>\"},{\"id\":301,\"content\":\"<a><b>\"},"
                  "{\"id\":302,\"content\":\"b><\",\"normalized\":true},"
@@ -105,7 +105,7 @@ static size_t encode_plain(struct tokenizer *t, struct bytes text, const struct 
     } while (0)
 
 /* A byte of a plain part neither completes a token nor hides one that is there without it. */
-static void it_recognizes_no_added_token_in_plain_parts(void **state) {
+TEST(it_recognizes_no_added_token_in_plain_parts) {
     struct tokenizer *t = small((struct test_parts){
         .vocab = ",\"xy\":256",
         .merges = "\"x y\"",
@@ -130,7 +130,7 @@ static void it_recognizes_no_added_token_in_plain_parts(void **state) {
 }
 
 /* Random parts of texts without added tokens: the ids are those of the text. */
-static void plain_parts_change_no_other_token(void **state) {
+TEST(plain_parts_change_no_other_token) {
     static char text[8192];
     static uint32_t whole[8192];
     uint64_t random = 8;
@@ -149,14 +149,14 @@ static void plain_parts_change_no_other_token(void **state) {
     }
 }
 
-static void it_repairs_invalid_text(void **state) {
+TEST(it_repairs_invalid_text) {
     struct tokenizer *t = small((struct test_parts){0});
     GIVES(t, "a\xE4\xB8z", true, 'a', 0xEF, 0xBF, 0xBD, 'z');
     GIVES(t, "\xFF", false, 0xEF, 0xBF, 0xBD);
     tokenizer_close(t);
 }
 
-static void it_obeys_ignore_merges(void **state) {
+TEST(it_obeys_ignore_merges) {
     static const char vocab[] = ",\"ab\":256,\"bc\":257,\"abc\":258", merges[] = "\"b c\",\"a b\"";
     struct tokenizer *merging = small((struct test_parts){.vocab = vocab, .merges = merges});
     GIVES(merging, "abc", true, 'a', 257);
@@ -168,7 +168,7 @@ static void it_obeys_ignore_merges(void **state) {
     tokenizer_close(whole);
 }
 
-static void it_says_how_much_room_it_needs(void **state) {
+TEST(it_says_how_much_room_it_needs) {
     struct bytes text = BYTES_LITERAL("<think>one two three</think>");
     uint32_t few[4];
     size_t all = encode(tiny, text, true), count = 0, bytes = 0;
@@ -182,7 +182,7 @@ static void it_says_how_much_room_it_needs(void **state) {
     assert_int_equal(tokenizer_decode(tiny, ids, all, false, out, bytes, &bytes), STATUS_OK);
 }
 
-static void it_refuses_more_than_its_scratch(void **state) {
+TEST(it_refuses_more_than_its_scratch) {
     struct tokenizer_scratch *tight =
         tokenizer_scratch_create(test_arena(tokenizer_scratch_bytes(100)), 100);
     size_t count = 0;
@@ -207,7 +207,7 @@ static double now(void) {
 }
 
 /* Words of a megabyte: a quadratic step anywhere would take minutes. */
-static void it_takes_long_words(void **state) {
+TEST(it_takes_long_words) {
     static const char *const units[] = {"a", " ",   "\n",  "1",    "!",  "中",
                                         "é", " \t", "<｜", "\r\n", "zq", "\xCC\x81"};
     for (size_t i = 0; i < ARRAY_COUNT(units); i++) {
@@ -231,7 +231,7 @@ static void it_takes_long_words(void **state) {
 /* What is said of a text before it is encoded holds for it, and is no idle word: the tightest of
  * texts, one long token again and again, has exactly as many tokens as the bound says, or nearly.
  */
-static void it_bounds_the_count_from_below(void **state) {
+TEST(it_bounds_the_count_from_below) {
     static char text[8192];
     uint64_t random = 5;
     for (int round = 0; round < 3000; round++) {
@@ -256,7 +256,7 @@ static void it_bounds_the_count_from_below(void **state) {
 }
 
 /* An added token whose text is longer than the bytes it is decoded to counts as the text. */
-static void bounds_count_added_texts(void **state) {
+TEST(bounds_count_added_texts) {
     struct tokenizer *tokenizer = small((struct test_parts){
         .vocab = ",\"ĠĠĠĠ\":256", .added = "{\"id\":256,\"content\":\"ĠĠĠĠ\"}"});
     struct bytes text = BYTES_LITERAL("ĠĠĠĠĠĠĠĠ");
@@ -265,7 +265,7 @@ static void bounds_count_added_texts(void **state) {
 }
 
 /* Encoding within a limit is encoding, until the limit is sure to be passed. */
-static void it_stops_at_its_limit(void **state) {
+TEST(it_stops_at_its_limit) {
     static char text[8192];
     static uint32_t within[8192];
     uint64_t random = 6;
@@ -293,7 +293,7 @@ static void it_stops_at_its_limit(void **state) {
     }
 }
 
-static void it_skips_special_tokens_only(void **state) {
+TEST(it_skips_special_tokens_only) {
     const uint32_t some[] = {0, 4083, 'a', 1, 999999};
     size_t count = 0;
     assert_int_equal(tokenizer_decode(tiny, some, 5, true, out, sizeof out, &count), STATUS_OK);
@@ -306,7 +306,7 @@ static void it_skips_special_tokens_only(void **state) {
     assert_int_equal(tokenizer_vocab_count(tiny), 4096);
 }
 
-static void it_refuses_what_it_cannot_do(void **state) {
+TEST(it_refuses_what_it_cannot_do) {
     static const struct {
         struct test_parts parts;
         const char *says;
@@ -331,7 +331,7 @@ static void it_refuses_what_it_cannot_do(void **state) {
     }
 }
 
-static void it_refuses_what_is_no_tokenizer(void **state) {
+TEST(it_refuses_what_is_no_tokenizer) {
     static const char *const texts[] = {
         "",
         "{",
@@ -355,7 +355,7 @@ static void it_refuses_what_is_no_tokenizer(void **state) {
 }
 
 /* Too little memory for either arena is a status, whatever the amount. */
-static void it_survives_short_memory(void **state) {
+TEST(it_survives_short_memory) {
     struct bytes json = test_json((struct test_parts){.vocab = ",\"ab\":256", .merges = "\"a b\""});
     size_t tries = 0;
     for (size_t bytes = 0; bytes < 1 << 17; bytes += 1 + bytes / 7, tries++) {
@@ -374,27 +374,11 @@ static void it_survives_short_memory(void **state) {
     assert_true(tries > 50);
 }
 
-int main(void) {
+static int open_group(void **state) {
+    (void)state;
     tiny = test_tokenizer(test_file("models/tiny-r1/tokenizer.json"), "tokenizer.json");
     scratch = test_scratch();
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(it_gives_back_what_it_got),
-        cmocka_unit_test(it_cuts_at_added_tokens),
-        cmocka_unit_test(it_finds_added_tokens),
-        cmocka_unit_test(it_recognizes_no_added_token_in_plain_parts),
-        cmocka_unit_test(plain_parts_change_no_other_token),
-        cmocka_unit_test(it_repairs_invalid_text),
-        cmocka_unit_test(it_obeys_ignore_merges),
-        cmocka_unit_test(it_says_how_much_room_it_needs),
-        cmocka_unit_test(it_refuses_more_than_its_scratch),
-        cmocka_unit_test(it_takes_long_words),
-        cmocka_unit_test(it_bounds_the_count_from_below),
-        cmocka_unit_test(bounds_count_added_texts),
-        cmocka_unit_test(it_stops_at_its_limit),
-        cmocka_unit_test(it_skips_special_tokens_only),
-        cmocka_unit_test(it_refuses_what_it_cannot_do),
-        cmocka_unit_test(it_refuses_what_is_no_tokenizer),
-        cmocka_unit_test(it_survives_short_memory),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return 0;
 }
+
+TEST_GROUP(open_group, NULL)

@@ -3,6 +3,7 @@
  * scripts and styles, 300 decodings of random ids, and the chats, which were made with that
  * library.
  */
+#define TEST_OWN_MAIN
 #include "support.h"
 
 static struct tokenizer *tokenizer;
@@ -33,7 +34,7 @@ static const struct tree *next_line(struct bytes *rest) {
     return line;
 }
 
-static void it_encodes_as_the_library(void **state) {
+TEST(it_encodes_as_the_library) {
     struct bytes rest = test_file("tests/serving/text/goldens/golden_visible.jsonl");
     const struct tree *line;
     size_t number = 0;
@@ -59,7 +60,7 @@ static void decodes(const struct tree *line, bool skip_special, const char *key,
     free(given);
 }
 
-static void it_decodes_as_the_library(void **state) {
+TEST(it_decodes_as_the_library) {
     struct bytes rest = test_file("tests/serving/text/goldens/decode_visible.jsonl");
     const struct tree *line;
     size_t number = 0;
@@ -71,7 +72,7 @@ static void it_decodes_as_the_library(void **state) {
     assert_int_equal(number, 300);
 }
 
-static void it_encodes_chats(void **state) {
+TEST(it_encodes_chats) {
     const struct tree *chats = test_tree(test_file("tests/serving/text/goldens/chat_visible.json"));
     assert_int_equal(tree_count(chats), 34);
     for (size_t i = 0; i < tree_count(chats); i++)
@@ -79,7 +80,7 @@ static void it_encodes_chats(void **state) {
                 i);
 }
 
-static void it_knows_its_tokens(void **state) {
+TEST(it_knows_its_tokens) {
     uint32_t id = 0;
     assert_int_equal(tokenizer_vocab_count(tokenizer), 128815);
     assert_true(tokenizer_find(tokenizer, BYTES_LITERAL("<｜end▁of▁sentence｜>"), &id));
@@ -103,11 +104,5 @@ int main(void) {
     }
     tokenizer = test_tokenizer(json, "tokenizer.json");
     scratch = test_scratch();
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(it_encodes_as_the_library),
-        cmocka_unit_test(it_decodes_as_the_library),
-        cmocka_unit_test(it_encodes_chats),
-        cmocka_unit_test(it_knows_its_tokens),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return test_cases_run();
 }

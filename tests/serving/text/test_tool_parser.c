@@ -204,13 +204,13 @@ static void shows(enum tool_format format, const char *text, const char *expecte
 
 /* ---- cases ---- */
 
-static void it_reads_what_models_write(void **state) {
+TEST(it_reads_what_models_write) {
     for (size_t i = 0; i < ARRAY_COUNT(goldens); i++)
         shows(goldens[i].format, goldens[i].text,
               goldens[i].seen ? goldens[i].seen : goldens[i].text);
 }
 
-static void it_reads_the_same_however_the_text_is_split(void **state) {
+TEST(it_reads_the_same_however_the_text_is_split) {
     uint64_t random = 3;
     for (size_t i = 0; i < ARRAY_COUNT(goldens); i++) {
         struct bytes text = bytes_of(goldens[i].text);
@@ -239,14 +239,14 @@ static void it_reads_the_same_however_the_text_is_split(void **state) {
     }
 }
 
-static void it_takes_members_in_either_order(void **state) {
+TEST(it_takes_members_in_either_order) {
     shows(TOOL_FORMAT_HERMES, "<tool_call>{\"arguments\":{\"a\":1} , \"name\":\"get\"}</tool_call>",
           "«get({\"a\":1})»");
     shows(TOOL_FORMAT_LLAMA, "{\"parameters\":12, \"name\":\"get\"}", "«get(12)»");
 }
 
 /* Every start of a call, and every call that lacks a character. */
-static void it_loses_nothing_of_what_is_broken(void **state) {
+TEST(it_loses_nothing_of_what_is_broken) {
     for (size_t i = 0; i < ARRAY_COUNT(goldens); i++) {
         static char broken[LAW_BYTES_MAX];
         struct bytes text = bytes_of(goldens[i].text);
@@ -353,7 +353,7 @@ static size_t mangled_golden(enum tool_format format, uint64_t *random, char *ou
     return count;
 }
 
-static void it_survives_whatever_a_model_writes(void **state) {
+TEST(it_survives_whatever_a_model_writes) {
     uint64_t random = 17;
     size_t called = 0;
     for (int format = 0; format < TOOL_FORMAT_COUNT; format++)
@@ -389,7 +389,7 @@ static void shows_by(enum tool_format format, const char *start, const char *res
     assert_true(bytes_start_with((struct bytes){whole.text, whole.count}, bytes_of(expected)));
 }
 
-static void it_puts_out_a_call_as_it_comes(void **state) {
+TEST(it_puts_out_a_call_as_it_comes) {
     shows_by(TOOL_FORMAT_DEEPSEEK_V31, "<｜tool▁call▁begin｜>get<｜tool▁sep｜>", "{", "«get(");
     shows_by(TOOL_FORMAT_DEEPSEEK_V31, "<｜tool▁call▁begin｜>get<｜tool▁sep｜>{\"a\": \"b", " c",
              "«get({\"a\": \"b");
@@ -420,7 +420,7 @@ static size_t add_text(char *text, size_t count, const char *more) {
     return count + strlen(more);
 }
 
-static void it_takes_names_up_to_their_bound(void **state) {
+TEST(it_takes_names_up_to_their_bound) {
     for (size_t extra = 0; extra < 2; extra++)
         for (int format = 0; format < 2; format++) {
             static char text[TOOL_HELD_MAX];
@@ -433,14 +433,14 @@ static void it_takes_names_up_to_their_bound(void **state) {
         }
 }
 
-static void it_keeps_more_newlines_than_belong_to_a_call(void **state) {
+TEST(it_keeps_more_newlines_than_belong_to_a_call) {
     shows(TOOL_FORMAT_HERMES, "\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n<function=get></function>\n\n",
           "\n\n«get({})»");
     shows(TOOL_FORMAT_HERMES, "\n\n\n", "\n\n\n");
 }
 
 /* Beginnings, values and spaces longer than what can be held back. */
-static void it_gives_up_what_it_cannot_hold(void **state) {
+TEST(it_gives_up_what_it_cannot_hold) {
     static char text[LAW_BYTES_MAX];
     static const struct {
         enum tool_format format;
@@ -480,7 +480,7 @@ static void it_gives_up_what_it_cannot_hold(void **state) {
 }
 
 /* A value's control bytes are what grows most. */
-static void it_grows_no_more_than_it_says(void **state) {
+TEST(it_grows_no_more_than_it_says) {
     static char text[LAW_BYTES_MAX];
     size_t count = add_text(text, 0, "<function=get><parameter=city>");
     count = add_many(text, count, '\x01', 1000);
@@ -488,22 +488,13 @@ static void it_grows_no_more_than_it_says(void **state) {
     assert_true(whole.piece_bytes > 6000 && whole.piece_bytes <= TOOL_GROWTH_MAX * count);
 }
 
-int main(void) {
+static int open_group(void **state) {
+    (void)state;
     const struct tree *tools = test_tree(bytes_of(tools_json));
     for (int format = 0; format < TOOL_FORMAT_COUNT; format++)
         check(!tool_format_set_open(test_arena(4096), (enum tool_format)format, tools,
                                     &sets[format], NULL));
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(it_reads_what_models_write),
-        cmocka_unit_test(it_reads_the_same_however_the_text_is_split),
-        cmocka_unit_test(it_takes_members_in_either_order),
-        cmocka_unit_test(it_loses_nothing_of_what_is_broken),
-        cmocka_unit_test(it_puts_out_a_call_as_it_comes),
-        cmocka_unit_test(it_takes_names_up_to_their_bound),
-        cmocka_unit_test(it_keeps_more_newlines_than_belong_to_a_call),
-        cmocka_unit_test(it_gives_up_what_it_cannot_hold),
-        cmocka_unit_test(it_grows_no_more_than_it_says),
-        cmocka_unit_test(it_survives_whatever_a_model_writes),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return 0;
 }
+
+TEST_GROUP(open_group, NULL)

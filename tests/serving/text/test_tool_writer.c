@@ -175,8 +175,7 @@ static const struct tree *write(struct arena *arena, struct tool_wish wish, cons
     return form;
 }
 
-static void each_format_is_written_as_its_template_shows(void **state) {
-    (void)state;
+TEST(each_format_is_written_as_its_template_shows) {
     for (size_t i = 0; i < ARRAY_COUNT(goldens); i++) {
         static char text[4096];
         struct json_writer writer = {.out = text, .room = sizeof text};
@@ -393,8 +392,7 @@ static void check_read_back(struct drawing *drawing, const struct tool_set *set)
                  (int)drawing->calls_count, drawing->calls);
 }
 
-static void what_fulfils_a_form_is_read_back_as_its_calls(void **state) {
-    (void)state;
+TEST(what_fulfils_a_form_is_read_back_as_its_calls) {
     static struct drawing drawing;
     static char tools[4096], memory[1 << 20];
     drawing.random = 7;
@@ -422,8 +420,7 @@ static void what_fulfils_a_form_is_read_back_as_its_calls(void **state) {
     }
 }
 
-static void tools_that_may_not_be_called_are_not_written(void **state) {
-    (void)state;
+TEST(tools_that_may_not_be_called_are_not_written) {
     static const bool named[] = {false, true, false};
     struct arena *arena = test_arena(1 << 20);
     struct bytes text = tree_text(
@@ -434,8 +431,7 @@ static void tools_that_may_not_be_called_are_not_written(void **state) {
     assert_false(bytes_contain(text, BYTES_LITERAL("three")));
 }
 
-static void arguments_are_objects_whatever_their_schema_allows(void **state) {
-    (void)state;
+TEST(arguments_are_objects_whatever_their_schema_allows) {
     struct arena *arena = test_arena(1 << 20);
     struct bytes text = tree_text(
         arena,
@@ -451,8 +447,7 @@ static bool holds(enum tool_format format, const char *tool) {
     return tool_writer_holds(format, test_tree(bytes_of(tool)));
 }
 
-static void pairs_hold_what_they_can(void **state) {
-    (void)state;
+TEST(pairs_hold_what_they_can) {
     static const char *const harder[] = {
         TOOL("f", ",\"parameters\":{\"anyOf\":[{}]}"),
         TOOL("f", ",\"parameters\":{\"required\":[\"a\"]}"),
@@ -470,8 +465,7 @@ static void pairs_hold_what_they_can(void **state) {
     }
 }
 
-static void references_of_a_pair_lead_to_definitions_beside_it(void **state) {
-    (void)state;
+TEST(references_of_a_pair_lead_to_definitions_beside_it) {
     struct arena *arena = test_arena(1 << 20);
     struct bytes text = tree_text(
         arena,
@@ -484,8 +478,7 @@ static void references_of_a_pair_lead_to_definitions_beside_it(void **state) {
                             "\"$ref\":\"#/$defs/A\"}]}}")));
 }
 
-static void a_mark_in_free_text_is_an_added_token(void **state) {
-    (void)state;
+TEST(a_mark_in_free_text_is_an_added_token) {
     struct bytes mark;
     for (int f = 0; f < TOOL_FORMAT_COUNT; f++) {
         assert_false(tool_writer_mark((enum tool_format)f, NULL, &mark));
@@ -498,8 +491,7 @@ static void a_mark_in_free_text_is_an_added_token(void **state) {
     assert_false(tool_writer_mark(TOOL_FORMAT_KIMI, tokenizers[TOOL_FORMAT_HERMES], &mark));
 }
 
-static void a_small_arena_writes_nothing(void **state) {
-    (void)state;
+TEST(a_small_arena_writes_nothing) {
     static char memory[1 << 16];
     const struct tree *tools = test_tree(BYTES_LITERAL("[" TOOL("get", CITY) "]")), *form = NULL;
     size_t bytes = 0;
@@ -513,17 +505,10 @@ static void a_small_arena_writes_nothing(void **state) {
     assert_true(bytes > 512);
 }
 
-int main(void) {
+static int open_group(void **state) {
+    (void)state;
     open_tokenizers();
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(each_format_is_written_as_its_template_shows),
-        cmocka_unit_test(what_fulfils_a_form_is_read_back_as_its_calls),
-        cmocka_unit_test(tools_that_may_not_be_called_are_not_written),
-        cmocka_unit_test(arguments_are_objects_whatever_their_schema_allows),
-        cmocka_unit_test(pairs_hold_what_they_can),
-        cmocka_unit_test(references_of_a_pair_lead_to_definitions_beside_it),
-        cmocka_unit_test(a_mark_in_free_text_is_an_added_token),
-        cmocka_unit_test(a_small_arena_writes_nothing),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return 0;
 }
+
+TEST_GROUP(open_group, NULL)

@@ -4,14 +4,8 @@
  */
 #include "simulate/clients/fleet_accounts.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdlib.h>
-
-#include <cmocka.h>
-
 #include "contract/machine.h"
+#include "test_case.h"
 
 static struct fleet_accounts accounts;
 static struct fleet_clients clients;
@@ -45,8 +39,7 @@ static void assert_breach(bool expected) {
     assert_int_equal(clients.breach[0] != 0, expected);
 }
 
-static void what_a_rate_allows_passes(void **state) {
-    (void)state;
+TEST(what_a_rate_allows_passes) {
     open_accounts(2, 0);
     answered(1, 0, 1), answered(1, 0, 1), answered(1, 30, 1);
     answered(2, 30, 1), answered(2, 30, 1); /* another's */
@@ -56,15 +49,13 @@ static void what_a_rate_allows_passes(void **state) {
     assert_breach(false);
 }
 
-static void one_request_too_many_is_seen(void **state) {
-    (void)state;
+TEST(one_request_too_many_is_seen) {
     open_accounts(2, 0);
     answered(1, 0, 1), answered(1, 0, 1), answered(1, 29, 1);
     assert_breach(true);
 }
 
-static void one_token_too_many_is_seen(void **state) {
-    (void)state;
+TEST(one_token_too_many_is_seen) {
     open_accounts(0, 60);
     answered(1, 10, 30), answered(1, 15, 35);
     assert_breach(false);
@@ -73,8 +64,7 @@ static void one_token_too_many_is_seen(void **state) {
 }
 
 /* What others began never becomes less, and the time comes again. */
-static void accounts_are_reported_again(void **state) {
-    (void)state;
+TEST(accounts_are_reported_again) {
     open_accounts(2, 0);
     uint64_t before = 0;
     for (int64_t now_ns = 0; now_ns < 100 * FLEET_SECOND; now_ns = accounts.reported[1].report_ns) {
@@ -89,8 +79,7 @@ static void accounts_are_reported_again(void **state) {
 }
 
 /* Each is told what the other has written, and nothing of its own. */
-static void gateways_are_reported_of_one_another(void **state) {
-    (void)state;
+TEST(gateways_are_reported_of_one_another) {
     open_accounts(2, 0);
     ledger.accounts[1] = (struct fleet_sum){.requests = 5, .tokens = 70};
     ledger.own[0][1] = (struct fleet_sum){.requests = 2, .tokens = 30};
@@ -104,15 +93,10 @@ static void gateways_are_reported_of_one_another(void **state) {
     ledger = (struct fleet_ledger){.kept = false};
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_a_rate_allows_passes),
-        cmocka_unit_test(one_request_too_many_is_seen),
-        cmocka_unit_test(one_token_too_many_is_seen),
-        cmocka_unit_test(accounts_are_reported_again),
-        cmocka_unit_test(gateways_are_reported_of_one_another),
-    };
-    int failed = cmocka_run_group_tests(tests, NULL, NULL);
+static int close_group(void **state) {
+    (void)state;
     free(clients.clients);
-    return failed;
+    return 0;
 }
+
+TEST_GROUP(NULL, close_group)

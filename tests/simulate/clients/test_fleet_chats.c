@@ -4,15 +4,9 @@
  */
 #include "simulate/clients/fleet_chats.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdlib.h>
-
-#include <cmocka.h>
-
 #include "base/check.h"
 #include "simulate/engine/fleet_token_oracle.h"
+#include "test_case.h"
 
 #define CALL(index, name)                                                                          \
     "{\"tool_calls\":[{\"index\":" index ",\"id\":\"x" index "\",\"function\":{\"name\":\"" name   \
@@ -44,8 +38,7 @@ static bool is_fine(const char *const *deltas, size_t count) {
     return clients.breach[0] == 0;
 }
 
-static void only_the_undisturbed_answer_is_fine(void **state) {
-    (void)state;
+TEST(only_the_undisturbed_answer_is_fine) {
     const char *deltas[] = {"{\"content\":\"S\"}", "{\"content\":\"o\"}", CALL("0", "look"),
                             MORE("0", "{"),        MORE("0", "}"),        CALL("1", "seek"),
                             MORE("1", "{}")};
@@ -71,9 +64,4 @@ static void only_the_undisturbed_answer_is_fine(void **state) {
         if (is_fine(deltas, ARRAY_COUNT(deltas))) fail_msg("row %zu is fine", i);
         deltas[rows[i].place] = right;
     }
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(only_the_undisturbed_answer_is_fine)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,12 +4,7 @@
  */
 #include "simulate/clients/fleet_ledger.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "test_case.h"
 
 static struct fleet_ledger ledger;
 static struct fleet_clients clients;
@@ -69,8 +64,7 @@ static uint64_t write_down(void) {
     return write_of(0);
 }
 
-static void an_end_is_seen_behind_its_entry(void **state) {
-    (void)state;
+TEST_AROUND(an_end_is_seen_behind_its_entry, open_ledger, NULL) {
     struct fleet_client client = client_at_its_end(5);
     say(4, 1);
     say(5, 2);
@@ -81,29 +75,25 @@ static void an_end_is_seen_behind_its_entry(void **state) {
     assert_int_equal(fleet_ledger_books(&ledger).made_tokens, 4);
 }
 
-static void an_end_that_is_not_written_down_is_a_breach(void **state) {
-    (void)state;
+TEST_AROUND(an_end_that_is_not_written_down_is_a_breach, open_ledger, NULL) {
     struct fleet_client client = client_at_its_end(5);
     say(5, 1);
     fleet_ledger_check(&ledger, &client);
     assert_non_null(strstr(ledger.breach, "not written down"));
 }
 
-static void two_entries_are_a_breach(void **state) {
-    (void)state;
+TEST_AROUND(two_entries_are_a_breach, open_ledger, NULL) {
     say(5, 1);
     say(5, 2);
     assert_non_null(strstr(ledger.breach, "two entries"));
 }
 
-static void a_number_left_out_is_a_breach(void **state) {
-    (void)state;
+TEST_AROUND(a_number_left_out_is_a_breach, open_ledger, NULL) {
     say(5, 2);
     assert_non_null(strstr(ledger.breach, "not the next"));
 }
 
-static void another_usage_is_a_breach(void **state) {
-    (void)state;
+TEST_AROUND(another_usage_is_a_breach, open_ledger, NULL) {
     struct fleet_client client = client_at_its_end(5);
     client.reported_usage = true;
     client.reported_prompt = 3;
@@ -114,8 +104,7 @@ static void another_usage_is_a_breach(void **state) {
     assert_non_null(strstr(ledger.breach, "differs from its usage"));
 }
 
-static void the_next_gateway_begins_anew(void **state) {
-    (void)state;
+TEST_AROUND(the_next_gateway_begins_anew, open_ledger, NULL) {
     say(5, 1);
     fleet_ledger_forget(&ledger, 0, &clients);
     fleet_ledger_begin(&ledger, 0, 2);
@@ -125,8 +114,7 @@ static void the_next_gateway_begins_anew(void **state) {
 }
 
 /* One that dies takes along what it has not written, and nothing of the other's. */
-static void gateways_write_apart(void **state) {
-    (void)state;
+TEST_AROUND(gateways_write_apart, open_ledger, NULL) {
     say_at(0, 5, 1, 0, 0);
     say_at(1, 6, 1, 0, 0);
     fleet_ledger_forget(&ledger, 0, &clients);
@@ -159,8 +147,7 @@ static struct fleet_client *come(uint64_t hits) {
     return client;
 }
 
-static void an_answer_costs_what_holds_at_its_end(void **state) {
-    (void)state;
+TEST_AROUND(an_answer_costs_what_holds_at_its_end, open_ledger, NULL) {
     int64_t change_ns = find_change();
     struct token_price price = fleet_ledger_price(&ledger, fleet_ledger_unix_time(change_ns));
     come(0);
@@ -171,8 +158,7 @@ static void an_answer_costs_what_holds_at_its_end(void **state) {
     assert_string_equal(ledger.breach, "");
 }
 
-static void an_entry_of_another_time_is_a_breach(void **state) {
-    (void)state;
+TEST_AROUND(an_entry_of_another_time_is_a_breach, open_ledger, NULL) {
     come(0);
     say_at(0, 0, 1, 0, 5 * FLEET_SECOND);
     ledger.lines[0].ended_s -= 3;
@@ -181,8 +167,7 @@ static void an_entry_of_another_time_is_a_breach(void **state) {
     assert_non_null(strstr(ledger.breach, "another time"));
 }
 
-static void sums_that_are_not_those_of_receipts_are_a_breach(void **state) {
-    (void)state;
+TEST_AROUND(sums_that_are_not_those_of_receipts_are_a_breach, open_ledger, NULL) {
     for (uint32_t wrong = 0; wrong < 3; wrong++) {
         open_ledger(NULL);
         come(wrong == 1); /* it was told of a hit, and is charged for a miss */
@@ -201,8 +186,7 @@ static void totals(uint32_t gateway, uint64_t counted, uint64_t entered, uint32_
     fleet_ledger_totals(&ledger, gateway, &reported);
 }
 
-static void a_unit_has_counted_what_its_gateways_entered(void **state) {
-    (void)state;
+TEST_AROUND(a_unit_has_counted_what_its_gateways_entered, open_ledger, NULL) {
     struct unit_books counted = {.made_tokens = 10};
     totals(0, 10, 4, 0);
     assert_false(fleet_ledger_verify_unit(&ledger, 9, &counted, 2)); /* the other has not told */
@@ -216,8 +200,7 @@ static void a_unit_has_counted_what_its_gateways_entered(void **state) {
     assert_non_null(strstr(ledger.breach, "counted more"));
 }
 
-static void of_a_unit_that_was_lost_only_too_much_is_a_breach(void **state) {
-    (void)state;
+TEST_AROUND(of_a_unit_that_was_lost_only_too_much_is_a_breach, open_ledger, NULL) {
     struct unit_books counted = {.made_tokens = 10};
     totals(0, 7, 7, 1);
     totals(0, 10, 3, 0);
@@ -228,22 +211,10 @@ static void of_a_unit_that_was_lost_only_too_much_is_a_breach(void **state) {
     assert_non_null(strstr(ledger.breach, "entered more"));
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(an_end_is_seen_behind_its_entry, open_ledger),
-        cmocka_unit_test_setup(an_end_that_is_not_written_down_is_a_breach, open_ledger),
-        cmocka_unit_test_setup(two_entries_are_a_breach, open_ledger),
-        cmocka_unit_test_setup(a_number_left_out_is_a_breach, open_ledger),
-        cmocka_unit_test_setup(another_usage_is_a_breach, open_ledger),
-        cmocka_unit_test_setup(the_next_gateway_begins_anew, open_ledger),
-        cmocka_unit_test_setup(gateways_write_apart, open_ledger),
-        cmocka_unit_test_setup(an_answer_costs_what_holds_at_its_end, open_ledger),
-        cmocka_unit_test_setup(an_entry_of_another_time_is_a_breach, open_ledger),
-        cmocka_unit_test_setup(sums_that_are_not_those_of_receipts_are_a_breach, open_ledger),
-        cmocka_unit_test_setup(a_unit_has_counted_what_its_gateways_entered, open_ledger),
-        cmocka_unit_test_setup(of_a_unit_that_was_lost_only_too_much_is_a_breach, open_ledger),
-    };
-    int failed = cmocka_run_group_tests(tests, NULL, NULL);
+static int close_group(void **state) {
+    (void)state;
     free(clients.clients);
-    return failed;
+    return 0;
 }
+
+TEST_GROUP(NULL, close_group)

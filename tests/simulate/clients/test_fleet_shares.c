@@ -4,14 +4,8 @@
  */
 #include "simulate/clients/fleet_shares.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdlib.h>
-
-#include <cmocka.h>
-
 #include "serving/gateway/gateway_state.h"
+#include "test_case.h"
 
 enum { EACH = 20 };
 
@@ -77,8 +71,7 @@ static const char *give(uint32_t account) {
     return give_as(account, SUBMIT_ANSWER);
 }
 
-static void three_for_one_is_the_share(void **state) {
-    (void)state;
+TEST_AROUND(three_for_one_is_the_share, open_gateway, close_gateway) {
     for (uint32_t i = 0; i < 4; i++) {
         for (uint32_t k = 0; k < 3; k++)
             assert_null(give(2));
@@ -87,8 +80,7 @@ static void three_for_one_is_the_share(void **state) {
     assert_true(shares.compared > 10);
 }
 
-static void one_for_one_is_not(void **state) {
-    (void)state;
+TEST_AROUND(one_for_one_is_not, open_gateway, close_gateway) {
     const char *wrong = NULL;
     for (uint32_t i = 0; i < 4 && !wrong; i++) {
         wrong = give(1);
@@ -97,8 +89,7 @@ static void one_for_one_is_not(void **state) {
     assert_non_null(wrong);
 }
 
-static void whoever_took_something_back_may_get_less(void **state) {
-    (void)state;
+TEST_AROUND(whoever_took_something_back_may_get_less, open_gateway, close_gateway) {
     fleet_shares_look(&shares, gateway);
     gateway->requests.slots[EACH].life.state = REQUEST_FINISHING;
     for (uint32_t i = 0; i < 10; i++)
@@ -106,8 +97,7 @@ static void whoever_took_something_back_may_get_less(void **state) {
     assert_int_equal(shares.compared, 0);
 }
 
-static void whoever_took_something_back_gets_no_more(void **state) {
-    (void)state;
+TEST_AROUND(whoever_took_something_back_gets_no_more, open_gateway, close_gateway) {
     const char *wrong = NULL;
     fleet_shares_look(&shares, gateway);
     gateway->requests.slots[0].life.state = REQUEST_FINISHING;
@@ -126,16 +116,14 @@ static void bind_first(uint32_t account) {
 }
 
 /* Others get what the units that it cannot use have room for. */
-static void an_account_that_is_bound_to_some_units_may_get_less(void **state) {
-    (void)state;
+TEST_AROUND(an_account_that_is_bound_to_some_units_may_get_less, open_gateway, close_gateway) {
     bind_first(2);
     for (uint32_t i = 0; i < 10; i++)
         assert_null(give(1));
     assert_int_equal(shares.compared, 0);
 }
 
-static void an_account_that_is_bound_to_some_units_gets_no_more(void **state) {
-    (void)state;
+TEST_AROUND(an_account_that_is_bound_to_some_units_gets_no_more, open_gateway, close_gateway) {
     const char *wrong = NULL;
     bind_first(1);
     for (uint32_t i = 0; i < 10 && !wrong; i++)
@@ -144,8 +132,7 @@ static void an_account_that_is_bound_to_some_units_gets_no_more(void **state) {
 }
 
 /* All units are its own. */
-static void an_account_bound_where_all_compute_alike_gets_its_share(void **state) {
-    (void)state;
+TEST_AROUND(an_account_bound_where_all_compute_alike_gets_its_share, open_gateway, close_gateway) {
     const char *wrong = NULL;
     bind_first(2);
     gateway->fleet.units[0].numerics = 1;
@@ -155,8 +142,7 @@ static void an_account_bound_where_all_compute_alike_gets_its_share(void **state
 }
 
 /* It may want what another one's do not. */
-static void nobody_is_compared_who_may_pass_others(void **state) {
-    (void)state;
+TEST_AROUND(nobody_is_compared_who_may_pass_others, open_gateway, close_gateway) {
     gateway->fleet.units[0].state = FLEET_SERVING;
     gateway->fleet.units[0].hello.role = UNIT_PREFILL;
     for (uint32_t i = 0; i < 10; i++)
@@ -167,8 +153,7 @@ static void nobody_is_compared_who_may_pass_others(void **state) {
 }
 
 /* All that go to two units want the same. */
-static void whoever_goes_to_two_units_passes_nobody(void **state) {
-    (void)state;
+TEST_AROUND(whoever_goes_to_two_units_passes_nobody, open_gateway, close_gateway) {
     const char *wrong = NULL;
     gateway->fleet.units[0].state = FLEET_SERVING;
     gateway->fleet.units[0].hello.role = UNIT_PREFILL;
@@ -178,27 +163,9 @@ static void whoever_goes_to_two_units_passes_nobody(void **state) {
 }
 
 /* A second turn at a unit is no more work. */
-static void only_the_first_unit_counts(void **state) {
-    (void)state;
+TEST_AROUND(only_the_first_unit_counts, open_gateway, close_gateway) {
     for (uint32_t i = 0; i < EACH; i++)
         gateway->requests.slots[i].id.attempt = 1;
     for (uint32_t i = 0; i < 10; i++)
         assert_null(give(1));
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-#define CASE(name) cmocka_unit_test_setup_teardown(name, open_gateway, close_gateway)
-        CASE(three_for_one_is_the_share),
-        CASE(one_for_one_is_not),
-        CASE(whoever_took_something_back_may_get_less),
-        CASE(whoever_took_something_back_gets_no_more),
-        CASE(an_account_that_is_bound_to_some_units_may_get_less),
-        CASE(an_account_that_is_bound_to_some_units_gets_no_more),
-        CASE(an_account_bound_where_all_compute_alike_gets_its_share),
-        CASE(nobody_is_compared_who_may_pass_others),
-        CASE(whoever_goes_to_two_units_passes_nobody),
-        CASE(only_the_first_unit_counts),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

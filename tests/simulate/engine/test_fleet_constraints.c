@@ -4,16 +4,10 @@
  */
 #include "simulate/engine/fleet_constraints.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-
-#include <cmocka.h>
-
 #include "base/random.h"
 #include "simulate/engine/fleet_engine.h"
 #include "simulate/engine/fleet_token_oracle.h"
+#include "test_case.h"
 
 enum { ANSWER_MAX = 200, SEEDS = 60 };
 
@@ -47,8 +41,7 @@ static uint32_t answer(uint32_t which, uint32_t seed, uint32_t *tokens) {
                                fleet_constraints_follow(constraints, which), ANSWER_MAX, tokens);
 }
 
-static void answers_end_and_are_found_right(void **state) {
-    (void)state;
+TEST(answers_end_and_are_found_right) {
     for (uint32_t which = 0; which < FLEET_CONSTRAINTS; which++) {
         uint32_t tokens[ANSWER_MAX], ended = 0, longest = 0;
         for (uint32_t seed = 0; seed < SEEDS; seed++) {
@@ -62,8 +55,7 @@ static void answers_end_and_are_found_right(void **state) {
     }
 }
 
-static void what_is_cut_or_changed_is_found_wrong(void **state) {
-    (void)state;
+TEST(what_is_cut_or_changed_is_found_wrong) {
     for (uint32_t which = 0; which < FLEET_CONSTRAINTS; which++) {
         uint32_t tokens[ANSWER_MAX], wrong = 0, tried = 0;
         for (uint32_t seed = 0; seed < SEEDS; seed++) {
@@ -87,8 +79,7 @@ static struct bytes text_of(char *out, uint32_t which) {
 }
 
 /* In the next life nobody has one. In some lives engines wait for them, in others they do not. */
-static void loans_come_back_and_engines_may_wait_for_them(void **state) {
-    (void)state;
+TEST(loans_come_back_and_engines_may_wait_for_them) {
     struct constrained_lender lender = fleet_constraints_lender(constraints);
     uint32_t late = 0;
     for (uint64_t seed = 0; seed < SEEDS; seed++) {
@@ -111,11 +102,4 @@ static void loans_come_back_and_engines_may_wait_for_them(void **state) {
     assert_true(late > SEEDS / 10);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(answers_end_and_are_found_right),
-        cmocka_unit_test(what_is_cut_or_changed_is_found_wrong),
-        cmocka_unit_test(loans_come_back_and_engines_may_wait_for_them),
-    };
-    return cmocka_run_group_tests(tests, open_memory, close_memory);
-}
+TEST_GROUP(open_memory, close_memory)

@@ -4,14 +4,8 @@
  */
 #include "simulate/engine/fleet_token_oracle.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdlib.h>
-
-#include <cmocka.h>
-
 #include "base/random.h"
+#include "test_case.h"
 
 enum { STOP = 1, MEMORY_BYTES = 112 << 20 };
 
@@ -24,8 +18,7 @@ static struct fleet_token_oracle open_token_oracle(uint32_t which) {
     return token_oracle;
 }
 
-static void prompts_are_those_of_the_template(void **state) {
-    (void)state;
+TEST(prompts_are_those_of_the_template) {
     for (uint32_t which = 0; which < FLEET_TONGUES; which++) {
         struct fleet_token_oracle token_oracle = open_token_oracle(which);
         const struct tree *messages, *tools;
@@ -54,8 +47,7 @@ static void prompts_are_those_of_the_template(void **state) {
     }
 }
 
-static void answers_have_calls(void **state) {
-    (void)state;
+TEST(answers_have_calls) {
     static struct fleet_speech speech;
     for (uint32_t which = 0; which < FLEET_TONGUES; which++) {
         struct fleet_token_oracle token_oracle = open_token_oracle(which);
@@ -82,15 +74,20 @@ static void answers_have_calls(void **state) {
     }
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(prompts_are_those_of_the_template),
-        cmocka_unit_test(answers_have_calls),
-    };
-    void *memory = malloc(MEMORY_BYTES);
-    if (!memory) return 1;
+static void *memory;
+
+static int open_group(void **state) {
+    (void)state;
+    memory = malloc(MEMORY_BYTES);
+    assert_non_null(memory);
     arena_over(&arena, memory, MEMORY_BYTES);
-    int failed = cmocka_run_group_tests(tests, NULL, NULL);
-    free(memory);
-    return failed;
+    return 0;
 }
+
+static int close_group(void **state) {
+    (void)state;
+    free(memory);
+    return 0;
+}
+
+TEST_GROUP(open_group, close_group)

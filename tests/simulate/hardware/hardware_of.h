@@ -7,6 +7,7 @@
 #include "host/process/configuration/yaml_tree.h"
 #include "simulate/hardware/builtin.h"
 #include "simulate/hardware/hardware_file.h"
+#include "test_case.h"
 
 static _Alignas(16) char tree_memory[8 << 20];
 static struct arena tree_arena;

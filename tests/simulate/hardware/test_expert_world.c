@@ -3,13 +3,8 @@
  * (TensorRT-LLM's table of R1, and the simulated one that follows from it), the product's balancer
  * flattens it as far as it can, and a drift makes it move experts.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
 
-#include <cmocka.h>
+#include "test_case.h"
 
 #include <math.h>
 
@@ -59,8 +54,7 @@ static void is_within(double value, double low, double high) {
     if (value < low || value > high) fail_msg("%g is not in %g to %g", value, low, high);
 }
 
-static void skew_gives_the_imbalance_that_was_measured(void **state) {
-    (void)state;
+TEST_AROUND(skew_gives_the_imbalance_that_was_measured, begin_tree, NULL) {
     open_world(32, 0, false, 1.1);
     is_within(imbalance(1024), 1.40, 1.75); /* 1.564 measured by TensorRT-LLM */
     open_world(32, 0, false, 0.6);
@@ -69,8 +63,7 @@ static void skew_gives_the_imbalance_that_was_measured(void **state) {
     is_within(imbalance(256), 1.6, 2.2); /* 1.9 */
 }
 
-static void the_balancer_flattens_what_redundancy_allows(void **state) {
-    (void)state;
+TEST_AROUND(the_balancer_flattens_what_redundancy_allows, begin_tree, NULL) {
     static const struct {
         uint32_t ranks;
         double skew, pairs, low, high;
@@ -84,22 +77,19 @@ static void the_balancer_flattens_what_redundancy_allows(void **state) {
     }
 }
 
-static void few_tokens_are_less_even_than_many(void **state) {
-    (void)state;
+TEST_AROUND(few_tokens_are_less_even_than_many, begin_tree, NULL) {
     open_world(32, 32, true, 0.6);
     assert_true(imbalance(16) > imbalance(128) && imbalance(128) > imbalance(8192));
     assert_true(imbalance(1e9) > 0);
 }
 
-static void without_skew_nothing_is_left_to_chance(void **state) {
-    (void)state;
+TEST_AROUND(without_skew_nothing_is_left_to_chance, begin_tree, NULL) {
     open_world(128, 0, false, 0);
     assert_true(fabs(imbalance(64)) < 1e-12);
     assert_true(fabs(expert_world_balance(&world, 57) - 1) < 1e-12);
 }
 
-static void a_drift_makes_experts_move_and_the_balance_returns(void **state) {
-    (void)state;
+TEST_AROUND(a_drift_makes_experts_move_and_the_balance_returns, begin_tree, NULL) {
     open_world(32, 32, true, 1.1);
     double at_first = imbalance(8192), stall = 0;
     stall += expert_world_advance(&world, 0, 100000);
@@ -113,22 +103,9 @@ static void a_drift_makes_experts_move_and_the_balance_returns(void **state) {
     assert_false(expert_world_is_moving(&world));
 }
 
-static void the_same_seed_gives_the_same_world(void **state) {
-    (void)state;
+TEST_AROUND(the_same_seed_gives_the_same_world, begin_tree, NULL) {
     open_world(32, 32, true, 1.1);
     double first = imbalance(100);
     open_world(32, 32, true, 1.1);
     assert_true(first == imbalance(100));
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(skew_gives_the_imbalance_that_was_measured, begin_tree),
-        cmocka_unit_test_setup(the_balancer_flattens_what_redundancy_allows, begin_tree),
-        cmocka_unit_test_setup(few_tokens_are_less_even_than_many, begin_tree),
-        cmocka_unit_test_setup(without_skew_nothing_is_left_to_chance, begin_tree),
-        cmocka_unit_test_setup(a_drift_makes_experts_move_and_the_balance_returns, begin_tree),
-        cmocka_unit_test_setup(the_same_seed_gives_the_same_world, begin_tree),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

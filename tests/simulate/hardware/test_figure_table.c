@@ -1,19 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Protects tables of numbers: what is between their rows, and which are refused.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 #include "hardware_of.h"
 #include "simulate/hardware/figure_table.h"
+#include "test_case.h"
 
-static void a_table_is_linear_between_its_rows_and_level_outside(void **state) {
-    (void)state;
+TEST_AROUND(a_table_is_linear_between_its_rows_and_level_outside, begin_tree, NULL) {
     static const char *const columns[] = {"x", "y", NULL};
     struct figure_table table;
     const struct tree *tree = tree_of("{columns: [x, y], rows: [[1, 10], [3, 30], [4, 0]]}");
@@ -26,8 +19,7 @@ static void a_table_is_linear_between_its_rows_and_level_outside(void **state) {
     assert_true(figure_table_between(&table, 1, 9) == 0);
 }
 
-static void a_table_with_other_columns_is_refused(void **state) {
-    (void)state;
+TEST_AROUND(a_table_with_other_columns_is_refused, begin_tree, NULL) {
     static const char *const columns[] = {"x", "y", NULL};
     struct figure_table table;
     const struct tree_place place = {.file = "f", .path = "t", .error = &error};
@@ -38,12 +30,4 @@ static void a_table_with_other_columns_is_refused(void **state) {
     tree = tree_of("{columns: [x, y], rows: [[1, 10], [2]]}");
     assert_int_equal(figure_table_read(&place, tree, columns, &tree_arena, &table), STATUS_INVALID);
     assert_string_equal(error.text, "f: t.rows: number 2: expected 2 numbers of 0 or more");
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(a_table_is_linear_between_its_rows_and_level_outside, begin_tree),
-        cmocka_unit_test_setup(a_table_with_other_columns_is_refused, begin_tree),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

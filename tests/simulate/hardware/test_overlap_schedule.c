@@ -2,13 +2,8 @@
  * Protects the walk of overlap tables: what the published figures say of a layer comes out of the
  * tables themselves, and a layer pays for what nothing hides.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
 
-#include <cmocka.h>
+#include "test_case.h"
 
 #include <math.h>
 
@@ -40,15 +35,13 @@ static void fill(struct schedule_micro_batch micro_batch, struct schedule_layer 
     }
 }
 
-static void sequential_layers_add_up(void **state) {
-    (void)state;
+TEST(sequential_layers_add_up) {
     fill((struct schedule_micro_batch){10, 20, 5, 0, 0, 0}, (struct schedule_layer){40, 100, 200});
     assert_true(fabs(layer_us(OVERLAP_SEQUENTIAL) - (10 + 20 + larger(5, 100) + 40 + 200)) < 1e-9);
 }
 
 /* T = max(shared + attention_0, dispatch) + mlp + max(attention_1, combine), twice a layer. */
-static void decode_is_the_published_five_stage_form(void **state) {
-    (void)state;
+TEST(decode_is_the_published_five_stage_form) {
     static const double transfers[][2] = {{84, 143}, {192, 369}, {10, 20}, {10, 400}, {300, 20}};
     for (int i = 0; i < 5; i++) {
         double dispatch = transfers[i][0], combine = transfers[i][1];
@@ -60,8 +53,7 @@ static void decode_is_the_published_five_stage_form(void **state) {
 }
 
 /* Where computing bounds, both lanes' computing and nothing else. */
-static void prefill_hides_all_communication_under_enough_work(void **state) {
-    (void)state;
+TEST(prefill_hides_all_communication_under_enough_work) {
     fill((struct schedule_micro_batch){3000, 5593, 738, 0, 0, 0},
          (struct schedule_layer){7814, 4316, 7846});
     assert_true(fabs(layer_us(OVERLAP_PREFILL_DUAL_BATCH) - 2 * (8593 + 738 + 7814)) < 1e-6);
@@ -70,8 +62,7 @@ static void prefill_hides_all_communication_under_enough_work(void **state) {
     assert_true(layer_us(OVERLAP_PREFILL_DUAL_BATCH) > 2 * (8593 + 738 + 7814) + 1000);
 }
 
-static void dense_layers_send_nothing(void **state) {
-    (void)state;
+TEST(dense_layers_send_nothing) {
     fill((struct schedule_micro_batch){10, 20, 5, 7, 0, 0}, (struct schedule_layer){40, 100, 200});
     double waited;
     work.layers = work.dense_layers = 3;
@@ -79,31 +70,17 @@ static void dense_layers_send_nothing(void **state) {
     assert_true(waited == 0);
 }
 
-static void the_link_bounds_a_step_of_many_micro_batches(void **state) {
-    (void)state;
+TEST(the_link_bounds_a_step_of_many_micro_batches) {
     fill((struct schedule_micro_batch){1, 1, 1, 0, 0, 0}, (struct schedule_layer){1, 100, 200});
     assert_true(fabs(layer_us(OVERLAP_QUAD_BATCH) - 4 * 300) < 5);
 }
 
 /* Few layers stand for many: their pace is that of a walk of all. */
-static void a_few_walked_layers_have_the_pace_of_all(void **state) {
-    (void)state;
+TEST(a_few_walked_layers_have_the_pace_of_all) {
     fill((struct schedule_micro_batch){300, 500, 70, 90, 0, 0},
          (struct schedule_layer){600, 400, 800});
     double twelve = walk_us(OVERLAP_QUAD_BATCH, 12), sixty = walk_us(OVERLAP_QUAD_BATCH, 60);
     double computed = 4 * (300 + 500 + 70 + 600);
     assert_true(twelve > 12 * computed && twelve < 12 * computed * 1.15);
     assert_true(sixty > 60 * computed && sixty < 60 * computed * 1.03);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(sequential_layers_add_up),
-        cmocka_unit_test(decode_is_the_published_five_stage_form),
-        cmocka_unit_test(prefill_hides_all_communication_under_enough_work),
-        cmocka_unit_test(dense_layers_send_nothing),
-        cmocka_unit_test(the_link_bounds_a_step_of_many_micro_batches),
-        cmocka_unit_test(a_few_walked_layers_have_the_pace_of_all),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

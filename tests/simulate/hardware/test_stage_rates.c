@@ -2,13 +2,8 @@
  * Protects the stages' times: those of DeepSeek's decode trace come out of the file's rates, and
  * bandwidths scale what they bound and nothing else.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
 
-#include <cmocka.h>
+#include "test_case.h"
 
 #include <math.h>
 
@@ -30,8 +25,7 @@ static const struct stage_work small = {
 static const struct stage_work prefill = {
     .prompt_tokens = 8192, .attended = 8192 * 2048.0, .prompts = true};
 
-static void the_decode_trace_comes_out_of_the_rates(void **state) {
-    (void)state;
+TEST_AROUND(the_decode_trace_comes_out_of_the_rates, begin_tree, NULL) {
     const struct hardware hardware = hardware_with("h800", NULL, 0);
     const struct model_figures model = model_named("deepseek-v3");
     struct stage_times us = stage_rates_times(hardware.stages, &model, &traced);
@@ -43,8 +37,7 @@ static void the_decode_trace_comes_out_of_the_rates(void **state) {
     assert_true(is_near(links.combine_us + 128 * links.combine_token_us, 369, 1e-9));
 }
 
-static void memory_bandwidth_scales_what_reads_weights_and_caches(void **state) {
-    (void)state;
+TEST_AROUND(memory_bandwidth_scales_what_reads_weights_and_caches, begin_tree, NULL) {
     const struct hardware slow = hardware_with("h800", NULL, 0),
                           fast = hardware_with("h800", "hbm_gbps", 6704);
     const struct model_figures model = model_named("deepseek-v3");
@@ -59,8 +52,7 @@ static void memory_bandwidth_scales_what_reads_weights_and_caches(void **state) 
     assert_memory_equal(&a, &b, sizeof a); /* compute bounds it all */
 }
 
-static void link_bandwidth_scales_transfers_but_not_their_latency(void **state) {
-    (void)state;
+TEST_AROUND(link_bandwidth_scales_transfers_but_not_their_latency, begin_tree, NULL) {
     const struct hardware slow = hardware_with("h800", "nic_gbps", 200),
                           fast = hardware_with("h800", NULL, 0);
     const struct model_figures model = model_named("deepseek-v3");
@@ -76,8 +68,7 @@ static void link_bandwidth_scales_transfers_but_not_their_latency(void **state) 
     }
 }
 
-static void prompts_on_four_nodes_travel_as_published(void **state) {
-    (void)state;
+TEST_AROUND(prompts_on_four_nodes_travel_as_published, begin_tree, NULL) {
     const struct hardware hardware = hardware_with("h800", NULL, 0);
     const struct model_figures model = model_named("deepseek-v3");
     struct stage_transfers links = stage_rates_transfers(hardware.stages, &model, 32, 8, true);
@@ -85,8 +76,7 @@ static void prompts_on_four_nodes_travel_as_published(void **state) {
     assert_true(is_near(8192 * links.combine_token_us, 7846, 0.002));
 }
 
-static void a_table_of_a_measured_layer_takes_the_place_of_rates(void **state) {
-    (void)state;
+TEST_AROUND(a_table_of_a_measured_layer_takes_the_place_of_rates, begin_tree, NULL) {
     static char text[1 << 14];
     const struct model_figures model = model_named("deepseek-v3");
     struct hardware_stages stages;
@@ -112,15 +102,4 @@ static void a_table_of_a_measured_layer_takes_the_place_of_rates(void **state) {
     struct stage_times us = stage_rates_times(&stages, &model, &work);
     assert_true(us.attention_0 == 5 && us.shared == 3); /* as many parts of 1 us each */
     assert_true(stage_rates_experts(&stages, &model, 16, 2, false) == 5);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(the_decode_trace_comes_out_of_the_rates, begin_tree),
-        cmocka_unit_test_setup(memory_bandwidth_scales_what_reads_weights_and_caches, begin_tree),
-        cmocka_unit_test_setup(link_bandwidth_scales_transfers_but_not_their_latency, begin_tree),
-        cmocka_unit_test_setup(prompts_on_four_nodes_travel_as_published, begin_tree),
-        cmocka_unit_test_setup(a_table_of_a_measured_layer_takes_the_place_of_rates, begin_tree),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,17 +2,10 @@
  * Protects the reading of measured stage times and what is made of them between their points: exact
  * at the points, never falling where the points rise, and one clear line for every broken text.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 #include "base/check.h"
 #include "simulate/hardware/stage_table.h"
+#include "test_case.h"
 
 #define HEAD "phase,part,tokens,context,expert_rows,experts,us,flop,bytes\n"
 
@@ -73,7 +66,7 @@ static double core(double tokens, double context) {
     return stage_table_us(&table, STAGE_TABLE_DECODE, PART_CORE, tokens, context);
 }
 
-static void points_are_exact(void **state) {
+TEST(points_are_exact) {
     write_whole();
     if (read_text() != STATUS_OK) fail_msg("%s", error.text);
     assert_int_equal(table.experts, 2);
@@ -84,7 +77,7 @@ static void points_are_exact(void **state) {
     assert_true(stage_table_us(&table, STAGE_TABLE_PROMPT, PART_OUTPUT, 10, 77) == 2.125);
 }
 
-static void between_points_is_linear(void **state) {
+TEST(between_points_is_linear) {
     write_whole();
     assert_int_equal(read_text(), STATUS_OK);
     assert_true(core(10, 500) == 53.75);                          /* half way in context */
@@ -97,7 +90,7 @@ static void between_points_is_linear(void **state) {
     assert_true(stage_table_us(&table, prompt, PART_DENSE, 8, 0) == 0);           /* none */
 }
 
-static void times_never_fall(void **state) {
+TEST(times_never_fall) {
     write_whole();
     assert_int_equal(read_text(), STATUS_OK);
     for (double context = 0; context < 9000; context += 96.5)
@@ -108,7 +101,7 @@ static void times_never_fall(void **state) {
 }
 
 /* A machine that was busy while it was measured: behind the points, nothing becomes faster. */
-static void falling_points_end_flat(void **state) {
+TEST(falling_points_end_flat) {
     write_others();
     add("decode,core,10,0,0,0,50,1,2\ndecode,core,30,0,0,0,40,1,2\n"
         "prompt,core_prompt,64,0,0,0,50,1,2\n");
@@ -122,7 +115,7 @@ static void refused(const char *words) {
         fail_msg("expected '%s', found '%s'", words, error.text);
 }
 
-static void broken_lines_are_named(void **state) {
+TEST(broken_lines_are_named) {
     static const struct {
         const char *line, *words;
     } lines[] = {
@@ -155,7 +148,7 @@ static void broken_lines_are_named(void **state) {
     refused("at most 32");
 }
 
-static void what_is_missing_is_named(void **state) {
+TEST(what_is_missing_is_named) {
     snprintf(text, sizeof text, "part,phase\n");
     refused("the line phase,part");
     text[0] = '\0';
@@ -167,13 +160,4 @@ static void what_is_missing_is_named(void **state) {
     add("decode,core,50,0,0,0,70,1,2\n");
     refused("decode,core at 50");
     refused("context 1000");
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(points_are_exact),       cmocka_unit_test(between_points_is_linear),
-        cmocka_unit_test(times_never_fall),       cmocka_unit_test(falling_points_end_flat),
-        cmocka_unit_test(broken_lines_are_named), cmocka_unit_test(what_is_missing_is_named),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

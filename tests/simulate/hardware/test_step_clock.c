@@ -2,13 +2,8 @@
  * Protects the clock of steps: DeepSeek's two profile steps within 3 %, what bandwidths scale and
  * what they do not, whom ranks wait for, and where the time is said to have gone.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
 
-#include <cmocka.h>
+#include "test_case.h"
 
 #include <math.h>
 
@@ -67,8 +62,7 @@ static void is_within(double value, double low, double high) {
     if (value < low || value > high) fail_msg("%g is not in %g to %g", value, low, high);
 }
 
-static void both_profile_steps_are_within_three_percent(void **state) {
-    (void)state;
+TEST_AROUND(both_profile_steps_are_within_three_percent, begin_tree, NULL) {
     open_unit(128, 0, 0, NULL, 0);
     answer_all(128, 2, 4096);
     struct step_time time = step_clock_step(unit, shares, OVERLAP_DECODE_FIVE_STAGE, 0);
@@ -78,8 +72,7 @@ static void both_profile_steps_are_within_three_percent(void **state) {
     is_within(prefill_ms(), 2090 * 0.97, 2090 * 1.03);
 }
 
-static void bandwidths_scale_what_they_bound(void **state) {
-    (void)state;
+TEST_AROUND(bandwidths_scale_what_they_bound, begin_tree, NULL) {
     answer_all(88, 1, 4989);
     open_unit(144, 32, 0.6, NULL, 0);
     double online = decode_ms();
@@ -97,8 +90,7 @@ static void bandwidths_scale_what_they_bound(void **state) {
     assert_true(prefill_ms() > whole * 2);
 }
 
-static void weights_leave_as_many_pages_as_published_batches_need(void **state) {
-    (void)state;
+TEST_AROUND(weights_leave_as_many_pages_as_published_batches_need, begin_tree, NULL) {
     open_unit(144, 32, 0, NULL, 0);
     is_within(step_clock_weight_bytes(unit), 23.9e9, 24.1e9);
     is_within(step_clock_page_count(unit) * 64.0, 88 * 4989, 150 * 4989);
@@ -106,8 +98,7 @@ static void weights_leave_as_many_pages_as_published_batches_need(void **state) 
     is_within(step_clock_weight_bytes(unit), 41.8e9, 42.0e9);
 }
 
-static void everybody_waits_for_the_slowest_rank(void **state) {
-    (void)state;
+TEST_AROUND(everybody_waits_for_the_slowest_rank, begin_tree, NULL) {
     open_unit(32, 32, 0, NULL, 0);
     answer_all(64, 1, 8192);
     double even = decode_ms();
@@ -122,8 +113,7 @@ static void everybody_waits_for_the_slowest_rank(void **state) {
 
 /* With as many answers as DeepSeek's decode GPUs have on average the processor hardly waits: SHARED
  * and ATTENTION_0, with an eighth of the core attention, take as long as a dispatch. */
-static void the_five_stage_table_hides_what_a_steady_load_sends(void **state) {
-    (void)state;
+TEST_AROUND(the_five_stage_table_hides_what_a_steady_load_sends, begin_tree, NULL) {
     open_unit(144, 32, 0, NULL, 0);
     answer_all(100, 1, 4989);
     struct step_time time = step_clock_step(unit, shares, OVERLAP_DECODE_FIVE_STAGE, 0);
@@ -132,8 +122,7 @@ static void the_five_stage_table_hides_what_a_steady_load_sends(void **state) {
     assert_true(time.spent[SPENT_COMM] > 0.3 * 144e-9 * (double)time.ns);
 }
 
-static void all_time_is_accounted_for(void **state) {
-    (void)state;
+TEST_AROUND(all_time_is_accounted_for, begin_tree, NULL) {
     open_unit(144, 32, 1.1, NULL, 0);
     for (int kind = 0; kind < OVERLAP_KIND_COUNT; kind++) {
         double sum = 0;
@@ -149,8 +138,7 @@ static void all_time_is_accounted_for(void **state) {
     }
 }
 
-static void an_empty_step_takes_no_time_and_more_tokens_more(void **state) {
-    (void)state;
+TEST_AROUND(an_empty_step_takes_no_time_and_more_tokens_more, begin_tree, NULL) {
     open_unit(32, 32, 0.6, NULL, 0);
     memset(shares, 0, sizeof shares);
     assert_true(decode_ms() == 0);
@@ -162,8 +150,7 @@ static void an_empty_step_takes_no_time_and_more_tokens_more(void **state) {
     }
 }
 
-static void uneven_experts_cost_time_and_balancing_returns_most(void **state) {
-    (void)state;
+TEST_AROUND(uneven_experts_cost_time_and_balancing_returns_most, begin_tree, NULL) {
     answer_all(88, 1, 4989);
     open_unit(32, 32, 0, NULL, 0);
     double even = decode_ms();
@@ -175,25 +162,9 @@ static void uneven_experts_cost_time_and_balancing_returns_most(void **state) {
     assert_true(decode_ms() > balanced * 1.2 && balanced < even * 1.05);
 }
 
-static void hardware_that_lacks_what_a_unit_needs_is_refused(void **state) {
-    (void)state;
+TEST_AROUND(hardware_that_lacks_what_a_unit_needs_is_refused, begin_tree, NULL) {
     open_unit(8, 32, 0, NULL, 0);
     options.ranks = 0;
     assert_int_equal(step_clock_open(&clock_arena, &options, &unit, &error), STATUS_INVALID);
     assert_string_equal(error.text, "expected 1 to 1024 ranks, and 1 or more on a node");
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(both_profile_steps_are_within_three_percent, begin_tree),
-        cmocka_unit_test_setup(bandwidths_scale_what_they_bound, begin_tree),
-        cmocka_unit_test_setup(weights_leave_as_many_pages_as_published_batches_need, begin_tree),
-        cmocka_unit_test_setup(everybody_waits_for_the_slowest_rank, begin_tree),
-        cmocka_unit_test_setup(the_five_stage_table_hides_what_a_steady_load_sends, begin_tree),
-        cmocka_unit_test_setup(all_time_is_accounted_for, begin_tree),
-        cmocka_unit_test_setup(an_empty_step_takes_no_time_and_more_tokens_more, begin_tree),
-        cmocka_unit_test_setup(uneven_experts_cost_time_and_balancing_returns_most, begin_tree),
-        cmocka_unit_test_setup(hardware_that_lacks_what_a_unit_needs_is_refused, begin_tree),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,13 +2,8 @@
  * Protects steps between measured ones: rows that follow the formula come out exactly, and steps
  * between them, mixed ones and those of uneven ranks, too.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
 
-#include <cmocka.h>
+#include "test_case.h"
 
 #include <math.h>
 
@@ -77,8 +72,7 @@ static void is_timed(const struct step_features *features) {
     if (fabs(us / real - 1) > 0.005) fail_msg("%g us, expected %g", us, real);
 }
 
-static void steps_at_and_between_rows_take_what_they_take(void **state) {
-    (void)state;
+TEST_AROUND(steps_at_and_between_rows_take_what_they_take, begin_tree, NULL) {
     begin();
     add_machine(1);
     assert_int_equal(read_rows(), STATUS_OK);
@@ -93,8 +87,7 @@ static void steps_at_and_between_rows_take_what_they_take(void **state) {
     }
 }
 
-static void mixed_steps_share_their_tokens(void **state) {
-    (void)state;
+TEST_AROUND(mixed_steps_share_their_tokens, begin_tree, NULL) {
     begin();
     add_machine(1);
     assert_int_equal(read_rows(), STATUS_OK);
@@ -104,8 +97,7 @@ static void mixed_steps_share_their_tokens(void **state) {
     is_timed(&mixed);
 }
 
-static void uneven_ranks_take_part_of_the_mean(void **state) {
-    (void)state;
+TEST_AROUND(uneven_ranks_take_part_of_the_mean, begin_tree, NULL) {
     begin();
     add_machine(2);
     const struct step_features full = answers(16, 256), half = answers(8, 256);
@@ -115,8 +107,7 @@ static void uneven_ranks_take_part_of_the_mean(void **state) {
     assert_true(fabs(step_rows_of(&rows, 2)->evenness - 0.3) < 0.05);
 }
 
-static void rows_that_cannot_be_are_refused(void **state) {
-    (void)state;
+TEST_AROUND(rows_that_cannot_be_are_refused, begin_tree, NULL) {
     const struct step_features one = answers(1, 64), none = {.context = 1};
     begin();
     add(1, 2, &one, 5);
@@ -134,14 +125,4 @@ static void rows_that_cannot_be_are_refused(void **state) {
     assert_int_equal(read_rows(), STATUS_INVALID);
     assert_string_equal(error.text,
                         "f: steps.rows: expected two or more in which all 3 ranks are busy");
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(steps_at_and_between_rows_take_what_they_take, begin_tree),
-        cmocka_unit_test_setup(mixed_steps_share_their_tokens, begin_tree),
-        cmocka_unit_test_setup(uneven_ranks_take_part_of_the_mean, begin_tree),
-        cmocka_unit_test_setup(rows_that_cannot_be_are_refused, begin_tree),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

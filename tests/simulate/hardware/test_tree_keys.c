@@ -1,14 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "simulate/hardware/tree_keys.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include "base/check.h"
+#include "test_case.h"
 
 struct things {
     uint32_t count, choice;
@@ -41,8 +35,7 @@ static enum status read_text(const char *text, struct things *things) {
     return tree_keys_read(&place, tree, keys, ARRAY_COUNT(keys), things);
 }
 
-static void values_land_where_the_table_says(void **state) {
-    (void)state;
+TEST(values_land_where_the_table_says) {
     struct things things = {.share = 0.25};
     assert_int_equal(read_text("{\"count\":3,\"time_s\":0.5,\"flag\":true,\"text\":\"x\","
                                "\"choice\":\"green\"}",
@@ -54,8 +47,7 @@ static void values_land_where_the_table_says(void **state) {
     assert_string_equal(things.text, "x");
 }
 
-static void a_value_may_say_where_it_comes_from(void **state) {
-    (void)state;
+TEST(a_value_may_say_where_it_comes_from) {
     struct things things = {0};
     assert_int_equal(read_text("{\"count\":{\"value\":7,\"source\":\"a page\"}}", &things),
                      STATUS_OK);
@@ -63,8 +55,7 @@ static void a_value_may_say_where_it_comes_from(void **state) {
 }
 
 /* Each message names the file, the key's path, and what would be right. */
-static void what_is_wrong_is_named_with_its_path(void **state) {
-    (void)state;
+TEST(what_is_wrong_is_named_with_its_path) {
     static const struct {
         const char *text, *says;
     } cases[] = {
@@ -84,13 +75,4 @@ static void what_is_wrong_is_named_with_its_path(void **state) {
         assert_int_equal(read_text(cases[i].text, &things), STATUS_INVALID);
         if (!strstr(error.text, cases[i].says)) fail_msg("case %zu: %s", i, error.text);
     }
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(values_land_where_the_table_says),
-        cmocka_unit_test(a_value_may_say_where_it_comes_from),
-        cmocka_unit_test(what_is_wrong_is_named_with_its_path),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

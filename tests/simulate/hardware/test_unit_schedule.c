@@ -2,13 +2,8 @@
  * Protects the walk of all ranks: ranks that are alike take what one takes alone, delays of several
  * ranks do not add up, and a busy receiver's link works on while it waits for the last sender.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
 
-#include <cmocka.h>
+#include "test_case.h"
 
 #include <math.h>
 
@@ -61,8 +56,7 @@ static double walk_us(enum overlap_kind kind) {
     return unit_schedule_end(&schedule);
 }
 
-static void ranks_that_are_alike_take_what_one_takes(void **state) {
-    (void)state;
+TEST_AROUND(ranks_that_are_alike_take_what_one_takes, open_walk, NULL) {
     for (int kind = 0; kind < OVERLAP_KIND_COUNT; kind++)
         for (work.expert_batches = 0; work.expert_batches <= SCHEDULE_EXPERT_BATCHES;
              work.expert_batches += SCHEDULE_EXPERT_BATCHES) {
@@ -73,8 +67,7 @@ static void ranks_that_are_alike_take_what_one_takes(void **state) {
 }
 
 /* Three of four waves leave while experts compute; the link, slower than they, begins with the first. */
-static void results_leave_while_others_are_computed(void **state) {
-    (void)state;
+TEST_AROUND(results_leave_while_others_are_computed, open_walk, NULL) {
     double at_once = walk_us(OVERLAP_SEQUENTIAL);
     work.expert_batches = SCHEDULE_EXPERT_BATCHES;
     assert_true(fabs(at_once - walk_us(OVERLAP_SEQUENTIAL) - LAYERS * 40.0 * 3 / 4) < 1e-6);
@@ -82,8 +75,7 @@ static void results_leave_while_others_are_computed(void **state) {
 
 /* Long attention and long experts on two ranks: the second has come to the table's next wait while
  * all wait for the first. */
-static void delays_of_several_ranks_do_not_add_up(void **state) {
-    (void)state;
+TEST_AROUND(delays_of_several_ranks_do_not_add_up, open_walk, NULL) {
     double even = walk_us(OVERLAP_SEQUENTIAL);
     schedule.micro_batches[0].attention_1[3] += 20;
     double one = walk_us(OVERLAP_SEQUENTIAL);
@@ -107,8 +99,7 @@ static void load_rank(uint32_t rank) {
     }
 }
 
-static void a_busy_receiver_works_on_while_it_waits_for_the_last_sender(void **state) {
-    (void)state;
+TEST_AROUND(a_busy_receiver_works_on_while_it_waits_for_the_last_sender, open_walk, NULL) {
     load_rank(7);
     double busy = walk_us(OVERLAP_SEQUENTIAL);
     /* Dispatch 40, experts 40 and combine 40 longer for the busy rank. */
@@ -118,8 +109,7 @@ static void a_busy_receiver_works_on_while_it_waits_for_the_last_sender(void **s
     assert_true(late >= busy && late < busy + LAYERS * 2);
 }
 
-static void a_longer_walk_than_the_reported_one_has_the_same_pace(void **state) {
-    (void)state;
+TEST_AROUND(a_longer_walk_than_the_reported_one_has_the_same_pace, open_walk, NULL) {
     double waited;
     work.layers = 61;
     for (uint32_t i = 0; i < work.layers; i++)
@@ -132,17 +122,4 @@ static void a_longer_walk_than_the_reported_one_has_the_same_pace(void **state) 
     double whole = overlap_schedule(overlap_of(OVERLAP_QUAD_BATCH), &work, &waited);
     assert_true(schedule.follower.walked < whole / 2);
     assert_true(fabs(unit_schedule_end(&schedule) - schedule.follower.walked) < 1e-6);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(ranks_that_are_alike_take_what_one_takes, open_walk),
-        cmocka_unit_test_setup(results_leave_while_others_are_computed, open_walk),
-        cmocka_unit_test_setup(delays_of_several_ranks_do_not_add_up, open_walk),
-        cmocka_unit_test_setup(a_busy_receiver_works_on_while_it_waits_for_the_last_sender,
-                               open_walk),
-        cmocka_unit_test_setup(a_longer_walk_than_the_reported_one_has_the_same_pace, open_walk),
-    };
-    cmocka_set_message_output(CM_OUTPUT_TAP);
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

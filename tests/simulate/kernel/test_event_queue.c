@@ -1,14 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "simulate/kernel/event_queue.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdlib.h>
-
-#include <cmocka.h>
-
 #include "base/random.h"
+#include "test_case.h"
 
 enum { EVENTS = 5000 };
 
@@ -20,8 +14,7 @@ static void opened(struct event_queue *queue, struct arena *arena, void **memory
     assert_true(event_queue_open(queue, arena, EVENTS));
 }
 
-static void the_earliest_comes_first(void **state) {
-    (void)state;
+TEST(the_earliest_comes_first) {
     struct event_queue queue;
     struct arena arena;
     struct event event;
@@ -43,8 +36,7 @@ static void the_earliest_comes_first(void **state) {
     free(memory);
 }
 
-static void what_is_put_in_between_finds_its_place(void **state) {
-    (void)state;
+TEST(what_is_put_in_between_finds_its_place) {
     struct event_queue queue;
     struct arena arena;
     struct event event;
@@ -66,8 +58,7 @@ static void what_is_put_in_between_finds_its_place(void **state) {
 
 /* A machine that hears something all the time, and means to wake at one later moment, has not one
  * more event in the queue for each thing that it hears; and it does wake then. */
-static void an_alarm_set_often_lies_in_the_queue_once(void **state) {
-    (void)state;
+TEST(an_alarm_set_often_lies_in_the_queue_once) {
     static char memory[4096];
     struct arena arena;
     struct event_queue queue;
@@ -92,13 +83,4 @@ static void an_alarm_set_often_lies_in_the_queue_once(void **state) {
     assert_true(event.due_ns == 1500 && event.kind == 3 && event.index == 5);
     assert_true(event_queue_alarm_rings(&alarm, &queue, 1500));
     assert_int_equal(queue.count, 0);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(an_alarm_set_often_lies_in_the_queue_once),
-        cmocka_unit_test(the_earliest_comes_first),
-        cmocka_unit_test(what_is_put_in_between_finds_its_place),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,13 +4,8 @@
  */
 #include "simulate/kernel/fault_timetable.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-
-#include <cmocka.h>
-
 #include "contract/machine.h"
+#include "test_case.h"
 
 struct world {
     uint32_t rare, often;
@@ -42,16 +37,10 @@ static struct world run(uint32_t count) {
     return world;
 }
 
-static void each_kind_has_its_own_times(void **state) {
-    (void)state;
+TEST(each_kind_has_its_own_times) {
     struct world both = run(2), alone = run(1);
     assert_in_range(both.rare, 500, 700);
     assert_in_range(both.often, 5500, 6500);
     assert_int_equal(alone.often, both.often);
     assert_int_equal(alone.rare, 0);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(each_kind_has_its_own_times)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

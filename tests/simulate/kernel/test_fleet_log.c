@@ -4,18 +4,13 @@
  */
 #include "simulate/kernel/fleet_log.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-
-#include <cmocka.h>
-
 #include "contract/record.h"
+#include "test_case.h"
 
 static struct fleet_log events;
 static char line[FLEET_LOG_LINE_BYTES];
 
-static void a_line_has_what_is_known_of_its_event(void **state) {
+TEST(a_line_has_what_is_known_of_its_event) {
     events.count = 0;
     fleet_log_add(&events, 1500000, "healed", FLEET_LOG_NOWHERE, FLEET_LOG_NOWHERE, 0, 7);
     fleet_log_request(&events, 2000000, "KV_DONE", 3, 1,
@@ -27,19 +22,11 @@ static void a_line_has_what_is_known_of_its_event(void **state) {
     assert_int_equal(fleet_log_line(&events, 2, line, sizeof line), 0);
 }
 
-static void only_the_last_events_are_kept(void **state) {
+TEST(only_the_last_events_are_kept) {
     events.count = 0;
     for (uint64_t i = 0; i < 2 * FLEET_LOG_EVENTS + 3; i++)
         fleet_log_add(&events, 0, "turn", 0, FLEET_LOG_NOWHERE, i, 0);
     assert_true(fleet_log_line(&events, FLEET_LOG_EVENTS - 1, line, sizeof line) > 0);
     assert_string_equal(line, "    0.000 ms unit 0: turn 4099 0");
     assert_int_equal(fleet_log_line(&events, FLEET_LOG_EVENTS, line, sizeof line), 0);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_line_has_what_is_known_of_its_event),
-        cmocka_unit_test(only_the_last_events_are_kept),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

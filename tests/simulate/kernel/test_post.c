@@ -4,15 +4,9 @@
  */
 #include "simulate/kernel/post.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include "base/random.h"
 #include "contract/record_unit.h"
+#include "test_case.h"
 
 static _Alignas(16) char memory[1 << 20];
 static struct post post;
@@ -38,8 +32,7 @@ static void assert_next(uint64_t number, int64_t due_ns) {
     post_drop(&post, 0);
 }
 
-static void messages_come_when_they_are_due_and_equal_ones_as_sent(void **state) {
-    (void)state;
+TEST_AROUND(messages_come_when_they_are_due_and_equal_ones_as_sent, open_post, NULL) {
     send(1, 30, 0);
     send(2, 10, 0);
     send(3, 30, 0);
@@ -52,8 +45,7 @@ static void messages_come_when_they_are_due_and_equal_ones_as_sent(void **state)
     assert_null(post_at(&post, 0));
 }
 
-static void a_cut_connection_loses_its_own_later_messages(void **state) {
-    (void)state;
+TEST_AROUND(a_cut_connection_loses_its_own_later_messages, open_post, NULL) {
     send(1, 10, 7);
     send(2, 20, 7);
     send(3, 20, 8);
@@ -65,8 +57,7 @@ static void a_cut_connection_loses_its_own_later_messages(void **state) {
 }
 
 /* Sizes vary. In phases more is put than taken, so the queue grows and shrinks. */
-static void records_come_out_as_they_went_in(void **state) {
-    (void)state;
+TEST_AROUND(records_come_out_as_they_went_in, open_post, NULL) {
     uint64_t put = 0, taken = 0;
     for (uint32_t i = 0; i < 40000; i++) {
         double share = i / 2500 % 2 ? 0.4 : 0.6;
@@ -93,8 +84,7 @@ static void records_come_out_as_they_went_in(void **state) {
 }
 
 /* A short queue that never empties must not wander through all of the memory. */
-static void memory_beyond_a_short_queue_stays_untouched(void **state) {
-    (void)state;
+TEST_AROUND(memory_beyond_a_short_queue_stays_untouched, open_post, NULL) {
     for (int i = 0; i < 100000; i++) {
         memset(post_put(&post, i, 0, 200), 0, 200);
         if (i >= 100) post_drop(&post, 0);
@@ -104,8 +94,7 @@ static void memory_beyond_a_short_queue_stays_untouched(void **state) {
         assert_int_equal(memory[at], 0x5A);
 }
 
-static void a_full_post_takes_nothing(void **state) {
-    (void)state;
+TEST_AROUND(a_full_post_takes_nothing, open_post, NULL) {
     post.capacity = 1024;
     while (post_put(&post, 5, 0, 64))
         ;
@@ -114,15 +103,4 @@ static void a_full_post_takes_nothing(void **state) {
     post_clear(&post);
     assert_int_equal(post_next_ns(&post), MACHINE_NEVER);
     assert_non_null(post_put(&post, 6, 0, 900));
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(messages_come_when_they_are_due_and_equal_ones_as_sent, open_post),
-        cmocka_unit_test_setup(a_cut_connection_loses_its_own_later_messages, open_post),
-        cmocka_unit_test_setup(records_come_out_as_they_went_in, open_post),
-        cmocka_unit_test_setup(memory_beyond_a_short_queue_stays_untouched, open_post),
-        cmocka_unit_test_setup(a_full_post_takes_nothing, open_post),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,13 +2,9 @@
 #include "simulate/load/load_draw.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-
-#include <cmocka.h>
 
 #include "base/check.h"
+#include "test_case.h"
 
 #define DRAWS 400000
 
@@ -35,8 +31,7 @@ static struct moments lengths_of(const struct draw_lengths *lengths) {
 }
 
 /* A cut takes the longest away: what is left still has the moments that were asked for. */
-static void lengths_have_their_moments_behind_the_cut(void **state) {
-    (void)state;
+TEST(lengths_have_their_moments_behind_the_cut) {
     static const struct {
         double mean, cv;
         uint32_t most;
@@ -50,8 +45,7 @@ static void lengths_have_their_moments_behind_the_cut(void **state) {
     }
 }
 
-static void a_cv_of_zero_is_one_length(void **state) {
-    (void)state;
+TEST(a_cv_of_zero_is_one_length) {
     struct draw_lengths lengths;
     assert_true(load_draw_fit(1234, 0, 4096, &lengths));
     struct load_dice dice = {.seed = 1};
@@ -59,16 +53,14 @@ static void a_cv_of_zero_is_one_length(void **state) {
         assert_int_equal(load_draw_length(&dice, &lengths), 1234);
 }
 
-static void what_the_cut_leaves_no_room_for_is_refused(void **state) {
-    (void)state;
+TEST(what_the_cut_leaves_no_room_for_is_refused) {
     struct draw_lengths lengths;
     assert_false(load_draw_fit(5000, 1, 4096, &lengths));
     assert_false(load_draw_fit(0, 1, 4096, &lengths));
     assert_false(load_draw_fit(4000, 2, 4096, &lengths));
 }
 
-static void gaps_have_their_mean_and_cv(void **state) {
-    (void)state;
+TEST(gaps_have_their_mean_and_cv) {
     static const double cvs[] = {0.3, 1, 2.5};
     for (size_t i = 0; i < ARRAY_COUNT(cvs); i++) {
         struct load_dice dice = {.seed = 3, .name = i};
@@ -85,22 +77,10 @@ static void gaps_have_their_mean_and_cv(void **state) {
 }
 
 /* What one request draws never depends on what others drew. */
-static void a_dice_depends_on_its_name_alone(void **state) {
-    (void)state;
+TEST(a_dice_depends_on_its_name_alone) {
     struct load_dice a = {.seed = 5, .name = 9}, b = a, other = {.seed = 5, .name = 10};
     double first = load_draw_uniform(&a);
     load_draw_uniform(&other);
     assert_true(first == load_draw_uniform(&b));
     assert_true(load_draw_uniform(&a) != first);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(lengths_have_their_moments_behind_the_cut),
-        cmocka_unit_test(a_cv_of_zero_is_one_length),
-        cmocka_unit_test(what_the_cut_leaves_no_room_for_is_refused),
-        cmocka_unit_test(gaps_have_their_mean_and_cv),
-        cmocka_unit_test(a_dice_depends_on_its_name_alone),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

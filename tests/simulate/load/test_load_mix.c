@@ -2,16 +2,10 @@
 #include "simulate/load/load_mix.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 #include "base/check.h"
 #include "base/limits.h"
+#include "test_case.h"
 
 #define REQUESTS 400000
 
@@ -80,8 +74,7 @@ static uint32_t hit_tokens(const struct simulator_request *request) {
 }
 
 /* The three published moments come out of the requests themselves, not of the formulas. */
-static void drawn_requests_have_the_published_moments(void **state) {
-    (void)state;
+TEST(drawn_requests_have_the_published_moments) {
     struct load_mix_options options = options_of();
     struct load_mix *mix = open_mix(&options);
     struct simulator_source source = load_mix_source(mix);
@@ -104,8 +97,7 @@ static void drawn_requests_have_the_published_moments(void **state) {
     assert_int_equal(load_mix_cut(mix), 0);
 }
 
-static void requests_come_in_the_order_of_their_times(void **state) {
-    (void)state;
+TEST(requests_come_in_the_order_of_their_times) {
     struct load_mix_options options = options_of();
     options.requests = 20000;
     options.past = true;
@@ -125,8 +117,7 @@ static void requests_come_in_the_order_of_their_times(void **state) {
 }
 
 /* Little's law: as many stand at 0 as come in the time that an answer takes. */
-static void a_past_leaves_as_many_standing_as_a_steady_state_has(void **state) {
-    (void)state;
+TEST(a_past_leaves_as_many_standing_as_a_steady_state_has) {
     struct load_mix_options options = options_of();
     options.requests = 5000;
     options.past = options.stored = true;
@@ -147,8 +138,7 @@ static void a_past_leaves_as_many_standing_as_a_steady_state_has(void **state) {
     assert_true(stored / prompts > 0.3 && stored / prompts < published.hit_share + 0.02);
 }
 
-static void the_same_seed_draws_the_same_requests(void **state) {
-    (void)state;
+TEST(the_same_seed_draws_the_same_requests) {
     struct load_mix_options options = options_of();
     options.requests = 1000;
     uint64_t digests[3] = {0};
@@ -167,8 +157,7 @@ static void the_same_seed_draws_the_same_requests(void **state) {
     assert_true(digests[0] != digests[2]);
 }
 
-static void lengths_that_do_not_fit_are_refused(void **state) {
-    (void)state;
+TEST(lengths_that_do_not_fit_are_refused) {
     struct load_mix_options options = options_of();
     struct load_mix *mix;
     struct arena arena;
@@ -180,13 +169,4 @@ static void lengths_that_do_not_fit_are_refused(void **state) {
     assert_non_null(strstr(error.text, "tokens_max"));
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(drawn_requests_have_the_published_moments),
-        cmocka_unit_test(requests_come_in_the_order_of_their_times),
-        cmocka_unit_test(a_past_leaves_as_many_standing_as_a_steady_state_has),
-        cmocka_unit_test(the_same_seed_draws_the_same_requests),
-        cmocka_unit_test(lengths_that_do_not_fit_are_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, free_memory);
-}
+TEST_GROUP(NULL, free_memory)

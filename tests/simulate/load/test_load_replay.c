@@ -2,15 +2,9 @@
 #include "simulate/load/load_replay.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 #include "base/check.h"
+#include "test_case.h"
 
 static uint64_t blocks[] = {0, 1, 0, 2, 0, 1, 3};
 static struct load_trace_row rows[] = {
@@ -40,8 +34,7 @@ static struct load_replay_options options_of(void) {
                                         .abreast = 1};
 }
 
-static void rows_come_as_they_were_recorded(void **state) {
-    (void)state;
+TEST(rows_come_as_they_were_recorded) {
     struct load_replay_options options = options_of();
     struct simulator_source source = open_source(&options);
     struct simulator_request request;
@@ -60,8 +53,7 @@ static void rows_come_as_they_were_recorded(void **state) {
     assert_false(source.next(source.self, &request));
 }
 
-static void shorter_prompts_share_as_much(void **state) {
-    (void)state;
+TEST(shorter_prompts_share_as_much) {
     struct load_replay_options options = options_of();
     options.block_tokens = 64; /* an eighth */
     struct simulator_source source = open_source(&options);
@@ -74,8 +66,7 @@ static void shorter_prompts_share_as_much(void **state) {
 }
 
 /* A prompt of another play begins like none of the first. */
-static void plays_have_prompts_of_their_own(void **state) {
-    (void)state;
+TEST(plays_have_prompts_of_their_own) {
     struct load_replay_options options = options_of();
     options.plays = 2;
     options.speed = 2;
@@ -92,8 +83,7 @@ static void plays_have_prompts_of_their_own(void **state) {
     assert_false(source.next(source.self, &request));
 }
 
-static void plays_abreast_come_at_the_rate_that_is_asked_for(void **state) {
-    (void)state;
+TEST(plays_abreast_come_at_the_rate_that_is_asked_for) {
     struct load_replay_options options = options_of();
     options.plays = 0;
     options.abreast = 5;
@@ -110,8 +100,7 @@ static void plays_abreast_come_at_the_rate_that_is_asked_for(void **state) {
     assert_true(fabs(COUNT / ((double)before * 1e-9) / 8 - 1) < 0.01);
 }
 
-static void what_is_too_long_is_cut(void **state) {
-    (void)state;
+TEST(what_is_too_long_is_cut) {
     struct load_replay_options options = options_of();
     options.tokens_max = 600;
     struct simulator_source source = open_source(&options);
@@ -122,8 +111,7 @@ static void what_is_too_long_is_cut(void **state) {
     }
 }
 
-static void a_trace_without_times_needs_a_rate(void **state) {
-    (void)state;
+TEST(a_trace_without_times_needs_a_rate) {
     struct load_trace timeless = trace;
     struct load_replay_options options = options_of();
     struct load_replay *replay;
@@ -134,16 +122,4 @@ static void a_trace_without_times_needs_a_rate(void **state) {
     arena_over(&arena, memory, sizeof memory);
     assert_int_equal(load_replay_open(&arena, &options, &replay, &error), STATUS_INVALID);
     assert_non_null(strstr(error.text, "requests_per_s"));
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(rows_come_as_they_were_recorded),
-        cmocka_unit_test(shorter_prompts_share_as_much),
-        cmocka_unit_test(plays_have_prompts_of_their_own),
-        cmocka_unit_test(plays_abreast_come_at_the_rate_that_is_asked_for),
-        cmocka_unit_test(what_is_too_long_is_cut),
-        cmocka_unit_test(a_trace_without_times_needs_a_rate),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,15 +2,10 @@
 #include "simulate/load/load_shape.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 #include "base/check.h"
 #include "base/limits.h"
+#include "test_case.h"
 
 /* 608e9 / 168e9 tokens, 342e9 of 608e9 obtained, 4,989 KV tokens: DeepSeek's day, 2025-02-27. */
 static const struct mix_moments published = {
@@ -32,8 +27,7 @@ static struct mix_moments moments_of(const struct load_shape *shape) {
     };
 }
 
-static void a_solved_shape_has_the_moments(void **state) {
-    (void)state;
+TEST(a_solved_shape_has_the_moments) {
     static const double turns[] = {1.2, 2, 2.2}, cvs[] = {0, 0.8, 1.2};
     for (size_t t = 0; t < ARRAY_COUNT(turns); t++)
         for (size_t c = 0; c < ARRAY_COUNT(cvs); c++) {
@@ -49,16 +43,14 @@ static void a_solved_shape_has_the_moments(void **state) {
 }
 
 /* With every answer alike, the published moments mean 1,211 tokens to an answer. */
-static void answers_that_are_all_alike_are_longer(void **state) {
-    (void)state;
+TEST(answers_that_are_all_alike_are_longer) {
     struct load_shape shape = {.turns = 2, .answer_cv = 0};
     struct error error;
     assert_int_equal(load_shape_solve(&published, &shape, &error), STATUS_OK);
     assert_true(fabs(shape.answer_tokens - 1211) < 1);
 }
 
-static void moments_that_no_shape_has_are_refused_with_the_cure(void **state) {
-    (void)state;
+TEST(moments_that_no_shape_has_are_refused_with_the_cure) {
     struct load_shape shape = {.turns = 6, .answer_cv = 1};
     struct error error = {""};
     assert_int_equal(load_shape_solve(&published, &shape, &error), STATUS_INVALID);
@@ -68,13 +60,4 @@ static void moments_that_no_shape_has_are_refused_with_the_cure(void **state) {
     shape.turns = 2;
     assert_int_equal(load_shape_solve(&few, &shape, &error), STATUS_INVALID);
     assert_non_null(strstr(error.text, "hit_share"));
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_solved_shape_has_the_moments),
-        cmocka_unit_test(answers_that_are_all_alike_are_longer),
-        cmocka_unit_test(moments_that_no_shape_has_are_refused_with_the_cure),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

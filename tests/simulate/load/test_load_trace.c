@@ -2,14 +2,9 @@
 #include "simulate/load/load_trace.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-
-#include <cmocka.h>
 
 #include "base/check.h"
+#include "test_case.h"
 
 static void *memory; /* of the trace that was read last */
 
@@ -46,8 +41,7 @@ static void assert_row(const struct load_trace *trace, size_t index, double arri
 }
 
 /* As published, across midnight and the end of a leap year's February. */
-static void azure_rows_are_read(void **state) {
-    (void)state;
+TEST(azure_rows_are_read) {
     struct load_trace trace = read_good("TIMESTAMP,ContextTokens,GeneratedTokens\r\n"
                                         "2024-02-28 23:59:59.5000000,374,44\r\n"
                                         "2024-02-29 00:00:00.7500000,396,0\r\n"
@@ -59,8 +53,7 @@ static void azure_rows_are_read(void **state) {
     assert_row(&trace, 2, 86400.5, 1, 1);
 }
 
-static void mooncake_rows_are_read(void **state) {
-    (void)state;
+TEST(mooncake_rows_are_read) {
     struct load_trace trace = read_good("{\"timestamp\": 3000, \"input_length\": 600, "
                                         "\"output_length\": 5, \"hash_ids\": [0, 14]}\n"
                                         "\n"
@@ -75,8 +68,7 @@ static void mooncake_rows_are_read(void **state) {
     assert_int_equal(trace.blocks[trace.rows[1].block_index + 1], 9);
 }
 
-static void lengths_alone_are_enough(void **state) {
-    (void)state;
+TEST(lengths_alone_are_enough) {
     struct load_trace trace =
         read_good("num_prefill_tokens,num_decode_tokens,num_total_tokens,pd_ratio\n"
                   "3772,54,3826,69.85\n100,10,110,10.0\n");
@@ -86,8 +78,7 @@ static void lengths_alone_are_enough(void **state) {
 }
 
 /* All due at once is no arrival pattern: clients would only be counted late. */
-static void rows_that_come_at_once_have_no_arrivals(void **state) {
-    (void)state;
+TEST(rows_that_come_at_once_have_no_arrivals) {
     static const char row[] =
         "{\"timestamp\":0,\"input_length\":5,\"output_length\":6,\"hash_ids\":[1]}\n";
     char text[2 * sizeof row];
@@ -98,8 +89,7 @@ static void rows_that_come_at_once_have_no_arrivals(void **state) {
 }
 
 /* Each message names the line and the trouble. */
-static void bad_files_are_refused(void **state) {
-    (void)state;
+TEST(bad_files_are_refused) {
     static const char head[] = "TIMESTAMP,ContextTokens,GeneratedTokens\n";
     static const struct {
         const char *body, *where, *what;
@@ -144,8 +134,7 @@ static void bad_files_are_refused(void **state) {
 
 /* Conversations stay whole, whatever block all prompts begin with; about one in N is left, and the
  * time begins with the first of them. */
-static void a_sample_keeps_conversations(void **state) {
-    (void)state;
+TEST(a_sample_keeps_conversations) {
     enum { TALKS = 200, TURNS = 3, ONE_IN = 4 };
     static char text[TALKS * TURNS * 128];
     size_t at = 0;
@@ -170,23 +159,11 @@ static void a_sample_keeps_conversations(void **state) {
 }
 
 /* What prompts share they share at the new length, too: whole blocks become whole smaller blocks. */
-static void scaled_lengths_keep_their_blocks(void **state) {
-    (void)state;
+TEST(scaled_lengths_keep_their_blocks) {
     assert_int_equal(load_trace_scale(2 * LOAD_TRACE_BLOCK_TOKENS, 32), 64);
     assert_int_equal(load_trace_scale(1, 32), 1);
     assert_int_equal(load_trace_scale(600, 512), 600);
     assert_int_equal(load_trace_scale(LOAD_TRACE_TOKENS_MAX, 1024), LOAD_TRACE_TOKENS_MAX);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(azure_rows_are_read),
-        cmocka_unit_test(mooncake_rows_are_read),
-        cmocka_unit_test(lengths_alone_are_enough),
-        cmocka_unit_test(rows_that_come_at_once_have_no_arrivals),
-        cmocka_unit_test(bad_files_are_refused),
-        cmocka_unit_test(scaled_lengths_keep_their_blocks),
-        cmocka_unit_test(a_sample_keeps_conversations),
-    };
-    return cmocka_run_group_tests(tests, NULL, free_memory);
-}
+TEST_GROUP(NULL, free_memory)

@@ -6,6 +6,7 @@
 
 #include "base/json_writer.h"
 #include "simulate/report/outcome.h"
+#include "test_case.h"
 
 static struct scenario small_scenario;
 static struct outcome small_outcome;

@@ -2,12 +2,8 @@
 #include "simulate/report/chart.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <string.h>
 
-#include <cmocka.h>
+#include "test_case.h"
 
 static char text[1 << 16];
 
@@ -20,8 +16,7 @@ static const char *drawn(void (*draw)(struct json_writer *, const struct chart *
     return text;
 }
 
-static void lines_have_titles_units_and_round_ticks(void **state) {
-    (void)state;
+TEST(lines_have_titles_units_and_round_ticks) {
     static const double x[] = {0, 1, 2, 3}, y[] = {0, 900, NAN, 1900};
     struct chart chart = {.title = "Load <of> all",
                           .x_label = "seconds",
@@ -38,8 +33,7 @@ static void lines_have_titles_units_and_round_ticks(void **state) {
     assert_non_null(strstr(svg, "</svg>"));
 }
 
-static void an_axis_begins_where_it_is_reported_to(void **state) {
-    (void)state;
+TEST(an_axis_begins_where_it_is_reported_to) {
     static const double x[] = {0, 1}, y[] = {1.01, 1.09};
     struct chart chart = {.title = "t",
                           .x_label = "x",
@@ -54,14 +48,12 @@ static void an_axis_begins_where_it_is_reported_to(void **state) {
     assert_non_null(strstr(svg, ">1.1<"));
 }
 
-static void a_chart_without_points_says_so(void **state) {
-    (void)state;
+TEST(a_chart_without_points_says_so) {
     struct chart chart = {.title = "t", .x_label = "x", .y_label = "y", .series_count = 1};
     assert_non_null(strstr(drawn(chart_lines, &chart), "nothing was measured"));
 }
 
-static void bars_are_as_long_as_their_values(void **state) {
-    (void)state;
+TEST(bars_are_as_long_as_their_values) {
     static const char *const names[] = {"one", "two"};
     static const double a[] = {1, 2}, b[] = {0, 2};
     struct chart chart = {.title = "t",
@@ -74,14 +66,4 @@ static void bars_are_as_long_as_their_values(void **state) {
     assert_non_null(strstr(svg, "width=\"129.0\"")); /* of 516: a quarter */
     assert_non_null(strstr(svg, "width=\"258.0\""));
     assert_null(strstr(svg, "width=\"0.0\""));
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(lines_have_titles_units_and_round_ticks),
-        cmocka_unit_test(an_axis_begins_where_it_is_reported_to),
-        cmocka_unit_test(a_chart_without_points_says_so),
-        cmocka_unit_test(bars_are_as_long_as_their_values),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

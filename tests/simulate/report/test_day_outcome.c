@@ -3,25 +3,19 @@
  * their counters, and text and JSON have each figure.
  */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-
-#include <cmocka.h>
 
 #include "base/tree.h"
 #include "small_day.h"
+#include "test_case.h"
 
-static void windows_stand_in_the_days_order(void **state) {
-    (void)state;
+TEST(windows_stand_in_the_days_order) {
     small_day_make();
     assert_int_equal(small_day.window_count, 2);
     assert_true(small_day.windows[0].segment.hour == 0 && small_day.windows[0].whole);
     assert_true(small_day.windows[1].segment.hour == 6 && !small_day.windows[1].whole);
 }
 
-static void a_windows_means_are_those_of_its_counters(void **state) {
-    (void)state;
+TEST(a_windows_means_are_those_of_its_counters) {
     small_day_make();
     const struct day_window_outcome *window = &small_day.windows[1];
     assert_true(window->speed == 21);
@@ -34,15 +28,13 @@ static void a_windows_means_are_those_of_its_counters(void **state) {
     assert_true(window->prefill_busy > 0.499 && window->prefill_busy < 0.501);
 }
 
-static void a_layers_balance_is_the_days_mean(void **state) {
-    (void)state;
+TEST(a_layers_balance_is_the_days_mean) {
     small_day_make();
     assert_true(day_outcome_balance(&small_day, 1, 2) == 1.3125); /* 18 h of 1.25, 6 h of 1.5 */
     assert_true(fabs(day_outcome_balance(&small_day, 0, 2) - 1.1) < 1e-12);
 }
 
-static void json_has_every_figure_and_window(void **state) {
-    (void)state;
+TEST(json_has_every_figure_and_window) {
     static char memory[1 << 20];
     struct arena arena;
     struct error error;
@@ -58,23 +50,10 @@ static void json_has_every_figure_and_window(void **state) {
     assert_int_equal(tree_count(tree_member(layers, "decode")), 3);
 }
 
-static void text_says_what_kind_a_figure_is(void **state) {
-    (void)state;
+TEST(text_says_what_kind_a_figure_is) {
     small_day_make();
     const char *text = small_day_text(day_outcome_write_text);
     assert_non_null(strstr(text, "cost_usd_per_day"));
     assert_non_null(strstr(text, "prediction, its data fitted a parameter"));
     assert_non_null(strstr(text, "whole fleet"));
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(windows_stand_in_the_days_order),
-        cmocka_unit_test(a_windows_means_are_those_of_its_counters),
-        cmocka_unit_test(a_layers_balance_is_the_days_mean),
-        cmocka_unit_test(json_has_every_figure_and_window),
-        cmocka_unit_test(text_says_what_kind_a_figure_is),
-    };
-    cmocka_set_message_output(CM_OUTPUT_TAP);
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

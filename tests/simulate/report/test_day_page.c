@@ -3,16 +3,10 @@
  */
 #include "simulate/report/day_page.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-
-#include <cmocka.h>
-
 #include "small_day.h"
+#include "test_case.h"
 
-static void a_days_page_has_its_charts_and_needs_nothing_else(void **state) {
-    (void)state;
+TEST(a_days_page_has_its_charts_and_needs_nothing_else) {
     small_day_make();
     const char *text = small_day_text(day_page_write);
     const char *charts[] = {"Nodes",
@@ -31,12 +25,4 @@ static void a_days_page_has_its_charts_and_needs_nothing_else(void **state) {
     assert_null(strstr(text, "http"));
     assert_non_null(strstr(text, "a &lt;day&gt;"));
     assert_non_null(strstr(text, "</html>"));
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_days_page_has_its_charts_and_needs_nothing_else),
-    };
-    cmocka_set_message_output(CM_OUTPUT_TAP);
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

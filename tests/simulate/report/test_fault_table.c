@@ -4,15 +4,9 @@
  */
 #include "simulate/report/fault_table.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include "simulate/report/outcome_json.h"
 #include "small_outcome.h"
+#include "test_case.h"
 
 static void make_costs(void) {
     small_outcome_make();
@@ -27,8 +21,7 @@ static void make_costs(void) {
         (struct fault_cost){.times = 1}; /* nobody was there */
 }
 
-static void a_row_has_shares_with_faults_and_without(void **state) {
-    (void)state;
+TEST(a_row_has_shares_with_faults_and_without) {
     make_costs();
     const char *text = small_outcome_text(fault_table_text);
     assert_non_null(strstr(
@@ -42,8 +35,7 @@ static void a_row_has_shares_with_faults_and_without(void **state) {
     assert_non_null(strstr(text, "<td class=\"n\">2.5 %</td><td class=\"n\">1.0 %</td>"));
 }
 
-static void json_counts_requests(void **state) {
-    (void)state;
+TEST(json_counts_requests) {
     double value;
     make_costs();
     const struct tree *root = small_outcome_tree(outcome_json_write);
@@ -55,21 +47,10 @@ static void json_counts_requests(void **state) {
                 value == 4);
 }
 
-static void nothing_is_said_where_nothing_was_compared(void **state) {
-    (void)state;
+TEST(nothing_is_said_where_nothing_was_compared) {
     small_outcome_make();
     assert_false(fault_table_any(&small_outcome));
     assert_string_equal(small_outcome_text(fault_table_text), "");
     assert_string_equal(small_outcome_text(fault_table_html), "");
     assert_string_equal(small_outcome_text(fault_table_json), "");
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_row_has_shares_with_faults_and_without),
-        cmocka_unit_test(json_counts_requests),
-        cmocka_unit_test(nothing_is_said_where_nothing_was_compared),
-    };
-    cmocka_set_message_output(CM_OUTPUT_TAP);
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,14 +2,9 @@
 #include "simulate/report/outcome.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 #include "small_outcome.h"
+#include "test_case.h"
 
 static double figure_of(const char *name) {
     struct day_figure figures[OUTCOME_FIGURES_MAX];
@@ -20,8 +15,7 @@ static double figure_of(const char *name) {
     return 0;
 }
 
-static void figures_follow_from_the_counts(void **state) {
-    (void)state;
+TEST(figures_follow_from_the_counts) {
     small_outcome_make();
     assert_true(figure_of("both_output_tokens_per_s_per_node") == 100);
     assert_true(figure_of("both_step_ms") == 50);
@@ -33,8 +27,7 @@ static void figures_follow_from_the_counts(void **state) {
 }
 
 /* Standing requests came before the run, so their first token tells nothing of TTFT. */
-static void only_what_is_measured_is_received(void **state) {
-    (void)state;
+TEST(only_what_is_measured_is_received) {
     struct simulator_ended request = {.arrival_ns = 1500000000,
                                       .first_ns = 2000000000,
                                       .end_ns = 3000000000,
@@ -53,8 +46,7 @@ static void only_what_is_measured_is_received(void **state) {
     assert_true(fabs(figure_of("tpot_p50_ms") / 100 - 1) < 0.01);
 }
 
-static void samples_become_rates(void **state) {
-    (void)state;
+TEST(samples_become_rates) {
     small_outcome_make();
     struct simulator_sample sample = {
         .now_ns = 3000000000, .so_far = &small_outcome.report, .open = 7};
@@ -65,8 +57,7 @@ static void samples_become_rates(void **state) {
     assert_true(small_outcome.points[0].open == 7);
 }
 
-static void points_end_with_the_measured_time(void **state) {
-    (void)state;
+TEST(points_end_with_the_measured_time) {
     small_outcome_make();
     struct simulator_sample sample = {.so_far = &small_outcome.report};
     for (int i = 1; i <= 9; i++) {
@@ -75,14 +66,4 @@ static void points_end_with_the_measured_time(void **state) {
     }
     assert_int_equal(small_outcome.point_count, 9);
     assert_int_equal(outcome_points(&small_outcome), 3); /* 4, 8 and 12 s of 10 */
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(figures_follow_from_the_counts),
-        cmocka_unit_test(only_what_is_measured_is_received),
-        cmocka_unit_test(samples_become_rates),
-        cmocka_unit_test(points_end_with_the_measured_time),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,17 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "simulate/report/outcome_json.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include "small_outcome.h"
+#include "test_case.h"
 
-static void a_run_is_one_json_object(void **state) {
-    (void)state;
+TEST(a_run_is_one_json_object) {
     double value;
     small_outcome_make();
     const struct tree *root = small_outcome_tree(outcome_json_write);
@@ -22,8 +15,7 @@ static void a_run_is_one_json_object(void **state) {
     assert_true(tree_get_number(tree_member(x, "value"), &value) && value == 3);
 }
 
-static void published_figures_are_numbers_or_ranges(void **state) {
-    (void)state;
+TEST(published_figures_are_numbers_or_ranges) {
     static const struct day_figure figures[] = {
         {.name = "a", .unit = "u", .published_count = 1, .published = {4}},
         {.name = "b", .unit = "u", .published_count = 2, .published = {20, 22}},
@@ -35,12 +27,4 @@ static void published_figures_are_numbers_or_ranges(void **state) {
     assert_non_null(strstr(text, "\"published\":4,"));
     assert_non_null(strstr(text, "\"published\":[20,22],"));
     assert_non_null(strstr(text, "\"published\":null,"));
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_run_is_one_json_object),
-        cmocka_unit_test(published_figures_are_numbers_or_ranges),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,17 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "simulate/report/outcome_text.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include "small_outcome.h"
+#include "test_case.h"
 
-static void a_table_has_roles_times_and_money(void **state) {
-    (void)state;
+TEST(a_table_has_roles_times_and_money) {
     small_outcome_make();
     const char *text = small_outcome_text(outcome_text_write);
     assert_non_null(strstr(text, "a <run>, seed 5: 10 s measured"));
@@ -19,11 +12,4 @@ static void a_table_has_roles_times_and_money(void **state) {
     assert_null(strstr(text, "\nprefill ")); /* there are none */
     assert_non_null(strstr(text, "TTFT"));
     assert_non_null(strstr(text, "cost 32.00 USD an hour"));
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_table_has_roles_times_and_money),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

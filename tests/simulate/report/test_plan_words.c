@@ -1,20 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The cheapest fleet that holds comes first, and each other one says why it lost.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 #include "simulate/report/plan_words.h"
+#include "test_case.h"
 
 static struct plan_found found;
 
-static void the_cheapest_comes_first_and_others_say_why_they_lost(void **state) {
-    (void)state;
+TEST(the_cheapest_comes_first_and_others_say_why_they_lost) {
     found = (struct plan_found){.count = 3};
     found.fleets[0] = (struct size_fleet){.verdict = SIZE_BOUND, .least_nodes = 9, .nodes = 9};
     found.fleets[1] = (struct size_fleet){.verdict = SIZE_HOLDS, .nodes = 8, .trials = 1};
@@ -26,8 +19,7 @@ static void the_cheapest_comes_first_and_others_say_why_they_lost(void **state) 
     assert_string_equal(found.fleets[2].why, "needs at least 9 nodes (4 more); by the clock");
 }
 
-static void a_fleet_that_would_grow_says_what_it_missed_with_fewer(void **state) {
-    (void)state;
+TEST(a_fleet_that_would_grow_says_what_it_missed_with_fewer) {
     found = (struct plan_found){.count = 2};
     found.fleets[0] = (struct size_fleet){.verdict = SIZE_HOLDS, .nodes = 5, .trials = 2};
     found.fleets[1] = (struct size_fleet){.verdict = SIZE_BOUND,
@@ -40,8 +32,7 @@ static void a_fleet_that_would_grow_says_what_it_missed_with_fewer(void **state)
                         "no cheaper: needs at least 5 nodes; with fewer TTFT p99 4.00 s > 3.00 s");
 }
 
-static void the_text_says_which_prompts_a_limit_counts(void **state) {
-    (void)state;
+TEST(the_text_says_which_prompts_a_limit_counts) {
     static const struct hardware hardware = {.name = "by hand"};
     static const struct model_figures model = {.name = "by hand"};
     static const struct size_search search;
@@ -64,8 +55,7 @@ static void the_text_says_which_prompts_a_limit_counts(void **state) {
 }
 
 /* 8 requests a second: a capacity of 4 on 2 nodes needs 4 nodes. */
-static void each_choice_of_the_winner_has_its_price(void **state) {
-    (void)state;
+TEST(each_choice_of_the_winner_has_its_price) {
     static const struct hardware hardware = {.name = "by hand"};
     static const struct model_figures model = {.name = "by hand"};
     static struct size_search search = {
@@ -93,21 +83,8 @@ static void each_choice_of_the_winner_has_its_price(void **state) {
     assert_null(strstr(text, "tokens of a step"));
 }
 
-static void nothing_is_judged_where_no_fleet_holds(void **state) {
-    (void)state;
+TEST(nothing_is_judged_where_no_fleet_holds) {
     found = (struct plan_found){.count = 1};
     found.fleets[0] = (struct size_fleet){.verdict = SIZE_MISSES, .trials = 1};
     assert_false(plan_words_verify(&found));
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_cheapest_comes_first_and_others_say_why_they_lost),
-        cmocka_unit_test(a_fleet_that_would_grow_says_what_it_missed_with_fewer),
-        cmocka_unit_test(the_text_says_which_prompts_a_limit_counts),
-        cmocka_unit_test(each_choice_of_the_winner_has_its_price),
-        cmocka_unit_test(nothing_is_judged_where_no_fleet_holds),
-    };
-    cmocka_set_message_output(CM_OUTPUT_TAP);
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

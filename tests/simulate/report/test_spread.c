@@ -2,12 +2,8 @@
 #include "simulate/report/spread.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <string.h>
 
-#include <cmocka.h>
+#include "test_case.h"
 
 static struct time_spread spread;
 
@@ -18,8 +14,7 @@ static int empty(void **state) {
 }
 
 /* What people read of a percentile is right, whatever the size of the times. */
-static void percentiles_are_within_one_percent(void **state) {
-    (void)state;
+TEST_AROUND(percentiles_are_within_one_percent, empty, NULL) {
     for (int64_t i = 1; i <= 100000; i++)
         spread_add(&spread, i * 137000);
     double shares[] = {0.01, 0.5, 0.9, 0.99};
@@ -29,28 +24,17 @@ static void percentiles_are_within_one_percent(void **state) {
     assert_true(fabs(spread_below(&spread, 137e8 / 4) - 0.25) < 0.005);
 }
 
-static void an_empty_spread_is_zero(void **state) {
-    (void)state;
+TEST_AROUND(an_empty_spread_is_zero, empty, NULL) {
     assert_true(spread_quantile(&spread, 0.5) == 0);
     assert_true(spread_mean(&spread) == 0);
     assert_true(spread_below(&spread, 1e9) == 0);
 }
 
-static void times_at_both_ends_are_counted(void **state) {
-    (void)state;
+TEST_AROUND(times_at_both_ends_are_counted, empty, NULL) {
     spread_add(&spread, -5);
     spread_add(&spread, 0);
     spread_add(&spread, INT64_MAX);
     assert_int_equal(spread.total, 3);
     assert_true(spread_quantile(&spread, 0.3) <= 1);
     assert_true(spread_quantile(&spread, 1) > 1e14);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(percentiles_are_within_one_percent, empty),
-        cmocka_unit_test_setup(an_empty_spread_is_zero, empty),
-        cmocka_unit_test_setup(times_at_both_ends_are_counted, empty),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

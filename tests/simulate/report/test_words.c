@@ -2,11 +2,8 @@
 #include "simulate/report/words.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 
-#include <cmocka.h>
+#include "test_case.h"
 
 static char text[256];
 
@@ -23,16 +20,14 @@ static const char *short_of(double value) {
 }
 
 /* JSON knows neither infinity nor NaN; what is none would make the whole text unreadable. */
-static void numbers_are_json(void **state) {
-    (void)state;
+TEST(numbers_are_json) {
     assert_string_equal(number_of(3), "3");
     assert_string_equal(number_of(-0.5), "-0.5");
     assert_string_equal(number_of(INFINITY), "null");
     assert_string_equal(number_of(NAN), "null");
 }
 
-static void numbers_for_people_are_short(void **state) {
-    (void)state;
+TEST(numbers_for_people_are_short) {
     assert_string_equal(short_of(0), "0");
     assert_string_equal(short_of(0.02734), "0.0273");
     assert_string_equal(short_of(4713), "4713");
@@ -42,19 +37,9 @@ static void numbers_for_people_are_short(void **state) {
 }
 
 /* A scenario's name or a source's text may hold anything. */
-static void html_is_escaped(void **state) {
-    (void)state;
+TEST(html_is_escaped) {
     struct json_writer writer = {.out = text, .room = sizeof text - 1};
     words_html(&writer, BYTES_LITERAL("<a href=\"x\">&"));
     text[writer.count] = 0;
     assert_string_equal(text, "&lt;a href=&quot;x&quot;&gt;&amp;");
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(numbers_are_json),
-        cmocka_unit_test(numbers_for_people_are_short),
-        cmocka_unit_test(html_is_escaped),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

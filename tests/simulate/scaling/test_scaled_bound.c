@@ -3,14 +3,9 @@
  * that nobody knows beforehand costs nodes, a limit of turns costs more, a limit that may be missed more often
  * less; and no rule that was lived is below it.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdlib.h>
-
-#include <cmocka.h>
 
 #include "simulate/scaling/scaled_bound.h"
+#include "test_case.h"
 
 #define S ((int64_t)1000000000)
 #define HOUR (3600 * S)
@@ -67,14 +62,12 @@ static double bound_of(double noise, double missed_share, double turns) {
     return nodes;
 }
 
-static void without_noise_it_is_what_the_load_wants(void **state) {
-    (void)state;
+TEST(without_noise_it_is_what_the_load_wants) {
     double nodes = bound_of(1e-4, 0.001, 0); /* a start's time before noon units are there */
     assert_true(nodes > 12 * 0.98 && nodes < (12 + 8.0 / 24) * 1.01);
 }
 
-static void noise_costs_nodes_turns_cost_more_and_misses_fewer(void **state) {
-    (void)state;
+TEST(noise_costs_nodes_turns_cost_more_and_misses_fewer) {
     double free = bound_of(0.1, 0.01, 0), bound = bound_of(0.1, 0.01, 1);
     print_message("# %g nodes, once turned %g\n", free, bound);
     assert_true(free > bound_of(1e-4, 0.01, 0) * 1.05);
@@ -82,8 +75,7 @@ static void noise_costs_nodes_turns_cost_more_and_misses_fewer(void **state) {
     assert_true(bound_of(0.1, 0.1, 0) < free * 0.99);
 }
 
-static void no_rule_that_was_lived_is_below_it(void **state) {
-    (void)state;
+TEST(no_rule_that_was_lived_is_below_it) {
     const double load = 3.9;
     for (double noise = 0.03; noise < 0.1; noise += 0.05) {
         struct scaled_options options = options_of(&load, noise);
@@ -98,13 +90,4 @@ static void no_rule_that_was_lived_is_below_it(void **state) {
         double reversals = (double)outcome.reversals;
         assert_true(outcome.nodes_mean > bound_of(noise, share > 0.01 ? share : 0.01, reversals));
     }
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(without_noise_it_is_what_the_load_wants),
-        cmocka_unit_test(noise_costs_nodes_turns_cost_more_and_misses_fewer),
-        cmocka_unit_test(no_rule_that_was_lived_is_below_it),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,14 +5,9 @@
  * while it was made are borne, too.
  */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdlib.h>
-
-#include <cmocka.h>
 
 #include "simulate/scaling/scaled_day.h"
+#include "test_case.h"
 
 #define HOUR ((int64_t)3600 * 1000000000)
 
@@ -35,8 +30,7 @@ static double missed(const struct scaled_outcome *outcome) {
     return (double)outcome->missed_windows / (double)outcome->windows;
 }
 
-static void the_load_is_the_published_one(void **state) {
-    (void)state;
+TEST(the_load_is_the_published_one) {
     double sum = 0, most = 0;
     for (int64_t at_ns = 0; at_ns < 24 * HOUR; at_ns += HOUR / 60) {
         sum += scaled_day_arrivals(at_ns) / (24 * 60);
@@ -50,8 +44,7 @@ static void the_load_is_the_published_one(void **state) {
     assert_true(fabs(nodes - SCALED_DAY_NODES_MEAN) < 3);
 }
 
-static void the_published_nodes_come_out_within_three_percent(void **state) {
-    (void)state;
+TEST(the_published_nodes_come_out_within_three_percent) {
     struct scaled_outcome outcome = live((struct scaled_day){
         .as_published = true, .unit_rate = SCALED_DAY_UNIT_RATE, .rule = SCALED_MANAGER});
     assert_true(fabs(outcome.nodes_mean / SCALED_DAY_NODES_MEAN - 1) < 0.03);
@@ -59,8 +52,7 @@ static void the_published_nodes_come_out_within_three_percent(void **state) {
     assert_true(missed(&outcome) < 0.01);
 }
 
-static void each_side_by_itself_needs_fewer_nodes(void **state) {
-    (void)state;
+TEST(each_side_by_itself_needs_fewer_nodes) {
     struct scaled_day day = {.unit_rate = SCALED_DAY_UNIT_RATE, .rule = SCALED_MANAGER};
     struct scaled_outcome outcome = live(day);
     assert_true(outcome.nodes_mean < 0.975 * SCALED_DAY_NODES_MEAN);
@@ -72,8 +64,7 @@ static void each_side_by_itself_needs_fewer_nodes(void **state) {
     assert_true(live(day).nodes_mean > outcome.nodes_mean);
 }
 
-static void noise_makes_it_turn_less_than_once_an_hour(void **state) {
-    (void)state;
+TEST(noise_makes_it_turn_less_than_once_an_hour) {
     for (uint64_t seed = 1; seed <= 2; seed++) {
         struct scaled_outcome outcome = live((struct scaled_day){.load = SCALED_NOISE,
                                                                  .unit_rate = SCALED_DAY_UNIT_RATE,
@@ -84,9 +75,7 @@ static void noise_makes_it_turn_less_than_once_an_hour(void **state) {
     }
 }
 
-static void
-a_day_that_nobody_expected_is_borne_with_hardly_more_nodes_than_a_reactive_rule_has(void **state) {
-    (void)state;
+TEST(a_day_that_nobody_expected_is_borne_with_hardly_more_nodes_than_a_reactive_rule_has) {
     for (int load = SCALED_CROWD; load < SCALED_LOAD_COUNT; load++) {
         struct scaled_day day = {.load = (enum scaled_load)load,
                                  .unit_rate = SCALED_DAY_UNIT_RATE,
@@ -98,16 +87,4 @@ a_day_that_nobody_expected_is_borne_with_hardly_more_nodes_than_a_reactive_rule_
         assert_true(own.nodes_mean < 1.1 * live(day).nodes_mean);
         assert_true(missed(&own) < 0.015 && own.reversals <= 24);
     }
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_load_is_the_published_one),
-        cmocka_unit_test(the_published_nodes_come_out_within_three_percent),
-        cmocka_unit_test(each_side_by_itself_needs_fewer_nodes),
-        cmocka_unit_test(
-            a_day_that_nobody_expected_is_borne_with_hardly_more_nodes_than_a_reactive_rule_has),
-        cmocka_unit_test(noise_makes_it_turn_less_than_once_an_hour),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,16 +5,10 @@
  * FATHOM_SEEDS="first count" lives others.
  */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdio.h>
-#include <stdlib.h>
-
-#include <cmocka.h>
 
 #include "base/random.h"
 #include "simulate/scaling/scaled_world.h"
+#include "test_case.h"
 
 #define S ((int64_t)1000000000)
 #define HOUR (3600 * S)
@@ -110,8 +104,7 @@ static struct scaled_outcome live(uint64_t seed) {
     return outcome;
 }
 
-static void what_must_hold_holds_among_faults(void **state) {
-    (void)state;
+TEST(what_must_hold_holds_among_faults) {
     uint64_t first = 0, count = 40;
     const char *seeds = getenv("FATHOM_SEEDS");
     if (seeds) assert_int_equal(sscanf(seeds, "%lu %lu", &first, &count), 2);
@@ -127,16 +120,7 @@ static void what_must_hold_holds_among_faults(void **state) {
     assert_true(starts > 10 * count && lives > count && kills > 0); /* all of that was lived */
 }
 
-static void the_same_seed_is_the_same_life(void **state) {
-    (void)state;
+TEST(the_same_seed_is_the_same_life) {
     struct scaled_outcome one = live(5), other = live(5);
     assert_memory_equal(&one, &other, sizeof one);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_must_hold_holds_among_faults),
-        cmocka_unit_test(the_same_seed_is_the_same_life),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,13 +2,8 @@
 #include "simulate/scenario/prices.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdio.h>
-#include <string.h>
 
-#include <cmocka.h>
+#include "test_case.h"
 
 static char memory[1 << 16];
 static struct error error;
@@ -27,16 +22,14 @@ static const char list[] = "{\"currency\":\"USD\",\"node_hour\":16,\"input_hit\"
                            "\"to_hour\":0.5,\"output\":0.55}]}";
 
 /* 342e9 hits, 266e9 misses and 168e9 answers' tokens: DeepSeek's theoretical income of a day. */
-static void a_published_day_has_its_published_income(void **state) {
-    (void)state;
+TEST(a_published_day_has_its_published_income) {
     struct prices prices;
     assert_int_equal(read_text(list, &prices), STATUS_OK);
     double income = prices_income(&prices.calendar.tokens, 342e9, 266e9, 168e9);
     assert_true(fabs(income / 562027 - 1) < 0.002);
 }
 
-static void a_period_may_go_over_midnight(void **state) {
-    (void)state;
+TEST(a_period_may_go_over_midnight) {
     struct prices prices;
     assert_int_equal(read_text(list, &prices), STATUS_OK);
     static const double off[] = {16.5, 23, 24, 0.2, 24.2}, peak[] = {0.5, 12, 16.4, 40};
@@ -49,22 +42,20 @@ static void a_period_may_go_over_midnight(void **state) {
         assert_true(prices_at(&prices.calendar, peak[i]).output == 2.19);
 }
 
-static void a_missing_price_is_named(void **state) {
-    (void)state;
+TEST(a_missing_price_is_named) {
     struct prices prices;
     assert_int_equal(read_text("{\"currency\":\"USD\",\"node_hour\":1}", &prices), STATUS_INVALID);
     assert_non_null(strstr(error.text, "prices: the key input_hit is missing"));
 }
 
 /* DeepSeek's two names: the list of the file is one's, and the other has a calendar of its own. */
-static void a_model_has_a_calendar_of_its_own(void **state) {
+TEST(a_model_has_a_calendar_of_its_own) {
     static const char text[] =
         "{\"currency\":\"USD\",\"node_hour\":16,\"input_hit\":0.14,\"input_miss\":0.55,"
         "\"output\":2.19,\"periods\":[{\"from_hour\":16.5,\"to_hour\":0.5,\"output\":0.55}],"
         "\"models\":[{\"name\":\"chat\",\"input_hit\":0.07,\"input_miss\":0.27,\"output\":1.1,"
         "\"periods\":[{\"from_hour\":20,\"to_hour\":21,\"input_hit\":0.035}]},"
         "{\"name\":\"flat\",\"input_hit\":1,\"input_miss\":2,\"output\":3}]}";
-    (void)state;
     struct prices prices;
     assert_int_equal(read_text(text, &prices), STATUS_OK);
     const struct prices_calendar *chat = prices_of_model(&prices, BYTES_LITERAL("chat"));
@@ -88,10 +79,9 @@ static void assert_models_refused(const char *models, const char *words) {
     if (!strstr(error.text, words)) fail_msg("%s", error.text);
 }
 
-static void models_that_make_no_sense_are_named(void **state) {
+TEST(models_that_make_no_sense_are_named) {
 #define LIST "\"input_hit\":1,\"input_miss\":1,\"output\":1}"
     char many[4096] = "[";
-    (void)state;
     assert_models_refused("{}", "prices.models: expected an array, found an object");
     assert_models_refused("[{" LIST "]", "the key name is missing");
     assert_models_refused("[{\"name\":\"\"," LIST "]", "prices.models[0].name: expected a name");
@@ -104,15 +94,4 @@ static void models_that_make_no_sense_are_named(void **state) {
                  i ? "," : "", i);
     assert_models_refused(strcat(many, "]"), "prices.models: at most 16");
 #undef LIST
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_published_day_has_its_published_income),
-        cmocka_unit_test(a_period_may_go_over_midnight),
-        cmocka_unit_test(a_missing_price_is_named),
-        cmocka_unit_test(a_model_has_a_calendar_of_its_own),
-        cmocka_unit_test(models_that_make_no_sense_are_named),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,17 +2,11 @@
 #include "simulate/scenario/scenario.h"
 #include "simulate/simulator/simulator_faults.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include "base/check.h"
 #include "host/process/configuration/yaml_tree.h"
 #include "simulate/hardware/builtin.h"
 #include "simulate/scenario/scenario_edit.h"
+#include "test_case.h"
 
 static char memory[16 << 20];
 static struct arena arena;
@@ -40,8 +34,7 @@ static enum status read_builtin(const char *name, const char *setting) {
     return status ? status : scenario_read(&arena, tree, name, &scenario, &error);
 }
 
-static void all_scenarios_of_the_binary_are_read(void **state) {
-    (void)state;
+TEST(all_scenarios_of_the_binary_are_read) {
     const char *name;
     for (uint32_t i = 0; (name = builtin_name(BUILTIN_SCENARIO, i)); i++) {
         if (read_builtin(name, NULL)) fail_msg("%s", error.text);
@@ -55,8 +48,7 @@ static void all_scenarios_of_the_binary_are_read(void **state) {
 }
 
 /* A setting of the hardware changes what it names, and nothing else. */
-static void a_setting_reaches_the_hardware_alone(void **state) {
-    (void)state;
+TEST(a_setting_reaches_the_hardware_alone) {
     assert_int_equal(read_builtin("ep144", NULL), STATUS_OK);
     struct scenario before = scenario;
     assert_int_equal(read_builtin("ep144", "hardware.hbm_gbps=4000"), STATUS_OK);
@@ -67,8 +59,7 @@ static void a_setting_reaches_the_hardware_alone(void **state) {
 }
 
 /* The one model of the twin is paid for as a request for its name would be. */
-static void the_models_name_has_its_prices(void **state) {
-    (void)state;
+TEST(the_models_name_has_its_prices) {
     assert_int_equal(read_builtin("small", NULL), STATUS_OK);
     assert_true(scenario.prices.calendar.tokens.output == 2.19);
     assert_int_equal(read_builtin("small", "prices.models[0].name=tiny-r1"), STATUS_OK);
@@ -76,8 +67,7 @@ static void the_models_name_has_its_prices(void **state) {
     assert_true(prices_at(&scenario.prices.calendar, 20).input_miss == 0.135);
 }
 
-static void faults_are_read_in_their_order(void **state) {
-    (void)state;
+TEST(faults_are_read_in_their_order) {
     assert_int_equal(read_builtin("small", "faults=[{\"kind\":\"unit-dies\",\"at_s\":2},"
                                            "{\"kind\":\"disks-slow\",\"at_s\":3,\"factor\":8}]"),
                      STATUS_OK);
@@ -86,8 +76,7 @@ static void faults_are_read_in_their_order(void **state) {
     assert_true(scenario.options.faults[1].factor == 8);
 }
 
-static void what_is_wrong_names_the_key_and_the_cure(void **state) {
-    (void)state;
+TEST(what_is_wrong_names_the_key_and_the_cure) {
     static const struct {
         const char *setting, *says;
     } cases[] = {
@@ -105,15 +94,4 @@ static void what_is_wrong_names_the_key_and_the_cure(void **state) {
         assert_int_equal(read_builtin("small", cases[i].setting), STATUS_INVALID);
         if (!strstr(error.text, cases[i].says)) fail_msg("case %zu: %s", i, error.text);
     }
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(all_scenarios_of_the_binary_are_read),
-        cmocka_unit_test(a_setting_reaches_the_hardware_alone),
-        cmocka_unit_test(the_models_name_has_its_prices),
-        cmocka_unit_test(faults_are_read_in_their_order),
-        cmocka_unit_test(what_is_wrong_names_the_key_and_the_cure),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,17 +3,11 @@
  */
 #include "simulate/scenario/scenario_day.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include "base/check.h"
 #include "host/process/configuration/yaml_tree.h"
 #include "simulate/hardware/builtin.h"
 #include "simulate/scenario/scenario_edit.h"
+#include "test_case.h"
 
 static char memory[4 << 20];
 static struct arena arena;
@@ -32,8 +26,7 @@ static enum status read_day(const char *setting) {
     return scenario_day_read(&place, tree, &day);
 }
 
-static void the_published_day_is_read_whole(void **state) {
-    (void)state;
+TEST(the_published_day_is_read_whole) {
     struct day_segment segments[DAY_SEGMENTS_MAX];
     double nodes = 0;
     assert_int_equal(read_day(NULL), STATUS_OK);
@@ -46,8 +39,7 @@ static void the_published_day_is_read_whole(void **state) {
     assert_true(nodes / 24 > 226.749 && nodes / 24 < 226.751);
 }
 
-static void what_is_wrong_of_a_day_names_its_key(void **state) {
-    (void)state;
+TEST(what_is_wrong_of_a_day_names_its_key) {
     static const struct {
         const char *setting, *says;
     } cases[] = {
@@ -62,13 +54,4 @@ static void what_is_wrong_of_a_day_names_its_key(void **state) {
         assert_int_equal(read_day(cases[i].setting), STATUS_INVALID);
         if (!strstr(error.text, cases[i].says)) fail_msg("case %zu: %s", i, error.text);
     }
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_published_day_is_read_whole),
-        cmocka_unit_test(what_is_wrong_of_a_day_names_its_key),
-    };
-    cmocka_set_message_output(CM_OUTPUT_TAP);
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,14 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "simulate/scenario/scenario_edit.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include "base/check.h"
+#include "test_case.h"
 
 static char memory[1 << 18];
 static struct arena arena;
@@ -33,8 +27,7 @@ static const char *set(const char *text, const char *setting) {
     return tree_text(&arena, now).data;
 }
 
-static void a_setting_changes_one_value(void **state) {
-    (void)state;
+TEST_AROUND(a_setting_changes_one_value, begin, NULL) {
     assert_string_equal(set("{\"a\":{\"b\":[1,{\"c\":2}]},\"d\":3}", "a.b[1].c=true"),
                         "{\"a\":{\"b\":[1,{\"c\":true}]},\"d\":3}");
     assert_string_equal(set("{\"a\":{}}", "a.new=some text"), "{\"a\":{\"new\":\"some text\"}}");
@@ -42,8 +35,7 @@ static void a_setting_changes_one_value(void **state) {
                         "{\"a\":{\"value\":2,\"source\":\"--set\"}}");
 }
 
-static void paths_that_lead_nowhere_are_refused(void **state) {
-    (void)state;
+TEST_AROUND(paths_that_lead_nowhere_are_refused, begin, NULL) {
     static const char *const settings[] = {"a.b[2]=1", "a.b.c=1", "x.y=1", "a..b=1", "=1", "a"};
     for (size_t i = 0; i < ARRAY_COUNT(settings); i++) {
         const char *text = set("{\"a\":{\"b\":[1,2]}}", settings[i]);
@@ -61,8 +53,7 @@ static enum status find(void *context, struct arena *of, const char *key, struct
 }
 
 /* Names of hardware are set first, so that a setting reaches into what the last name stands for. */
-static void settings_reach_into_what_names_stand_for(void **state) {
-    (void)state;
+TEST_AROUND(settings_reach_into_what_names_stand_for, begin, NULL) {
     static const char *const settings[] = {"hardware.speed=4", "hardware=fast"};
     struct scenario_library library = {NULL, find};
     const struct tree *now = NULL;
@@ -75,13 +66,4 @@ static void settings_reach_into_what_names_stand_for(void **state) {
                         "\"units\":[{\"hardware\":{\"speed\":{\"value\":9,\"source\":\"s\"}}}]}}");
     assert_int_equal(scenario_edit_prepare(&arena, tree, NULL, 0, &library, &now, &error),
                      STATUS_NOT_FOUND);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(a_setting_changes_one_value, begin),
-        cmocka_unit_test_setup(paths_that_lead_nowhere_are_refused, begin),
-        cmocka_unit_test_setup(settings_reach_into_what_names_stand_for, begin),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

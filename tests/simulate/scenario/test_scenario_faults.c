@@ -1,12 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "simulate/scenario/scenario_faults.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "test_case.h"
 
 static _Alignas(16) char memory[1 << 18];
 static struct arena arena;
@@ -29,8 +24,7 @@ static enum status read(const char *text, struct simulator_options *options) {
     return scenario_faults_read(&arena, &root, tree, options, &limits);
 }
 
-static void a_list_is_sorted_and_the_seed_draws_what_is_left_out(void **state) {
-    (void)state;
+TEST(a_list_is_sorted_and_the_seed_draws_what_is_left_out) {
     struct simulator_options options = fleet();
     assert_int_equal(read("[{\"kind\":\"crowd\",\"at_s\":9,\"lasts_s\":2,\"factor\":3},"
                           "{\"kind\":\"rank-slow\",\"at_s\":4,\"unit\":1,\"other\":2,\"factor\":5},"
@@ -48,8 +42,7 @@ static void a_list_is_sorted_and_the_seed_draws_what_is_left_out(void **state) {
     assert_true(options.faults[2].factor == 3);
 }
 
-static void random_ones_come_within_their_time_beside_those_of_the_list(void **state) {
-    (void)state;
+TEST(random_ones_come_within_their_time_beside_those_of_the_list) {
     struct simulator_options options = fleet();
     assert_int_equal(read("{\"list\":[{\"kind\":\"unit-dies\",\"at_s\":2,\"unit\":0}],\"random\":"
                           "[{\"kind\":\"disks-slow\",\"per_hour\":360,\"lasts_s\":1,\"factor\":9,"
@@ -68,8 +61,7 @@ static void random_ones_come_within_their_time_beside_those_of_the_list(void **s
     assert_in_range(random, 35, 85); /* 60 on average */
 }
 
-static void what_the_fleet_does_not_have_is_refused_with_its_key(void **state) {
-    (void)state;
+TEST(what_the_fleet_does_not_have_is_refused_with_its_key) {
     static const char *const texts[][2] = {
         {"[{\"kind\":\"unit-dies\",\"at_s\":1,\"unit\":7}]", "unit-dies"},
         {"[{\"kind\":\"meteor\",\"at_s\":1}]", "faults[0].kind"},
@@ -85,20 +77,9 @@ static void what_the_fleet_does_not_have_is_refused_with_its_key(void **state) {
     }
 }
 
-static void limits_are_those_of_the_scenario_or_of_everyday(void **state) {
-    (void)state;
+TEST(limits_are_those_of_the_scenario_or_of_everyday) {
     struct simulator_options options = fleet();
     assert_int_equal(read("{\"ttft_limit_s\":0.5}", &options), STATUS_OK);
     assert_int_equal(limits.ttft_ns, 500000000);
     assert_int_equal(limits.tpot_ns, 50000000);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_list_is_sorted_and_the_seed_draws_what_is_left_out),
-        cmocka_unit_test(random_ones_come_within_their_time_beside_those_of_the_list),
-        cmocka_unit_test(what_the_fleet_does_not_have_is_refused_with_its_key),
-        cmocka_unit_test(limits_are_those_of_the_scenario_or_of_everyday),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,18 +5,12 @@
 #ifndef TESTS_SMALL_FLEET_H
 #define TESTS_SMALL_FLEET_H
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
 #include <sys/mman.h>
-
-#include <cmocka.h>
 
 #include "base/limits.h"
 #include "base/random.h"
 #include "simulate/simulator/simulator.h"
+#include "test_case.h"
 
 /* ---- a small fleet and its requests ---- */
 

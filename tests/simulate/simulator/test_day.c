@@ -3,22 +3,15 @@
  * begins with as many requests as its load needs.
  */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-
-#include <cmocka.h>
 
 #include "published_day.h"
+#include "test_case.h"
 
 static void assert_near(double value, double wanted, double off) {
     if (fabs(value - wanted) > off) fail_msg("%.9g instead of %.9g", value, wanted);
 }
 
-static void segments_are_the_whole_day_and_its_tokens(void **state) {
-    (void)state;
+TEST(segments_are_the_whole_day_and_its_tokens) {
     struct day_segment segments[DAY_SEGMENTS_MAX];
     uint32_t count = day_segments(&published_day, segments);
     double hours = 0, nodes = 0, output = 0, input = 0, at = 0;
@@ -37,8 +30,7 @@ static void segments_are_the_whole_day_and_its_tokens(void **state) {
     assert_near(input, 608e9, 1);
 }
 
-static void within_an_hour_the_load_follows_the_units(void **state) {
-    (void)state;
+TEST(within_an_hour_the_load_follows_the_units) {
     struct day_segment segments[DAY_SEGMENTS_MAX];
     uint32_t count = day_segments(&published_day, segments);
     for (uint32_t i = 1; i < count; i++) {
@@ -48,8 +40,7 @@ static void within_an_hour_the_load_follows_the_units(void **state) {
     }
 }
 
-static void the_sample_has_the_fleets_prefill_units_on_the_whole(void **state) {
-    (void)state;
+TEST(the_sample_has_the_fleets_prefill_units_on_the_whole) {
     struct day_segment segments[DAY_SEGMENTS_MAX];
     uint32_t count = day_segments(&published_day, segments);
     double sampled = 0, wanted = 0;
@@ -62,8 +53,7 @@ static void the_sample_has_the_fleets_prefill_units_on_the_whole(void **state) {
     assert_near(sampled / 24, wanted / 24, 0.05);
 }
 
-static void a_window_is_one_decode_units_share_or_the_whole_fleet(void **state) {
-    (void)state;
+TEST(a_window_is_one_decode_units_share_or_the_whole_fleet) {
     struct day_segment segments[DAY_SEGMENTS_MAX];
     struct day_lengths lengths;
     struct day_load load;
@@ -85,8 +75,7 @@ static void a_window_is_one_decode_units_share_or_the_whole_fleet(void **state) 
 }
 
 /* The clock is asked, not a formula: with what it says, the rows make the tokens. */
-static void standing_requests_make_the_segments_tokens(void **state) {
-    (void)state;
+TEST(standing_requests_make_the_segments_tokens) {
     static const struct model_figures model = {.layers = 61};
     static const struct hardware hardware = {.gpus_per_node = 8};
     struct step_clock_options options = {
@@ -117,24 +106,10 @@ static void standing_requests_make_the_segments_tokens(void **state) {
 }
 
 /* 100 requests of a rank of which two end each second; 95 ran: 2.5 s went without a new answer. */
-static void a_window_begins_with_those_that_end_before_the_first_arrivals_answer(void **state) {
-    (void)state;
+TEST(a_window_begins_with_those_that_end_before_the_first_arrivals_answer) {
     struct day_options day = {.warm_s = 6};
     assert_near(day_short_seconds(&day, 100, 95, 2), 2.5, 1e-9);
     assert_near(day_short_seconds(&day, 100, 101, 2), 0,
                 0); /* others came too early: none is left out */
     assert_near(day_short_seconds(&day, 100, 50, 2), 6, 0); /* a fleet that cannot do its load */
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(segments_are_the_whole_day_and_its_tokens),
-        cmocka_unit_test(within_an_hour_the_load_follows_the_units),
-        cmocka_unit_test(the_sample_has_the_fleets_prefill_units_on_the_whole),
-        cmocka_unit_test(a_window_is_one_decode_units_share_or_the_whole_fleet),
-        cmocka_unit_test(standing_requests_make_the_segments_tokens),
-        cmocka_unit_test(a_window_begins_with_those_that_end_before_the_first_arrivals_answer),
-    };
-    cmocka_set_message_output(CM_OUTPUT_TAP);
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

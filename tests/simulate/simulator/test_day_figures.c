@@ -3,16 +3,10 @@
  * whatever share of the load they brought; and an error is how far a figure lies outside.
  */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 #include "published_day.h"
 #include "simulate/simulator/day_figures.h"
+#include "test_case.h"
 
 static const struct model_figures model = {.kv_bytes_per_token = 70272};
 
@@ -68,8 +62,7 @@ static void assert_near(double value, double wanted, double share) {
     if (fabs(value / wanted - 1) > share) fail_msg("%g instead of %g", value, wanted);
 }
 
-static void identities_are_the_published_digits_whatever_a_window_brought(void **state) {
-    (void)state;
+TEST(identities_are_the_published_digits_whatever_a_window_brought) {
     static const double shares[] = {1, 0.97};
     for (int i = 0; i < 2; i++) {
         struct day_figure figures[DAY_FIGURES_MAX];
@@ -89,8 +82,7 @@ static void identities_are_the_published_digits_whatever_a_window_brought(void *
     }
 }
 
-static void an_error_is_how_far_a_figure_lies_outside_of_what_was_published(void **state) {
-    (void)state;
+TEST(an_error_is_how_far_a_figure_lies_outside_of_what_was_published) {
     struct day_figure figure = {.published_count = 2, .published = {20, 22}, .simulated = 21};
     assert_true(day_figures_error(&figure) == 0);
     figure.simulated = 19;
@@ -101,13 +93,4 @@ static void an_error_is_how_far_a_figure_lies_outside_of_what_was_published(void
     assert_near(day_figures_error(&figure), 0.03, 1e-9);
     figure.published_count = 0;
     assert_true(day_figures_error(&figure) == 0);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(identities_are_the_published_digits_whatever_a_window_brought),
-        cmocka_unit_test(an_error_is_how_far_a_figure_lies_outside_of_what_was_published),
-    };
-    cmocka_set_message_output(CM_OUTPUT_TAP);
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

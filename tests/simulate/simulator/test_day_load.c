@@ -2,15 +2,10 @@
  * The day's load: its means are the published ones, of what arrives as of what stands.
  */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 
 #include "base/limits.h"
 #include "simulate/simulator/day_load.h"
+#include "test_case.h"
 
 static const struct day_moments published = {.in_out = 3.62,
                                              .hit_share = 0.5625,
@@ -35,8 +30,7 @@ static struct day_load steady(uint32_t standing, double seconds) {
     return load;
 }
 
-static void arrivals_have_the_published_means(void **state) {
-    (void)state;
+TEST(arrivals_have_the_published_means) {
     struct day_load load = steady(0, 100);
     struct simulator_source source = day_load_source(&load);
     struct simulator_request request;
@@ -57,8 +51,7 @@ static void arrivals_have_the_published_means(void **state) {
     assert_near(kv / answer, 4989, 0.03); /* their mean square hangs on a few long answers */
 }
 
-static void arrivals_come_in_order_between_begin_and_end(void **state) {
-    (void)state;
+TEST(arrivals_come_in_order_between_begin_and_end) {
     struct day_load load = steady(0, 3);
     load.waiting_count = 50;
     struct simulator_source source = day_load_source(&load);
@@ -75,8 +68,7 @@ static void arrivals_come_in_order_between_begin_and_end(void **state) {
 
 /* In a steady fleet each token that comes next reads as many KV rows as the published mean, and
  * what is left of the answers takes as long as their mean square says. */
-static void standing_requests_are_those_of_a_steady_fleet(void **state) {
-    (void)state;
+TEST(standing_requests_are_those_of_a_steady_fleet) {
     struct day_load load = steady(20000, 0);
     struct simulator_source source = day_load_source(&load);
     struct simulator_request request;
@@ -95,8 +87,7 @@ static void standing_requests_are_those_of_a_steady_fleet(void **state) {
     assert_near(left / count, mean * (1 + cv * cv) / 2, 0.05);
 }
 
-static void means_that_contradict_each_other_are_refused(void **state) {
-    (void)state;
+TEST(means_that_contradict_each_other_are_refused) {
     struct day_moments moments = published;
     struct day_lengths lengths;
     moments.hit_share = 0.8; /* more than those that do not begin a conversation have */
@@ -104,15 +95,4 @@ static void means_that_contradict_each_other_are_refused(void **state) {
     moments = published;
     moments.prompt_max = 1000;
     assert_false(day_load_solve(&moments, &lengths));
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(arrivals_have_the_published_means),
-        cmocka_unit_test(arrivals_come_in_order_between_begin_and_end),
-        cmocka_unit_test(standing_requests_are_those_of_a_steady_fleet),
-        cmocka_unit_test(means_that_contradict_each_other_are_refused),
-    };
-    cmocka_set_message_output(CM_OUTPUT_TAP);
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

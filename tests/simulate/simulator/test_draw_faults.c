@@ -1,12 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "simulate/simulator/draw_faults.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "test_case.h"
 
 #define SECOND ((int64_t)1000000000)
 #define MAX 4096
@@ -24,8 +19,7 @@ static struct fault_rates rates_of(double per_hour) {
     return rates;
 }
 
-static void faults_come_at_their_rate_by_time_and_where_something_is(void **state) {
-    (void)state;
+TEST(faults_come_at_their_rate_by_time_and_where_something_is) {
     static struct simulator_fault faults[MAX];
     struct simulator_options options = fleet();
     struct fault_rates rates = rates_of(60);
@@ -45,8 +39,7 @@ static void faults_come_at_their_rate_by_time_and_where_something_is(void **stat
 }
 
 /* A rate that changes leaves the other kinds' faults where they are. */
-static void each_kind_has_its_own_chance(void **state) {
-    (void)state;
+TEST(each_kind_has_its_own_chance) {
     static struct simulator_fault all[MAX], some[MAX];
     struct simulator_options options = fleet();
     struct fault_rates rates = rates_of(60);
@@ -61,8 +54,7 @@ static void each_kind_has_its_own_chance(void **state) {
     assert_true(kept == fewer && kept < count);
 }
 
-static void a_fleet_of_one_unit_is_not_cut_in_two(void **state) {
-    (void)state;
+TEST(a_fleet_of_one_unit_is_not_cut_in_two) {
     static struct simulator_fault faults[MAX];
     struct simulator_options options = {
         .kinds = {{.count = 1, .ranks = 1}}, .kind_count = 1, .gateways = 1};
@@ -75,20 +67,9 @@ static void a_fleet_of_one_unit_is_not_cut_in_two(void **state) {
     assert_null(simulator_faults_wrong(&options));
 }
 
-static void no_more_are_drawn_than_there_is_room_for(void **state) {
-    (void)state;
+TEST(no_more_are_drawn_than_there_is_room_for) {
     struct simulator_fault faults[5];
     struct simulator_options options = fleet();
     struct fault_rates rates = rates_of(3600);
     assert_int_equal(draw_faults(&options, &rates, 0, 3600 * SECOND, 1, faults, 5), 5);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(faults_come_at_their_rate_by_time_and_where_something_is),
-        cmocka_unit_test(each_kind_has_its_own_chance),
-        cmocka_unit_test(a_fleet_of_one_unit_is_not_cut_in_two),
-        cmocka_unit_test(no_more_are_drawn_than_there_is_room_for),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,12 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "simulate/simulator/fault_costs.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "test_case.h"
 
 #define SECOND ((int64_t)1000000000)
 #define REQUESTS 4
@@ -39,8 +34,7 @@ static void compare(struct two_runs *runs, const struct simulator_fault *faults,
 }
 
 /* Three are there: one waits too long, one has a pause, one would have waited anyway. */
-static void a_kind_is_charged_with_those_that_were_there(void **state) {
-    (void)state;
+TEST(a_kind_is_charged_with_those_that_were_there) {
     struct two_runs runs = {
         .with = {ended(1, 10 * SECOND, 2 * SECOND, 1), ended(2, 10 * SECOND, 1, SECOND / 5),
                  ended(3, 11 * SECOND, 2 * SECOND, 1), ended(4, 90 * SECOND, 2 * SECOND, 1)},
@@ -59,8 +53,7 @@ static void a_kind_is_charged_with_those_that_were_there(void **state) {
     assert_int_equal(runs.costs[SIMULATOR_FAULT_UNIT_DIES].requests, 0);
 }
 
-static void who_was_refused_misses_both(void **state) {
-    (void)state;
+TEST(who_was_refused_misses_both) {
     struct two_runs runs = {.with = {{.number = 1, .end_ns = 1, .failed = true}},
                             .without = {ended(1, 0, 1, 1)}};
     struct simulator_fault faults[2] = {{.kind = SIMULATOR_FAULT_CROWD, .lasts_ns = 1},
@@ -75,16 +68,14 @@ static void who_was_refused_misses_both(void **state) {
 }
 
 /* A run that is cut off at its end knows nothing of those that it had not ended. */
-static void who_ended_in_one_run_alone_is_not_compared(void **state) {
-    (void)state;
+TEST(who_ended_in_one_run_alone_is_not_compared) {
     struct two_runs runs = {.with = {ended(1, 0, 1, 1)}};
     struct simulator_fault fault = {.kind = SIMULATOR_FAULT_DISKS_SLOW, .lasts_ns = SECOND};
     compare(&runs, &fault, 1);
     assert_int_equal(runs.costs[SIMULATOR_FAULT_DISKS_SLOW].requests, 0);
 }
 
-static void ends_are_kept_by_number_as_far_as_there_is_room(void **state) {
-    (void)state;
+TEST(ends_are_kept_by_number_as_far_as_there_is_room) {
     struct simulator_ended kept[2] = {{0}};
     struct fault_ends ends = {.ends = kept, .max = 2};
     for (uint64_t number = 3; number > 0; number--) {
@@ -94,14 +85,4 @@ static void ends_are_kept_by_number_as_far_as_there_is_room(void **state) {
     assert_int_equal(ends.count, 3);
     assert_int_equal(kept[0].arrival_ns, 1);
     assert_int_equal(kept[1].arrival_ns, 2);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_kind_is_charged_with_those_that_were_there),
-        cmocka_unit_test(who_was_refused_misses_both),
-        cmocka_unit_test(who_ended_in_one_run_alone_is_not_compared),
-        cmocka_unit_test(ends_are_kept_by_number_as_far_as_there_is_room),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

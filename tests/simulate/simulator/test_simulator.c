@@ -3,8 +3,7 @@
 
 #include "small_fleet.h"
 
-static void everybody_is_answered(void **state) {
-    (void)state;
+TEST(everybody_is_answered) {
     struct small_load drawn = small_few(1);
     struct simulator_options options = small_one_and_one(&drawn);
     struct simulator_report report = small_live(&options);
@@ -13,8 +12,7 @@ static void everybody_is_answered(void **state) {
     assert_int_equal(report.refused + report.failed, 0);
 }
 
-static void equal_runs_are_equal_in_every_record(void **state) {
-    (void)state;
+TEST(equal_runs_are_equal_in_every_record) {
     struct simulator_report reports[3];
     for (uint32_t i = 0; i < 3; i++) {
         struct small_load drawn = small_few(i < 2 ? 1 : 2);
@@ -26,8 +24,7 @@ static void equal_runs_are_equal_in_every_record(void **state) {
 }
 
 /* What goes in comes out, wherever it is counted. */
-static void tokens_are_neither_lost_nor_made(void **state) {
-    (void)state;
+TEST(tokens_are_neither_lost_nor_made) {
     struct small_load drawn = small_few(3), same = small_few(3);
     struct simulator_options options = small_one_and_one(&drawn);
     struct simulator_report report = small_live(&options);
@@ -50,8 +47,7 @@ static void tokens_are_neither_lost_nor_made(void **state) {
 }
 
 /* Two requests of one beginning, far apart: all whole blocks of it are hits. */
-static void a_beginning_is_reused_as_far_as_it_goes(void **state) {
-    (void)state;
+TEST(a_beginning_is_reused_as_far_as_it_goes) {
     struct small_load drawn = small_few(8);
     drawn.gap_ns = 10e9;
     drawn.answer_max = 10;
@@ -74,8 +70,7 @@ static void a_beginning_is_reused_as_far_as_it_goes(void **state) {
     assert_int_equal(report.hit_tokens, hits);
 }
 
-static void a_run_that_breaks_what_must_hold_is_an_error_with_its_name(void **state) {
-    (void)state;
+TEST(a_run_that_breaks_what_must_hold_is_an_error_with_its_name) {
     struct error error = {0};
     struct simulator_report report = {.breach = ""};
     assert_int_equal(simulator_verify(&report, "the run", &error), STATUS_OK);
@@ -83,15 +78,4 @@ static void a_run_that_breaks_what_must_hold_is_an_error_with_its_name(void **st
     assert_int_equal(simulator_verify(&report, "the run", &error), STATUS_CORRUPT);
     assert_string_equal(error.text,
                         "the run breaks what must hold: a token is missing in an answer");
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(everybody_is_answered),
-        cmocka_unit_test(equal_runs_are_equal_in_every_record),
-        cmocka_unit_test(tokens_are_neither_lost_nor_made),
-        cmocka_unit_test(a_beginning_is_reused_as_far_as_it_goes),
-        cmocka_unit_test(a_run_that_breaks_what_must_hold_is_an_error_with_its_name),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

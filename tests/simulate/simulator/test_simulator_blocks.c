@@ -1,15 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "simulate/simulator/simulator_blocks.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include "base/random.h"
+#include "test_case.h"
 
 static struct block_key key(uint64_t number) {
     struct block_key out = {{0}};
@@ -29,8 +22,7 @@ static void *opened(struct simulator_blocks *set, uint32_t capacity) {
 }
 
 /* Against a list of keys by their last use. */
-static void the_one_used_longest_ago_makes_room(void **state) {
-    (void)state;
+TEST(the_one_used_longest_ago_makes_room) {
     enum { CAPACITY = 50, KEYS = 120 };
     struct simulator_blocks set;
     void *memory = opened(&set, CAPACITY);
@@ -60,8 +52,7 @@ static void the_one_used_longest_ago_makes_room(void **state) {
     free(memory);
 }
 
-static void a_block_is_there_when_it_is_whole(void **state) {
-    (void)state;
+TEST(a_block_is_there_when_it_is_whole) {
     struct simulator_blocks set;
     struct block_key name = key(1);
     void *memory = opened(&set, 4);
@@ -76,21 +67,11 @@ static void a_block_is_there_when_it_is_whole(void **state) {
     free(memory);
 }
 
-static void a_set_of_no_capacity_stays_empty(void **state) {
-    (void)state;
+TEST(a_set_of_no_capacity_stays_empty) {
     struct simulator_blocks set;
     struct block_key name = key(1);
     void *memory = opened(&set, 0);
     simulator_blocks_add(&set, &name, 0);
     assert_false(simulator_blocks_has(&set, &name, true, 0));
     free(memory);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_one_used_longest_ago_makes_room),
-        cmocka_unit_test(a_block_is_there_when_it_is_whole),
-        cmocka_unit_test(a_set_of_no_capacity_stays_empty),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,8 +3,7 @@
 
 #include "small_fleet.h"
 
-static void parsed_bodies_and_streams_are_served_likewise(void **state) {
-    (void)state;
+TEST(parsed_bodies_and_streams_are_served_likewise) {
     struct small_load fast = small_few(5), parsed = small_few(5);
     struct simulator_options options = small_one_and_one(&fast);
     struct simulator_report whole = small_live(&options);
@@ -19,8 +18,7 @@ static void parsed_bodies_and_streams_are_served_likewise(void **state) {
 
 /* Units of a whole fleet learn from the same steps as those of a sample: as many standing requests
  * come at once for each unit that answers them. */
-static void standing_requests_come_as_many_for_each_unit(void **state) {
-    (void)state;
+TEST(standing_requests_come_as_many_for_each_unit) {
     for (uint32_t units = 1; units <= 3; units++) {
         struct small_load drawn = small_few(9);
         drawn.count = drawn.standing = 900;
@@ -31,12 +29,4 @@ static void standing_requests_come_as_many_for_each_unit(void **state) {
         (void)small_live(&options);
         assert_int_equal(drawn.made, 256 * units + 1); /* and one that waits */
     }
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(parsed_bodies_and_streams_are_served_likewise),
-        cmocka_unit_test(standing_requests_come_as_many_for_each_unit),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

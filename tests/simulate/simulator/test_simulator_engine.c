@@ -1,15 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "simulate/simulator/simulator_engine.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include "simulate/simulator/simulator_words.h"
+#include "test_case.h"
 
 enum { RANKS = 2, ROWS = 8, VOCAB = 129280 };
 
@@ -43,8 +36,7 @@ static bool take(struct engines *engines, uint32_t rank, const struct step_row *
     return simulator_engine_take(&engines->engine, plan);
 }
 
-static void shares_say_what_the_rows_cost(void **state) {
-    (void)state;
+TEST(shares_say_what_the_rows_cost) {
     struct engines engines;
     const struct step_row rows[] = {
         {.form = TOKEN_PROMPT, .first_position = 128, .token_count = 3},
@@ -68,8 +60,7 @@ static void shares_say_what_the_rows_cost(void **state) {
     free(engines.memory);
 }
 
-static void answers_are_the_requests_own_tokens(void **state) {
-    (void)state;
+TEST(answers_are_the_requests_own_tokens) {
     struct engines engines;
     const struct step_row rows[] = {
         {.slot = 4, .form = TOKEN_PROMPT, .token_count = 64},
@@ -101,8 +92,7 @@ static void answers_are_the_requests_own_tokens(void **state) {
     free(engines.memory);
 }
 
-static void prompts_cost_nothing_while_the_fleet_settles(void **state) {
-    (void)state;
+TEST(prompts_cost_nothing_while_the_fleet_settles) {
     struct engines engines;
     const struct step_row row = {.form = TOKEN_PROMPT, .token_count = 100};
     open_engines(&engines);
@@ -112,13 +102,4 @@ static void prompts_cost_nothing_while_the_fleet_settles(void **state) {
     assert_int_equal(sum.prompt_tokens, 100); /* they are computed all the same */
     assert_int_equal(engines.engine.time.ns, 20000000);
     free(engines.memory);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(shares_say_what_the_rows_cost),
-        cmocka_unit_test(answers_are_the_requests_own_tokens),
-        cmocka_unit_test(prompts_cost_nothing_while_the_fleet_settles),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,8 +4,7 @@
 #include "small_fleet.h"
 
 /* Two units of each kind, two gateways, a storage, and one fault of every kind. */
-static void nobody_is_lost_whatever_fails(void **state) {
-    (void)state;
+TEST(nobody_is_lost_whatever_fails) {
     for (uint64_t seed = 0; seed < 20; seed++) {
         struct small_load drawn = small_few(seed);
         struct simulator_fault faults[SIMULATOR_FAULT_KIND_COUNT];
@@ -32,8 +31,7 @@ static void nobody_is_lost_whatever_fails(void **state) {
     }
 }
 
-static void a_fault_of_what_is_not_there_is_named(void **state) {
-    (void)state;
+TEST(a_fault_of_what_is_not_there_is_named) {
     struct small_load drawn = small_few(1);
     struct simulator_fault fault = {
         .kind = SIMULATOR_FAULT_RANK_SLOW, .unit = 1, .other = 4, .factor = 2};
@@ -50,8 +48,7 @@ static void a_fault_of_what_is_not_there_is_named(void **state) {
 }
 
 /* What would come within 20 s comes within 10 s; what is behind comes 10 s earlier. */
-static void a_crowd_brings_requests_earlier_and_none_is_new(void **state) {
-    (void)state;
+TEST(a_crowd_brings_requests_earlier_and_none_is_new) {
     const int64_t second = 1000000000;
     struct simulator_fault crowds[2] = {{.at_ns = 100 * second,
                                          .lasts_ns = 10 * second,
@@ -71,13 +68,4 @@ static void a_crowd_brings_requests_earlier_and_none_is_new(void **state) {
     assert_int_equal(simulator_faults_arrival(&options, 123 * second), 111 * second);
     assert_int_equal(simulator_faults_arrival(&options, 150 * second), 120 * second);
     assert_int_equal(simulator_faults_arrival(&options, 160 * second), 130 * second);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(nobody_is_lost_whatever_fails),
-        cmocka_unit_test(a_crowd_brings_requests_earlier_and_none_is_new),
-        cmocka_unit_test(a_fault_of_what_is_not_there_is_named),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

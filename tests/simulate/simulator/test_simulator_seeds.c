@@ -10,16 +10,9 @@
  */
 #include "simulate/simulator/simulator.h"
 
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #include "../../slow.h"
 #include "base/random.h"
@@ -30,6 +23,7 @@
 #include "simulate/simulator/draw_faults.h"
 #include "simulate/simulator/fault_costs.h"
 #include "simulator_fleets.h"
+#include "test_case.h"
 
 #define FAULTS_MAX 64
 #define RECORDS_EACH_MAX 2000 /* of a request: many more are machines that ask again and again */
@@ -48,10 +42,10 @@ static struct {
 } sum;
 
 static void report_how(void) {
-    fprintf(
-        stderr,
-        "# seed %llu; again: FATHOM_SEEDS=\"%llu 1\" build/tests/simulate/simulator/test_simulator_seeds\n",
-        seed_now, seed_now);
+    fprintf(stderr,
+            "# seed %llu; again: FATHOM_SEEDS=\"%llu 1\" "
+            "build/tests/simulate/simulator/test_simulator_seeds\n",
+            seed_now, seed_now);
 }
 
 /* A check() within the machines. */
@@ -196,8 +190,7 @@ static void report_sum(void) {
     }
 }
 
-static void every_request_is_answered_once_or_refused_for_a_reason(void **state) {
-    (void)state;
+TEST(every_request_is_answered_once_or_refused_for_a_reason) {
     const char *asked_for = getenv("FATHOM_SEEDS"), *which = getenv("FATHOM_FLEET");
     unsigned long first = 0, count = test_times(24, 2);
     struct simulator_fleet fleet;
@@ -220,9 +213,4 @@ static void every_request_is_answered_once_or_refused_for_a_reason(void **state)
     report_sum();
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_request_is_answered_once_or_refused_for_a_reason),
-    };
-    return cmocka_run_group_tests(tests, read_files, NULL);
-}
+TEST_GROUP(read_files, NULL)

@@ -4,8 +4,7 @@
 #include "small_fleet.h"
 
 /* As above, but the pages hold next to nothing: what was computed comes back from the disk. */
-static void the_storage_brings_back_what_pages_lost(void **state) {
-    (void)state;
+TEST(the_storage_brings_back_what_pages_lost) {
     struct simulator_report reports[3];
     for (uint32_t i = 0; i < 3; i++) {
         struct small_load drawn = small_few(9);
@@ -31,11 +30,4 @@ static void the_storage_brings_back_what_pages_lost(void **state) {
     assert_true(before->disk_hits + before->host_hits > with->disk_hits + with->host_hits);
     assert_int_equal(with->computed_tokens + with->device_hits + with->host_hits + with->disk_hits,
                      with->prompt_tokens);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_storage_brings_back_what_pages_lost),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,12 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "simulate/simulator/simulator_transfer.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "test_case.h"
 
 /* ---- two units of two ranks; a block takes 1 us, of ten layers ---- */
 
@@ -83,8 +78,7 @@ static struct record_kv_done take(struct links *links, uint32_t index, uint32_t 
 
 /* ---- cases ---- */
 
-static void blocks_that_stand_take_their_time(void **state) {
-    (void)state;
+TEST(blocks_that_stand_take_their_time) {
     static struct links links;
     open_links(&links);
     expect(&links, 1, 0);
@@ -98,8 +92,7 @@ static void blocks_that_stand_take_their_time(void **state) {
     assert_int_equal(simulator_transfer_open_count(&links.transfers), 0);
 }
 
-static void a_steps_last_layer_is_left_behind_it(void **state) {
-    (void)state;
+TEST(a_steps_last_layer_is_left_behind_it) {
     static struct links links;
     open_links(&links);
     expect(&links, 1, 0);
@@ -108,8 +101,7 @@ static void a_steps_last_layer_is_left_behind_it(void **state) {
     assert_int_equal(links.reported[0].due_ns, 50000 + 4000 / 10 + 10);
 }
 
-static void one_link_carries_one_thing_after_the_other(void **state) {
-    (void)state;
+TEST(one_link_carries_one_thing_after_the_other) {
     static struct links links;
     open_links(&links);
     expect(&links, 1, 0);
@@ -119,8 +111,7 @@ static void one_link_carries_one_thing_after_the_other(void **state) {
     assert_int_equal(links.reported[2].due_ns, 8000 + 10);
 }
 
-static void whoever_cancels_is_reported_at_once_and_the_other_later(void **state) {
-    (void)state;
+TEST(whoever_cancels_is_reported_at_once_and_the_other_later) {
     static struct links links;
     struct record_kv_cancel cancel = {.request = {.low = 1}};
     open_links(&links);
@@ -138,8 +129,7 @@ static void whoever_cancels_is_reported_at_once_and_the_other_later(void **state
                                         links.reported[0].stamp, &whose, &done)); /* the arrival */
 }
 
-static void nobody_sends_to_whom_nobody_expects(void **state) {
-    (void)state;
+TEST(nobody_sends_to_whom_nobody_expects) {
     static struct links links;
     open_links(&links);
     push(&links, 7, 4, 0, false, 0, 0);
@@ -148,8 +138,7 @@ static void nobody_sends_to_whom_nobody_expects(void **state) {
     assert_int_equal(simulator_transfer_open_count(&links.transfers), 0);
 }
 
-static void a_dead_units_partner_is_reported(void **state) {
-    (void)state;
+TEST(a_dead_units_partner_is_reported) {
     static struct links links;
     open_links(&links);
     expect(&links, 1, 0);
@@ -161,8 +150,7 @@ static void a_dead_units_partner_is_reported(void **state) {
     assert_int_equal(simulator_transfer_open_count(&links.transfers), 0);
 }
 
-static void a_cut_network_is_noticed_by_both_in_the_end(void **state) {
-    (void)state;
+TEST(a_cut_network_is_noticed_by_both_in_the_end) {
     static struct links links;
     open_links(&links);
     simulator_transfer_cut(&links.transfers, FROM, TO, 5000, 0);
@@ -175,17 +163,4 @@ static void a_cut_network_is_noticed_by_both_in_the_end(void **state) {
     expect(&links, 2, 0);
     push(&links, 2, 4, 0, true, 0, 5000); /* it has healed */
     assert_int_equal(take(&links, 2, TO).arrived, 1);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(blocks_that_stand_take_their_time),
-        cmocka_unit_test(a_steps_last_layer_is_left_behind_it),
-        cmocka_unit_test(one_link_carries_one_thing_after_the_other),
-        cmocka_unit_test(whoever_cancels_is_reported_at_once_and_the_other_later),
-        cmocka_unit_test(nobody_sends_to_whom_nobody_expects),
-        cmocka_unit_test(a_dead_units_partner_is_reported),
-        cmocka_unit_test(a_cut_network_is_noticed_by_both_in_the_end),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,8 +5,7 @@
 #include "small_fleet.h"
 
 /* A rank with 16 rows all the time brings 16 tokens a step: 20 ms + 16 * 0.1 ms + 0.1 ms. */
-static void answers_come_as_fast_as_the_clock_says(void **state) {
-    (void)state;
+TEST(answers_come_as_fast_as_the_clock_says) {
     struct small_load drawn = small_few(6);
     drawn.count = drawn.standing = 600;
     drawn.prompt_max = 100;
@@ -30,8 +29,7 @@ static void answers_come_as_fast_as_the_clock_says(void **state) {
     assert_true(speed > 0.99 && speed < 1.01);
 }
 
-static void drafts_are_right_as_often_as_the_model_says(void **state) {
-    (void)state;
+TEST(drafts_are_right_as_often_as_the_model_says) {
     struct small_load drawn = small_few(7);
     struct simulator_options options = small_one_and_one(&drawn);
     options.kinds[1].speculate = SPECULATE_ALWAYS;
@@ -40,12 +38,4 @@ static void drafts_are_right_as_often_as_the_model_says(void **state) {
     double each = (double)decode->output_tokens / (double)decode->rows;
     assert_int_equal(report.answered, 200);
     assert_true(each > 1.7 && each < 1.8); /* none is drafted across a block's end */
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(answers_come_as_fast_as_the_clock_says),
-        cmocka_unit_test(drafts_are_right_as_often_as_the_model_says),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,20 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "simulate/simulator/simulator_words.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include "serving/text/tokenizer.h"
+#include "test_case.h"
 
 enum { VOCAB = 129280, TOKENS = 1000 };
 
-static void equal_blocks_are_equal_tokens_and_the_rest_is_ones_own(void **state) {
-    (void)state;
+TEST(equal_blocks_are_equal_tokens_and_the_rest_is_ones_own) {
     const uint64_t ids[] = {7, 9};
     struct simulator_request request = {
         .prompt_tokens = TOKENS, .blocks = ids, .block_count = 2, .block_tokens = 256};
@@ -32,8 +24,7 @@ static void equal_blocks_are_equal_tokens_and_the_rest_is_ones_own(void **state)
     assert_memory_equal(one, other, 300 * sizeof *one);
 }
 
-static void an_answer_reports_its_request_and_place(void **state) {
-    (void)state;
+TEST(an_answer_reports_its_request_and_place) {
     uint32_t same = 0;
     for (uint32_t place = 0; place < 10000; place++) {
         uint32_t token = simulator_words_answer(5, place, VOCAB);
@@ -44,8 +35,7 @@ static void an_answer_reports_its_request_and_place(void **state) {
     assert_true(same < 5);
 }
 
-static void drafts_are_right_in_their_share(void **state) {
-    (void)state;
+TEST(drafts_are_right_in_their_share) {
     uint32_t right = 0;
     for (uint32_t place = 0; place < 100000; place++)
         right += simulator_words_draft(3, place, 0.85);
@@ -53,8 +43,7 @@ static void drafts_are_right_in_their_share(void **state) {
 }
 
 /* So that whole answers cost a gateway nothing but their ends. */
-static void no_token_of_an_answer_has_a_text(void **state) {
-    (void)state;
+TEST(no_token_of_an_answer_has_a_text) {
     struct arena arena;
     struct error error;
     struct tokenizer *tokenizer;
@@ -67,14 +56,4 @@ static void no_token_of_an_answer_has_a_text(void **state) {
         assert_int_equal(tokenizer_token_bytes(tokenizer, token).count, 0);
     simulator_words_close(tokenizer);
     free(memory);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(equal_blocks_are_equal_tokens_and_the_rest_is_ones_own),
-        cmocka_unit_test(an_answer_reports_its_request_and_place),
-        cmocka_unit_test(drafts_are_right_in_their_share),
-        cmocka_unit_test(no_token_of_an_answer_has_a_text),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

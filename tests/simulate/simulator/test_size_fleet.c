@@ -2,16 +2,9 @@
  * Which fleet is the cheapest is known by hand, since the clock is a simple sum (stand_in_clock.c):
  * 20 ms, 10 us for each token of a prompt, 100 us for each answer of the largest rank.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 #include "simulate/simulator/size_window.h"
+#include "test_case.h"
 
 static const struct hardware by_hand_hardware = {
     .name = "by hand", .gpus_per_node = 8, .hbm_bytes = 8e10};
@@ -44,8 +37,7 @@ static uint32_t rank_all(const struct size_options *options) {
 
 /* 15 rows of 8 ranks in 21.5 ms are 55.8 answers a second: one node. 8 ranks compute 4096 tokens
  * in 61 ms: one node. Combined ones have no room for prompts of 4096 in 1.5 ms of a step. */
-static void the_cheapest_is_the_one_known_by_hand(void **state) {
-    (void)state;
+TEST(the_cheapest_is_the_one_known_by_hand) {
     struct size_options options = by_hand();
     assert_true(rank_all(&options) > 0);
     assert_int_equal(fleets[0].verdict, SIZE_BOUND);
@@ -56,8 +48,7 @@ static void the_cheapest_is_the_one_known_by_hand(void **state) {
         assert_true(fleets[i].least_nodes == 0 || fleets[i].least_nodes >= 2);
 }
 
-static void a_limit_that_nothing_meets_is_named(void **state) {
-    (void)state;
+TEST(a_limit_that_nothing_meets_is_named) {
     struct size_options options = by_hand();
     options.tpot_s = 0.02;
     uint32_t count = rank_all(&options);
@@ -70,8 +61,7 @@ static void a_limit_that_nothing_meets_is_named(void **state) {
 }
 
 /* 20 ms and 10 us a token, chunk by chunk, behind one step of as many tokens. */
-static void the_longest_prompt_that_can_be_in_time_is_known_by_hand(void **state) {
-    (void)state;
+TEST(the_longest_prompt_that_can_be_in_time_is_known_by_hand) {
     static char memory[1 << 16];
     struct size_options options = by_hand();
     struct size_reach reach;
@@ -89,8 +79,7 @@ static void the_longest_prompt_that_can_be_in_time_is_known_by_hand(void **state
 }
 
 /* Nothing of a prompt of 300,000 tokens is in time, with storage or without. */
-static void a_prompt_that_is_too_long_loses_its_units(void **state) {
-    (void)state;
+TEST(a_prompt_that_is_too_long_loses_its_units) {
     struct size_options options = by_hand();
     options.load.long_prompt[0] = options.load.long_prompt[1] = 300000;
     uint32_t count = rank_all(&options);
@@ -100,15 +89,4 @@ static void a_prompt_that_is_too_long_loses_its_units(void **state) {
     assert_true(count > 0 && named);
     for (uint32_t i = 0; i < count; i++)
         assert_int_equal(fleets[i].verdict, SIZE_CANNOT);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_cheapest_is_the_one_known_by_hand),
-        cmocka_unit_test(a_limit_that_nothing_meets_is_named),
-        cmocka_unit_test(the_longest_prompt_that_can_be_in_time_is_known_by_hand),
-        cmocka_unit_test(a_prompt_that_is_too_long_loses_its_units),
-    };
-    cmocka_set_message_output(CM_OUTPUT_TAP);
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

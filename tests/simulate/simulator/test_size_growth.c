@@ -2,15 +2,9 @@
  * What plan runs next, and what it concludes: the cheapest fleet is found though only few fleets
  * run, and none is called cheaper than it was seen to be.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 #include "simulate/simulator/size_growth.h"
+#include "test_case.h"
 
 static struct size_options options = {
     .load = {.rate = 20, .answer_mean = 1000}, .ttft_s = 3, .tpot_s = 0.05};
@@ -61,8 +55,7 @@ static uint32_t run_all(uint32_t prefills, uint32_t decodes) {
     return runs;
 }
 
-static void a_fleet_grows_in_the_role_that_misses_until_it_holds(void **state) {
-    (void)state;
+TEST(a_fleet_grows_in_the_role_that_misses_until_it_holds) {
     fleets[0] = apart(prefill_of(4096, true), decode_of(16));
     open_with(1, 20);
     run_all(5, 2);
@@ -72,8 +65,7 @@ static void a_fleet_grows_in_the_role_that_misses_until_it_holds(void **state) {
     assert_true(fleets[0].nodes == 14 && fleets[0].trial.ttft_p99_s == 2);
 }
 
-static void what_one_fleet_showed_of_a_unit_holds_for_others(void **state) {
-    (void)state;
+TEST(what_one_fleet_showed_of_a_unit_holds_for_others) {
     fleets[0] = apart(prefill_of(4096, true), decode_of(16));
     fleets[1] = apart(prefill_of(4096, true), decode_of(24));
     fleets[2] = apart(prefill_of(4096, false), decode_of(16));
@@ -87,8 +79,7 @@ static void what_one_fleet_showed_of_a_unit_holds_for_others(void **state) {
     assert_string_equal(fleets[2].why, "TTFT p99 4.00 s > 3.00 s");
 }
 
-static void no_fleet_that_could_be_cheaper_is_left_out(void **state) {
-    (void)state;
+TEST(no_fleet_that_could_be_cheaper_is_left_out) {
     fleets[0] = apart(prefill_of(4096, true), decode_of(16));
     fleets[1] = apart(prefill_of(2048, true), decode_of(16));
     open_with(2, 20);
@@ -98,8 +89,7 @@ static void no_fleet_that_could_be_cheaper_is_left_out(void **state) {
     assert_true(fleets[0].nodes == 20 || fleets[1].nodes == 20);
 }
 
-static void roles_of_a_large_load_are_run_for_themselves(void **state) {
-    (void)state;
+TEST(roles_of_a_large_load_are_run_for_themselves) {
     struct size_run run;
     fleets[0] = apart(prefill_of(4096, true), decode_of(16));
     open_with(1, 2000);
@@ -117,8 +107,7 @@ static void roles_of_a_large_load_are_run_for_themselves(void **state) {
     assert_true(fleets[0].trial.ttft_p99_s == 1 && fleets[0].trial.tpot_p99_s == 0.04);
 }
 
-static void a_limit_that_no_number_of_units_meets_ends_the_search(void **state) {
-    (void)state;
+TEST(a_limit_that_no_number_of_units_meets_ends_the_search) {
     fleets[0] = apart(prefill_of(4096, true), decode_of(16));
     open_with(1, 20);
     run_all(1000000, 1);
@@ -126,8 +115,7 @@ static void a_limit_that_no_number_of_units_meets_ends_the_search(void **state) 
     assert_string_equal(fleets[0].why, "TTFT p99 4.00 s > 3.00 s");
 }
 
-static void prompts_that_never_begin_are_a_miss(void **state) {
-    (void)state;
+TEST(prompts_that_never_begin_are_a_miss) {
     struct size_run run;
     fleets[0] = apart(prefill_of(4096, true), decode_of(16));
     open_with(1, 20);
@@ -136,17 +124,4 @@ static void prompts_that_never_begin_are_a_miss(void **state) {
     size_growth_take(&growth, &run, &trial);
     assert_true(size_growth_next(&growth, &run));
     assert_true(run.fleet.counts[0] > 1);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_fleet_grows_in_the_role_that_misses_until_it_holds),
-        cmocka_unit_test(what_one_fleet_showed_of_a_unit_holds_for_others),
-        cmocka_unit_test(no_fleet_that_could_be_cheaper_is_left_out),
-        cmocka_unit_test(roles_of_a_large_load_are_run_for_themselves),
-        cmocka_unit_test(a_limit_that_no_number_of_units_meets_ends_the_search),
-        cmocka_unit_test(prompts_that_never_begin_are_a_miss),
-    };
-    cmocka_set_message_output(CM_OUTPUT_TAP);
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

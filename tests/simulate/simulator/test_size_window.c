@@ -2,15 +2,10 @@
  * A sample of a fleet never has more units for its load than the fleet has.
  */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 
 #include "base/limits.h"
 #include "simulate/simulator/size_window.h"
+#include "test_case.h"
 
 static struct size_fleet fleet_of(uint32_t prefill, uint32_t decode) {
     return (struct size_fleet){
@@ -23,8 +18,7 @@ static struct size_fleet fleet_of(uint32_t prefill, uint32_t decode) {
 static const struct size_load large = {.rate = 200, .answer_mean = 1000, .prompt_mean = 4000};
 static const struct size_load small = {.rate = 20, .answer_mean = 1000, .prompt_mean = 4000};
 
-static void a_role_alone_has_the_load_of_its_units(void **state) {
-    (void)state;
+TEST(a_role_alone_has_the_load_of_its_units) {
     for (uint32_t prefill = 1; prefill < 90; prefill++)
         for (uint32_t decode = 1; decode < 40; decode++) {
             struct size_fleet fleet = fleet_of(prefill, decode);
@@ -37,8 +31,7 @@ static void a_role_alone_has_the_load_of_its_units(void **state) {
         }
 }
 
-static void a_fleet_for_a_small_load_is_run_whole(void **state) {
-    (void)state;
+TEST(a_fleet_for_a_small_load_is_run_whole) {
     struct size_fleet fleet = fleet_of(4, 1);
     assert_true(size_growth_whole(&small, &fleet) && !size_growth_whole(&large, &fleet));
     struct size_sample sample = size_window_sample(&small, &fleet, SIZE_WHOLE);
@@ -48,8 +41,7 @@ static void a_fleet_for_a_small_load_is_run_whole(void **state) {
 }
 
 /* No TTFT means anything while prompts take no time; no prompt can be judged in the last seconds. */
-static void each_role_is_given_the_time_that_it_needs(void **state) {
-    (void)state;
+TEST(each_role_is_given_the_time_that_it_needs) {
     struct size_options options = {.load = large, .ttft_s = 3};
     struct size_fleet fleet = fleet_of(4, 2);
     struct day_lengths lengths = {0};
@@ -63,14 +55,4 @@ static void each_role_is_given_the_time_that_it_needs(void **state) {
     size_window_load(&options, &fleet, &sample, &lengths, 10, &load, &simulator);
     assert_true(simulator.settle_ns >= simulator.warm_ns + simulator.measure_ns);
     assert_int_equal(load.standing_count, 10 * 144);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_role_alone_has_the_load_of_its_units),
-        cmocka_unit_test(a_fleet_for_a_small_load_is_run_whole),
-        cmocka_unit_test(each_role_is_given_the_time_that_it_needs),
-    };
-    cmocka_set_message_output(CM_OUTPUT_TAP);
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,17 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Lives of simulated fleets, for tests that live many: memory for them, what is told of one that breaks,
  * and the seeds that FATHOM_SEEDS="first count" asks for, with a third number for so many of the last
- * events. Included behind cmocka.h.
+ * events.
  */
 #ifndef TESTS_SIMULATE_LIVES_H
 #define TESTS_SIMULATE_LIVES_H
 
 #include "simulate/engine/fleet_constraints.h"
 #include "simulate/world/fleet_world.h"
+#include "test_case.h"
 
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <unistd.h>
 
 static struct {

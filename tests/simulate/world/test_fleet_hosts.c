@@ -6,14 +6,9 @@
  *
  * Bugs planted by hand lie in tests/simulate/mutations/hosts (./dev mutants).
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 
 #include "lives.h"
+#include "test_case.h"
 
 #include "../../slow.h"
 
@@ -22,8 +17,7 @@ static struct fleet_world_report live(uint64_t seed) {
         .seed = seed, .faults = true, .gateway_dies = true, .hosts = true});
 }
 
-static void units_come_back_whatever_happens_to_their_hosts(void **state) {
-    (void)state;
+TEST(units_come_back_whatever_happens_to_their_hosts) {
     unsigned long first = 0, count = test_times(40, 5); /* one thread: TSan has little to see */
     struct fleet_world_report sum = {0};
     bool asked_for = lives_take_seeds(&first, &count);
@@ -61,8 +55,7 @@ static void units_come_back_whatever_happens_to_their_hosts(void **state) {
     assert_true(sum.answered > sum.asked / 4); /* units are gone for long, and hardly rest */
 }
 
-static void a_seed_gives_the_same_life_again(void **state) {
-    (void)state;
+TEST(a_seed_gives_the_same_life_again) {
     if (getenv("FATHOM_SEEDS")) return;
     struct fleet_world_report first = live(1), second = live(1);
     assert_true(first.digest == second.digest && first.rest_ns == second.rest_ns);
@@ -73,10 +66,4 @@ static int open_lives(void **state) {
     return lives_open("test_fleet_hosts");
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(units_come_back_whatever_happens_to_their_hosts),
-        cmocka_unit_test(a_seed_gives_the_same_life_again),
-    };
-    return cmocka_run_group_tests(tests, open_lives, lives_close);
-}
+TEST_GROUP(open_lives, lives_close)

@@ -2,15 +2,10 @@
  * Protects the launcher of simulated fleets: a job waits for a node, begins on one and ends with it; one that
  * has not begun is cancelled; a silent launcher starts and stops nothing.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdlib.h>
-
-#include <cmocka.h>
 
 #include "contract/record_unit.h"
 #include "simulate/world/fleet_state.h"
+#include "test_case.h"
 
 static struct world *world;
 static struct fleet_world_report report;
@@ -42,8 +37,7 @@ static uint32_t node_of(uint32_t number) {
     return job->node;
 }
 
-static void a_job_waits_for_a_node(void **state) {
-    (void)state;
+TEST_AROUND(a_job_waits_for_a_node, open_world, close_world) {
     for (uint32_t number = 1; number <= 3; number++)
         assert_true(fleet_launcher_start(world, number, UNIT_DECODE));
     fleet_launcher_run(world);
@@ -59,8 +53,7 @@ static void a_job_waits_for_a_node(void **state) {
     assert_int_equal(fleet_launcher_count(world), 2);
 }
 
-static void a_lost_node_takes_its_job_along(void **state) {
-    (void)state;
+TEST_AROUND(a_lost_node_takes_its_job_along, open_world, close_world) {
     assert_true(fleet_launcher_start(world, 1, UNIT_PREFILL));
     fleet_launcher_run(world);
     fleet_launcher_lose_node(world, 0, FLEET_SECOND);
@@ -77,8 +70,7 @@ static void a_lost_node_takes_its_job_along(void **state) {
     assert_int_equal(node_of(3), 0);
 }
 
-static void a_silent_launcher_does_nothing(void **state) {
-    (void)state;
+TEST_AROUND(a_silent_launcher_does_nothing, open_world, close_world) {
     assert_true(fleet_launcher_start(world, 1, UNIT_DECODE));
     world->managers.silent_ns = FLEET_SECOND;
     assert_false(fleet_launcher_start(world, 2, UNIT_DECODE));
@@ -89,21 +81,9 @@ static void a_silent_launcher_does_nothing(void **state) {
     assert_int_equal(fleet_launcher_count(world), 0);
 }
 
-static void a_number_that_is_given_twice_is_a_breach(void **state) {
-    (void)state;
+TEST_AROUND(a_number_that_is_given_twice_is_a_breach, open_world, close_world) {
     assert_true(fleet_launcher_start(world, 7, UNIT_DECODE));
     assert_int_equal(report.breach[0], 0);
     assert_true(fleet_launcher_start(world, 7, UNIT_DECODE));
     assert_string_not_equal(report.breach, "");
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(a_job_waits_for_a_node, open_world, close_world),
-        cmocka_unit_test_setup_teardown(a_lost_node_takes_its_job_along, open_world, close_world),
-        cmocka_unit_test_setup_teardown(a_silent_launcher_does_nothing, open_world, close_world),
-        cmocka_unit_test_setup_teardown(a_number_that_is_given_twice_is_a_breach, open_world,
-                                        close_world),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -7,14 +7,9 @@
  *
  * Bugs planted by hand lie in tests/simulate/mutations/managers (./dev mutants).
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 
 #include "lives.h"
+#include "test_case.h"
 
 #include "../../slow.h"
 
@@ -46,8 +41,7 @@ static void report_sum(const struct fleet_world_report *sum) {
         sum->jobs_hung);
 }
 
-static void nothing_is_lost_whatever_happens_to_the_manager(void **state) {
-    (void)state;
+TEST(nothing_is_lost_whatever_happens_to_the_manager) {
     unsigned long first = 0, count = test_times(20, 5); /* one thread: TSan has little to see */
     struct fleet_world_report sum = {0};
     bool asked_for = lives_take_seeds(&first, &count);
@@ -70,8 +64,7 @@ static void nothing_is_lost_whatever_happens_to_the_manager(void **state) {
     assert_true(sum.answered > sum.asked / 3);
 }
 
-static void without_faults_units_follow_the_load(void **state) {
-    (void)state;
+TEST(without_faults_units_follow_the_load) {
     unsigned long first = 0, count = 3;
     unsigned long each = lives_take_seeds(&first, &count) ? 8 : 1;
     struct fleet_world_report sum = {0};
@@ -86,8 +79,7 @@ static void without_faults_units_follow_the_load(void **state) {
     assert_true(sum.acts[FLEET_ACT_START] > 0 && sum.stopped > 0);
 }
 
-static void a_seed_gives_the_same_life_again(void **state) {
-    (void)state;
+TEST(a_seed_gives_the_same_life_again) {
     if (getenv("FATHOM_SEEDS")) return;
     struct fleet_world_report first = live(1, true), second = live(1, true);
     assert_true(first.digest == second.digest && first.rest_ns == second.rest_ns);
@@ -98,11 +90,4 @@ static int open_lives(void **state) {
     return lives_open("test_fleet_managers");
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(without_faults_units_follow_the_load),
-        cmocka_unit_test(nothing_is_lost_whatever_happens_to_the_manager),
-        cmocka_unit_test(a_seed_gives_the_same_life_again),
-    };
-    return cmocka_run_group_tests(tests, open_lives, lives_close);
-}
+TEST_GROUP(open_lives, lives_close)

@@ -7,14 +7,9 @@
  * Bugs planted by hand lie in tests/simulate/mutations; mutants.py plants them one after another
  * (./dev mutants), and prints which of the first hundred seeds finds it.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 
 #include "lives.h"
+#include "test_case.h"
 
 #include "../../slow.h"
 
@@ -61,8 +56,7 @@ static void report_sum(const struct fleet_world_report *sum) {
         sum->gateways, sum->parted, sum->backs, sum->compared);
 }
 
-static void every_answer_survives(void **state) {
-    (void)state;
+TEST(every_answer_survives) {
     unsigned long first = 20, count = test_times(20, 5); /* one thread: TSan has little to see */
     struct fleet_world_report sum = {0};
     bool asked_for = lives_take_seeds(&first, &count);
@@ -89,8 +83,7 @@ static void every_answer_survives(void **state) {
     assert_true(sum.answered > sum.asked * 45 / 100);
 }
 
-static void without_faults_nothing_is_lost(void **state) {
-    (void)state;
+TEST(without_faults_nothing_is_lost) {
     unsigned long first = 0, count = 5;
     unsigned long each = lives_take_seeds(&first, &count) ? 8 : 1;
     for (uint64_t seed = first; seed < first + count; seed += each) {
@@ -102,8 +95,7 @@ static void without_faults_nothing_is_lost(void **state) {
     }
 }
 
-static void a_seed_gives_the_same_life_again(void **state) {
-    (void)state;
+TEST(a_seed_gives_the_same_life_again) {
     for (uint64_t seed = 0; seed < 3 && !getenv("FATHOM_SEEDS"); seed++) {
         struct fleet_world_report first = live(seed, true), second = live(seed, true);
         assert_true(first.digest == second.digest && first.rest_ns == second.rest_ns);
@@ -116,11 +108,4 @@ static int open_lives(void **state) {
     return lives_open("test_fleet_world");
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_answer_survives),
-        cmocka_unit_test(without_faults_nothing_is_lost),
-        cmocka_unit_test(a_seed_gives_the_same_life_again),
-    };
-    return cmocka_run_group_tests(tests, open_lives, lives_close);
-}
+TEST_GROUP(open_lives, lives_close)

@@ -153,7 +153,7 @@ static void expect_through(struct bound *bound, const char *text) {
     if (!matcher_may_end(bound->matcher, at)) fail_msg("may not end: %s", text);
 }
 
-static void calls_as_templates_show_them_are_let_through(void **state) {
+TEST(calls_as_templates_show_them_are_let_through) {
     for (size_t f = 0; f < ARRAY_COUNT(families); f++) {
         struct bound bound;
         open_bound(&bound, &families[f], TOOLS, false);
@@ -239,7 +239,7 @@ static uint32_t draw(const uint64_t *mask, uint32_t words, uint64_t *random) {
     return found;
 }
 
-static void whatever_is_let_through_is_read_back_as_calls(void **state) {
+TEST(whatever_is_let_through_is_read_back_as_calls) {
     static char text[16384];
     static uint64_t mask[8];
     uint64_t random = 11;
@@ -268,11 +268,10 @@ static void whatever_is_let_through_is_read_back_as_calls(void **state) {
     }
 }
 
-int main(void) {
+static int open_group(void **state) {
+    (void)state;
     scratch = test_scratch();
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(calls_as_templates_show_them_are_let_through),
-        cmocka_unit_test(whatever_is_let_through_is_read_back_as_calls),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return 0;
 }
+
+TEST_GROUP(open_group, NULL)

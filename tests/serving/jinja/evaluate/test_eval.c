@@ -46,13 +46,6 @@ static const struct agreement rows[] = {
 
 /* clang-format on */
 
-static void expressions_have_the_values_of_jinja(void **state) {
+TEST(expressions_have_the_values_of_jinja) {
     AGREES(rows);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(expressions_have_the_values_of_jinja),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -35,13 +35,6 @@ static const struct agreement rows[] = {
 
 /* clang-format on */
 
-static void calls_bind_as_in_jinja(void **state) {
+TEST(calls_bind_as_in_jinja) {
     AGREES(rows);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(calls_bind_as_in_jinja),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

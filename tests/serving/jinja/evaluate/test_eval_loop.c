@@ -27,13 +27,6 @@ static const struct agreement rows[] = {
 
 /* clang-format on */
 
-static void loops_go_as_in_jinja(void **state) {
+TEST(loops_go_as_in_jinja) {
     AGREES(rows);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(loops_go_as_in_jinja),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

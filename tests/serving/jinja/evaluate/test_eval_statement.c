@@ -28,13 +28,6 @@ static const struct agreement rows[] = {
 
 /* clang-format on */
 
-static void statements_do_what_jinja_does(void **state) {
+TEST(statements_do_what_jinja_does) {
     AGREES(rows);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(statements_do_what_jinja_does),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -30,7 +30,7 @@ static struct jinja_variable text_variable(const char *name, const char *text,
     return variable;
 }
 
-static void variables_are_trusted_or_data(void **state) {
+TEST_AROUND(variables_are_trusted_or_data, arena_ready, NULL) {
     struct jinja_rendering got;
     const struct jinja_variable variables[] = {text_variable("bos", "<s>", VALUE_TRUSTED),
                                                text_variable("said", "<s>", VALUE_DATA)};
@@ -42,7 +42,7 @@ static void variables_are_trusted_or_data(void **state) {
     assert_int_equal(got.data[0].end, 7);
 }
 
-static void the_later_variable_wins_and_hides_functions(void **state) {
+TEST_AROUND(the_later_variable_wins_and_hides_functions, arena_ready, NULL) {
     struct jinja_rendering got;
     const struct jinja_variable variables[] = {
         text_variable("a", "1", VALUE_DATA), text_variable("a", "2", VALUE_DATA),
@@ -53,14 +53,14 @@ static void the_later_variable_wins_and_hides_functions(void **state) {
     assert_int_equal(got.data_count, 1);
 }
 
-static void nothing_renders_to_nothing(void **state) {
+TEST_AROUND(nothing_renders_to_nothing, arena_ready, NULL) {
     struct jinja_rendering got;
     assert_int_equal(render("", &jinja_limits_usual, NULL, 0, &got), STATUS_OK);
     assert_int_equal(got.text.count, 0);
     assert_int_equal(got.data_count, 0);
 }
 
-static void generations_are_written_as_they_stand(void **state) {
+TEST_AROUND(generations_are_written_as_they_stand, arena_ready, NULL) {
     struct jinja_rendering got;
     assert_int_equal(render("a{% generation %}bc{% endgeneration %}d{% generation %}e"
                             "{% endgeneration %}{% set x %}{% generation %}f{% endgeneration %}"
@@ -70,7 +70,7 @@ static void generations_are_written_as_they_stand(void **state) {
     assert_true(bytes_equal(got.text, bytes_of("abcde")));
 }
 
-static void each_limit_is_kept(void **state) {
+TEST_AROUND(each_limit_is_kept, arena_ready, NULL) {
     struct jinja_rendering got;
     struct jinja_limits limits = jinja_limits_usual;
     limits.steps = 1000;
@@ -91,7 +91,7 @@ static void each_limit_is_kept(void **state) {
 
 /* Keys that fall on one place of an index of 2,048 places cost as many steps as it takes to tell
  * them apart. */
-static void keys_chosen_to_collide_reach_the_limit_of_steps(void **state) {
+TEST_AROUND(keys_chosen_to_collide_reach_the_limit_of_steps, arena_ready, NULL) {
     static char names[1000][16];
     static struct value_pair pairs[1000];
     struct jinja_limits limits = jinja_limits_usual;
@@ -113,7 +113,7 @@ static void keys_chosen_to_collide_reach_the_limit_of_steps(void **state) {
     assert_int_equal(render("{{ d.x }}", &jinja_limits_usual, &variable, 1, &got), STATUS_OK);
 }
 
-static void nesting_has_its_limits(void **state) {
+TEST_AROUND(nesting_has_its_limits, arena_ready, NULL) {
     static char source[200000];
     struct jinja_rendering got;
     const char *const deep[] = {"(", "[", "not ", "-", "x.a|f(", "{% if t %}"};
@@ -123,7 +123,7 @@ static void nesting_has_its_limits(void **state) {
             at += (size_t)snprintf(source + at, sizeof source - at, "%s", deep[i]);
         enum status status = render(source, &jinja_limits_usual, NULL, 0, &got);
         assert_true(status == STATUS_TOO_LARGE || status == STATUS_INVALID);
-        arena_ready(state);
+        arena_ready(NULL);
     }
     assert_int_equal(render("{% macro m() %}{{ m() }}{% endmacro %}{{ m() }}", &jinja_limits_usual,
                             NULL, 0, &got),
@@ -134,7 +134,7 @@ static void nesting_has_its_limits(void **state) {
                      STATUS_TOO_LARGE);
 }
 
-static void growing_text_takes_little_memory(void **state) {
+TEST_AROUND(growing_text_takes_little_memory, arena_ready, NULL) {
     struct jinja_rendering got;
     struct jinja_limits limits = jinja_limits_usual;
     limits.memory_bytes = (size_t)8 << 20;
@@ -146,7 +146,7 @@ static void growing_text_takes_little_memory(void **state) {
     assert_true(bytes_equal(got.text, bytes_of("130000")));
 }
 
-static void memory_may_be_out_anywhere(void **state) {
+TEST_AROUND(memory_may_be_out_anywhere, arena_ready, NULL) {
     static const char source[] = "{% for i in range(30) %}{{ [i, 'a' ~ i, {'b': i}] | tojson }}"
                                  "{% endfor %}";
     struct jinja_rendering got;
@@ -157,7 +157,7 @@ static void memory_may_be_out_anywhere(void **state) {
     }
 }
 
-static void a_program_knows_its_words(void **state) {
+TEST_AROUND(a_program_knows_its_words, arena_ready, NULL) {
     const struct jinja_program *program;
     assert_int_equal(jinja_compile(&arena,
                                    bytes_of("x <think>{% set a = b.c['d e'] %}{{ f(g=1)|upper }}"),
@@ -173,7 +173,7 @@ static void a_program_knows_its_words(void **state) {
     assert_false(jinja_mentions(program, bytes_of("</think>")));
 }
 
-static void messages_name_template_and_line(void **state) {
+TEST_AROUND(messages_name_template_and_line, arena_ready, NULL) {
     struct jinja_rendering got;
     assert_int_equal(render("a\n{% if x %}", &jinja_limits_usual, NULL, 0, &got), STATUS_INVALID);
     assert_non_null(strstr(error.text, "t:2: "));
@@ -184,7 +184,7 @@ static void messages_name_template_and_line(void **state) {
     assert_string_equal(error.text, "t:1: no way");
 }
 
-static void what_is_no_utf8_is_refused(void **state) {
+TEST_AROUND(what_is_no_utf8_is_refused, arena_ready, NULL) {
     struct jinja_rendering got;
     assert_int_equal(render("a\xff", &jinja_limits_usual, NULL, 0, &got), STATUS_INVALID);
     assert_non_null(strstr(error.text, "UTF-8"));
@@ -267,30 +267,11 @@ static const char *const unsupported[] = {"{% include 'a' %}",
                                           "{{ '%5d' % 1 }}",
                                           "{{ 9223372036854775807 + 1 }}"};
 
-static void forms_of_no_chat_template_are_refused_by_name(void **state) {
+TEST_AROUND(forms_of_no_chat_template_are_refused_by_name, arena_ready, NULL) {
     struct jinja_rendering got;
     for (size_t i = 0; i < sizeof unsupported / sizeof unsupported[0]; i++) {
         enum status status = render(unsupported[i], &jinja_limits_usual, NULL, 0, &got);
         if (status != STATUS_INVALID || !strstr(error.text, "not supported"))
             fail_msg("%s: %s", unsupported[i], status == STATUS_OK ? "is rendered" : error.text);
     }
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(variables_are_trusted_or_data, arena_ready),
-        cmocka_unit_test_setup(the_later_variable_wins_and_hides_functions, arena_ready),
-        cmocka_unit_test_setup(nothing_renders_to_nothing, arena_ready),
-        cmocka_unit_test_setup(generations_are_written_as_they_stand, arena_ready),
-        cmocka_unit_test_setup(each_limit_is_kept, arena_ready),
-        cmocka_unit_test_setup(keys_chosen_to_collide_reach_the_limit_of_steps, arena_ready),
-        cmocka_unit_test_setup(nesting_has_its_limits, arena_ready),
-        cmocka_unit_test_setup(growing_text_takes_little_memory, arena_ready),
-        cmocka_unit_test_setup(memory_may_be_out_anywhere, arena_ready),
-        cmocka_unit_test_setup(a_program_knows_its_words, arena_ready),
-        cmocka_unit_test_setup(messages_name_template_and_line, arena_ready),
-        cmocka_unit_test_setup(what_is_no_utf8_is_refused, arena_ready),
-        cmocka_unit_test_setup(forms_of_no_chat_template_are_refused_by_name, arena_ready),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

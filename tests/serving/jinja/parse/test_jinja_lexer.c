@@ -53,13 +53,6 @@ static const struct agreement rows[] = {
 
 /* clang-format on */
 
-static void white_space_and_literals_are_those_of_jinja(void **state) {
+TEST(white_space_and_literals_are_those_of_jinja) {
     AGREES(rows);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(white_space_and_literals_are_those_of_jinja),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

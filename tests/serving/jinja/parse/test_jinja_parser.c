@@ -74,13 +74,6 @@ static const struct agreement rows[] = {
 
 /* clang-format on */
 
-static void tags_are_parsed_as_jinja_does(void **state) {
+TEST(tags_are_parsed_as_jinja_does) {
     AGREES(rows);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(tags_are_parsed_as_jinja_does),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

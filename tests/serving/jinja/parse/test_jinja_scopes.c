@@ -54,20 +54,12 @@ static const struct agreement rows[] = {
 
 /* clang-format on */
 
-static void names_mean_what_they_do_in_jinja(void **state) {
+TEST(names_mean_what_they_do_in_jinja) {
     AGREES(rows);
 }
 
-static void generations_do_not_see_the_loop_that_they_are_in(void **state) {
+TEST(generations_do_not_see_the_loop_that_they_are_in) {
     agreement_origins("{% for i in [1] %}{% generation %}{{ loop is defined }}{% endgeneration %}"
                       "{% endfor %}",
                       "True");
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(names_mean_what_they_do_in_jinja),
-        cmocka_unit_test(generations_do_not_see_the_loop_that_they_are_in),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,15 +2,9 @@
  * Protects the calendar: what Python's datetime with glibc writes for times of all centuries, and
  * for each directive that it knows.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdio.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 #include "serving/jinja/values/calendar.h"
+#include "test_case.h"
 
 /* Expands a whole format. */
 static void writes(int64_t unix_time, const char *format, const char *expected) {
@@ -88,23 +82,24 @@ static const struct {
 };
 /* clang-format on */
 
-static void days_of_all_centuries_have_their_dates(void **state) {
+TEST(days_of_all_centuries_have_their_dates) {
     for (size_t i = 0; i < sizeof days / sizeof days[0]; i++)
         writes(days[i].unix_time, "%Y-%m-%d %H:%M:%S %a %y %I %p", days[i].text);
 }
 
-static void directives_are_written_as_glibc_writes_them(void **state) {
+TEST(directives_are_written_as_glibc_writes_them) {
     for (size_t i = 0; i < sizeof directives / sizeof directives[0]; i++)
         writes(1709647629, directives[i].format, directives[i].text);
 }
 
-static void times_beyond_the_calendar_are_its_ends(void **state) {
+TEST(times_beyond_the_calendar_are_its_ends) {
     writes(INT64_MAX, "%Y-%m-%d", "9999-12-31");
     writes(INT64_MIN, "%-Y-%m-%d", "1-01-01");
 }
 
-static void other_directives_are_none(void **state) {
-    static const char *const others[] = {"%", "%-", "%c", "%Z", "%U", "%5d", "%^a", "%_d", "%E", "%j"};
+TEST(other_directives_are_none) {
+    static const char *const others[] = {"%",   "%-",  "%c",  "%Z", "%U",
+                                         "%5d", "%^a", "%_d", "%E", "%j"};
     struct calendar calendar;
     char out[CALENDAR_BYTES];
     calendar_open(&calendar, 0);
@@ -113,14 +108,4 @@ static void other_directives_are_none(void **state) {
         assert_int_equal(calendar_expand(&calendar, bytes_of(others[i]), &at, out), 0);
         assert_in_range(at, 1, strlen(others[i]));
     }
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(days_of_all_centuries_have_their_dates),
-        cmocka_unit_test(directives_are_written_as_glibc_writes_them),
-        cmocka_unit_test(times_beyond_the_calendar_are_its_ends),
-        cmocka_unit_test(other_directives_are_none),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

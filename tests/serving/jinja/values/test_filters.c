@@ -23,7 +23,7 @@ static const struct agreement rows_0[] = {
     {"{{ s|d(none,true) }}", " Hello World\tfoo-bar  baz\n"},
 };
 
-static void values_have_defaults(void **state) {
+TEST(values_have_defaults) {
     AGREES(rows_0);
 }
 
@@ -61,7 +61,7 @@ static const struct agreement rows_3[] = {
     {"{{ objs|tojson(separators=',') }}", NULL},
 };
 
-static void json_is_written_as_transformers_writes_it(void **state) {
+TEST(json_is_written_as_transformers_writes_it) {
     AGREES(rows_3);
 }
 
@@ -73,12 +73,11 @@ static const struct agreement rows_4[] = {
     {"{{ 1|default(1, default_value=2) }}", NULL},
 };
 
-static void unknown_filters_are_refused(void **state) {
+TEST(unknown_filters_are_refused) {
     AGREES(rows_4);
 }
 
-static void filters_for_web_pages_are_refused_by_name(void **state) {
-    (void)state;
+TEST(filters_for_web_pages_are_refused_by_name) {
     static const char *const names[] = {"urlize",   "striptags",      "wordwrap",
                                         "xmlattr",  "filesizeformat", "pprint"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
@@ -93,13 +92,3 @@ static void filters_for_web_pages_are_refused_by_name(void **state) {
 }
 
 /* clang-format on */
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(values_have_defaults),
-        cmocka_unit_test(json_is_written_as_transformers_writes_it),
-        cmocka_unit_test(unknown_filters_are_refused),
-        cmocka_unit_test(filters_for_web_pages_are_refused_by_name),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}

@@ -27,7 +27,7 @@ static const struct agreement rows_0[] = {
     {"{{ range(4)|indent }}", NULL},
 };
 
-static void functions_agree_with_jinja(void **state) {
+TEST(functions_agree_with_jinja) {
     AGREES(rows_0);
 }
 
@@ -35,16 +35,8 @@ static const struct agreement rows_1[] = {
     {"{{ strftime_now('%d %B %Y %H:%M:%S') }}", "05 March 2024 14:07:09"},
 };
 
-static void time_is_reported_in_utc(void **state) {
+TEST(time_is_reported_in_utc) {
     AGREES(rows_1);
 }
 
 /* clang-format on */
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(functions_agree_with_jinja),
-        cmocka_unit_test(time_is_reported_in_utc),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}

@@ -132,7 +132,7 @@ static const struct agreement rows_0[] = {
     {"{{ words|map('list')|list }}", "[['b'], ['A'], ['c'], ['B'], ['a'], ['Á']]"},
 };
 
-static void items_are_chosen(void **state) {
+TEST(items_are_chosen) {
     AGREES(rows_0);
 }
 
@@ -183,7 +183,7 @@ static const struct agreement rows_1[] = {
     {"{{ n|list|length }}", NULL},
 };
 
-static void items_are_joined_and_counted(void **state) {
+TEST(items_are_joined_and_counted) {
     AGREES(rows_1);
 }
 
@@ -199,11 +199,11 @@ static const struct agreement rows_3[] = {
     {"{{ ([1]|map('int')) is iterable }}{{ ([1]|map('int')) is sequence }}", "TrueFalse"},
 };
 
-static void generators_run_once_and_late(void **state) {
+TEST(generators_run_once_and_late) {
     AGREES(rows_3);
 }
 
-static void chance_is_refused_by_name(void **state) {
+TEST(chance_is_refused_by_name) {
     struct jinja_rendering got;
     struct error error;
     assert_int_equal(agreement_render("{{ [1]|random }}", &got, &error), STATUS_INVALID);
@@ -211,12 +211,3 @@ static void chance_is_refused_by_name(void **state) {
 }
 
 /* clang-format on */
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(items_are_chosen),          cmocka_unit_test(items_are_joined_and_counted),
-        cmocka_unit_test(generators_run_once_and_late),
-        cmocka_unit_test(chance_is_refused_by_name),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}

@@ -26,7 +26,7 @@ static const struct agreement rows_0[] = {
     {"{{ 12|rejectattr('v','==',2)|map(attribute='v')|list }}", NULL},
 };
 
-static void attributes_lead_into_items(void **state) {
+TEST(attributes_lead_into_items) {
     AGREES(rows_0);
 }
 
@@ -71,16 +71,8 @@ static const struct agreement rows_1[] = {
     {"{{ [nope,nope]|sort }}", "[Undefined, Undefined]"},
 };
 
-static void what_is_equal_keeps_its_order(void **state) {
+TEST(what_is_equal_keeps_its_order) {
     AGREES(rows_1);
 }
 
 /* clang-format on */
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(attributes_lead_into_items),
-        cmocka_unit_test(what_is_equal_keeps_its_order),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}

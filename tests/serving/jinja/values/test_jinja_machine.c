@@ -1,14 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Protects the ground of the interpreter: memory within its limit, text that is built with the
  * origin of each byte, and the first failure alone being told. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 
 #include "serving/jinja/values/jinja_machine.h"
+#include "test_case.h"
 
 static char memory[8 << 20];
 static struct arena arena;
@@ -25,7 +20,7 @@ static struct jinja_machine fresh(size_t memory_bytes, uint64_t steps) {
                                   .output_bytes_max = 1000};
 }
 
-static void memory_ends_at_its_limit(void **state) {
+TEST(memory_ends_at_its_limit) {
     struct jinja_machine machine = fresh(100000, 1000);
     size_t got = 0;
     while (machine_take(&machine, 1000))
@@ -39,7 +34,7 @@ static void memory_ends_at_its_limit(void **state) {
     assert_null(machine_take(&machine, SIZE_MAX - 3));
 }
 
-static void the_first_failure_is_reported(void **state) {
+TEST(the_first_failure_is_reported) {
     struct jinja_machine machine = fresh(100000, 1000);
     assert_false(machine_fail(&machine, "first %d\n", 1));
     assert_false(machine_fail(&machine, "second"));
@@ -48,7 +43,7 @@ static void the_first_failure_is_reported(void **state) {
     assert_int_equal(machine.status, STATUS_INVALID);
 }
 
-static void steps_and_depth_run_out(void **state) {
+TEST(steps_and_depth_run_out) {
     struct jinja_machine machine = fresh(100000, 1000);
     assert_true(machine_spend(&machine, 999));
     assert_true(machine_spend(&machine, 1));
@@ -60,7 +55,7 @@ static void steps_and_depth_run_out(void **state) {
     assert_int_equal(machine.status, STATUS_TOO_LARGE);
 }
 
-static void built_text_knows_its_origins(void **state) {
+TEST(built_text_knows_its_origins) {
     struct jinja_machine machine = fresh(1000000, 100000);
     struct text_builder builder;
     struct value value, part;
@@ -69,8 +64,7 @@ static void built_text_knows_its_origins(void **state) {
     assert_null(builder.marks);
     assert_true(text_builder_add(&builder, "\xC3\xA9", 2, VALUE_TRUSTED));
     for (int i = 0; i < 100; i++)
-        assert_true(
-            text_builder_add(&builder, "xyz", 3, i % 2 ? VALUE_DATA : VALUE_TRUSTED));
+        assert_true(text_builder_add(&builder, "xyz", 3, i % 2 ? VALUE_DATA : VALUE_TRUSTED));
     assert_true(text_builder_finish(&builder, false, &value));
     assert_int_equal(value.text->count, 304);
     assert_int_equal(value.text->length, 303);
@@ -89,7 +83,7 @@ static void built_text_knows_its_origins(void **state) {
     assert_true(value.text->markup);
 }
 
-static void output_has_its_limit(void **state) {
+TEST(output_has_its_limit) {
     struct jinja_machine machine = fresh(1000000, 100000);
     struct text_builder builder;
     char text[1001] = {0};
@@ -98,13 +92,4 @@ static void output_has_its_limit(void **state) {
     assert_true(text_builder_add(&builder, text, 1000, VALUE_DATA));
     assert_false(text_builder_add(&builder, text, 1, VALUE_DATA));
     assert_int_equal(machine.status, STATUS_TOO_LARGE);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(memory_ends_at_its_limit), cmocka_unit_test(the_first_failure_is_reported),
-        cmocka_unit_test(steps_and_depth_run_out),  cmocka_unit_test(built_text_knows_its_origins),
-        cmocka_unit_test(output_has_its_limit),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

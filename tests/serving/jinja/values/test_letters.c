@@ -55,21 +55,13 @@ static const struct agreement rows_0[] = {
     {"{{ ('a_1').title() }}", "A_1"},
 };
 
-static void letters_change_case_as_str_does(void **state) {
+TEST(letters_change_case_as_str_does) {
     AGREES(rows_0);
 }
 
-static void changed_letters_keep_their_origin(void **state) {
+TEST(changed_letters_keep_their_origin) {
     agreement_origins("{{ ('a' ~ e ~ u ~ 'Z')|upper }}", "A«HÉLLO WÖRLD Ǆ SS FI ΑΣ ΣΑΣ.»Z");
     agreement_origins("{{ ('ab' ~ d.keys()|first)|title }}", "Ab«b»");
 }
 
 /* clang-format on */
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(letters_change_case_as_str_does),
-        cmocka_unit_test(changed_letters_keep_their_origin),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}

@@ -20,15 +20,8 @@ static const struct agreement rows_0[] = {
     {"{{ ['b','a','B','A']|safe|string }}", "['b', 'a', 'B', 'A']"},
 };
 
-static void escaping_happens_once(void **state) {
+TEST(escaping_happens_once) {
     AGREES(rows_0);
 }
 
 /* clang-format on */
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(escaping_happens_once),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}

@@ -22,7 +22,7 @@ static const struct agreement rows_0[] = {
     {"{{ d.keys().x }}", ""},
 };
 
-static void methods_agree_with_python(void **state) {
+TEST(methods_agree_with_python) {
     AGREES(rows_0);
 }
 
@@ -35,16 +35,8 @@ static const struct agreement rows_1[] = {
     {"{{ {'items': 1}['items'] }}", "1"},
 };
 
-static void what_changes_a_value_is_unsafe(void **state) {
+TEST(what_changes_a_value_is_unsafe) {
     AGREES(rows_1);
 }
 
 /* clang-format on */
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(methods_agree_with_python),
-        cmocka_unit_test(what_changes_a_value_is_unsafe),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}

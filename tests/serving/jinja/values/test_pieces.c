@@ -28,7 +28,7 @@ static const struct agreement rows_0[] = {
     {"{{ (u).endswith('') }}", "True"},
 };
 
-static void searching_counts_characters(void **state) {
+TEST(searching_counts_characters) {
     AGREES(rows_0);
 }
 
@@ -129,7 +129,7 @@ static const struct agreement rows_1[] = {
     {"{{ (e).splitlines(false) }}", "[]"},
 };
 
-static void cutting_agrees_with_str(void **state) {
+TEST(cutting_agrees_with_str) {
     AGREES(rows_1);
 }
 
@@ -157,11 +157,11 @@ static const struct agreement rows_2[] = {
     {"{{ (u).replace(1,2) }}", NULL},
 };
 
-static void replacing_agrees_with_str(void **state) {
+TEST(replacing_agrees_with_str) {
     AGREES(rows_2);
 }
 
-static void pieces_keep_the_origin_of_their_bytes(void **state) {
+TEST(pieces_keep_the_origin_of_their_bytes) {
     agreement_origins("{{ ('<x>' ~ e ~ 'a,b').split(',')|join('-') }}", "<x>a-b");
     agreement_origins("{{ ('<' ~ s ~ '>').strip('<> ') }}", "«Hello World\tfoo-bar  baz\n»");
     agreement_origins("{{ ('[l]' ~ words[2]).replace('l', words[0]) }}", "[«b»]«c»");
@@ -174,13 +174,3 @@ static void pieces_keep_the_origin_of_their_bytes(void **state) {
 }
 
 /* clang-format on */
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(searching_counts_characters),
-        cmocka_unit_test(cutting_agrees_with_str),
-        cmocka_unit_test(replacing_agrees_with_str),
-        cmocka_unit_test(pieces_keep_the_origin_of_their_bytes),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}

@@ -22,15 +22,8 @@ static const struct agreement rows_0[] = {
     {"{{ 'x'.startswith(nope) }}", NULL},
 };
 
-static void arguments_are_bound_as_python_binds_them(void **state) {
+TEST(arguments_are_bound_as_python_binds_them) {
     AGREES(rows_0);
 }
 
 /* clang-format on */
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(arguments_are_bound_as_python_binds_them),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}

@@ -40,7 +40,7 @@ static const struct agreement rows_0[] = {
     {"{{ nope is callable }}", "True"},
 };
 
-static void kinds_of_values_are_reported_apart(void **state) {
+TEST(kinds_of_values_are_reported_apart) {
     AGREES(rows_0);
 }
 
@@ -111,16 +111,8 @@ static const struct agreement rows_1[] = {
     {"{{ u is divisibleby('a') }}", NULL},
 };
 
-static void values_are_compared(void **state) {
+TEST(values_are_compared) {
     AGREES(rows_1);
 }
 
 /* clang-format on */
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(kinds_of_values_are_reported_apart),
-        cmocka_unit_test(values_are_compared),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}

@@ -23,26 +23,17 @@ static const struct agreement braces[] = {
     {"{{ '{x.y}'.format(x=d) }}", NULL},
 };
 
-static void percent_fills_with_texts_and_decimals(void **state) {
+TEST(percent_fills_with_texts_and_decimals) {
     AGREES(percents);
 }
 
-static void braces_fill_by_place_and_by_name(void **state) {
+TEST(braces_fill_by_place_and_by_name) {
     AGREES(braces);
 }
 
-static void what_is_filled_in_keeps_its_origin(void **state) {
+TEST(what_is_filled_in_keeps_its_origin) {
     agreement_origins("{{ 'a%sb%%' % s|trim }}", "a«Hello World\tfoo-bar  baz»b%");
     agreement_origins("{{ 'a{}b'.format(words[0]) }}", "a«b»b");
 }
 
 /* clang-format on */
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(percent_fills_with_texts_and_decimals),
-        cmocka_unit_test(braces_fill_by_place_and_by_name),
-        cmocka_unit_test(what_is_filled_in_keeps_its_origin),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}

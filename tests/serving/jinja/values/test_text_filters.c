@@ -48,7 +48,7 @@ static const struct agreement rows_0[] = {
     {"{{ nums|string|length }}", "21"},
 };
 
-static void texts_of_anything_are_changed(void **state) {
+TEST(texts_of_anything_are_changed) {
     AGREES(rows_0);
 }
 
@@ -84,11 +84,11 @@ static const struct agreement rows_1[] = {
     {"{{ u|indent(none) }}", NULL},
 };
 
-static void lines_are_indented_and_cut(void **state) {
+TEST(lines_are_indented_and_cut) {
     AGREES(rows_1);
 }
 
-static void links_are_refused_by_name(void **state) {
+TEST(links_are_refused_by_name) {
     struct jinja_rendering got;
     struct error error;
     assert_int_equal(agreement_render("{{ 'x'|urlize }}", &got, &error), STATUS_INVALID);
@@ -96,12 +96,3 @@ static void links_are_refused_by_name(void **state) {
 }
 
 /* clang-format on */
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(texts_of_anything_are_changed),
-        cmocka_unit_test(lines_are_indented_and_cut),
-        cmocka_unit_test(links_are_refused_by_name),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}

@@ -31,7 +31,7 @@ static const struct agreement rows_0[] = {
     {"{{ (u).join(nope) }}", ""},
 };
 
-static void methods_of_texts_agree_with_str(void **state) {
+TEST(methods_of_texts_agree_with_str) {
     AGREES(rows_0);
 }
 
@@ -51,16 +51,8 @@ static const struct agreement rows_1[] = {
     {"{{ s.startswith(['x']) }}", NULL},
 };
 
-static void arguments_are_bound_as_python_binds_them(void **state) {
+TEST(arguments_are_bound_as_python_binds_them) {
     AGREES(rows_1);
 }
 
 /* clang-format on */
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(methods_of_texts_agree_with_str),
-        cmocka_unit_test(arguments_are_bound_as_python_binds_them),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}

@@ -20,13 +20,6 @@ static const struct agreement rows[] = {
 
 /* clang-format on */
 
-static void values_are_what_they_are_in_python(void **state) {
+TEST(values_are_what_they_are_in_python) {
     AGREES(rows);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(values_are_what_they_are_in_python),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

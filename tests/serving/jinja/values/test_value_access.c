@@ -28,20 +28,12 @@ static const struct agreement rows[] = {
 
 /* clang-format on */
 
-static void parts_of_values_are_those_of_python(void **state) {
+TEST(parts_of_values_are_those_of_python) {
     AGREES(rows);
 }
 
-static void parts_of_data_are_data(void **state) {
+TEST(parts_of_data_are_data) {
     agreement_origins("{{ u[1:3] }}{{ ('a' ~ u ~ 'b')[0:3] }}{{ ('a' ~ u[:2] ~ 'b')[::-1] }}"
                       "{% for c in 'x' ~ u[0] %}{{ c }}.{% endfor %}",
                       "«él»a«hé»b«éh»ax.«h».");
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(parts_of_values_are_those_of_python),
-        cmocka_unit_test(parts_of_data_are_data),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

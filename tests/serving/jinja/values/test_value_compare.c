@@ -24,13 +24,6 @@ static const struct agreement rows[] = {
 
 /* clang-format on */
 
-static void values_compare_as_in_python(void **state) {
+TEST(values_compare_as_in_python) {
     AGREES(rows);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(values_compare_as_in_python),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

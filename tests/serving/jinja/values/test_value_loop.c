@@ -24,13 +24,6 @@ static const struct agreement rows[] = {
 
 /* clang-format on */
 
-static void the_variable_loop_has_what_jinja_gives_it(void **state) {
+TEST(the_variable_loop_has_what_jinja_gives_it) {
     AGREES(rows);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_variable_loop_has_what_jinja_gives_it),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

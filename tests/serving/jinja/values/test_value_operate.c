@@ -21,11 +21,11 @@ static const struct agreement rows[] = {
 
 /* clang-format on */
 
-static void values_add_up_as_in_python(void **state) {
+TEST(values_add_up_as_in_python) {
     AGREES(rows);
 }
 
-static void joined_text_remembers_where_it_came_from(void **state) {
+TEST(joined_text_remembers_where_it_came_from) {
     agreement_origins("{{ 'a' + u[:2] + 'b' }}{{ (u[:2] + 'b') * 2 }}{{ 'x' ~ u[:2] ~ 1 }}",
                       "a«hé»b«hé»b«hé»bx«hé»1");
     agreement_origins("{% set ns = namespace(a=u[:2]) %}{% for i in range(60) %}"
@@ -34,12 +34,4 @@ static void joined_text_remembers_where_it_came_from(void **state) {
     agreement_origins("{% set ns = namespace(a='<|') %}{% for i in range(60) %}"
                       "{% set ns.a = ns.a ~ u[0] %}{% endfor %}{{ ns.a[:3] }}{{ ns.a[-1] }}",
                       "<|«hh»");
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(values_add_up_as_in_python),
-        cmocka_unit_test(joined_text_remembers_where_it_came_from),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

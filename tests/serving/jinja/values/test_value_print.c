@@ -22,20 +22,12 @@ static const struct agreement rows[] = {
 
 /* clang-format on */
 
-static void values_print_as_in_python(void **state) {
+TEST(values_print_as_in_python) {
     AGREES(rows);
 }
 
-static void printed_data_stays_data(void **state) {
+TEST(printed_data_stays_data) {
     agreement_origins("{{ d.b }}{{ n }}{{ u[0] }}", "1None«h»");
     agreement_origins("<{{ m[0] | tojson }}>", "<«{\"role\": \"user\", \"content\": \"Hi\"}»>");
     agreement_origins("{{ [u[0]] }}|{{ e }}|{{ '<s>' }}", "«['h']»||<s>");
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(values_print_as_in_python),
-        cmocka_unit_test(printed_data_stays_data),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }
