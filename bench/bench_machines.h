@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The subjects of bench_machines.c.
  */
-#ifndef BENCH_MACHINES_H
-#define BENCH_MACHINES_H
+#pragma once
 
 #include "command/command.h"
 
@@ -12,5 +11,3 @@ extern const struct option_table bench_gateway_options, bench_plan_options;
 /* Processor time of this thread in seconds, and resident bytes of this process. */
 double bench_machines_now(void);
 double bench_machines_resident(void);
-
-#endif

@@ -2,8 +2,7 @@
  * Memory that a test reads until it ends. It stays reachable, so that what LeakSanitizer reports is
  * what the product lost.
  */
-#ifndef TESTS_KEEP_H
-#define TESTS_KEEP_H
+#pragma once
 
 #include <stdint.h>
 #include <stdlib.h>
@@ -25,5 +24,3 @@ static inline void *test_keep(const void *memory) {
     test_kept_first = kept;
     return (void *)(uintptr_t)memory;
 }
-
-#endif

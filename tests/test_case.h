@@ -10,8 +10,7 @@
  * first case and after the last. A file with a main of its own defines TEST_OWN_MAIN before it
  * includes this. Tests get the C library's common headers from here.
  */
-#ifndef TESTS_TEST_CASE_H
-#define TESTS_TEST_CASE_H
+#pragma once
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -60,6 +59,4 @@ static inline int test_cases_run(void) {
 int main(void) {
     return test_cases_run();
 }
-#endif
-
 #endif

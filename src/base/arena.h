@@ -6,8 +6,7 @@
  *
  * An arena over plain memory (arena_over) serves tests and one-shot programs.
  */
-#ifndef BASE_ARENA_H
-#define BASE_ARENA_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -69,5 +68,3 @@ struct bytes arena_copy(struct arena *arena, struct bytes text);
 
 /* Returns all chunks to the pool, or rewinds plain memory. The arena can be used again. */
 void arena_clear(struct arena *arena);
-
-#endif

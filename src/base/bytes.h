@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * struct bytes: a borrowed byte string (often UTF-8 text, never terminated).
  */
-#ifndef BASE_BYTES_H
-#define BASE_BYTES_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -50,5 +49,3 @@ static inline size_t round_up_8(size_t bytes) {
 static inline size_t divide_up(size_t value, size_t divisor) {
     return (value + divisor - 1) / divisor;
 }
-
-#endif

@@ -2,8 +2,7 @@
  * check(): assertions that stay enabled in production. A failed check is a bug in Fathom. Bad input
  * is an enum status instead, and a decision has an enum of its own.
  */
-#ifndef BASE_CHECK_H
-#define BASE_CHECK_H
+#pragma once
 
 _Noreturn void check_failed(const char *condition, const char *file, int line);
 
@@ -13,5 +12,3 @@ _Noreturn void check_failed(const char *condition, const char *file, int line);
     } while (0)
 
 #define ARRAY_COUNT(array) (sizeof(array) / sizeof((array)[0]))
-
-#endif

@@ -2,12 +2,9 @@
  * XXH3-64: the checksum of KV blocks (contract/kv_block.h) and of cache files. It detects
  * accidental damage. Names that must resist forgery use SHA-256 (base/sha256.h).
  */
-#ifndef BASE_CHECKSUM_H
-#define BASE_CHECKSUM_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
 
 uint64_t checksum_of(const void *data, size_t bytes);
-
-#endif

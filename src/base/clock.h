@@ -2,8 +2,7 @@
  * The monotonic clock, in nanoseconds: the "now" of machines and measurements. The pure modules
  * must not call it; they receive the time as an argument (checked by tests/house).
  */
-#ifndef BASE_CLOCK_H
-#define BASE_CLOCK_H
+#pragma once
 
 #include <stdint.h>
 #include <time.h>
@@ -13,5 +12,3 @@ static inline int64_t clock_now_ns(void) {
     clock_gettime(CLOCK_MONOTONIC, &now);
     return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
 }
-
-#endif

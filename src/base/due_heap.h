@@ -4,8 +4,7 @@
  * allocated at the start. Equal times are ordered by number, so the order depends only on what was
  * set.
  */
-#ifndef BASE_DUE_HEAP_H
-#define BASE_DUE_HEAP_H
+#pragma once
 
 #include "base/arena.h"
 
@@ -38,5 +37,3 @@ int64_t due_heap_first(const struct due_heap *heap, uint32_t *number_out);
 
 /* Checks the heap order and the index of each number. Slow. */
 void due_heap_audit(const struct due_heap *heap);
-
-#endif

@@ -3,8 +3,7 @@
  * that the process never blocks on or reads anything but a regular file. file_take also accepts a
  * pipe that the parent process holds open ("<(...)", /dev/stdin).
  */
-#ifndef BASE_FILE_H
-#define BASE_FILE_H
+#pragma once
 
 #include "base/bytes.h"
 #include "base/status.h"
@@ -19,5 +18,3 @@ enum status file_open(const char *path, size_t bytes_max, int *descriptor_out, s
  * anonymous pipe is read to its end. Returns the errors of file_open and NO_MEMORY. */
 enum status file_take(const char *path, size_t bytes_max, struct bytes *out,
                       struct error *error) MUST_USE;
-
-#endif

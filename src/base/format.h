@@ -3,8 +3,7 @@
  * instead of stdio. The output is always terminated and truncated if it does not fit. Returns the
  * bytes written, without the terminator.
  */
-#ifndef BASE_FORMAT_H
-#define BASE_FORMAT_H
+#pragma once
 
 #include <stdarg.h>
 #include <stddef.h>
@@ -23,5 +22,3 @@ size_t format_cell(char *out, size_t out_bytes, const char *text);
 #define FORMAT_SAFE_BYTES(text_bytes) (4 * (text_bytes) + 4)
 
 size_t format_va(char *out, size_t out_bytes, const char *format, va_list arguments);
-
-#endif

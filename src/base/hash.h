@@ -3,8 +3,7 @@
  * sent uses a checksum (base/checksum.h) or SHA-256 (base/sha256.h). Only hash_mix keeps its
  * values, because generated loads and random checkpoints depend on them.
  */
-#ifndef BASE_HASH_H
-#define BASE_HASH_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -42,5 +41,3 @@ static inline uint64_t hash_bytes(uint64_t seed, const void *data, size_t count)
     }
     return hash;
 }
-
-#endif

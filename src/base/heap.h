@@ -2,8 +2,7 @@
  * A binary heap in the caller's array: items of any size, the first in the caller's order at index
  * 0. The functions are inline, so that a constant order is compiled into each caller.
  */
-#ifndef BASE_HEAP_H
-#define BASE_HEAP_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -82,5 +81,3 @@ HEAP_INLINE void heap_choose(const struct heap_order *order, const void *context
     for (uint32_t left = count; left > count - wanted; left--)
         heap_pop(order, context, items, left);
 }
-
-#endif

@@ -4,8 +4,7 @@
  * measurable cost, to memory that a supervisor may map (host/process/ranks/rank_health.h). Nothing
  * in this process may depend on it.
  */
-#ifndef BASE_HEARTBEAT_H
-#define BASE_HEARTBEAT_H
+#pragma once
 
 #include <stdatomic.h>
 #include <stdint.h>
@@ -52,5 +51,3 @@ static inline void heartbeat_moved(void) {
 static inline void heartbeat_await(uint32_t peer) {
     atomic_store_explicit(&heartbeat_memory->peer, peer, memory_order_relaxed);
 }
-
-#endif

@@ -6,8 +6,7 @@
  * All of Fathom uses the two scales below. A bucket is 2 to 2.5 times as wide as the previous
  * one.
  */
-#ifndef BASE_HISTOGRAM_H
-#define BASE_HISTOGRAM_H
+#pragma once
 
 #include <stdint.h>
 
@@ -32,5 +31,3 @@ void histogram_add(struct histogram *histogram, const struct histogram_scale *sc
 
 /* The number of values added. */
 uint64_t histogram_total(const struct histogram *histogram);
-
-#endif

@@ -3,8 +3,7 @@
  * writer escapes strings. It never writes more than `room` bytes but continues to count, so that a
  * text can be measured first (room 0) and then written.
  */
-#ifndef BASE_JSON_WRITER_H
-#define BASE_JSON_WRITER_H
+#pragma once
 
 #include <stdint.h>
 
@@ -50,5 +49,3 @@ _Static_assert(sizeof(long) == sizeof(uint64_t), "%lu prints a uint64_t");
 
 /* Bytes that json_writer_escaped would write. */
 size_t json_writer_escaped_count(struct bytes text);
-
-#endif

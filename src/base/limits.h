@@ -2,8 +2,7 @@
  * Every fixed limit of the system, with the relations between them. These limits bound tables and
  * messages. Values that an operator may change are options (see `fathom inspect options`).
  */
-#ifndef BASE_LIMITS_H
-#define BASE_LIMITS_H
+#pragma once
 
 #define KV_BLOCK_TOKENS 64  /* tokens in a KV block, everywhere: page, host memory, wire, disk */
 #define KV_SLICE_ALIGN 4096 /* bytes; each slice of a block is aligned to it */
@@ -56,5 +55,3 @@
 _Static_assert(LIMIT_ANSWERS >= LIMIT_CHOICES, "one prompt may ask for the largest n");
 _Static_assert(LIMIT_UNIT_REQUESTS >= LIMIT_STEP_ROWS, "a unit holds at least what one step runs");
 _Static_assert(QUANT_GROUP % MATMUL_PANEL == 0, "a panel lies within one row of weight blocks");
-
-#endif

@@ -3,8 +3,7 @@
  * slot). All memory is allocated at the start. There is no iteration, so that nothing can depend on
  * the hash order.
  */
-#ifndef BASE_MAP_H
-#define BASE_MAP_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -70,5 +69,3 @@ static inline uint32_t map_find(const struct map *map, struct map_key key) {
 static inline void map_prefetch(const struct map *map, struct map_key key) {
     __builtin_prefetch(&map->entries[map_home(map, key)], 1);
 }
-
-#endif

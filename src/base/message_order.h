@@ -4,8 +4,7 @@
  * libzmq and UCX are not instrumented, and the path between two threads may lead through other
  * processes. All messages share one order. Without TSan these functions do nothing.
  */
-#ifndef BASE_MESSAGE_ORDER_H
-#define BASE_MESSAGE_ORDER_H
+#pragma once
 
 #if defined(__SANITIZE_THREAD__)
 #include <sanitizer/tsan_interface.h>
@@ -26,6 +25,4 @@ static inline void message_order_sending(void) {
 
 static inline void message_order_taking(void) {
 }
-#endif
-
 #endif

@@ -6,8 +6,7 @@
  *         nearest_try(&nearest, names[i]);
  *     if (nearest.name) ... "did you mean"
  */
-#ifndef BASE_NEAREST_H
-#define BASE_NEAREST_H
+#pragma once
 
 #include "base/bytes.h"
 
@@ -27,5 +26,3 @@ void nearest_try(struct nearest *nearest, const char *name);
 /* The number of insertions, deletions and replacements that turn `a` into `b` (Levenshtein 1965).
  * Both have at most NEAREST_NAME_BYTES_MAX bytes. */
 size_t nearest_edits(struct bytes a, struct bytes b);
-
-#endif

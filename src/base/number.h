@@ -4,8 +4,7 @@
  * m*2^-9, largest 448, 0x7F and 0xFF are NaN, no infinities (OCP 8-bit floating point
  * specification, section 5).
  */
-#ifndef BASE_NUMBER_H
-#define BASE_NUMBER_H
+#pragma once
 
 #include <math.h>
 #include <stdint.h>
@@ -114,5 +113,3 @@ static inline uint8_t e4m3_from_float(float value) {
     bits += 0x7FFFFu + ((bits >> 20) & 1u);
     return (uint8_t)(sign | ((bits >> 20) - (120u << 3)));
 }
-
-#endif

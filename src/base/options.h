@@ -7,8 +7,7 @@
  * serves comparisons of implementations. A table with such rows also has one row of
  * OPTION_EXPERIMENT.
  */
-#ifndef BASE_OPTIONS_H
-#define BASE_OPTIONS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -148,5 +147,3 @@ const char *options_group_title(const struct option_table *table, enum option_gr
 
 /* The number of options in the group. */
 size_t options_group_count(const struct option_table *table, enum option_group group);
-
-#endif

@@ -6,8 +6,7 @@
  * The dialect is that of the patterns in tokenizer.json (Oniguruma), as far as PCRE2 shares it: \s,
  * \d, \w and \p{…} are Unicode's, ^ and $ match at line ends, and a line ends with LF.
  */
-#ifndef BASE_PATTERN_H
-#define BASE_PATTERN_H
+#pragma once
 
 #include "base/arena.h"
 
@@ -36,5 +35,3 @@ enum pattern_result {
 enum pattern_result pattern_find(const struct pattern *pattern, struct pattern_scratch *scratch,
                                  struct bytes subject, size_t from, size_t *start_out,
                                  size_t *end_out);
-
-#endif

@@ -3,8 +3,7 @@
  * as easy as 1, 2, 3", SC 2011). The same (key, counter) gives the same numbers on every machine,
  * in any order, so a sampled token depends only on (seed, choice, output position).
  */
-#ifndef BASE_RANDOM_H
-#define BASE_RANDOM_H
+#pragma once
 
 #include <stdint.h>
 
@@ -13,5 +12,3 @@ void random_philox(const uint32_t counter[4], const uint32_t key[2], uint32_t ou
 
 /* A uniform number in [0, 1) with 53 bits, for token output_position of answer `choice`. */
 double random_uniform(uint64_t seed, uint32_t choice, uint32_t output_position);
-
-#endif

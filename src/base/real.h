@@ -2,8 +2,7 @@
  * Exact conversion of real numbers to and from text: the digits that Python's repr() writes, and
  * parsing with correct rounding. Pure modules use it instead of strtod and printf.
  */
-#ifndef BASE_REAL_H
-#define BASE_REAL_H
+#pragma once
 
 #include "base/bytes.h"
 
@@ -17,5 +16,3 @@ size_t real_write(double value, char out[REAL_TEXT_BYTES]);
  * if `text` is not a number as a whole, or is longer than 1,000 bytes. A number too large becomes
  * infinite. */
 bool real_read(struct bytes text, double *out);
-
-#endif

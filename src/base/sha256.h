@@ -3,8 +3,7 @@
  * may compute KV block keys. It uses OpenSSL (with the CPU's SHA instructions) where it is linked,
  * and plain C in the engine-only build. Tests compare the two.
  */
-#ifndef BASE_SHA256_H
-#define BASE_SHA256_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -30,5 +29,3 @@ void sha256_hmac(const uint8_t key[SHA256_BYTES], const void *data, size_t bytes
 void sha256_plain_init(struct sha256 *hash);
 void sha256_plain_update(struct sha256 *hash, const void *data, size_t bytes);
 void sha256_plain_final(struct sha256 *hash, uint8_t out[SHA256_BYTES]);
-
-#endif

@@ -2,8 +2,7 @@
  * Memory that several processes of a machine map: an anonymous file (memfd_create), which is freed
  * with the last process that has it open. Its creator sends its location to the others.
  */
-#ifndef BASE_SHARED_FILE_H
-#define BASE_SHARED_FILE_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -20,5 +19,3 @@ int shared_file_make(size_t bytes, struct shared_file *where_out);
 /* Opens a shared file of another process or of this one. Returns -1 if it no longer exists, cannot
  * be opened, or has another size. */
 int shared_file_open(const struct shared_file *where, size_t bytes);
-
-#endif

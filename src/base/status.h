@@ -3,8 +3,7 @@
  * cause writes it into struct error, with the name of the object and the cure. Callers only return
  * it.
  */
-#ifndef BASE_STATUS_H
-#define BASE_STATUS_H
+#pragma once
 
 #include <stdarg.h>
 #include <stddef.h>
@@ -48,5 +47,3 @@ static inline enum status error_returned(size_t written, enum status status) {
 
 /* Short lower-case name, e.g. "not found". */
 const char *status_name(enum status status);
-
-#endif

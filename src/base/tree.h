@@ -3,8 +3,7 @@
  * U+0000 is allowed in strings but not in keys. A number may have any size; it is written as it was
  * spelled. The tree is in the caller's arena and is freed with it.
  */
-#ifndef BASE_TREE_H
-#define BASE_TREE_H
+#pragma once
 
 #include "base/arena.h"
 
@@ -99,5 +98,3 @@ void tree_write(struct json_writer *writer, const struct tree *value);
 
 /* tree_write into the arena; `data` is NULL if the arena is full. */
 struct bytes tree_text(struct arena *arena, const struct tree *value);
-
-#endif

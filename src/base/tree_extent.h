@@ -4,8 +4,7 @@
  * 0.4 us for a real, 0.07 us for an integer), not only per byte. For JSON the counts are exact. For
  * other text they are at least the counts of the part that a parser would read before its error.
  */
-#ifndef BASE_TREE_EXTENT_H
-#define BASE_TREE_EXTENT_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -31,5 +30,3 @@ const char *tree_extent_part_name(enum tree_part part);
  * counts are written to extent_out. */
 enum tree_part tree_extent_measure(struct bytes text, const struct tree_extent *most,
                                    struct tree_extent *extent_out);
-
-#endif

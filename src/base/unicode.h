@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Properties and case of characters, as in Unicode and Python's str.
  */
-#ifndef BASE_UNICODE_H
-#define BASE_UNICODE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -58,5 +57,3 @@ enum unicode_mapping { UNICODE_TO_UPPER, UNICODE_TO_LOWER, UNICODE_TO_TITLE };
 
 /* Writes 1 to 3 characters and returns their number. A sigma becomes the one inside words. */
 unsigned unicode_map(uint32_t character, enum unicode_mapping mapping, uint32_t out[3]);
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The tables of unicode.h. unicode_table.c describes how they were generated.
  */
-#ifndef BASE_UNICODE_TABLE_H
-#define BASE_UNICODE_TABLE_H
+#pragma once
 
 #include <stdint.h>
 
@@ -37,5 +36,3 @@ extern const struct unicode_case unicode_upper[UNICODE_UPPER];
 extern const struct unicode_several unicode_several[UNICODE_SEVERAL];
 extern const struct unicode_range unicode_other_lower[UNICODE_OTHER_LOWER];
 extern const struct unicode_range unicode_other_upper[UNICODE_OTHER_UPPER];
-
-#endif

@@ -3,8 +3,7 @@
  * byte. A path is split at each '/' first and then decoded once. The output is never decoded
  * again.
  */
-#ifndef BASE_URL_PATH_H
-#define BASE_URL_PATH_H
+#pragma once
 
 #include "base/bytes.h"
 
@@ -14,5 +13,3 @@ bool url_path_is_valid(struct bytes text);
 /* Decodes a text into out[room], truncated to `room`, and returns the bytes written. A '%' that
  * starts no valid encoding is copied. */
 size_t url_path_decode(struct bytes text, char *out, size_t room);
-
-#endif

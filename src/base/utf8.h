@@ -3,8 +3,7 @@
  * recommends (section 3.9, "substitution of maximal subparts"; the WHATWG decoder and Rust's
  * from_utf8_lossy do the same), and one U+FFFD replaces each part.
  */
-#ifndef BASE_UTF8_H
-#define BASE_UTF8_H
+#pragma once
 
 #include "base/bytes.h"
 #include "base/json_writer.h"
@@ -68,5 +67,3 @@ typedef void utf8_sink(void *context, struct bytes text); /* text is never empty
 void utf8_join(struct utf8_joiner *joiner, struct bytes piece, utf8_sink *sink, void *context);
 /* Ends the text: pending bytes are invalid. */
 void utf8_join_end(struct utf8_joiner *joiner, utf8_sink *sink, void *context);
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The command fathom bench and its subjects, one file each (bench_<subject>.c).
  */
-#ifndef BENCH_BENCH_H
-#define BENCH_BENCH_H
+#pragma once
 
 #include "command/command.h"
 
@@ -21,5 +20,3 @@ extern const struct option_table bench_cache_options, bench_calibrate_options,
     bench_exchange_options, bench_front_options, bench_kernels_options, bench_layer_options,
     bench_model_options, bench_overlap_options, bench_peers_options, bench_serve_options,
     bench_transfer_options, bench_ttft_options;
-
-#endif

@@ -4,8 +4,7 @@
  * several contexts, several chunks, and both in one step. With several ranks, each shape on all of
  * them and on one alone.
  */
-#ifndef BENCH_CALIBRATE_SHAPES_H
-#define BENCH_CALIBRATE_SHAPES_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -35,5 +34,3 @@ struct calibrate_share {
 uint32_t calibrate_shapes_list(const struct calibrate_limits *limits,
                                struct calibrate_shape *shapes_out);
 struct calibrate_share calibrate_shapes_share(const struct calibrate_shape *shape);
-
-#endif

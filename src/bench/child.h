@@ -3,8 +3,7 @@
  * and stopped. Their output goes to unlinked files, so that a child never blocks on our reading. A
  * child gets SIGTERM when this process ends for any reason.
  */
-#ifndef BENCH_CHILD_H
-#define BENCH_CHILD_H
+#pragma once
 
 #include <stdio.h>
 #include <sys/types.h>
@@ -71,5 +70,3 @@ enum status child_serve(const char *const *argv, struct child *child_out,
 
 /* Sends SIGTERM, and SIGKILL if it does not end within ten seconds. */
 void child_stop(struct child *child);
-
-#endif

@@ -3,8 +3,7 @@
  * object. A benchmark describes each kind of result as columns and gives rows of cells; the harness
  * prints a table or members of JSON.
  */
-#ifndef BENCH_HARNESS_H
-#define BENCH_HARNESS_H
+#pragma once
 
 #include "bench/machine_limits.h"
 #include "bench/stats.h"
@@ -44,5 +43,3 @@ void harness_limits(struct json_print *print, const char *name, const struct mac
 void harness_stats_titles(const struct json_print *print);
 void harness_stats(struct json_print *out, const char *name, const char *title, double scale,
                    const struct stats *stats);
-
-#endif

@@ -2,8 +2,7 @@
  * One MoE layer of random weights at any size, run through the engine's own stages as one rank of
  * many (compute/exchange/exchange_loopback.c), and the time of each of the stages' parts.
  */
-#ifndef BENCH_LAYER_RUN_H
-#define BENCH_LAYER_RUN_H
+#pragma once
 
 #include "bench/layer_work.h"
 #include "compute/kernels/kernels.h"
@@ -57,5 +56,3 @@ struct layer_rounds {
 enum status layer_run_measure(struct layer_run *run, const struct layer_case *layer,
                               const struct layer_rounds *rounds, struct layer_times *times_out,
                               struct error *error) MUST_USE;
-
-#endif

@@ -3,8 +3,7 @@
  * of weights, activations and KV rows, each counted once. In addition DeepSeek's published times of
  * the parts, on another machine. Pure.
  */
-#ifndef BENCH_LAYER_WORK_H
-#define BENCH_LAYER_WORK_H
+#pragma once
 
 #include "compute/model/model.h"
 #include "contract/stage_part.h"
@@ -46,5 +45,3 @@ struct layer_sum {
     double decode_us, prompt_us; /* 0: no figure */
 };
 extern const struct layer_sum layer_sums[];
-
-#endif

@@ -7,8 +7,7 @@
  * from when a connection was free for it. A slow server therefore cannot hide behind a client that
  * waits for it ("coordinated omission").
  */
-#ifndef BENCH_LOAD_H
-#define BENCH_LOAD_H
+#pragma once
 
 #include "base/bytes.h"
 #include "base/status.h"
@@ -88,5 +87,3 @@ struct load_outcome {
 enum status load_run(const struct load_options *options, const struct load_request *requests,
                      size_t request_count, struct load_outcome *outcome_out, struct error *error);
 void load_outcome_free(struct load_outcome *outcome);
-
-#endif

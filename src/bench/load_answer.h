@@ -2,8 +2,7 @@
  * Parses one event of a streamed answer in OpenAI's format, as sent by our server, llama-server,
  * vLLM and SGLang.
  */
-#ifndef BENCH_LOAD_ANSWER_H
-#define BENCH_LOAD_ANSWER_H
+#pragma once
 
 #include "base/bytes.h"
 #include "base/status.h"
@@ -34,5 +33,3 @@ enum status load_answer_model(struct bytes body, void *memory, size_t memory_byt
 /* Finds the message in an error's body. Returns false if there is none. */
 bool load_answer_error(struct bytes body, void *memory, size_t memory_bytes, char *message_out,
                        size_t message_bytes);
-
-#endif

@@ -4,8 +4,7 @@
  * an event are joined by LF. Comments and other fields are skipped. Pure, except for the memory of
  * one event.
  */
-#ifndef BENCH_LOAD_EVENTS_H
-#define BENCH_LOAD_EVENTS_H
+#pragma once
 
 #include "base/bytes.h"
 #include "base/status.h"
@@ -29,5 +28,3 @@ enum status load_events_push(struct load_events *events, struct bytes text,
 /* Discards the data and keeps the memory. */
 void load_events_reset(struct load_events *events);
 void load_events_free(struct load_events *events);
-
-#endif

@@ -4,8 +4,7 @@
  * earlier one, whether that is already answered or not. Its last token is always computed, since it
  * yields the next token. Answers do not count: a load's prompts do not repeat them.
  */
-#ifndef BENCH_LOAD_IDEAL_H
-#define BENCH_LOAD_IDEAL_H
+#pragma once
 
 #include "base/status.h"
 #include "bench/load.h"
@@ -20,5 +19,3 @@ struct load_ideal {
  * return STATUS_NO_MEMORY. */
 enum status load_ideal_of(const struct load_request *requests, size_t count, uint32_t cache_block,
                           struct load_ideal *ideal_out, struct error *error);
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The results of a load: figures, as a table for people or JSON for programs.
  */
-#ifndef BENCH_LOAD_REPORT_H
-#define BENCH_LOAD_REPORT_H
+#pragma once
 
 #include "bench/harness.h"
 #include "bench/load.h"
@@ -28,5 +27,3 @@ enum status load_report_make(struct load_outcome *outcome, size_t request_count,
 void load_report_print(struct json_print *out, const struct load_report *report,
                        const struct load_outcome *outcome, const struct load_options *options,
                        const struct load_request *each);
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The limits of this machine, measured: the yardstick of `fathom bench`.
  */
-#ifndef BENCH_MACHINE_LIMITS_H
-#define BENCH_MACHINE_LIMITS_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -29,5 +28,3 @@ uint64_t machine_limits_memory(void);
 
 /* Seconds of the monotonic clock. */
 double machine_limits_now(void);
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Statistics of a series of measured values.
  */
-#ifndef BENCH_STATS_H
-#define BENCH_STATS_H
+#pragma once
 
 #include <stddef.h>
 
@@ -26,5 +25,3 @@ struct stats_spread stats_spread(double *values, size_t count, double share);
 
 /* Sorts the values, count >= 1. Of an even count the upper one in the middle. */
 double stats_median(double *values, size_t count);
-
-#endif

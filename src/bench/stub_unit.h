@@ -5,8 +5,7 @@
  *
  * A request's seed is the client's number of its stream.
  */
-#ifndef BENCH_STUB_UNIT_H
-#define BENCH_STUB_UNIT_H
+#pragma once
 
 #include <stdatomic.h>
 #include <stdint.h>
@@ -62,5 +61,3 @@ enum status stub_unit_start(const struct stub_options *options, pid_t *pid_out,
 
 /* Zeroed memory for it, never freed. Returns NULL if memory is out. */
 struct stub_shared *stub_unit_shared_take(void);
-
-#endif

@@ -2,8 +2,7 @@
  * The parts that all subcommands share: finding the command, reading its options, printing errors
  * to stderr with the command's name as a prefix, and exit codes. A process runs one command.
  */
-#ifndef COMMAND_COMMAND_H
-#define COMMAND_COMMAND_H
+#pragma once
 
 #include "base/json_writer.h"
 #include "base/nearest.h"
@@ -91,5 +90,3 @@ enum status command_take_input(struct bytes *out, struct error *error) MUST_USE;
     OPTION_ROW("chat-template", OPTION_TEXT, NULL,                                                 \
                "a file with a chat template (Jinja) instead of the model's own",                   \
                .offset = offsetof(TYPE, member), .needs = "=tokens")
-
-#endif

@@ -2,8 +2,7 @@
  * The input files of `fathom eplb`: loads, a JSON array of layers, each an array with one number
  * per expert; and placements, the output of `fathom eplb --json`.
  */
-#ifndef COMMAND_EPLB_LOAD_H
-#define COMMAND_EPLB_LOAD_H
+#pragma once
 
 #include <stdint.h>
 
@@ -28,5 +27,3 @@ enum status eplb_load_parse(struct bytes text, const char *name, struct eplb_loa
                             struct error *error) MUST_USE;
 enum status eplb_load_parse_placement(struct bytes text, const char *name,
                                       struct eplb_placement *out, struct error *error) MUST_USE;
-
-#endif

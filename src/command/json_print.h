@@ -3,8 +3,7 @@
  * base/json_writer.h escapes strings. `name` is the name of a member; NULL: an element of an array,
  * or the document.
  */
-#ifndef COMMAND_JSON_PRINT_H
-#define COMMAND_JSON_PRINT_H
+#pragma once
 
 #include "base/bytes.h"
 
@@ -44,5 +43,3 @@ void json_print_values(struct json_print *print, const char *format, ...)
 
 /* Prints a number that the caller has formatted. */
 void json_print_decimal(struct json_print *print, const char *name, const char *text);
-
-#endif

@@ -2,8 +2,7 @@
  * Code shared by `generate`, `logits` and `bench model`: the options that select the model and how
  * it runs, lists of token ids, and opening a model with a progress display.
  */
-#ifndef COMMAND_MODEL_RUN_H
-#define COMMAND_MODEL_RUN_H
+#pragma once
 
 #include "command/command.h"
 #include "host/engine/solo.h"
@@ -136,5 +135,3 @@ enum status model_run_prompts_check(const struct model_run_prompts *prompts, uin
  * most rows_max. Returns their number, 0 if all prompts are computed. `chunk`: as for solo_prefill. */
 uint32_t model_run_prompts_step(const struct model_run_prompts *prompts, const struct solo *solo,
                                 uint32_t chunk, struct solo_row *rows_out, uint32_t rows_max);
-
-#endif

@@ -6,8 +6,7 @@
  *   as rank 0 of a job  continues: a solo, or a group of ranks, then spans the job
  *   as another rank     works for rank 0 until rank 0 ends; the program then exits
  */
-#ifndef COMMAND_RANK_JOB_H
-#define COMMAND_RANK_JOB_H
+#pragma once
 
 #include "command/json_print.h"
 #include "command/model_run.h"
@@ -181,5 +180,3 @@ enum status rank_job_write_trace(const struct rank_job_values *values, struct ra
 /* With several ranks: prints the member "ranks" of an open object. */
 void rank_job_print_json(const struct rank_job_values *values, struct rank_group *group,
                          struct json_print *print);
-
-#endif

@@ -4,8 +4,7 @@
  * them: Access-Control-Expose-Headers lists the whole table, because a browser hides other headers.
  * Headers of the HTTP transport and the CORS-safelisted headers are not listed.
  */
-#ifndef CONTRACT_ANSWER_HEADER_H
-#define CONTRACT_ANSWER_HEADER_H
+#pragma once
 
 /* X(name in the code, name in HTTP) */
 #define ANSWER_HEADERS(X)                                                                          \
@@ -39,5 +38,3 @@ static inline const char *answer_header_name(enum answer_header header) {
     };
     return names[header];
 }
-
-#endif

@@ -3,8 +3,7 @@
  * serving/policy/balance/move_experts decides a list of moves; the model of each rank performs it
  * (compute/model/moves.h).
  */
-#ifndef CONTRACT_EXPERT_MOVE_H
-#define CONTRACT_EXPERT_MOVE_H
+#pragma once
 
 #include <stdint.h>
 
@@ -18,5 +17,3 @@ struct expert_move {
     /* slot of the layer that holds the expert before the move, or EXPERT_MOVE_FROM_CHECKPOINT */
     uint32_t from;
 };
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Ids in records. Ids that could be confused are structs of one field.
  */
-#ifndef CONTRACT_IDS_H
-#define CONTRACT_IDS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -50,5 +49,3 @@ struct tenant_salt {
 static inline bool request_id_equal(struct request_id a, struct request_id b) {
     return a.high == b.high && a.low == b.low && a.attempt == b.attempt;
 }
-
-#endif

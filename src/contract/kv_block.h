@@ -16,8 +16,7 @@
  * slice). In a live page they are stale, and checksum_valid is 0. Rows from token_count on are
  * undefined and may contain NaNs; no result may depend on them.
  */
-#ifndef CONTRACT_KV_BLOCK_H
-#define CONTRACT_KV_BLOCK_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -148,5 +147,3 @@ static inline void kv_block_describe(struct kv_block_header *header, const struc
     header->checksum_valid = 0;
     header->reserved = 0;
 }
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The outcome of a KV_LOAD: reported by KV_LOADED, or by the row of a step that waited for it.
  */
-#ifndef CONTRACT_LOAD_END_H
-#define CONTRACT_LOAD_END_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -16,5 +15,3 @@ struct load_end {
 static inline bool load_end_valid(const struct load_end *end) {
     return end->host_blocks <= end->blocks && end->ns >= 0;
 }
-
-#endif

@@ -3,8 +3,7 @@
  * records in its outbox. It never does I/O, reads a clock, starts a thread or allocates memory
  * after start-up. host/ runs it in the real world, simulate/ in virtual time.
  */
-#ifndef CONTRACT_MACHINE_H
-#define CONTRACT_MACHINE_H
+#pragma once
 
 #include "base/status.h"
 #include "contract/record.h"
@@ -64,5 +63,3 @@ const struct record *machine_outbox_next(const struct outbox *outbox,
 
 /* Removes all records. */
 void machine_outbox_clear(struct outbox *outbox);
-
-#endif

@@ -19,8 +19,7 @@
  * The engine executes a table, the simulator computes the time of the same table, and traces name
  * its stages.
  */
-#ifndef CONTRACT_OVERLAP_H
-#define CONTRACT_OVERLAP_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -113,5 +112,3 @@ uint32_t overlap_next(const struct overlap *overlap, uint32_t layers,
 
 /* Moves the micro-batch past its current stage. */
 void overlap_advance(struct overlap_place *place);
-
-#endif

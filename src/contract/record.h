@@ -8,8 +8,7 @@
  * elements. record_forms.c has one row for each kind: name, struct, senders and receivers, tails,
  * and the check of its fields. The functions declared here follow from these rows.
  */
-#ifndef CONTRACT_RECORD_H
-#define CONTRACT_RECORD_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -203,5 +202,3 @@ bool record_zeros(const void *bytes, size_t count);
 bool record_name_valid(const char *text, uint32_t count);
 /* True if the id of a record that starts with struct record_about is valid. */
 bool record_request_valid(const void *record);
-
-#endif

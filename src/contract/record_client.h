@@ -2,8 +2,7 @@
  * Records between a gateway and the host of its clients: HTTP requests and responses, long texts
  * for the tokenizer, and checks of constraints.
  */
-#ifndef CONTRACT_RECORD_CLIENT_H
-#define CONTRACT_RECORD_CLIENT_H
+#pragma once
 
 #include "base/bytes.h"
 #include "base/limits.h"
@@ -168,5 +167,3 @@ bool record_client_tokenize_valid(const void *record);
 bool record_client_tokenized_valid(const void *record);
 bool record_client_constrain_valid(const void *record);
 bool record_client_constrained_valid(const void *record);
-
-#endif

@@ -3,8 +3,7 @@
  * orders of operators, and actions on units. The fleet assigns each unit a number and never reuses
  * it; the unit receives it at its start.
  */
-#ifndef CONTRACT_RECORD_FLEET_H
-#define CONTRACT_RECORD_FLEET_H
+#pragma once
 
 #include "contract/record.h"
 
@@ -134,5 +133,3 @@ bool record_fleet_jobs_valid(const void *record);
 bool record_fleet_unit_valid(const void *record);
 bool record_fleet_order_valid(const void *record);
 bool record_fleet_action_valid(const void *record);
-
-#endif

@@ -6,8 +6,7 @@
  *    "units":[{"instance":"16 hexadecimal digits","connection":N,"role":"prefill|decode|both",
  *      "sight":"starting|serving|draining","requests":N,"refused":bool,"numerics":"text"}]}
  */
-#ifndef CONTRACT_RECORD_FLEET_JSON_H
-#define CONTRACT_RECORD_FLEET_JSON_H
+#pragma once
 
 #include "base/json_writer.h"
 #include "base/tree.h"
@@ -21,5 +20,3 @@ void record_fleet_json_write(struct json_writer *writer, const struct record_fle
 bool record_fleet_json_read(const struct tree *root, struct record_fleet_gateway *report_out,
                             struct fleet_gateway_unit *units_out, uint32_t units_max,
                             const char **missing_out);
-
-#endif

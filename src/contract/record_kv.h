@@ -2,8 +2,7 @@
  * Records between a unit and the hosts of its KV pages: transfers of blocks to other units, and
  * blocks in the KV storage.
  */
-#ifndef CONTRACT_RECORD_KV_H
-#define CONTRACT_RECORD_KV_H
+#pragma once
 
 #include "contract/load_end.h"
 #include "contract/record.h"
@@ -194,5 +193,3 @@ bool record_kv_park_valid(const void *record);
 bool record_kv_put_valid(const void *record);
 bool record_kv_stored_valid(const void *record);
 bool record_kv_hello_valid(const void *record);
-
-#endif

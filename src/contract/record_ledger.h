@@ -6,8 +6,7 @@
  * per token: $0.14 per million tokens is 140,000. Prices and amounts are bounded, so that the
  * charge of any request, and the sum of an account's debts and reservations, fits 64 bits.
  */
-#ifndef CONTRACT_RECORD_LEDGER_H
-#define CONTRACT_RECORD_LEDGER_H
+#pragma once
 
 #include "base/bytes.h"
 #include "base/limits.h"
@@ -205,5 +204,3 @@ bool record_ledger_accounts_valid(const void *record);
 bool record_ledger_usage_valid(const void *record);
 bool record_ledger_committed_valid(const void *record);
 bool record_ledger_unit_totals_valid(const void *record);
-
-#endif

@@ -16,8 +16,7 @@
  * previous version. A commit that raises RECORD_VERSION replaces the contents of `record_past` with
  * the new differences, and freezes the former version in tests/contract/test_record_past.c.
  */
-#ifndef CONTRACT_RECORD_PAST_H
-#define CONTRACT_RECORD_PAST_H
+#pragma once
 
 #include "contract/record.h"
 
@@ -55,5 +54,3 @@ size_t record_past_from_past(const struct record_past *past, const void *bytes, 
  * is enough. */
 size_t record_past_to_past(const struct record_past *past, const struct record *record, void *out,
                            size_t room);
-
-#endif

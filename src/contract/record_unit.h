@@ -2,8 +2,7 @@
  * Records between gateways and units: the description of a unit, the tasks of a request, their
  * results, and load reports.
  */
-#ifndef CONTRACT_RECORD_UNIT_H
-#define CONTRACT_RECORD_UNIT_H
+#pragma once
 
 #include "base/limits.h"
 #include "contract/record_kv.h"
@@ -324,5 +323,3 @@ bool record_unit_finished_valid(const void *record);
 bool record_unit_reserved_valid(const void *record);
 bool record_unit_load_valid(const void *record);
 bool record_unit_experts_valid(const void *record);
-
-#endif

@@ -2,8 +2,7 @@
  * The sampling parameters of a request, and the log probabilities that it asks for. A gateway sends
  * them to a unit, and a unit to its engine.
  */
-#ifndef CONTRACT_SAMPLING_H
-#define CONTRACT_SAMPLING_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -58,5 +57,3 @@ struct token_logprob {
 bool sampling_valid(const struct sampling *sampling);
 bool sampling_token_biases_valid(const struct token_bias *biases, uint32_t count);
 bool sampling_token_logprobs_valid(const struct token_logprob *logprobs, uint64_t count);
-
-#endif

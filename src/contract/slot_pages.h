@@ -8,8 +8,7 @@
  *
  * compute/model/plan_check.h validates the pages and the rest of the whole plan.
  */
-#ifndef CONTRACT_SLOT_PAGES_H
-#define CONTRACT_SLOT_PAGES_H
+#pragma once
 
 #include "base/arena.h"
 #include "contract/step_plan.h"
@@ -37,5 +36,3 @@ size_t slot_pages_whole_bytes(const struct slot_pages *slots, const struct step_
  * slot_pages_whole_bytes bytes (not 0) and must not overlap the plan. */
 void slot_pages_expand(struct slot_pages *slots, const struct step_plan *plan,
                        struct step_plan *whole_out);
-
-#endif

@@ -4,8 +4,7 @@
  * benchmark measures them, and tables of measured times (simulate/hardware/stage_table.h) use their
  * names.
  */
-#ifndef CONTRACT_STAGE_PART_H
-#define CONTRACT_STAGE_PART_H
+#pragma once
 
 #include "contract/overlap.h"
 
@@ -47,5 +46,3 @@ const char *stage_part_name(enum stage_part part);
 
 /* The stage that contains the part. */
 enum stage stage_part_of(enum stage_part part);
-
-#endif

@@ -7,8 +7,7 @@
  * or was generated, never on chunk, batch or speed. Batch invariance relies on this
  * (docs/architecture.md).
  */
-#ifndef CONTRACT_STEP_PLAN_H
-#define CONTRACT_STEP_PLAN_H
+#pragma once
 
 #include "contract/load_end.h"
 #include "contract/overlap.h"
@@ -215,5 +214,3 @@ static inline size_t step_result_bytes_max(uint32_t rows_max, uint32_t tokens_ma
 /* Validate the fields, for record_forms.c. */
 bool step_plan_valid(const void *record);
 bool step_plan_result_valid(const void *record);
-
-#endif

@@ -10,8 +10,7 @@
  * COUNTED_WITH_STORAGE for units with a KV storage only. Lines of one metric are adjacent; the
  * first has its help text.
  */
-#ifndef CONTRACT_UNIT_COUNTERS_H
-#define CONTRACT_UNIT_COUNTERS_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -81,5 +80,3 @@ void unit_counters_renew_rank(struct unit_counters *sum, const struct unit_count
                               const struct unit_counters *now);
 
 void unit_counters_add_unit(struct unit_counters *sum, const struct unit_counters *unit);
-
-#endif

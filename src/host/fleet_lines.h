@@ -6,8 +6,7 @@
  * Requests of a unit that is gone are followed until each is at another unit or has ended; then one
  * line says how many went where.
  */
-#ifndef HOST_FLEET_LINES_H
-#define HOST_FLEET_LINES_H
+#pragma once
 
 #include "contract/record_unit.h"
 #include "host/wire/request_set.h"
@@ -59,5 +58,3 @@ void fleet_lines_ended(struct fleet_lines *lines, struct request_id request);
 void fleet_lines_lost(struct fleet_lines *lines, uint32_t number, bool is_asked);
 
 void fleet_lines_close(struct fleet_lines *lines);
-
-#endif

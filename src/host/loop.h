@@ -19,8 +19,7 @@
  * ends, what it had submitted is cancelled, and the others' requests go on. The pages stay in the
  * prefix cache, and the next gateway finds them there.
  */
-#ifndef HOST_LOOP_H
-#define HOST_LOOP_H
+#pragma once
 
 #include "contract/machine.h"
 #include "contract/record_client.h"
@@ -95,5 +94,3 @@ bool loop_end_engine(struct loop *loop);
 
 /* False: the engine is still in a step; what it uses must be left alone until the process ends. */
 bool loop_close(struct loop *loop);
-
-#endif

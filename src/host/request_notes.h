@@ -4,8 +4,7 @@
  * the level debug; that a request failed here is a warning. Each has the name that its client gave the
  * request, kept here until its end.
  */
-#ifndef HOST_REQUEST_NOTES_H
-#define HOST_REQUEST_NOTES_H
+#pragma once
 
 #include "contract/record_unit.h"
 #include "host/wire/request_set.h"
@@ -24,5 +23,3 @@ void request_notes_come(struct request_notes *notes, const struct record_submit 
 void request_notes_end(struct request_notes *notes, const struct record_finished *finished);
 
 void request_notes_close(struct request_notes *notes);
-
-#endif

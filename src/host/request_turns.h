@@ -7,8 +7,7 @@
  * A request counts by its bytes, since reading it takes time that goes with them, and as bytes_least
  * at least.
  */
-#ifndef HOST_REQUEST_TURNS_H
-#define HOST_REQUEST_TURNS_H
+#pragma once
 
 #include "base/status.h"
 #include "contract/record_client.h"
@@ -49,5 +48,3 @@ bool request_turns_drop(struct request_turns *turns, struct connection_id connec
 
 /* Drops everything, and frees the memory. */
 void request_turns_clear(struct request_turns *turns);
-
-#endif

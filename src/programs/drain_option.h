@@ -2,8 +2,7 @@
  * How long a process that serves may take to end: what has begun when it gets a SIGTERM is finished for
  * --drain-timeout; a few seconds later the process ends in any case.
  */
-#ifndef PROGRAMS_DRAIN_OPTION_H
-#define PROGRAMS_DRAIN_OPTION_H
+#pragma once
 
 #include <stdint.h>
 
@@ -23,5 +22,3 @@
 static inline int64_t drain_option_end_ns(double seconds) {
     return (int64_t)((seconds + DRAIN_END_SECONDS) * 1e9);
 }
-
-#endif

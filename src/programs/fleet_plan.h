@@ -3,8 +3,7 @@
  * the load in its history. `fathom fleet twin` compares DeepSeek's published day with simpler
  * rules. `fathom fleet bound` computes the least that any rule needs on its days of noise.
  */
-#ifndef PROGRAMS_FLEET_PLAN_H
-#define PROGRAMS_FLEET_PLAN_H
+#pragma once
 
 #include "host/fleet/fleet_file.h"
 
@@ -17,5 +16,3 @@ enum status fleet_plan_simulator(struct error *error) MUST_USE;
 /* Prints the fewest nodes of any rule (simulate/scaling/scaled_bound) next to those of the
  * product's manager. Takes minutes. */
 enum status fleet_plan_bound(struct error *error) MUST_USE;
-
-#endif

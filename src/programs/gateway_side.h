@@ -2,8 +2,7 @@
  * What a program that runs a gateway is made of: its options, the HTTP server's, the text side of
  * the model, the gateway machine, and what the tokenizer's thread does. Needs no weights.
  */
-#ifndef PROGRAMS_GATEWAY_SIDE_H
-#define PROGRAMS_GATEWAY_SIDE_H
+#pragma once
 
 #include "command/command.h"
 #include "host/ledger/ledger_thread.h"
@@ -160,5 +159,3 @@ void gateway_side_join(struct gateway_side *side, struct loop_parts *parts);
 /* Logs the chat's form and the operator's address; then prints the clients' address to stdout.
  * urls[HTTP_LISTENER_COUNT] */
 void gateway_side_say(const struct gateway_side *side, const char *const *urls);
-
-#endif

@@ -5,8 +5,7 @@
  * (serving/constraint). A constraint begins behind the thinking if the prompt is in words and its
  * answer may think, and with the first token if the prompt is token ids.
  */
-#ifndef PROGRAMS_GENERATE_TEXT_H
-#define PROGRAMS_GENERATE_TEXT_H
+#pragma once
 
 #include "compute/weights/shape.h"
 
@@ -54,5 +53,3 @@ void generate_text_push(struct generate_text *text, uint32_t answer, uint32_t to
  * error, dimmed, if that is a terminal. */
 void generate_text_print(struct generate_text *text, uint32_t token);
 void generate_text_finish(struct generate_text *text);
-
-#endif

@@ -2,8 +2,7 @@
  * A ledger's report as one HTML page: the two charts that DeepSeek published (nodes by hour, cost
  * and theoretical income by hour), the sums, and a table of the accounts.
  */
-#ifndef PROGRAMS_LEDGER_PAGE_H
-#define PROGRAMS_LEDGER_PAGE_H
+#pragma once
 
 #include "base/json_writer.h"
 #include "host/ledger/ledger_sums.h"
@@ -36,5 +35,3 @@ double ledger_page_margin_percent(const struct ledger_totals *totals);
 void ledger_page_hour(int64_t hour, char out[LEDGER_HOUR_BYTES]);
 
 void ledger_page_write(struct json_writer *writer, const struct ledger_found *found);
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The options that say how a process that serves logs (host/process/log/log.h).
  */
-#ifndef PROGRAMS_LOG_OPTIONS_H
-#define PROGRAMS_LOG_OPTIONS_H
+#pragma once
 
 #include "base/options.h"
 #include "host/process/log/log.h"
@@ -20,5 +19,3 @@ struct log_values {
         OPTION_ROW("log-level", OPTION_CHOICE, "info",                                             \
                    "lowest level that is logged; each request's line is info",                     \
                    .offset = offsetof(owner, log.level), .choices = "error|warning|info|debug")
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Amounts of money as people write them: whole nanos as a decimal number, exactly.
  */
-#ifndef PROGRAMS_MONEY_H
-#define PROGRAMS_MONEY_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -14,5 +13,3 @@ bool money_read(const char *text, int64_t *nanos_out);
 
 /* Writes as few decimals as are exact, down to none; valid as a JSON number. */
 void money_write(int64_t nanos, char out[MONEY_BYTES]);
-
-#endif

@@ -2,8 +2,7 @@
  * Texts out of a file that anybody may have written, such as names of accounts, in the forms in which
  * commands print them (base/format.h). Memory that runs out ends the process.
  */
-#ifndef PROGRAMS_OUTSIDE_TEXT_H
-#define PROGRAMS_OUTSIDE_TEXT_H
+#pragma once
 
 #include "command/json_print.h"
 
@@ -13,5 +12,3 @@ char *outside_text_cell(const char *text);
 
 /* The same as a JSON string; what is no UTF-8 becomes U+FFFD. */
 void outside_text_json(struct json_print *print, const char *name, const char *text);
-
-#endif

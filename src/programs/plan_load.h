@@ -2,8 +2,7 @@
  * The load that `fathom plan` sizes a fleet for: of a trace its busiest window, with what a steady
  * mix of the same moments is; or means that were given.
  */
-#ifndef PROGRAMS_PLAN_LOAD_H
-#define PROGRAMS_PLAN_LOAD_H
+#pragma once
 
 #include "simulate/load/load_trace.h"
 #include "simulate/report/spread.h"
@@ -37,5 +36,3 @@ void plan_load_draw(const struct day_lengths *lengths, uint64_t seed,
 
 /* "3s", "60ms", "0.5": seconds. False: it is none. */
 bool plan_load_seconds(const char *text, double *seconds_out);
-
-#endif

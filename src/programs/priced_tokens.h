@@ -2,8 +2,7 @@
  * A prices file (twin/prices has one, and its form) as the ledger wants it: what a token costs at a
  * time, in whole picos.
  */
-#ifndef PROGRAMS_PRICED_TOKENS_H
-#define PROGRAMS_PRICED_TOKENS_H
+#pragma once
 
 #include "host/ledger/usage_store.h"
 
@@ -15,5 +14,3 @@ enum status priced_tokens_read(const char *name, struct priced_tokens **priced_o
 
 /* The result is valid as long as `priced`. */
 struct ledger_prices priced_tokens_reported(const struct priced_tokens *priced);
-
-#endif

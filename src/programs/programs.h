@@ -3,8 +3,7 @@
  * room has a <name>.c; `bench` is a room of its own), one row each in main.c. argv[0] is the
  * subcommand's name. Results go to stdout, everything else to stderr.
  */
-#ifndef PROGRAMS_PROGRAMS_H
-#define PROGRAMS_PROGRAMS_H
+#pragma once
 
 #include "command/command.h"
 
@@ -34,5 +33,3 @@ extern const struct option_table inspect_cpu_options, inspect_gpu_options, inspe
 /* `fathom help --man DIR`, `fathom help --completion bash`: the manual pages and the shell's completion
  * of all programs. argv[0] is "help". Returns the exit code. */
 int manual_run(int argc, char **argv);
-
-#endif

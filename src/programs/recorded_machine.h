@@ -4,8 +4,7 @@
  * The head is text: a line "name value" for each field of the machine's options, with bytes in
  * hexadecimal digits. A field that is zero, or NULL, has no line.
  */
-#ifndef PROGRAMS_RECORDED_MACHINE_H
-#define PROGRAMS_RECORDED_MACHINE_H
+#pragma once
 
 #include "base/options.h"
 #include "host/process/lazy_memory.h"
@@ -68,5 +67,3 @@ struct recorded_machine {
 enum status recorded_machine_open(struct bytes head, const char *model,
                                   struct recorded_machine *out, struct error *error) MUST_USE;
 void recorded_machine_close(struct recorded_machine *recorded);
-
-#endif

@@ -2,8 +2,7 @@
  * What `generate` and `chat` share in choosing tokens: the options for penalties, biases, min-p and
  * the least length, and the tokens so far, which penalties look at.
  */
-#ifndef PROGRAMS_SAMPLER_H
-#define PROGRAMS_SAMPLER_H
+#pragma once
 
 #include "base/status.h"
 #include "command/command.h"
@@ -68,5 +67,3 @@ void sampler_begin(struct sampler *sampler, const uint32_t *prompt, uint32_t pro
  * NULL. A token of the mask is chosen even if biases or min-tokens forbid all of them. */
 uint32_t sampler_choose(struct sampler *sampler, const float *logits /* [vocab] */,
                         const uint64_t *mask);
-
-#endif

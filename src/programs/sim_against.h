@@ -4,8 +4,7 @@
  * results of the twin's clients become the same figures, next to those of the run. Times count from
  * the moment a request was sent: the lateness of the run's client is not compared.
  */
-#ifndef PROGRAMS_SIM_AGAINST_H
-#define PROGRAMS_SIM_AGAINST_H
+#pragma once
 
 #include "simulate/simulator/simulator.h"
 
@@ -25,5 +24,3 @@ void sim_against_listen(struct sim_against *against, struct simulator_options *o
 enum status sim_against_print(const struct sim_against *against,
                               const struct simulator_report *report, bool json,
                               struct error *error) MUST_USE;
-
-#endif

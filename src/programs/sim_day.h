@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * A scenario that is a day, run window by window (simulate/simulator/day.h).
  */
-#ifndef PROGRAMS_SIM_DAY_H
-#define PROGRAMS_SIM_DAY_H
+#pragma once
 
 #include "simulate/report/day_outcome.h"
 
@@ -11,5 +10,3 @@
  * STATUS_CORRUPT: something broke that must hold. */
 enum status sim_day_run(struct scenario *scenario, double whole_hour, bool verbose,
                         struct day_outcome *outcome_out, struct error *error) MUST_USE;
-
-#endif

@@ -2,8 +2,7 @@
  * The cost of a scenario's faults: runs it once more without them, and compares each request of one
  * run with the same request of the other (simulate/simulator/fault_costs.h).
  */
-#ifndef PROGRAMS_SIM_FAULTS_H
-#define PROGRAMS_SIM_FAULTS_H
+#pragma once
 
 #include "host/process/lazy_memory.h"
 #include "simulate/report/outcome.h"
@@ -26,5 +25,3 @@ enum status sim_faults_compare(struct sim_faults *faults, const struct scenario 
                                const struct load_trace *trace, struct outcome *outcome,
                                struct error *error) MUST_USE;
 void sim_faults_close(struct sim_faults *faults);
-
-#endif

@@ -2,8 +2,7 @@
  * What a scenario's names stand for: files that the binary carries (`fathom sim --list`), or files
  * on disk. A path in a scenario file is relative to that file.
  */
-#ifndef PROGRAMS_SIM_FILES_H
-#define PROGRAMS_SIM_FILES_H
+#pragma once
 
 #include "base/arena.h"
 #include "simulate/load/load_trace.h"
@@ -29,5 +28,3 @@ enum status sim_files_trace(const struct sim_files *files, const char *name, voi
 
 /* Prints the names of the embedded files. */
 void sim_files_list(void);
-
-#endif

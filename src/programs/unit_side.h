@@ -3,8 +3,7 @@
  * unit machine. `fathom serve` has one in its own process, `fathom
  * unit` behind a wire.
  */
-#ifndef PROGRAMS_UNIT_SIDE_H
-#define PROGRAMS_UNIT_SIDE_H
+#pragma once
 
 #include "command/model_run.h"
 #include "command/rank_job.h"
@@ -213,5 +212,3 @@ void unit_side_join(struct unit_side *side, struct loop_parts *parts);
 
 /* Logs the model and its limits. */
 void unit_side_say(const struct unit_side *side, const char *name);
-
-#endif

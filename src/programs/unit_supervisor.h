@@ -3,8 +3,7 @@
  * `fathom unit` with several ranks. Each is a `fathom unit` under host/process/agent/supervisor, with the
  * options that its parent was given, and packed weights that outlive it.
  */
-#ifndef PROGRAMS_UNIT_SUPERVISOR_H
-#define PROGRAMS_UNIT_SUPERVISOR_H
+#pragma once
 
 #include "command/rank_job.h"
 #include "contract/record_unit.h"
@@ -90,5 +89,3 @@ uint32_t unit_supervisor_job_of(void *context, int64_t pid);
 void unit_supervisor_start(struct unit_supervisor *unit_supervisor);
 /* Lets them finish, and waits for that. */
 void unit_supervisor_close(struct unit_supervisor *unit_supervisor);
-
-#endif

@@ -2,8 +2,7 @@
  * The options that say how gateway and units prove themselves to each other
  * (host/wire/wire_keys.h).
  */
-#ifndef PROGRAMS_WIRE_OPTIONS_H
-#define PROGRAMS_WIRE_OPTIONS_H
+#pragma once
 
 #include "command/command.h"
 #include "host/wire/wire.h"
@@ -29,5 +28,3 @@ struct wire_values {
 enum status wire_options_read(struct wire_values *values, bool listens,
                               struct wire_options *options, struct error *error) MUST_USE;
 void wire_options_close(struct wire_values *values);
-
-#endif

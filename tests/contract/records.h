@@ -2,8 +2,7 @@
  * A good example of each kind of record, for the tests that spoil them. There is one at a time: each
  * lies where the one before lay.
  */
-#ifndef TESTS_CONTRACT_RECORDS_H
-#define TESTS_CONTRACT_RECORDS_H
+#pragma once
 
 #include <math.h>
 #include <setjmp.h>
@@ -89,5 +88,3 @@ extern void *(*const good_records[])(void);
 extern const size_t good_records_count;
 
 void assert_invalid(const void *record);
-
-#endif

@@ -3,8 +3,7 @@
  * tokens that the mask holds. Every mask holds what can be pushed and nothing else, and no place is a
  * dead end. What is refused says why.
  */
-#ifndef TESTS_FUZZ_MASKED_WALK_H
-#define TESTS_FUZZ_MASKED_WALK_H
+#pragma once
 
 #include <stdlib.h>
 #include <string.h>
@@ -89,5 +88,3 @@ static void walk_under(struct masked_walk *walk, const struct tree *form, struct
     if (matcher_open(&walk->arena, grammar, &matcher)) return;
     walk_follow(walk->trie, matcher, choices);
 }
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * For fuzz targets whose input is several texts.
  */
-#ifndef TESTS_FUZZ_PARTS_H
-#define TESTS_FUZZ_PARTS_H
+#pragma once
 
 #include <string.h>
 
@@ -17,5 +16,3 @@ static inline struct bytes next_part(struct bytes *rest) {
     *rest = (struct bytes){rest->data + count, rest->count - count};
     return part;
 }
-
-#endif

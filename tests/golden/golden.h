@@ -4,8 +4,7 @@
  * folder like tests/golden: one folder for each case, perhaps ops.json beside them. A test that is
  * told of a FATHOM_GOLDENS without a case ends with a line that says so, and fails.
  */
-#ifndef TESTS_GOLDEN_H
-#define TESTS_GOLDEN_H
+#pragma once
 
 #include "base/tree.h"
 
@@ -33,5 +32,3 @@ uint32_t golden_operators(const struct tree **operators_out);
 
 /* The tree's own goldens. */
 const char *golden_home(void);
-
-#endif

@@ -2,8 +2,7 @@
  * For tests of what is logged: each case has a file that the log is written to, and reads of it what
  * came since it asked last.
  */
-#ifndef TESTS_HOST_HEARD_H
-#define TESTS_HOST_HEARD_H
+#pragma once
 
 #include <stdio.h>
 #include <unistd.h>
@@ -38,5 +37,3 @@ static inline const char *received_news(void) {
     received_bytes += count;
     return count ? received_text + sizeof "2026-11-23T12:00:00.123Z" : received_text;
 }
-
-#endif

@@ -11,7 +11,7 @@ import tempfile
 import laws
 
 LICENCE = "/* SPDX-License-Identifier: Apache-2.0 */\n"
-HEADER = LICENCE + "#ifndef BASE_A_H\n#define BASE_A_H\nint a_one(int x);\n#endif\n"
+HEADER = LICENCE + "#pragma once\nint a_one(int x);\n"
 ROOMS = """base           ->
 contract       ->
 serving/text   ->
@@ -96,9 +96,9 @@ def text_laws():
         write(root, "docs/rooms.txt", ROOMS.replace("compute/model  ->", "compute/model -> serving/policy")),
         write(root, "src/compute/model/c.c", LICENCE + '#include "serving/policy/b.h"\n')))
     expect("headers", "src/base/c.h: does not compile alone",
-           planting("src/base/c.h", LICENCE + "#ifndef BASE_C_H\n#define BASE_C_H\nsize_t c;\n#endif\n"),
+           planting("src/base/c.h", LICENCE + "#pragma once\nsize_t c;\n"),
            "cc")
-    expect("headers", "expected the include guard BASE_C_H", planting("src/base/c.h", LICENCE), "cc")
+    expect("headers", "src/base/c.h: expected #pragma once", planting("src/base/c.h", LICENCE), "cc")
     expect("lengths", "src/base/c.c:c_long: 72 lines; at most 70", planting(
         "src/base/c.c", "static int c_long(int x,\n    int y) {\n" + "    x++;\n" * 69 + "}\n"))
     expect("lengths", "tests/base/c.c:a_case_that_is_long: 71 lines; at most 70", planting(

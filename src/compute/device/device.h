@@ -20,8 +20,7 @@
  * device_synchronize_event or device_synchronize_stream, and by all later ones. Any thread may
  * call, but only one thread at a time for each stream.
  */
-#ifndef COMPUTE_DEVICE_DEVICE_H
-#define COMPUTE_DEVICE_DEVICE_H
+#pragma once
 
 #include "base/status.h"
 
@@ -312,5 +311,3 @@ static inline void device_transfer(struct device *device, struct device_stream *
                                    uint32_t count) {
     if (count) device->backend->transfer(device, stream, comm, list, count);
 }
-
-#endif

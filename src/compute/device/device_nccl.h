@@ -3,8 +3,7 @@
  * device.h describes the calls. Private to src/compute/device. Verified by emulation; not yet run
  * on a GPU.
  */
-#ifndef COMPUTE_DEVICE_DEVICE_NCCL_H
-#define COMPUTE_DEVICE_DEVICE_NCCL_H
+#pragma once
 
 #include "compute/device/device.h"
 
@@ -20,5 +19,3 @@ enum status device_nccl_ready(struct device_comm *comm, bool *ready_out,
 /* `stream` is CUDA's. device_nccl_ready also reports failures. */
 void device_nccl_transfer(void *stream, struct device_comm *comm,
                           const struct device_transfer *list, uint32_t count);
-
-#endif

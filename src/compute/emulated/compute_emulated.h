@@ -2,8 +2,7 @@
  * A model on the emulated device, for tests: the engine's part for GPUs (compute/gpu) without a GPU. Tests
  * and the program `fathom-emulated` link this folder; the product does not.
  */
-#ifndef COMPUTE_EMULATED_COMPUTE_EMULATED_H
-#define COMPUTE_EMULATED_COMPUTE_EMULATED_H
+#pragma once
 
 #include "compute/gpu/compute_gpu.h"
 
@@ -13,5 +12,3 @@ extern const struct model_device model_on_emulated;
 /* Opens the emulated device for a model that computes with `kernels`. */
 enum status compute_emulated_open(struct model *model, const struct model_options *options,
                                   const struct gpu_kernels *kernels, struct error *error) MUST_USE;
-
-#endif

@@ -2,8 +2,7 @@
  * The interface to a GPU (compute/device/device.h) on the CPU, for tests. It runs enqueued work in
  * an order drawn from a seed, and reports each misuse. The product does not link it.
  */
-#ifndef COMPUTE_EMULATED_DEVICE_EMULATED_H
-#define COMPUTE_EMULATED_DEVICE_EMULATED_H
+#pragma once
 
 #include "compute/device/device.h"
 
@@ -19,5 +18,3 @@ struct device_emulation {
 };
 enum status device_emulated_open(const struct device_emulation *emulation,
                                  struct device **device_out, struct error *error) MUST_USE;
-
-#endif

@@ -5,8 +5,7 @@
  * buffer. All processes are on one machine, even if their hosts have different names. Private to
  * device_emulated.c.
  */
-#ifndef COMPUTE_EMULATED_DEVICE_MAILBOXES_H
-#define COMPUTE_EMULATED_DEVICE_MAILBOXES_H
+#pragma once
 
 #include "compute/device/device.h"
 
@@ -61,5 +60,3 @@ bool device_mailboxes_group_may_move(const struct device_comm *comm,
 /* A message that can progress, if any: the first from `index` on. */
 struct device_message *device_mailboxes_group_next(const struct device_comm *comm,
                                                    struct device_group *group, uint32_t index);
-
-#endif

@@ -2,11 +2,8 @@
  * The table of kernels with plain reference bodies, which define the result of each kernel. Only
  * the emulated device can run them.
  */
-#ifndef COMPUTE_EMULATED_GPU_REFERENCE_H
-#define COMPUTE_EMULATED_GPU_REFERENCE_H
+#pragma once
 
 #include "compute/gpu/gpu_kernels.h"
 
 extern const struct gpu_kernels gpu_reference;
-
-#endif

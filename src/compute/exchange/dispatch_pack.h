@@ -19,8 +19,7 @@
  * message; lower slots are in earlier batches. Both sides derive the sizes from the message. A small
  * message returns everything in the last batch. Private to src/compute/exchange; sends nothing.
  */
-#ifndef COMPUTE_EXCHANGE_DISPATCH_PACK_H
-#define COMPUTE_EXCHANGE_DISPATCH_PACK_H
+#pragma once
 
 #include "compute/exchange/exchange.h"
 #include "compute/exchange/shared_window.h"
@@ -113,5 +112,3 @@ uint32_t dispatch_pack_count(struct dispatch_pack *pack, const struct dispatch_t
  * EXCHANGE_SUMMED or DISPATCH_OWN_ROW. Returns the bytes of `out` used. */
 size_t dispatch_pack_fill(struct dispatch_pack *pack, const struct dispatch_tokens *list, char *out,
                           char *own, uint32_t *token_rows);
-
-#endif

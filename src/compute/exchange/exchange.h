@@ -14,8 +14,7 @@
  * it has no tokens. A token is sent once to each rank that holds any of its experts. With two levels
  * it is sent once to each node, and forwarded there to the ranks.
  */
-#ifndef COMPUTE_EXCHANGE_EXCHANGE_H
-#define COMPUTE_EXCHANGE_EXCHANGE_H
+#pragma once
 
 #include "base/status.h"
 #include "compute/exchange/placement.h"
@@ -199,5 +198,3 @@ struct exchange_transfer exchange_last_transfer(const struct exchange *exchange)
 void exchange_progress(struct exchange *exchange);
 
 struct exchange_counts exchange_counts(const struct exchange *exchange);
-
-#endif

@@ -3,8 +3,7 @@
  * backends: several ranks (exchange_ranks.c), one rank (exchange_local.c), and one rank of many that
  * is timed alone (exchange_loopback.c). Private to src/compute/exchange.
  */
-#ifndef COMPUTE_EXCHANGE_EXCHANGE_BACKEND_H
-#define COMPUTE_EXCHANGE_EXCHANGE_BACKEND_H
+#pragma once
 
 #include "compute/exchange/exchange.h"
 
@@ -63,5 +62,3 @@ struct exchange_span exchange_occupy_link(struct exchange *exchange, bool within
 /* Whether a slow link has delivered the messages that left at `departures`; zeros: there are none. */
 bool exchange_link_delivered(const struct exchange *exchange, bool within_node,
                              const struct exchange_span *departures);
-
-#endif

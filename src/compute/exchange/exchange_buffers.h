@@ -3,8 +3,7 @@
  * case, in which this rank receives every token of every rank. They lie in one mapping, and pages are
  * allocated at the first touch. Private to src/compute/exchange.
  */
-#ifndef COMPUTE_EXCHANGE_EXCHANGE_BUFFERS_H
-#define COMPUTE_EXCHANGE_EXCHANGE_BUFFERS_H
+#pragma once
 
 #include "compute/exchange/dispatch_pack.h"
 #include "compute/exchange/exchange_backend.h"
@@ -97,5 +96,3 @@ bool exchange_buffers_sum_groups(const struct ranks_exchange *ranks);
 /* Allocates the memory. The exchange's options and the counts of ranks, slots and nodes are set. */
 enum status exchange_buffers_open(struct ranks_exchange *ranks, struct error *error) MUST_USE;
 void exchange_buffers_close(struct ranks_exchange *ranks);
-
-#endif

@@ -11,8 +11,7 @@
  * no call waits, and nothing is sent or received. Operations in progress then count as done; their
  * memory holds arbitrary bytes and belongs to the caller again. If rank 0 dies, all ranks end.
  */
-#ifndef COMPUTE_EXCHANGE_JOB_H
-#define COMPUTE_EXCHANGE_JOB_H
+#pragma once
 
 #include "base/status.h"
 
@@ -151,5 +150,3 @@ void job_all_to_all(const char *out, char *in, size_t bytes);
 /* Sends `bytes` from every rank to the rank `by` places further in its ring of `ring` consecutive ranks.
  * `ring` divides the number of ranks. All ranks call it. */
 void job_ring_shift(const char *out, char *in, size_t bytes, uint32_t by, uint32_t ring);
-
-#endif

@@ -18,8 +18,7 @@
  * are plain structs; each frame is checked all the same. If the socket closes the launcher is dead,
  * and the rank ends.
  */
-#ifndef COMPUTE_EXCHANGE_JOB_RENDEZVOUS_H
-#define COMPUTE_EXCHANGE_JOB_RENDEZVOUS_H
+#pragma once
 
 #include "base/bytes.h"
 #include "base/status.h"
@@ -95,5 +94,3 @@ struct bytes job_rendezvous_members_next(struct job_members *members);
 uint32_t job_rendezvous_members_epoch(const struct job_members *members);
 bool job_rendezvous_members_is_alive(const struct job_members *members, uint32_t rank);
 bool job_rendezvous_members_has_met(const struct job_members *members);
-
-#endif

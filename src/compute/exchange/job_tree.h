@@ -14,8 +14,7 @@
  * Ranks may die (job.h). In a broken job nothing is forwarded, and waiting calls return. After
  * job_regroup the tree consists of the ranks that are alive.
  */
-#ifndef COMPUTE_EXCHANGE_JOB_TREE_H
-#define COMPUTE_EXCHANGE_JOB_TREE_H
+#pragma once
 
 #include "base/bytes.h"
 
@@ -62,5 +61,3 @@ bool job_tree_receive(struct job_tree_parts *parts, size_t bytes, struct bytes *
 /* All ranks: `parts` holds this rank's part, and at rank 0 on return those of all living ranks,
  * ascending. False: a rank has died, and parts may be missing. */
 bool job_tree_gather(struct job_tree_parts *parts);
-
-#endif

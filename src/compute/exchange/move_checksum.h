@@ -3,8 +3,7 @@
  * computed chunk by chunk, and needs no library: a build of the engine alone has no XXH3
  * (base/checksum.h).
  */
-#ifndef COMPUTE_EXCHANGE_MOVE_CHECKSUM_H
-#define COMPUTE_EXCHANGE_MOVE_CHECKSUM_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -18,5 +17,3 @@ void move_checksum_begin(struct move_checksum *sum);
 /* Appends data. Every call but the last has a multiple of 32 bytes. */
 void move_checksum_add(struct move_checksum *sum, const char *data, size_t bytes);
 uint64_t move_checksum_end(const struct move_checksum *sum);
-
-#endif

@@ -7,8 +7,7 @@
  * allows. Last comes a checksum of what the sender read, which is compared with that of what the
  * receiver has. No call blocks: move_transport_progress advances each direction by at most a chunk.
  */
-#ifndef COMPUTE_EXCHANGE_MOVE_TRANSPORT_H
-#define COMPUTE_EXCHANGE_MOVE_TRANSPORT_H
+#pragma once
 
 #include "base/status.h"
 
@@ -56,5 +55,3 @@ uint64_t move_transport_checksum(const struct move_transport *transport);
 
 /* For tests: flips a bit of the next received piece before its checksum is computed. */
 void move_transport_corrupt_next(struct move_transport *transport);
-
-#endif

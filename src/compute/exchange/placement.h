@@ -6,8 +6,7 @@
  * Owns the map in both directions, and decides nothing. The caller chooses the experts of the slots:
  * placement_spread is the simplest plan, a solver computes others. No plan changes a result.
  */
-#ifndef COMPUTE_EXCHANGE_PLACEMENT_H
-#define COMPUTE_EXCHANGE_PLACEMENT_H
+#pragma once
 
 #include "base/status.h"
 
@@ -63,5 +62,3 @@ static inline const uint32_t *placement_of_rank(const struct placement *placemen
     return placement->slot_expert +
            ((size_t)layer * placement->ranks + rank) * placement->slots_per_rank;
 }
-
-#endif

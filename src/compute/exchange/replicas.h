@@ -5,8 +5,7 @@
  * to all ranks before the dispatch. All ranks wait for them, so they must run their layers in the
  * same order.
  */
-#ifndef COMPUTE_EXCHANGE_REPLICAS_H
-#define COMPUTE_EXCHANGE_REPLICAS_H
+#pragma once
 
 #include "compute/exchange/placement.h"
 #include "compute/exchange/split_tokens.h"
@@ -40,5 +39,3 @@ void replicas_split(struct replicas *replicas, uint32_t layer);
 
 /* The slot of the next pair, in the order of `experts`; `token` is the pair's token. */
 uint32_t replicas_next(struct replicas *replicas, uint32_t layer, uint32_t expert, uint32_t token);
-
-#endif

@@ -6,8 +6,7 @@
  * name, and each receiver maps it once. The exchange decides when a rank may write (exchange_ranks.c).
  * Private to src/compute/exchange.
  */
-#ifndef COMPUTE_EXCHANGE_SHARED_WINDOW_H
-#define COMPUTE_EXCHANGE_SHARED_WINDOW_H
+#pragma once
 
 #include "base/shared_file.h"
 #include "base/status.h"
@@ -43,5 +42,3 @@ void shared_window_map(struct shared_window *window, uint32_t rank,
 
 /* The rank's window; NULL: not mapped, or not announced in this epoch. */
 char *shared_window_of(const struct shared_window *window, uint32_t rank, uint32_t epoch);
-
-#endif

@@ -13,8 +13,7 @@
  *
  * Integers, a fixed order, no allocation. It takes microseconds, once in each layer of a step.
  */
-#ifndef COMPUTE_EXCHANGE_SPLIT_TOKENS_H
-#define COMPUTE_EXCHANGE_SPLIT_TOKENS_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -52,5 +51,3 @@ static inline uint32_t split_tokens_slot(const struct split_tokens *split, const
         ordinal -= takes[split->slots[at]];
     return split->slots[at];
 }
-
-#endif

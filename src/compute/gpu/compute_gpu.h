@@ -3,8 +3,7 @@
  * step's kernels on a GPU, or in tests on an emulated device (compute/emulated). Verified by
  * emulation; not yet run on a GPU.
  */
-#ifndef COMPUTE_GPU_COMPUTE_GPU_H
-#define COMPUTE_GPU_COMPUTE_GPU_H
+#pragma once
 
 #include "compute/model/compute.h"
 
@@ -36,5 +35,3 @@ enum status compute_gpu_check(const char *name, struct error *error) MUST_USE;
 enum status compute_gpu_take_kernels(struct model *model, const struct model_options *options,
                                      const struct gpu_kernels *kernels,
                                      struct error *error) MUST_USE;
-
-#endif

@@ -17,8 +17,7 @@
  *
  * Owns the communicators, the rounds, and the buffers of a round. Only files gpu_*.c include it.
  */
-#ifndef COMPUTE_GPU_GPU_COMM_H
-#define COMPUTE_GPU_GPU_COMM_H
+#pragma once
 
 #include "compute/gpu/gpu_state.h"
 
@@ -69,5 +68,3 @@ bool gpu_comm_locate(struct gpu_comm *comm, const char *row_descriptor, const ch
  * rows; after the experts, the group of results. */
 void gpu_comm_send_rows(struct gpu_comm *comm, const struct pass *pass);
 void gpu_comm_send_results(struct gpu_comm *comm, const struct pass *pass);
-
-#endif

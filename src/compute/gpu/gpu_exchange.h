@@ -9,8 +9,7 @@
  * host: in experts_dispatch for outgoing rows, and in experts_run_routed for results, batch by
  * batch while later batches are computed. Only messages order the work of different ranks' devices.
  */
-#ifndef COMPUTE_GPU_GPU_EXCHANGE_H
-#define COMPUTE_GPU_GPU_EXCHANGE_H
+#pragma once
 
 #include "compute/gpu/gpu_state.h"
 
@@ -30,5 +29,3 @@ void gpu_exchange_finish(const struct pass *pass);
 
 /* exchange_options.sum; `context` is the model. Waits for a stream of its own. */
 void gpu_exchange_sum(void *context, const struct exchange_sum *list, uint32_t count);
-
-#endif

@@ -21,8 +21,7 @@
  * all its kernels are loaded, and a single occurrence costs no graph. Only files gpu_*.c include
  * this.
  */
-#ifndef COMPUTE_GPU_GPU_GRAPHS_H
-#define COMPUTE_GPU_GPU_GRAPHS_H
+#pragma once
 
 #include "compute/gpu/gpu_state.h"
 #include "contract/overlap.h"
@@ -110,5 +109,3 @@ void gpu_graphs_end(struct model *model);
 
 /* No work is enqueued. */
 void gpu_graphs_close(struct model *model);
-
-#endif

@@ -16,8 +16,7 @@
  * emulation and has not yet run on a GPU. gpu_reference (compute/emulated), for tests, has a plain
  * loop with the CPU's arithmetic for each kernel.
  */
-#ifndef COMPUTE_GPU_GPU_KERNELS_H
-#define COMPUTE_GPU_GPU_KERNELS_H
+#pragma once
 
 #include "compute/device/device.h"
 #include "compute/kernels/draw_rule.h"
@@ -323,5 +322,3 @@ struct gpu_kernels {
 extern const struct gpu_kernels gpu_hopper;
 /* The function `takes` of gpu_hopper. */
 enum status gpu_hopper_limits_takes(const struct model *model, bool mtp, struct error *error);
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The stages of a layer, enqueued on a device; and the arguments of kernels for rows and matrices.
  */
-#ifndef COMPUTE_GPU_GPU_LAYERS_H
-#define COMPUTE_GPU_GPU_LAYERS_H
+#pragma once
 
 #include "compute/gpu/gpu_state.h"
 #include "compute/model/compute_layer.h"
@@ -75,5 +74,3 @@ void gpu_layers_experts_run_routed(const struct pass *pass);
 void gpu_layers_experts_combine(const struct pass *pass);
 void gpu_layers_experts_add_shared(const struct pass *pass);
 void gpu_layers_experts_chosen(const struct pass *pass, uint32_t token, uint32_t *experts_out);
-
-#endif

@@ -9,8 +9,7 @@
  * Owns the addresses of all buffers, and the format of a row descriptor. Only files gpu_*.c include
  * it.
  */
-#ifndef COMPUTE_GPU_GPU_PEERS_H
-#define COMPUTE_GPU_GPU_PEERS_H
+#pragma once
 
 #include "compute/device/device.h"
 
@@ -48,5 +47,3 @@ uint32_t gpu_peers_row_descriptor_row(const char *row_descriptor);
 /* The index of an expert among the descriptor's experts, which include it. */
 uint32_t gpu_peers_row_descriptor_place(const char *row_descriptor, uint32_t expert,
                                         uint32_t per_token);
-
-#endif

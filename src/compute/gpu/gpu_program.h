@@ -3,11 +3,8 @@
  * table: gpu_program_dep for `fathom`, and gpu_program_emulated_dep for the tests' `fathom-
  * emulated`.
  */
-#ifndef COMPUTE_GPU_GPU_PROGRAM_H
-#define COMPUTE_GPU_GPU_PROGRAM_H
+#pragma once
 
 #include "compute/gpu/compute_gpu.h"
 
 extern const struct gpu_offer gpu_program;
-
-#endif

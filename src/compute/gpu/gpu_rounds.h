@@ -12,8 +12,7 @@
  *
  * Pure except for its memory: it handles numbers of rows and pairs, and no device.
  */
-#ifndef COMPUTE_GPU_GPU_ROUNDS_H
-#define COMPUTE_GPU_GPU_ROUNDS_H
+#pragma once
 
 #include "base/status.h"
 
@@ -81,5 +80,3 @@ uint32_t gpu_rounds_to_send(const struct gpu_rounds *rounds, uint32_t rank, uint
 uint32_t gpu_rounds_receive(struct gpu_rounds *rounds, uint32_t sender);
 /* A row's number in the chunk from, or to, a rank. True: the row is new in the chunk. */
 bool gpu_rounds_row(struct gpu_rounds *rounds, uint32_t rank, uint32_t row, uint32_t *number_out);
-
-#endif

@@ -6,8 +6,7 @@
  * by block and TMA needs their alignment. x and the values kept for MTP are indexed by the step's
  * tokens instead.
  */
-#ifndef COMPUTE_GPU_GPU_STATE_H
-#define COMPUTE_GPU_GPU_STATE_H
+#pragma once
 
 #include "compute/gpu/gpu_kernels.h"
 #include "compute/model/pass.h"
@@ -195,5 +194,3 @@ void gpu_state_report_marks(struct model *model);
 
 /* Stores a failure, unless there is one already. */
 void gpu_state_note(struct gpu_state *state, enum status status, const struct error *error);
-
-#endif

@@ -6,8 +6,7 @@
  * 5 are A[16][32] of BF16 values, 6 and 7 are B[16][16][2]: of row k the channels 2k and 2k + 1 of 16
  * columns. Sums and A may have fewer rows. Numbers of tiles are constants to the compiler.
  */
-#ifndef COMPUTE_KERNELS_AMX_H
-#define COMPUTE_KERNELS_AMX_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -155,5 +154,3 @@ amx_multiply_rest(int high, int wide, const char *b, size_t b_stride, const uint
     amx_multiply_step(high, wide, b, b_stride, (const uint16_t *const[]){rest[0][0], rest[1][0]},
                       sizeof rest[0][0]);
 }
-
-#endif

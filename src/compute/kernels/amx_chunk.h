@@ -2,8 +2,7 @@
  * Rows and weights as both kinds of matrix products with AMX take them. Private to
  * src/compute/kernels, for files that are compiled for AMX or emulate it; empty to others.
  */
-#ifndef COMPUTE_KERNELS_AMX_CHUNK_H
-#define COMPUTE_KERNELS_AMX_CHUNK_H
+#pragma once
 
 #ifdef __AVX512F__
 #include <string.h>
@@ -195,4 +194,3 @@ static inline void convert(const struct amx_chunk *chunk, struct block_place at,
 }
 
 #endif /* __AVX512F__ */
-#endif

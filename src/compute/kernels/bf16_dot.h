@@ -2,8 +2,7 @@
  * VDPBF16PS, and what stands for it in tests on CPUs that lack it (KERNEL_EMULATE_BF16). Private to
  * src/compute/kernels, for files that are compiled for AVX-512; empty to others.
  */
-#ifndef COMPUTE_KERNELS_BF16_DOT_H
-#define COMPUTE_KERNELS_BF16_DOT_H
+#pragma once
 
 #ifdef __AVX512F__
 #include <immintrin.h>
@@ -34,4 +33,3 @@ static const uint16_t bf16_beside[32] = {BF16_BESIDE_4(0), BF16_BESIDE_4(4), BF1
                                          BF16_BESIDE_4(12)};
 
 #endif /* __AVX512F__ */
-#endif

@@ -8,8 +8,7 @@
  *
  * KERNEL_EMULATE_BF16 builds the same code without VPERMI2B, for tests on CPUs that lack it.
  */
-#ifndef COMPUTE_KERNELS_BF16_WEIGHTS_H
-#define COMPUTE_KERNELS_BF16_WEIGHTS_H
+#pragma once
 
 #ifdef __AVX512F__
 #include <immintrin.h>
@@ -150,4 +149,3 @@ static inline void bf16_decode(void *out, enum weight_type type, const void *w, 
 }
 
 #endif /* __AVX512F__ */
-#endif

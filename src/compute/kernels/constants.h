@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Constants that every body of a kernel shares, on any machine.
  */
-#ifndef COMPUTE_KERNELS_CONSTANTS_H
-#define COMPUTE_KERNELS_CONSTANTS_H
+#pragma once
 
 /* exp(x) = p(r) * 2^n with n = round(x / ln 2), r = x - n ln 2 (ln 2 in two parts), |r| <= 0.347,
  * and p the Taylor polynomial of degree 7 by Horner's rule with fma: its remainder is below 6e-9
@@ -25,5 +24,3 @@
 #define E4M3_MAX 448.0f
 #define E4M3_NORMAL_MIN 0x1p-6f
 #define E4M3_SUBNORMAL_ROUNDER 0x1.8p14f /* its ulp is 2^-9, the subnormal grid */
-
-#endif

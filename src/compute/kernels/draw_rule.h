@@ -8,8 +8,7 @@
  * all probability together, a tenth of a millionth for 129,280 tokens. A limit of 2^20 tokens keeps sums
  * below 2^60.
  */
-#ifndef COMPUTE_KERNELS_DRAW_RULE_H
-#define COMPUTE_KERNELS_DRAW_RULE_H
+#pragma once
 
 #include <stdint.h>
 
@@ -24,5 +23,3 @@ struct draw_rule {
     float min_p;       /* 0..1; 0: off */
     uint32_t top_k;    /* 0: off */
 };
-
-#endif

@@ -7,8 +7,7 @@
  * order; a short tail adds nothing to the lanes it lacks; then lanes are combined as l[i] = l[i] op
  * l[i+8], then i+4, i+2, i+1.
  */
-#ifndef COMPUTE_KERNELS_KERNELS_H
-#define COMPUTE_KERNELS_KERNELS_H
+#pragma once
 
 #include "base/status.h"
 #include "compute/kernels/matmul.h"
@@ -114,5 +113,3 @@ enum status kernels_select(enum kernel_level level, const struct kernels **kerne
 
 /* exp(x) as all kernels compute it (plain C): about 1 ulp, 0 below -87.3, inf above 88.7. */
 float kernels_exp(float x);
-
-#endif

@@ -25,8 +25,7 @@
  * may read as they lie. Floats may be BF16-representable (`x_is_bf16`), or E4M3 codes' values with
  * x_scales: a level may then convert them without loss.
  */
-#ifndef COMPUTE_KERNELS_MATMUL_H
-#define COMPUTE_KERNELS_MATMUL_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -146,5 +145,3 @@ struct gemm_bf16 {
      * meanwhile; NULL: nothing */
     const uint16_t *const *ahead;
 };
-
-#endif

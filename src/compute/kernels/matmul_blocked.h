@@ -8,8 +8,7 @@
  * by memory. More rows decode a block of a panel once into the nearest cache and run all tiles over
  * it.
  */
-#ifndef COMPUTE_KERNELS_MATMUL_BLOCKED_H
-#define COMPUTE_KERNELS_MATMUL_BLOCKED_H
+#pragma once
 
 #include "compute/kernels/matmul.h"
 
@@ -56,5 +55,3 @@ struct matmul_leaf {
 
 void matmul_blocked_run(const struct matmul_leaf *leaf, const struct matmul *job,
                         uint32_t panel_first, uint32_t panel_count);
-
-#endif

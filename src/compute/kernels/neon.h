@@ -2,8 +2,7 @@
  * Shared by the files for NEON: codes as floats, and vectors without their last elements.
  * Private to src/compute/kernels; empty to other machines.
  */
-#ifndef COMPUTE_KERNELS_NEON_H
-#define COMPUTE_KERNELS_NEON_H
+#pragma once
 
 #ifdef __aarch64__
 #include <arm_neon.h>
@@ -60,4 +59,3 @@ ALWAYS_INLINE void neon_end_tile(const struct matmul_tile *t, int rows, int vect
 }
 
 #endif /* __aarch64__ */
-#endif

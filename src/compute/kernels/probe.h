@@ -2,8 +2,7 @@
  * Loops that do nothing but reach a limit of the machine: multiply-adds from registers, reads from
  * memory. For benchmarks, which state their results as fractions of these limits.
  */
-#ifndef COMPUTE_KERNELS_PROBE_H
-#define COMPUTE_KERNELS_PROBE_H
+#pragma once
 
 #include "compute/kernels/kernels.h"
 
@@ -20,5 +19,3 @@ double probe_multiply(enum probe_kind kind, uint64_t rounds);
 /* Reads every byte once, as `streams` (1 or 4) parallel runs. `bytes` is a multiple of 4096, `data`
  * aligned to 64. Returns a value that depends on all of it. */
 uint64_t probe_read(const void *data, size_t bytes, uint32_t streams);
-
-#endif

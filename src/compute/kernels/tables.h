@@ -2,8 +2,7 @@
  * The levels' tables and the pieces that one level borrows from another. Private to
  * src/compute/kernels and its tests.
  */
-#ifndef COMPUTE_KERNELS_TABLES_H
-#define COMPUTE_KERNELS_TABLES_H
+#pragma once
 
 #include "compute/kernels/constants.h"
 #include "compute/kernels/kernels.h"
@@ -66,5 +65,3 @@ double probe_neon_multiply(uint64_t rounds);
 double probe_neonbf16_multiply(uint64_t rounds);
 uint64_t probe_avx2_read(const void *data, size_t bytes, uint32_t streams);
 uint64_t probe_neon_read(const void *data, size_t bytes, uint32_t streams);
-
-#endif

@@ -2,8 +2,7 @@
  * A team of threads that share one loop at a time: the engine's only parallelism on a CPU. The
  * caller is member 0. Which member runs which share never changes a result (see matmul.h).
  */
-#ifndef COMPUTE_KERNELS_TEAM_H
-#define COMPUTE_KERNELS_TEAM_H
+#pragma once
 
 #include <stdint.h>
 
@@ -28,5 +27,3 @@ void team_run(struct team *team, team_work *work, void *context, uint32_t count,
  * so that a small grain costs little and all members end together. */
 void team_run_even(struct team *team, team_work *work, void *context, uint32_t count,
                    uint32_t grain);
-
-#endif

@@ -2,8 +2,7 @@
  * Steps of vector kernels with AVX-512. Private to src/compute/kernels, for files that are compiled
  * for it; empty to others.
  */
-#ifndef COMPUTE_KERNELS_VECTOR_AVX512_H
-#define COMPUTE_KERNELS_VECTOR_AVX512_H
+#pragma once
 
 #ifdef __AVX512F__
 #include <immintrin.h>
@@ -69,4 +68,3 @@ ALWAYS_INLINE __m512i bf16_bits(__m512 v) {
 }
 
 #endif /* __AVX512F__ */
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * How exactly a model computes; what each mode rounds is in compute/model/linear.h.
  */
-#ifndef COMPUTE_MODEL_ACTIVATIONS_H
-#define COMPUTE_MODEL_ACTIVATIONS_H
+#pragma once
 
 #include "base/status.h"
 
@@ -17,5 +16,3 @@ enum activations {
 /* The mode named "f32", "bf16", "fp8" or "fp8-f32". */
 enum status activations_named(const char *name, enum activations *out, struct error *error);
 const char *activations_name(enum activations activations);
-
-#endif

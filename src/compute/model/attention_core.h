@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * What both forms of core attention share: KV rows read back from pages, and the online softmax.
  */
-#ifndef COMPUTE_MODEL_ATTENTION_CORE_H
-#define COMPUTE_MODEL_ATTENTION_CORE_H
+#pragma once
 
 #include "compute/model/pass.h"
 
@@ -45,5 +44,3 @@ void attention_core_load(const struct model *model, const struct kv_span *span,
  * multiplies what it has gathered so far by *factor_out. */
 void attention_core_softmax(const struct kernels *kernels, float *scores, uint32_t count,
                             float scale, float *max, float *sum, float *factor_out);
-
-#endif

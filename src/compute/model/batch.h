@@ -5,8 +5,7 @@
  * Tokens stand in one row of internal indices, those of prompt rows first, then those of generated
  * rows, so that each attention form has one contiguous range.
  */
-#ifndef COMPUTE_MODEL_BATCH_H
-#define COMPUTE_MODEL_BATCH_H
+#pragma once
 
 #include "base/status.h"
 #include "contract/step_plan.h"
@@ -59,5 +58,3 @@ void batch_take(struct batch *part, const struct batch *whole, uint32_t first, u
 
 /* The run of a row of the plan; NULL if there is none. */
 const struct run *batch_run_of_row(const struct batch *batch, uint32_t plan_row);
-
-#endif

@@ -10,8 +10,7 @@
  * micro-batches. There is one caller. A call may depend on the calls before it only. A device only
  * enqueues its work, unless a function returns something to the host.
  */
-#ifndef COMPUTE_MODEL_COMPUTE_H
-#define COMPUTE_MODEL_COMPUTE_H
+#pragma once
 
 #include "compute/model/pass.h"
 
@@ -122,5 +121,3 @@ struct model_device {
 };
 
 extern const struct model_device model_on_cpu;
-
-#endif

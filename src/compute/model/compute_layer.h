@@ -2,8 +2,7 @@
  * Behind compute.h, for all sets of its functions: a layer's weights, and how its linears want their
  * inputs.
  */
-#ifndef COMPUTE_MODEL_COMPUTE_LAYER_H
-#define COMPUTE_MODEL_COMPUTE_LAYER_H
+#pragma once
 
 #include "compute/model/linear.h"
 #include "compute/model/pass.h"
@@ -25,5 +24,3 @@ static inline enum input_kind compute_kind(const struct model *model,
 static inline enum input_kind compute_kind_ue8m0(const struct model *model, enum weight_type type) {
     return linear_input_kind(model->activations, type, model->shape->activation_scale_ue8m0);
 }
-
-#endif

@@ -2,8 +2,7 @@
  * Speculation inside a step: the MTP layer drafts tokens, which the main pass then checks. Its KV
  * rows are kept in step with the main pass's.
  */
-#ifndef COMPUTE_MODEL_DRAFT_H
-#define COMPUTE_MODEL_DRAFT_H
+#pragma once
 
 #include "base/limits.h"
 #include "base/status.h"
@@ -35,5 +34,3 @@ void draft_follow(struct model *model, const struct step_plan *plan);
  * other ranks. */
 void draft_probe(struct model *model, const struct run *run, uint32_t next_token,
                  uint32_t *argmax_out);
-
-#endif

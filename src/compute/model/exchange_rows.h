@@ -3,8 +3,7 @@
  * have computed. A linear's input, or a rounded result, has them already: E4M3 codes with their group
  * scales, BF16, or F32. Little-endian.
  */
-#ifndef COMPUTE_MODEL_EXCHANGE_ROWS_H
-#define COMPUTE_MODEL_EXCHANGE_ROWS_H
+#pragma once
 
 #include "compute/kernels/kernels.h"
 
@@ -28,5 +27,3 @@ void exchange_rows_unpack(const struct kernels *kernels, enum row_mla_mode form,
 /* The codes of BF16 values that E4M3 has, and back. */
 void exchange_rows_encode(const uint16_t *values, uint32_t n, uint8_t *codes);
 void exchange_rows_decode(const uint8_t *codes, uint32_t n, uint16_t *values);
-
-#endif

@@ -9,8 +9,7 @@
  * Both run in F32. A group's sum is a row like a result, so it may be taken wherever all of the
  * group's results are, and one row travels instead of several; the bits are the same.
  */
-#ifndef COMPUTE_MODEL_EXPERT_SUM_H
-#define COMPUTE_MODEL_EXPERT_SUM_H
+#pragma once
 
 #include "compute/model/exchange_rows.h"
 
@@ -24,5 +23,3 @@ enum status expert_sum_named(const char *name, enum expert_sum *out, struct erro
 void expert_sum_add(const struct kernels *kernels, enum row_mla_mode form, float *y,
                     const char *const *rows, const float *weights, uint32_t count, uint32_t n,
                     float *room);
-
-#endif

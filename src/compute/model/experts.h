@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The stages of a MoE layer on the CPU (compute/model/compute.h says what each function does).
  */
-#ifndef COMPUTE_MODEL_EXPERTS_H
-#define COMPUTE_MODEL_EXPERTS_H
+#pragma once
 
 #include "compute/model/pass.h"
 
@@ -16,5 +15,3 @@ void experts_finish(const struct pass *pass);
 void experts_sum(void *context, const struct exchange_sum *list, uint32_t count);
 
 void experts_chosen(const struct pass *pass, uint32_t token, uint32_t *experts_out);
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The forward pass of a step: from a plan to logits.
  */
-#ifndef COMPUTE_MODEL_FORWARD_H
-#define COMPUTE_MODEL_FORWARD_H
+#pragma once
 
 #include "base/status.h"
 #include "compute/model/listeners.h"
@@ -21,5 +20,3 @@ struct model;
  * compute/model/plan_check.h). */
 enum status forward_run(struct model *model, const struct step_plan *plan, float *logits,
                         const struct model_probe *probe, struct error *error);
-
-#endif

@@ -7,8 +7,7 @@
  * kv_pages_give copy them through a page-locked buffer, by any thread. Without one the two do
  * nothing, as there is one place only.
  */
-#ifndef COMPUTE_MODEL_KV_PAGES_H
-#define COMPUTE_MODEL_KV_PAGES_H
+#pragma once
 
 #include "compute/device/device.h"
 #include "compute/kernels/kernels.h"
@@ -63,5 +62,3 @@ void kv_pages_note(struct kv_pages *pages, uint32_t page, uint32_t token_count);
 /* Stores a row: the first `count` floats of `row` at column `column`. */
 void kv_pages_write(const struct kv_pages *pages, const struct kernels *kernels, void *slice,
                     uint32_t row, uint32_t column, const float *values, uint32_t count);
-
-#endif

@@ -10,8 +10,7 @@
  * The power-of-two scales of scale_fmt "ue8m0" (V3.1) act on q_a, kv_a and the routed experts only:
  * in DeepSeek-V3 inference/model.py just the plain Linear passes scale_fmt on.
  */
-#ifndef COMPUTE_MODEL_LINEAR_H
-#define COMPUTE_MODEL_LINEAR_H
+#pragma once
 
 #include "compute/kernels/kernels.h"
 #include "compute/kernels/team.h"
@@ -78,5 +77,3 @@ struct matmul linear_job(const struct packed_matrix *weights, const struct linea
 #define LINEAR_JOBS_MAX 4096
 void linear_run(const struct kernels *kernels, struct team *team, const struct matmul *jobs,
                 uint32_t job_count);
-
-#endif

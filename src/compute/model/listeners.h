@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Callbacks of a running step. The thread that runs the step calls them, unless one says otherwise.
  */
-#ifndef COMPUTE_MODEL_LISTENERS_H
-#define COMPUTE_MODEL_LISTENERS_H
+#pragma once
 
 #include "compute/exchange/exchange.h"
 #include "compute/kernels/draw_rule.h"
@@ -70,5 +69,3 @@ struct model_probe {
                               * position takes `mtp_next_token` */
     uint32_t mtp_next_token; /* UINT32_MAX: the greedy token of the last position's logits */
 };
-
-#endif

@@ -1,11 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * A dense layer's MLP on the CPU (compute/model/compute.h).
  */
-#ifndef COMPUTE_MODEL_MLP_H
-#define COMPUTE_MODEL_MLP_H
+#pragma once
 
 #include "compute/model/pass.h"
 
 void mlp_run(const struct pass *pass);
-
-#endif

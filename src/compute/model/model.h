@@ -3,8 +3,7 @@
  * compute/model/forward.h, its experts moved by compute/model/moves.h; it never decides who runs
  * next. One caller at a time.
  */
-#ifndef COMPUTE_MODEL_MODEL_H
-#define COMPUTE_MODEL_MODEL_H
+#pragma once
 
 #include "compute/exchange/placement.h"
 #include "compute/kernels/kernels.h"
@@ -151,5 +150,3 @@ bool model_layer_moves(const struct model *model, uint32_t layer);
  * tokens_out[model_slot_count], a layer's behind the layer before. */
 uint32_t model_slot_count(const struct model *model);
 void model_take_tokens(struct model *model, uint32_t *tokens_out);
-
-#endif

@@ -2,8 +2,7 @@
  * What a loaded model consists of; for this room alone. Each part is opened, changed and closed by
  * the file that it is named after; model.c opens and closes them all.
  */
-#ifndef COMPUTE_MODEL_MODEL_STATE_H
-#define COMPUTE_MODEL_MODEL_STATE_H
+#pragma once
 
 #include "compute/exchange/exchange.h"
 #include "compute/kernels/kernels.h"
@@ -74,5 +73,3 @@ struct model {
     char numerics_id[32];
     uint8_t identity[32];
 };
-
-#endif

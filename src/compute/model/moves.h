@@ -2,8 +2,7 @@
  * Experts change slots while steps run. All ranks get the same moves between the same two steps,
  * and adopt them between the same two steps.
  */
-#ifndef COMPUTE_MODEL_MOVES_H
-#define COMPUTE_MODEL_MOVES_H
+#pragma once
 
 #include "base/limits.h"
 #include "base/status.h"
@@ -46,5 +45,3 @@ void moves_abandon(struct model *model);
  * way. A rank has come back with the initial contents of its slots; no other rank's slots have
  * changed. */
 void moves_set_map(struct model *model, const uint32_t *slot_expert);
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The multi-token-prediction layer's run over the model's two MTP batches.
  */
-#ifndef COMPUTE_MODEL_MTP_H
-#define COMPUTE_MODEL_MTP_H
+#pragma once
 
 #include <stdint.h>
 
@@ -12,5 +11,3 @@ struct model;
  * token_ids are t[i+1] at position i), and leaves each position's likeliest token in argmax_out.
  * Among ranks all run it, or none. */
 void mtp_run(struct model *model, uint32_t *argmax_out);
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * One layer's run over a batch: what every stage of it is given, and how it says that it goes on.
  */
-#ifndef COMPUTE_MODEL_PASS_H
-#define COMPUTE_MODEL_PASS_H
+#pragma once
 
 #include "compute/model/model_state.h"
 
@@ -24,5 +23,3 @@ static inline bool pass_is_moe(const struct pass *pass) {
 
 /* Lets all micro-batches' communication, and experts on their way, move on: between two products. */
 void pass_progress(const struct pass *pass);
-
-#endif

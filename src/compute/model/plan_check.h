@@ -2,8 +2,7 @@
  * Checks a step plan against a model's limits: everything that an index could break, as a plan may
  * come from another process. Only whole plans pass (contract/slot_pages.h).
  */
-#ifndef COMPUTE_MODEL_PLAN_CHECK_H
-#define COMPUTE_MODEL_PLAN_CHECK_H
+#pragma once
 
 #include "base/status.h"
 #include "contract/step_plan.h"
@@ -14,5 +13,3 @@ struct model;
  * ranks. */
 enum status plan_check(const struct model *model, const struct step_plan *plan,
                        struct error *error) MUST_USE;
-
-#endif

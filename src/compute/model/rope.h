@@ -6,8 +6,7 @@
  * (i, i + dim/2). Transformers permutes to halves first and rotates then: the same pairs, the same
  * scores.
  */
-#ifndef COMPUTE_MODEL_ROPE_H
-#define COMPUTE_MODEL_ROPE_H
+#pragma once
 
 #include "compute/weights/shape.h"
 
@@ -17,5 +16,3 @@ void rope_prepare(const struct shape *shape, const uint32_t *positions, uint32_t
 
 /* Rotates a vector in place by one position's angles. */
 void rope_rotate(const struct shape *shape, const float *angles, float *x /* [rope_dim] */);
-
-#endif

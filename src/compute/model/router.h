@@ -14,8 +14,7 @@
  * Source: DeepSeek-V3 inference/model.py (Gate), modeling_deepseek.py of V2. Choices of the groups
  * that go become -inf, not 0: where biased scores are negative, a 0 would win.
  */
-#ifndef COMPUTE_MODEL_ROUTER_H
-#define COMPUTE_MODEL_ROUTER_H
+#pragma once
 
 #include "compute/weights/shape.h"
 
@@ -23,5 +22,3 @@
  * ascending, and their weights. Ties go to the lowest id. Any logits, NaN too, give valid ids. */
 void router_choose(const struct shape *shape, const float *logits, const float *bias,
                    uint32_t *experts_out, float *weights_out);
-
-#endif

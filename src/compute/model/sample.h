@@ -18,8 +18,7 @@
  * batch; only a log probability's last bit may depend on the C library's logarithm. A NaN counts as
  * minus infinity, infinities as the largest finite numbers: no logits and no ids can do harm.
  */
-#ifndef COMPUTE_MODEL_SAMPLE_H
-#define COMPUTE_MODEL_SAMPLE_H
+#pragma once
 
 #include "compute/kernels/draw_rule.h"
 #include "contract/sampling.h"
@@ -60,5 +59,3 @@ bool sample_leaves_any(const float *logits, uint32_t vocab, const uint64_t *mask
  * likeliest first, behind it. Returns how many: 1 + the smaller of top_count and vocab. */
 uint32_t sample_logprobs(const float *logits, uint32_t vocab, uint32_t chosen, uint32_t top_count,
                          struct token_logprob *out);
-
-#endif

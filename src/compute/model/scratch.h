@@ -10,8 +10,7 @@
  *   a stage's       are dead when the stage returns: stages run one at a time, and all of them, of
  *                   whatever micro-batch, begin at the same address
  */
-#ifndef COMPUTE_MODEL_SCRATCH_H
-#define COMPUTE_MODEL_SCRATCH_H
+#pragma once
 
 #include "compute/model/linear.h"
 #include "compute/model/model_state.h"
@@ -105,5 +104,3 @@ void scratch_close(struct scratch *scratch);
 /* The scratch of the micro-batch that begins with this token; owns nothing. */
 struct scratch scratch_from(const struct scratch *scratch, const struct model *model,
                             uint32_t token);
-
-#endif

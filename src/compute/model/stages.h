@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * A step's layers, stage by stage as its schedule says (contract/overlap.h).
  */
-#ifndef COMPUTE_MODEL_STAGES_H
-#define COMPUTE_MODEL_STAGES_H
+#pragma once
 
 #include "compute/model/pass.h"
 
@@ -23,5 +22,3 @@ void stages_run_layer(const struct pass *pass);
 void stages_report(struct model *model, const struct step_plan *plan, uint32_t slices);
 /* The same of all layers' slices, one after the other. */
 void stages_report_all(struct model *model, const struct step_plan *plan);
-
-#endif

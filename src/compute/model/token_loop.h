@@ -5,8 +5,7 @@
  *
  * The residual stream is float32 in all activation modes; what linears round is in linear.h.
  */
-#ifndef COMPUTE_MODEL_TOKEN_LOOP_H
-#define COMPUTE_MODEL_TOKEN_LOOP_H
+#pragma once
 
 #include "compute/model/compute_layer.h"
 #include "compute/model/scratch.h"
@@ -22,5 +21,3 @@ void token_loop_normalize(const struct pass *pass, const float *norm, enum input
 /* One linear over the first `rows` rows of the buffer, prepared for it: y [rows][y_stride]. */
 void token_loop_linear(const struct model *model, const struct packed_matrix *weights,
                        const struct input_buffer *buffer, float *y, size_t y_stride, uint32_t rows);
-
-#endif

@@ -3,8 +3,7 @@
  * shards with model.safetensors.index.json. Owns the file mappings; tensors point into them,
  * read-only.
  */
-#ifndef COMPUTE_WEIGHTS_CHECKPOINT_H
-#define COMPUTE_WEIGHTS_CHECKPOINT_H
+#pragma once
 
 #include "compute/weights/layout.h"
 #include "compute/weights/safetensors.h" /* enum tensor_type */
@@ -90,5 +89,3 @@ void checkpoint_tensor_to_float(const struct tensor *tensor, uint64_t first, uin
 /* STATUS_CORRUPT, naming file, tensor and place, at the first NaN or infinity. Reads the whole
  * tensor. */
 enum status checkpoint_tensor_check_finite(const struct tensor *tensor, struct error *error);
-
-#endif

@@ -3,8 +3,7 @@
  * the same time (weights_file.h). The region's jobs are cut into parts; of a file, the first
  * process that claims a part packs it, and complete parts are left alone.
  */
-#ifndef COMPUTE_WEIGHTS_FILL_H
-#define COMPUTE_WEIGHTS_FILL_H
+#pragma once
 
 #include "compute/weights/pack.h"
 #include "compute/weights/weights_file.h"
@@ -33,5 +32,3 @@ enum status fill_all(struct fill *fill, struct pack_run *run, struct error *erro
 
 /* Empties the parts of a file that do not hold the packed bytes; returns their number. */
 uint32_t fill_verify(struct weights_file *file, struct team *team);
-
-#endif

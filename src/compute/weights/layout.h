@@ -3,8 +3,7 @@
  * their sizes, in the order of the published checkpoints (README_WEIGHTS.md). No other file spells a name:
  * checks, inspection and random weights visit the list, and weights.c asks for a tensor by its enumerator. Pure.
  */
-#ifndef COMPUTE_WEIGHTS_LAYOUT_H
-#define COMPUTE_WEIGHTS_LAYOUT_H
+#pragma once
 
 #include "compute/weights/shape.h"
 
@@ -93,5 +92,3 @@ bool layout_is_expert(const char *name);
 
 /* A short name, such as "embedding" or "dense MLP". */
 const char *layout_kind_name(enum layout_kind kind);
-
-#endif

@@ -3,8 +3,7 @@
  * and lets go of the mapped pages behind it, so that the packed form replaces the raw one in
  * memory. Refuses NaN and infinite values, naming file and tensor.
  */
-#ifndef COMPUTE_WEIGHTS_PACK_H
-#define COMPUTE_WEIGHTS_PACK_H
+#pragma once
 
 #include "compute/kernels/kernels.h"
 #include "compute/kernels/team.h"
@@ -84,5 +83,3 @@ uint64_t pack_job_bytes(const struct pack_job *job);
 
 /* Columns of a tensor: its second dimension, or its only one. A vector counts as one row. */
 uint64_t pack_columns(const struct tensor *tensor);
-
-#endif

@@ -5,8 +5,7 @@
  * weights on every machine, and an FP8 checkpoint holds the same weights as its BF16 twin, rounded
  * further.
  */
-#ifndef COMPUTE_WEIGHTS_RANDOM_CHECKPOINT_H
-#define COMPUTE_WEIGHTS_RANDOM_CHECKPOINT_H
+#pragma once
 
 #include "compute/weights/safetensors.h"
 #include "compute/weights/shape.h"
@@ -30,5 +29,3 @@ enum status random_checkpoint_write(const struct random_checkpoint *plan, struct
 #define RANDOM_CHECKPOINT_CONFIG_BYTES 4096
 size_t random_checkpoint_config(const char *name, bool fp8, bool mtp,
                                 char out[RANDOM_CHECKPOINT_CONFIG_BYTES]);
-
-#endif

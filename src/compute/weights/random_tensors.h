@@ -4,13 +4,10 @@
  * largest of them; a model that packs it has as many weights as any other. FP8 codes are spread
  * evenly, scaled so that a product's results are of its inputs' size; norms are 1, biases 0.
  */
-#ifndef COMPUTE_WEIGHTS_RANDOM_TENSORS_H
-#define COMPUTE_WEIGHTS_RANDOM_TENSORS_H
+#pragma once
 
 #include "compute/weights/checkpoint.h"
 
 /* The shape has no MTP layers. The checkpoint is closed with checkpoint_close. */
 enum status random_tensors_open(const struct shape *shape, struct checkpoint **checkpoint_out,
                                 struct error *error) MUST_USE;
-
-#endif

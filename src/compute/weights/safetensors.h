@@ -3,8 +3,7 @@
  * in memory (mapped, or a test's bytes) and proves that every tensor lies inside it. Pure: opens
  * nothing. Format: https://github.com/huggingface/safetensors (README, "Format").
  */
-#ifndef COMPUTE_WEIGHTS_SAFETENSORS_H
-#define COMPUTE_WEIGHTS_SAFETENSORS_H
+#pragma once
 
 #include "base/arena.h"
 #include "base/bytes.h"
@@ -63,5 +62,3 @@ const char *safetensors_shown(const char *name, char out[SAFETENSORS_SHOWN_BYTES
 #define SAFETENSORS_SHAPE_BYTES 192
 const char *safetensors_shape_text(const uint64_t *shape, uint32_t dims,
                                    char out[SAFETENSORS_SHAPE_BYTES]);
-
-#endif

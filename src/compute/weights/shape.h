@@ -2,8 +2,7 @@
  * The shape of a model: config.json, checked. Everything that reads a dimension reads it from here. Pure:
  * parses bytes, opens nothing.
  */
-#ifndef COMPUTE_WEIGHTS_SHAPE_H
-#define COMPUTE_WEIGHTS_SHAPE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -95,5 +94,3 @@ bool shape_add_eos(struct shape *shape, uint32_t id);
 /* Adds generation_config.json's eos_token_id to those of config.json. */
 enum status shape_add_generation(struct bytes json, const char *file, struct shape *shape,
                                  struct error *error);
-
-#endif

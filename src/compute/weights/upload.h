@@ -2,8 +2,7 @@
  * Weights on their way to a device: each thread fills one of its two page-locked buffers while the
  * other one's bytes are copied, on a stream of the thread's own.
  */
-#ifndef COMPUTE_WEIGHTS_UPLOAD_H
-#define COMPUTE_WEIGHTS_UPLOAD_H
+#pragma once
 
 #include "compute/device/device.h"
 
@@ -28,5 +27,3 @@ void upload_send(struct upload *upload, uint32_t member, const struct upload_row
 
 /* Returns when all that was sent is there. */
 enum status upload_finish(struct upload *upload, struct error *error);
-
-#endif

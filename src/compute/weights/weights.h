@@ -22,8 +22,7 @@
  * start on an FP8 scale block (V3: always), else copies. A half is kept dequantized as F32 if its
  * rows straddle scale blocks, so that its scales cannot be cut out.
  */
-#ifndef COMPUTE_WEIGHTS_WEIGHTS_H
-#define COMPUTE_WEIGHTS_WEIGHTS_H
+#pragma once
 
 #include "compute/exchange/placement.h"
 #include "compute/weights/pack.h"
@@ -163,5 +162,3 @@ void weights_remember(struct weights *weights, const char *memory, uint32_t laye
 /* Rows [first, first + count) of a matrix as a matrix; `first` is a multiple of 128. */
 struct packed_matrix weights_row_view(const struct packed_matrix *whole, uint32_t first,
                                       uint32_t count);
-
-#endif

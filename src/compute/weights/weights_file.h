@@ -13,8 +13,7 @@
  * Memory is allocated before it is written to (a full tmpfs is a status, never a signal), in huge
  * pages where the kernel gives them.
  */
-#ifndef COMPUTE_WEIGHTS_WEIGHTS_FILE_H
-#define COMPUTE_WEIGHTS_WEIGHTS_FILE_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -78,5 +77,3 @@ void weights_file_protect(struct weights_file *file);
 
 /* The bytes' move_checksum (compute/exchange/move_checksum.h): finds damage, not intent. */
 uint64_t weights_file_digest(const void *data, size_t bytes);
-
-#endif

@@ -3,8 +3,7 @@
  * forwarded there (two, compute/exchange/exchange_ranks.c). Two levels send less between nodes, but cost
  * another hop. They pay if messages are so large that bytes dominate latencies.
  */
-#ifndef HOST_ENGINE_CHOOSE_LEVELS_H
-#define HOST_ENGINE_CHOOSE_LEVELS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -22,5 +21,3 @@ struct choose_levels_step {
 
 /* True: two levels. */
 bool choose_levels(enum level_choice choice, const struct choose_levels_step *step);
-
-#endif

@@ -4,8 +4,7 @@
  * map allows, but costs another message between all ranks in every layer, for which all wait. It
  * pays if steps have enough tokens.
  */
-#ifndef HOST_ENGINE_CHOOSE_REPLICAS_H
-#define HOST_ENGINE_CHOOSE_REPLICAS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -24,5 +23,3 @@ struct choose_replicas_step {
 
 /* True: by flow. */
 bool choose_replicas(enum replica_choice choice, const struct choose_replicas_step *step);
-
-#endif

@@ -10,8 +10,7 @@
  * limited, too: a client's next constraint is compiled when the client leaves enough memory to the
  * others (fair_queue_admits).
  */
-#ifndef HOST_ENGINE_CONSTRAINT_STORE_H
-#define HOST_ENGINE_CONSTRAINT_STORE_H
+#pragma once
 
 #include "serving/constraint/constrained_rows.h"
 
@@ -53,5 +52,3 @@ struct constraint_store_counts {
     size_t lent_bytes;                /* of those with loans */
 };
 struct constraint_store_counts constraint_store_look(struct constraint_store *store);
-
-#endif

@@ -8,8 +8,7 @@
  * in units of one attended position, over the rows in the order of the plan: expanded tokens first.
  * Pure: integers.
  */
-#ifndef HOST_ENGINE_CUT_BATCH_H
-#define HOST_ENGINE_CUT_BATCH_H
+#pragma once
 
 #include "contract/step_plan.h"
 
@@ -25,5 +24,3 @@ struct cut_batch {
  * attended positions. */
 struct cut_batch cut_batch_by_work(const struct step_plan *plan, uint32_t micro_batch_count,
                                    const uint8_t *shares, uint64_t token_work);
-
-#endif

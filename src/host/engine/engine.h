@@ -5,8 +5,7 @@
  *
  * The model decides on which device tensors are computed (compute/model/model.h).
  */
-#ifndef HOST_ENGINE_ENGINE_H
-#define HOST_ENGINE_ENGINE_H
+#pragma once
 
 #include "contract/step_plan.h"
 #include "host/engine/step_progress.h"
@@ -82,5 +81,3 @@ enum status engine_check(const struct engine *engine, const struct step_plan *pl
  * plan the result has failed = 1, and *error has the reason. */
 void engine_run(struct engine *engine, const struct step_plan *plan, struct step_result *result,
                 struct error *error);
-
-#endif

@@ -3,8 +3,7 @@
  * not over time, so that idle time changes nothing. Counts arrive in reports; the same reports give
  * the same averages.
  */
-#ifndef HOST_ENGINE_EXPERT_LOAD_H
-#define HOST_ENGINE_EXPERT_LOAD_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -33,5 +32,3 @@ void expert_load_restart(struct expert_load *load);
 static inline const uint64_t *expert_load_of(const struct expert_load *load, uint32_t layer) {
     return load->loads + (size_t)layer * load->experts;
 }
-
-#endif

@@ -2,8 +2,7 @@
  * Describes the GPUs of this machine: their properties and limits, as far as an engine needs them.
  * In a build without -Dcuda=enabled all calls return STATUS_UNSUPPORTED.
  */
-#ifndef HOST_ENGINE_GPU_H
-#define HOST_ENGINE_GPU_H
+#pragma once
 
 #include "base/status.h"
 
@@ -32,5 +31,3 @@ enum status gpu_count(uint32_t *count_out, struct error *error) MUST_USE;
 enum status gpu_describe(uint32_t index, struct gpu *gpu_out, struct error *error) MUST_USE;
 
 enum status gpu_libraries(struct gpu_libraries *libraries_out, struct error *error) MUST_USE;
-
-#endif

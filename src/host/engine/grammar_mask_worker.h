@@ -9,8 +9,7 @@
  * constraint that was never slow before can still block one thread; the other continues with the
  * rest.
  */
-#ifndef HOST_ENGINE_GRAMMAR_MASK_WORKER_H
-#define HOST_ENGINE_GRAMMAR_MASK_WORKER_H
+#pragma once
 
 #include "host/engine/engine.h"
 
@@ -45,5 +44,3 @@ struct grammar_mask_worker_counts {
 };
 struct grammar_mask_worker_counts
 grammar_mask_worker_look(struct grammar_mask_worker *grammar_mask_worker);
-
-#endif

@@ -3,8 +3,7 @@
  * (serving/policy/choose_overlap), and where each rank's step is cut into its micro-batches. The
  * serving plane plans rows; how engines compute them is decided here.
  */
-#ifndef HOST_ENGINE_MICRO_BATCHES_H
-#define HOST_ENGINE_MICRO_BATCHES_H
+#pragma once
 
 #include "compute/weights/shape.h"
 #include "contract/step_plan.h"
@@ -28,5 +27,3 @@ void micro_batches_begin(struct micro_batches *micro_batches, struct step_plan *
 
 /* The step took so long; noted also if its schedule was given. */
 void micro_batches_end(struct micro_batches *micro_batches, int64_t ns);
-
-#endif

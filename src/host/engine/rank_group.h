@@ -14,8 +14,7 @@
  *
  * All ranks are one program on one kind of machine, so structs travel as they lie in memory.
  */
-#ifndef HOST_ENGINE_RANK_GROUP_H
-#define HOST_ENGINE_RANK_GROUP_H
+#pragma once
 
 #include "compute/model/forward.h"
 #include "compute/model/moves.h"
@@ -127,5 +126,3 @@ void rank_group_work(const char *weights_directory);
 
 /* Rank 0: lets the other ranks go and leaves the job; nothing outside a job, or the second time. */
 void rank_group_end(void);
-
-#endif

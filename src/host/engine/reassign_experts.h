@@ -4,8 +4,7 @@
  * expert gets an empty slot or replaces a replica, on the ranks with the fewest reads first. The
  * balancer later improves the map for the load.
  */
-#ifndef HOST_ENGINE_REASSIGN_EXPERTS_H
-#define HOST_ENGINE_REASSIGN_EXPERTS_H
+#pragma once
 
 #include "serving/policy/balance/rebalance.h"
 
@@ -15,5 +14,3 @@
 uint32_t reassign_experts(const struct rebalance_shape *shape, const bool *lost,
                           const uint32_t *from, uint32_t *copies, uint32_t *reads,
                           uint32_t *to_out);
-
-#endif

@@ -9,8 +9,7 @@
  * experts, all adopt the layers between the same two steps. If an expert did not arrive intact, its
  * layer stays unchanged. The next map leaves a masked rank's slots empty.
  */
-#ifndef HOST_ENGINE_REBALANCER_H
-#define HOST_ENGINE_REBALANCER_H
+#pragma once
 
 #include "contract/record_unit.h"
 #include "host/engine/rank_group.h"
@@ -71,5 +70,3 @@ bool rebalancer_is_empty(const struct rebalancer *rebalancer, uint32_t rank);
 bool rebalancer_report(struct rebalancer *rebalancer, struct record_experts *record_out);
 
 struct rebalancer_counts rebalancer_counts(const struct rebalancer *rebalancer);
-
-#endif

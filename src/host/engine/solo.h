@@ -3,8 +3,7 @@
  * sequence's length and pages (a fixed share each, deliberately not in order); the caller says
  * which tokens go into each step. On rank 0 of a job, sequences are dealt out to the ranks in turn.
  */
-#ifndef HOST_ENGINE_SOLO_H
-#define HOST_ENGINE_SOLO_H
+#pragma once
 
 #include "compute/model/forward.h"
 #include "host/engine/rebalancer.h"
@@ -62,5 +61,3 @@ enum status solo_prefill(struct solo *solo, uint32_t sequence, const uint32_t *t
 
 /* The size of the next chunk of a prompt of which `done` tokens are computed. */
 uint32_t solo_chunk(const struct solo *solo, uint32_t token_count, uint32_t done, uint32_t chunk);
-
-#endif

@@ -5,8 +5,7 @@
  *
  * One writer, one reader. Reads of the progress acquire: slices reported as written can be read.
  */
-#ifndef HOST_ENGINE_STEP_PROGRESS_H
-#define HOST_ENGINE_STEP_PROGRESS_H
+#pragma once
 
 #include "base/status.h"
 #include "compute/model/model.h"
@@ -35,5 +34,3 @@ void step_progress_watch(struct step_progress *progress, bool watch);
 int step_progress_file(const struct step_progress *progress);
 /* Makes it unreadable until more is written. */
 void step_progress_hush(struct step_progress *progress);
-
-#endif

@@ -3,8 +3,7 @@
  * whole ones of them, runs the step on all ranks and answers with each rank's result. Between two
  * steps it moves experts and masks ranks, as host/engine/rebalancer has decided or a DRAIN says.
  */
-#ifndef HOST_ENGINE_STEP_THREAD_H
-#define HOST_ENGINE_STEP_THREAD_H
+#pragma once
 
 #include "contract/slot_pages.h"
 #include "host/engine/micro_batches.h"
@@ -41,5 +40,3 @@ void step_thread_close(struct step_thread *thread);
 /* A worker_function (host/wire/worker.h) on a struct step_thread: takes RUN_STEP and DRAIN, or
  * NULL when it has asked to be called again without one. */
 void step_thread_take(void *context, struct worker *worker, const struct record *record);
-
-#endif

@@ -5,8 +5,7 @@
  *
  * Times are those of each machine's monotonic clock; ranks of one machine share it.
  */
-#ifndef HOST_ENGINE_TRACE_H
-#define HOST_ENGINE_TRACE_H
+#pragma once
 
 #include "compute/model/model.h"
 
@@ -42,5 +41,3 @@ struct trace_part { /* a rank's */
 /* Writes the file. */
 enum status trace_write(const char *path, const struct trace_part *parts, uint32_t rank_count,
                         struct error *error) MUST_USE;
-
-#endif

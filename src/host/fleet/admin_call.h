@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Synchronous HTTP calls to a gateway's admin listener, for the fleet manager.
  */
-#ifndef HOST_FLEET_ADMIN_CALL_H
-#define HOST_FLEET_ADMIN_CALL_H
+#pragma once
 
 #include "base/bytes.h"
 #include "base/status.h"
@@ -17,5 +16,3 @@ void admin_call_close(struct admin_call *call);
  * until the next call. An error names the gateway and its message. */
 enum status admin_call_ask(struct admin_call *call, const char *path, const char *body,
                            struct bytes *answer_out, struct error *error) MUST_USE;
-
-#endif

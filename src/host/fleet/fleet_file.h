@@ -2,8 +2,7 @@
  * Parser of fleet.yaml: the description of a fleet and its settings. docs/fleet.md documents every
  * key; an unknown key is an error.
  */
-#ifndef HOST_FLEET_FLEET_FILE_H
-#define HOST_FLEET_FLEET_FILE_H
+#pragma once
 
 #include "base/tree.h"
 #include "serving/fleet/fleet_manager.h"
@@ -35,5 +34,3 @@ struct fleet_file {
 /* Reads and validates the file. The texts are allocated in the arena. */
 enum status fleet_file_read(const char *path, struct arena *arena, struct fleet_file *file_out,
                             struct error *error) MUST_USE;
-
-#endif

@@ -12,8 +12,7 @@
  *
  * Files are replaced atomically.
  */
-#ifndef HOST_FLEET_FLEET_FOLDER_H
-#define HOST_FLEET_FLEET_FOLDER_H
+#pragma once
 
 #include <sys/types.h>
 
@@ -58,5 +57,3 @@ enum status fleet_folder_order(const char *folder, const struct record_fleet_ord
 /* Takes the oldest pending order; false if there is none. An invalid order is removed and logged. A
  * file that cannot be removed is renamed, or skipped if that fails, too. */
 bool fleet_folder_take_order(const char *folder, struct record_fleet_order *order_out);
-
-#endif

@@ -4,8 +4,7 @@
  * the runner ends. One thread; it polls once a second, or at the manager's interval if that is
  * shorter. A round may take seconds if a gateway or Slurm does not respond.
  */
-#ifndef HOST_FLEET_FLEET_RUNNER_H
-#define HOST_FLEET_FLEET_RUNNER_H
+#pragma once
 
 #include "host/fleet/fleet_file.h"
 #include "host/fleet/fleet_folder.h"
@@ -22,5 +21,3 @@ void fleet_runner_look(struct fleet_runner *runner);
 
 /* Runs rounds until `*ends` is set. */
 void fleet_runner_run(struct fleet_runner *runner, const volatile int *ends);
-
-#endif

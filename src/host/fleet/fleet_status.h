@@ -7,8 +7,7 @@
  * `nodes` is a count, `at` a time in UTC; `next` has nulls if no change is expected within a
  * day.
  */
-#ifndef HOST_FLEET_FLEET_STATUS_H
-#define HOST_FLEET_FLEET_STATUS_H
+#pragma once
 
 #include "base/json_writer.h"
 #include "host/fleet/fleet_file.h"
@@ -27,5 +26,3 @@ struct fleet_moment {
 void fleet_status_write_json(struct json_writer *writer, const struct fleet_moment *reported);
 void fleet_status_write_table(struct json_writer *writer, const struct fleet_moment *reported);
 void fleet_status_write_metrics(struct json_writer *writer, const struct fleet_moment *reported);
-
-#endif

@@ -2,8 +2,7 @@
  * The gateways of a fleet, for its manager: their reports (POST /debug/fleet/load), and orders to
  * them about a unit. A unit's instance identifies it at all gateways.
  */
-#ifndef HOST_FLEET_GATEWAY_WATCH_H
-#define HOST_FLEET_GATEWAY_WATCH_H
+#pragma once
 
 #include "contract/record_fleet.h"
 #include "host/fleet/fleet_file.h"
@@ -26,5 +25,3 @@ enum status gateway_watch_look(struct gateway_watch *watch, uint32_t gateway,
 enum status gateway_watch_order(struct gateway_watch *watch,
                                 const struct record_fleet_action *action,
                                 struct error *error) MUST_USE;
-
-#endif

@@ -4,8 +4,7 @@
  * manager. Its options contain the fleet's mark and its number (fathom unit --instance), so that
  * any later manager finds it. Other state of a launcher may be lost.
  */
-#ifndef HOST_FLEET_LAUNCHER_H
-#define HOST_FLEET_LAUNCHER_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -76,5 +75,3 @@ struct launch_hosts_options {
  * texts while the launcher is open. */
 enum status launch_hosts_open(const char *mark, const struct launch_hosts_options *options,
                               struct unit_launcher *launcher_out, struct error *error) MUST_USE;
-
-#endif

@@ -7,8 +7,7 @@
  * A decoder uses a fixed amount of memory (content_decoder_bytes). With zstd, which keeps a window
  * of its output, it also uses as many bytes as it has decoded (content_decoder_weight).
  */
-#ifndef HOST_HTTP_CONTENT_DECODER_H
-#define HOST_HTTP_CONTENT_DECODER_H
+#pragma once
 
 #include "base/bytes.h"
 
@@ -43,5 +42,3 @@ size_t content_decoder_bytes(enum content_coding coding);
 
 /* Memory per decoded byte, including the byte in the body. */
 size_t content_decoder_weight(enum content_coding coding);
-
-#endif

@@ -10,8 +10,7 @@
  * On addresses that other machines can reach, any name may be the server's own. There, Host is
  * checked only if names are configured. Origin is always checked. Pure: text in, a verdict out.
  */
-#ifndef HOST_HTTP_HOST_ALLOWLIST_H
-#define HOST_HTTP_HOST_ALLOWLIST_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -42,5 +41,3 @@ struct bytes host_allowlist_find_origin(const struct host_allowlist *rules, stru
  * if all are valid. Browsers send "https://a.example", "http://[::1]:3000" or "null", in lower case
  * and without a path. The comparison is exact. */
 struct bytes host_allowlist_find_bad_origin(const char *origins);
-
-#endif

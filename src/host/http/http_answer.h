@@ -4,8 +4,7 @@
  * of uncertain length is rejected. Pure: bytes in, facts out. http_message_chunks_take reads bodies
  * in chunks.
  */
-#ifndef HOST_HTTP_HTTP_ANSWER_H
-#define HOST_HTTP_HTTP_ANSWER_H
+#pragma once
 
 #include "base/bytes.h"
 
@@ -21,5 +20,3 @@ struct http_answer_head {
 /* Parses a complete head, its empty line included (http_message_head_bytes finds its end). Returns
  * false if it is not HTTP/1.x. */
 bool http_answer_read_head(struct bytes text, struct http_answer_head *head_out);
-
-#endif

@@ -6,8 +6,7 @@
  * If the server has closed an idle connection, the client opens it again, once per request, without
  * notifying the caller. Plain HTTP only.
  */
-#ifndef HOST_HTTP_HTTP_CLIENT_H
-#define HOST_HTTP_HTTP_CLIENT_H
+#pragma once
 
 #include "base/bytes.h"
 #include "base/status.h"
@@ -58,5 +57,3 @@ void http_client_wake_in(struct http_client *client, double seconds);
 /* Runs until http_client_stop. */
 void http_client_run(struct http_client *client);
 void http_client_stop(struct http_client *client);
-
-#endif

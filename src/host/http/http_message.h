@@ -5,8 +5,7 @@
  * blanks before a colon, folded lines, bare line feeds), so that no request can be smuggled past a
  * proxy.
  */
-#ifndef HOST_HTTP_HTTP_MESSAGE_H
-#define HOST_HTTP_HTTP_MESSAGE_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -72,5 +71,3 @@ size_t http_message_chunks_take(struct http_chunks *chunks, struct bytes text,
 
 /* "OK" for 200. */
 const char *http_message_phrase(uint32_t status);
-
-#endif

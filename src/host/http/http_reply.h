@@ -3,8 +3,7 @@
  * that are complete. Each function except http_reply_stream writes a whole response. http_server.c
  * decides whether a connection stays open and what is read from it.
  */
-#ifndef HOST_HTTP_HTTP_REPLY_H
-#define HOST_HTTP_HTTP_REPLY_H
+#pragma once
 
 #include "base/bytes.h"
 #include "contract/record_client.h"
@@ -44,5 +43,3 @@ void http_reply_respond(const struct http_reply *reply, const struct record_resp
 /* Writes the head alone. The body follows in chunks, or ends with the connection. */
 void http_reply_stream(const struct http_reply *reply, const struct record_stream_begin *record,
                        bool chunked);
-
-#endif

@@ -2,8 +2,7 @@
  * Converts the data that a connection has read to the record CLIENT_REQUEST, and identifies the
  * client that shares the server's turns, slots and memory.
  */
-#ifndef HOST_HTTP_HTTP_REQUEST_H
-#define HOST_HTTP_HTTP_REQUEST_H
+#pragma once
 
 #include "contract/record_client.h"
 #include "host/http/http_message.h"
@@ -26,5 +25,3 @@ struct record_client_request *http_request_make(const struct http_request *reque
  * 0. */
 uint64_t http_request_client(const struct http_head *head, const uint8_t peer[16],
                              bool key_is_known);
-
-#endif

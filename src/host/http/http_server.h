@@ -18,8 +18,7 @@
  * A process has at most one server of each kind (enum http_listener). Their connection ids
  * differ.
  */
-#ifndef HOST_HTTP_HTTP_SERVER_H
-#define HOST_HTTP_HTTP_SERVER_H
+#pragma once
 
 #include "base/bytes.h"
 #include "base/status.h"
@@ -100,5 +99,3 @@ void http_server_drain(struct http_server *server);
 
 /* The number of complete requests without a complete response. */
 uint32_t http_server_open_exchanges(const struct http_server *server);
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * A TCP socket bound to an address from the command line, with its URL. It does not listen yet.
  */
-#ifndef HOST_HTTP_LISTEN_SOCKET_H
-#define HOST_HTTP_LISTEN_SOCKET_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -30,5 +29,3 @@ enum status listen_socket_open(const char *host, uint32_t port, bool shared,
 
 /* The address of a peer; an IPv4 address is mapped into IPv6. */
 void listen_socket_peer(const struct sockaddr *address, uint8_t peer_out[16]);
-
-#endif

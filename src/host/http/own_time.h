@@ -2,8 +2,7 @@
  * A clock that stops while its event loop is blocked, so that time in which the loop could not read
  * events does not count against deadlines. Compare deadlines with this clock.
  */
-#ifndef HOST_HTTP_OWN_TIME_H
-#define HOST_HTTP_OWN_TIME_H
+#pragma once
 
 #include <stdint.h>
 
@@ -16,5 +15,3 @@ struct own_time {
 
 /* The server's clock at `now_ns`. At most four ticks count since the last call. */
 int64_t own_time_ns(struct own_time *time, int64_t now_ns);
-
-#endif

@@ -3,8 +3,7 @@
  * first. Neither the received nor the decoded body may exceed its limit, so a small body that
  * expands beyond it is refused during decoding.
  */
-#ifndef HOST_HTTP_REQUEST_BODY_H
-#define HOST_HTTP_REQUEST_BODY_H
+#pragma once
 
 #include "host/http/content_decoder.h"
 #include "host/http/http_message.h"
@@ -39,5 +38,3 @@ bool request_body_is_decoded(const struct request_body *body);
 
 /* Frees the memory and zeroes the struct. */
 void request_body_clear(struct request_body *body);
-
-#endif

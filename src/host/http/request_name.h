@@ -2,8 +2,7 @@
  * The name of a request in the X-Request-Id of its response: the client's own name, or the random
  * number that is also in the id of the response, so that one can be found by the other.
  */
-#ifndef HOST_HTTP_REQUEST_NAME_H
-#define HOST_HTTP_REQUEST_NAME_H
+#pragma once
 
 #include "base/bytes.h"
 #include "base/limits.h"
@@ -21,5 +20,3 @@ void request_name_draw(struct request_name *name);
 
 /* Replaces the name by the client's if that is visible ASCII, not empty and not too long. */
 void request_name_take(struct request_name *name, struct bytes given);
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The chat page (src/web/), embedded in the binary by web_assets.S.
  */
-#ifndef HOST_HTTP_WEB_ASSETS_H
-#define HOST_HTTP_WEB_ASSETS_H
+#pragma once
 
 #include "host/http/http_server.h"
 
@@ -10,5 +9,3 @@
 
 /* Fills out[WEB_ASSET_COUNT]; the contents are static. */
 void web_assets_list(struct http_asset *out);
-
-#endif

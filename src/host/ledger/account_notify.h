@@ -2,8 +2,7 @@
  * Builds the record RECORD_ACCOUNTS for a gateway from the database. Revoked accounts are
  * excluded.
  */
-#ifndef HOST_LEDGER_ACCOUNT_NOTIFY_H
-#define HOST_LEDGER_ACCOUNT_NOTIFY_H
+#pragma once
 
 #include "contract/record_ledger.h"
 #include "host/ledger/database.h"
@@ -32,5 +31,3 @@ enum status account_notify_read(struct database *database, const struct account_
 /* A bit for each of the gateway's models that is not allowed; both lists are separated by commas.
  * An empty list allows all. "default" is the first model. */
 uint64_t account_notify_denied(const char *models, const char *allowed);
-
-#endif

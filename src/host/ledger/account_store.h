@@ -6,8 +6,7 @@
  * Only the SHA-256 of a key is stored. Its first hexadecimal digits, at least 8, name a key.
  * Nothing is ever deleted: an account or a key is revoked.
  */
-#ifndef HOST_LEDGER_ACCOUNT_STORE_H
-#define HOST_LEDGER_ACCOUNT_STORE_H
+#pragma once
 
 #include "host/ledger/accounts_file.h"
 #include "host/ledger/database.h"
@@ -108,5 +107,3 @@ enum status account_store_look(struct database *database, const char *name,
 enum status account_store_currency(struct database *database,
                                    char currency_out[LEDGER_CURRENCY_BYTES],
                                    struct error *error) MUST_USE;
-
-#endif

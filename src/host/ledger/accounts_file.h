@@ -9,8 +9,7 @@
  * Gateways with units that share a cache directory need the same secret to find each other's
  * blocks.
  */
-#ifndef HOST_LEDGER_ACCOUNTS_FILE_H
-#define HOST_LEDGER_ACCOUNTS_FILE_H
+#pragma once
 
 #include "base/bytes.h"
 #include "base/sha256.h"
@@ -53,5 +52,3 @@ struct tenant_salt accounts_file_salt(const uint8_t secret[SHA256_BYTES], const 
 
 /* Draws a new API key for a client, and its digest for the file. */
 void accounts_file_draw_key(char key_out[ACCOUNTS_KEY_TEXT], char digest_out[ACCOUNTS_DIGEST_TEXT]);
-
-#endif

@@ -13,8 +13,7 @@
  * has the schema. Errors are one line with the cure: STATUS_CORRUPT for a damaged file,
  * STATUS_UNSUPPORTED for a newer one, STATUS_FULL for a full disk, STATUS_IO for the rest.
  */
-#ifndef HOST_LEDGER_DATABASE_H
-#define HOST_LEDGER_DATABASE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -114,5 +113,3 @@ enum status database_version(struct database *database, int64_t *version_out,
 /* Checkpoints the WAL into the file if it has become long. This connection never does that during a
  * commit. */
 void database_tidy(struct database *database);
-
-#endif

@@ -9,8 +9,7 @@
  *
  * Pure: times in, a time out. Times are nanoseconds of any monotonic clock.
  */
-#ifndef HOST_LEDGER_GROUP_COMMIT_H
-#define HOST_LEDGER_GROUP_COMMIT_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -32,5 +31,3 @@ int64_t group_commit_due_ns(const struct group_commit *commits);
  * queued and will be read without delay. */
 bool group_commit_now(const struct group_commit *commits, uint32_t records, bool more_come,
                       int64_t now_ns);
-
-#endif

@@ -5,8 +5,7 @@
  * A unit that gateways of several hosts have seen counts once per hour, by the host that saw it
  * longest.
  */
-#ifndef HOST_LEDGER_LEDGER_SUMS_H
-#define HOST_LEDGER_LEDGER_SUMS_H
+#pragma once
 
 #include "contract/record_ledger.h"
 #include "host/ledger/database.h"
@@ -56,5 +55,3 @@ enum status ledger_sums_accounts(struct ledger_sums *sums,
 enum status ledger_sums_hours(struct ledger_sums *sums,
                               void (*take)(void *context, const struct ledger_hour *hour),
                               void *context, struct error *error) MUST_USE;
-
-#endif

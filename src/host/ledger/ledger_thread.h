@@ -10,8 +10,7 @@
  * A failed write (a full disk) is logged once and retried every second. Answers with records in the
  * queue wait meanwhile: no answer is reported as paid before its record is written.
  */
-#ifndef HOST_LEDGER_LEDGER_THREAD_H
-#define HOST_LEDGER_LEDGER_THREAD_H
+#pragma once
 
 #include "host/ledger/usage_store.h"
 #include "host/wire/worker.h"
@@ -36,5 +35,3 @@ void ledger_thread_work(void *context, struct worker *worker, const struct recor
 /* Called when the thread has ended. Tries once more to write the remaining records. NULL is
  * allowed. */
 void ledger_thread_close(struct ledger *ledger);
-
-#endif

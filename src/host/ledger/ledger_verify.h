@@ -5,8 +5,7 @@
  * records. Over all files, the work that gateways have recorded for a unit is what the unit has
  * counted, once it is idle and all its gateways have reported that.
  */
-#ifndef HOST_LEDGER_LEDGER_VERIFY_H
-#define HOST_LEDGER_LEDGER_VERIFY_H
+#pragma once
 
 #include "base/status.h"
 
@@ -25,5 +24,3 @@ struct ledger_verdict {
 enum status ledger_verify(const char *const *paths, size_t count,
                           void (*breach)(void *context, const char *line), void *context,
                           struct ledger_verdict *verdict_out, struct error *error) MUST_USE;
-
-#endif

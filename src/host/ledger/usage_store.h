@@ -7,8 +7,7 @@
  * Usage records are written if they are charged, or if units have worked for them. Only charged
  * ones have an amount and are in the sums.
  */
-#ifndef HOST_LEDGER_USAGE_STORE_H
-#define HOST_LEDGER_USAGE_STORE_H
+#pragma once
 
 #include "contract/record_ledger.h"
 #include "host/ledger/account_notify.h"
@@ -73,5 +72,3 @@ enum status usage_store_write(struct usage_store *store, struct record *const *r
 
 /* Ends the gateway's run after its last report. */
 enum status usage_store_end(struct usage_store *store, int64_t now, struct error *error) MUST_USE;
-
-#endif

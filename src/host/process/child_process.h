@@ -3,8 +3,7 @@
  * commands. A child has only the descriptors that its options name, and default signal handlers. It
  * either ends with the thread that started it, or is in a session of its own and outlives it.
  */
-#ifndef HOST_PROCESS_CHILD_PROCESS_H
-#define HOST_PROCESS_CHILD_PROCESS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -39,5 +38,3 @@ bool child_process_wait(pid_t pid, int64_t wait_ns, int *status_out);
  * it was killed after timeout_ms. */
 enum status child_process_run(const struct command_line *line, int timeout_ms, char *out,
                               size_t room, struct error *error) MUST_USE;
-
-#endif

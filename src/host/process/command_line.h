@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The words of a command line, for exec or for a shell.
  */
-#ifndef HOST_PROCESS_COMMAND_LINE_H
-#define HOST_PROCESS_COMMAND_LINE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -22,5 +21,3 @@ bool command_line_add_all(struct command_line *line, const char *const *words);
 /* Appends a word in single quotes for a shell. Returns false if there is not enough room; the text
  * is then unchanged. */
 bool command_line_quote(char *text, size_t room, const char *word);
-
-#endif

@@ -11,8 +11,7 @@
  * a network) with more than half of all connections, or of the memory of all bodies, yields to
  * other owners at any time. Pure.
  */
-#ifndef HOST_PROCESS_CONNECTION_EVICTION_H
-#define HOST_PROCESS_CONNECTION_EVICTION_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -72,5 +71,3 @@ uint32_t connection_eviction_of_crowd(const struct evict_client *clients, uint32
  * `body_bytes`: its total length, or its length so far if the total is unknown. The last share is
  * reserved for small bodies. */
 bool connection_eviction_has_room(size_t held, size_t held_max, size_t more, size_t body_bytes);
-
-#endif

@@ -4,8 +4,7 @@
  * thread of its own; of the last ones the verdicts are remembered, since clients ask for the same
  * again and again.
  */
-#ifndef HOST_PROCESS_CONSTRAINT_VALIDATOR_H
-#define HOST_PROCESS_CONSTRAINT_VALIDATOR_H
+#pragma once
 
 #include "base/bytes.h"
 #include "contract/record_client.h"
@@ -29,5 +28,3 @@ enum constraint_verdict constraint_validator_ask(struct constraint_validator *ve
 
 /* Constraints compiled so far: the others were remembered. */
 uint64_t constraint_validator_compiled(const struct constraint_validator *verify);
-
-#endif

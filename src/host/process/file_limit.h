@@ -2,8 +2,7 @@
  * How many files, sockets among them, this process may have open, and what is said when there are
  * no more: one line, however long that lasts.
  */
-#ifndef HOST_PROCESS_FILE_LIMIT_H
-#define HOST_PROCESS_FILE_LIMIT_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -19,5 +18,3 @@ struct file_shortage { /* zeros at first */
 /* Where a connection cannot be taken, for this errno: says so if the last time was long ago. True
  * if it did. */
 bool file_limit_shortage_report(struct file_shortage *shortage, const char *where, int failure);
-
-#endif

@@ -2,8 +2,7 @@
  * Files that may be compressed by gzip: request traces, which shrink to a fifth. Whether one is, its
  * first bytes say, not its name.
  */
-#ifndef HOST_PROCESS_GZIP_FILE_H
-#define HOST_PROCESS_GZIP_FILE_H
+#pragma once
 
 #include "base/bytes.h"
 #include "base/status.h"
@@ -12,5 +11,3 @@
  * caller frees (free(out->data)), with a terminator behind it. As file_take, and CORRUPT. */
 enum status gzip_file_take(const char *path, size_t bytes_max, struct bytes *out,
                            struct error *error) MUST_USE;
-
-#endif

@@ -3,8 +3,7 @@
  * them. It costs nothing before it is touched, whatever malloc is configured to do with new memory
  * (MALLOC_PERTURB_ fills it all, which took a starting unit ten seconds).
  */
-#ifndef HOST_PROCESS_LAZY_MEMORY_H
-#define HOST_PROCESS_LAZY_MEMORY_H
+#pragma once
 
 #include <stddef.h>
 
@@ -25,5 +24,3 @@ void lazy_memory_trim(struct lazy_memory *memory, size_t bytes);
 
 /* Empty memory is allowed. */
 void lazy_memory_free(struct lazy_memory *memory);
-
-#endif

@@ -3,8 +3,7 @@
  * tokenizer, for commands that run a model without a server. Memory is allocated once. In a server
  * the gateway does this.
  */
-#ifndef HOST_PROCESS_MODEL_PROMPT_H
-#define HOST_PROCESS_MODEL_PROMPT_H
+#pragma once
 
 #include "host/process/model_text.h"
 
@@ -41,5 +40,3 @@ enum status model_prompt_framed(struct model_prompt *prompt, struct bytes text,
                                 struct error *error) MUST_USE;
 enum status model_prompt_text(struct model_prompt *prompt, struct bytes text,
                               struct plain_text plain, struct error *error) MUST_USE;
-
-#endif

@@ -4,8 +4,7 @@
  * overrides the template in tokenizer_config.json, and generation_config.json (sampling defaults).
  * Each may be missing. Without a tokenizer a model works with token ids only.
  */
-#ifndef HOST_PROCESS_MODEL_TEXT_H
-#define HOST_PROCESS_MODEL_TEXT_H
+#pragma once
 
 #include "compute/weights/shape.h"
 #include "contract/sampling.h"
@@ -51,5 +50,3 @@ enum status model_text_find_stops(struct model_text *text, const struct shape *s
                                   struct error *error) MUST_USE;
 
 void model_text_close(struct model_text *text);
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The NUMA nodes of this machine and their CPUs, as far as this process may use them.
  */
-#ifndef HOST_PROCESS_NUMA_NODES_H
-#define HOST_PROCESS_NUMA_NODES_H
+#pragma once
 
 #include <sched.h>
 #include <stdint.h>
@@ -13,5 +12,3 @@
  * machine that lists none. */
 uint32_t numa_nodes_read(const char *sys, const cpu_set_t *allowed,
                          cpu_set_t sets_out[static NUMA_NODES_MAX]);
-
-#endif

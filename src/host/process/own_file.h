@@ -7,8 +7,7 @@
  *
  * The folders above the named one are trusted as the operator named them; links there are followed.
  */
-#ifndef HOST_PROCESS_OWN_FILE_H
-#define HOST_PROCESS_OWN_FILE_H
+#pragma once
 
 #include <stdio.h>
 #include <sys/types.h>
@@ -40,5 +39,3 @@ FILE *own_file_report(const char *path);
 
 /* strerror, with texts for the two values that own_file_openat sets itself. */
 const char *own_file_why(int number);
-
-#endif

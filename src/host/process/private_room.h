@@ -4,8 +4,7 @@
  * outlives the jobs' processes and is removed when its owner closes it. If the owner was killed,
  * the next private_room_open removes it.
  */
-#ifndef HOST_PROCESS_PRIVATE_ROOM_H
-#define HOST_PROCESS_PRIVATE_ROOM_H
+#pragma once
 
 #include "base/status.h"
 
@@ -22,5 +21,3 @@ void private_room_close(struct private_room *room);
 
 /* Removes a directory within a room with all files. */
 void private_room_remove(const char *path);
-
-#endif

@@ -3,11 +3,8 @@
  * datagram to the socket that NOTIFY_SOCKET names. sd_notify(3) has the protocol, which is promised to
  * stay; it is a few lines, so libsystemd is not linked for it.
  */
-#ifndef HOST_PROCESS_SERVICE_NOTIFY_H
-#define HOST_PROCESS_SERVICE_NOTIFY_H
+#pragma once
 
 /* "READY=1": the service accepts requests. "STOPPING=1": it accepts no new ones. Does nothing if no
  * service manager asked for notifications; a failure to send is ignored. */
 void service_notify(const char *state);
-
-#endif

@@ -10,8 +10,7 @@
  * Files are the only backend (host/storage/kv_files_backend.h). Another one implements
  * struct kv_backend_calls and is chosen in kv_store_backend_at (host/storage/kv_store.c).
  */
-#ifndef HOST_STORAGE_KV_BACKEND_H
-#define HOST_STORAGE_KV_BACKEND_H
+#pragma once
 
 #include "base/status.h"
 #include "host/process/log/log.h"
@@ -153,5 +152,3 @@ struct kv_backend_calls {
     enum status (*shrink)(const char *location, uint64_t bytes, uint64_t *removed_out,
                           uint64_t *left_out, struct error *error);
 };
-
-#endif

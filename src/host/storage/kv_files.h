@@ -17,8 +17,7 @@
  * Calls block. The backend does asynchronous transfers (host/storage/kv_files_backend.h). Not
  * thread-safe.
  */
-#ifndef HOST_STORAGE_KV_FILES_H
-#define HOST_STORAGE_KV_FILES_H
+#pragma once
 
 #include "host/storage/kv_files_io.h"
 #include "serving/cache/store_format.h"
@@ -105,5 +104,3 @@ void kv_files_unuse(struct kv_files *files, uint32_t index);
 /* Reads bytes of a slot from an offset; both are multiples of a page. Returns 0 or an errno. */
 int kv_files_read(struct kv_files *files, uint32_t index, uint32_t slot, size_t offset,
                   void *memory, size_t bytes);
-
-#endif

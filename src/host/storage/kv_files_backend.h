@@ -3,11 +3,8 @@
  * directory's path. Segments are pairs of files (host/storage/kv_files.h) in the folder of the
  * blocks' format; folders of other formats may be in the same directory (kv_files_others.h).
  */
-#ifndef HOST_STORAGE_KV_FILES_BACKEND_H
-#define HOST_STORAGE_KV_FILES_BACKEND_H
+#pragma once
 
 #include "host/storage/kv_backend.h"
 
 extern const struct kv_backend_calls kv_files_backend;
-
-#endif

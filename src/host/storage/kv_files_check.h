@@ -2,8 +2,7 @@
  * Inspects, verifies and shrinks the directory of a KV storage, with all its block formats, while
  * servers may be using it.
  */
-#ifndef HOST_STORAGE_KV_FILES_CHECK_H
-#define HOST_STORAGE_KV_FILES_CHECK_H
+#pragma once
 
 #include "host/storage/kv_backend.h"
 
@@ -18,5 +17,3 @@ enum status kv_files_check(const char *directory, bool deep,
  * that a process writes to are kept. */
 enum status kv_files_check_shrink(const char *directory, uint64_t bytes, uint64_t *removed_out,
                                   uint64_t *left_out, struct error *error) MUST_USE;
-
-#endif

@@ -5,8 +5,7 @@
  *
  * Tests put misfortunes in between (kv_io_faults): an error, a shorter transfer, the process's end.
  */
-#ifndef HOST_STORAGE_KV_FILES_IO_H
-#define HOST_STORAGE_KV_FILES_IO_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -57,5 +56,3 @@ void kv_files_io_close(struct kv_io *io);
 
 /* At once, on the calling thread, with the same faults: 0 or the errno. */
 int kv_files_io_now(const struct kv_io_faults *faults, struct kv_io_op *op);
-
-#endif

@@ -5,8 +5,7 @@
  *
  * `at` and `name` lead to the directory, as for openat. `but`: a format that is left out; NULL: none.
  */
-#ifndef HOST_STORAGE_KV_FILES_OTHERS_H
-#define HOST_STORAGE_KV_FILES_OTHERS_H
+#pragma once
 
 #include "serving/cache/store_format.h"
 
@@ -17,5 +16,3 @@ uint64_t kv_files_others_bytes(int at, const char *name, const struct kv_format 
  * of change) and no one writes to it; false: there is none. */
 bool kv_files_others_remove(int at, const char *name, const struct kv_format *but,
                             int64_t before_ns);
-
-#endif

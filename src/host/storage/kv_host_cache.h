@@ -3,8 +3,7 @@
  * KV_LOADED and KV_STORED, and knows which memory a page is. Every rank has one on its own pages,
  * which are in its process (host/transfer/kv_ranks.h); all of them may share one directory.
  */
-#ifndef HOST_STORAGE_KV_HOST_CACHE_H
-#define HOST_STORAGE_KV_HOST_CACHE_H
+#pragma once
 
 #include "compute/model/kv_pages.h"
 #include "contract/load_end.h"
@@ -42,5 +41,3 @@ void kv_host_cache_take(struct kv_host_cache *host_cache,
                         void (*take)(void *context, const struct record *record), void *context);
 
 struct kv_store *kv_host_cache_store(const struct kv_host_cache *host_cache);
-
-#endif

@@ -13,8 +13,7 @@
  * Nothing here is needed for a right answer: each misfortune costs hits. Disk full or failing
  * writes turn writing off with one line in the log, and it is tried again later; reads go on.
  */
-#ifndef HOST_STORAGE_KV_STORE_H
-#define HOST_STORAGE_KV_STORE_H
+#pragma once
 
 #include "host/storage/kv_backend.h"
 #include "host/storage/retain_blocks.h"
@@ -151,5 +150,3 @@ enum status kv_store_check(const char *directory, bool deep,
                            struct error *error) MUST_USE;
 enum status kv_store_shrink(const char *directory, uint64_t bytes, uint64_t *removed_out,
                             uint64_t *left_out, struct error *error) MUST_USE;
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Loads of blocks, run by the thread of the store. Other threads request them through kv_store.h.
  */
-#ifndef HOST_STORAGE_KV_STORE_LOAD_H
-#define HOST_STORAGE_KV_STORE_LOAD_H
+#pragma once
 
 #include "host/storage/kv_store_state.h"
 
@@ -15,5 +14,3 @@ void kv_store_load_end_read(struct kv_store *store, struct kv_task *task);
 
 /* The latest time at which the thread must continue reads. */
 int64_t kv_store_load_read_wake_ns(const struct kv_store *store);
-
-#endif

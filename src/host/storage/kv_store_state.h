@@ -3,8 +3,7 @@
  * the functions of kv_store.h, which read behind the lock: the index (which only the thread changes,
  * and may read without the lock), the two queues, the progress of loads, the figures.
  */
-#ifndef HOST_STORAGE_KV_STORE_STATE_H
-#define HOST_STORAGE_KV_STORE_STATE_H
+#pragma once
 
 #include <pthread.h>
 #include <time.h>
@@ -172,5 +171,3 @@ static inline int64_t kv_allowance_wake_ns(const struct kv_allowance *allowance,
     if (kv_allowance_allows(allowance, rate)) return INT64_MAX;
     return allowance->ns + 1000000 + (int64_t)(-allowance->bytes / (double)rate * 1e9);
 }
-
-#endif

@@ -2,8 +2,7 @@
  * Writes blocks to the backend, on the store's thread: copies new blocks, puts them, and moves
  * blocks out of segments that are dropped.
  */
-#ifndef HOST_STORAGE_KV_STORE_WRITE_H
-#define HOST_STORAGE_KV_STORE_WRITE_H
+#pragma once
 
 #include "host/storage/kv_store_state.h"
 
@@ -23,5 +22,3 @@ void kv_store_write_stop_moving(struct kv_store *store);
 
 /* The latest time at which the thread must continue writes. */
 int64_t kv_store_write_wake_ns(const struct kv_store *store);
-
-#endif

@@ -13,8 +13,7 @@
  * the mean are written again, at most half of it. So the segment with the smallest loss is freed,
  * where no block counts for more than the mean.
  */
-#ifndef HOST_STORAGE_RETAIN_BLOCKS_H
-#define HOST_STORAGE_RETAIN_BLOCKS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -67,5 +66,3 @@ uint32_t retain_blocks_sparse(const struct retain_segment *segments, uint32_t se
  * [up to keep_max]; returns their count. These are worth more than the mean of all blocks. */
 uint32_t retain_blocks_keep(const struct retain_block *blocks, uint32_t count, uint32_t segment,
                             uint32_t keep_max, uint32_t *keep_out);
-
-#endif

@@ -3,8 +3,7 @@
  * Each then gets a negative answer in the usual form, and the unit continues its request without
  * the blocks. So the unit needs no special case for a dead rank.
  */
-#ifndef HOST_TRANSFER_KV_ASKED_H
-#define HOST_TRANSFER_KV_ASKED_H
+#pragma once
 
 #include "contract/record_kv.h"
 
@@ -32,5 +31,3 @@ void kv_asked_end(struct kv_asked *asked, const struct record *answer);
 bool kv_asked_deny(struct kv_asked *asked, union kv_answer *answer_out);
 
 void kv_asked_free(struct kv_asked *asked);
-
-#endif

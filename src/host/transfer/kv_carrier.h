@@ -6,8 +6,7 @@
  * transfer that come after its KV_DONE are ignored. Runs in the event loop's thread; the transport
  * has its own.
  */
-#ifndef HOST_TRANSFER_KV_CARRIER_H
-#define HOST_TRANSFER_KV_CARRIER_H
+#pragma once
 
 #include "contract/record.h"
 #include "host/engine/step_progress.h"
@@ -37,5 +36,3 @@ void kv_carrier_take(struct kv_carrier *carrier, const struct record *record);
 
 /* The number of transfers in progress. */
 uint32_t kv_carrier_count(const struct kv_carrier *carrier);
-
-#endif

@@ -8,8 +8,7 @@
  *   rank 0   kv_ranks_open (waits for the others), kv_ranks_addresses, kv_ranks_take
  *   others   kv_ranks_agent_open and kv_ranks_agent_close, while their model is open
  */
-#ifndef HOST_TRANSFER_KV_RANKS_H
-#define HOST_TRANSFER_KV_RANKS_H
+#pragma once
 
 #include "contract/record_kv.h"
 #include "host/engine/engine.h"
@@ -73,5 +72,3 @@ void kv_ranks_agent_close(struct kv_agent *agent);
 
 /* For this rank's engine; empty without a storage. */
 struct engine_loads kv_ranks_agent_loads(struct kv_agent *agent);
-
-#endif

@@ -19,8 +19,7 @@
  * trusts its peers: over TCP their packets contain addresses of this process. The network between
  * the ranks must be private.
  */
-#ifndef HOST_TRANSFER_KV_TRANSPORT_H
-#define HOST_TRANSFER_KV_TRANSPORT_H
+#pragma once
 
 #include "compute/model/kv_pages.h"
 #include "serving/cache/transfer_ledger.h"
@@ -119,5 +118,3 @@ struct kv_transport_state {
 };
 
 void kv_transport_look(struct kv_transport *transport, struct kv_transport_state *state_out);
-
-#endif

@@ -13,8 +13,7 @@
  * it; the two tend functions, which the thread calls in turn, act on it. All times are by
  * clock_now_ns. A build without UCX has none of this.
  */
-#ifndef HOST_TRANSFER_KV_TRANSPORT_STATE_H
-#define HOST_TRANSFER_KV_TRANSPORT_STATE_H
+#pragma once
 
 #if __has_include(<ucp/api/ucp.h>)
 #include <netinet/in.h>
@@ -202,5 +201,4 @@ void kv_transport_early_free(struct kv_transport *transport, struct early *early
 /* Drops the early messages of this link: one ticket's, or (NULL) all. */
 void kv_transport_early_forget(struct link *link, const struct transfer_grant *grant);
 
-#endif
 #endif

@@ -12,8 +12,7 @@
  *
  * A peer's bytes are outside bytes: reading checks every field, and text is cut and cleaned.
  */
-#ifndef HOST_TRANSFER_KV_TRANSPORT_WIRE_H
-#define HOST_TRANSFER_KV_TRANSPORT_WIRE_H
+#pragma once
 
 #include "contract/kv_block.h"
 #include "serving/cache/transfer_ledger.h"
@@ -90,5 +89,3 @@ enum status kv_transport_wire_read(enum kv_wire_kind kind, const void *header, s
 enum status kv_transport_wire_agree(const struct kv_wire_hello *ours,
                                     const struct kv_wire_hello *theirs,
                                     struct error *error) MUST_USE;
-
-#endif

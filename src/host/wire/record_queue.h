@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * A queue of records, bounded in bytes. Not thread-safe; worker.c protects it with a lock.
  */
-#ifndef HOST_WIRE_RECORD_QUEUE_H
-#define HOST_WIRE_RECORD_QUEUE_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -35,5 +34,3 @@ void record_queue_move(struct record_queue *from, struct record_queue *to);
 
 /* Removes all records. */
 void record_queue_clear(struct record_queue *queue);
-
-#endif

@@ -2,8 +2,7 @@
  * The ids of a unit's requests with the gateway of each. A unit of many ranks has tens of thousands
  * of requests, and each token needs a lookup.
  */
-#ifndef HOST_WIRE_REQUEST_SET_H
-#define HOST_WIRE_REQUEST_SET_H
+#pragma once
 
 #include "base/map.h"
 #include "contract/ids.h"
@@ -36,5 +35,3 @@ void request_set_close(struct request_set *set);
 static inline uint32_t request_set_count(const struct request_set *set) {
     return set->count;
 }
-
-#endif

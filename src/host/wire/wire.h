@@ -13,8 +13,7 @@
  *
  * A connecting side reconnects for ever, as a new peer after each loss.
  */
-#ifndef HOST_WIRE_WIRE_H
-#define HOST_WIRE_WIRE_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -74,5 +73,3 @@ void wire_drop(struct wire *wire, uint32_t number, const char *why);
 
 /* Reads messages again after may_take returned false. */
 void wire_resume(struct wire *wire);
-
-#endif

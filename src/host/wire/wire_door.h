@@ -12,8 +12,7 @@
  * descriptor. libzmq would retry without a pause, and unbinding its socket would close all accepted
  * connections.
  */
-#ifndef HOST_WIRE_WIRE_DOOR_H
-#define HOST_WIRE_WIRE_DOOR_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -50,5 +49,3 @@ void wire_door_tick(struct wire_door *door);
 /* The number of connections without a greeting; and whether there were too many recently. */
 uint32_t wire_door_strangers(const struct wire_door *door);
 bool wire_door_is_crowded(const struct wire_door *door);
-
-#endif

@@ -5,8 +5,7 @@
  *
  * A key file is text: lines that begin with "# ", and one key of 40 characters (Z85) per line.
  */
-#ifndef HOST_WIRE_WIRE_KEYS_H
-#define HOST_WIRE_WIRE_KEYS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -40,5 +39,3 @@ bool wire_keys_allow(const struct wire_keys *keys, const uint8_t public[32]);
 /* Returns STATUS_INVALID for an invalid address, or one that needs keys. */
 enum status wire_keys_check_address(const char *address, bool has_keys, bool plain_anywhere,
                                     struct error *error) MUST_USE;
-
-#endif

@@ -2,8 +2,7 @@
  * A thread that receives records and answers with records, such as the engine or the tokenizer of
  * long texts. The loop never waits for it; a file descriptor signals answers.
  */
-#ifndef HOST_WIRE_WORKER_H
-#define HOST_WIRE_WORKER_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -44,5 +43,3 @@ void worker_call_again(struct worker *worker, int64_t in_ns);
 /* Discards queued records, waits for the current one and ends the thread. Returns false if it did
  * not finish in time: thread, worker and its context must then live until the process ends. */
 bool worker_close(struct worker *worker, int64_t wait_ns_max);
-
-#endif

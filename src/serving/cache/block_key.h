@@ -10,8 +10,7 @@
  *   root = SHA-256(domain, format version, model id, numerics id, salt bytes, salt)
  *   next = SHA-256(domain, previous key, 64 x token u32 LE, [64 x form u8])
  */
-#ifndef SERVING_CACHE_BLOCK_KEY_H
-#define SERVING_CACHE_BLOCK_KEY_H
+#pragma once
 
 #include "base/bytes.h"
 #include "base/limits.h"
@@ -38,5 +37,3 @@ struct block_key block_key_next(enum block_key_chain chain, const struct block_k
 static inline bool block_key_equal(const struct block_key *a, const struct block_key *b) {
     return memcmp(a->bytes, b->bytes, sizeof a->bytes) == 0;
 }
-
-#endif

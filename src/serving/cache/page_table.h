@@ -6,8 +6,7 @@
  *
  * The table manages numbers only; the engine has the memory of the pages.
  */
-#ifndef SERVING_CACHE_PAGE_TABLE_H
-#define SERVING_CACHE_PAGE_TABLE_H
+#pragma once
 
 #include "base/arena.h"
 #include "contract/ids.h"
@@ -59,5 +58,3 @@ void page_table_drop(struct page_table *table, struct page_id id);
 
 /* Recounts the whole table and checks the equation. Slow: for tests, simulation and audits. */
 void page_table_audit(const struct page_table *table);
-
-#endif

@@ -10,8 +10,7 @@
  * The eviction of a unit is modelled: each prompt for a unit advances its clock by the prompt's
  * blocks, and blocks older than the capacity of its pages are gone.
  */
-#ifndef SERVING_CACHE_PREFIX_AFFINITY_H
-#define SERVING_CACHE_PREFIX_AFFINITY_H
+#pragma once
 
 #include "base/arena.h"
 #include "base/limits.h"
@@ -61,5 +60,3 @@ void prefix_affinity_note(struct prefix_affinity *affinity, uint32_t unit, const
  * number that any unit was ever sent, which a shared storage would have. */
 uint32_t prefix_affinity_find(const struct prefix_affinity *affinity, const uint64_t *keys,
                               uint32_t key_count, uint32_t *blocks_out);
-
-#endif

@@ -12,8 +12,7 @@
  * its ancestors. So a node is never unleased while a child is leased, and never older than a child.
  * Eviction by age (serving/policy/evict_pages.h) therefore removes leaves first.
  */
-#ifndef SERVING_CACHE_PREFIX_TREE_H
-#define SERVING_CACHE_PREFIX_TREE_H
+#pragma once
 
 #include "base/arena.h"
 #include "contract/ids.h"
@@ -124,5 +123,3 @@ void prefix_tree_touch(struct prefix_tree *tree, uint32_t node);
 
 /* Recounts all redundant state and checks it. Slow. */
 void prefix_tree_audit(const struct prefix_tree *tree);
-
-#endif

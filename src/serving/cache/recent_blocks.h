@@ -3,8 +3,7 @@
  * estimate of its contents for a component that sees only the insertions. An error only costs
  * time.
  */
-#ifndef SERVING_CACHE_RECENT_BLOCKS_H
-#define SERVING_CACHE_RECENT_BLOCKS_H
+#pragma once
 
 #include "base/map.h"
 #include "serving/cache/block_key.h"
@@ -29,5 +28,3 @@ void recent_blocks_note(struct recent_blocks *blocks, const struct block_key *ke
 /* The number of leading keys that are present. */
 uint32_t recent_blocks_count(const struct recent_blocks *blocks, const struct block_key *keys,
                              uint32_t key_count);
-
-#endif

@@ -14,8 +14,7 @@
  *
  * Pure, little-endian. Does no file I/O.
  */
-#ifndef SERVING_CACHE_STORE_FORMAT_H
-#define SERVING_CACHE_STORE_FORMAT_H
+#pragma once
 
 #include "contract/kv_block.h"
 #include "serving/cache/block_key.h"
@@ -109,5 +108,3 @@ bool store_format_entry_valid(const struct store_entry *entry, uint32_t slot_cou
 
 /* The flaw as short lower-case text. */
 const char *store_format_flaw_name(enum store_flaw flaw);
-
-#endif

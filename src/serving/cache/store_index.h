@@ -8,8 +8,7 @@
  *
  * Time is counted in uses (blocks touched or added), not in seconds: idle time does not age blocks.
  */
-#ifndef SERVING_CACHE_STORE_INDEX_H
-#define SERVING_CACHE_STORE_INDEX_H
+#pragma once
 
 #include "base/arena.h"
 #include "serving/cache/block_key.h"
@@ -86,5 +85,3 @@ static inline bool store_index_used(const struct store_index *index, uint32_t bl
 
 /* Recounts all redundant state and checks it. Slow. */
 void store_index_audit(const struct store_index *index);
-
-#endif

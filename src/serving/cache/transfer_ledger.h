@@ -22,8 +22,7 @@
  * is the index of a grant in the table until its end is taken. A peer is the transport's number for
  * a connection, never 0 and never reused.
  */
-#ifndef SERVING_CACHE_TRANSFER_LEDGER_H
-#define SERVING_CACHE_TRANSFER_LEDGER_H
+#pragma once
 
 #include "base/map.h"
 #include "contract/ids.h"
@@ -247,5 +246,3 @@ const char *transfer_ledger_end_name(enum transfer_end end);
 static inline bool transfer_grant_equal(struct transfer_grant a, struct transfer_grant b) {
     return a.high == b.high && a.low == b.low;
 }
-
-#endif

@@ -8,8 +8,7 @@
  * the step writes them. An order is finished when the unit has named all blocks, after the last
  * step.
  */
-#ifndef SERVING_CACHE_TRANSFER_ORDERS_H
-#define SERVING_CACHE_TRANSFER_ORDERS_H
+#pragma once
 
 #include "contract/record_kv.h"
 #include "serving/cache/transfer_ledger.h"
@@ -77,5 +76,3 @@ bool transfer_orders_waits(const struct transfer_order *order);
 /* Out: returns true once, when all blocks are named and sent. The caller then notifies the
  * transport. */
 bool transfer_orders_finish(struct transfer_order *order);
-
-#endif

@@ -3,8 +3,7 @@
  * only on the answer's tokens, so it is the same at every rank and unit, for any split of the
  * tokens into steps.
  */
-#ifndef SERVING_CONSTRAINT_CONSTRAINED_ANSWER_H
-#define SERVING_CONSTRAINT_CONSTRAINED_ANSWER_H
+#pragma once
 
 #include "serving/constraint/constraint.h"
 
@@ -44,5 +43,3 @@ bool constrained_answer_mask(struct constrained_answer *answer, uint64_t *mask);
 /* Finds the only token allowed next. Returns false if there is a choice, or if finding out would be
  * expensive. Cheap. */
 bool constrained_answer_forced(struct constrained_answer *answer, uint32_t *token_out);
-
-#endif

@@ -4,8 +4,7 @@
  * tokens. Pure: the host, or the simulation, provides what needs memory or time (compiled
  * constraints, matchers) through struct constrained_lender.
  */
-#ifndef SERVING_CONSTRAINT_CONSTRAINED_ROWS_H
-#define SERVING_CONSTRAINT_CONSTRAINED_ROWS_H
+#pragma once
 
 #include "contract/step_plan.h"
 #include "serving/constraint/constrained_answer.h"
@@ -69,5 +68,3 @@ void constrained_rows_push(struct constrained_rows *rows, uint32_t slot, uint32_
  * They count as reported, but not as pushed: the answer's next tokens must be these. */
 uint32_t constrained_rows_forced(struct constrained_rows *rows, uint32_t slot, uint32_t most,
                                  uint32_t *tokens_out);
-
-#endif

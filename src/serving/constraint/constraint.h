@@ -16,8 +16,7 @@
  * serving/grammar/rules/form.h defines FORM. Spaces are significant only in strings. Equal texts
  * are equal constraints, and caches find them by their hash.
  */
-#ifndef SERVING_CONSTRAINT_CONSTRAINT_H
-#define SERVING_CONSTRAINT_CONSTRAINT_H
+#pragma once
 
 #include "serving/grammar/matcher/matcher.h"
 #include "serving/grammar/rules/form.h"
@@ -39,5 +38,3 @@ struct constraint {
 enum status constraint_compile(struct arena *arena, struct arena *scratch, struct bytes text,
                                const struct tokenizer *tokenizer, const struct constraint **out,
                                struct error *error) MUST_USE;
-
-#endif

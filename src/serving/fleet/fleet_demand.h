@@ -4,8 +4,7 @@
  * limit. The load is arrivals, not throughput: a prompt's tokens count when the prompt is known, an
  * answer's tokens by the length of recent answers.
  */
-#ifndef SERVING_FLEET_FLEET_DEMAND_H
-#define SERVING_FLEET_FLEET_DEMAND_H
+#pragma once
 
 #include "contract/record_fleet.h"
 #include "serving/policy/forecast_load.h"
@@ -51,5 +50,3 @@ double fleet_demand_answer_tokens(const struct fleet_demand *demand);
  * per second. `soon` covers the time until soon_ns, `later` until later_ns. */
 void fleet_demand_view(const struct fleet_demand *demand, const double rates[SCALE_SIDES],
                        int64_t soon_ns, int64_t later_ns, struct scale_view *view);
-
-#endif

@@ -10,8 +10,7 @@
  * finds every unit that was started. A report is valid until the next one of the same launcher or
  * gateway.
  */
-#ifndef SERVING_FLEET_FLEET_KEEPER_H
-#define SERVING_FLEET_FLEET_KEEPER_H
+#pragma once
 
 #include "base/limits.h"
 #include "serving/fleet/fleet_manager.h"
@@ -90,5 +89,3 @@ uint32_t fleet_keeper_requests(const struct fleet_keeper *keeper, const struct k
 
 /* True if all gateways have reported. */
 bool fleet_keeper_has_load(const struct fleet_keeper *keeper);
-
-#endif

@@ -15,8 +15,7 @@
  * changes nothing until the load is known. Its clock is the wall clock, because the forecast
  * depends on the time of day. The clock may stop, and step.
  */
-#ifndef SERVING_FLEET_FLEET_MANAGER_H
-#define SERVING_FLEET_FLEET_MANAGER_H
+#pragma once
 
 #include "base/arena.h"
 #include "contract/machine.h"
@@ -120,5 +119,3 @@ struct fleet_next fleet_manager_next(const struct fleet_manager *manager, int64_
 
 /* "starting", "serving", "draining", "ending". */
 const char *managed_units_state_name(uint32_t state);
-
-#endif

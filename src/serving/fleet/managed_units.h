@@ -9,8 +9,7 @@
  * A unit that is gone is removed, in any state. An unknown unit is adopted in its observed
  * state.
  */
-#ifndef SERVING_FLEET_MANAGED_UNITS_H
-#define SERVING_FLEET_MANAGED_UNITS_H
+#pragma once
 
 #include "serving/fleet/fleet_manager.h"
 
@@ -49,5 +48,3 @@ void managed_units_report(struct managed_units *units, uint32_t index, enum flee
 
 /* The number of units of a role in the fleet: ordered and serving. */
 uint32_t managed_units_count(const struct managed_units *units, uint32_t role);
-
-#endif

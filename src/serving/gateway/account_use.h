@@ -3,8 +3,7 @@
  * tokens of the last minute, and money. serving/policy/rate_limit computes the rates. Times are in
  * ns.
  */
-#ifndef SERVING_GATEWAY_ACCOUNT_USE_H
-#define SERVING_GATEWAY_ACCOUNT_USE_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -68,5 +67,3 @@ struct account_standing account_use_standing(const struct account_use *use,
 /* Combines two: the stricter one for each limit. */
 struct account_standing account_use_stricter(struct account_standing one,
                                              struct account_standing other);
-
-#endif

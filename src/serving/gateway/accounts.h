@@ -19,8 +19,7 @@
  * client may narrow it (`cache_salt`), never change it. Without accounts all clients are the same
  * tenant.
  */
-#ifndef SERVING_GATEWAY_ACCOUNTS_H
-#define SERVING_GATEWAY_ACCOUNTS_H
+#pragma once
 
 #include "base/arena.h"
 #include "base/json_writer.h"
@@ -154,5 +153,3 @@ void accounts_write_amount(struct json_writer *writer, int64_t nanos, uint32_t p
 
 /* Prometheus' text; nothing without accounts. */
 void accounts_write_metrics(struct json_writer *writer, const struct accounts *accounts);
-
-#endif

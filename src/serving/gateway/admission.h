@@ -5,8 +5,7 @@
  * the fleet is full. Both get the time after which a retry would meet the limit if no other request
  * arrives.
  */
-#ifndef SERVING_GATEWAY_ADMISSION_H
-#define SERVING_GATEWAY_ADMISSION_H
+#pragma once
 
 #include "serving/gateway/gateway_state.h"
 
@@ -19,5 +18,3 @@ void admission_watch(struct gateway *gateway, int64_t now_ns);
 
 /* Notes tokens that have arrived for the request and are not counted yet. */
 void admission_note_tokens(struct gateway *gateway, const struct request *request, int64_t now_ns);
-
-#endif

@@ -2,8 +2,7 @@
  * Units' records of an answer in progress: its tokens, and the log probabilities of its prompt.
  * Converts them to text for the client. Ends the answer at a stop string or when it is too large.
  */
-#ifndef SERVING_GATEWAY_ANSWER_H
-#define SERVING_GATEWAY_ANSWER_H
+#pragma once
 
 #include "serving/gateway/gateway_state.h"
 
@@ -14,5 +13,3 @@ enum status answer_tokens(struct gateway *gateway, uint32_t unit,
 
 enum status answer_scores(struct gateway *gateway, uint32_t unit,
                           const struct record_scores *record) MUST_USE;
-
-#endif

@@ -4,8 +4,7 @@
  * applies, because thinking is free. The host checks the constraint before anything is computed.
  * Each SUBMIT then sends it to the units.
  */
-#ifndef SERVING_GATEWAY_CONSTRAINT_ASK_H
-#define SERVING_GATEWAY_CONSTRAINT_ASK_H
+#pragma once
 
 #include "serving/gateway/api/api_request.h"
 #include "serving/gateway/gateway_state.h"
@@ -18,5 +17,3 @@ enum status constraint_ask_take(struct gateway *gateway, struct request *leader,
 /* Handles the host's verdict. STATUS_INVALID: the constraint is rejected, *error says why. */
 enum status constraint_ask_judged(struct request *leader, const struct record_constrained *record,
                                   struct api_error *error) MUST_USE;
-
-#endif

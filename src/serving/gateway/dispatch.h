@@ -4,8 +4,7 @@
  * (serving/policy/balance/balance_units), or to two units that share its work. While no unit serves,
  * requests wait for a limited time.
  */
-#ifndef SERVING_GATEWAY_DISPATCH_H
-#define SERVING_GATEWAY_DISPATCH_H
+#pragma once
 
 #include "serving/gateway/gateway_state.h"
 
@@ -39,5 +38,3 @@ size_t dispatch_submit_bytes(const struct request *request);
  * yet. Only the gateway's units know a request's id before its first token. A grant is of no use
  * without a connection to their network. */
 struct kv_route dispatch_route(const struct request *request);
-
-#endif

@@ -3,8 +3,7 @@
  * line has the path, the listeners and callers that may use it, its name in /metrics, its dialect
  * and its number.
  */
-#ifndef SERVING_GATEWAY_ENDPOINT_H
-#define SERVING_GATEWAY_ENDPOINT_H
+#pragma once
 
 #include "base/status.h"
 #include "contract/record_client.h"
@@ -110,5 +109,3 @@ const struct dialect *endpoint_dialect(enum endpoint_number number);
 
 /* The endpoint's dialect. If it has none, the client's; NULL means OpenAI's. */
 const struct dialect *endpoint_error_dialect(enum endpoint_number number, bool speaks_anthropic);
-
-#endif

@@ -5,8 +5,7 @@
  *   DeepSeek   <｜fim▁begin｜> prompt <｜fim▁hole｜> suffix <｜fim▁end｜>
  *   Qwen       <|fim_prefix|> prompt <|fim_suffix|> suffix <|fim_middle|>
  */
-#ifndef SERVING_GATEWAY_FIM_H
-#define SERVING_GATEWAY_FIM_H
+#pragma once
 
 #include "serving/text/tokenizer.h"
 
@@ -18,5 +17,3 @@ struct fim {
 /* STATUS_UNSUPPORTED: the tokenizer has no such tokens. STATUS_NO_MEMORY. */
 enum status fim_write(const struct tokenizer *tokenizer, struct bytes prompt, struct bytes suffix,
                       struct arena *arena, struct fim *out) MUST_USE;
-
-#endif

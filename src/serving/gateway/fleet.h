@@ -8,8 +8,7 @@
  * upgraded. The same request then has other tokens at some of them, so it stays with the numerics
  * it began with (request_life.numerics).
  */
-#ifndef SERVING_GATEWAY_FLEET_H
-#define SERVING_GATEWAY_FLEET_H
+#pragma once
 
 #include "base/json_writer.h"
 #include "base/map.h"
@@ -165,5 +164,3 @@ void fleet_view_unit(const struct fleet *fleet, uint32_t index, int64_t now_ns,
 
 /* Sums over all units. Counters do not fall when a unit leaves. */
 struct record_unit_load fleet_sum(const struct fleet *fleet, uint32_t *page_count_out);
-
-#endif

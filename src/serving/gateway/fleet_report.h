@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The gateway's report to the fleet's manager.
  */
-#ifndef SERVING_GATEWAY_FLEET_REPORT_H
-#define SERVING_GATEWAY_FLEET_REPORT_H
+#pragma once
 
 #include "contract/record_fleet.h"
 
@@ -13,5 +12,3 @@ struct gateway;
 void fleet_report_fill(const struct gateway *gateway, int64_t ttft_limit_ns, int64_t tpot_limit_ns,
                        struct record_fleet_gateway *report_out,
                        struct fleet_gateway_unit *units_out);
-
-#endif

@@ -15,8 +15,7 @@
  *
  * serving/gateway/endpoint.h has the paths, their listeners and callers. Any other path gets 404.
  */
-#ifndef SERVING_GATEWAY_GATEWAY_H
-#define SERVING_GATEWAY_GATEWAY_H
+#pragma once
 
 #include "contract/machine.h"
 #include "contract/record_client.h"
@@ -103,5 +102,3 @@ uint32_t gateway_request_count(const struct gateway *gateway);
 
 /* check()s that redundant state agrees. Slow. */
 void gateway_audit(const struct gateway *gateway);
-
-#endif

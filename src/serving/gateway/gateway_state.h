@@ -2,8 +2,7 @@
  * The tables that the gateway's files share. Only serving/gateway/request.c changes a request's
  * state and the counts and lists that depend on it.
  */
-#ifndef SERVING_GATEWAY_GATEWAY_STATE_H
-#define SERVING_GATEWAY_GATEWAY_STATE_H
+#pragma once
 
 #include "contract/machine.h"
 #include "serving/cache/prefix_affinity.h"
@@ -79,5 +78,3 @@ static inline uint32_t gateway_queued_count(const struct gateway *gateway) {
 static inline bool gateway_can_put(const struct gateway *gateway, size_t bytes) {
     return outbox_room(&gateway->outbox) >= bytes;
 }
-
-#endif

@@ -10,8 +10,7 @@
  *
  * An answer that ends with its first token ends with the prefill unit's FINISHED.
  */
-#ifndef SERVING_GATEWAY_HANDOVER_H
-#define SERVING_GATEWAY_HANDOVER_H
+#pragma once
 
 #include "contract/step_plan.h"
 #include "serving/gateway/gateway_state.h"
@@ -29,5 +28,3 @@ void handover_continue(struct gateway *gateway, struct request *request, const u
 #define HANDOVER_CONTINUE_BYTES                                                                    \
     machine_envelope_bytes(RECORD_CONTINUE,                                                        \
                            &(struct record_continue){.token_count = STEP_ROW_TOKENS})
-
-#endif

@@ -3,8 +3,7 @@
  * the host), has the constraint checked, and checks that the request can fit. Afterwards either the
  * request is in progress or its refusal is sent.
  */
-#ifndef SERVING_GATEWAY_INTAKE_H
-#define SERVING_GATEWAY_INTAKE_H
+#pragma once
 
 #include "serving/gateway/gateway_state.h"
 
@@ -29,5 +28,3 @@ bool intake_run(struct gateway *gateway, int64_t now_ns) MUST_USE;
  * no unit has joined. STATUS_FULL: nothing has changed. */
 enum status intake_give_up(struct gateway *gateway, struct request *leader,
                            int64_t now_ns) MUST_USE;
-
-#endif

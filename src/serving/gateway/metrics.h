@@ -2,8 +2,7 @@
  * The gateway's counters, and GET /metrics in Prometheus' text format, version 0.0.4. Counters end
  * in _total and only grow. Pages of KV memory: free + held = total, always.
  */
-#ifndef SERVING_GATEWAY_METRICS_H
-#define SERVING_GATEWAY_METRICS_H
+#pragma once
 
 #include "base/histogram.h"
 #include "base/json_writer.h"
@@ -67,5 +66,3 @@ void metrics_count_step(struct metrics *metrics, const struct record_unit_load *
 
 void metrics_write(struct json_writer *writer, const struct metrics *metrics,
                    const struct metrics_gauges *gauges);
-
-#endif

@@ -2,8 +2,7 @@
  * The names of the one model: those it is served under, the first of which answers use, and
  * DeepSeek's two, which ask for thinking or for none if the chat template supports it.
  */
-#ifndef SERVING_GATEWAY_MODELS_H
-#define SERVING_GATEWAY_MODELS_H
+#pragma once
 
 #include "serving/gateway/api/api_request.h"
 
@@ -35,5 +34,3 @@ const struct api_model *models_find(const struct models *models, struct bytes na
 /* True if the bit of names[index] is not set in `denied`; else *error is 404. */
 bool models_allow(const struct models *models, uint64_t denied, uint32_t index,
                   struct api_error *error);
-
-#endif

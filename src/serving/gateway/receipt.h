@@ -14,8 +14,7 @@
  * Additional work of units (for an answer that moved, a transfer that failed, pages taken away) is
  * transferred, reloaded or recomputed.
  */
-#ifndef SERVING_GATEWAY_RECEIPT_H
-#define SERVING_GATEWAY_RECEIPT_H
+#pragma once
 
 #include "base/json_writer.h"
 #include "contract/record_unit.h"
@@ -76,5 +75,3 @@ struct receipt_head { /* further fields of a receipt */
 /* Writes a JSON object about an ended answer that no unit has any more. */
 void receipt_write(struct json_writer *writer, const struct receipt *receipt,
                    const struct receipt_head *head);
-
-#endif

@@ -2,8 +2,7 @@
  * Sends responses to a client: whole answers and pieces of a stream. Each is written where it stays
  * in the outbox. STATUS_FULL: nothing was put.
  */
-#ifndef SERVING_GATEWAY_REPLY_H
-#define SERVING_GATEWAY_REPLY_H
+#pragma once
 
 #include "serving/gateway/gateway_state.h"
 
@@ -79,5 +78,3 @@ enum status reply_refuse_size(struct api_error *error, const char *param) MUST_U
 /* Bytes that the texts of all choices, written as JSON, may take together in a RESPOND, in addition
  * to its receipts. */
 size_t reply_text_bytes_max(const struct gateway *gateway, uint32_t choice_count);
-
-#endif

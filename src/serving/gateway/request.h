@@ -40,8 +40,7 @@
  * complete. All memory of a request is its arena, cleared at the end. The request keeps the data
  * that another unit needs to continue it: the prompt, and the tokens of the answer.
  */
-#ifndef SERVING_GATEWAY_REQUEST_H
-#define SERVING_GATEWAY_REQUEST_H
+#pragma once
 
 #include "base/due_heap.h"
 #include "base/map.h"
@@ -428,5 +427,3 @@ static inline bool request_scores(const struct request *request) {
 static inline uint32_t request_reported_tokens(const struct request *request) {
     return request->asked.prompt_only ? 0 : request->answered.output_tokens;
 }
-
-#endif

@@ -3,8 +3,7 @@
  * end of a choice is sent to its client here, and counted once. The last choice to end ends the
  * request as a whole.
  */
-#ifndef SERVING_GATEWAY_REQUEST_FINISH_H
-#define SERVING_GATEWAY_REQUEST_FINISH_H
+#pragma once
 
 #include "serving/gateway/gateway_state.h"
 
@@ -28,5 +27,3 @@ enum status request_finish_client_gone(struct gateway *gateway,
 
 /* The server shuts down: ends all choices that wait for a unit or are at one. */
 enum status request_finish_shut_down(struct gateway *gateway, struct request *leader) MUST_USE;
-
-#endif

@@ -5,8 +5,7 @@
  *
  * A request that has to wait again keeps its turn: it was counted already.
  */
-#ifndef SERVING_GATEWAY_REQUEST_LINES_H
-#define SERVING_GATEWAY_REQUEST_LINES_H
+#pragma once
 
 #include "serving/gateway/request.h"
 
@@ -47,5 +46,3 @@ void request_lines_end(struct request_lines *lines);
 
 /* check()s that lines, turns and counts agree. Slow. */
 void request_lines_audit(const struct request_lines *lines);
-
-#endif

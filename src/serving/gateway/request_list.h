@@ -2,8 +2,7 @@
  * Lists of requests that use the links in struct request_life: a request is in at most one. Only
  * for serving/gateway/request.c and request_lines.c.
  */
-#ifndef SERVING_GATEWAY_REQUEST_LIST_H
-#define SERVING_GATEWAY_REQUEST_LIST_H
+#pragma once
 
 #include "serving/gateway/request.h"
 
@@ -14,5 +13,3 @@ void request_list_take_out(struct request_list *list, struct request *request);
 
 /* Sorts by arrival, if needed. */
 void request_list_sort(struct request_list *list);
-
-#endif

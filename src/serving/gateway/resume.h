@@ -3,8 +3,7 @@
  * continue from the tokens that their clients have. Their attempt increases, so later records of
  * the first unit are ignored. Requests that cannot continue are ended.
  */
-#ifndef SERVING_GATEWAY_RESUME_H
-#define SERVING_GATEWAY_RESUME_H
+#pragma once
 
 #include "serving/gateway/gateway_state.h"
 
@@ -23,5 +22,3 @@ void resume_watch(struct gateway *gateway, int64_t now_ns);
 
 /* The time at which resume_watch must be called. */
 int64_t resume_wake_ns(const struct gateway *gateway);
-
-#endif

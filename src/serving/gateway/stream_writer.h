@@ -3,8 +3,7 @@
  * answer, or both if the request's dialect repeats the text at the end. The caller makes sure that
  * the outbox has room.
  */
-#ifndef SERVING_GATEWAY_STREAM_WRITER_H
-#define SERVING_GATEWAY_STREAM_WRITER_H
+#pragma once
 
 #include "serving/gateway/gateway_state.h"
 
@@ -98,5 +97,3 @@ uint32_t stream_writer_repeats(const struct request *request);
 /* The choice in its present state. */
 struct api_choice stream_writer_choice(const struct request *request, enum api_finish finish,
                                        struct bytes stop);
-
-#endif

@@ -7,8 +7,7 @@
  * constraint does not follow from its length: constraints wait in the order of
  * serving/policy/share_time, by the time that the thread has measured.
  */
-#ifndef SERVING_GATEWAY_TOKENIZE_QUEUE_H
-#define SERVING_GATEWAY_TOKENIZE_QUEUE_H
+#pragma once
 
 #include "base/arena.h"
 #include "contract/machine.h"
@@ -84,5 +83,3 @@ bool tokenize_queue_want(const struct tokenize_queue *queue);
 
 /* check()s that the list, its counts and the memory agree. */
 void tokenize_queue_audit(const struct tokenize_queue *queue);
-
-#endif

@@ -7,8 +7,7 @@
  * A unit's books grow with each TOKENS and FINISHED (request_note). Books of a request that the
  * unit still has are open. They are entered once it has it no more.
  */
-#ifndef SERVING_GATEWAY_UNIT_TOTALS_H
-#define SERVING_GATEWAY_UNIT_TOTALS_H
+#pragma once
 
 #include "serving/gateway/gateway_state.h"
 
@@ -24,5 +23,3 @@ int64_t unit_totals_wake_ns(const struct gateway *gateway);
 /* Sends the counters of a lost unit while its requests are still bound to it. Sends none for a unit
  * that is no member. STATUS_FULL: not put. */
 enum status unit_totals_lost(struct gateway *gateway, uint32_t unit) MUST_USE;
-
-#endif

@@ -9,8 +9,7 @@
  * cost nothing and never wait. The number of charged entries that are not committed yet is limited:
  * when the ledger is too far behind, no new request is taken.
  */
-#ifndef SERVING_GATEWAY_USAGE_RECORD_H
-#define SERVING_GATEWAY_USAGE_RECORD_H
+#pragma once
 
 #include "serving/gateway/gateway_state.h"
 
@@ -50,5 +49,3 @@ void usage_record_commit(struct gateway *gateway, uint64_t sequence);
 
 /* True if the ledger is so far behind that nothing new may be taken. */
 bool usage_record_is_behind(const struct gateway *gateway);
-
-#endif

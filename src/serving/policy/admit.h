@@ -5,8 +5,7 @@
  * them at once. Further pages are allocated as the answer grows; when no page is left,
  * serving/policy/preempt.h decides. Pure: the same input gives the same result.
  */
-#ifndef SERVING_POLICY_ADMIT_H
-#define SERVING_POLICY_ADMIT_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -68,5 +67,3 @@ static inline bool admit_refuses(enum admit admit) {
 
 /* The finish reason that the unit reports for a refusal. */
 enum finish_reason admit_finish_reason(enum admit refusal);
-
-#endif

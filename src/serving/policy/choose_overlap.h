@@ -9,8 +9,7 @@
  * Times are moving averages. One measurement counts for at most twice the average, so an outlier
  * has little effect. Pure: the same measurements give the same choices.
  */
-#ifndef SERVING_POLICY_CHOOSE_OVERLAP_H
-#define SERVING_POLICY_CHOOSE_OVERLAP_H
+#pragma once
 
 #include "contract/overlap.h"
 
@@ -55,5 +54,3 @@ struct choose_overlap_choice choose_overlap(struct choose_overlap *choose,
 /* Records the time of a step with that schedule. */
 void choose_overlap_observe(struct choose_overlap *choose, const struct choose_overlap_step *step,
                             enum overlap_kind kind, int64_t ns);
-
-#endif

@@ -14,8 +14,7 @@
  *
  * The caller keeps the state; otherwise pure. Ties go to the lowest unit.
  */
-#ifndef SERVING_POLICY_CHOOSE_ROLES_H
-#define SERVING_POLICY_CHOOSE_ROLES_H
+#pragma once
 
 #include "serving/policy/balance/balance_units.h"
 
@@ -58,5 +57,3 @@ struct roles_choice {
 struct roles_choice choose_roles(struct choose_roles *state, const struct choose_roles_rule *rule,
                                  const struct balance_unit *units, uint32_t unit_count,
                                  uint32_t queued, int64_t now_ns);
-
-#endif

@@ -5,8 +5,7 @@
  * run out, or when recomputing takes much less time than waiting. They are never moved if no other
  * unit has the same numerics, because an answer must not mix two.
  */
-#ifndef SERVING_POLICY_END_DRAIN_H
-#define SERVING_POLICY_END_DRAIN_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -28,5 +27,3 @@ struct end_drain_view {
 enum end_drain { END_DRAIN_WAITS, END_DRAIN_STOPS /* no request is left */, END_DRAIN_MOVES };
 
 enum end_drain end_drain(const struct end_drain_view *view);
-
-#endif

@@ -6,8 +6,7 @@
  * Pure: the same candidates, in any order, give the same result; the last tie goes to the lowest
  * page.
  */
-#ifndef SERVING_POLICY_EVICT_PAGES_H
-#define SERVING_POLICY_EVICT_PAGES_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -28,5 +27,3 @@ struct evict_candidate {
  * reverse order, so that the caller takes them from the end one by one. */
 void evict_pages_choose(enum evict_rule rule, struct evict_candidate *candidates, uint32_t count,
                         uint32_t wanted);
-
-#endif

@@ -27,8 +27,7 @@
  * Virtual time is the turn of the request that last got a unit (self-clocked fair queueing:
  * Golestani, 1994), because the units decide how many requests are served at the same time.
  */
-#ifndef SERVING_POLICY_FAIR_QUEUE_H
-#define SERVING_POLICY_FAIR_QUEUE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -87,5 +86,3 @@ uint32_t fair_queue_next(const struct fair_queue_item *items, uint32_t count,
 uint32_t fair_queue_dropped(const struct fair_queue_item *items, uint32_t count,
                             const struct fair_queue_client *clients, uint32_t client_count,
                             uint32_t newcomer, size_t bytes);
-
-#endif

@@ -19,8 +19,7 @@
  *
  * The caller keeps the state; otherwise pure.
  */
-#ifndef SERVING_POLICY_FORECAST_LOAD_H
-#define SERVING_POLICY_FORECAST_LOAD_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -68,5 +67,3 @@ double forecast_load_at(const struct forecast_load *forecast, uint32_t stream, i
 
 /* The largest forecast between now and `until_ns`. */
 double forecast_load_peak(const struct forecast_load *forecast, uint32_t stream, int64_t until_ns);
-
-#endif

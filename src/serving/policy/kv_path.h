@@ -20,8 +20,7 @@
  * computed the prompt, which has released its pages meanwhile and may be the cause of the failure.
  * The storage has the same blocks and involves no other unit.
  */
-#ifndef SERVING_POLICY_KV_PATH_H
-#define SERVING_POLICY_KV_PATH_H
+#pragma once
 
 #include "serving/policy/load_or_compute.h"
 
@@ -72,5 +71,3 @@ struct kv_path_rest {
  * that loading the rest would save, so that the sum is at most twice the better alternative, and to
  * KV_PATH_REST_NS_MAX, because the other unit may have failed to store them. */
 int64_t kv_path_ask_again_ns(const struct kv_path_rest *rest);
-
-#endif

@@ -21,8 +21,7 @@
  * if loads take as long as the last ones did. A step of answers alone is short, so hardly any load
  * fits into one; steps with prompts hide large ones.
  */
-#ifndef SERVING_POLICY_LOAD_IN_STEP_H
-#define SERVING_POLICY_LOAD_IN_STEP_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -47,5 +46,3 @@ struct load_in_step_choice {
 };
 
 struct load_in_step_choice load_in_step(const struct load_in_step_ask *ask);
-
-#endif

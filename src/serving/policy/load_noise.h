@@ -16,8 +16,7 @@
  *
  * The caller keeps the state; otherwise pure. For several streams, as in forecast_load.
  */
-#ifndef SERVING_POLICY_LOAD_NOISE_H
-#define SERVING_POLICY_LOAD_NOISE_H
+#pragma once
 
 #include <stdint.h>
 
@@ -64,5 +63,3 @@ enum forecast_way load_noise_way(const struct load_noise *noise, uint32_t stream
 
 /* The margin for the present extrapolation. */
 double load_noise_margin(const struct load_noise *noise, uint32_t stream);
-
-#endif

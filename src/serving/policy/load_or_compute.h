@@ -10,8 +10,7 @@
  *
  * Without a measured rate everything is loaded, to measure it.
  */
-#ifndef SERVING_POLICY_LOAD_OR_COMPUTE_H
-#define SERVING_POLICY_LOAD_OR_COMPUTE_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -46,5 +45,3 @@ struct load_choice {
 };
 
 struct load_choice load_or_compute(const struct load_ask *ask);
-
-#endif

@@ -3,8 +3,7 @@
  * price of a node then. Overlapping promises add up. Of overlapping prices the last line applies. A
  * line that ends before its beginning spans midnight.
  */
-#ifndef SERVING_POLICY_NODE_CALENDAR_H
-#define SERVING_POLICY_NODE_CALENDAR_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -32,5 +31,3 @@ double node_calendar_price(const struct node_calendar *calendar, int64_t at_ns);
 
 /* The mean price over the period. */
 double node_calendar_price_mean(const struct node_calendar *calendar);
-
-#endif

@@ -3,8 +3,7 @@
  * given order. Each host has consecutive ranks, so rank 0 is on a unit's first host and most
  * neighbours are on one machine.
  */
-#ifndef SERVING_POLICY_PLACE_RANKS_H
-#define SERVING_POLICY_PLACE_RANKS_H
+#pragma once
 
 #include <stdint.h>
 
@@ -27,5 +26,3 @@ uint32_t place_ranks(uint32_t *slots_left, uint32_t host_count, uint32_t ranks,
  * not bound, because there is one node, or there are nodes without a rank, which would leave their
  * CPUs idle. */
 uint32_t place_ranks_node(uint32_t index, uint32_t count, uint32_t nodes);
-
-#endif

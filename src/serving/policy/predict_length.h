@@ -3,8 +3,7 @@
  * that were at least as long. Lengths are kept in buckets, four per doubling. Old answers decay, so
  * that the prediction follows the day.
  */
-#ifndef SERVING_POLICY_PREDICT_LENGTH_H
-#define SERVING_POLICY_PREDICT_LENGTH_H
+#pragma once
 
 #include <stdint.h>
 
@@ -25,5 +24,3 @@ void predict_length_learn(struct predict_length *lengths, uint32_t tokens);
 /* The predicted remaining tokens of an answer that has `tokens` tokens, at most `limit`. If nothing
  * is known, or no answer was ever that long, it predicts `tokens` more. */
 uint32_t predict_length_left(const struct predict_length *lengths, uint32_t tokens, uint32_t limit);
-
-#endif

@@ -10,8 +10,7 @@
  * another service instead of joining a growing queue. Its own prompt does not count, because
  * otherwise an idle fleet would refuse a long prompt.
  */
-#ifndef SERVING_POLICY_PREDICT_TTFT_H
-#define SERVING_POLICY_PREDICT_TTFT_H
+#pragma once
 
 #include "contract/record_ledger.h"
 
@@ -38,5 +37,3 @@ int64_t predict_ttft_ns(const struct predict_ttft *ttft, uint64_t work);
 
 /* The limit of a class: half for low priority, twice for high. */
 int64_t predict_ttft_limit(int64_t limit_ns, enum account_priority priority);
-
-#endif

@@ -7,13 +7,10 @@
  *
  * Pure: integers only, ties broken by the lowest slot.
  */
-#ifndef SERVING_POLICY_PREEMPT_H
-#define SERVING_POLICY_PREEMPT_H
+#pragma once
 
 #include "serving/policy/schedule.h"
 
 /* Chooses among the running items (not SCHEDULE_WAITING), including items[needy]. Returns the index
  * of the one to preempt. */
 uint32_t preempt_choose(const struct schedule_item *items, uint32_t item_count, uint32_t needy);
-
-#endif

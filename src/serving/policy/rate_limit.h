@@ -8,8 +8,7 @@
  * algorithm, ITU-T I.371). Taking moves that time forward, and no periodic work is needed. If the
  * limit changes, the fraction left in the bucket stays.
  */
-#ifndef SERVING_POLICY_RATE_LIMIT_H
-#define SERVING_POLICY_RATE_LIMIT_H
+#pragma once
 
 #include <stdint.h>
 
@@ -37,5 +36,3 @@ void rate_limit_give(struct rate_limit *limit, uint64_t per_minute, uint64_t cou
 /* The amount that may be taken now, and the time in ns until the bucket is full again. */
 uint64_t rate_limit_left(const struct rate_limit *limit, uint64_t per_minute, int64_t now_ns);
 int64_t rate_limit_reset_ns(const struct rate_limit *limit, uint64_t per_minute, int64_t now_ns);
-
-#endif

@@ -21,8 +21,7 @@
  *
  * The caller keeps the state; otherwise pure.
  */
-#ifndef SERVING_POLICY_SCALE_FLEET_H
-#define SERVING_POLICY_SCALE_FLEET_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -103,5 +102,3 @@ struct scale_choice scale_fleet(struct scale_state *state, const struct scale_ru
 
 /* Nodes that these units of each side need. */
 uint32_t scale_fleet_nodes(const struct scale_rule *rule, const uint32_t units[SCALE_SIDES]);
-
-#endif

@@ -12,8 +12,7 @@
  * Pure: no state between calls, ties broken by the lowest slot. Times are doubles from
  * serving/policy/step_cost.h: same operations, same results.
  */
-#ifndef SERVING_POLICY_SCHEDULE_H
-#define SERVING_POLICY_SCHEDULE_H
+#pragma once
 
 #include "serving/policy/admit.h"
 #include "serving/policy/step_cost.h"
@@ -121,5 +120,3 @@ struct schedule_pace {
 #define SCHEDULE_PORTION_STEPS 48
 double schedule_earn(const struct schedule_pace *pace, double saved_ns, double answers_ns,
                      double portion_ns, int64_t waited_ns);
-
-#endif

@@ -11,8 +11,7 @@
  * A turn that virtual time has passed is forgotten. If more clients than the table holds are ahead
  * of virtual time, the one that is least ahead is forgotten.
  */
-#ifndef SERVING_POLICY_SHARE_TIME_H
-#define SERVING_POLICY_SHARE_TIME_H
+#pragma once
 
 #include <stdint.h>
 
@@ -31,5 +30,3 @@ uint64_t share_time_turn(const struct share_time *share, uint64_t client);
 
 /* Charges a client for a job that took `ns`. */
 void share_time_spend(struct share_time *share, uint64_t client, int64_t ns);
-
-#endif

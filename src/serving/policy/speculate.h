@@ -13,8 +13,7 @@
  *
  * Doubles with fixed operations in a fixed order: the same measurements give the same choices.
  */
-#ifndef SERVING_POLICY_SPECULATE_H
-#define SERVING_POLICY_SPECULATE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -67,5 +66,3 @@ struct speculate_choice speculate_choose(const struct speculate *speculate,
  * drafts), and `right_count` were right. `ns`: time of the step; 0 if it also computed prompts. */
 void speculate_observe(struct speculate *speculate, uint32_t row_count, uint32_t draft_count,
                        uint32_t right_count, int64_t ns);
-
-#endif

@@ -16,8 +16,7 @@
  * Doubles with fixed operations in a fixed order: the same measurements give the same
  * predictions.
  */
-#ifndef SERVING_POLICY_STEP_COST_H
-#define SERVING_POLICY_STEP_COST_H
+#pragma once
 
 #include <stdint.h>
 
@@ -64,5 +63,3 @@ double step_cost_context_ns(const struct step_cost *cost);
 /* The longest run from first_position on, up to tokens_max, that adds at most `ns`. */
 uint32_t step_cost_afford(const struct step_cost *cost, uint32_t first_position,
                           uint32_t tokens_max, double ns);
-
-#endif

@@ -13,8 +13,7 @@
  * SUPERVISE_RETURN_PATIENCE times as long, because it reads files and allocates memory in
  * between.
  */
-#ifndef SERVING_POLICY_SUPERVISE_H
-#define SERVING_POLICY_SUPERVISE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -134,5 +133,3 @@ int64_t supervise_silence(struct supervise_hearing *hearing, int64_t timeout_ns,
 
 /* The interval between heartbeats, so that several are sent within the timeout; 0: none. */
 int64_t supervise_interval_ns(int64_t timeout_ns);
-
-#endif

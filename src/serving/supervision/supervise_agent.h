@@ -7,8 +7,7 @@
  * Events and the time are arguments, and what is to be sent is returned. host/process/agent/agent.h
  * runs it, and so does the simulation.
  */
-#ifndef SERVING_SUPERVISION_SUPERVISE_AGENT_H
-#define SERVING_SUPERVISION_SUPERVISE_AGENT_H
+#pragma once
 
 #include "serving/supervision/supervise_unit.h"
 
@@ -52,5 +51,3 @@ struct supervise_agent_next {
  * added; signs are sent at once if it changes. */
 struct supervise_agent_next supervise_agent_look(struct supervise_agent *agent, uint32_t changes,
                                                  int64_t now_ns);
-
-#endif

@@ -18,8 +18,7 @@
  * uses the delay to write the reason and its exit status. Later, ranks that end may have lost
  * another rank, which is then reported.
  */
-#ifndef SERVING_POLICY_SUPERVISE_UNIT_H
-#define SERVING_POLICY_SUPERVISE_UNIT_H
+#pragma once
 
 #include "serving/supervision/supervise.h"
 
@@ -191,5 +190,3 @@ bool supervise_unit_next(struct supervise_unit *unit, struct supervise_order *or
 
 /* The number of launched ranks that have not ended, as far as known. */
 uint32_t supervise_unit_left(const struct supervise_unit *unit);
-
-#endif

@@ -4,8 +4,7 @@
  * whole text, then the others in the remaining text. (There is no normalizer here, so "normalized"
  * text is the text.) Each group is a trie over bytes.
  */
-#ifndef SERVING_TEXT_ADDED_TOKENS_H
-#define SERVING_TEXT_ADDED_TOKENS_H
+#pragma once
 
 #include "base/limits.h"
 #include "base/tree.h"
@@ -41,5 +40,3 @@ bool added_tokens_find(const struct added_tokens *added, enum added_group group,
 
 /* Finds the token with exactly this content. */
 bool added_tokens_exact(const struct added_tokens *added, struct bytes text, uint32_t *id_out);
-
-#endif

@@ -3,13 +3,10 @@
  * U+00A1..U+00AC and U+00AE..U+00FF represent the bytes of the same value. U+0100..U+0143 represent
  * the other 68 bytes, in order.
  */
-#ifndef SERVING_TEXT_BYTE_LEVEL_H
-#define SERVING_TEXT_BYTE_LEVEL_H
+#pragma once
 
 #include "base/bytes.h"
 
 /* Writes the bytes spelled by `text` (valid UTF-8) to out, which has text.count bytes. Returns
  * false if a character is not in the table. */
 bool byte_level_decode(struct bytes text, char *out, size_t *count_out);
-
-#endif

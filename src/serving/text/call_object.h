@@ -4,8 +4,7 @@
  * and may have an "id" and a "type". Another key, or a name that is not a string, makes it invalid.
  * No values are stored.
  */
-#ifndef SERVING_TEXT_CALL_OBJECT_H
-#define SERVING_TEXT_CALL_OBJECT_H
+#pragma once
 
 #include "serving/text/json_scanner.h"
 
@@ -35,5 +34,3 @@ struct call_object {
 bool call_object_next(struct call_object *object, char byte, enum call_member *member_out);
 
 bool call_object_is_whole(const struct call_object *object);
-
-#endif

@@ -3,8 +3,7 @@
  * declare features, and are too many to be recognized by their text. If a rendering fails, the
  * template does not support that form.
  */
-#ifndef SERVING_TEXT_CHAT_PROBE_H
-#define SERVING_TEXT_CHAT_PROBE_H
+#pragma once
 
 #include "serving/text/chat_values.h"
 
@@ -24,5 +23,3 @@ struct chat_findings {
 
 /* `source` must have a template. Every probe clears `scratch`. */
 void chat_probe(const struct chat_source *source, struct arena *scratch, struct chat_findings *out);
-
-#endif

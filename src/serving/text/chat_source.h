@@ -6,8 +6,7 @@
  * those of special_tokens_map.json) are variables of every rendering, under their names, as in
  * `transformers`.
  */
-#ifndef SERVING_TEXT_CHAT_SOURCE_H
-#define SERVING_TEXT_CHAT_SOURCE_H
+#pragma once
 
 #include "serving/jinja/evaluate/jinja.h"
 #include "serving/text/tool_format.h"
@@ -43,5 +42,3 @@ struct chat_files {
  * there is no template for use without tools. */
 enum status chat_source_open(struct arena *arena, struct arena *scratch, struct chat_files files,
                              struct chat_source *out, struct error *error) MUST_USE;
-
-#endif

@@ -8,8 +8,7 @@
  * encoder treats contents as plain text, so that no client's text can become a token of the
  * template, such as one that ends a turn or begins another role.
  */
-#ifndef SERVING_TEXT_CHAT_TEMPLATE_H
-#define SERVING_TEXT_CHAT_TEMPLATE_H
+#pragma once
 
 #include "serving/text/chat_probe.h"
 #include "serving/text/token_stream.h"
@@ -53,5 +52,3 @@ struct chat_rendering {
 enum status chat_template_render(const struct chat_template *chat_template,
                                  const struct chat_ask *ask, struct arena *arena,
                                  struct chat_rendering *out, struct error *error) MUST_USE;
-
-#endif

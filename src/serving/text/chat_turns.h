@@ -13,8 +13,7 @@
  *
  * If a template supports all turns, messages stay unchanged.
  */
-#ifndef SERVING_TEXT_CHAT_TURNS_H
-#define SERVING_TEXT_CHAT_TURNS_H
+#pragma once
 
 #include "base/tree.h"
 
@@ -35,5 +34,3 @@ struct chat_turns { /* conversions for a template; zeros: none is needed */
  * out. */
 bool chat_turns_fold(const struct chat_turns *turns, const struct tree *messages,
                      struct arena *arena, const struct tree **out);
-
-#endif

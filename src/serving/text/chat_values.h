@@ -14,8 +14,7 @@
  *   null         any other member that is null is left out, as is an empty list of calls
  *   type         of a call: "function" if it is missing
  */
-#ifndef SERVING_TEXT_CHAT_VALUES_H
-#define SERVING_TEXT_CHAT_VALUES_H
+#pragma once
 
 #include "serving/text/chat_source.h"
 #include "serving/text/chat_turns.h"
@@ -74,5 +73,3 @@ struct chat_facts {
 enum status chat_values_take(const struct chat_source *source, const struct chat_facts *facts,
                              const struct chat_ask *ask, struct arena *arena,
                              const struct jinja_variable **out, size_t *count_out) MUST_USE;
-
-#endif

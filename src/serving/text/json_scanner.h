@@ -3,8 +3,7 @@
  * the value and the first invalid byte, and stores nothing of the value. Bytes of strings are not
  * checked to be UTF-8.
  */
-#ifndef SERVING_TEXT_JSON_SCANNER_H
-#define SERVING_TEXT_JSON_SCANNER_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -55,5 +54,3 @@ bool json_scanner_next(struct json_scanner *scanner, char byte);
 bool json_scanner_is_whole(const struct json_scanner *scanner);
 
 bool json_scanner_in_number(const struct json_scanner *scanner);
-
-#endif

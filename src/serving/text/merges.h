@@ -4,8 +4,7 @@
  * scanned for its best pair. A long word keeps its pairs in a tournament tree, so that n bytes
  * always take O(n log n).
  */
-#ifndef SERVING_TEXT_MERGES_H
-#define SERVING_TEXT_MERGES_H
+#pragma once
 
 #include "serving/text/vocabulary.h"
 
@@ -42,5 +41,3 @@ bool merges_scratch_open(struct merges_scratch *scratch, struct arena *arena, si
 /* Computes the tokens of a word of 1 to scratch->bytes_max bytes into scratch->ids; returns their
  * number. */
 size_t merges_apply(const struct merges *merges, struct merges_scratch *scratch, struct bytes word);
-
-#endif

@@ -3,8 +3,7 @@
  * writes them): usually only the begin-of-sentence token in front. The post_processor of
  * tokenizer.json defines them, and tokenizer_config.json may switch its bos and eos on and off.
  */
-#ifndef SERVING_TEXT_PROMPT_FRAME_H
-#define SERVING_TEXT_PROMPT_FRAME_H
+#pragma once
 
 #include "base/limits.h"
 #include "base/tree.h"
@@ -25,5 +24,3 @@ enum status prompt_frame_read(const struct tree *post_processor, const char *nam
  * if the frame is full. */
 bool prompt_frame_begin(struct prompt_frame *frame, uint32_t token, bool on) MUST_USE;
 bool prompt_frame_end(struct prompt_frame *frame, uint32_t token, bool on) MUST_USE;
-
-#endif

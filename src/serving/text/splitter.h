@@ -5,8 +5,7 @@
  * of the text). This is "Split" with behaviour "Isolated", the only kind in DeepSeek's tokenizers,
  * together with "Digits" (also a pattern) and the final "ByteLevel".
  */
-#ifndef SERVING_TEXT_SPLITTER_H
-#define SERVING_TEXT_SPLITTER_H
+#pragma once
 
 #include "base/pattern.h"
 #include "base/tree.h"
@@ -30,5 +29,3 @@ typedef bool splitter_sink(void *context, struct bytes word);
 /* Splits `text` (valid UTF-8). Returns false if the sink did, or a pattern exceeded its limit. */
 bool splitter_split(const struct splitter *splitter, struct pattern_scratch *scratch,
                     struct bytes text, splitter_sink *sink, void *context);
-
-#endif

@@ -22,8 +22,7 @@
  *
  * No allocation: the state is small and of fixed size.
  */
-#ifndef SERVING_TEXT_TOKEN_STREAM_H
-#define SERVING_TEXT_TOKEN_STREAM_H
+#pragma once
 
 #include "base/limits.h"
 #include "base/utf8.h"
@@ -117,5 +116,3 @@ bool token_stream_push(struct token_stream *stream, uint32_t token, token_stream
 
 /* Ends the answer and outputs the text that is held back. Does nothing after a stop. */
 void token_stream_finish(struct token_stream *stream, token_stream_sink *sink, void *context);
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The parts of an answer's text, and the sink type of the stages of token_stream.h.
  */
-#ifndef SERVING_TEXT_TOKEN_STREAM_PART_H
-#define SERVING_TEXT_TOKEN_STREAM_PART_H
+#pragma once
 
 #include "base/bytes.h"
 
@@ -20,5 +19,3 @@ enum token_stream_part {
 /* Receives a piece of output: valid UTF-8, never empty. Parts may alternate. The arguments of a
  * call end with the next piece that is not an argument. */
 typedef void token_stream_sink(void *context, enum token_stream_part part, struct bytes text);
-
-#endif

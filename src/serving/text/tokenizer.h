@@ -10,8 +10,7 @@
  * Formats: docs of the tokenizers library (pre-tokenizers, added tokens, decoders);
  * byte-to-character table: GPT-2's bytes_to_unicode.
  */
-#ifndef SERVING_TEXT_TOKENIZER_H
-#define SERVING_TEXT_TOKENIZER_H
+#pragma once
 
 #include "base/arena.h"
 #include "base/limits.h"
@@ -96,5 +95,3 @@ enum status tokenizer_encode_within(const struct tokenizer *tokenizer,
 enum status tokenizer_decode(const struct tokenizer *tokenizer, const uint32_t *ids,
                              size_t id_count, bool skip_special, char *out, size_t capacity,
                              size_t *count_out) MUST_USE;
-
-#endif

@@ -3,8 +3,7 @@
  * past its match. Once a step does not match, or the text ends before that is certain, later steps
  * do nothing, and `found` has the result at the chain's end.
  */
-#ifndef SERVING_TEXT_TOOL_CURSOR_H
-#define SERVING_TEXT_TOOL_CURSOR_H
+#pragma once
 
 #include "base/bytes.h"
 
@@ -45,5 +44,3 @@ struct bytes tool_cursor_until(struct tool_cursor *cursor, const char *mark);
 
 /* True if the text is a name as in tool_cursor_name. */
 bool tool_cursor_is_name(struct bytes text);
-
-#endif

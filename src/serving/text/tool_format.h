@@ -17,8 +17,7 @@
  *   MISTRAL        [TOOL_CALLS][{"name": NAME, "arguments": ARGS}, ...], or
  *                  [TOOL_CALLS]NAME[CALL_ID]ID[ARGS]ARGS
  */
-#ifndef SERVING_TEXT_TOOL_FORMAT_H
-#define SERVING_TEXT_TOOL_FORMAT_H
+#pragma once
 
 #include "base/arena.h"
 #include "base/tree.h"
@@ -68,5 +67,3 @@ bool tool_format_is_string(const struct tree *schema);
 
 /* True if the schema declares this parameter as a string. `tool` may be NULL. */
 bool tool_format_takes_string(const struct tool *tool, struct bytes parameter);
-
-#endif

@@ -6,8 +6,7 @@
  * Optional marks: those around a sequence of calls, V3's ```json, and the <tool_call> before
  * <function= may be missing, because the call is unambiguous without them.
  */
-#ifndef SERVING_TEXT_TOOL_HEAD_H
-#define SERVING_TEXT_TOOL_HEAD_H
+#pragma once
 
 #include "serving/text/call_object.h"
 #include "serving/text/tool_cursor.h"
@@ -47,5 +46,3 @@ struct tool_place {
  * result other than CUT does not change with more text. */
 enum tool_found tool_head_find(enum tool_format format, struct tool_place place, struct bytes text,
                                bool ends, struct tool_head *out);
-
-#endif

@@ -22,8 +22,7 @@
  * whitespace or an escape in its name, is not a call. An id that is not a valid name, or follows
  * the name, is dropped, and so is a "type".
  */
-#ifndef SERVING_TEXT_TOOL_PARSER_H
-#define SERVING_TEXT_TOOL_PARSER_H
+#pragma once
 
 #include "serving/text/token_stream_part.h"
 #include "serving/text/tool_head.h"
@@ -57,5 +56,3 @@ bool tool_parser_in_call(const struct tool_parser *parser);
 
 /* Ends the content and outputs the text that is held back. */
 void tool_parser_finish(struct tool_parser *parser, token_stream_sink *sink, void *context);
-
-#endif

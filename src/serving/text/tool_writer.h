@@ -8,8 +8,7 @@
  * has. If arguments are pairs instead of JSON (V3.2, GLM), parameters are in the order of their
  * schema, and strings are unescaped.
  */
-#ifndef SERVING_TEXT_TOOL_WRITER_H
-#define SERVING_TEXT_TOOL_WRITER_H
+#pragma once
 
 #include "serving/text/tokenizer.h"
 #include "serving/text/tool_format.h"
@@ -41,5 +40,3 @@ bool tool_writer_mark(enum tool_format format, const struct tokenizer *tokenizer
 /* The form for the tools; tools to be enforced must pass tool_writer_holds. It shares parts of
  * `tools`. NULL if the arena is too small. */
 const struct tree *tool_writer_form(struct arena *arena, const struct tool_wish *wish);
-
-#endif

@@ -3,8 +3,7 @@
  * Only tokens spelled at byte level can be found by their bytes, because merging bytes yields no
  * others.
  */
-#ifndef SERVING_TEXT_VOCABULARY_H
-#define SERVING_TEXT_VOCABULARY_H
+#pragma once
 
 #include "base/limits.h"
 #include "base/tree.h"
@@ -46,5 +45,3 @@ static inline bool vocabulary_is(const struct vocabulary *vocabulary, uint32_t i
                                  enum vocabulary_flag flag) {
     return id < vocabulary->count && (vocabulary->flags[id] & flag);
 }
-
-#endif

@@ -3,8 +3,7 @@
  * that obtains rows reports it here, in the order of the sequence, so the sums of
  * contract/record_unit.h hold whatever happens to the request. Makes no decisions.
  */
-#ifndef SERVING_UNIT_ACCOUNT_H
-#define SERVING_UNIT_ACCOUNT_H
+#pragma once
 
 #include "serving/unit/state.h"
 
@@ -36,5 +35,3 @@ void account_drafted(struct unit_request *request, uint32_t made, uint32_t right
 
 /* Writes the account for the request's gateway. */
 void account_report(const struct unit_request *request, struct unit_work *work_out);
-
-#endif

@@ -3,8 +3,7 @@
  * It then has a slot and memory for its sequence, and waits. unit.h has the memory that all ranks
  * share, and unit_move.
  */
-#ifndef SERVING_UNIT_ARRIVAL_H
-#define SERVING_UNIT_ARRIVAL_H
+#pragma once
 
 #include "serving/unit/state.h"
 
@@ -13,5 +12,3 @@ bool arrival_begin(struct unit *unit, const struct record_submit *submit, int64_
 
 /* True if the request may be moved to another rank now. */
 bool arrival_may_move(const struct unit_request *request);
-
-#endif

@@ -13,8 +13,7 @@
  * If nothing else runs, steps without rows (step_plan.awaits) wait for the rank. If a rank died in
  * a step, its result may not confirm the constraints of the plan; they are then sent again.
  */
-#ifndef SERVING_UNIT_BINDING_H
-#define SERVING_UNIT_BINDING_H
+#pragma once
 
 #include "serving/unit/state.h"
 
@@ -59,5 +58,3 @@ void binding_take(struct unit *unit, const struct step_result *result, int64_t n
 
 /* Checks the counts. */
 void binding_audit(const struct unit *unit);
-
-#endif

@@ -19,8 +19,7 @@
  * rank dies in it: they run again, and no further blocks are named until the named ones are
  * complete.
  */
-#ifndef SERVING_UNIT_HANDOFF_H
-#define SERVING_UNIT_HANDOFF_H
+#pragma once
 
 #include "serving/unit/state.h"
 
@@ -78,5 +77,3 @@ bool handoff_may_any_end(const struct unit *unit);
 
 /* Pages leased by outgoing transfers, in addition to the request's own leases. */
 uint32_t handoff_sent_count(const struct unit_request *request);
-
-#endif

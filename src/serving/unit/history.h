@@ -3,8 +3,7 @@
  * have a history. It has at most LIMIT_HISTORY_TOKENS, which bounds the size of plans; older tokens
  * are dropped.
  */
-#ifndef SERVING_UNIT_HISTORY_H
-#define SERVING_UNIT_HISTORY_H
+#pragma once
 
 #include "base/arena.h"
 #include "base/limits.h"
@@ -23,5 +22,3 @@ bool history_open(struct history *history, struct arena *arena, const uint32_t *
 
 /* Appends a token of the answer. Does nothing to a history that was never opened. */
 void history_add(struct history *history, uint32_t token);
-
-#endif

@@ -24,8 +24,7 @@
  * second at most. The wait for KV_LOADED is unlimited: until then the storage writes to the pages,
  * whatever happens to the request.
  */
-#ifndef SERVING_UNIT_KV_OFFLOAD_H
-#define SERVING_UNIT_KV_OFFLOAD_H
+#pragma once
 
 #include "serving/unit/state.h"
 
@@ -106,5 +105,3 @@ void kv_offload_stored(struct unit *unit, const struct record_kv_stored *record)
 
 /* enum kv_storage_state */
 uint32_t kv_offload_storage_state(const struct unit *unit);
-
-#endif

@@ -4,8 +4,7 @@
  * (serving/policy/balance/balance_prefill, balance_prefill_level). Costs are from a model that all
  * ranks share, because a single rank cannot separate its own time from the others'.
  */
-#ifndef SERVING_UNIT_LEVEL_H
-#define SERVING_UNIT_LEVEL_H
+#pragma once
 
 #include "serving/policy/step_cost.h"
 #include "serving/unit/unit.h"
@@ -27,5 +26,3 @@ struct level_view level_look(const struct unit *unit, const struct step_cost *co
  * plan's view, scratch.items in the order of scratch.order[0..count), with known start positions. Requests
  * that level_look counted may since have been parked to be loaded from the storage. */
 uint32_t level_tokens(const struct unit *unit, uint32_t count);
-
-#endif

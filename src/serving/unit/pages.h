@@ -4,8 +4,7 @@
  * shared blocks (complete, in the tree, read-only), then private ones (being written, invisible to
  * other requests).
  */
-#ifndef SERVING_UNIT_PAGES_H
-#define SERVING_UNIT_PAGES_H
+#pragma once
 
 #include "serving/unit/state.h"
 
@@ -55,5 +54,3 @@ void pages_forget(struct unit *unit);
 void pages_audit_request(const struct unit *unit, const struct unit_request *request,
                          uint32_t sent);
 void pages_audit(const struct unit *unit);
-
-#endif

@@ -2,8 +2,7 @@
  * Plans the next step: pages for growing answers (interrupting other requests if there are none
  * left), the row of each request, and which requests start. Writes the plan as a RUN_STEP.
  */
-#ifndef SERVING_UNIT_PLAN_H
-#define SERVING_UNIT_PLAN_H
+#pragma once
 
 #include "serving/unit/state.h"
 
@@ -16,5 +15,3 @@ bool plan_brings_constraints(const struct unit *unit);
 /* Puts a RUN_STEP if any request has a row, or waits for its constraint or mask. No step may be in
  * flight, and the outbox must have space. */
 void plan_step(struct unit *unit, int64_t now_ns);
-
-#endif

@@ -3,8 +3,7 @@
  * prompt another unit computes, and for a request that leaves a rank. Also the state of
  * serving/unit/rank_units.c, which calls these functions and binds the requests.
  */
-#ifndef SERVING_UNIT_RANK_BINDING_H
-#define SERVING_UNIT_RANK_BINDING_H
+#pragma once
 
 #include "base/map.h"
 #include "serving/cache/recent_blocks.h"
@@ -100,5 +99,3 @@ uint32_t rank_binding_to_reserve(struct rank_units *units, const struct record_s
 /* The rank that continues an answer; not the rank `but`. */
 struct decode_choice rank_binding_to_decode(struct rank_units *units,
                                             const struct decode_need *need, uint32_t but);
-
-#endif

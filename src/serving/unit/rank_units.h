@@ -15,8 +15,7 @@
  * computes for the others). The next step is planned when all STEP_DONEs have arrived. UNIT_HELLO
  * and UNIT_LOAD represent all ranks together.
  */
-#ifndef SERVING_UNIT_RANK_UNITS_H
-#define SERVING_UNIT_RANK_UNITS_H
+#pragma once
 
 #include "serving/unit/unit.h"
 
@@ -34,5 +33,3 @@ struct machine rank_units_machine(struct rank_units *units);
 
 /* The unit of one rank, for tests. */
 struct unit *rank_units_unit(const struct rank_units *units, uint32_t rank);
-
-#endif

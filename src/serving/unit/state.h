@@ -2,8 +2,7 @@
  * The state shared by the unit's files: requests, the unit, and common queries. Only
  * serving/unit/unit_request.c changes a request's `state` and the unit's `counts`.
  */
-#ifndef SERVING_UNIT_STATE_H
-#define SERVING_UNIT_STATE_H
+#pragma once
 
 #include <stddef.h>
 
@@ -299,5 +298,3 @@ static inline void *unit_put(struct unit *unit, enum record_kind kind, const voi
     check(record);
     return record;
 }
-
-#endif

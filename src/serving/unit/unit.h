@@ -22,8 +22,7 @@
  * calls step(), cancellations and new arrivals take effect in the very next step. receive() returns
  * STATUS_FULL only while the outbox holds records; step() then does nothing.
  */
-#ifndef SERVING_UNIT_UNIT_H
-#define SERVING_UNIT_UNIT_H
+#pragma once
 
 #include "base/arena.h"
 #include "contract/machine.h"
@@ -168,5 +167,3 @@ int64_t unit_turn(const struct unit *unit, const struct record_submit *submit, i
 
 /* Recounts all redundant state (pages, lists, indexes) and checks it. Slow. */
 void unit_audit(const struct unit *unit);
-
-#endif

@@ -16,8 +16,7 @@
  *
  * A transition also claims or releases pages (serving/unit/pages.c).
  */
-#ifndef SERVING_UNIT_UNIT_REQUEST_H
-#define SERVING_UNIT_UNIT_REQUEST_H
+#pragma once
 
 #include "serving/unit/pages.h"
 #include "serving/unit/state.h"
@@ -69,5 +68,3 @@ void unit_request_drop(struct unit *unit, struct unit_request *request);
 
 /* Checks the counts of states against the requests. */
 void unit_request_audit(const struct unit *unit);
-
-#endif

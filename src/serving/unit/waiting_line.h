@@ -5,8 +5,7 @@
  * each SUBMIT as received, and the data needed for every rank before every step. It is limited in
  * number and in bytes. serving/unit/rank_units decides which request leaves for which rank.
  */
-#ifndef SERVING_UNIT_WAITING_LINE_H
-#define SERVING_UNIT_WAITING_LINE_H
+#pragma once
 
 #include "serving/unit/unit.h"
 
@@ -56,5 +55,3 @@ struct waiting_request *waiting_line_at(const struct waiting_line *line, uint32_
 uint32_t waiting_line_find(const struct waiting_line *line, struct request_id id);
 
 void waiting_line_remove(struct waiting_line *line, uint32_t place);
-
-#endif

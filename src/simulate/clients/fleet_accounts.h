@@ -13,8 +13,7 @@
  * Only some runs have accounts, drawn from a random stream of their own, so other runs do not
  * change.
  */
-#ifndef SIMULATE_CLIENTS_FLEET_ACCOUNTS_H
-#define SIMULATE_CLIENTS_FLEET_ACCOUNTS_H
+#pragma once
 
 #include "contract/record_ledger.h"
 #include "simulate/clients/fleet_clients.h"
@@ -69,5 +68,3 @@ const char *fleet_accounts_audit(const struct fleet_accounts *accounts,
 /* Writes a violation into clients->breach. A restarted gateway has no data about requests begun by
  * the previous incarnation, so each incarnation is checked separately. */
 void fleet_accounts_verify(const struct fleet_accounts *accounts, struct fleet_clients *clients);
-
-#endif

@@ -3,8 +3,7 @@
  * the content and the calls they receive, whole or joined from a stream, are those of the
  * undisturbed answer. Each call's name and id arrive once, and indices count up.
  */
-#ifndef SIMULATE_CLIENTS_FLEET_CHATS_H
-#define SIMULATE_CLIENTS_FLEET_CHATS_H
+#pragma once
 
 #include "base/tree.h"
 #include "contract/sampling.h"
@@ -28,5 +27,3 @@ void fleet_chats_take(struct fleet_clients *clients, struct fleet_client *client
 const char *fleet_chats_finish(const struct fleet_choice *choice, bool stops);
 void fleet_chats_end(struct fleet_clients *clients, struct fleet_client *client,
                      struct fleet_choice *choice);
-
-#endif

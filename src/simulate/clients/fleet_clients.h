@@ -3,8 +3,7 @@
  * of an undisturbed engine. A breach is a text that describes a wrong response. The first one is
  * kept.
  */
-#ifndef SIMULATE_CLIENTS_FLEET_CLIENTS_H
-#define SIMULATE_CLIENTS_FLEET_CLIENTS_H
+#pragma once
 
 #include "base/arena.h"
 #include "base/random.h"
@@ -126,5 +125,3 @@ uint64_t fleet_clients_tenant(const struct fleet_clients *clients, uint64_t numb
 /* Records a breach: "client 7: text". */
 void fleet_clients_breach(struct fleet_clients *clients, const struct fleet_client *client,
                           const char *text);
-
-#endif

@@ -13,8 +13,7 @@
  * were connected from its start, its counts equal their records exactly. No other unit has
  * counted less.
  */
-#ifndef SIMULATE_CLIENTS_FLEET_LEDGER_H
-#define SIMULATE_CLIENTS_FLEET_LEDGER_H
+#pragma once
 
 #include "base/arena.h"
 #include "contract/machine.h"
@@ -117,5 +116,3 @@ bool fleet_ledger_verify_unit(struct fleet_ledger *ledger, uint64_t instance,
 
 /* The units' work according to all usage records. */
 struct unit_books fleet_ledger_books(const struct fleet_ledger *ledger);
-
-#endif

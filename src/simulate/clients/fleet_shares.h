@@ -18,8 +18,7 @@
  * then on its account is not compared. Each case ends when nothing of the account waits, including
  * requests that return from a unit.
  */
-#ifndef SIMULATE_CLIENTS_FLEET_SHARES_H
-#define SIMULATE_CLIENTS_FLEET_SHARES_H
+#pragma once
 
 #include "contract/record_unit.h"
 #include "simulate/clients/fleet_clients.h"
@@ -56,5 +55,3 @@ void fleet_shares_look(struct fleet_shares *shares, const struct gateway *gatewa
 /* Records a request sent to a unit. Returns NULL or a text that describes the violation. */
 const char *fleet_shares_give(struct fleet_shares *shares, const struct gateway *gateway,
                               const struct record_submit *submit);
-
-#endif

@@ -4,8 +4,7 @@
  * (struct constrained_lender), and delays them at times. It also computes the expected answer under
  * a constraint, and checks without a grammar whether a text satisfies it.
  */
-#ifndef SIMULATE_ENGINE_FLEET_CONSTRAINTS_H
-#define SIMULATE_ENGINE_FLEET_CONSTRAINTS_H
+#pragma once
 
 #include "serving/constraint/constrained_rows.h"
 #include "simulate/kernel/fleet_dice.h"
@@ -64,5 +63,3 @@ struct constrained_answer *fleet_constraints_follow(struct fleet_constraints *co
  * is restored. */
 bool fleet_constraints_fulfilled(uint32_t which, const uint32_t *tokens, uint32_t count,
                                  struct arena *scratch);
-
-#endif

@@ -14,8 +14,7 @@
  * If two tenants send the same prompt, tokens do not reveal whose pages were read. A page therefore
  * also has the salt of its writer, and reads with another salt are counted.
  */
-#ifndef SIMULATE_ENGINE_FLEET_ENGINE_H
-#define SIMULATE_ENGINE_FLEET_ENGINE_H
+#pragma once
 
 #include "base/arena.h"
 #include "contract/slot_pages.h"
@@ -107,5 +106,3 @@ uint32_t fleet_engine_answer(uint32_t numerics, const uint32_t *prompt, uint32_t
 /* The log probabilities of a prompt's tokens except the first: minus scores_out[prompt_count]. */
 void fleet_engine_scores(uint32_t numerics, const uint32_t *prompt, uint32_t prompt_count,
                          uint32_t *scores_out);
-
-#endif

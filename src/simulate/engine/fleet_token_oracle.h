@@ -9,8 +9,7 @@
  * The module also computes the expected answer, by pushing all its tokens through one token
  * stream.
  */
-#ifndef SIMULATE_ENGINE_FLEET_TOKEN_ORACLE_H
-#define SIMULATE_ENGINE_FLEET_TOKEN_ORACLE_H
+#pragma once
 
 #include "base/arena.h"
 #include "serving/text/chat_template.h"
@@ -61,5 +60,3 @@ struct fleet_speech {
 uint32_t fleet_token_oracle_listen(const struct fleet_token_oracle *token_oracle, bool with_tools,
                                    const uint32_t *tokens, uint32_t count,
                                    struct fleet_speech *speech);
-
-#endif

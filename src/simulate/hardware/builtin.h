@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The hardware, model, prices and scenario files of twin/, embedded in the binary unchanged.
  */
-#ifndef SIMULATE_HARDWARE_BUILTIN_H
-#define SIMULATE_HARDWARE_BUILTIN_H
+#pragma once
 
 #include "base/bytes.h"
 
@@ -13,5 +12,3 @@ struct bytes builtin_text(enum builtin_kind kind, struct bytes name);
 
 /* The names of a kind by index, NULL after the last. */
 const char *builtin_name(enum builtin_kind kind, uint32_t index);
-
-#endif

@@ -17,8 +17,7 @@
  * If groups of experts divide over the nodes, the placement of the experts determines the nodes
  * that a token goes to (serving/policy/balance/balance_traffic).
  */
-#ifndef SIMULATE_HARDWARE_EXPERT_WORLD_H
-#define SIMULATE_HARDWARE_EXPERT_WORLD_H
+#pragma once
 
 #include "base/arena.h"
 #include "serving/policy/balance/rebalance.h"
@@ -87,5 +86,3 @@ void expert_world_draw(struct expert_world *world, uint32_t layer, double mean, 
 
 /* The largest rank's share of a layer's load over the mean, for an infinite number of tokens. */
 double expert_world_balance(const struct expert_world *world, uint32_t layer);
-
-#endif

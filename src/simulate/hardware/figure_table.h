@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * A table of numbers in a tree: {columns: [names], rows: [[numbers], …]}.
  */
-#ifndef SIMULATE_HARDWARE_FIGURE_TABLE_H
-#define SIMULATE_HARDWARE_FIGURE_TABLE_H
+#pragma once
 
 #include "simulate/hardware/tree_keys.h"
 
@@ -20,5 +19,3 @@ enum status figure_table_read(const struct tree_place *place, const struct tree 
 /* Interpolates linearly in the first column, which ascends. Outside of it the values at its ends
  * hold. */
 double figure_table_between(const struct figure_table *table, uint32_t column, double at);
-
-#endif

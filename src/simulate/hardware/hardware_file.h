@@ -3,8 +3,7 @@
  * sizes of a model's layers. Both are YAML that was parsed into a tree (base/tree.h). Each number
  * in them has its source next to it, and whether it was fitted.
  */
-#ifndef SIMULATE_HARDWARE_HARDWARE_FILE_H
-#define SIMULATE_HARDWARE_HARDWARE_FILE_H
+#pragma once
 
 #include "simulate/hardware/tree_keys.h"
 
@@ -46,5 +45,3 @@ enum status hardware_file_read(struct arena *arena, const struct tree *tree, con
 enum status hardware_file_model_figures_read(const struct tree *tree, const char *name,
                                              struct model_figures *model_out,
                                              struct error *error) MUST_USE;
-
-#endif

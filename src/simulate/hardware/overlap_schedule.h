@@ -10,8 +10,7 @@
  * One rank represents all of a unit. If ranks differ, a follower receives the order of the stages
  * and applies it to all ranks (unit_schedule.h). Times are in microseconds.
  */
-#ifndef SIMULATE_HARDWARE_OVERLAP_SCHEDULE_H
-#define SIMULATE_HARDWARE_OVERLAP_SCHEDULE_H
+#pragma once
 
 #include "base/limits.h"
 #include "contract/overlap.h"
@@ -52,5 +51,3 @@ struct schedule_work {
  * the processor waited for transfers. */
 double overlap_schedule(const struct overlap *overlap, const struct schedule_work *work,
                         double *waited_out);
-
-#endif

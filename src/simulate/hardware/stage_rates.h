@@ -9,8 +9,7 @@
  * and nothing else does. Formulas: the published kernel tables of DeepGEMM, FlashMLA and DeepEP,
  * combined as twin/hardware/h800.yaml describes.
  */
-#ifndef SIMULATE_HARDWARE_STAGE_RATES_H
-#define SIMULATE_HARDWARE_STAGE_RATES_H
+#pragma once
 
 #include "simulate/hardware/figure_table.h"
 #include "simulate/hardware/hardware_file.h"
@@ -114,5 +113,3 @@ struct stage_transfers stage_rates_transfers(const struct hardware_stages *stage
 enum status stage_rates_read(struct arena *arena, const struct tree_place *place,
                              const struct tree *tree, const struct hardware *hardware,
                              struct hardware_stages *stages_out) MUST_USE;
-
-#endif

@@ -18,8 +18,7 @@
  * for any number of tokens). After the last point the line between the last two continues. With
  * only one point they are proportional.
  */
-#ifndef SIMULATE_HARDWARE_STAGE_TABLE_H
-#define SIMULATE_HARDWARE_STAGE_TABLE_H
+#pragma once
 
 #include "base/bytes.h"
 #include "base/status.h"
@@ -59,5 +58,3 @@ enum status stage_table_read(struct bytes text, const char *name, struct stage_t
  * part without lines, or without tokens. */
 double stage_table_us(const struct stage_table *table, enum stage_table_phase phase,
                       enum stage_part part, double tokens, double context);
-
-#endif

@@ -11,8 +11,7 @@
  * sent at once, as in DeepEP. Hardware with measured whole steps (`fathom bench calibrate`) has no
  * stages: its steps are interpolated.
  */
-#ifndef SIMULATE_HARDWARE_STEP_CLOCK_H
-#define SIMULATE_HARDWARE_STEP_CLOCK_H
+#pragma once
 
 #include "base/arena.h"
 #include "contract/overlap.h"
@@ -92,5 +91,3 @@ void step_clock_heat(struct step_clock *clock, double factor, int64_t now_ns);
 /* The bytes of weights on a rank, and the number of KV pages that fit in the rest of its memory. */
 double step_clock_weight_bytes(const struct step_clock *clock);
 uint32_t step_clock_page_count(const struct step_clock *clock);
-
-#endif

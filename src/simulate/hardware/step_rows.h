@@ -10,8 +10,7 @@
  * same number of ranks, by coordinate descent. If ranks have different shares, a step takes (1 - e)
  * of the slowest rank's f plus e of the mean share's.
  */
-#ifndef SIMULATE_HARDWARE_STEP_ROWS_H
-#define SIMULATE_HARDWARE_STEP_ROWS_H
+#pragma once
 
 #include "simulate/hardware/figure_table.h"
 
@@ -53,5 +52,3 @@ const struct step_fit *step_rows_of(const struct step_rows *rows, uint32_t ranks
 
 /* f in us. */
 double step_rows_fit_us(const struct step_fit *fit, const struct step_features *features);
-
-#endif

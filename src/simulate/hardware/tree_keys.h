@@ -5,8 +5,7 @@
  * may also be an object {value: …, source: "…"}, which documents the source of the number. Any
  * object may have the keys about, note and source, which nothing reads.
  */
-#ifndef SIMULATE_HARDWARE_TREE_KEYS_H
-#define SIMULATE_HARDWARE_TREE_KEYS_H
+#pragma once
 
 #include "base/status.h"
 #include "base/tree.h"
@@ -61,5 +60,3 @@ enum status tree_keys_refuse(const struct tree_place *place, const char *format,
 
 /* The value itself, if it may be {value: …, source: …}. */
 const struct tree *tree_keys_plain(const struct tree *value);
-
-#endif

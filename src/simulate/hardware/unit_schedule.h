@@ -17,8 +17,7 @@
  * The number of pairs of tokens and experts of a rank is drawn for each micro-batch and layer
  * (expert_world.h). Times are in microseconds.
  */
-#ifndef SIMULATE_HARDWARE_UNIT_SCHEDULE_H
-#define SIMULATE_HARDWARE_UNIT_SCHEDULE_H
+#pragma once
 
 #include "simulate/hardware/expert_world.h"
 #include "simulate/hardware/overlap_schedule.h"
@@ -56,5 +55,3 @@ struct unit_schedule {                 /* the owner sets all members before `out
 void unit_schedule_begin(struct unit_schedule *schedule);
 /* The time at which the last rank has finished all stages so far. */
 double unit_schedule_end(const struct unit_schedule *schedule);
-
-#endif

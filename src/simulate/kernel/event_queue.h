@@ -5,8 +5,7 @@
  * Events are never removed. The owner stores a stamp in each and compares it when the event is due,
  * to check whether it is still valid.
  */
-#ifndef SIMULATE_KERNEL_EVENT_QUEUE_H
-#define SIMULATE_KERNEL_EVENT_QUEUE_H
+#pragma once
 
 #include "base/arena.h"
 
@@ -53,5 +52,3 @@ void event_queue_alarm_set(struct event_alarm *alarm, struct event_queue *queue,
 /* Call when one of the alarm's events leaves the queue. Returns true, and resets the alarm, if it
  * is due. */
 bool event_queue_alarm_rings(struct event_alarm *alarm, struct event_queue *queue, int64_t now_ns);
-
-#endif

@@ -3,8 +3,7 @@
  * kind that is added, or is made more frequent, therefore changes a seed's run only by its effects,
  * not by its draws.
  */
-#ifndef SIMULATE_KERNEL_FAULT_TIMETABLE_H
-#define SIMULATE_KERNEL_FAULT_TIMETABLE_H
+#pragma once
 
 #include "simulate/kernel/fleet_dice.h"
 
@@ -35,5 +34,3 @@ int64_t fault_timetable_next_ns(const struct fault_timetable *table);
 
 /* Lets all faults strike that are due. Returns how many. */
 uint32_t fault_timetable_strike(struct fault_timetable *table, struct world *world, int64_t now_ns);
-
-#endif

@@ -2,8 +2,7 @@
  * Random numbers of a simulated fleet. Each part has a stream of its own, so its draws do not
  * depend on the number of draws of other parts.
  */
-#ifndef SIMULATE_KERNEL_FLEET_DICE_H
-#define SIMULATE_KERNEL_FLEET_DICE_H
+#pragma once
 
 #include "base/random.h"
 
@@ -29,5 +28,3 @@ static inline int64_t fleet_dice_time(struct fleet_dice *dice, int64_t least_ns,
     double share = fleet_dice_draw(dice);
     return least_ns + (int64_t)(share * share * (double)(most_ns - least_ns));
 }
-
-#endif

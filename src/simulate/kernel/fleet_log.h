@@ -2,8 +2,7 @@
  * The last events in a simulated fleet, for debugging a breach. Events are stored as numbers and
  * formatted only on request.
  */
-#ifndef SIMULATE_KERNEL_FLEET_LOG_H
-#define SIMULATE_KERNEL_FLEET_LOG_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -37,5 +36,3 @@ void fleet_log_request(struct fleet_log *log, int64_t now_ns, const char *what, 
 
 /* Formats the event that is `back` before the last one. Returns 0 if there is none. */
 size_t fleet_log_line(const struct fleet_log *log, uint32_t back, char *line, size_t line_bytes);
-
-#endif

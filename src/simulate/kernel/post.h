@@ -4,8 +4,7 @@
  * is longer than the rest: a short queue stays in the same few pages, and the memory after them is
  * never touched.
  */
-#ifndef SIMULATE_KERNEL_POST_H
-#define SIMULATE_KERNEL_POST_H
+#pragma once
 
 #include "base/arena.h"
 #include "contract/machine.h"
@@ -53,5 +52,3 @@ void post_drop(struct post *post, size_t at);
 
 /* Removes the connection's messages that arrive later. */
 void post_lose(struct post *post, uint32_t connection, int64_t after_ns);
-
-#endif

@@ -3,8 +3,7 @@
  * earlier draws, so the draws of one request never depend on other requests. Lengths are lognormal,
  * times are exponential or gamma.
  */
-#ifndef SIMULATE_LOAD_LOAD_DRAW_H
-#define SIMULATE_LOAD_LOAD_DRAW_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -33,5 +32,3 @@ uint32_t load_draw_length(struct load_dice *dice, const struct draw_lengths *len
 
 /* A hash of two numbers (splitmix64's finalizer). */
 uint64_t load_draw_hash(uint64_t a, uint64_t b);
-
-#endif

@@ -8,8 +8,7 @@
  * earlier ones are already stored, so the first minute is like any other. The same options yield
  * the same requests.
  */
-#ifndef SIMULATE_LOAD_LOAD_MIX_H
-#define SIMULATE_LOAD_LOAD_MIX_H
+#pragma once
 
 #include "base/arena.h"
 #include "simulate/load/load_shape.h"
@@ -41,5 +40,3 @@ struct simulator_source load_mix_source(struct load_mix *mix);
 
 /* The number of conversations that ended early because too many waited for their next turn. */
 uint64_t load_mix_cut(const struct load_mix *mix);
-
-#endif

@@ -5,8 +5,7 @@
  * elsewhere in the trace. A small service's trace can thus load a large one without bursts that
  * never occurred.
  */
-#ifndef SIMULATE_LOAD_LOAD_REPLAY_H
-#define SIMULATE_LOAD_LOAD_REPLAY_H
+#pragma once
 
 #include "simulate/load/load_trace.h"
 #include "simulate/simulator/simulator_request.h"
@@ -36,5 +35,3 @@ enum status load_replay_open(struct arena *arena, const struct load_replay_optio
                              struct load_replay **replay_out, struct error *error) MUST_USE;
 
 struct simulator_source load_replay_source(struct load_replay *replay);
-
-#endif

@@ -12,8 +12,7 @@
  *   KV an answer token reads, mean  K = P + A (1 + cv^2)/2
  * Three of these are published (P/A, 1 - N/P, K), so A, U and S follow from T and the cvs.
  */
-#ifndef SIMULATE_LOAD_LOAD_SHAPE_H
-#define SIMULATE_LOAD_LOAD_SHAPE_H
+#pragma once
 
 #include "base/status.h"
 #include "simulate/load/load_draw.h"
@@ -38,5 +37,3 @@ struct mix_moments {
  * if no such shape has these moments; the error suggests a change. */
 enum status load_shape_solve(const struct mix_moments *moments, struct load_shape *shape,
                              struct error *error) MUST_USE;
-
-#endif

@@ -10,8 +10,7 @@
  *
  * Times become seconds from the first request. Rows must not go back in time.
  */
-#ifndef SIMULATE_LOAD_LOAD_TRACE_H
-#define SIMULATE_LOAD_LOAD_TRACE_H
+#pragma once
 
 #include "base/arena.h"
 
@@ -51,5 +50,3 @@ uint32_t load_trace_scale(uint32_t tokens, uint32_t block_tokens);
  * all) stay together, so the prefixes that they share are kept, too. Those without blocks are drawn
  * one by one. The result may be empty. */
 void load_trace_sample(struct load_trace *trace, uint64_t one_in, uint64_t seed);
-
-#endif

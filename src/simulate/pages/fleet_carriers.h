@@ -10,8 +10,7 @@
  * units is cut, and each side detects that at a different time. Under faults slices are lost,
  * damaged, doubled, or late, even long after their grant has ended.
  */
-#ifndef SIMULATE_PAGES_FLEET_CARRIERS_H
-#define SIMULATE_PAGES_FLEET_CARRIERS_H
+#pragma once
 
 #include "contract/machine.h"
 #include "serving/cache/transfer_orders.h"
@@ -109,5 +108,3 @@ uint32_t fleet_carriers_open_count(const struct fleet_carriers *carriers, uint32
 
 /* Checks the state machines with check(). */
 void fleet_carriers_audit(const struct fleet_carriers *carriers);
-
-#endif

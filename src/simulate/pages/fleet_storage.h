@@ -8,8 +8,7 @@
  * Under faults the disk fails for a while, blocks are damaged, a killed unit leaves torn blocks and
  * loses queued ones, the writer's queue is full, blocks are evicted, and answers are late.
  */
-#ifndef SIMULATE_PAGES_FLEET_STORAGE_H
-#define SIMULATE_PAGES_FLEET_STORAGE_H
+#pragma once
 
 #include "contract/machine.h"
 #include "simulate/pages/fleet_carriers.h"
@@ -80,5 +79,3 @@ bool fleet_storage_take_end(struct fleet_storage *storage, uint32_t unit, uint32
 
 /* The number of a unit's requests that are not answered yet. */
 uint32_t fleet_storage_open_count(const struct fleet_storage *storage, uint32_t unit);
-
-#endif

@@ -3,8 +3,7 @@
  * (.c0 to .c7), so one style sheet serves light and dark. Axes have round numbers and labels with
  * units. The module is independent of the data.
  */
-#ifndef SIMULATE_REPORT_CHART_H
-#define SIMULATE_REPORT_CHART_H
+#pragma once
 
 #include "simulate/report/words.h"
 
@@ -36,5 +35,3 @@ void chart_bars(struct json_writer *writer, const struct chart *chart);
 
 /* The style for the elements of the functions above, for the page's head. */
 extern const char chart_style[];
-
-#endif

@@ -2,8 +2,7 @@
  * The results of a day of windows: its figures next to the published ones, and each window. Text
  * and JSON are written from it.
  */
-#ifndef SIMULATE_REPORT_DAY_OUTCOME_H
-#define SIMULATE_REPORT_DAY_OUTCOME_H
+#pragma once
 
 #include "simulate/report/outcome.h"
 
@@ -54,5 +53,3 @@ void day_outcome_end(struct day_outcome *outcome);
 
 void day_outcome_write_text(struct json_writer *writer, const struct day_outcome *outcome);
 void day_outcome_write_json(struct json_writer *writer, const struct day_outcome *outcome);
-
-#endif

@@ -3,11 +3,8 @@
  * drawn again, further series by hour that it did not publish, the figures next to the published
  * ones, and the parameters with their sources.
  */
-#ifndef SIMULATE_REPORT_DAY_PAGE_H
-#define SIMULATE_REPORT_DAY_PAGE_H
+#pragma once
 
 #include "simulate/report/day_outcome.h"
 
 void day_page_write(struct json_writer *writer, const struct day_outcome *outcome);
-
-#endif

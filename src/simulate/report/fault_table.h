@@ -4,8 +4,7 @@
  * and the share of them that missed the limits of TTFT and TPOT, with the faults and without them.
  * If the run was not compared, nothing is written.
  */
-#ifndef SIMULATE_REPORT_FAULT_TABLE_H
-#define SIMULATE_REPORT_FAULT_TABLE_H
+#pragma once
 
 #include "simulate/report/outcome.h"
 
@@ -17,5 +16,3 @@ void fault_table_html(struct json_writer *writer, const struct outcome *outcome)
 
 /* ,"faults":{…} */
 void fault_table_json(struct json_writer *writer, const struct outcome *outcome);
-
-#endif

@@ -6,8 +6,7 @@
  * short window few long answers end, so the speed of users is computed from tokens
  * (report.user_speed_tokens), not from requests.
  */
-#ifndef SIMULATE_REPORT_OUTCOME_H
-#define SIMULATE_REPORT_OUTCOME_H
+#pragma once
 
 #include "simulate/report/spread.h"
 #include "simulate/report/words.h"
@@ -63,5 +62,3 @@ double outcome_figure_of(const struct day_figure *figures, uint32_t count, const
 const char *outcome_role_name(enum unit_role role); /* "both", "prefill", "decode" */
 const char *outcome_spent_name(uint32_t spent); /* enum step_spent, and STEP_SPENT_COUNT: idle */
 double outcome_spent(const struct simulator_role_counts *counts, uint32_t spent); /* seconds */
-
-#endif

@@ -2,8 +2,7 @@
  * A run as one JSON object: `figures`, and all counters. It contains no real time, so equal runs
  * yield equal texts.
  */
-#ifndef SIMULATE_REPORT_OUTCOME_JSON_H
-#define SIMULATE_REPORT_OUTCOME_JSON_H
+#pragma once
 
 #include "simulate/report/outcome.h"
 #include "simulate/report/words.h"
@@ -13,5 +12,3 @@ void outcome_json_write(struct json_writer *writer, const struct outcome *outcom
 /* "figures":[…] of any run: {"name","kind","fitted","published","simulated","unit"}. */
 void outcome_json_figures(struct json_writer *writer, const struct day_figure *figures,
                           uint32_t count);
-
-#endif

@@ -2,8 +2,7 @@
  * A run as one HTML page: charts as inline SVG, tables, and the parameters with their sources. It
  * needs no script and no other file, and is light or dark as the reader's system.
  */
-#ifndef SIMULATE_REPORT_OUTCOME_PAGE_H
-#define SIMULATE_REPORT_OUTCOME_PAGE_H
+#pragma once
 
 #include "simulate/report/chart.h"
 #include "simulate/report/outcome.h"
@@ -20,5 +19,3 @@ void outcome_page_parameters(struct json_writer *writer, const struct tree *tree
 /* Draws a chart (chart_lines or chart_bars) in a box of its own. */
 void outcome_page_chart(struct json_writer *writer, const struct chart *chart,
                         void (*draw)(struct json_writer *writer, const struct chart *chart));
-
-#endif

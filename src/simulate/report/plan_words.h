@@ -3,8 +3,7 @@
  * the chosen one first, the reason against each other one, and the curves of throughput per node
  * over tokens/s of a user. They contain no real time, so equal plans yield equal texts.
  */
-#ifndef SIMULATE_REPORT_PLAN_WORDS_H
-#define SIMULATE_REPORT_PLAN_WORDS_H
+#pragma once
 
 #include "simulate/report/words.h"
 #include "simulate/scenario/prices.h"
@@ -33,5 +32,3 @@ bool plan_words_verify(struct plan_found *found);
 void plan_words_text(struct json_writer *writer, const struct plan_found *found);
 void plan_words_json(struct json_writer *writer, const struct plan_found *found);
 void plan_words_page(struct json_writer *writer, const struct plan_found *found);
-
-#endif

@@ -3,8 +3,7 @@
  * percentile has enough digits for any report, and memory does not grow with the requests. A zeroed
  * struct is empty.
  */
-#ifndef SIMULATE_REPORT_SPREAD_H
-#define SIMULATE_REPORT_SPREAD_H
+#pragma once
 
 #include <stdint.h>
 
@@ -26,5 +25,3 @@ double spread_mean(const struct time_spread *spread);
 
 /* The share of values up to ns. */
 double spread_below(const struct time_spread *spread, double ns);
-
-#endif

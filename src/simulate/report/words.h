@@ -2,8 +2,7 @@
  * Numbers and members in the output of a run: JSON with the digits that determine a number and no
  * more, and numbers for people.
  */
-#ifndef SIMULATE_REPORT_WORDS_H
-#define SIMULATE_REPORT_WORDS_H
+#pragma once
 
 #include "base/json_writer.h"
 
@@ -26,5 +25,3 @@ void words_short(double value, char out[WORDS_SHORT_BYTES]);
 
 /* Writes the text with < > & " escaped for HTML. */
 void words_html(struct json_writer *writer, struct bytes text);
-
-#endif

@@ -23,8 +23,7 @@
  * chain, which has the noise's mean, deviation and persistence). For any prices no rule is cheaper
  * than the result (weak duality), so the prices with the largest result are searched.
  */
-#ifndef SIMULATE_SCALING_SCALED_BOUND_H
-#define SIMULATE_SCALING_SCALED_BOUND_H
+#pragma once
 
 #include "simulate/scaling/scaled_world.h"
 
@@ -39,5 +38,3 @@ size_t scaled_bound_bytes(void);
 /* Mean number of nodes from measure_ns to end_ns of `day`. Its faults do not matter. */
 enum status scaled_bound(struct arena *arena, const struct scaled_options *day,
                          struct scaled_bound_limits limits, double *nodes_out) MUST_USE;
-
-#endif

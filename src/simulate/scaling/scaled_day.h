@@ -7,8 +7,7 @@
  * prefill; a prefill unit has 4 nodes. One parameter is not published and therefore free: the load
  * that a unit serves within DeepSeek's limits, in output tokens a second of a decode unit.
  */
-#ifndef SIMULATE_SCALING_SCALED_DAY_H
-#define SIMULATE_SCALING_SCALED_DAY_H
+#pragma once
 
 #include "simulate/scaling/scaled_world.h"
 
@@ -53,5 +52,3 @@ void scaled_day_options(const struct scaled_day *day, struct scaled_options *opt
 
 /* Nodes as published, at the middle of an hour of the day (UTC+8). */
 uint32_t scaled_day_published(uint32_t hour);
-
-#endif

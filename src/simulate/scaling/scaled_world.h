@@ -12,8 +12,7 @@
  * killed and restarted, observations fail, actions are lost. Invariants are checked all the time; a
  * breach is a text.
  */
-#ifndef SIMULATE_SCALING_SCALED_WORLD_H
-#define SIMULATE_SCALING_SCALED_WORLD_H
+#pragma once
 
 #include "serving/fleet/fleet_manager.h"
 
@@ -84,5 +83,3 @@ size_t scaled_world_bytes(void);
 
 enum status scaled_world_run(struct arena *arena, const struct scaled_options *options,
                              struct scaled_outcome *outcome_out) MUST_USE;
-
-#endif

@@ -3,8 +3,7 @@
  * file has a list price and may have periods with another one (an off-peak discount). A model may
  * have a calendar of its own, selected by the name in the request.
  */
-#ifndef SIMULATE_SCENARIO_PRICES_H
-#define SIMULATE_SCENARIO_PRICES_H
+#pragma once
 
 #include "simulate/hardware/tree_keys.h"
 
@@ -52,5 +51,3 @@ struct token_prices prices_at(const struct prices_calendar *calendar, double hou
 /* The income from these tokens. */
 double prices_income(const struct token_prices *prices, double hit_tokens, double miss_tokens,
                      double output_tokens);
-
-#endif

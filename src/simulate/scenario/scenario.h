@@ -4,8 +4,7 @@
  * becomes a source of requests when it is opened. The program reads a trace's file, since pure
  * modules do not read files.
  */
-#ifndef SIMULATE_SCENARIO_SCENARIO_H
-#define SIMULATE_SCENARIO_SCENARIO_H
+#pragma once
 
 #include "simulate/hardware/hardware_file.h"
 #include "simulate/load/load_mix.h"
@@ -54,5 +53,3 @@ size_t scenario_load_bytes(const struct scenario *scenario, const struct load_tr
 /* Makes the source of the options. A day has none. */
 enum status scenario_open_load(struct arena *arena, struct scenario *scenario,
                                const struct load_trace *trace, struct error *error) MUST_USE;
-
-#endif

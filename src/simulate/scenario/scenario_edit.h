@@ -6,8 +6,7 @@
  * A scenario names its hardware, model and prices. Resolving it replaces the names by the objects
  * that they refer to, so that a setting may change a part of them (hardware.hbm_gbps=4000).
  */
-#ifndef SIMULATE_SCENARIO_SCENARIO_EDIT_H
-#define SIMULATE_SCENARIO_SCENARIO_EDIT_H
+#pragma once
 
 #include "base/status.h"
 #include "base/tree.h"
@@ -30,5 +29,3 @@ enum status scenario_edit_prepare(struct arena *arena, const struct tree *root,
                                   const char *const *settings, size_t setting_count,
                                   const struct scenario_library *library,
                                   const struct tree **root_out, struct error *error) MUST_USE;
-
-#endif

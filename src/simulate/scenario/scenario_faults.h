@@ -10,8 +10,7 @@
  * If `unit` is omitted, the seed draws the place. Random ones begin between from_s (warm_s) and
  * until_s (the end of the measured time).
  */
-#ifndef SIMULATE_SCENARIO_SCENARIO_FAULTS_H
-#define SIMULATE_SCENARIO_SCENARIO_FAULTS_H
+#pragma once
 
 #include "base/arena.h"
 #include "simulate/hardware/tree_keys.h"
@@ -25,5 +24,3 @@
 enum status scenario_faults_read(struct arena *arena, const struct tree_place *root,
                                  const struct tree *tree, struct simulator_options *options,
                                  struct fault_limits *limits_out) MUST_USE;
-
-#endif

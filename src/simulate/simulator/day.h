@@ -20,8 +20,7 @@
  *
  * `whole` simulates all D and P units instead, to validate the rules.
  */
-#ifndef SIMULATE_SIMULATOR_DAY_H
-#define SIMULATE_SIMULATOR_DAY_H
+#pragma once
 
 #include "simulate/simulator/day_load.h"
 #include "simulate/simulator/simulator.h"
@@ -80,5 +79,3 @@ void day_window_options(const struct day_options *day, const struct day_segment 
                         const struct simulator_options *fleet, bool whole, double standing_rank,
                         const struct day_lengths *lengths, struct day_load *load_out,
                         struct simulator_options *options_out);
-
-#endif

@@ -4,8 +4,7 @@
  * from the run's own counters), or a prediction. A figure is marked as fitted if its own data was
  * used to fit a parameter of the hardware file.
  */
-#ifndef SIMULATE_SIMULATOR_DAY_FIGURES_H
-#define SIMULATE_SIMULATOR_DAY_FIGURES_H
+#pragma once
 
 #include "simulate/simulator/day.h"
 
@@ -74,5 +73,3 @@ enum status day_figures_profile_steps(const struct hardware *hardware,
                                       const struct model_figures *model, struct arena *memory,
                                       struct day_profile *profile_out,
                                       struct error *error) MUST_USE;
-
-#endif

@@ -11,8 +11,7 @@
  * Lengths are drawn from a low-discrepancy sequence (M. Roberts: the Kronecker sequence of powers
  * of 1/g, g^4 = g + 1), so few requests suffice to have the means of many. Arrivals are Poisson.
  */
-#ifndef SIMULATE_SIMULATOR_DAY_LOAD_H
-#define SIMULATE_SIMULATOR_DAY_LOAD_H
+#pragma once
 
 #include "simulate/simulator/simulator_request.h"
 
@@ -56,5 +55,3 @@ struct day_load {
 
 /* Set `drawn` and `clock_s` to zero first. `load` must live as long as the source. */
 struct simulator_source day_load_source(struct day_load *load);
-
-#endif

@@ -3,8 +3,7 @@
  * exponential time, and strikes all places with the same probability. Each kind has a random stream
  * of its own, so a change of one rate does not change the faults of other kinds.
  */
-#ifndef SIMULATE_SIMULATOR_DRAW_FAULTS_H
-#define SIMULATE_SIMULATOR_DRAW_FAULTS_H
+#pragma once
 
 #include "simulate/simulator/simulator.h"
 #include "simulate/simulator/simulator_faults.h"
@@ -31,5 +30,3 @@ void draw_faults_place(const struct simulator_options *options, uint64_t seed, u
 
 /* Sorts by time. Faults at the same time keep their order. */
 void draw_faults_sort(struct simulator_fault *faults, uint32_t count);
-
-#endif

@@ -4,8 +4,7 @@
  * fault's beginning to FAULT_COSTS_AFTER_NS after its end, when restarted units have filled their
  * caches again. If faults of several kinds overlap, each kind is charged.
  */
-#ifndef SIMULATE_SIMULATOR_FAULT_COSTS_H
-#define SIMULATE_SIMULATOR_FAULT_COSTS_H
+#pragma once
 
 #include "simulate/simulator/simulator.h"
 #include "simulate/simulator/simulator_faults.h"
@@ -38,5 +37,3 @@ void fault_costs_note(void *context, const struct simulator_ended *ended);
 void fault_costs_add(const struct fault_limits *limits, const struct simulator_fault *faults,
                      uint32_t fault_count, const struct fault_ends *with,
                      const struct fault_ends *without, struct fault_cost *costs);
-
-#endif

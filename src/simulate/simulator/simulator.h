@@ -7,8 +7,7 @@
  * Engines compute nothing. A token is a number that depends on its request and position alone, so a
  * token that is delivered twice or never is detected. The same options and seed give the same run.
  */
-#ifndef SIMULATE_SIMULATOR_SIMULATOR_H
-#define SIMULATE_SIMULATOR_SIMULATOR_H
+#pragma once
 
 #include "base/arena.h"
 #include "serving/unit/unit.h"
@@ -139,5 +138,3 @@ enum status simulator_run(const struct simulator_options *options, struct arena 
 /* Returns STATUS_CORRUPT if `what` ("the run") breaks an invariant, and the error says how. */
 enum status simulator_verify(const struct simulator_report *report, const char *what,
                              struct error *error) MUST_USE;
-
-#endif

@@ -2,8 +2,7 @@
  * The KV blocks in one level of the storage: a set of keys of bounded size, which evicts the least
  * recently used one. The first eight bytes of a key, which is a hash, identify it.
  */
-#ifndef SIMULATE_SIMULATOR_SIMULATOR_BLOCKS_H
-#define SIMULATE_SIMULATOR_SIMULATOR_BLOCKS_H
+#pragma once
 
 #include "base/arena.h"
 #include "contract/ids.h"
@@ -39,5 +38,3 @@ void simulator_blocks_prefetch(const struct simulator_blocks *set, const struct 
 
 /* True if the block is present, complete or not yet. */
 bool simulator_blocks_knows(const struct simulator_blocks *set, const struct block_key *key);
-
-#endif

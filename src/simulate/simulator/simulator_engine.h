@@ -6,8 +6,7 @@
  * simulator. A token depends only on that number and on its position in the answer, and none ends
  * an answer.
  */
-#ifndef SIMULATE_SIMULATOR_SIMULATOR_ENGINE_H
-#define SIMULATE_SIMULATOR_SIMULATOR_ENGINE_H
+#pragma once
 
 #include "contract/step_plan.h"
 #include "serving/policy/choose_overlap.h"
@@ -75,5 +74,3 @@ size_t simulator_engine_result_bytes(uint32_t rows_max);
 /* Writes a rank's result; result_out has simulator_engine_result_bytes. Returns its tokens. */
 uint32_t simulator_engine_end(struct simulator_engine *engine, uint32_t rank, int64_t compute_ns,
                               struct step_result *result_out);
-
-#endif

@@ -3,8 +3,7 @@
  * connection, after the network's latency. They notice a lost node or a cut network only after
  * SIMULATOR_NOTICE_NS without a sign. Then they continue its requests on other units.
  */
-#ifndef SIMULATE_SIMULATOR_SIMULATOR_FAULTS_H
-#define SIMULATE_SIMULATOR_SIMULATOR_FAULTS_H
+#pragma once
 
 #include "base/arena.h"
 
@@ -51,5 +50,3 @@ int64_t simulator_faults_arrival(const struct simulator_options *options, int64_
 
 /* Begins or ends a fault. */
 void simulator_faults_happen(struct simulator_world *world, const struct event *event);
-
-#endif

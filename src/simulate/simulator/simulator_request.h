@@ -2,8 +2,7 @@
  * A request of the load: its lengths, and the prompts that it shares a prefix with. Its tokens
  * follow from these.
  */
-#ifndef SIMULATE_SIMULATOR_SIMULATOR_REQUEST_H
-#define SIMULATE_SIMULATOR_SIMULATOR_REQUEST_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -30,5 +29,3 @@ struct simulator_source {
     void *self;
     bool (*next)(void *self, struct simulator_request *request_out);
 };
-
-#endif

@@ -7,8 +7,7 @@
  * Gateways and units run when something is due: they receive what has arrived, and then step.
  * Records between them take the network's latency and keep their order.
  */
-#ifndef SIMULATE_SIMULATOR_SIMULATOR_STATE_H
-#define SIMULATE_SIMULATOR_SIMULATOR_STATE_H
+#pragma once
 
 #include "serving/gateway/gateway.h"
 #include "serving/unit/rank_units.h"
@@ -220,5 +219,3 @@ void simulator_clients_notice(struct simulator_world *world, const struct record
 /* Receives a gateway's record for a client. */
 void simulator_clients_receive(struct simulator_world *world, const struct record *record);
 void simulator_clients_verify(struct simulator_world *world);
-
-#endif

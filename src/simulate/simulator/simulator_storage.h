@@ -9,8 +9,7 @@
  * QUEUE_BYTES waiting to be written; more are dropped. A block that is on disk is not written
  * again.
  */
-#ifndef SIMULATE_SIMULATOR_SIMULATOR_STORAGE_H
-#define SIMULATE_SIMULATOR_SIMULATOR_STORAGE_H
+#pragma once
 
 #include "contract/record_kv.h"
 #include "simulate/simulator/simulator_blocks.h"
@@ -83,5 +82,3 @@ const struct record *simulator_storage_end(struct simulator_disks *storage, uint
                                            uint64_t stamp, uint32_t *unit_out);
 
 uint32_t simulator_storage_open_count(const struct simulator_disks *storage);
-
-#endif

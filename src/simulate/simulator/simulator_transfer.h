@@ -7,8 +7,7 @@
  * A transfer ends once at each side: arrived, or not, because a side cancelled it, died, or was cut
  * off. The module reports times and ends. The caller delivers the records.
  */
-#ifndef SIMULATE_SIMULATOR_SIMULATOR_TRANSFER_H
-#define SIMULATE_SIMULATOR_SIMULATOR_TRANSFER_H
+#pragma once
 
 #include "base/map.h"
 #include "contract/record_kv.h"
@@ -88,5 +87,3 @@ bool simulator_transfer_end(struct simulator_transfers *transfers, uint32_t tran
                             struct record_kv_done *done_out);
 
 uint32_t simulator_transfer_open_count(const struct simulator_transfers *transfers);
-
-#endif

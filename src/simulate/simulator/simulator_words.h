@@ -4,8 +4,7 @@
  * number. The module also has the tokenizer that a gateway needs to tokenize prompts: its texts
  * have one character, "#", and a request's number. Tokens of prompts and answers have no text.
  */
-#ifndef SIMULATE_SIMULATOR_SIMULATOR_WORDS_H
-#define SIMULATE_SIMULATOR_SIMULATOR_WORDS_H
+#pragma once
 
 #include "base/arena.h"
 #include "base/hash.h"
@@ -44,5 +43,3 @@ size_t simulator_words_bytes(void);
 enum status simulator_words_open(struct arena *arena, struct tokenizer **out,
                                  struct error *error) MUST_USE;
 void simulator_words_close(struct tokenizer *tokenizer);
-
-#endif

@@ -15,8 +15,7 @@
  *             prompt, computed chunk by chunk on one rank while all others rest, must fit, too
  *   combined  as decode, with as many prompt tokens in each step as its answers need
  */
-#ifndef SIMULATE_SIMULATOR_SIZE_FLEET_H
-#define SIMULATE_SIMULATOR_SIZE_FLEET_H
+#pragma once
 
 #include "simulate/simulator/simulator.h"
 
@@ -131,5 +130,3 @@ enum status size_fleet_standing(const struct size_options *options, struct arena
 /* "3 prefill EP32+32 x 16k + 1 decode EP144+32 x 96": ranks, redundant experts, tokens or requests
  * of a rank's step. */
 void size_fleet_name(const struct size_fleet *fleet, char out[SIZE_TEXT_BYTES]);
-
-#endif

@@ -10,8 +10,7 @@
  * are tried. The search ends when the fleet with the fewest nodes has held. Each other one is then
  * known, or bound by the step clock, to need more.
  */
-#ifndef SIMULATE_SIMULATOR_SIZE_GROWTH_H
-#define SIMULATE_SIMULATOR_SIZE_GROWTH_H
+#pragma once
 
 #include "simulate/simulator/size_fleet.h"
 
@@ -64,5 +63,3 @@ void size_growth_take(struct size_growth *growth, const struct size_run *run,
 
 /* Writes the results into all fleets: verdicts, the fewest nodes that each needs, and why. */
 void size_growth_close(struct size_growth *growth);
-
-#endif

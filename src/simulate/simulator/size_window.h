@@ -13,8 +13,7 @@
  * take no time. Combined units, which compute those prompts together with their answers, get as
  * many steps as that needs.
  */
-#ifndef SIMULATE_SIMULATOR_SIZE_WINDOW_H
-#define SIMULATE_SIMULATOR_SIZE_WINDOW_H
+#pragma once
 
 #include "simulate/simulator/day_load.h"
 #include "simulate/simulator/size_growth.h"
@@ -42,5 +41,3 @@ void size_window_load(const struct size_options *options, const struct size_flee
                       const struct size_sample *sample, const struct day_lengths *lengths,
                       double standing, struct day_load *load_out,
                       struct simulator_options *options_out);
-
-#endif

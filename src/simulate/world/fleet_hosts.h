@@ -21,8 +21,7 @@
  * time, and one that is not there is not waited for. A host that looks what it has is not taken for
  * lost.
  */
-#ifndef SIMULATE_WORLD_FLEET_HOSTS_H
-#define SIMULATE_WORLD_FLEET_HOSTS_H
+#pragma once
 
 #include "serving/supervision/supervise_agent.h"
 #include "serving/supervision/supervise_unit.h"
@@ -253,5 +252,3 @@ void fleet_ranks_take(struct world *world, struct fleet_agent *agent,
 void fleet_ranks_run_processes(struct world *world, struct fleet_agent *agent);
 void fleet_ranks_run(struct world *world, uint32_t unit);
 int64_t fleet_ranks_wake_ns(const struct world *world, uint32_t unit);
-
-#endif

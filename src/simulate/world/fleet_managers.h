@@ -20,8 +20,7 @@
  * requests. A required role keeps at least one serving unit. Promised nodes are released in time if
  * nothing has failed. At the end the fleet has the size that its manager wants.
  */
-#ifndef SIMULATE_WORLD_FLEET_MANAGERS_H
-#define SIMULATE_WORLD_FLEET_MANAGERS_H
+#pragma once
 
 #include "serving/fleet/fleet_keeper.h"
 #include "simulate/clients/fleet_clients.h"
@@ -107,5 +106,3 @@ void fleet_launcher_lose_node(struct world *world, uint32_t node, int64_t until_
 
 const struct fleet_unit_job *fleet_launcher_find(const struct world *world, uint32_t number);
 uint32_t fleet_launcher_count(const struct world *world);
-
-#endif

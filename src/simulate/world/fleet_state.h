@@ -5,8 +5,7 @@
  * runs: the machines of units), fleet_managers (in some runs: starts and ends units by load),
  * fleet_inside (checks inside a unit).
  */
-#ifndef SIMULATE_WORLD_FLEET_STATE_H
-#define SIMULATE_WORLD_FLEET_STATE_H
+#pragma once
 
 #include "base/format.h"
 #include "serving/unit/rank_units.h"
@@ -226,5 +225,3 @@ bool fleet_inside_abandoned(const struct fleet_unit_host *host, uint32_t rank);
 /* Checks that every page that is read or written has one owner, which has registered the access.
  * Returns NULL or a text that describes the violation. */
 const char *fleet_inside_audit(const struct world *world, uint32_t index, uint32_t rank);
-
-#endif

@@ -32,8 +32,7 @@
  *
  * The same seed gives the same run.
  */
-#ifndef SIMULATE_WORLD_FLEET_WORLD_H
-#define SIMULATE_WORLD_FLEET_WORLD_H
+#pragma once
 
 #include "base/arena.h"
 #include "contract/record_fleet.h"
@@ -117,5 +116,3 @@ struct fleet_world_report {
 /* Runs one simulation in `arena`, which it clears first. */
 void fleet_world_run(const struct fleet_world_options *options, struct arena *arena,
                      struct fleet_world_report *report_out);
-
-#endif

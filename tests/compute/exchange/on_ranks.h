@@ -9,8 +9,7 @@
  *
  * Include it after test_case.h.
  */
-#ifndef TESTS_EXCHANGE_ON_RANKS_H
-#define TESTS_EXCHANGE_ON_RANKS_H
+#pragma once
 
 #include <poll.h>
 #include <signal.h>
@@ -86,5 +85,3 @@ static inline int on_ranks(char **argv, const char *name, const struct CMUnitTes
     if (!failed) job_end(); /* the others may be in a step, and never come to the end */
     return failed;
 }
-
-#endif

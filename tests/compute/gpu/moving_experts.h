@@ -2,8 +2,7 @@
  * Experts that change their slots between two steps, for a test that all ranks of a job run.
  * Include it after test_case.h.
  */
-#ifndef TESTS_GPU_MOVING_EXPERTS_H
-#define TESTS_GPU_MOVING_EXPERTS_H
+#pragma once
 
 #include "compute/exchange/job.h"
 #include "compute/model/model.h"
@@ -47,5 +46,3 @@ static inline void end_moves(struct model *model) {
     job_barrier();
     moves_adopt(model, nothing);
 }
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Random draws of a test that all ranks of a job run.
  */
-#ifndef TESTS_GPU_RANK_DRAWS_H
-#define TESTS_GPU_RANK_DRAWS_H
+#pragma once
 
 #include <stdint.h>
 
@@ -19,5 +18,3 @@ static inline uint32_t draw_shared(uint32_t below) {
 static inline uint32_t draw(uint32_t below) {
     return draw_of(&own_state, below);
 }
-
-#endif

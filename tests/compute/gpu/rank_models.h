@@ -2,8 +2,7 @@
  * Models of golden checkpoints, alone or as one of a job's ranks on devices, for tests that all
  * ranks of a job run. Include it after test_case.h.
  */
-#ifndef TESTS_GPU_RANK_MODELS_H
-#define TESTS_GPU_RANK_MODELS_H
+#pragma once
 
 #include <stdio.h>
 
@@ -66,5 +65,3 @@ static inline void leave_out_the_dead(struct model *model) {
                 map->slot_expert[(size_t)layer * slots + slot] = PLACEMENT_EMPTY;
     if (placement_index(map, &error)) fail_msg("%s", error.text);
 }
-
-#endif

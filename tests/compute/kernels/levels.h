@@ -2,8 +2,7 @@
  * What the kernel tests share: every level this CPU can run, buffers that end at a page nobody may
  * touch, and adversarial numbers.
  */
-#ifndef TESTS_KERNELS_LEVELS_H
-#define TESTS_KERNELS_LEVELS_H
+#pragma once
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -43,5 +42,3 @@ void levels_fill(uint64_t *state, enum numbers kind, float *out, size_t count);
 
 /* Same bits, or both NaN. */
 void levels_check_same(const char *what, const float *expected, const float *found, size_t count);
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Matrix products by chance for tests of their kernels, and what must hold of each.
  */
-#ifndef TESTS_KERNELS_PROBLEMS_H
-#define TESTS_KERNELS_PROBLEMS_H
+#pragma once
 
 #include "levels.h"
 
@@ -36,5 +35,3 @@ void problem_check(const struct problem *p, const struct kernels *levels, uint32
 /* Batch invariance: a row has the same bits alone, in any window of rows, with any panel split. */
 void problem_check_invariance(const struct kernels *level, const struct problem *p,
                               uint64_t *state);
-
-#endif

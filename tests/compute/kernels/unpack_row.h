@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * A row of a packed matrix, read back.
  */
-#ifndef TESTS_KERNELS_UNPACK_ROW_H
-#define TESTS_KERNELS_UNPACK_ROW_H
+#pragma once
 
 #include "base/check.h"
 #include "base/number.h"
@@ -29,5 +28,3 @@ static inline void unpack_row(const struct packed_matrix *weights, uint32_t row,
         }
     }
 }
-
-#endif

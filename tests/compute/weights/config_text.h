@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * config.json for tests: a small valid DeepSeek-V3 one, with keys replaced, added or dropped.
  */
-#ifndef TESTS_MODEL_CONFIG_TEXT_H
-#define TESTS_MODEL_CONFIG_TEXT_H
+#pragma once
 
 #include "base/bytes.h"
 
@@ -16,5 +15,3 @@ struct bytes config_text(const struct config_key *changes);
 
 #define CONFIG(...) config_text((const struct config_key[]){__VA_ARGS__, {NULL, NULL}})
 #define CONFIG_BASE config_text(&(const struct config_key){NULL, NULL})
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * A directory of its own for each test, to write checkpoints into and to damage them.
  */
-#ifndef TESTS_MODEL_SANDBOX_H
-#define TESTS_MODEL_SANDBOX_H
+#pragma once
 
 #include "base/bytes.h"
 #include "compute/weights/random_checkpoint.h"
@@ -23,5 +22,3 @@ void sandbox_cut(const char *directory, const char *file, size_t bytes_less);
 /* Replaces the first `old` in a text file, or in a safetensors file's header (whose length
  * follows). */
 void sandbox_edit(const char *directory, const char *file, const char *old, const char *new);
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Texts encoded as clients do, for tests of what is decoded.
  */
-#ifndef TESTS_HTTP_PACKING_H
-#define TESTS_HTTP_PACKING_H
+#pragma once
 
 #include <stdlib.h>
 #include <zlib.h>
@@ -37,5 +36,3 @@ static inline struct bytes packing_make(enum content_coding coding, struct bytes
 static inline void packing_free(struct bytes packed) {
     free((void *)(uintptr_t)packed.data);
 }
-
-#endif

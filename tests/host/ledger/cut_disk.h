@@ -9,8 +9,7 @@
  *
  * Synced is what SQLite syncs. No call really waits for a disk. One folder at a time.
  */
-#ifndef TESTS_HOST_LEDGER_CUT_DISK_H
-#define TESTS_HOST_LEDGER_CUT_DISK_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -34,5 +33,3 @@ void cut_disk_kill_at(uint64_t call);
 
 /* Forgets everything. All files are closed. */
 void cut_disk_end(void);
-
-#endif

@@ -2,8 +2,7 @@
  * What tests of the ledger need alike: a file of their own, an account, entries and tallies with
  * chosen tokens, and prices that change at noon, other ones for the model "reasoner".
  */
-#ifndef TESTS_HOST_LEDGER_LEDGER_DESK_H
-#define TESTS_HOST_LEDGER_LEDGER_DESK_H
+#pragma once
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -150,5 +149,3 @@ static const struct ledger_prices desk_prices = {
     .model_count = 1,
     .at = morning_and_afternoon,
 };
-
-#endif

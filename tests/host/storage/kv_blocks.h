@@ -2,8 +2,7 @@
  * For tests of the KV storage: a directory of their own, and blocks whose bytes follow from their
  * sequence and position, so that what is loaded can be compared with what was kept.
  */
-#ifndef TESTS_HOST_KV_BLOCKS_H
-#define TESTS_HOST_KV_BLOCKS_H
+#pragma once
 
 #include <dirent.h>
 #include <setjmp.h>
@@ -264,5 +263,3 @@ static inline struct kv_store_options with_faults(enum kv_io_kind io, struct kv_
     options.log_context = faults;
     return options;
 }
-
-#endif

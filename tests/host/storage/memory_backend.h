@@ -2,8 +2,7 @@
  * A backend of the KV storage without files: blocks are in this process's memory, and stay when the
  * backend is closed. It shows that the store needs nothing but host/storage/kv_backend.h.
  */
-#ifndef TESTS_HOST_MEMORY_BACKEND_H
-#define TESTS_HOST_MEMORY_BACKEND_H
+#pragma once
 
 #include <errno.h>
 #include <stdlib.h>
@@ -184,5 +183,3 @@ const struct kv_backend_calls memory_calls = {
     .other_bytes = memory_other_bytes,
     .drop_other = memory_drop_other,
 };
-
-#endif

@@ -2,8 +2,7 @@
  * For tests of a KV transport: a peer that speaks UCX by itself, and says what no sender of ours
  * would.
  */
-#ifndef TESTS_HOST_TRANSPORT_PEER_H
-#define TESTS_HOST_TRANSPORT_PEER_H
+#pragma once
 
 #include <arpa/inet.h>
 #include <setjmp.h>
@@ -206,5 +205,3 @@ static inline void say_slice(struct scene *scene, const struct kv_wire_slice *sl
     say(&scene->peer, KV_WIRE_SLICE, slice, sizeof *slice, scene->rows, slice->bytes,
         slice->bytes > 8192 ? UCP_AM_SEND_FLAG_RNDV : UCP_AM_SEND_FLAG_EAGER);
 }
-
-#endif

@@ -2,8 +2,7 @@
  * For tests of the KV transport: ranks with pages and a transport each, and prompts whose bytes are
  * known by ticket and place, so that any byte in any page can be checked.
  */
-#ifndef TESTS_HOST_TRANSPORT_RANKS_H
-#define TESTS_HOST_TRANSPORT_RANKS_H
+#pragma once
 
 #include <poll.h>
 #include <stdio.h>
@@ -178,5 +177,3 @@ static inline bool rank_idle(struct rank *rank) {
     }
     return balanced && state.grants == 0 && state.pages == 0 && state.queued_bytes == 0;
 }
-
-#endif

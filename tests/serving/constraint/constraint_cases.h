@@ -2,8 +2,7 @@
  * Constraints over the vocabulary of the model that comes with Fathom, whose thinking stands between
  * <think> and </think>.
  */
-#ifndef CONSTRAINT_CASES_H
-#define CONSTRAINT_CASES_H
+#pragma once
 
 #include "base/check.h"
 #include "base/file.h"
@@ -80,5 +79,3 @@ static inline uint32_t case_count(const uint64_t *mask) {
         count += (uint32_t)__builtin_popcountll(mask[i]);
     return count;
 }
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Accounts for tests of the gateway: those that it may be told, each with one key.
  */
-#ifndef TESTS_GATEWAY_ASKERS_H
-#define TESTS_GATEWAY_ASKERS_H
+#pragma once
 
 #include "contract/record_ledger.h"
 
@@ -20,5 +19,3 @@ struct asker {
 
 /* In a memory that the next one takes over. */
 struct record_accounts *make_accounts(const struct asker *askers, uint32_t count);
-
-#endif

@@ -2,8 +2,7 @@
  * Units played by hand, for tests of the gateway among several of them: token ids in and out, one
  * prompt of three tokens, an answer of six at most.
  */
-#ifndef TESTS_GATEWAY_HANDS_H
-#define TESTS_GATEWAY_HANDS_H
+#pragma once
 
 #include "base/tree.h"
 #include "world.h"
@@ -68,5 +67,3 @@ void assert_null_at(const struct tree *root, const char *path);
 void expect(const struct world *world, uint32_t client, uint32_t status, const char *part);
 void assert_ids(struct world *world, uint32_t client, const uint32_t *tokens, size_t count);
 void assert_refused(const struct world *world, uint32_t client, uint32_t status, const char *code);
-
-#endif

@@ -6,8 +6,7 @@
  * its `usage`; with FATHOM_SETTLES set in the environment, or the gateway's option, its end comes
  * behind that.
  */
-#ifndef TESTS_GATEWAY_WORLD_H
-#define TESTS_GATEWAY_WORLD_H
+#pragma once
 
 #include "serving/gateway/gateway.h"
 #include "serving/unit/rank_units.h"
@@ -125,5 +124,3 @@ uint32_t world_encode(const struct world *world, struct bytes text, struct plain
 
 /* The token the engine chooses for choice c of seed s: that of the seed s + c. */
 uint32_t world_token(uint64_t seed, uint32_t position);
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * What tests of automata share: work with memory of its own, and a tiny generator of numbers.
  */
-#ifndef TESTS_GRAMMAR_AUTOMATA_H
-#define TESTS_GRAMMAR_AUTOMATA_H
+#pragma once
 
 #include "serving/grammar/automata/automaton_builder.h"
 
@@ -45,5 +44,3 @@ static inline const struct automaton *test_pattern(struct automaton_work *work,
         fail_msg("%s: %s", pattern, error.text);
     return automaton;
 }
-
-#endif

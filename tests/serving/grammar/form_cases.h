@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * A matcher of a form over a tokenizer whose tokens are the bytes, and two added ones.
  */
-#ifndef FORM_CASES_H
-#define FORM_CASES_H
+#pragma once
 
 #include "../text/support.h"
 #include "serving/grammar/matcher/matcher.h"
@@ -110,5 +109,3 @@ static inline void form_refuses(const char *form, enum status expected, const ch
     if (strncmp(one.error.text, message, strlen(message)) != 0)
         fail_msg("'%s' does not begin with '%s'", one.error.text, message);
 }
-
-#endif

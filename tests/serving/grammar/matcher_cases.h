@@ -2,8 +2,7 @@
  * A matcher over a small vocabulary: each byte is a token, and so are texts that begin, end and
  * cross strings, keys and numbers.
  */
-#ifndef MATCHER_CASES_H
-#define MATCHER_CASES_H
+#pragma once
 
 #include "base/check.h"
 #include "schema_cases.h"
@@ -159,5 +158,3 @@ static inline void compare_masks(struct matcher_case *one, struct grammar_positi
 #define stops(schema, text) assert_true(case_reach((schema), (text)) <= strlen(text))
 #define stops_before_last(schema, text)                                                            \
     assert_int_equal(case_reach((schema), (text)), strlen(text) - 1)
-
-#endif

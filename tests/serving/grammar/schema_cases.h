@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Cases of schemas: what a schema lets through, what it does not, and why it is refused.
  */
-#ifndef SCHEMA_CASES_H
-#define SCHEMA_CASES_H
+#pragma once
 
 #include "serving/grammar/schema/schema.h"
 #include "shape_check.h"
@@ -90,5 +89,3 @@ static inline void refuses(const char *schema, enum status expected, const char 
     if (strncmp(one.error.text, message, strlen(message)) != 0)
         fail_msg("'%s' does not begin with '%s'", one.error.text, message);
 }
-
-#endif

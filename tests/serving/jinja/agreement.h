@@ -3,8 +3,7 @@
  * makes of them, in the set-up that jinja.h names, with the variables below. `none` in a table's
  * second column: Jinja2 raises.
  */
-#ifndef TESTS_JINJA_AGREEMENT_H
-#define TESTS_JINJA_AGREEMENT_H
+#pragma once
 
 #include "serving/jinja/evaluate/jinja.h"
 #include "test_case.h"
@@ -91,5 +90,3 @@ static inline void agreement_origins(const char *source, const char *expected) {
     marked[at] = '\0';
     assert_string_equal(marked, expected);
 }
-
-#endif

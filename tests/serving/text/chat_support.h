@@ -2,8 +2,7 @@
  * What the tests of chat templates share: templates that are opened from a text or a file, and
  * renderings of requests written as JSON.
  */
-#ifndef TESTS_TEXT_CHAT_SUPPORT_H
-#define TESTS_TEXT_CHAT_SUPPORT_H
+#pragma once
 
 #include "serving/text/chat_template.h"
 #include "support.h"
@@ -58,5 +57,3 @@ static inline struct chat_rendering expect(const struct chat_template *chat_temp
                  (int)expected.count, expected.data);
     return rendering;
 }
-
-#endif

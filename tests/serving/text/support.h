@@ -2,8 +2,7 @@
  * What the text tests share: files, tokenizers that live until the process ends, and a tiny
  * generator of numbers.
  */
-#ifndef TESTS_TEXT_SUPPORT_H
-#define TESTS_TEXT_SUPPORT_H
+#pragma once
 
 #include "base/check.h"
 #include "base/file.h"
@@ -166,5 +165,3 @@ static inline size_t test_random_text(uint64_t *state, size_t characters, char *
     }
     return count;
 }
-
-#endif

@@ -4,13 +4,12 @@
  *
  * What is seen is written as content with calls in it: «name(arguments)», «id#name(arguments)».
  */
-#ifndef TESTS_TEXT_TOOL_SUPPORT_H
-#define TESTS_TEXT_TOOL_SUPPORT_H
+#pragma once
 
 #include "base/check.h"
 #include "base/json_writer.h"
-#include "serving/text/tool_parser.h"
 #include "base/utf8.h"
+#include "serving/text/tool_parser.h"
 
 #define SEEN_BYTES_MAX 16384
 
@@ -188,5 +187,3 @@ static inline bool tool_nothing_lost(enum tool_format format, struct bytes in,
     memset(walk.tried, 0, (in.count + 1) * sizeof walk.tried[0]);
     return tool_walk_on(&walk, 0, 0);
 }
-
-#endif

@@ -3,8 +3,7 @@
  * told to, in any order, forgets blocks if it is to, and spoils what it will write to as soon as it
  * is asked. Units that share it load what others have kept.
  */
-#ifndef TESTS_UNIT_STORAGE_H
-#define TESTS_UNIT_STORAGE_H
+#pragma once
 
 #include "world.h"
 
@@ -47,5 +46,3 @@ void storage_await_of(struct storage *storage, struct world *world, uint32_t num
 
 /* Does pending[slot], and answers. */
 void storage_do(struct storage *storage, uint32_t slot);
-
-#endif

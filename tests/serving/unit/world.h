@@ -5,8 +5,7 @@
  * rightly or wrongly. Of constraints it knows only whose they are and how long the answer was: what
  * one forces is what the engine would have chosen. All that the unit says is checked on the way.
  */
-#ifndef TESTS_UNIT_WORLD_H
-#define TESTS_UNIT_WORLD_H
+#pragma once
 
 #include "contract/slot_pages.h"
 #include "serving/unit/rank_units.h"
@@ -175,5 +174,3 @@ void world_run(struct world *world);
 
 /* Every request has ended once, and every page is back. */
 void world_assert_empty(struct world *world);
-
-#endif

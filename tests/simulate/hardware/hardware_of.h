@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * For tests: hardware and models of the binary, with numbers of the test's own in their place.
  */
-#ifndef TESTS_SIMULATE_HARDWARE_HARDWARE_OF_H
-#define TESTS_SIMULATE_HARDWARE_HARDWARE_OF_H
+#pragma once
 
 #include "host/process/configuration/yaml_tree.h"
 #include "simulate/hardware/builtin.h"
@@ -51,5 +50,3 @@ static inline int begin_tree(void **state) {
     arena_over(&tree_arena, tree_memory, sizeof tree_memory);
     return 0;
 }
-
-#endif

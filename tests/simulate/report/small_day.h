@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * A day of two segments, for the tests of what is written of a day.
  */
-#ifndef TESTS_SIMULATE_REPORT_SMALL_DAY_H
-#define TESTS_SIMULATE_REPORT_SMALL_DAY_H
+#pragma once
 
 #include <string.h>
 
@@ -69,5 +68,3 @@ static const char *small_day_text(void (*write)(struct json_writer *, const stru
     small_day_memory[writer.count < writer.room ? writer.count : writer.room] = 0;
     return small_day_memory;
 }
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * A run that never was, for tests of what is written about runs.
  */
-#ifndef SIMULATE_REPORT_SMALL_OUTCOME_H
-#define SIMULATE_REPORT_SMALL_OUTCOME_H
+#pragma once
 
 #include "base/json_writer.h"
 #include "simulate/report/outcome.h"
@@ -60,5 +59,3 @@ small_outcome_tree(void (*write)(struct json_writer *, const struct outcome *)) 
     if (tree_parse(&arena, text, "run", &root, &error)) fail_msg("%s", error.text);
     return root;
 }
-
-#endif

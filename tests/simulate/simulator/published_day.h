@@ -2,8 +2,7 @@
  * DeepSeek's published day as the day's tests take it: its hours' load, its nodes (decode units of 18
  * nodes, prefill units of 4), its tokens.
  */
-#ifndef TESTS_SIMULATE_SIMULATOR_PUBLISHED_DAY_H
-#define TESTS_SIMULATE_SIMULATOR_PUBLISHED_DAY_H
+#pragma once
 
 #include "simulate/simulator/day.h"
 
@@ -37,5 +36,3 @@ static const struct day_options published_day = {
     .warm_s = 3,
     .measure_s = 10,
     .waiting_s = 2};
-
-#endif

@@ -5,8 +5,7 @@
  * with 48 experts instead of 256 so that these fit; everything else is an H800's and DeepSeek-V3's.
  * Its load keeps prompts' ranks busy for about half of the time, so that a unit can be missed.
  */
-#ifndef TESTS_SIMULATE_SIMULATOR_SIMULATOR_FLEETS_H
-#define TESTS_SIMULATE_SIMULATOR_SIMULATOR_FLEETS_H
+#pragma once
 
 #include "base/random.h"
 #include "serving/policy/speculate.h"
@@ -206,5 +205,3 @@ static inline void simulator_fleets_make(struct simulator_fleet *fleet, bool who
     else
         simulator_fleets_shrink(fleet, seed);
 }
-
-#endif

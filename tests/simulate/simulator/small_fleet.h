@@ -2,8 +2,7 @@
  * A small fleet for tests of the twin: a prefill unit of two ranks and a decode unit of four, on
  * the clock of stand_in_clock.c, and requests whose beginnings are shared by groups.
  */
-#ifndef TESTS_SMALL_FLEET_H
-#define TESTS_SMALL_FLEET_H
+#pragma once
 
 #include <sys/mman.h>
 
@@ -119,5 +118,3 @@ static inline struct simulator_report small_live(const struct simulator_options 
     assert_string_equal(report.breach, "");
     return report;
 }
-
-#endif

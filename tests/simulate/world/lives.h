@@ -3,8 +3,7 @@
  * and the seeds that FATHOM_SEEDS="first count" asks for, with a third number for so many of the last
  * events.
  */
-#ifndef TESTS_SIMULATE_LIVES_H
-#define TESTS_SIMULATE_LIVES_H
+#pragma once
 
 #include "simulate/engine/fleet_constraints.h"
 #include "simulate/world/fleet_world.h"
@@ -90,5 +89,3 @@ static int lives_close(void **state) {
     free(lives.memory);
     return 0;
 }
-
-#endif

@@ -5,8 +5,7 @@
  *
  * Everything lies in the device's memory. Angles are rope_prepare's: [position][rope], cosines first.
  */
-#ifndef COMPUTE_KERNELS_CUDA_ATTENTION_ROWS_H
-#define COMPUTE_KERNELS_CUDA_ATTENTION_ROWS_H
+#pragma once
 
 #include "compute/kernels/cuda/live_rows.h"
 
@@ -63,6 +62,4 @@ void attention_rows_copy_tails(void *stream, const struct attention_tails *of, u
 
 #ifdef __cplusplus
 }
-#endif
-
 #endif

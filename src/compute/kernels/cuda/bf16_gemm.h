@@ -7,8 +7,7 @@
  * Tiles and their order depend on the weight alone: a row's result never depends on the other rows.
  * Verified by emulation; not yet run on a GPU.
  */
-#ifndef COMPUTE_KERNELS_CUDA_BF16_GEMM_H
-#define COMPUTE_KERNELS_CUDA_BF16_GEMM_H
+#pragma once
 
 #include "compute/kernels/cuda/live_rows.h"
 #include "compute/kernels/cuda/row_groups.h"
@@ -61,6 +60,4 @@ void bf16_gemm_run_groups(void *stream, const struct bf16_gemm_weights *weights,
 
 #ifdef __cplusplus
 }
-#endif
-
 #endif

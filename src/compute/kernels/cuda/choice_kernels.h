@@ -2,8 +2,7 @@
  * Choices of experts on a GPU: each token's with their weights, and the rows of the pairs. From equal inputs, without NaNs, they give the bits of their twins (compute/model/router.h).
  * Verified by emulation; not yet run on a GPU.
  */
-#ifndef COMPUTE_KERNELS_CUDA_CHOICE_KERNELS_H
-#define COMPUTE_KERNELS_CUDA_CHOICE_KERNELS_H
+#pragma once
 
 #include "compute/kernels/cuda/live_rows.h"
 #include "compute/kernels/cuda/row_groups.h"
@@ -46,6 +45,4 @@ void choice_kernels_sort(void *stream, const struct choice_pairs *pairs, uint32_
 
 #ifdef __cplusplus
 }
-#endif
-
 #endif

@@ -3,8 +3,7 @@
  * (compute/model/sample.h), without a mask: the same token for any logits.
  * Verified by emulation; not yet run on a GPU.
  */
-#ifndef COMPUTE_KERNELS_CUDA_DRAW_KERNELS_H
-#define COMPUTE_KERNELS_CUDA_DRAW_KERNELS_H
+#pragma once
 
 #include "compute/kernels/draw_rule.h"
 
@@ -21,6 +20,4 @@ void draw_kernels_tokens(void *stream, const float *logits, size_t stride, uint3
 
 #ifdef __cplusplus
 }
-#endif
-
 #endif

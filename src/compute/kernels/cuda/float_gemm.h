@@ -9,8 +9,7 @@
  *
  * Verified by emulation; not yet run on a GPU.
  */
-#ifndef COMPUTE_KERNELS_CUDA_FLOAT_GEMM_H
-#define COMPUTE_KERNELS_CUDA_FLOAT_GEMM_H
+#pragma once
 
 #include "compute/kernels/cuda/live_rows.h"
 #include "compute/kernels/cuda/row_groups.h"
@@ -53,6 +52,4 @@ void float_gemm_run_groups(void *stream, const struct float_gemm_weights *weight
 
 #ifdef __cplusplus
 }
-#endif
-
 #endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Weights of any type as floats.
  */
-#ifndef COMPUTE_KERNELS_CUDA_FLOAT_VALUES_CUH
-#define COMPUTE_KERNELS_CUDA_FLOAT_VALUES_CUH
+#pragma once
 
 #include "compute/kernels/cuda/float_gemm.h"
 #include "compute/kernels/cuda/gpu.cuh"
@@ -19,5 +18,3 @@ GPU_DEVICE float value_at(const char *row, enum float_gemm_type type, uint32_t k
     if (type == FLOAT_GEMM_BF16) return gpu_from_bf16(((const uint16_t *)row)[k]);
     return value_of_code(((const uint8_t *)row)[k]);
 }
-
-#endif

@@ -12,8 +12,7 @@
  * the largest product's first (docs/gpu.md has the bounds). Verified by emulation; not yet run on a
  * GPU.
  */
-#ifndef COMPUTE_KERNELS_CUDA_FP8_GEMM_H
-#define COMPUTE_KERNELS_CUDA_FP8_GEMM_H
+#pragma once
 
 #include "compute/kernels/cuda/live_rows.h"
 #include "compute/kernels/cuda/row_groups.h"
@@ -66,6 +65,4 @@ void fp8_gemm_run_groups(void *stream, const struct fp8_gemm_weights *weights,
 
 #ifdef __cplusplus
 }
-#endif
-
 #endif

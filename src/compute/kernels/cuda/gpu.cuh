@@ -10,8 +10,7 @@
  * Terms: a warp has 32 threads, a warpgroup four warps, a block up to 1,024 threads. Memory: shared
  * belongs to a block, global to the device. The asynchronous proxy is how TMA and wgmma see memory.
  */
-#ifndef COMPUTE_KERNELS_CUDA_GPU_CUH
-#define COMPUTE_KERNELS_CUDA_GPU_CUH
+#pragma once
 
 #include "compute/kernels/constants.h"
 #include "compute/kernels/cuda/gpu_wgmma.cuh"
@@ -532,5 +531,3 @@ static inline void gpu_launch(const char *name, void (*kernel)(P...), struct gpu
     emulate_launch(&launch, &call, sizeof call, stream);
 #endif
 }
-
-#endif

@@ -3,8 +3,7 @@
  * ISA, "Asynchronous Warpgroup Level Matrix Instructions". One text a shape, because PTX wants every
  * register named.
  */
-#ifndef COMPUTE_KERNELS_CUDA_GPU_WGMMA_CUH
-#define COMPUTE_KERNELS_CUDA_GPU_WGMMA_CUH
+#pragma once
 
 #include "compute/kernels/cuda/gpu_words.cuh"
 
@@ -243,5 +242,3 @@ GPU_DEVICE void gpu_wgmma_bf16(float (&d)[128], const uint32_t (&a)[4], uint64_t
 }
 
 /* clang-format on */
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The words that nvcc and g++ must agree on before anything else of gpu.cuh.
  */
-#ifndef COMPUTE_KERNELS_CUDA_GPU_WORDS_CUH
-#define COMPUTE_KERNELS_CUDA_GPU_WORDS_CUH
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -32,7 +31,5 @@
 #define GPU_AT , const char *file = __builtin_FILE(), int line = __builtin_LINE()
 #define GPU_AT_ONLY const char *file = __builtin_FILE(), int line = __builtin_LINE()
 #define GPU_PLACE file, line
-
-#endif
 
 #endif

@@ -2,8 +2,7 @@
  * A product's tiles, where blocks of threads stay and take tile after tile: of groups of rows, or of all rows as
  * one.
  */
-#ifndef COMPUTE_KERNELS_CUDA_GROUP_TILES_CUH
-#define COMPUTE_KERNELS_CUDA_GROUP_TILES_CUH
+#pragma once
 
 #include "compute/kernels/cuda/live_rows.cuh"
 #include "compute/kernels/cuda/row_groups.h"
@@ -58,5 +57,3 @@ static inline uint32_t most_tiles(const struct group_tiles *of, uint32_t rows, u
     if (of->groups) down += of->rows < of->group_count ? of->rows : of->group_count;
     return across * down;
 }
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * What kernels ask of live_rows.h.
  */
-#ifndef COMPUTE_KERNELS_CUDA_LIVE_ROWS_CUH
-#define COMPUTE_KERNELS_CUDA_LIVE_ROWS_CUH
+#pragma once
 
 #include "compute/kernels/cuda/gpu.cuh"
 #include "compute/kernels/cuda/live_rows.h"
@@ -18,5 +17,3 @@ GPU_DEVICE uint32_t rows_there(const struct live_rows *live, uint32_t rows) {
 GPU_DEVICE bool is_there(const struct live_rows *live, uint32_t row) {
     return row < rows_there(live, row + 1);
 }
-
-#endif

@@ -2,8 +2,7 @@
  * How many of a launch's rows are there, where the host does not say: a graph's launches are made for as many
  * rows as there may be, and their kernels read how many there are. Rows beyond are left alone.
  */
-#ifndef COMPUTE_KERNELS_CUDA_LIVE_ROWS_H
-#define COMPUTE_KERNELS_CUDA_LIVE_ROWS_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -19,5 +18,3 @@ static inline struct live_rows live_rows_of(const struct live_rows *live) {
     struct live_rows all = {NULL, 0, 0};
     return live ? *live : all;
 }
-
-#endif

@@ -9,8 +9,7 @@
  * merged in ascending order. Blocks and parts are counted from key 0, so a token's result depends on
  * its own keys alone. Verified by emulation; not yet run on a GPU.
  */
-#ifndef COMPUTE_KERNELS_CUDA_MLA_DECODE_H
-#define COMPUTE_KERNELS_CUDA_MLA_DECODE_H
+#pragma once
 
 #include "compute/kernels/cuda/live_rows.h"
 #include "compute/kernels/cuda/tensor_map.h"
@@ -60,6 +59,4 @@ void mla_decode_run(void *stream, const struct mla_decode_pages *pages, uint32_t
 
 #ifdef __cplusplus
 }
-#endif
-
 #endif

@@ -13,8 +13,7 @@
  * They are simple rather than quick: a block of threads takes a head of a token. For goldens on a
  * GPU, and to see what rounding costs. Verified by emulation; not yet run on a GPU.
  */
-#ifndef COMPUTE_KERNELS_CUDA_MLA_FLOAT_H
-#define COMPUTE_KERNELS_CUDA_MLA_FLOAT_H
+#pragma once
 
 #include "compute/kernels/cuda/float_gemm.h"
 #include "compute/kernels/cuda/mla_prompt.h"
@@ -86,6 +85,4 @@ void mla_float_attend(void *stream, const struct mla_float_prompt *of,
 
 #ifdef __cplusplus
 }
-#endif
-
 #endif

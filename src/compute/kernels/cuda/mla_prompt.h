@@ -15,8 +15,7 @@
  * takes some of the places; what it leaves in y and marks, the next takes up, and no bit depends on
  * where rounds were cut. Verified by emulation; not yet run on a GPU.
  */
-#ifndef COMPUTE_KERNELS_CUDA_MLA_PROMPT_H
-#define COMPUTE_KERNELS_CUDA_MLA_PROMPT_H
+#pragma once
 
 #include "compute/kernels/cuda/tensor_map.h"
 
@@ -84,6 +83,4 @@ void mla_prompt_attend(void *stream, const struct mla_prompt_maps *maps,
 
 #ifdef __cplusplus
 }
-#endif
-
 #endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * How a product's results leave, two neighbours of a row at a time: as floats, or rounded to BF16.
  */
-#ifndef COMPUTE_KERNELS_CUDA_PRODUCT_STORE_CUH
-#define COMPUTE_KERNELS_CUDA_PRODUCT_STORE_CUH
+#pragma once
 
 #include "compute/kernels/cuda/gpu.cuh"
 
@@ -21,5 +20,3 @@ GPU_DEVICE void store_two(float *values, uint16_t *rounded, size_t at, float a, 
         rounded[at] = gpu_to_bf16(a);
     }
 }
-
-#endif

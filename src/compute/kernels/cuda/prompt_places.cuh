@@ -2,8 +2,7 @@
  * Where the keys of prompts' runs are (mla_prompt.h): places, one run's behind another's, and the rows of the
  * cache that they stand for.
  */
-#ifndef COMPUTE_KERNELS_CUDA_PROMPT_PLACES_CUH
-#define COMPUTE_KERNELS_CUDA_PROMPT_PLACES_CUH
+#pragma once
 
 #include "compute/kernels/cuda/gpu.cuh"
 #include "compute/kernels/cuda/mla_prompt.h"
@@ -35,5 +34,3 @@ GPU_DEVICE const char *find_row(const struct mla_prompt_runs *runs,
     }
     return nullptr;
 }
-
-#endif

@@ -7,8 +7,7 @@
  * Rows lie in the device's memory, `stride` elements apart. `live` NULL: all are there. Row
  * addresses of floats are multiples of 16 bytes, of BF16 of 8, of codes of 4.
  */
-#ifndef COMPUTE_KERNELS_CUDA_ROW_KERNELS_H
-#define COMPUTE_KERNELS_CUDA_ROW_KERNELS_H
+#pragma once
 
 #include "compute/kernels/cuda/live_rows.h"
 
@@ -110,6 +109,4 @@ void row_kernels_combine(void *stream, const struct row_results *of, float *y, s
 
 #ifdef __cplusplus
 }
-#endif
-
 #endif

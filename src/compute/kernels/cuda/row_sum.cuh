@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * A norm's sum in its twin's order: 16 lanes over the row, then halves (compute/kernels/kernels.h).
  */
-#ifndef COMPUTE_KERNELS_CUDA_ROW_SUM_CUH
-#define COMPUTE_KERNELS_CUDA_ROW_SUM_CUH
+#pragma once
 
 #include "compute/kernels/cuda/gpu.cuh"
 
@@ -19,5 +18,3 @@ GPU_DEVICE float norm_factor(const float *values, uint32_t n, float epsilon) {
         sum = sum + gpu_float(gpu_lane_value(gpu_bits(sum), lane + width));
     return gpu_divide(1.0f, gpu_root(gpu_divide(sum, (float)n) + epsilon));
 }
-
-#endif

@@ -2,8 +2,7 @@
  * A softmax over the rows of a warpgroup's accumulator (gpu.cuh, wgmma): a thread has a part of two rows, and
  * four lanes side by side have a row.
  */
-#ifndef COMPUTE_KERNELS_CUDA_SOFTMAX_ROWS_CUH
-#define COMPUTE_KERNELS_CUDA_SOFTMAX_ROWS_CUH
+#pragma once
 
 #include "compute/kernels/cuda/gpu.cuh"
 
@@ -32,5 +31,3 @@ GPU_DEVICE float row_total(float value) {
         value = value + gpu_float(gpu_lane_value(gpu_bits(value), lane ^ apart));
     return value;
 }
-
-#endif

@@ -2,8 +2,7 @@
  * Tensor maps: how TMA finds boxes of a tensor in a device's memory. What a map says about memory
  * beyond the tensor: zeros come from there. PTX ISA, "Tensor-map".
  */
-#ifndef COMPUTE_KERNELS_CUDA_TENSOR_MAP_H
-#define COMPUTE_KERNELS_CUDA_TENSOR_MAP_H
+#pragma once
 
 #include <stdalign.h>
 #include <stdbool.h>
@@ -46,6 +45,4 @@ bool tensor_map_make_matrix(struct tensor_map *map_out, const void *base, enum m
 
 #ifdef __cplusplus
 }
-#endif
-
 #endif

@@ -12,8 +12,7 @@
  * What this cannot see: how the machine reorders memory, its tensor cores' exact rounding, a
  * wrapper with PTX that means something else, and time. One launch at a time, one host thread.
  */
-#ifndef COMPUTE_KERNELS_EMULATE_EMULATE_H
-#define COMPUTE_KERNELS_EMULATE_EMULATE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -147,6 +146,4 @@ void emulate_wgmma_wait(uint32_t left, const char *file, int line);
 
 #ifdef __cplusplus
 }
-#endif
-
 #endif

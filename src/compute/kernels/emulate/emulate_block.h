@@ -2,8 +2,7 @@
  * What the emulator's files share: the block that runs, its threads, and how one waits. Private to
  * this folder and its tests.
  */
-#ifndef COMPUTE_KERNELS_EMULATE_EMULATE_BLOCK_H
-#define COMPUTE_KERNELS_EMULATE_EMULATE_BLOCK_H
+#pragma once
 
 #include <setjmp.h>
 
@@ -123,5 +122,3 @@ void emulate_wgmma_check_stack(uintptr_t address, size_t bytes, const void *plac
 void emulate_report_place(const void *instruction, char *text, size_t size);
 _Noreturn void emulate_report_at(enum emulate_check check, const void *instruction,
                                  const char *format, ...) __attribute__((format(printf, 3, 4)));
-
-#endif

@@ -4,8 +4,7 @@
  * of which is an actor of its own. Clocks are values: never changed once two hold them, so that
  * all threads behind a barrier share one.
  */
-#ifndef COMPUTE_KERNELS_EMULATE_EMULATE_CLOCK_H
-#define COMPUTE_KERNELS_EMULATE_EMULATE_CLOCK_H
+#pragma once
 
 #include "compute/kernels/emulate/emulate.h"
 
@@ -43,5 +42,3 @@ void emulate_clock_learn(struct emulate_clock **clock, struct emulate_clock *oth
 void emulate_clock_own(struct emulate_clock **clock, uint32_t count);
 /* *clock's entry becomes at least `time`. */
 void emulate_clock_note(struct emulate_clock **clock, uint32_t index, uint32_t time);
-
-#endif

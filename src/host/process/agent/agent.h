@@ -8,12 +8,9 @@
  * files, or twice the timeout without a PING, ends both. The agent's private room holds what ranks
  * of the host share (packed weights), over all starts of the unit.
  */
-#ifndef HOST_PROCESS_AGENT_AGENT_H
-#define HOST_PROCESS_AGENT_AGENT_H
+#pragma once
 
 #include "base/status.h"
 
 /* Serves the supervisor behind the files until it is gone, which is no error. Files are closed. */
 enum status agent_run(int in, int out, struct error *error) MUST_USE;
-
-#endif

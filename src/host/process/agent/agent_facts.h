@@ -3,8 +3,7 @@
  * interface, memory. Taken by the agent on the host, before any rank is launched, and judged by the
  * unit's supervisor, so that a host that is not as it must be is named in one line.
  */
-#ifndef HOST_PROCESS_AGENT_AGENT_FACTS_H
-#define HOST_PROCESS_AGENT_AGENT_FACTS_H
+#pragma once
 
 #include "base/status.h"
 #include "host/process/agent/agent_frame.h"
@@ -34,5 +33,3 @@ uint32_t agent_facts_find_port(void);
 /* UCX's names of an interface's devices below a /sys: the interface itself, and the RDMA device
  * behind it if it has one: "ib0,mlx5_0:1". */
 void agent_facts_name_devices(const char *sys, const char *interface, char text[static 256]);
-
-#endif

@@ -21,8 +21,7 @@
  * All hosts are of one kind, so numbers travel as they lie in memory. Programs of other versions
  * understand each other as far as head, CHECK and the first fields of FACTS, which never change.
  */
-#ifndef HOST_PROCESS_AGENT_AGENT_FRAME_H
-#define HOST_PROCESS_AGENT_AGENT_FRAME_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -162,5 +161,3 @@ size_t agent_frame_body_bytes(enum agent_kind kind);
 
 /* Word after word of a LAUNCH's tail; the tail is right, and ends with a terminator. */
 const char *agent_frame_next_word(struct bytes *tail);
-
-#endif

@@ -3,8 +3,7 @@
  * (a remote shell, say), and frames to and from it. If the process ends or sends invalid frames, the
  * agent is reported lost, with the reason, once. It lives in the event loop's thread.
  */
-#ifndef HOST_PROCESS_AGENT_AGENT_LINK_H
-#define HOST_PROCESS_AGENT_AGENT_LINK_H
+#pragma once
 
 #include "base/status.h"
 #include "host/process/agent/agent_frame.h"
@@ -37,5 +36,3 @@ void agent_link_hang_up(struct agent_link *link);
 
 /* Hangs up, waits at most so long for the process to end, and kills it. */
 void agent_link_close(struct agent_link *link, int64_t wait_ns);
-
-#endif

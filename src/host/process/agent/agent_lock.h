@@ -4,8 +4,7 @@
  * an agent locks a file with its unit's name, and kills the process that holds it; the ranks of an agent die
  * with it.
  */
-#ifndef HOST_PROCESS_AGENT_AGENT_LOCK_H
-#define HOST_PROCESS_AGENT_AGENT_LOCK_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -21,5 +20,3 @@ struct agent_lock {
 enum status agent_lock_take(const char *directory, const char *unit, struct agent_lock *lock,
                             bool *was_held_out, struct error *error) MUST_USE;
 void agent_lock_drop(struct agent_lock *lock);
-
-#endif

@@ -3,8 +3,7 @@
  * host's address, and tries those of the other hosts when its supervisor asks for it. Nothing is said
  * over these connections. Between hosts that do not reach each other there is a firewall, mostly.
  */
-#ifndef HOST_PROCESS_AGENT_AGENT_REACH_H
-#define HOST_PROCESS_AGENT_AGENT_REACH_H
+#pragma once
 
 #include <stdint.h>
 
@@ -28,5 +27,3 @@ uint32_t agent_reach_listen(struct agent_reach *reach, const char *address);
 
 /* `tried` is called within seconds. */
 void agent_reach_try(struct agent_reach *reach, const struct agent_place *place);
-
-#endif

@@ -4,8 +4,7 @@
  * file does not take waits here. Its owner is called when there is something to read, and reads
  * frame by frame; it may also come by itself, where no event loop runs.
  */
-#ifndef HOST_PROCESS_AGENT_AGENT_STREAM_H
-#define HOST_PROCESS_AGENT_AGENT_STREAM_H
+#pragma once
 
 #include "base/status.h"
 #include "host/process/agent/agent_frame.h"
@@ -43,5 +42,3 @@ void agent_stream_quote(struct agent_stream *stream, char text[static 64]);
 /* Sends the kind's body and a tail. */
 void agent_stream_send(struct agent_stream *stream, enum agent_kind kind, const void *body,
                        struct bytes tail);
-
-#endif

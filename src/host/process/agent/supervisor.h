@@ -13,8 +13,7 @@
  * supervisor, and what a killed one left behind goes with the next one's start. Units die with their
  * supervisor. Lives in the event loop's one thread.
  */
-#ifndef HOST_PROCESS_AGENT_SUPERVISOR_H
-#define HOST_PROCESS_AGENT_SUPERVISOR_H
+#pragma once
 
 #include "base/status.h"
 #include "contract/record_unit.h"
@@ -61,5 +60,3 @@ void supervisor_stop(struct supervisor *supervisor);
 
 /* Kills what runs, and removes the folder. */
 void supervisor_close(struct supervisor *supervisor);
-
-#endif

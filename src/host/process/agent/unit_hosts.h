@@ -5,8 +5,7 @@
  * their signs of life, and their ends. This machine alone is the case of one host, with an agent
  * that needs no remote shell.
  */
-#ifndef HOST_PROCESS_AGENT_UNIT_HOSTS_H
-#define HOST_PROCESS_AGENT_UNIT_HOSTS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -90,5 +89,3 @@ void unit_hosts_tend(struct unit_hosts *hosts);
 
 /* Ends agents and ranks. */
 void unit_hosts_close(struct unit_hosts *hosts);
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Configuration files: one flat YAML mapping; its keys are the names of a command's options.
  */
-#ifndef HOST_PROCESS_CONFIGURATION_CONFIG_FILE_H
-#define HOST_PROCESS_CONFIGURATION_CONFIG_FILE_H
+#pragma once
 
 #include "base/options.h"
 
@@ -14,5 +13,3 @@ enum status config_file_read(const char *path, const struct option_table *table,
 /* The same, on text in memory. */
 enum status config_file_parse(struct bytes text, const char *path, const struct option_table *table,
                               void *values, struct error *error);
-
-#endif

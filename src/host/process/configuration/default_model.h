@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The model that comes with Fathom, for commands that are given none.
  */
-#ifndef HOST_PROCESS_CONFIGURATION_DEFAULT_MODEL_H
-#define HOST_PROCESS_CONFIGURATION_DEFAULT_MODEL_H
+#pragma once
 
 #include <stddef.h>
 
@@ -11,5 +10,3 @@
 /* Directory of tiny-r1: ../models/ next to the executable's directory (a build tree), else
  * ../share/fathom/models/ (an installation). NOT_FOUND names what was looked at. */
 enum status default_model_find(char *path_out, size_t path_bytes, struct error *error) MUST_USE;
-
-#endif

@@ -4,8 +4,7 @@
  * arguments of a remote shell, so a name must not look like an option or contain characters that a
  * shell interprets.
  */
-#ifndef HOST_PROCESS_CONFIGURATION_HOST_LIST_H
-#define HOST_PROCESS_CONFIGURATION_HOST_LIST_H
+#pragma once
 
 #include <stdint.h>
 
@@ -37,5 +36,3 @@ enum status host_list_parse_slurm(struct bytes nodes, struct bytes tasks,
                                   struct host_list *list_out, struct error *error) MUST_USE;
 
 void host_list_free(struct host_list *list);
-
-#endif

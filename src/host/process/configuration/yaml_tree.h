@@ -7,8 +7,7 @@
  * A file is one document. Anchors, aliases, tags, keys that are not scalars, duplicate keys,
  * infinities and NaN are rejected, so that a short text cannot become a large tree.
  */
-#ifndef HOST_PROCESS_CONFIGURATION_YAML_TREE_H
-#define HOST_PROCESS_CONFIGURATION_YAML_TREE_H
+#pragma once
 
 #include "base/tree.h"
 
@@ -29,5 +28,3 @@ enum status yaml_tree_parse_words(struct arena *arena, struct bytes text, const 
 /* yaml_tree_parse for the file at `path`. */
 enum status yaml_tree_read(struct arena *arena, const char *path, const struct tree **root_out,
                            struct error *error) MUST_USE;
-
-#endif

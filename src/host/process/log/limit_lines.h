@@ -7,8 +7,7 @@
  *
  * Pure: names of kinds and times in, verdicts out. Times are nanoseconds of any monotonic clock.
  */
-#ifndef HOST_PROCESS_LOG_LIMIT_LINES_H
-#define HOST_PROCESS_LOG_LIMIT_LINES_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -43,5 +42,3 @@ uint32_t limit_lines_report(struct limit_lines *limits, int64_t now_ns, uint64_t
 
 /* When the next count must be reported; LIMIT_LINES_NEVER: there is none. */
 int64_t limit_lines_next_ns(const struct limit_lines *limits);
-
-#endif

@@ -14,8 +14,7 @@
  * so that one write(2) has many lines. Errors and warnings, and lines of other threads, are written
  * at once. Regular files are assumed never to block.
  */
-#ifndef HOST_PROCESS_LOG_LOG_H
-#define HOST_PROCESS_LOG_LOG_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -55,5 +54,3 @@ int64_t log_next_ns(void);
 /* Reports all lines left out and writes all buffered lines. Waits up to a second for a slow reader.
  * Also called when the process exits. */
 void log_finish(void);
-
-#endif

@@ -13,8 +13,7 @@
  * control bytes to a terminal: control bytes are escaped, bytes beyond ASCII are replaced by `?`,
  * and long values are truncated.
  */
-#ifndef HOST_PROCESS_LOG_LOG_LINE_H
-#define HOST_PROCESS_LOG_LOG_LINE_H
+#pragma once
 
 #include <stdarg.h>
 #include <stdint.h>
@@ -61,5 +60,3 @@ void log_line_make(struct log_line *line, const struct log_head *head, const cha
  * kind that were left out, and the time over which they were. seconds 0: without that field. */
 void log_line_make_more(struct log_line *line, const struct log_head *head, struct bytes message,
                         struct bytes named, uint64_t more, double seconds);
-
-#endif

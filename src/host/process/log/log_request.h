@@ -2,8 +2,7 @@
  * What the log says of requests: one line for each that has ended, and the name by which lines
  * elsewhere mean it, which is what follows the prefix in its answer's `id`.
  */
-#ifndef HOST_PROCESS_LOG_LOG_REQUEST_H
-#define HOST_PROCESS_LOG_LOG_REQUEST_H
+#pragma once
 
 #include "base/bytes.h"
 #include "contract/record_ledger.h"
@@ -21,5 +20,3 @@ int log_request_given(struct request_id request, struct bytes name);
  * said. The others (refused, or left by their clients before) are of one kind for an account and a
  * status: of a flood some are said, and the rest counted. */
 void log_request_ended(const struct record_usage *entry);
-
-#endif

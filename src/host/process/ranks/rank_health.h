@@ -3,8 +3,7 @@
  * into memory. Each rank writes its own line without locks, and the supervisor reads all lines. The
  * line of rank 0 also has the unit's current role, so that a restarted unit keeps it.
  */
-#ifndef HOST_PROCESS_RANKS_RANK_HEALTH_H
-#define HOST_PROCESS_RANKS_RANK_HEALTH_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -58,5 +57,3 @@ int64_t rank_health_cpu_ns(int64_t pid);
 
 /* Returns false if the role was never set. */
 bool rank_health_read_role(const struct rank_health *health, enum unit_role *role_out);
-
-#endif

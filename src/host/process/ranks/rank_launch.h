@@ -9,8 +9,7 @@
  *
  * This module has no clock, thread or loop. Its owner polls one file and calls rank_launch_tend.
  */
-#ifndef HOST_PROCESS_RANKS_RANK_LAUNCH_H
-#define HOST_PROCESS_RANKS_RANK_LAUNCH_H
+#pragma once
 
 #include "base/bytes.h"
 #include "base/status.h"
@@ -66,5 +65,3 @@ pid_t rank_launch_pid(const struct rank_launch *launch, uint32_t rank);
  * since the start, the path in /proc that still refers to it. Returns false if there is none. */
 #define RANK_LAUNCH_PATH_BYTES 4096
 bool rank_launch_self(char path[static RANK_LAUNCH_PATH_BYTES]);
-
-#endif

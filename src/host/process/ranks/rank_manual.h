@@ -7,8 +7,7 @@
  *
  * Any process that can connect to the address can claim to be a rank: the network must be private.
  */
-#ifndef HOST_PROCESS_RANKS_RANK_MANUAL_H
-#define HOST_PROCESS_RANKS_RANK_MANUAL_H
+#pragma once
 
 #include "base/status.h"
 
@@ -22,5 +21,3 @@ bool rank_manual_is(void);
 /* Joins this rank to a rendezvous of `ranks` ranks at `place`, HOST:PORT or tcp://HOST:PORT. Call
  * it before the first thread and before the job begins. */
 enum status rank_manual_join(const char *place, uint32_t ranks, struct error *error) MUST_USE;
-
-#endif

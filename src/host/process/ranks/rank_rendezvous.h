@@ -9,8 +9,7 @@
  * This module has no clock, thread or loop. Its owner polls one file and calls
  * rank_rendezvous_tend.
  */
-#ifndef HOST_PROCESS_RANKS_RANK_RENDEZVOUS_H
-#define HOST_PROCESS_RANKS_RANK_RENDEZVOUS_H
+#pragma once
 
 #include "base/bytes.h"
 #include "base/status.h"
@@ -45,5 +44,3 @@ void rank_rendezvous_report(struct rank_rendezvous *rendezvous, struct bytes fra
 
 /* Reports the end of a rank. Does nothing if its socket has shown it before. */
 void rank_rendezvous_leave(struct rank_rendezvous *rendezvous, uint32_t rank);
-
-#endif

@@ -13,8 +13,7 @@
  * Datagrams, because a lost one must not delay the next. They contain a token that was sent over
  * the job; those without it are dropped. Rank 0's addresses are all those of its host.
  */
-#ifndef HOST_PROCESS_RANKS_RANK_WATCH_H
-#define HOST_PROCESS_RANKS_RANK_WATCH_H
+#pragma once
 
 #include "base/heartbeat.h"
 #include "base/status.h"
@@ -70,5 +69,3 @@ void rank_watch_lose(uint32_t rank);
 /* For the other ranks: sends heartbeats from now on. */
 enum status rank_watch_follow(const struct rank_watch_place *place, uint32_t rank,
                               struct error *error) MUST_USE;
-
-#endif

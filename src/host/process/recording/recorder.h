@@ -5,8 +5,7 @@
  * fails, the recording ends with a log line and the machine continues without it. The start of a
  * run is kept rather than its end, because a replay needs it.
  */
-#ifndef HOST_PROCESS_RECORDING_RECORDER_H
-#define HOST_PROCESS_RECORDING_RECORDER_H
+#pragma once
 
 #include "contract/machine.h"
 #include "host/process/recording/recording_mask.h"
@@ -36,5 +35,3 @@ struct machine recorder_machine(struct recorder *recorder, const struct machine 
 
 /* Writes the remaining buffers. NULL is allowed. */
 void recorder_close(struct recorder *recorder);
-
-#endif

@@ -12,8 +12,7 @@
  * chunk is truncated, the process was killed, and the file is valid up to that chunk. Numbers are
  * little endian. The reader validates everything before it uses it.
  */
-#ifndef HOST_PROCESS_RECORDING_RECORDING_H
-#define HOST_PROCESS_RECORDING_RECORDING_H
+#pragma once
 
 #include "base/bytes.h"
 #include "base/status.h"
@@ -103,5 +102,3 @@ const struct record *recording_put(const struct recording_entry *entry,
                                    const struct record *previous);
 
 const char *recording_end_name(enum recording_end end);
-
-#endif

@@ -4,8 +4,7 @@
  * which the recording masks (host/process/recording/recording_mask.h). Names must correspond one to
  * one: each recorded name to one name of the replay.
  */
-#ifndef HOST_PROCESS_RECORDING_RECORDING_COMPARE_H
-#define HOST_PROCESS_RECORDING_RECORDING_COMPARE_H
+#pragma once
 
 #include "base/status.h"
 #include "contract/record.h"
@@ -18,5 +17,3 @@ void recording_compare_names_close(struct recording_names *names);
 /* Returns true if they are equal. If not, *difference names the place in the record. */
 bool recording_compare(struct recording_names *names, const struct record *recorded,
                        const struct record *found, struct error *difference);
-
-#endif

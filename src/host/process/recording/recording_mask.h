@@ -15,8 +15,7 @@
  * (host/process/recording/recording_compare.h). A permutation does not hide lengths, repetitions
  * and frequencies of tokens.
  */
-#ifndef HOST_PROCESS_RECORDING_RECORDING_MASK_H
-#define HOST_PROCESS_RECORDING_RECORDING_MASK_H
+#pragma once
 
 #include "contract/record_client.h"
 #include "contract/record_ledger.h"
@@ -51,5 +50,3 @@ size_t recording_mask_request_bytes(const struct record_client_request *record);
 void recording_mask_request(const struct recording_mask *mask,
                             const struct record_client_request *record,
                             struct record_client_request *out);
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The tool calls of an answer: a list in the request's arena that grows while the answer is made.
  */
-#ifndef SERVING_GATEWAY_API_ANSWER_CALLS_H
-#define SERVING_GATEWAY_API_ANSWER_CALLS_H
+#pragma once
 
 #include "contract/ids.h"
 #include "serving/gateway/api/answer_text.h"
@@ -36,5 +35,3 @@ void answer_calls_make_id(const char *prefix, uint32_t digits, struct request_id
  * is kept. */
 bool answer_calls_add_arguments(struct answer_calls *calls, struct arena *arena,
                                 struct bytes piece);
-
-#endif

@@ -3,8 +3,7 @@
  * of everything before it, so that long answers need few. Reasoning and content are stored in
  * order, as runs.
  */
-#ifndef SERVING_GATEWAY_API_ANSWER_TEXT_H
-#define SERVING_GATEWAY_API_ANSWER_TEXT_H
+#pragma once
 
 #include "base/arena.h"
 #include "base/json_writer.h"
@@ -54,5 +53,3 @@ void answer_text_write(const struct answer_text *text, size_t from, size_t to, b
 /* Writes all runs of a part, escaped for a JSON string. */
 void answer_text_write_part(const struct answer_text *text, enum token_stream_part part,
                             struct json_writer *writer);
-
-#endif

@@ -2,8 +2,7 @@
  * Iterates over the blocks of a choice in order: runs of reasoning and of content, and calls. For
  * dialects that list blocks or items, with each block's range of tokens.
  */
-#ifndef SERVING_GATEWAY_API_ANSWER_WALK_H
-#define SERVING_GATEWAY_API_ANSWER_WALK_H
+#pragma once
 
 #include "serving/gateway/api/api_answer.h"
 
@@ -28,5 +27,3 @@ struct answer_walk answer_walk_open(const struct api_choice *choice);
 
 /* False: there are no more. */
 bool answer_walk_next(struct answer_walk *walk, struct answer_walk_block *out);
-
-#endif

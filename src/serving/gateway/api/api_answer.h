@@ -9,8 +9,7 @@
  *
  * The answer ends with one DONE, or with FAILED at any point, even before any BEGIN.
  */
-#ifndef SERVING_GATEWAY_API_API_ANSWER_H
-#define SERVING_GATEWAY_API_API_ANSWER_H
+#pragma once
 
 #include "contract/ids.h"
 #include "serving/gateway/api/answer_calls.h"
@@ -111,5 +110,3 @@ struct dialect_place {
         reported; /* tokens of the answer with reported log probabilities, or that will never have
                   * them reported */
 };
-
-#endif

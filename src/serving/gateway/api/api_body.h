@@ -2,8 +2,7 @@
  * Reads a body by the table of fields (api_field.h): stores the values of its rows in the inner
  * request, refuses what they refuse, and collects names without a row in the warning.
  */
-#ifndef SERVING_GATEWAY_API_API_BODY_H
-#define SERVING_GATEWAY_API_API_BODY_H
+#pragma once
 
 #include "serving/gateway/api/api_reader.h"
 #include "serving/gateway/api/api_request.h"
@@ -14,5 +13,3 @@ bool api_body_read(struct api_reader *reader, struct api_request *out);
 /* Appends "place what" to the warning if it has space. Both are visible ASCII. */
 bool api_body_warn(struct api_reader *reader, struct api_request *out, const char *place,
                    const char *what);
-
-#endif

@@ -4,8 +4,7 @@
  * order. Schemas, patterns and grammars are checked when the form is compiled, not here. Several
  * fields are accepted if they mean the same. If they differ, the error names both.
  */
-#ifndef SERVING_GATEWAY_API_API_CONSTRAINT_H
-#define SERVING_GATEWAY_API_API_CONSTRAINT_H
+#pragma once
 
 #include "serving/gateway/api/api_reader.h"
 #include "serving/gateway/api/api_request.h"
@@ -18,5 +17,3 @@ bool api_constraint_read(struct api_reader *reader, struct api_request *out);
  * with "schema" in it or in its member "json_schema". `field` is a literal. */
 bool api_constraint_read_format(struct api_reader *reader, const char *field,
                                 const struct tree *format, struct api_request *out);
-
-#endif

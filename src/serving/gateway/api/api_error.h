@@ -12,8 +12,7 @@
  *
  * A dialect has its own format for it, and may use 400 for 422 (api/dialect.h).
  */
-#ifndef SERVING_GATEWAY_API_API_ERROR_H
-#define SERVING_GATEWAY_API_API_ERROR_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -61,5 +60,3 @@ void api_error_draining(struct api_error *error);
 void api_error_no_unit(struct api_error *error);
 
 void api_error_write(struct json_writer *writer, const struct api_error *error);
-
-#endif

@@ -9,8 +9,7 @@
  *   NEUTRAL   changes nothing about an answer, and is ignored
  *   REFUSED   would change the answer, and is not supported: 400, unless the value is neutral
  */
-#ifndef SERVING_GATEWAY_API_API_FIELD_H
-#define SERVING_GATEWAY_API_API_FIELD_H
+#pragma once
 
 #include "serving/gateway/api/api_reader.h"
 #include "serving/gateway/api/api_request.h"
@@ -47,5 +46,3 @@ const struct api_field *api_field_find(const struct dialect *dialect, struct byt
 
 /* Rows of the table, from 0; NULL after the last. */
 const struct api_field *api_field_at(size_t index);
-
-#endif

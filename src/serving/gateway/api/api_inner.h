@@ -3,8 +3,7 @@
  * fields at the top. A member without a row is reported to the client with its path. Exception: a
  * member of an object that the chat template gets unchanged, if the template uses it.
  */
-#ifndef SERVING_GATEWAY_API_API_INNER_H
-#define SERVING_GATEWAY_API_API_INNER_H
+#pragma once
 
 #include "serving/gateway/api/api_reader.h"
 
@@ -14,5 +13,3 @@ typedef bool api_inner_sink(void *context, const char *place, struct bytes name)
 
 /* Sends the first member without a row, for each place and name, to the sink. */
 void api_inner_find_unknown(const struct api_reader *reader, api_inner_sink *sink, void *context);
-
-#endif

@@ -2,8 +2,7 @@
  * Checks a conversation in the format of OpenAI's chat API: each message's role, content, calls and
  * parts have the types that templates and renderers rely on.
  */
-#ifndef SERVING_GATEWAY_API_API_MESSAGES_H
-#define SERVING_GATEWAY_API_API_MESSAGES_H
+#pragma once
 
 #include "serving/gateway/api/api_reader.h"
 
@@ -17,5 +16,3 @@ bool api_messages_continue(struct api_reader *reader, const struct tree *message
 /* Checks that the last message can be continued, as `place` asks. */
 bool api_messages_check_last(struct api_reader *reader, const struct tree *messages,
                              const char *place);
-
-#endif

@@ -3,8 +3,7 @@
  * the same. Each function leaves *out unchanged if the value is absent. It returns false with the
  * error set if the value is not acceptable.
  */
-#ifndef SERVING_GATEWAY_API_API_READER_H
-#define SERVING_GATEWAY_API_API_READER_H
+#pragma once
 
 #include "base/arena.h"
 #include "base/tree.h"
@@ -82,5 +81,3 @@ bool api_reader_is_one_of(const struct tree *value, const char *words);
 
 /* True for a neutral value: null, false, 0, "", [] or {}, or one of the words. */
 bool api_reader_is_neutral(const struct tree *value, const char *words);
-
-#endif

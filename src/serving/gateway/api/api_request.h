@@ -7,8 +7,7 @@
  * A body with more parts than any sensible request has (base/limits.h) is refused before it is
  * parsed, because parsing would delay all other requests.
  */
-#ifndef SERVING_GATEWAY_API_API_REQUEST_H
-#define SERVING_GATEWAY_API_API_REQUEST_H
+#pragma once
 
 #include "base/tree.h"
 #include "contract/sampling.h"
@@ -109,5 +108,3 @@ bool api_request_open(struct api_reader *reader, struct bytes body);
 bool api_request_parse(struct arena *arena, const struct dialect *dialect, struct bytes body,
                        const struct api_defaults *defaults, struct api_request *out,
                        struct api_error *error);
-
-#endif

@@ -3,8 +3,7 @@
  * templates. A mode that the model's chat template does not support is refused, except an effort,
  * which is a hint. Two fields that contradict each other are refused.
  */
-#ifndef SERVING_GATEWAY_API_API_THINKING_H
-#define SERVING_GATEWAY_API_API_THINKING_H
+#pragma once
 
 #include "serving/gateway/api/api_reader.h"
 #include "serving/gateway/api/api_request.h"
@@ -27,5 +26,3 @@ bool api_thinking_read_variables(struct api_reader *reader, const struct tree *v
                                  struct api_request *out);
 bool api_thinking_read_effort(struct api_reader *reader, const struct tree *value,
                               struct api_request *out);
-
-#endif

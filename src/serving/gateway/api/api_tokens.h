@@ -12,8 +12,7 @@
  * "token_id:123". Log probabilities below -9999 are reported as -9999. text_offset counts characters
  * of the answer; tokens that begin inside a character have that of the next.
  */
-#ifndef SERVING_GATEWAY_API_API_TOKENS_H
-#define SERVING_GATEWAY_API_API_TOKENS_H
+#pragma once
 
 #include "base/json_writer.h"
 #include "serving/gateway/api/token_list.h"
@@ -48,5 +47,3 @@ size_t api_tokens_echo_bytes(const struct tokenizer *tokenizer, const uint32_t *
 /* Bytes that one token's entries need at most in either format of log probabilities. */
 size_t api_tokens_bytes_max(const struct tokenizer *tokenizer, const struct token_logprob *entries,
                             uint32_t each);
-
-#endif

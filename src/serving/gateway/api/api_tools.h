@@ -5,8 +5,7 @@
  * are "strict", or only some may be called, the answer is free up to its first call. If its content
  * is constrained as well (api_constraint.h), it is either that content or calls.
  */
-#ifndef SERVING_GATEWAY_API_API_TOOLS_H
-#define SERVING_GATEWAY_API_API_TOOLS_H
+#pragma once
 
 #include "serving/gateway/api/api_reader.h"
 #include "serving/gateway/api/api_request.h"
@@ -34,5 +33,3 @@ bool api_tools_give(struct api_reader *reader, const struct tree *tools,
 /* Checks and applies these tools (NULL: none) by the body's 'tool_choice' in OpenAI's format and
  * its 'parallel_tool_calls'. */
 bool api_tools_read(struct api_reader *reader, const struct tree *tools, struct api_request *out);
-
-#endif

@@ -2,8 +2,7 @@
  * Readers of values that need more than a kind and a range, for rows of the table of fields
  * (api_field.h). Each takes a value that is not null.
  */
-#ifndef SERVING_GATEWAY_API_API_VALUES_H
-#define SERVING_GATEWAY_API_API_VALUES_H
+#pragma once
 
 #include "serving/gateway/api/api_reader.h"
 #include "serving/gateway/api/api_request.h"
@@ -21,5 +20,3 @@ bool api_values_is_name(struct bytes text, size_t count_max);
 /* Reads stop strings of a field with another name. */
 bool api_values_stops_named(struct api_reader *reader, const char *name, const struct tree *value,
                             struct api_request *out);
-
-#endif

@@ -8,8 +8,7 @@
  * Some events need counters: Anthropic's API numbers content blocks, OpenAI's Responses every
  * event. The printer keeps them in its choice's struct dialect_place and may change nothing else.
  */
-#ifndef SERVING_GATEWAY_API_DIALECT_H
-#define SERVING_GATEWAY_API_DIALECT_H
+#pragma once
 
 #include "serving/gateway/api/api_answer.h"
 #include "serving/gateway/api/api_reader.h"
@@ -57,5 +56,3 @@ struct dialect {
     /* A prompt is too long; NULL: api_error_length. */
     void (*explain_length)(struct api_error *error, const struct api_length *length);
 };
-
-#endif

@@ -6,8 +6,7 @@
  * itself: the block has left the CPU caches since the request's last token, and writing four bytes
  * there would wait for memory.
  */
-#ifndef SERVING_GATEWAY_API_TOKEN_LIST_H
-#define SERVING_GATEWAY_API_TOKEN_LIST_H
+#pragma once
 
 #include "base/arena.h"
 #include "contract/sampling.h"
@@ -58,5 +57,3 @@ void token_list_visit(const struct token_list *list, uint32_t from, uint32_t to,
  * `to`. */
 bool token_list_next_turn(const struct token_list *list, uint32_t *from, uint32_t to,
                           bool *reasons);
-
-#endif

@@ -3,8 +3,7 @@
  * only functions with distinct names. Answers name these tools as the client does. A tool without a
  * row here is the same for both.
  */
-#ifndef SERVING_GATEWAY_API_TOOL_ALIAS_H
-#define SERVING_GATEWAY_API_TOOL_ALIAS_H
+#pragma once
 
 #include "base/arena.h"
 #include "base/bytes.h"
@@ -28,5 +27,3 @@ const struct tool_alias *tool_alias_find(const struct tool_aliases *aliases, str
 /* Copies all of them with their texts. False: the arena is out of memory. */
 bool tool_alias_copy(const struct tool_aliases *aliases, struct arena *arena,
                      struct tool_aliases *out);
-
-#endif

@@ -1,11 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Anthropic's Messages API, and its counting of a prompt's tokens, which takes the same body.
  */
-#ifndef SERVING_GATEWAY_DIALECTS_ANTHROPIC_DIALECT_H
-#define SERVING_GATEWAY_DIALECTS_ANTHROPIC_DIALECT_H
+#pragma once
 
 #include "serving/gateway/api/dialect.h"
 
 extern const struct dialect anthropic_dialect, anthropic_count_dialect;
-
-#endif

@@ -10,12 +10,9 @@
  *
  * If a conversation ends with an assistant's message, the answer continues that message.
  */
-#ifndef SERVING_GATEWAY_DIALECTS_ANTHROPIC_READER_H
-#define SERVING_GATEWAY_DIALECTS_ANTHROPIC_READER_H
+#pragma once
 
 #include "serving/gateway/api/api_reader.h"
 #include "serving/gateway/api/api_request.h"
 
 bool anthropic_reader_read(struct api_reader *reader, struct api_request *out);
-
-#endif

@@ -6,8 +6,7 @@
  * cut or the model erred, a whole answer has {"INVALID_JSON": their text} instead. A stream has the
  * text as the model wrote it.
  */
-#ifndef SERVING_GATEWAY_DIALECTS_ANTHROPIC_WORDS_H
-#define SERVING_GATEWAY_DIALECTS_ANTHROPIC_WORDS_H
+#pragma once
 
 #include "serving/gateway/api/dialect.h"
 
@@ -32,5 +31,3 @@ void anthropic_words_model(struct json_writer *writer, struct bytes name, uint64
 
 /* {"input_tokens":7} */
 void anthropic_words_count(struct json_writer *writer, uint32_t prompt_tokens);
-
-#endif

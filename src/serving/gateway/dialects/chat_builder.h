@@ -5,8 +5,7 @@
  *
  * After memory has run out nothing more is built, and chat_builder_end returns false.
  */
-#ifndef SERVING_GATEWAY_DIALECTS_CHAT_BUILDER_H
-#define SERVING_GATEWAY_DIALECTS_CHAT_BUILDER_H
+#pragma once
 
 #include "serving/gateway/api/api_reader.h"
 
@@ -51,5 +50,3 @@ const struct tree *chat_builder_with(struct arena *arena, const struct tree *mes
 
 /* Ends the turn. False: memory ran out. */
 bool chat_builder_end(struct chat_builder *builder);
-
-#endif

@@ -3,11 +3,8 @@
  * In a stream's deltas `content` is null during the reasoning and `reasoning_content` is null
  * during the answer. Calls are in message.tool_calls.
  */
-#ifndef SERVING_GATEWAY_DIALECTS_CHAT_DIALECT_H
-#define SERVING_GATEWAY_DIALECTS_CHAT_DIALECT_H
+#pragma once
 
 #include "serving/gateway/api/dialect.h"
 
 extern const struct dialect chat_dialect;
-
-#endif

@@ -3,8 +3,7 @@
  * vLLM's and OpenRouter's "reasoning", OpenRouter's "reasoning_details", LiteLLM's
  * "thinking_blocks". Templates use "reasoning_content", DeepSeek's name, which has priority.
  */
-#ifndef SERVING_GATEWAY_DIALECTS_CHAT_THOUGHTS_H
-#define SERVING_GATEWAY_DIALECTS_CHAT_THOUGHTS_H
+#pragma once
 
 #include "serving/gateway/api/api_reader.h"
 
@@ -12,5 +11,3 @@
  * values that are not text. Leaves out content that other servers have sealed. */
 bool chat_thoughts_messages(struct api_reader *reader, const struct tree *messages,
                             const struct tree **out);
-
-#endif

@@ -2,8 +2,7 @@
  * Custom tools in chats: {"type": "custom", "custom": {"name", "description", "format"}}. The model
  * sees them as functions of one text (text_tool.h), and its earlier calls of them likewise.
  */
-#ifndef SERVING_GATEWAY_DIALECTS_CHAT_TOOLS_H
-#define SERVING_GATEWAY_DIALECTS_CHAT_TOOLS_H
+#pragma once
 
 #include "serving/gateway/api/api_request.h"
 
@@ -14,5 +13,3 @@ bool chat_tools_read(struct api_reader *reader, struct api_request *out);
  * their errors. */
 bool chat_tools_messages(struct api_reader *reader, const struct tree *messages,
                          const struct tree **out);
-
-#endif

@@ -2,11 +2,8 @@
  * OpenAI's text completions: the continuation of a prompt, after the prompt itself if `echo` is
  * set.
  */
-#ifndef SERVING_GATEWAY_DIALECTS_COMPLETION_DIALECT_H
-#define SERVING_GATEWAY_DIALECTS_COMPLETION_DIALECT_H
+#pragma once
 
 #include "serving/gateway/api/dialect.h"
 
 extern const struct dialect completion_dialect;
-
-#endif

@@ -3,8 +3,7 @@
  * the head of every object, usage, the end of every choice, the end of every stream, the list of
  * models.
  */
-#ifndef SERVING_GATEWAY_DIALECTS_OPENAI_WORDS_H
-#define SERVING_GATEWAY_DIALECTS_OPENAI_WORDS_H
+#pragma once
 
 #include "serving/gateway/api/dialect.h"
 
@@ -48,5 +47,3 @@ void openai_words_model(struct json_writer *writer, struct bytes name, int64_t c
                         uint64_t tokens_max);
 void openai_words_models(struct json_writer *writer, const struct api_model *models, size_t count,
                          int64_t created, uint64_t tokens_max);
-
-#endif

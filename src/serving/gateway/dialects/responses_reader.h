@@ -14,8 +14,7 @@
  *
  * Also writes the fields of the request that every answer repeats (struct api_answer's `reported`).
  */
-#ifndef SERVING_GATEWAY_DIALECTS_RESPONSES_READER_H
-#define SERVING_GATEWAY_DIALECTS_RESPONSES_READER_H
+#pragma once
 
 #include "serving/gateway/api/api_reader.h"
 #include "serving/gateway/api/api_request.h"
@@ -28,5 +27,3 @@
 #define RESPONSES_READER_SEAL "fathom.reasoning.1:"
 
 bool responses_reader_read(struct api_reader *reader, struct api_request *out);
-
-#endif

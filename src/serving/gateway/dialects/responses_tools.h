@@ -12,8 +12,7 @@
  * All others are refused. Aliases give the names of calls in answers
  * (serving/gateway/api/tool_alias.h).
  */
-#ifndef SERVING_GATEWAY_DIALECTS_RESPONSES_TOOLS_H
-#define SERVING_GATEWAY_DIALECTS_RESPONSES_TOOLS_H
+#pragma once
 
 #include "serving/gateway/api/api_request.h"
 #include "serving/gateway/dialects/chat_builder.h"
@@ -25,5 +24,3 @@ bool responses_tools_read(struct api_reader *reader, struct chat_builder *builde
 
 /* The model's name for the tool of an earlier call, or NULL: it has none. */
 const struct tree *responses_tools_name(struct api_reader *reader, const struct tree *call);
-
-#endif

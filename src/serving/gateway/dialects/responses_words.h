@@ -4,8 +4,7 @@
  * log probabilities. The last event of all repeats the whole response, as a whole answer has it.
  * Each message has the log probabilities of its own tokens. There is no [DONE].
  */
-#ifndef SERVING_GATEWAY_DIALECTS_RESPONSES_WORDS_H
-#define SERVING_GATEWAY_DIALECTS_RESPONSES_WORDS_H
+#pragma once
 
 #include "serving/gateway/api/dialect.h"
 
@@ -20,5 +19,3 @@ void responses_words_whole(struct json_writer *writer, const struct api_answer *
                            const struct api_usage *usage);
 void responses_words_event(struct json_writer *writer, const struct api_answer *answer,
                            struct dialect_place *place, const struct api_event *event);
-
-#endif

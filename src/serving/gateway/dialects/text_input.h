@@ -3,13 +3,10 @@
  * function's arguments, {"input": "..."}; the client gets the text. Arguments that were cut yield
  * the text so far. Arguments in another format are the input themselves.
  */
-#ifndef SERVING_GATEWAY_DIALECTS_TEXT_INPUT_H
-#define SERVING_GATEWAY_DIALECTS_TEXT_INPUT_H
+#pragma once
 
 #include "serving/gateway/api/answer_text.h"
 
 /* Writes it into the inside of a JSON string. Never writes more bytes than the arguments take
  * there. */
 void text_input_write(const struct answer_text *arguments, struct json_writer *writer);
-
-#endif

@@ -3,8 +3,7 @@
  * single argument, the string "input". text_input.h converts the model's arguments back to the
  * text.
  */
-#ifndef SERVING_GATEWAY_DIALECTS_TEXT_TOOL_H
-#define SERVING_GATEWAY_DIALECTS_TEXT_TOOL_H
+#pragma once
 
 #include "serving/gateway/api/api_request.h"
 #include "serving/gateway/dialects/chat_builder.h"
@@ -16,5 +15,3 @@ bool text_tool_add(struct api_reader *reader, struct chat_builder *builder, stru
 
 /* The arguments of an earlier call, as the model would have written them; NULL: no memory. */
 const struct tree *text_tool_arguments(struct api_reader *reader, const struct tree *input);
-
-#endif

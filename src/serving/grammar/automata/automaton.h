@@ -6,8 +6,7 @@
  * State 0 is the dead state. From every other state, some text leads to an accepting state. A text
  * is therefore a prefix of a member exactly if the DFA is not in state 0 after reading it.
  */
-#ifndef SERVING_GRAMMAR_AUTOMATA_AUTOMATON_H
-#define SERVING_GRAMMAR_AUTOMATA_AUTOMATON_H
+#pragma once
 
 #include "base/arena.h"
 #include "base/bytes.h"
@@ -91,5 +90,3 @@ uint64_t automaton_member_count(const struct automaton *automaton);
  * small. */
 bool automaton_member(const struct automaton *automaton, uint64_t index, char *out, size_t capacity,
                       size_t *count_out) MUST_USE;
-
-#endif

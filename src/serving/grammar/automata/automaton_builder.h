@@ -7,8 +7,7 @@
  * A tuple table maps each distinct sequence of words to a number. The product and the subset
  * construction use it to find the state of a tuple or set of states.
  */
-#ifndef SERVING_GRAMMAR_AUTOMATA_AUTOMATON_BUILDER_H
-#define SERVING_GRAMMAR_AUTOMATA_AUTOMATON_BUILDER_H
+#pragma once
 
 #include "serving/grammar/automata/automaton.h"
 
@@ -77,5 +76,3 @@ static inline const uint32_t *tuple_table_at(const struct tuple_table *tuple_tab
     *count_out = tuple_table->starts[number + 1] - tuple_table->starts[number];
     return tuple_table->words + tuple_table->starts[number];
 }
-
-#endif

@@ -2,8 +2,7 @@
  * Sets of code points as lists of ranges: the character classes of patterns. Unicode's general
  * categories (\p{...}) are added by name.
  */
-#ifndef SERVING_GRAMMAR_AUTOMATA_CODE_POINTS_H
-#define SERVING_GRAMMAR_AUTOMATA_CODE_POINTS_H
+#pragma once
 
 #include "base/unicode.h"
 #include "serving/grammar/automata/automaton.h"
@@ -32,5 +31,3 @@ enum status code_points_complement(struct code_points *set, uint32_t from) MUST_
 /* Adds a general category or group of categories by name (L, Lu, Letter, Uppercase_Letter), or Any,
  * ASCII, Assigned. STATUS_NOT_FOUND: an unknown name. */
 enum status code_points_add_property(struct code_points *set, struct bytes name) MUST_USE;
-
-#endif

@@ -3,8 +3,7 @@
  * results of set operations are cached by the numbers of their operands. A language that is defined
  * by a range of lengths gets a DFA only when an operation needs it.
  */
-#ifndef SERVING_GRAMMAR_AUTOMATA_LANGUAGE_H
-#define SERVING_GRAMMAR_AUTOMATA_LANGUAGE_H
+#pragma once
 
 #include "base/map.h"
 #include "serving/grammar/automata/automaton.h"
@@ -44,5 +43,3 @@ enum status language_combine(struct language_table *table, enum automaton_operat
 /* The DFA of a language, built if necessary. */
 enum status language_automaton(struct language_table *table, uint32_t language,
                                const struct automaton **out) MUST_USE;
-
-#endif

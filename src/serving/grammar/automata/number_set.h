@@ -5,8 +5,7 @@
  * digits; integers need an exponent that visibly shifts all digits before the point; multiples
  * accept no exponent.
  */
-#ifndef SERVING_GRAMMAR_AUTOMATA_NUMBER_SET_H
-#define SERVING_GRAMMAR_AUTOMATA_NUMBER_SET_H
+#pragma once
 
 #include "serving/grammar/automata/automaton.h"
 
@@ -47,5 +46,3 @@ enum status number_set_automaton_of_number(struct automaton_work *work, const st
  * exponent, except "-0". */
 enum status number_set_automaton_of_spellings(struct automaton_work *work, bool whole,
                                               const struct automaton **out) MUST_USE;
-
-#endif

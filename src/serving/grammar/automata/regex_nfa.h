@@ -5,8 +5,7 @@
  * A lookahead assertion ((?=...), (?!...), \b) becomes a separate DFA over the text that follows. It
  * may depend on the preceding character (regex_context), so there is one DFA for each context.
  */
-#ifndef SERVING_GRAMMAR_AUTOMATA_REGEX_NFA_H
-#define SERVING_GRAMMAR_AUTOMATA_REGEX_NFA_H
+#pragma once
 
 #include "serving/grammar/automata/automaton_builder.h"
 #include "serving/grammar/automata/regex_tree.h"
@@ -75,5 +74,3 @@ enum status regex_nfa_add_state(struct regex_nfa *nfa, struct nfa_state state,
                                 uint32_t *out) MUST_USE;
 /* Whether the node matches at the start of the text only (begins with ^). */
 bool regex_nfa_is_anchored(const struct regex *regex, uint32_t node);
-
-#endif

@@ -7,8 +7,7 @@
  * Lazy quantifiers are read as greedy ones and groups do not capture, because neither changes the
  * set of matching texts. Back references and lookbehind are not supported.
  */
-#ifndef SERVING_GRAMMAR_AUTOMATA_REGEX_TREE_H
-#define SERVING_GRAMMAR_AUTOMATA_REGEX_TREE_H
+#pragma once
 
 #include "serving/grammar/automata/code_points.h"
 
@@ -103,5 +102,3 @@ enum status regex_tree_parse(struct automaton_work *work, struct bytes pattern,
 /* The DFA of the texts that `node` matches as a whole. STATUS_TOO_LARGE, STATUS_NO_MEMORY. */
 enum status regex_dfa_make(struct automaton_work *work, const struct regex *regex, uint32_t node,
                            const struct automaton **out) MUST_USE;
-
-#endif

@@ -2,8 +2,7 @@
  * JSON Schema's keyword "format" as DFAs: date-time, date, time, duration, email, hostname, ipv4,
  * ipv6, uri, uri-reference, uuid, and the other formats of drafts 4 to 2020-12.
  */
-#ifndef SERVING_GRAMMAR_AUTOMATA_TEXT_FORMAT_H
-#define SERVING_GRAMMAR_AUTOMATA_TEXT_FORMAT_H
+#pragma once
 
 #include "serving/grammar/automata/automaton.h"
 
@@ -21,5 +20,3 @@ bool text_format_is_incomplete(struct bytes name, bool brief);
  * maxLength, which multiplies the states. */
 enum status text_format_automaton_of_format(struct automaton_work *work, struct bytes name,
                                             bool brief, const struct automaton **out) MUST_USE;
-
-#endif

@@ -10,8 +10,7 @@
  * up to two spaces or tabs, or one or two line ends (\n or \r\n) and then up to 40 spaces or tabs.
  * Whitespace around a whole value is up to the rules.
  */
-#ifndef SERVING_GRAMMAR_MATCHER_GRAMMAR_H
-#define SERVING_GRAMMAR_MATCHER_GRAMMAR_H
+#pragma once
 
 #include "serving/grammar/matcher/stack_table.h"
 #include "serving/grammar/matcher/string_content.h"
@@ -175,5 +174,3 @@ void token_mask_cache_put(struct mask_cache *memory, uint64_t content, const uin
  * the table. */
 void token_mask_fill(const struct grammar *grammar, struct stack_table *table,
                      const struct stack_list *stacks, uint64_t *mask);
-
-#endif

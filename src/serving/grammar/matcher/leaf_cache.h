@@ -6,8 +6,7 @@
  *
  * The cache has a fixed size. leaf_cache_trim empties it when it is half full.
  */
-#ifndef SERVING_GRAMMAR_MATCHER_LEAF_CACHE_H
-#define SERVING_GRAMMAR_MATCHER_LEAF_CACHE_H
+#pragma once
 
 #include "serving/grammar/matcher/grammar.h"
 #include "serving/grammar/matcher/string_content.h"
@@ -51,5 +50,3 @@ void leaf_cache_mark(struct leaf_cache *cache, const struct leaf_cache_entry *en
                      uint64_t serial, uint64_t *mask);
 /* Whether the mask `inside` of unconstrained strings was not added to this mask yet. */
 bool leaf_cache_is_new(struct leaf_cache *cache, const uint64_t *inside, uint64_t serial);
-
-#endif

@@ -8,8 +8,7 @@
  * that value again. Positions refer to the matcher's memory, which is bounded: matcher_compact frees
  * all but one.
  */
-#ifndef SERVING_GRAMMAR_MATCHER_MATCHER_H
-#define SERVING_GRAMMAR_MATCHER_MATCHER_H
+#pragma once
 
 #include "serving/grammar/matcher/token_trie.h"
 
@@ -57,5 +56,3 @@ bool matcher_forced_token(struct matcher *matcher, struct grammar_position at, u
 /* If memory runs low, frees all positions except `at`, whose number may change. False: `at` alone
  * needs more than half of the memory. */
 bool matcher_compact(struct matcher *matcher, struct grammar_position *at) MUST_USE;
-
-#endif

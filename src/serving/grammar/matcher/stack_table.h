@@ -4,8 +4,7 @@
  * numbers. Frames are immutable. They are in one block of memory of fixed size, from which the most
  * recent ones can be removed.
  */
-#ifndef SERVING_GRAMMAR_MATCHER_STACK_TABLE_H
-#define SERVING_GRAMMAR_MATCHER_STACK_TABLE_H
+#pragma once
 
 #include "base/arena.h"
 
@@ -59,5 +58,3 @@ static inline const struct stack_frame *stack_table_at(const struct stack_table 
                                                        uint32_t number) {
     return (const struct stack_frame *)(table->words + table->starts[number]);
 }
-
-#endif

@@ -4,8 +4,7 @@
  * still be completed: an incomplete escape is allowed only if one of its possible characters is. A
  * lone surrogate is never allowed.
  */
-#ifndef SERVING_GRAMMAR_MATCHER_STRING_CONTENT_H
-#define SERVING_GRAMMAR_MATCHER_STRING_CONTENT_H
+#pragma once
 
 #include "serving/grammar/schema/value_shape.h"
 
@@ -39,5 +38,3 @@ bool string_content_is_live(const struct key_filter *filter, uint32_t state);
 void string_content_hash(uint64_t *hash, uint8_t byte);
 
 #define CONTENT_HASH_START UINT64_C(1)
-
-#endif

@@ -6,8 +6,7 @@
  * many characters they need, and which contain the closing quote. Added and empty tokens are not in
  * the trie. It is immutable once built, so threads may share it.
  */
-#ifndef SERVING_GRAMMAR_MATCHER_TOKEN_TRIE_H
-#define SERVING_GRAMMAR_MATCHER_TOKEN_TRIE_H
+#pragma once
 
 #include "serving/text/tokenizer.h"
 
@@ -64,5 +63,3 @@ static inline void token_trie_mark(const struct token_trie *trie, uint32_t node,
          token = trie->same_bytes[token])
         mask[token / 64] |= UINT64_C(1) << token % 64;
 }
-
-#endif

@@ -16,8 +16,7 @@
  * Ordinary tokens are matched by their bytes, independent of how the text is split into tokens. An
  * added token is matched only by {"token": ...}.
  */
-#ifndef SERVING_GRAMMAR_RULES_FORM_H
-#define SERVING_GRAMMAR_RULES_FORM_H
+#pragma once
 
 #include "base/tree.h"
 #include "serving/grammar/schema/schema.h"
@@ -32,5 +31,3 @@ struct grammar_program;
 enum status form_compile(struct arena *arena, struct arena *scratch, const struct tree *form,
                          const struct tokenizer *tokenizer, const struct schema_limits *limits,
                          const struct grammar_program **out, struct error *error) MUST_USE;
-
-#endif

@@ -5,8 +5,7 @@
  *
  * Left-recursive rules are refused, as in llama.cpp. Duplicate rules are refused, too.
  */
-#ifndef SERVING_GRAMMAR_RULES_GBNF_H
-#define SERVING_GRAMMAR_RULES_GBNF_H
+#pragma once
 
 #include "serving/grammar/rules/grammar_builder.h"
 #include "serving/text/tokenizer.h"
@@ -17,5 +16,3 @@
 enum status gbnf_read(struct grammar_builder *builder, struct bytes text,
                       const struct tokenizer *tokenizer, uint32_t *out,
                       struct error *error) MUST_USE;
-
-#endif

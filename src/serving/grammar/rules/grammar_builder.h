@@ -7,8 +7,7 @@
  * Trees are in the work's arena. Children have smaller numbers than their node, except that rules
  * may be referenced before they are defined.
  */
-#ifndef SERVING_GRAMMAR_RULES_GRAMMAR_BUILDER_H
-#define SERVING_GRAMMAR_RULES_GRAMMAR_BUILDER_H
+#pragma once
 
 #include "serving/grammar/automata/regex_tree.h"
 #include "serving/grammar/rules/grammar_program.h"
@@ -68,5 +67,3 @@ static inline uint32_t rule_of_node(const struct grammar_builder *builder, uint3
 enum status grammar_compile(struct arena *arena, struct grammar_builder *builder, uint32_t root,
                             const struct shape_program *shapes, const struct grammar_program **out,
                             struct error *error) MUST_USE;
-
-#endif

@@ -9,8 +9,7 @@
  * called rule accepts the empty text, there is also an edge around the call; so a rule has read at
  * least one byte or token when it returns.
  */
-#ifndef SERVING_GRAMMAR_RULES_GRAMMAR_PROGRAM_H
-#define SERVING_GRAMMAR_RULES_GRAMMAR_PROGRAM_H
+#pragma once
 
 #include "serving/grammar/schema/value_shape.h"
 
@@ -62,5 +61,3 @@ static inline const struct rule_edge *rule_edges(const struct grammar_rule *rule
     *count_out = rule->first_edge ? rule->first_edge[state + 1] - rule->first_edge[state] : 0;
     return rule->first_edge ? rule->edges + rule->first_edge[state] : NULL;
 }
-
-#endif

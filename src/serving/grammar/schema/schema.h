@@ -2,8 +2,7 @@
  * Compiles JSON Schemas (drafts 4 to 2020-12) to shapes. A schema that cannot be enforced exactly is
  * refused with the keyword; it is never enforced in part. Hostile schemas cost bounded work.
  */
-#ifndef SERVING_GRAMMAR_SCHEMA_SCHEMA_H
-#define SERVING_GRAMMAR_SCHEMA_SCHEMA_H
+#pragma once
 
 #include "base/tree.h"
 #include "serving/grammar/schema/value_shape.h"
@@ -34,5 +33,3 @@ enum status schema_compile(struct arena *arena, struct arena *scratch, const str
                            const struct schema_options *options, const struct schema_limits *limits,
                            const struct shape_program **out, struct bytes *ignored_out,
                            struct error *error) MUST_USE;
-
-#endif

@@ -2,8 +2,7 @@
  * The keywords of a schema. Each function below reads a group of keywords and intersects the
  * reader's value set with the values that they allow.
  */
-#ifndef SERVING_GRAMMAR_SCHEMA_SCHEMA_KEYWORDS_H
-#define SERVING_GRAMMAR_SCHEMA_SCHEMA_KEYWORDS_H
+#pragma once
 
 #include "serving/grammar/schema/schema_reader.h"
 
@@ -31,5 +30,3 @@ enum status schema_scalars_read_scalars(struct schema_reader *reader) MUST_USE;
 enum status schema_containers_read_arrays(struct schema_reader *reader) MUST_USE;
 enum status schema_containers_read_objects(struct schema_reader *reader) MUST_USE;
 enum status schema_containers_read_unevaluated(struct schema_reader *reader) MUST_USE;
-
-#endif

@@ -3,8 +3,7 @@
  * keyword by keyword. A keyword that applies only to kinds of values that are already excluded is
  * skipped, so it cannot cause a refusal.
  */
-#ifndef SERVING_GRAMMAR_SCHEMA_SCHEMA_READER_H
-#define SERVING_GRAMMAR_SCHEMA_SCHEMA_READER_H
+#pragma once
 
 #include "serving/grammar/schema/schema_state.h"
 
@@ -36,5 +35,3 @@ enum status schema_reader_count(struct schema_reader *reader, const char *keywor
 
 /* Sorts words and removes duplicates. Returns the new count. */
 uint32_t schema_reader_sort(uint32_t *words, uint32_t count);
-
-#endif

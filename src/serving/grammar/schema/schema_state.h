@@ -10,8 +10,7 @@
  * negation of one. A conjunction is read into a value set only when needed. Recursive schemas
  * terminate, because equal conjunctions share a number and their number is finite.
  */
-#ifndef SERVING_GRAMMAR_SCHEMA_SCHEMA_STATE_H
-#define SERVING_GRAMMAR_SCHEMA_SCHEMA_STATE_H
+#pragma once
 
 #include "base/tree.h"
 #include "serving/grammar/automata/language.h"
@@ -228,5 +227,3 @@ enum status schema_refs_find(struct schema_state *state, uint32_t from, struct b
 /* The resource of a tree whose parent belongs to `resource`. */
 uint32_t schema_refs_resource_of(const struct schema_state *state, const struct tree *tree,
                                  uint32_t resource);
-
-#endif

@@ -4,8 +4,7 @@
  * nodes as items and properties. Then the live (productive) nodes are determined: those with at least
  * one finite value, as a least fixpoint. shape_build.c, the second half, writes the live ones.
  */
-#ifndef SERVING_GRAMMAR_SCHEMA_SHAPE_GRAPH_H
-#define SERVING_GRAMMAR_SCHEMA_SHAPE_GRAPH_H
+#pragma once
 
 #include "serving/grammar/schema/schema_state.h"
 
@@ -69,5 +68,3 @@ enum status shape_graph_object_rest(const struct shape_graph *graph, const struc
 /* Writes the live nodes as a program in `arena`. `root` must be live. */
 enum status shape_build(struct arena *arena, struct shape_graph *graph, uint32_t root,
                         const struct shape_program **out) MUST_USE;
-
-#endif

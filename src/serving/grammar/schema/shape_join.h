@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Merges shape programs into one, for forms with several schemas.
  */
-#ifndef SERVING_GRAMMAR_SCHEMA_SHAPE_JOIN_H
-#define SERVING_GRAMMAR_SCHEMA_SHAPE_JOIN_H
+#pragma once
 
 #include "serving/grammar/schema/value_shape.h"
 
@@ -11,5 +10,3 @@
 enum status shape_join(struct arena *arena, const struct shape_program *const *programs,
                        size_t count, uint32_t *roots_out,
                        const struct shape_program **out) MUST_USE;
-
-#endif

@@ -3,8 +3,7 @@
  * too many array sets or object sets are refused, and differences that cannot be written as such
  * unions.
  */
-#ifndef SERVING_GRAMMAR_SCHEMA_VALUE_SET_H
-#define SERVING_GRAMMAR_SCHEMA_VALUE_SET_H
+#pragma once
 
 #include "serving/grammar/schema/schema_state.h"
 
@@ -65,5 +64,3 @@ enum status array_set_without(struct schema_state *state, const void *a, const v
 /* The conjunction that an array set requires of the item at an index. */
 enum status array_set_conjunction_of(struct schema_state *state, const struct array_set *array,
                                      uint32_t index, uint32_t *out) MUST_USE;
-
-#endif

@@ -8,8 +8,7 @@
  * by the compiler. Together with the DFAs' live states, this guarantees that any text accepted so far
  * can be completed.
  */
-#ifndef SERVING_GRAMMAR_SCHEMA_VALUE_SHAPE_H
-#define SERVING_GRAMMAR_SCHEMA_VALUE_SHAPE_H
+#pragma once
 
 #include "serving/grammar/automata/automaton.h"
 
@@ -104,5 +103,3 @@ struct shape_program {
     uint32_t shape_count, alternative_count, array_count, item_count, object_count, entry_count,
         dependency_count, word_count;
 };
-
-#endif

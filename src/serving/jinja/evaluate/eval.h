@@ -2,8 +2,7 @@
  * Runs a template's tree: expressions give values, statements write to the machine's output. Each
  * function has its variables in a scope.
  */
-#ifndef SERVING_JINJA_EVALUATE_EVAL_H
-#define SERVING_JINJA_EVALUATE_EVAL_H
+#pragma once
 
 #include "serving/jinja/parse/jinja_tree.h"
 
@@ -69,5 +68,3 @@ bool eval_call_value_call(struct jinja_machine *machine, const struct value *cal
                           const struct value *arguments, uint32_t argument_count,
                           const struct named_value *named, uint32_t named_count,
                           struct value *out) MUST_USE;
-
-#endif

@@ -15,8 +15,7 @@
  * A program never changes once compiled, so threads may share it. A rendering takes all its memory
  * from the arena given, within limits, and keeps what it points to there.
  */
-#ifndef SERVING_JINJA_EVALUATE_JINJA_H
-#define SERVING_JINJA_EVALUATE_JINJA_H
+#pragma once
 
 #include "serving/jinja/values/value.h"
 
@@ -64,5 +63,3 @@ enum status jinja_render(const struct jinja_program *program,
                          const struct jinja_variable *variables, size_t variable_count,
                          const struct jinja_limits *limits, int64_t unix_time, struct arena *arena,
                          struct jinja_rendering *out, struct error *error) MUST_USE;
-
-#endif

@@ -2,8 +2,7 @@
  * A template's text as tokens, by Jinja's rules for delimiters, for white space around tags
  * (trim_blocks and lstrip_blocks are on), for newlines and for literals.
  */
-#ifndef SERVING_JINJA_PARSE_JINJA_LEXER_H
-#define SERVING_JINJA_PARSE_JINJA_LEXER_H
+#pragma once
 
 #include "serving/jinja/values/jinja_machine.h"
 
@@ -59,5 +58,3 @@ struct lexeme {
 /* The last lexeme is LEXEME_END. Fails through the machine; sets its `line`. */
 bool jinja_lexer_run(struct jinja_machine *machine, struct bytes source, struct lexeme **out,
                      size_t *count_out) MUST_USE;
-
-#endif

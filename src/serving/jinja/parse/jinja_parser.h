@@ -2,8 +2,7 @@
  * From lexemes to nodes, by Jinja's grammar. Statements are in jinja_parser.c, expressions in
  * jinja_expression.c; names have no places yet (jinja_scopes.c).
  */
-#ifndef SERVING_JINJA_PARSE_JINJA_PARSER_H
-#define SERVING_JINJA_PARSE_JINJA_PARSER_H
+#pragma once
 
 #include "serving/jinja/parse/jinja_lexer.h"
 #include "serving/jinja/parse/jinja_tree.h"
@@ -65,5 +64,3 @@ bool jinja_expression_filters(struct jinja_parser *parser, struct node *node, bo
 /* A name, a tuple of them, or with `namespaces` ns.name. */
 bool jinja_expression_target(struct jinja_parser *parser, unsigned rules,
                              struct node **out) MUST_USE;
-
-#endif

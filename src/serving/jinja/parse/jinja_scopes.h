@@ -3,11 +3,8 @@
  * symbols of each frame first (idtracking in Jinja2) and only then looks names up. Filters and
  * tests that do not exist are found here, too.
  */
-#ifndef SERVING_JINJA_PARSE_JINJA_SCOPES_H
-#define SERVING_JINJA_PARSE_JINJA_SCOPES_H
+#pragma once
 
 #include "serving/jinja/parse/jinja_tree.h"
 
 bool jinja_scopes_resolve(struct jinja_machine *machine, struct jinja_program *program) MUST_USE;
-
-#endif

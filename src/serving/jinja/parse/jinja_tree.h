@@ -6,8 +6,7 @@
  * to. The top level and each macro is a function, with its variables in one `struct scope`. Inside a function each loop, `with` and the like is a frame: its
  * own names, initialized when it is entered. jinja_scopes.c resolves all that.
  */
-#ifndef SERVING_JINJA_PARSE_JINJA_TREE_H
-#define SERVING_JINJA_PARSE_JINJA_TREE_H
+#pragma once
 
 #include "serving/jinja/values/jinja_machine.h"
 
@@ -137,5 +136,3 @@ struct jinja_program {
     uint32_t word_count, word_capacity, word_index_count;
     struct node *texts; /* NODE_TEXT, linked by `a` */
 };
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Dates and times of day as strftime() writes them, in UTC and in English.
  */
-#ifndef SERVING_JINJA_VALUES_CALENDAR_H
-#define SERVING_JINJA_VALUES_CALENDAR_H
+#pragma once
 
 #include "base/bytes.h"
 
@@ -23,5 +22,3 @@ void calendar_open(struct calendar *calendar, int64_t unix_time);
  * (also without padding: %-d). */
 size_t calendar_expand(const struct calendar *calendar, struct bytes format, size_t *at,
                        char out[CALENDAR_BYTES]);
-
-#endif

@@ -2,12 +2,9 @@
  * Jinja's filters of lists and other iterables. Those that Python writes as generators make each
  * item when it is asked for, and complain no sooner.
  */
-#ifndef SERVING_JINJA_VALUES_ITEM_FILTERS_H
-#define SERVING_JINJA_VALUES_ITEM_FILTERS_H
+#pragma once
 
 #include "serving/jinja/values/jinja_machine.h"
 
 /* NULL: there is none. */
 const struct routine *item_filters_find(struct bytes name);
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Resolves the filters' argument `attribute`: "a.b.0" is item["a"]["b"][0]. Also sorts by it.
  */
-#ifndef SERVING_JINJA_VALUES_ITEM_PATH_H
-#define SERVING_JINJA_VALUES_ITEM_PATH_H
+#pragma once
 
 #include "serving/jinja/values/jinja_machine.h"
 
@@ -24,5 +23,3 @@ bool item_path_follow(struct jinja_machine *machine, const struct item_path *pat
  * reversed. */
 bool item_path_sort(struct jinja_machine *machine, const struct value *value,
                     const struct item_path *path, bool reversed, struct value *out) MUST_USE;
-
-#endif

@@ -5,8 +5,7 @@
  * Functions that can fail return false once machine_fail or a limit has said why; callers pass that
  * up at once. What is charged: machine_spend before work in proportion to a text or a list.
  */
-#ifndef SERVING_JINJA_VALUES_JINJA_MACHINE_H
-#define SERVING_JINJA_VALUES_JINJA_MACHINE_H
+#pragma once
 
 #include "serving/jinja/values/value.h"
 
@@ -332,5 +331,3 @@ struct value_undefined {
 };
 
 enum value_view_kind { VALUE_VIEW_KEYS, VALUE_VIEW_VALUES, VALUE_VIEW_ITEMS };
-
-#endif

@@ -2,8 +2,7 @@
  * Upper and lower case of texts, as Python's str has them. What a character becomes has the
  * character's origin.
  */
-#ifndef SERVING_JINJA_VALUES_LETTERS_H
-#define SERVING_JINJA_VALUES_LETTERS_H
+#pragma once
 
 #include "serving/jinja/values/jinja_machine.h"
 
@@ -21,5 +20,3 @@ bool letters_add(struct text_builder *builder, const struct value_text *text, si
 /* The whole text changed; markup stays so. */
 bool letters_change(struct jinja_machine *machine, const struct value_text *text,
                     enum letters_change change, struct value *out) MUST_USE;
-
-#endif

@@ -2,8 +2,7 @@
  * Markup, as Python's markupsafe has it: a text that is taken for HTML, so that what joins it is
  * escaped first. An escaped character keeps the origin of the character.
  */
-#ifndef SERVING_JINJA_VALUES_MARKUP_H
-#define SERVING_JINJA_VALUES_MARKUP_H
+#pragma once
 
 #include "serving/jinja/values/jinja_machine.h"
 
@@ -13,5 +12,3 @@ bool markup_add(struct text_builder *builder, const struct value *value) MUST_US
 /* A text for a place in `whole`: escaped when that is markup and the text is not. */
 bool markup_fit(struct jinja_machine *machine, const struct value_text *whole,
                 const struct value_text *text, const struct value_text **out) MUST_USE;
-
-#endif

@@ -3,8 +3,7 @@
  * bytes here; what templates say is in characters. Pieces share the bytes of the whole, its origins
  * and its markup.
  */
-#ifndef SERVING_JINJA_VALUES_PIECES_H
-#define SERVING_JINJA_VALUES_PIECES_H
+#pragma once
 
 #include "serving/jinja/values/jinja_machine.h"
 
@@ -40,5 +39,3 @@ bool pieces_lines(struct jinja_machine *machine, const struct value_text *text, 
 bool pieces_replace(struct jinja_machine *machine, const struct value_text *text,
                     const struct value_text *old, const struct value_text *fresh, int64_t most,
                     bool markup, struct value *out) MUST_USE;
-
-#endif

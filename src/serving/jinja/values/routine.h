@@ -2,8 +2,7 @@
  * Reads the arguments of a filter, a test, a method or a function. Each function fails with
  * Python's error if the argument has another type. `which` counts the parameters of its row.
  */
-#ifndef SERVING_JINJA_VALUES_ROUTINE_H
-#define SERVING_JINJA_VALUES_ROUTINE_H
+#pragma once
 
 #include "serving/jinja/values/jinja_machine.h"
 
@@ -57,5 +56,3 @@ static inline bool routine_answer(struct value *out, bool truth) {
     *out = value_bool(truth);
     return true;
 }
-
-#endif

@@ -2,8 +2,7 @@
  * Puts values into a format: text % values, and text.format(values). The plain forms, which templates
  * use; others are refused by name. What comes from the format and from the values keeps its origin.
  */
-#ifndef SERVING_JINJA_VALUES_TEXT_FILL_H
-#define SERVING_JINJA_VALUES_TEXT_FILL_H
+#pragma once
 
 #include "serving/jinja/values/jinja_machine.h"
 
@@ -14,5 +13,3 @@ bool text_fill_percent(struct jinja_machine *machine, const struct value_text *f
 /* {}, {0}, {name}, {{ and }} with the arguments of the call. */
 bool text_fill_braces(struct jinja_machine *machine, const struct value_text *format,
                       const struct call *call, struct value *out) MUST_USE;
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Jinja's filters that make texts of texts.
  */
-#ifndef SERVING_JINJA_VALUES_TEXT_FILTERS_H
-#define SERVING_JINJA_VALUES_TEXT_FILTERS_H
+#pragma once
 
 #include "serving/jinja/values/jinja_machine.h"
 
@@ -13,5 +12,3 @@ const struct routine *text_filters_find(struct bytes name);
  * absent). Fails beyond `most`. */
 bool text_filters_indent(struct jinja_machine *machine, const struct call *call, uint32_t place,
                          int64_t usual, int64_t most, const struct value_text **out) MUST_USE;
-
-#endif

@@ -7,8 +7,7 @@
  * text, bos_token, eos_token), or data, which is what users, tools and models said. All operations
  * carry that along, so that data never becomes a special token.
  */
-#ifndef SERVING_JINJA_VALUES_VALUE_H
-#define SERVING_JINJA_VALUES_VALUE_H
+#pragma once
 
 #include "base/arena.h"
 #include "base/tree.h"
@@ -128,5 +127,3 @@ bool value_of_items(struct arena *arena, const struct value *items, size_t count
                     struct value *out) MUST_USE;
 bool value_of_pairs(struct arena *arena, const struct value_pair *pairs, size_t count,
                     struct value *out) MUST_USE;
-
-#endif

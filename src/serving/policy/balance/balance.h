@@ -2,8 +2,7 @@
  * Methods that choose a DP rank for a request, for the two load balancers. All methods except
  * BALANCE_WORK exist for comparison.
  */
-#ifndef SERVING_POLICY_BALANCE_BALANCE_H
-#define SERVING_POLICY_BALANCE_BALANCE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -34,5 +33,3 @@ struct balance_rank {
  * source of randomness. Returns BALANCE_NO_RANK if no rank accepts the request. */
 uint32_t balance_simply(enum balance_method method, const struct balance_rank *ranks,
                         uint32_t rank_count, uint64_t draw);
-
-#endif

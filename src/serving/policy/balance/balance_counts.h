@@ -6,8 +6,7 @@
  * is met exactly if every expert has at least ceil(load / c) replicas, and the rule never gives an
  * expert another one while any expert is above the cap.
  */
-#ifndef SERVING_POLICY_BALANCE_BALANCE_COUNTS_H
-#define SERVING_POLICY_BALANCE_BALANCE_COUNTS_H
+#pragma once
 
 #include "serving/policy/balance/balance_state.h"
 
@@ -20,5 +19,3 @@ uint64_t balance_counts_choose(struct balance_state *state, const uint16_t *ids,
  * their counts]. */
 void balance_counts_list(const struct balance_state *state, const uint16_t *ids, uint32_t id_count,
                          uint16_t *items_out);
-
-#endif

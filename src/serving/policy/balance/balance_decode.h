@@ -11,8 +11,7 @@
  *
  * Pure. Doubles with fixed operations in a fixed order; ties go to the lowest rank.
  */
-#ifndef SERVING_POLICY_BALANCE_BALANCE_DECODE_H
-#define SERVING_POLICY_BALANCE_BALANCE_DECODE_H
+#pragma once
 
 #include "serving/policy/balance/balance.h"
 
@@ -66,5 +65,3 @@ struct decode_running {
  * again. BALANCE_NO_RANK if there is none. */
 uint32_t balance_decode_relieve(const struct decode_running *running, uint32_t count,
                                 uint32_t pages_wanted);
-
-#endif

@@ -20,8 +20,7 @@
  * Integers in a fixed order: the same loads give the same placement everywhere. The caller provides
  * the memory.
  */
-#ifndef SERVING_POLICY_BALANCE_BALANCE_EXPERTS_H
-#define SERVING_POLICY_BALANCE_BALANCE_EXPERTS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -75,5 +74,3 @@ void balance_experts_greedy(const struct balance_shape *shape, const uint64_t *l
 void balance_experts_evaluate(const struct balance_shape *shape, const uint64_t *loads,
                               void *memory, const uint16_t *slot_to_expert,
                               struct balance_outcome *outcome_out);
-
-#endif

@@ -14,8 +14,7 @@
  *
  * A move is a slot that has to load another expert's weights.
  */
-#ifndef SERVING_POLICY_BALANCE_BALANCE_KEEP_H
-#define SERVING_POLICY_BALANCE_BALANCE_KEEP_H
+#pragma once
 
 #include "serving/policy/balance/balance_experts.h"
 
@@ -32,5 +31,3 @@ void balance_keep(const struct balance_shape *shape, const struct balance_option
                   const uint64_t *loads, const struct balance_keeping *keeping, void *memory,
                   uint16_t *slot_to_expert_out, struct balance_outcome *outcome_out,
                   uint32_t *moves_out);
-
-#endif

@@ -7,8 +7,7 @@
  * ends. It does not change the counts of replicas: a search that did gained nothing
  * (docs/performance/balance.md).
  */
-#ifndef SERVING_POLICY_BALANCE_BALANCE_PACK_H
-#define SERVING_POLICY_BALANCE_BALANCE_PACK_H
+#pragma once
 
 #include "serving/policy/balance/balance_state.h"
 
@@ -31,5 +30,3 @@ struct balance_search {
 
 /* Lowers the span's largest load, down to `target` if possible. */
 void balance_pack_refine(struct balance_state *state, const struct balance_search *search);
-
-#endif

@@ -11,8 +11,7 @@
  * and the bound. A search 20 to 200 times as long gains 1.7 % of balance on one kind of load and
  * less than 0.5 % on six (docs/performance/balance.md).
  */
-#ifndef SERVING_POLICY_BALANCE_BALANCE_PAIRS_H
-#define SERVING_POLICY_BALANCE_BALANCE_PAIRS_H
+#pragma once
 
 #include "serving/policy/balance/balance_state.h"
 
@@ -20,5 +19,3 @@
  * at most that of these counts. order[expert_count]: experts by descending load. `target`: a lower
  * bound of any load. */
 void balance_pairs_place(struct balance_state *state, const uint16_t *order, uint64_t target);
-
-#endif

@@ -18,8 +18,7 @@
  *
  * Pure. Doubles with fixed operations in a fixed order; ties go to the lowest rank.
  */
-#ifndef SERVING_POLICY_BALANCE_BALANCE_PREFILL_H
-#define SERVING_POLICY_BALANCE_BALANCE_PREFILL_H
+#pragma once
 
 #include "serving/policy/balance/balance.h"
 
@@ -87,5 +86,3 @@ struct prefill_choice balance_prefill(const struct prefill_costs *costs,
  * ranks with work, but at least `least_ns`, the cost that some rank cannot avoid (the shortest
  * chunk at the deepest context). */
 double balance_prefill_level(const double *full_ns, uint32_t rank_count, double least_ns);
-
-#endif

@@ -8,8 +8,7 @@
  *
  * Only the balance_* files of this directory include it.
  */
-#ifndef SERVING_POLICY_BALANCE_BALANCE_STATE_H
-#define SERVING_POLICY_BALANCE_BALANCE_STATE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -85,5 +84,3 @@ static inline uint64_t balance_state_key(uint64_t share, uint32_t id) {
 static inline uint32_t balance_state_key_id(uint64_t key) {
     return 0xFFFF - (uint32_t)(key & 0xFFFF);
 }
-
-#endif

@@ -14,8 +14,7 @@
  * where e_k is the k-th elementary symmetric polynomial: the sum over all sets of k groups of the
  * product. Groups that are entirely on one node give the fewest copies.
  */
-#ifndef SERVING_POLICY_BALANCE_BALANCE_TRAFFIC_H
-#define SERVING_POLICY_BALANCE_BALANCE_TRAFFIC_H
+#pragma once
 
 #include "serving/policy/balance/balance_experts.h"
 
@@ -37,5 +36,3 @@ struct balance_traffic {
 void balance_traffic(const struct balance_shape *shape, const struct balance_choice *choice,
                      const uint64_t *loads, const uint16_t *slot_to_expert,
                      struct balance_traffic *traffic_out);
-
-#endif

@@ -21,8 +21,7 @@
  * Pure. Doubles with fixed operations in a fixed order; ties go to the smaller share, then to the
  * lowest unit.
  */
-#ifndef SERVING_POLICY_BALANCE_BALANCE_UNITS_H
-#define SERVING_POLICY_BALANCE_BALANCE_UNITS_H
+#pragma once
 
 #include "serving/policy/balance/balance.h"
 
@@ -98,5 +97,3 @@ struct units_choice {
 
 struct units_choice balance_units(const struct balance_units_need *need,
                                   const struct balance_unit *units, uint32_t unit_count);
-
-#endif

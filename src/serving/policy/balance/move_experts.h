@@ -6,8 +6,7 @@
  * The source is a slot of the same rank if one holds the expert. Otherwise ranks of the same node
  * are preferred, because their link is faster, and of these the one that sends the fewest so far.
  */
-#ifndef SERVING_POLICY_BALANCE_MOVE_EXPERTS_H
-#define SERVING_POLICY_BALANCE_MOVE_EXPERTS_H
+#pragma once
 
 #include <stdint.h>
 
@@ -29,5 +28,3 @@ uint32_t move_experts(const struct move_experts *layer, uint32_t *gives,
 /* The number of moves to a rank. */
 uint32_t move_experts_to(const struct expert_move *moves, uint32_t count, uint32_t rank,
                          uint32_t slots_per_rank);
-
-#endif

@@ -13,8 +13,7 @@
  * fluctuations move nothing) and the last change is old enough. Only layers with a gain change. A
  * masked rank must hold no experts: the map then changes regardless of the gain.
  */
-#ifndef SERVING_POLICY_BALANCE_REBALANCE_H
-#define SERVING_POLICY_BALANCE_REBALANCE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -122,5 +121,3 @@ enum rebalance_verdict rebalance_evaluate(struct rebalance *rebalance,
 bool rebalance_changes(const struct rebalance_rule *rule, const struct rebalance_gain *gain);
 /* Notes that a new map was adopted. */
 void rebalance_done(struct rebalance *rebalance, int64_t now_ns);
-
-#endif

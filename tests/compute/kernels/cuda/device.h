@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * A device's memory for tests of emulated kernels: poisoned, named, and nothing beyond it.
  */
-#ifndef TESTS_KERNELS_CUDA_DEVICE_H
-#define TESTS_KERNELS_CUDA_DEVICE_H
+#pragma once
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -23,5 +22,3 @@ uint32_t device_seeds(void);
 
 /* Fails the test with what was found, if anything was. */
 void device_check(const struct emulate_report *report);
-
-#endif

@@ -2,8 +2,7 @@
  * Entries of the device's table of kernels (compute/gpu/gpu_kernels.h), for tests: numbers by chance,
  * and what an entry writes, once by the reference body and once by a kernel.
  */
-#ifndef TESTS_KERNELS_CUDA_ENTRIES_H
-#define TESTS_KERNELS_CUDA_ENTRIES_H
+#pragma once
 
 #include "device.h"
 
@@ -58,5 +57,3 @@ static inline void launch(const struct device_kernel *kernel, const void *argume
     emulate_collect(NULL);
     device_check(&report);
 }
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Products by chance on a device, for tests of its kernels.
  */
-#ifndef TESTS_KERNELS_CUDA_PRODUCTS_H
-#define TESTS_KERNELS_CUDA_PRODUCTS_H
+#pragma once
 
 #include "device.h"
 
@@ -26,5 +25,3 @@ void product_free(struct product *p);
 /* The problem's first m rows, newly on the device. */
 void product_load_rows(struct product *p);
 void product_poison(struct product *p);
-
-#endif

@@ -2,8 +2,7 @@
  * For the emulator's tests: a small kernel with a fault planted is found by one check, under every seed
  * or within some.
  */
-#ifndef TESTS_KERNELS_EMULATE_FAULTS_H
-#define TESTS_KERNELS_EMULATE_FAULTS_H
+#pragma once
 
 #include "../cuda/device.h"
 
@@ -17,5 +16,3 @@ void faults_check_sound(faults_launch *launch, void *context);
 /* Each seed of some, or one of them (`rare`), ends in a report of this check that has `text` in it. */
 void faults_check_found(faults_launch *launch, void *context, uint32_t fault,
                         enum emulate_check check, bool rare, const char *text);
-
-#endif

@@ -2,8 +2,7 @@
  * Small kernels, each about a few wrappers of compute/kernels/cuda/gpu.cuh: with fault 0 their output has
  * a definition, any other plants a fault. Written for nvcc, too.
  */
-#ifndef TESTS_KERNELS_EMULATE_WRAPPERS_H
-#define TESTS_KERNELS_EMULATE_WRAPPERS_H
+#pragma once
 
 #include "compute/kernels/cuda/tensor_map.h"
 
@@ -123,6 +122,4 @@ void wrappers_numbers(void *stream, const float *in, uint32_t *out, uint32_t cou
 
 #ifdef __cplusplus
 }
-#endif
-
 #endif

@@ -2,8 +2,7 @@
  * Bodies of requests, read as a gateway reads them whose model has the names "m" and "quick" and
  * whose chat template can think, or not, and knows tools.
  */
-#ifndef TESTS_GATEWAY_BODIES_H
-#define TESTS_GATEWAY_BODIES_H
+#pragma once
 
 #include "serving/gateway/api/api_request.h"
 #include "serving/gateway/dialects/chat_dialect.h"
@@ -28,5 +27,3 @@ bool bodies_read(struct bodies *bodies, const struct dialect *dialect, const cha
 /* The last body was refused so. */
 void bodies_refused(const struct bodies *bodies, uint32_t http_status, const char *param,
                     const char *code);
-
-#endif

@@ -2,8 +2,7 @@
  * An answer in parts, for the test of a dialect's words: kept whole as the gateway keeps it, cut
  * into the pieces of a stream, and the events of such a stream.
  */
-#ifndef TESTS_GATEWAY_DIALECTS_ANSWER_PARTS_H
-#define TESTS_GATEWAY_DIALECTS_ANSWER_PARTS_H
+#pragma once
 
 #include "base/check.h"
 #include "base/tree.h"
@@ -89,5 +88,3 @@ static inline void walk_events(const char *stream,
         stream = end + 2;
     }
 }
-
-#endif

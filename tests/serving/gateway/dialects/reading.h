@@ -2,8 +2,7 @@
  * Bodies of requests as a dialect reads them, in front of a model that thinks or not, as asked, and
  * knows tools: for the test of a dialect's reader.
  */
-#ifndef TESTS_GATEWAY_DIALECTS_READING_H
-#define TESTS_GATEWAY_DIALECTS_READING_H
+#pragma once
 
 #include "base/check.h"
 #include "serving/gateway/api/api_request.h"
@@ -67,5 +66,3 @@ static inline void expect_taken_with_room(const struct dialect *dialect, const c
     }
     assert_true(fitted);
 }
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * A unit played by hand that says words: for tests of dialects through the whole gateway.
  */
-#ifndef TESTS_GATEWAY_DIALECTS_SPEECH_H
-#define TESTS_GATEWAY_DIALECTS_SPEECH_H
+#pragma once
 
 #include "hands.h"
 
@@ -28,5 +27,3 @@ uint32_t speech_encode(const struct world *world, const char *text, uint32_t *id
 void speech_say_ids(struct world *world, const uint32_t *said_ids, uint32_t count);
 void speech_say(struct world *world, const char *text, bool at_once);
 void speech_end(struct world *world, enum finish_reason reason);
-
-#endif

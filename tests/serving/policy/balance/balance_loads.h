@@ -2,8 +2,7 @@
  * Loads for tests of the balancers: the seven kinds of docs/performance/balance.md, drawn anew,
  * and some that are meant to hurt (ties, zeros, one expert with nearly everything).
  */
-#ifndef TESTS_BALANCE_LOADS_H
-#define TESTS_BALANCE_LOADS_H
+#pragma once
 
 #include <math.h>
 #include <stdint.h>
@@ -52,5 +51,3 @@ static inline void loads_draw(uint32_t kind, uint64_t seed, uint32_t experts, ui
     for (uint32_t e = 0; e < experts; e++)
         loads_out[e] = (uint64_t)(loads_value(kind, seed * 64 + kind, e, experts) * 1e9);
 }
-
-#endif

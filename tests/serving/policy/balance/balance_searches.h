@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * For tests of the balancers' parts: a layer's state with drawn loads, before anything is placed.
  */
-#ifndef TESTS_BALANCE_SEARCHES_H
-#define TESTS_BALANCE_SEARCHES_H
+#pragma once
 
 #include "balance_loads.h"
 #include "serving/policy/balance/balance_counts.h"
@@ -42,5 +41,3 @@ static inline void search_assert_true(struct balance_state *state) {
     balance_state_recount(state);
     assert_memory_equal(loads, state->rank_loads, state->rank_count * sizeof *loads);
 }
-
-#endif
