@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The hits of a cache that evicts nothing, for a load's prompts: the reference for a server's hit
- * rate on exactly these prompts. A prompt's hit is the longest prefix that it shares with an
- * earlier one, whether that is already answered or not. Its last token is always computed, since it
- * yields the next token. Answers do not count: a load's prompts do not repeat them.
+ * The hits of a load's prompts in an ideal prefix cache, which never evicts. They are the reference
+ * for the hit rate of a server on exactly these prompts. The hit of a prompt is the longest prefix
+ * that it shares with an earlier prompt, even if that one is not answered yet. The last token of a
+ * prompt is always computed, because its logits give the next token. Answers are not counted as
+ * cached, because a load's prompts do not repeat them.
  */
 #pragma once
 
@@ -11,11 +12,11 @@
 
 struct load_ideal {
     uint64_t prompt_tokens, output_tokens; /* of all requests */
-    uint64_t cached_tokens;                /* hits, token by token */
-    uint64_t block_cached_tokens;          /* hits of a cache of whole blocks only */
+    uint64_t cached_tokens;                /* tokens of all hits */
+    uint64_t block_cached_tokens;          /* the same, if only whole blocks hit */
 };
 
-/* Computes the hits of the requests in their order. The cache's blocks have cache_block tokens. May
- * return STATUS_NO_MEMORY. */
+/* Computes the hits of the requests, in their order. A block of the cache has cache_block tokens.
+ * May return STATUS_NO_MEMORY. */
 enum status load_ideal_of(const struct load_request *requests, size_t count, uint32_t cache_block,
                           struct load_ideal *ideal_out, struct error *error);

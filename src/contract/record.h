@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Events and actions are records: byte strings that start with struct record, versioned, without
- * pointers, so that they can be queued, logged, replayed and sent. An action of one machine is
- * often an event of another (a gateway's SUBMIT is a unit's SUBMIT), so all kinds are in one list.
+ * The events and actions of the state machines are records: versioned byte strings that start with
+ * struct record and have no pointers, so they can be queued, logged, replayed and sent. All kinds
+ * are in one list, since an action of one machine is often an event of another (such as SUBMIT).
  *
- * A record is a fixed struct, followed by its tails: arrays that start at a multiple of 8 bytes
- * from the record's start, with zeros as padding. Fields of the fixed struct give the number of
- * elements. record_forms.c has one row for each kind: name, struct, senders and receivers, tails,
- * and the check of its fields. The functions declared here follow from these rows.
+ * A record is a fixed struct followed by its tails. A tail is an array that starts at a multiple of
+ * 8 bytes from the record's start; padding is zero. Fields of the fixed struct give the numbers of
+ * elements. record_forms.c has one row for each kind: its name, struct, directions, tails, and the
+ * check of its fields. The functions below read these rows.
  */
 #pragma once
 
@@ -16,7 +16,7 @@
 
 #include "contract/ids.h"
 
-#define RECORD_VERSION 13
+#define RECORD_VERSION 13 /* raise it when the layout of a record changes */
 
 enum record_kind {
     RECORD_NONE,
@@ -79,21 +79,21 @@ enum record_kind {
     RECORD_KIND_COUNT
 };
 
-/* Sender and receiver of a record. One bit each, because some kinds have several. */
+/* Directions in which a record may be sent. Each is one bit, because some kinds have several. */
 enum record_way {
     WAY_CLIENT_TO_GATEWAY = 1 << 0, /* sent by the host that serves the clients */
     WAY_GATEWAY_TO_CLIENT = 1 << 1,
-    WAY_HOST_TO_GATEWAY = 1 << 2, /* connections of units and their records */
+    WAY_HOST_TO_GATEWAY = 1 << 2, /* units that connect or disconnect, and their records */
     WAY_GATEWAY_TO_HOST = 1 << 3, /* records for units */
     WAY_GATEWAY_TO_UNIT = 1 << 4, /* in a TO_UNIT envelope */
     WAY_UNIT_TO_GATEWAY = 1 << 5, /* in a FROM_UNIT envelope */
     WAY_UNIT_TO_ENGINE = 1 << 6,
     WAY_ENGINE_TO_UNIT = 1 << 7,
-    WAY_UNIT_TO_CARRIER = 1 << 8, /* the host's sender and receiver of KV blocks */
+    WAY_UNIT_TO_CARRIER = 1 << 8, /* the part of the host that transfers KV blocks */
     WAY_CARRIER_TO_UNIT = 1 << 9,
     WAY_UNIT_TO_STORAGE = 1 << 10, /* the KV storage */
     WAY_STORAGE_TO_UNIT = 1 << 11,
-    WAY_RANK_TO_RANK_0 = 1 << 12, /* between the hosts of the ranks' KV pages */
+    WAY_RANK_TO_RANK_0 = 1 << 12, /* from a rank's KV agent to rank 0 */
     WAY_LEDGER_TO_GATEWAY = 1 << 13,
     WAY_GATEWAY_TO_LEDGER = 1 << 14,
     WAY_HOST_TO_MANAGER = 1 << 15, /* the manager of a fleet */
@@ -105,7 +105,7 @@ enum record_way {
 struct record {
     uint16_t version; /* RECORD_VERSION */
     uint16_t kind;    /* enum record_kind */
-    uint32_t bytes;   /* bytes of the whole record with this header and the tails; multiple of 8 */
+    uint32_t bytes;   /* size of the whole record, with this header and the tails; multiple of 8 */
 };
 
 #define RECORD_BYTES_MAX ((uint32_t)64 << 20)
@@ -123,13 +123,13 @@ static inline struct request_id record_request(const struct record *record) {
 /* Bytes of a kind's fixed struct. */
 size_t record_fixed_bytes(enum record_kind kind);
 
-/* Bytes of a record with the element counts in `fixed`; its head is not read. If `fixed` is NULL,
- * all counts are 0. A multiple of 8. */
+/* Bytes of a record with the element counts in `fixed`, a multiple of 8. The head of `fixed` is not
+ * read. If `fixed` is NULL, all counts are 0. */
 size_t record_bytes(enum record_kind kind, const void *fixed);
 
 struct record record_head(enum record_kind kind, size_t bytes);
 
-/* Sets the head of a record; its count fields must be set. */
+/* Sets the head of a record. Its count fields must be set already. */
 void record_set_head(void *record, enum record_kind kind);
 
 uint32_t record_tail_count(enum record_kind kind);
@@ -152,18 +152,18 @@ size_t record_tail_element_bytes(const void *record, uint32_t index);
         return (type *)(void *)((char *)(uintptr_t)record + (sizeof *record + 7) / 8 * 8);         \
     }
 
-/* True if a record of that kind may be sent in one of these directions (enum record_way). */
+/* True if a record of this kind may be sent in one of these directions (enum record_way). */
 bool record_goes(uint16_t kind, uint32_t ways);
 
 /* The kinds that may be sent in one of these directions, one bit each. */
 uint64_t record_kinds(uint32_t ways);
 
-/* "SUBMIT"; for an unknown number "no record". */
+/* The name of a kind, such as "SUBMIT"; "no record" for an unknown kind. */
 const char *record_name(uint16_t kind);
 
-/* True if `record` of `bytes` (aligned to 8) is complete: version, kind, fixed struct, tails
- * inside, zeros between, and fields that can be used without reading outside the record. The
- * receiver validates the meaning. For records from other processes. */
+/* Validates a record from another process. True if it is aligned to 8 bytes, has the right version
+ * and a known kind, is complete and zero-padded, and no field leads a reader outside of it. Whether
+ * the values make sense is for the receiver to check. */
 bool record_valid(const void *record, size_t bytes);
 
 /* ---- the table ---- */
@@ -198,7 +198,7 @@ extern const struct record_form record_forms[RECORD_KIND_COUNT]; /* defined in r
 
 /* True if all bytes are zero. For validators. */
 bool record_zeros(const void *bytes, size_t count);
-/* True if the text may name a request in headers and logs: visible ASCII within the limit. */
+/* True if the text can be a request's name in headers and logs: visible ASCII within the limit. */
 bool record_name_valid(const char *text, uint32_t count);
 /* True if the id of a record that starts with struct record_about is valid. */
 bool record_request_valid(const void *record);

@@ -165,8 +165,8 @@ static enum status add_key(struct account_command *command) {
 }
 
 static enum status limit(struct account_command *command) {
-    return account_store_limit(command->database, command->name, command->values.key,
-                               &command->terms, &command->error);
+    return account_store_update(command->database, command->name, command->values.key,
+                                &command->terms, &command->error);
 }
 
 static enum status revoke(struct account_command *command) {
@@ -340,7 +340,7 @@ static enum status account_program_look(struct account_command *command) {
     if (status) return status;
     json_print_open(&printer.print, NULL, '{');
     json_print_open(&printer.print, "accounts", '[');
-    status = account_store_look(command->database, command->name, &listener, &command->error);
+    status = account_store_list(command->database, command->name, &listener, &command->error);
     end_account(&printer);
     json_print_close(&printer.print);
     json_print_close(&printer.print);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * fathom gateway: the API server, the chat page and the gateway, in a process without weights. The
- * units that compute connect to it, from this machine or others.
+ * fathom gateway: serves the API and the chat page and routes requests to units, in a process
+ * without weights. The units, which run the model, connect to it from this or other machines.
  */
 #include <unistd.h>
 
@@ -11,7 +11,7 @@
 #include "programs/programs.h"
 #include "programs/wire_options.h"
 
-#define REQUEST_MEMORY ((uint64_t)64 << 10) /* of one, by which --requests is chosen */
+#define REQUEST_MEMORY ((uint64_t)64 << 10) /* of one request, for the default of --requests */
 
 struct gateway_values {
     struct gateway_side_values gateway;
@@ -63,14 +63,13 @@ struct gateway_process {
     struct gateway_side gateway;
 };
 
-static void gateway_program_say_ready(void *context, const char *const *urls) {
+static void gateway_program_log_ready(void *context, const char *const *urls) {
     const struct gateway_process *process = context;
     gateway_side_say(&process->gateway, urls);
 }
 
-static enum status gateway_program_process_run(struct gateway_process *process,
-                                               struct error *error) {
-    struct loop_parts parts = {.ready = gateway_program_say_ready, .ready_context = process};
+static enum status gateway_program_run(struct gateway_process *process, struct error *error) {
+    struct loop_parts parts = {.ready = gateway_program_log_ready, .ready_context = process};
     struct gateway_values *values = &process->values;
     const char *directory;
     if (!values->requests) values->requests = 1 + values->gateway.request_memory / REQUEST_MEMORY;
@@ -95,8 +94,9 @@ int program_gateway(void *given, const struct option_result *result) {
     command_say_idle(&process.values);
     if (!process.values.wire.address)
         return command_misused("--listen is missing: where units connect");
-    enum status status = gateway_program_process_run(&process, &error);
+    enum status status = gateway_program_run(&process, &error);
     exit_code = command_end(status, &error);
+    /* a step is still running; its memory must not be freed */
     if (process.loop && !loop_close(process.loop)) _exit(exit_code);
     gateway_side_close(&process.gateway);
     wire_options_close(&process.values.wire);

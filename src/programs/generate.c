@@ -328,9 +328,9 @@ int program_generate(void *given, const struct option_result *result) {
         return command_misused("expected either a prompt or --tokens");
     if (generation.values.logprobs && !generation.values.json)
         return command_misused("--logprobs needs --json");
-    if (generate_text_bounds(&generation.values.text) > 1)
+    if (generate_text_constraint_count(&generation.values.text) > 1)
         return command_misused("expected one of --schema, --regex and --grammar");
-    if (generate_text_bounds(&generation.values.text) && generation.values.ignore_eos)
+    if (generate_text_constraint_count(&generation.values.text) && generation.values.ignore_eos)
         return command_misused("a bound answer ends where its --schema, --regex "
                                "or --grammar does; leave out --ignore-eos");
     if (rank_job_begin(RANK_JOB_DRIVEN, &generation.values.job, &exit_code)) return exit_code;

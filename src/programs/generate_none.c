@@ -12,7 +12,7 @@ enum status generate_text_open(const struct generate_text_values *values, const 
     if (prompt)
         return error_set(error, STATUS_UNSUPPORTED,
                          "this build has no tokenizer; give the prompt as --tokens");
-    if (generate_text_bounds(values))
+    if (generate_text_constraint_count(values))
         return error_set(
             error, STATUS_UNSUPPORTED,
             "this build has no grammars; --schema, --regex and --grammar need serving");

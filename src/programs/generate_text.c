@@ -14,24 +14,26 @@
 #include "serving/constraint/constrained_answer.h"
 
 #define ADDED_BY_TEMPLATE_BYTES ((size_t)1 << 20)
-#define GRAMMAR_BYTES ((size_t)256 << 20)
-#define ANSWER_BYTES ((size_t)8 << 20) /* a matcher */
+#define GRAMMAR_BYTES ((size_t)256 << 20) /* token trie, grammar and mask */
+#define ANSWER_BYTES ((size_t)8 << 20)    /* one answer's matcher */
 
 struct generate_text {
     struct model_text model;
-    struct model_prompt prompt; /* in words */
+    struct model_prompt prompt; /* if the prompt is text, not token ids */
     struct token_stream stream;
-    char *words; /* of the prompt */
+    char *prompt_text; /* NULL: the prompt is token ids */
     bool shows_reasoning;
+    /* the compiled constraint, temporary data, the state of constrained answers */
     struct lazy_memory compiled, scratch, running;
-    const struct constraint *constraint; /* NULL: answers are free */
+    const struct constraint *constraint; /* NULL: none */
     struct constrained_answer *answers;  /* [answer_count] */
     uint64_t *mask;
 };
 
 /* ---- the prompt ---- */
 
-/* A conversation of one message; without a template the prompt as a completion has it. */
+/* Encodes the prompt as a conversation of one message. Without a chat template it is encoded as the
+ * prompt of a completion. */
 static enum status generate_text_encode(struct generate_text *text, struct bytes prompt,
                                         bool content_specials, struct error *error) {
     const struct chat_template *chat = &text->model.chat_template;
@@ -44,20 +46,20 @@ static enum status generate_text_read_prompt(struct generate_text *text,
                                              const struct generate_text_values *values,
                                              const char *directory, const char *prompt,
                                              struct error *error) {
-    size_t prompt_max = 3 * strlen(prompt) + 1, count = 0; /* an invalid byte may become three */
+    size_t prompt_max = 3 * strlen(prompt) + 1, count = 0; /* invalid bytes become U+FFFD */
     enum status status =
         model_text_open(directory, NULL, values->chat_template, &text->model, error);
     if (status) return status;
     if (!text->model.tokenizer)
         return error_set(error, STATUS_NOT_FOUND,
                          "%.300s has no tokenizer.json; give the prompt as --tokens", directory);
-    text->words = malloc(prompt_max);
-    if (!text->words) return error_set(error, STATUS_NO_MEMORY, "no memory for the prompt");
-    check(!utf8_repair(bytes_of(prompt), text->words, prompt_max, &count));
+    text->prompt_text = malloc(prompt_max);
+    if (!text->prompt_text) return error_set(error, STATUS_NO_MEMORY, "no memory for the prompt");
+    check(!utf8_repair(bytes_of(prompt), text->prompt_text, prompt_max, &count));
     status =
         model_prompt_open(&text->prompt, &text->model, prompt_max + ADDED_BY_TEMPLATE_BYTES, error);
     if (!status)
-        status = generate_text_encode(text, (struct bytes){text->words, count},
+        status = generate_text_encode(text, (struct bytes){text->prompt_text, count},
                                       !strcmp(values->content_specials, "on"), error);
     if (!status)
         token_stream_open(&text->stream, text->model.tokenizer, NULL, text->prompt.stream, NULL);
@@ -71,87 +73,91 @@ const uint32_t *generate_text_prompt(const struct generate_text *text, uint32_t 
 
 /* ---- the constraint ---- */
 
-/* The constraint's name in errors. */
-static const char *generate_text_name_of(const struct generate_text_values *values) {
+/* The name of the constraint in error messages. */
+static const char *generate_text_constraint_name(const struct generate_text_values *values) {
     return values->schema ? values->schema : values->grammar ? values->grammar : "--regex";
 }
 
-/* A file is taken into memory that the caller frees as `taken_out`. */
-static enum status take_given(const struct generate_text_values *values, struct bytes *given_out,
-                              void **taken_out, struct error *error) {
-    *given_out = bytes_of(values->regex ? values->regex : "");
+/* Gets the constraint's source: the option's text, or the content of a file. The caller frees
+ * `file_out`, which stays unchanged without a file. */
+static enum status read_constraint_text(const struct generate_text_values *values,
+                                        struct bytes *source_out, void **file_out,
+                                        struct error *error) {
+    *source_out = bytes_of(values->regex ? values->regex : "");
     if (values->regex) return STATUS_OK;
     enum status status =
-        file_take(generate_text_name_of(values), LIMIT_CONSTRAINT_BYTES, given_out, error);
-    if (!status) *taken_out = (void *)(uintptr_t)given_out->data;
+        file_take(generate_text_constraint_name(values), LIMIT_CONSTRAINT_BYTES, source_out, error);
+    if (!status) *file_out = (void *)(uintptr_t)source_out->data;
     return status;
 }
 
-/* Checks the schema, which is copied into the constraint and may not be JSON. */
-static enum status check_given(struct generate_text *text,
-                               const struct generate_text_values *values, struct bytes given,
-                               struct error *error) {
+/* Checks that a schema is JSON, because it is copied into the constraint as it is. Any other source
+ * must be UTF-8. */
+static enum status check_constraint_text(struct generate_text *text,
+                                         const struct generate_text_values *values,
+                                         struct bytes source, struct error *error) {
     const struct tree *root;
     struct arena scratch;
     arena_over(&scratch, text->scratch.start, text->scratch.bytes);
-    if (values->schema) return tree_parse(&scratch, given, values->schema, &root, error);
-    if (utf8_valid_prefix(given) == given.count) return STATUS_OK;
+    if (values->schema) return tree_parse(&scratch, source, values->schema, &root, error);
+    if (utf8_valid_prefix(source) == source.count) return STATUS_OK;
     return error_set(error, STATUS_INVALID, "%.300s: byte %zu is no UTF-8",
-                     generate_text_name_of(values), utf8_valid_prefix(given));
+                     generate_text_constraint_name(values), utf8_valid_prefix(source));
 }
 
-/* The constraint's text, as a gateway makes it of a request. */
+/* Writes the constraint in the form that a gateway sends (serving/constraint/constraint.h). */
 static void generate_text_write_constraint(struct json_writer *writer,
                                            const struct generate_text_values *values,
-                                           struct bytes given, enum token_stream_mode stream) {
+                                           struct bytes source, enum token_stream_mode stream) {
     json_writer_text(writer, "{");
-    bool may = stream == TOKEN_STREAM_MAY_THINK || stream == TOKEN_STREAM_BEHIND_TOOL;
-    if (may) json_writer_text(writer, "\"opens\":\"<think>\",");
-    if (may || stream == TOKEN_STREAM_IN_REASONING)
+    bool may_think = stream == TOKEN_STREAM_MAY_THINK || stream == TOKEN_STREAM_BEHIND_TOOL;
+    if (may_think) json_writer_text(writer, "\"opens\":\"<think>\",");
+    if (may_think || stream == TOKEN_STREAM_IN_REASONING)
         json_writer_text(writer, "\"behind\":\"</think>\",");
     json_writer_text(writer, values->schema    ? "\"form\":{\"schema\":"
                              : values->grammar ? "\"form\":{\"gbnf\":"
                                                : "\"form\":{\"regex\":");
     if (values->schema)
-        json_writer_bytes(writer, given);
+        json_writer_bytes(writer, source);
     else
-        json_writer_string(writer, given);
+        json_writer_string(writer, source);
     json_writer_text(writer, "}}");
 }
 
 static enum status generate_text_compile(struct generate_text *text,
                                          const struct generate_text_values *values,
-                                         struct bytes given, struct error *error) {
+                                         struct bytes source, struct error *error) {
     struct arena compiled, scratch;
     struct json_writer writer = {NULL, 0, 0};
-    struct error found = {""};
-    enum token_stream_mode stream = text->words ? text->prompt.stream : TOKEN_STREAM_PLAIN;
+    struct error cause = {""};
+    enum token_stream_mode stream = text->prompt_text ? text->prompt.stream : TOKEN_STREAM_PLAIN;
     arena_over(&compiled, text->compiled.start, text->compiled.bytes);
     arena_over(&scratch, text->scratch.start, text->scratch.bytes);
-    generate_text_write_constraint(&writer, values, given, stream);
+    generate_text_write_constraint(&writer, values, source, stream);
     writer = (struct json_writer){arena_take(&scratch, writer.count), writer.count, 0};
     if (!writer.out) return error_set(error, STATUS_NO_MEMORY, "no memory for a constraint");
-    generate_text_write_constraint(&writer, values, given, stream);
+    generate_text_write_constraint(&writer, values, source, stream);
     enum status status =
         constraint_compile(&compiled, &scratch, (struct bytes){writer.out, writer.count},
-                           text->model.tokenizer, &text->constraint, &found);
+                           text->model.tokenizer, &text->constraint, &cause);
     if (!status) return STATUS_OK;
-    return error_set(error, status, "%.200s: %s", generate_text_name_of(values), found.text);
+    return error_set(error, status, "%.200s: %s", generate_text_constraint_name(values),
+                     cause.text);
 }
 
 static enum status generate_text_open_constraint(struct generate_text *text,
                                                  const struct generate_text_values *values,
                                                  struct error *error) {
-    struct bytes given;
-    void *taken = NULL;
+    struct bytes source;
+    void *file = NULL;
     text->compiled = lazy_memory_take(CONSTRAINT_RESULT_BYTES);
     text->scratch = lazy_memory_take(CONSTRAINT_SCRATCH_BYTES);
     if (!text->compiled.start || !text->scratch.start)
         return error_set(error, STATUS_NO_MEMORY, "no memory to compile a constraint");
-    enum status status = take_given(values, &given, &taken, error);
-    if (!status) status = check_given(text, values, given, error);
-    if (!status) status = generate_text_compile(text, values, given, error);
-    free(taken);
+    enum status status = read_constraint_text(values, &source, &file, error);
+    if (!status) status = check_constraint_text(text, values, source, error);
+    if (!status) status = generate_text_compile(text, values, source, error);
+    free(file);
     lazy_memory_free(&text->scratch);
     return status;
 }
@@ -200,8 +206,8 @@ static enum status generate_text_begin_constraint(struct generate_text *text, ui
 bool generate_text_mask(struct generate_text *text, uint32_t answer, const uint64_t **mask_out) {
     *mask_out = NULL;
     if (!text->constraint) return true;
-    bool bound = constrained_answer_mask(&text->answers[answer], text->mask);
-    if (bound) *mask_out = text->mask;
+    bool constrained = constrained_answer_mask(&text->answers[answer], text->mask);
+    if (constrained) *mask_out = text->mask;
     return text->answers[answer].place != CONSTRAINED_STUCK;
 }
 
@@ -209,7 +215,7 @@ void generate_text_push(struct generate_text *text, uint32_t answer, uint32_t to
     if (text->constraint) constrained_answer_push(&text->answers[answer], token);
 }
 
-/* ---- both ---- */
+/* ---- prompt and constraint ---- */
 
 enum status generate_text_open(const struct generate_text_values *values, const char *directory,
                                const char *prompt, struct generate_text **text_out,
@@ -219,10 +225,10 @@ enum status generate_text_open(const struct generate_text_values *values, const 
     text->shows_reasoning = isatty(STDERR_FILENO);
     enum status status = prompt ? generate_text_read_prompt(text, values, directory, prompt, error)
                                 : model_text_open_words(directory, &text->model, error);
-    bool bound = generate_text_bounds(values) > 0;
-    if (!status && bound && !text->model.tokenizer)
+    bool constrained = generate_text_constraint_count(values) > 0;
+    if (!status && constrained && !text->model.tokenizer)
         status = model_text_open_tokenizer(directory, &text->model, error);
-    if (!status && bound) status = generate_text_open_constraint(text, values, error);
+    if (!status && constrained) status = generate_text_open_constraint(text, values, error);
     if (status)
         generate_text_close(text);
     else
@@ -248,7 +254,7 @@ void generate_text_close(struct generate_text *text) {
     lazy_memory_free(&text->compiled);
     lazy_memory_free(&text->scratch);
     lazy_memory_free(&text->running);
-    free(text->words);
+    free(text->prompt_text);
     free(text);
 }
 

@@ -16,7 +16,7 @@ struct generate_text_values {
     const char *schema, *regex, *grammar;         /* at most one is not NULL */
 };
 
-static inline int generate_text_bounds(const struct generate_text_values *values) {
+static inline int generate_text_constraint_count(const struct generate_text_values *values) {
     return (values->schema != NULL) + (values->regex != NULL) + (values->grammar != NULL);
 }
 

@@ -300,7 +300,7 @@ static enum status open_steady(struct planning *plan, const struct size_fleet *f
     enum status status = solve_lengths(sizes, fleet->storage, &lengths, error);
     if (!status && sample->focus != SIZE_PROMPTS)
         status = size_fleet_standing(sizes, &plan->clocks, &fleet->kinds[last], rate, &rows, error);
-    if (!status) size_window_load(sizes, fleet, sample, &lengths, rows, load, options);
+    if (!status) size_window_set_load(sizes, fleet, sample, &lengths, rows, load, options);
     return status;
 }
 
@@ -348,7 +348,7 @@ static enum status run_fleet(struct planning *plan, const struct size_run *run,
     struct arena arena;
     plan->sample = size_window_sample(&plan->found.options.load, fleet, run->focus);
     bool replays = plan->replays && plan->sample.share == 1 && run->focus == SIZE_WHOLE;
-    size_window_fleet(&plan->found.options, fleet, &plan->sample, &options);
+    size_window_set_fleet(&plan->found.options, fleet, &plan->sample, &options);
     enum status status = replays ? open_replay(plan, &options, error)
                                  : open_steady(plan, fleet, &load, &options, error);
     if (status) return status;

@@ -5,17 +5,17 @@
 
 #include "host/process/log/log.h"
 
-/* A gateway listens on one address; a unit may have several gateways. */
+/* A gateway listens on one address. A unit may connect to several gateways. */
 static enum status check_addresses(const struct wire_values *values, bool listens,
                                    struct error *error) {
-    char one[256];
+    char text[256];
     struct bytes rest = bytes_of(values->address), address;
     enum status status = STATUS_OK;
     if (listens)
         return wire_keys_check_address(values->address, values->key != NULL, values->plain, error);
     while (!status && wire_next_address(&rest, &address)) {
-        snprintf(one, sizeof one, "%.*s", (int)address.count, address.data);
-        status = wire_keys_check_address(one, values->key != NULL, values->plain, error);
+        snprintf(text, sizeof text, "%.*s", (int)address.count, address.data);
+        status = wire_keys_check_address(text, values->key != NULL, values->plain, error);
     }
     return status;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The forward pass of a step: from a plan to logits.
+ * The forward pass of a step, from its plan to logits.
  */
 #pragma once
 
@@ -9,14 +9,15 @@
 
 struct model;
 
-/* Runs the plan: KV pages written, logits computed. `logits`: the rows' wanted logits behind each
- * other in plan order, each [vocab] floats, a row's drafts' behind its own; room for the sum of
- * logits_count and draft_count rows. A row has none if the model draws its tokens
- * (model_want_draws). Deterministic and batch invariant. STATUS_INVALID if the plan breaks a rule
- * (that is the caller's bug, but it may come from another process).
+/* Runs the plan: writes KV pages and computes logits. `logits` receives the logits that the rows
+ * request, [vocab] floats for each token, in plan order. Those of a row's drafts follow the row's
+ * own. It needs space for the sum of logits_count and draft_count of all rows. Rows from which the
+ * model samples by itself (model_want_draws) have no logits here. The results are deterministic and
+ * batch invariant. `probe` may be NULL. Returns STATUS_INVALID if the plan breaks a rule: a bug of
+ * the caller, but the plan may come from another process.
  *
- * A plan may have no rows: among ranks, all ranks step together, and a rank without tokens still
- * computes for the others (a plan that one rank refuses would leave the others waiting: see
- * compute/model/plan_check.h). */
+ * A plan may have no rows. The ranks of a unit step together, and a rank without tokens of its own
+ * still computes its experts for the tokens of the others. If one rank refused its plan, the others
+ * would wait for it (see compute/model/plan_check.h). */
 enum status forward_run(struct model *model, const struct step_plan *plan, float *logits,
                         const struct model_probe *probe, struct error *error);

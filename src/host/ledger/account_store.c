@@ -141,9 +141,9 @@ static enum status set_key(struct database *database, int64_t id, const struct a
 
 /* ---- changes ---- */
 
-enum status account_store_enter_key(struct database *database, int64_t account,
-                                    const uint8_t sha256[SHA256_BYTES], int64_t now,
-                                    struct error *error) {
+enum status account_store_insert_key(struct database *database, int64_t account,
+                                     const uint8_t sha256[SHA256_BYTES], int64_t now,
+                                     struct error *error) {
     return database_run(database, error,
                         "INSERT INTO keys (account, sha256, created) VALUES (?, ?, ?)", "ibi",
                         account, sha256, (size_t)SHA256_BYTES, now);
@@ -155,14 +155,14 @@ static enum status draw_key(struct database *database, int64_t account, int64_t 
     uint8_t sha256[SHA256_BYTES];
     accounts_file_draw_key(key_out, digest);
     sha256_digest(key_out, strlen(key_out), sha256);
-    enum status status = account_store_enter_key(database, account, sha256, now, error);
+    enum status status = account_store_insert_key(database, account, sha256, now, error);
     if (!status) *id_out = database_last_id(database);
     return status;
 }
 
-enum status account_store_enter(struct database *database, const char *name,
-                                const struct account_terms *terms, int64_t now, int64_t *id_out,
-                                struct error *error) {
+enum status account_store_insert(struct database *database, const char *name,
+                                 const struct account_terms *terms, int64_t now, int64_t *id_out,
+                                 struct error *error) {
     enum status status = accounts_file_check_name(name, "an account", error);
     if (status) return status;
     status = database_run(database, error,
@@ -184,7 +184,7 @@ enum status account_store_create(struct database *database, const char *name,
                                  char key_out[ACCOUNTS_KEY_TEXT], struct error *error) {
     int64_t account = 0, key = 0;
     enum status status = database_begin(database, error);
-    if (!status) status = account_store_enter(database, name, terms, now, &account, error);
+    if (!status) status = account_store_insert(database, name, terms, now, &account, error);
     if (!status) status = draw_key(database, account, now, key_out, &key, error);
     if (!status) status = check_room(database, error);
     return database_finish(database, status, error);
@@ -202,8 +202,8 @@ enum status account_store_add_key(struct database *database, const char *name,
     return database_finish(database, status, error);
 }
 
-enum status account_store_limit(struct database *database, const char *name, const char *key,
-                                const struct account_terms *terms, struct error *error) {
+enum status account_store_update(struct database *database, const char *name, const char *key,
+                                 const struct account_terms *terms, struct error *error) {
     int64_t account = 0, id = 0;
     enum status status = database_begin(database, error);
     if (!status) status = account_store_find_live(database, name, &account, error);
@@ -307,8 +307,8 @@ static enum status account_store_read_secret(struct database *database,
     return status;
 }
 
-enum status account_store_enter_secret(struct database *database,
-                                       const uint8_t secret[SHA256_BYTES], struct error *error) {
+enum status account_store_set_secret(struct database *database, const uint8_t secret[SHA256_BYTES],
+                                     struct error *error) {
     return database_run(database, error, "INSERT OR REPLACE INTO settings VALUES ('secret', ?)",
                         "b", secret, (size_t)SHA256_BYTES);
 }
@@ -322,7 +322,7 @@ enum status account_store_secret(struct database *database, uint8_t secret_out[S
     if (!status) status = account_store_read_secret(database, secret_out, &found, error);
     if (!status && !found) {
         check(getrandom(secret_out, SHA256_BYTES, 0) == SHA256_BYTES);
-        status = account_store_enter_secret(database, secret_out, error);
+        status = account_store_set_secret(database, secret_out, error);
     }
     return database_finish(database, status, error);
 }
@@ -343,7 +343,7 @@ static enum status import_secret(struct database *database, const uint8_t secret
                            "%.200s has accounts under another secret than %.200s.secret; import "
                            "into a file that is not there yet",
                            database_path(database), path);
-    return status ? status : account_store_enter_secret(database, secret, error);
+    return status ? status : account_store_set_secret(database, secret, error);
 }
 
 enum status account_store_import(struct database *database, const char *path, int64_t now,
@@ -362,8 +362,8 @@ enum status account_store_import(struct database *database, const char *path, in
 
 /* ---- views ---- */
 
-static enum status look_at_keys(struct database *database, int64_t account,
-                                const struct account_listener *listener, struct error *error) {
+static enum status list_account_keys(struct database *database, int64_t account,
+                                     const struct account_listener *listener, struct error *error) {
     enum status status = STATUS_OK;
     struct sqlite3_stmt *row =
         database_query(database, error,
@@ -389,7 +389,7 @@ static enum status look_at_keys(struct database *database, int64_t account,
     return status;
 }
 
-static void look_at_account(const struct account_listener *listener, struct sqlite3_stmt *row) {
+static void list_account(const struct account_listener *listener, struct sqlite3_stmt *row) {
     struct account_view view = {
         .name = database_text(row, 1),
         .group = database_text(row, 2),
@@ -411,7 +411,7 @@ static void look_at_account(const struct account_listener *listener, struct sqli
     listener->account(listener->context, &view);
 }
 
-enum status account_store_look(struct database *database, const char *name,
+enum status account_store_list(struct database *database, const char *name,
                                const struct account_listener *listener, struct error *error) {
     static const char sql[] =
         "SELECT id, name, tenant, models, created, revoked, is_operator, is_prepaid, priority,"
@@ -425,10 +425,10 @@ enum status account_store_look(struct database *database, const char *name,
     if (status) return status;
     struct sqlite3_stmt *row = database_query(database, error, sql, "t", name);
     while (database_next(database, row, &status, error)) {
-        look_at_account(listener, row);
-        enum status below = listener->key
-                                ? look_at_keys(database, database_integer(row, 0), listener, error)
-                                : STATUS_OK;
+        list_account(listener, row);
+        enum status below =
+            listener->key ? list_account_keys(database, database_integer(row, 0), listener, error)
+                          : STATUS_OK;
         if (below) database_end(row);
         if (below) return below;
     }

@@ -105,8 +105,8 @@ static enum status accounts_file_read_key(const struct accounts_reading *reading
         return accounts_file_wrong(reading, text, "stands here twice",
                                    "a key belongs to one account: draw another one");
     if (status) return status;
-    return account_store_enter_key(reading->database, account, sha256, reading->now,
-                                   reading->error);
+    return account_store_insert_key(reading->database, account, sha256, reading->now,
+                                    reading->error);
 }
 
 struct tenant_salt accounts_file_salt(const uint8_t secret[SHA256_BYTES], const char *account,
@@ -242,8 +242,8 @@ static enum status read_account(const struct accounts_reading *reading, const st
     terms.requests_max = requests_max;
     terms.is_operator = is_operator;
     if (!status)
-        status =
-            account_store_enter(reading->database, name, &terms, reading->now, &id, reading->error);
+        status = account_store_insert(reading->database, name, &terms, reading->now, &id,
+                                      reading->error);
     return status ? status : accounts_file_read_keys(reading, id, name, keys);
 }
 
@@ -317,7 +317,7 @@ enum status accounts_file_parse(struct bytes text, const char *path,
     enum status status = database_open(NULL, DATABASE_MAKE, &database, error);
     if (status) return status;
     status = database_begin(database, error);
-    if (!status) status = account_store_enter_secret(database, secret, error);
+    if (!status) status = account_store_set_secret(database, secret, error);
     if (!status) status = accounts_file_enter(text, path, database, 0, &count, error);
     status = database_finish(database, status, error);
     if (!status) status = account_notify_read(database, &none, "", record_out, error);

@@ -3,9 +3,10 @@
 
 #include "serving/grammar/schema/schema.h"
 
-static const char name[] = "constraint"; /* name in messages */
+static const char name[] = "constraint"; /* the text's name in error messages */
 
-/* Sets `token_out` to the token given by the member `key`, or to TOKEN_NONE. */
+/* Sets `token_out` to the token that the member `key` names, or to TOKEN_NONE if there is no such
+ * member. */
 static enum status constraint_find_token(const struct tree *root, const char *key,
                                          const struct tokenizer *tokenizer, uint32_t *token_out,
                                          struct error *error) {
@@ -46,10 +47,10 @@ static enum status constraint_check_members(const struct tree *root, struct erro
     return STATUS_OK;
 }
 
-static enum status constraint_compile_each(struct arena *arena, struct arena *scratch,
-                                           const struct tree *root,
-                                           const struct tokenizer *tokenizer,
-                                           const struct constraint **out, struct error *error) {
+static enum status constraint_compile_members(struct arena *arena, struct arena *scratch,
+                                              const struct tree *root,
+                                              const struct tokenizer *tokenizer,
+                                              const struct constraint **out, struct error *error) {
     struct constraint *constraint = arena_take_zeroed(arena, sizeof *constraint);
     if (!constraint) return error_set(error, STATUS_NO_MEMORY, "no memory for a constraint");
     enum status status = constraint_check_members(root, error);
@@ -68,12 +69,12 @@ static enum status constraint_compile_each(struct arena *arena, struct arena *sc
 enum status constraint_compile(struct arena *arena, struct arena *scratch, struct bytes text,
                                const struct tokenizer *tokenizer, const struct constraint **out,
                                struct error *error) {
-    /* allocated after the input, so that everything after it is freed */
+    /* The input may be in `scratch`. Everything allocated here is in `rest` and freed on return. */
     struct arena rest = *scratch;
     if (scratch->pool) arena_open(&rest, scratch->pool);
     const struct tree *root;
     enum status status = tree_parse(&rest, text, name, &root, error);
-    if (!status) status = constraint_compile_each(arena, &rest, root, tokenizer, out, error);
+    if (!status) status = constraint_compile_members(arena, &rest, root, tokenizer, out, error);
     if (scratch->pool) arena_clear(&rest);
     return status;
 }

@@ -5,8 +5,8 @@
 
 #define NO_ID UINT32_MAX
 
-/* The child of a node for a byte; 0 if there is none. */
-static uint32_t child_of(const struct added_trie *trie, uint32_t node, uint8_t byte) {
+/* The child of a node that is reached by a byte; 0 if there is none. */
+static uint32_t find_child(const struct added_trie *trie, uint32_t node, uint8_t byte) {
     uint32_t child = trie->nodes[node].child;
     while (child && trie->nodes[child].byte != byte)
         child = trie->nodes[child].sibling;
@@ -17,7 +17,7 @@ static void added_tokens_insert(struct added_trie *trie, struct bytes content, u
     uint32_t node = 0;
     for (size_t i = 0; i < content.count; i++) {
         uint8_t byte = (uint8_t)content.data[i];
-        uint32_t child = child_of(trie, node, byte);
+        uint32_t child = find_child(trie, node, byte);
         if (!child) {
             child = trie->node_count++;
             trie->nodes[child] =
@@ -30,7 +30,7 @@ static void added_tokens_insert(struct added_trie *trie, struct bytes content, u
     trie->starts[(uint8_t)content.data[0]] = true;
 }
 
-static bool flag_of(const struct tree *entry, const char *key) {
+static bool read_flag(const struct tree *entry, const char *key) {
     bool value = false;
     (void)tree_get_bool(tree_member(entry, key), &value);
     return value;
@@ -38,13 +38,13 @@ static bool flag_of(const struct tree *entry, const char *key) {
 
 static enum status check_entry(const struct tree *entry, struct bytes content, const char *name,
                                struct error *error) {
-    static const char *const refused[] = {"lstrip", "rstrip", "single_word"};
-    for (size_t i = 0; i < ARRAY_COUNT(refused); i++)
-        if (flag_of(entry, refused[i]))
+    static const char *const unsupported[] = {"lstrip", "rstrip", "single_word"};
+    for (size_t i = 0; i < ARRAY_COUNT(unsupported); i++)
+        if (read_flag(entry, unsupported[i]))
             return error_set(error, STATUS_UNSUPPORTED,
                              "%s: added token '%.*s' asks for %s, which is not supported", name,
                              (int)(content.count < 64 ? content.count : 64), content.data,
-                             refused[i]);
+                             unsupported[i]);
     return STATUS_OK;
 }
 
@@ -55,7 +55,7 @@ enum status added_tokens_read(struct arena *arena, const struct tree *list, cons
     int64_t id = 0;
     for (size_t i = 0; i < tree_count(list); i++)
         if (tree_get_string(tree_member(tree_at(list, i), "content"), &content))
-            bytes[flag_of(tree_at(list, i), "normalized")] += content.count;
+            bytes[read_flag(tree_at(list, i), "normalized")] += content.count;
     for (int group = 0; group < ADDED_GROUP_COUNT; group++) {
         struct added_trie *trie = &out->groups[group];
         *trie = (struct added_trie){.node_count = 1};
@@ -75,18 +75,19 @@ enum status added_tokens_read(struct arena *arena, const struct tree *list, cons
         enum status status = check_entry(entry, content, name, error);
         if (status) return status;
         if (content.count > 0)
-            added_tokens_insert(&out->groups[flag_of(entry, "normalized")], content, (uint32_t)id);
+            added_tokens_insert(&out->groups[read_flag(entry, "normalized")], content,
+                                (uint32_t)id);
     }
     return STATUS_OK;
 }
 
-/* The longest token at the start of `text`. */
+/* Finds the longest token that `text` starts with. */
 static bool added_tokens_longest(const struct added_trie *trie, struct bytes text,
                                  struct added_match *out) {
     bool found = false;
     uint32_t node = 0;
     for (size_t i = 0; i < text.count; i++) {
-        node = child_of(trie, node, (uint8_t)text.data[i]);
+        node = find_child(trie, node, (uint8_t)text.data[i]);
         if (!node) break;
         if (trie->nodes[node].id == NO_ID) continue;
         out->end = i + 1;

@@ -68,8 +68,9 @@ static struct simulator_unit_kind size_window_kind_of(const struct size_options 
                                         .kv_storage = fleet->storage};
 }
 
-void size_window_fleet(const struct size_options *options, const struct size_fleet *fleet,
-                       const struct size_sample *sample, struct simulator_options *options_out) {
+void size_window_set_fleet(const struct size_options *options, const struct size_fleet *fleet,
+                           const struct size_sample *sample,
+                           struct simulator_options *options_out) {
     struct simulator_options simulator = {.model = options->model,
                                           .kind_count = fleet->kind_count,
                                           .gateways = GATEWAYS,
@@ -98,10 +99,10 @@ struct day_moments size_window_moments(const struct size_options *options, bool 
                                 .answer_max = ANSWER_TOKENS};
 }
 
-void size_window_load(const struct size_options *options, const struct size_fleet *fleet,
-                      const struct size_sample *sample, const struct day_lengths *lengths,
-                      double standing, struct day_load *load_out,
-                      struct simulator_options *options_out) {
+void size_window_set_load(const struct size_options *options, const struct size_fleet *fleet,
+                          const struct size_sample *sample, const struct day_lengths *lengths,
+                          double standing, struct day_load *load_out,
+                          struct simulator_options *options_out) {
     uint32_t last = fleet->kind_count - 1;
     const struct size_unit *answers = &fleet->kinds[last];
     bool prompts_alone = sample->focus == SIZE_PROMPTS, apart = last > 0;

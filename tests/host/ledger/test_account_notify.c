@@ -74,8 +74,8 @@ TEST_AROUND(a_purge_changes_the_salt_of_the_whole_group_and_of_no_other, make_de
     for (int i = 0; i < 3; i++)
         make_account(database, (const char *[]){"a", "b", "c"}[i], NULL);
     terms.group = "a"; /* a group may be called as an account */
-    fine(account_store_limit(database, "b", NULL, &terms, &error));
-    fine(account_store_limit(database, "c", NULL, &terms, &error));
+    fine(account_store_update(database, "b", NULL, &terms, &error));
+    fine(account_store_update(database, "c", NULL, &terms, &error));
     for (uint32_t i = 0; i < 3; i++)
         before[i] = salt_of(database, i);
     assert_true(is_same(before[1], before[2]));

@@ -25,7 +25,7 @@ static void see_key(void *context, const struct account_key_view *key) {
 
 static void look(struct database *database, const char *name) {
     const struct account_listener listener = {see, see_key, NULL};
-    fine(account_store_look(database, name, &listener, &error));
+    fine(account_store_list(database, name, &listener, &error));
 }
 
 TEST_AROUND(an_account_is_made_once_and_its_key_is_not_kept, make_desk, clear_desk) {
@@ -59,13 +59,13 @@ TEST_AROUND(terms_are_set_one_by_one, make_desk, clear_desk) {
     make_account(database, "acme", NULL);
     terms.requests_max = 8;
     terms.group = "lab";
-    fine(account_store_limit(database, "acme", NULL, &terms, &error));
+    fine(account_store_update(database, "acme", NULL, &terms, &error));
     terms = account_terms_unset;
     terms.weight = 300;
     terms.is_prepaid = 1;
     terms.priority = ACCOUNT_HIGH;
     terms.models = "one,two";
-    fine(account_store_limit(database, "acme", NULL, &terms, &error));
+    fine(account_store_update(database, "acme", NULL, &terms, &error));
     look(database, "acme");
     assert_int_equal(seen.requests_max, 8);
     assert_int_equal(seen.weight, 300);
@@ -75,7 +75,7 @@ TEST_AROUND(terms_are_set_one_by_one, make_desk, clear_desk) {
     assert_string_equal(seen_models, "one,two");
     terms = account_terms_unset;
     terms.group = "no group";
-    assert_int_equal(account_store_limit(database, "acme", NULL, &terms, &error), STATUS_INVALID);
+    assert_int_equal(account_store_update(database, "acme", NULL, &terms, &error), STATUS_INVALID);
     database_close(database);
 }
 
@@ -89,12 +89,13 @@ TEST_AROUND(a_key_is_named_by_the_first_digits_of_its_digest, make_desk, clear_d
     snprintf(digits, sizeof digits, "%.12s", key_seen[0].sha256);
     terms.tokens_per_minute = 100;
     terms.budget = 5;
-    fine(account_store_limit(database, "acme", digits, &terms, &error));
-    assert_int_equal(account_store_limit(database, "other", digits, &terms, &error),
+    fine(account_store_update(database, "acme", digits, &terms, &error));
+    assert_int_equal(account_store_update(database, "other", digits, &terms, &error),
                      STATUS_NOT_FOUND);
-    assert_int_equal(account_store_limit(database, "acme", "12", &terms, &error), STATUS_INVALID);
+    assert_int_equal(account_store_update(database, "acme", "12", &terms, &error), STATUS_INVALID);
     terms.weight = 2;
-    assert_int_equal(account_store_limit(database, "acme", digits, &terms, &error), STATUS_INVALID);
+    assert_int_equal(account_store_update(database, "acme", digits, &terms, &error),
+                     STATUS_INVALID);
     fine(account_store_revoke(database, "acme", digits, 9, &error));
     look(database, "acme");
     assert_int_equal(key_seen[0].tokens_per_minute, 100);

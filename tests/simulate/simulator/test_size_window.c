@@ -48,11 +48,11 @@ TEST(each_role_is_given_the_time_that_it_needs) {
     struct day_load load;
     struct simulator_options simulator = {0};
     struct size_sample sample = size_window_sample(&large, &fleet, SIZE_PROMPTS);
-    size_window_load(&options, &fleet, &sample, &lengths, 0, &load, &simulator);
+    size_window_set_load(&options, &fleet, &sample, &lengths, 0, &load, &simulator);
     assert_true(simulator.settle_ns == 0 && simulator.measure_ns > 3000000000 &&
                 load.standing_count == 0);
     sample = size_window_sample(&large, &fleet, SIZE_ANSWERS);
-    size_window_load(&options, &fleet, &sample, &lengths, 10, &load, &simulator);
+    size_window_set_load(&options, &fleet, &sample, &lengths, 10, &load, &simulator);
     assert_true(simulator.settle_ns >= simulator.warm_ns + simulator.measure_ns);
     assert_int_equal(load.standing_count, 10 * 144);
 }
