@@ -39,20 +39,6 @@ enum utf8_kind utf8_next(struct bytes text, size_t *bytes_out) {
     return UTF8_WHOLE;
 }
 
-unsigned utf8_write(uint32_t character, char out[UTF8_BYTES_MAX]) {
-    if (character < 0x80) {
-        out[0] = (char)character;
-        return 1;
-    }
-    unsigned count = character < 0x800 ? 2 : character < 0x10000 ? 3 : 4;
-    for (unsigned i = count - 1; i > 0; i--) {
-        out[i] = (char)(0x80 | (character & 0x3F));
-        character >>= 6;
-    }
-    out[0] = (char)((0xF00 >> count & 0xFF) | character);
-    return count;
-}
-
 size_t utf8_count(struct bytes text) {
     size_t count = 0;
     for (size_t i = 0; i < text.count; i++)

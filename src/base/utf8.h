@@ -36,7 +36,19 @@ static inline uint32_t utf8_read(const char *data, unsigned *bytes_out) {
 }
 
 /* Writes a character, returns its bytes. */
-unsigned utf8_write(uint32_t character, char out[UTF8_BYTES_MAX]);
+static inline unsigned utf8_write(uint32_t character, char out[UTF8_BYTES_MAX]) {
+    if (character < 0x80) {
+        out[0] = (char)character;
+        return 1;
+    }
+    unsigned count = character < 0x800 ? 2 : character < 0x10000 ? 3 : 4;
+    for (unsigned i = count - 1; i > 0; i--) {
+        out[i] = (char)(0x80 | (character & 0x3F));
+        character >>= 6;
+    }
+    out[0] = (char)((0xF00 >> count & 0xFF) | character);
+    return count;
+}
 
 /* The number of characters of a valid text (bytes that begin a character). */
 size_t utf8_count(struct bytes text);
