@@ -9,7 +9,8 @@ _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "numbers are hashed as
 
 #define DOMAIN_BYTES_MAX 32
 
-/* Different domains for roots, links and the two chains, so that they never hash the same bytes. */
+/* Roots, links and the two chains have different domains, so that they never hash the same
+ * bytes. */
 static struct bytes domain_of(enum block_key_chain chain, bool root) {
     static const char *const domains[BLOCK_KEY_CHAIN_COUNT][2] = {
         [BLOCK_KEY_TRUE] = {"fathom kv block, link", "fathom kv block, root"},
@@ -44,7 +45,7 @@ struct block_key block_key_root(enum block_key_chain chain,
     return key;
 }
 
-/* One call of the hash; separate calls for each part take 20 % longer. */
+/* Hashes everything in one call, because separate calls for each part take 20 % longer. */
 struct block_key block_key_next(enum block_key_chain chain, const struct block_key *previous,
                                 const uint32_t tokens[KV_BLOCK_TOKENS],
                                 const uint8_t forms[KV_BLOCK_TOKENS]) {

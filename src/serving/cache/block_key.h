@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Content-based keys of KV blocks. A block's key chains over all that its values depend on: the key
- * of the block before it, its 64 tokens and the mode of each (prompt or generated, see
- * contract/step_plan.h), starting from a root of block format, model, numerics and tenant. So equal
- * keys mean equal bytes, and the keys of a tenant reveal nothing about other tenants.
+ * Content-based keys of KV blocks, for the prefix cache and the KV storage. A key is a hash chain
+ * over everything that the values of a block depend on: the key of the block before it, its 64
+ * tokens, and the mode of each token (prompt or generated, see contract/step_plan.h). The root of
+ * the chain covers block format, model, numerics and tenant. Equal keys therefore mean equal bytes,
+ * and the keys of one tenant reveal nothing about other tenants.
  *
- * A second chain leaves the modes out. It only finds candidates: text that was generated and
- * returns in a later prompt. A candidate may be used only if its true key fits the use.
+ * A second chain omits the modes. It only finds candidates, when generated text returns in a later
+ * prompt. A candidate may be used only if its true key fits the use.
  *
  *   root = SHA-256(domain, format version, model id, numerics id, salt bytes, salt)
  *   next = SHA-256(domain, previous key, 64 x token u32 LE, [64 x form u8])
@@ -23,13 +24,13 @@ enum block_key_chain { BLOCK_KEY_TRUE, BLOCK_KEY_MODE_FREE, BLOCK_KEY_CHAIN_COUN
 struct block_key_identity {
     uint8_t model_id[32];
     struct bytes numerics_id;
-    struct bytes tenant_salt; /* derived by the server, not chosen by a client */
+    struct bytes tenant_salt; /* derived by the server, never chosen by a client */
 };
 
 struct block_key block_key_root(enum block_key_chain chain,
                                 const struct block_key_identity *identity);
 
-/* `forms` [KV_BLOCK_TOKENS], enum mla_mode each; only the true chain reads it. */
+/* forms[KV_BLOCK_TOKENS]: enum mla_mode of each token; read only for the true chain. */
 struct block_key block_key_next(enum block_key_chain chain, const struct block_key *previous,
                                 const uint32_t tokens[KV_BLOCK_TOKENS],
                                 const uint8_t forms[KV_BLOCK_TOKENS]);

@@ -38,7 +38,7 @@ static struct page *page_at(struct page_table *table, struct page_id page) {
 
 /* ---- cached pages, in order ---- */
 
-/* The neighbour's field that links to this page, or the list's end. */
+/* The link to this page: a field of its neighbour, or the end of the list. */
 static uint32_t *link_behind(struct page_table *table, uint32_t index) {
     return index == PAGE_NONE ? &table->first_cached : &table->pages[index].behind;
 }
@@ -54,7 +54,7 @@ static bool goes_first(const struct page_table *table, uint32_t a, uint32_t b) {
     return first->depth > second->depth;
 }
 
-/* Inserts before the page `behind`; PAGE_NONE: at the end. */
+/* Inserts a cached page before the page `behind`; PAGE_NONE: at the end. */
 static void put_cached(struct page_table *table, uint32_t index, uint32_t behind) {
     uint32_t before = *link_before(table, behind);
     while (before != PAGE_NONE && goes_first(table, index, before)) {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The KV pages of one rank. A page is free, held (leased by running requests that read or write
- * it), or cached (held only by the prefix cache). The unit owns all pages. The equation
+ * The allocator of the KV pages of one rank. A page is free, held (leased by requests that read or
+ * write it), or cached (kept only by the prefix cache). The unit owns all pages. The equation
  *     free + held + cached = total
  * holds after every call, and no lease is outstanding when no request runs.
  *
- * The table manages numbers only; the engine has the memory of the pages.
+ * The table manages page numbers only. The engine owns the memory of the pages.
  */
 #pragma once
 
@@ -19,38 +19,40 @@ struct page_table {
     uint32_t free_count;
     uint32_t held_count;   /* leased, cached or not */
     uint32_t cached_count; /* in the cache and not leased */
-    uint64_t leases;       /* outstanding, over all pages */
-    /* Cached pages by last use, the deepest first on a tie, so that every page precedes its parent.
-     * Without a tree, in the order in which their leases ended. PAGE_NONE: none. */
+    uint64_t leases;       /* leases that have not ended, over all pages */
+    /* List of cached pages by last use, deepest first on a tie, so that every page precedes its
+     * parent. Without a tree, the order is that in which their leases ended. PAGE_NONE: none. */
     uint32_t first_cached, last_cached;
-    const struct prefix_tree *tree; /* the tree of the cached pages; NULL: none */
+    const struct prefix_tree *tree; /* orders the cached pages; NULL: none */
     struct page {
         uint32_t leases;
-        uint32_t before, behind; /* neighbours of a cached page in that order */
-        bool kept;               /* the prefix cache holds it: not freed with its last lease */
+        uint32_t before, behind; /* neighbours of a cached page in that list */
+        /* the prefix cache keeps the page: it is not freed with its last lease */
+        bool kept;
     } * pages;
-    struct page_id *free_pages; /* [free_count] a stack; the page freed last is claimed first */
+    /* [free_count] a stack: the page that was freed last is claimed first */
+    struct page_id *free_pages;
 };
 
 /* Arena bytes that page_table_open needs. */
 size_t page_table_bytes(uint32_t page_count);
 
-/* `tree` may not be open yet. NULL: no tree orders the cached pages. */
+/* `tree` need not be open yet. NULL: no tree orders the cached pages. */
 enum status page_table_open(struct page_table *table, struct arena *arena, uint32_t page_count,
                             const struct prefix_tree *tree) MUST_USE;
 
-/* Leases `count` free pages and writes them to pages_out. If fewer are free, leases none and
- * returns false. */
+/* Allocates `count` free pages with one lease each, and writes them to pages_out. If fewer are
+ * free, allocates none and returns false. */
 bool page_table_claim(struct page_table *table, uint32_t count, struct page_id *pages_out);
 
 /* Adds a lease on a page that is held or cached. */
 void page_table_lease(struct page_table *table, struct page_id id);
 
-/* Ends one lease of each page. Pages without a lease left become cached if kept, else free. Fast
- * for pages in the order of their sequence that were used just now. */
+/* Ends one lease of each page. A page without a lease left becomes cached if it is kept, otherwise
+ * free. Fast for pages in sequence order that were used just now. */
 void page_table_release(struct page_table *table, const struct page_id *pages, uint32_t count);
 
-/* Lets the prefix cache keep a held page. */
+/* Marks a held page as kept by the prefix cache. */
 void page_table_keep(struct page_table *table, struct page_id id);
 
 /* Frees a cached page. */

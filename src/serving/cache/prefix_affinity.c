@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-#define WAYS 4 /* entries of the set that a key belongs to */
+#define WAYS 4 /* entries in a set; a key belongs to one set */
 
 size_t prefix_affinity_bytes(uint32_t entries) {
     return entries * sizeof(struct prefix_entry) + 16;
@@ -67,7 +67,8 @@ static bool has_still(const struct prefix_affinity *affinity, const struct prefi
            affinity->clocks[trace->unit] - trace->stamp < affinity->blocks[trace->unit];
 }
 
-/* Moves the unit's trace to the front; the others move up to its old position, or out. */
+/* Moves the trace of the unit to the front. The traces before its old place move back by one; if it
+ * is new, the last trace is dropped. Returns true if the unit already had the block. */
 static bool put_first(const struct prefix_affinity *affinity, struct prefix_entry *entry,
                       struct prefix_trace trace) {
     uint32_t at = 0;
@@ -93,8 +94,8 @@ void prefix_affinity_note(struct prefix_affinity *affinity, uint32_t unit, const
     affinity->clocks[unit] = now + brought;
 }
 
-/* A unit that has a block has those before it, even if the table lost the trace because many other
- * units received them since: they arrived together and are used no less. */
+/* A unit that has a block also has those before it, because they arrived together and are used as
+ * often. The table may have lost their traces, if many other units have received them since. */
 uint32_t prefix_affinity_find(const struct prefix_affinity *affinity, const uint64_t *keys,
                               uint32_t key_count, uint32_t *blocks_out) {
     uint32_t depth = 0;

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The gateway's estimate of the units that have recently computed a prefix: a bounded table of
- * block keys and, for each, the last units that got a prompt with it. A unit may have evicted a
+ * The gateway's estimate of the units that have a prefix in their cache. It is a bounded table of
+ * block keys, each with the last units that got a prompt with that block. A unit may have evicted a
  * block, or never have computed it. An error only costs time.
  *
- * Keys here are 64-bit hashes over the chain of blocks, starting with the tenant's salt. They are
- * cheap, and a collision sends one request to a suboptimal unit. serving/cache/block_key.h has the
- * blocks' true keys.
+ * Keys here are 64-bit hashes over the chain of blocks, starting with the salt of the tenant. They
+ * are cheap, and a collision only sends one request to a suboptimal unit. serving/cache/block_key.h
+ * has the true keys of blocks.
  *
- * The eviction of a unit is modelled: each prompt for a unit advances its clock by the prompt's
- * blocks, and blocks older than the capacity of its pages are gone.
+ * Eviction by a unit is modelled. Each prompt sent to a unit advances the unit's clock by the
+ * number of its blocks. Blocks older than the capacity of the unit's pages count as evicted.
  */
 #pragma once
 
@@ -19,13 +19,13 @@
 #define PREFIX_AFFINITY_UNITS 4 /* units per key */
 
 struct prefix_trace {
-    uint64_t stamp; /* the unit's clock when it last received the block */
+    uint64_t stamp; /* clock of the unit when it last received the block */
     uint32_t unit;
 };
 
 struct prefix_entry {
     uint64_t key;                                      /* 0: empty */
-    uint64_t used;                                     /* clock of the table */
+    uint64_t used;                                     /* clock of the table at the last use */
     struct prefix_trace traces[PREFIX_AFFINITY_UNITS]; /* latest first; stamp 0: none */
 };
 
@@ -34,7 +34,7 @@ struct prefix_affinity {
     uint32_t set_count;           /* a power of two */
     uint64_t used;
     uint64_t clocks[LIMIT_FLEET_UNITS]; /* blocks sent to each unit */
-    uint64_t floors[LIMIT_FLEET_UNITS]; /* stamps up to these are evicted */
+    uint64_t floors[LIMIT_FLEET_UNITS]; /* blocks with stamps up to these count as evicted */
     uint64_t blocks[LIMIT_FLEET_UNITS]; /* capacity of its pages */
 };
 
@@ -56,7 +56,8 @@ void prefix_affinity_welcome(struct prefix_affinity *affinity, uint32_t unit, ui
 void prefix_affinity_note(struct prefix_affinity *affinity, uint32_t unit, const uint64_t *keys,
                           uint32_t key_count);
 
-/* blocks_out[LIMIT_FLEET_UNITS]: leading blocks that each unit still has. Returns the largest
- * number that any unit was ever sent, which a shared storage would have. */
+/* blocks_out[LIMIT_FLEET_UNITS]: the number of leading blocks that each unit probably still has.
+ * Returns the largest number that any unit was ever sent, because a shared KV storage would have
+ * those. */
 uint32_t prefix_affinity_find(const struct prefix_affinity *affinity, const uint64_t *keys,
                               uint32_t key_count, uint32_t *blocks_out);

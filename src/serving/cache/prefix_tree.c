@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The indexes probe linearly and are at most half full. A removal shifts later slots back, so there
- * are no tombstones. A tag is the first bytes of a hash; a match is always verified with the whole
- * key.
+ * The indexes use linear probing and are at most half full. A removal shifts later slots back, so
+ * there are no tombstones. A tag is the first bytes of a hash, and the whole key is always compared
+ * after a match.
  */
 #include "serving/cache/prefix_tree.h"
 
@@ -35,8 +35,8 @@ static enum status index_open(struct prefix_index *index, struct arena *arena,
     return STATUS_OK;
 }
 
-/* The next node with this tag from *place_io on, which is then set to the position after its slot.
- * PREFIX_NONE if there is none. */
+/* Finds the next node with this tag, from *place_io on, and sets *place_io to the position after
+ * its slot. PREFIX_NONE if there is none. */
 static uint32_t index_next(const struct prefix_index *index, uint32_t tag, uint32_t *place_io) {
     uint32_t mask = index->slot_count - 1;
     const struct prefix_slot *slot;
@@ -159,7 +159,7 @@ uint32_t prefix_tree_find(const struct prefix_tree *tree, const struct prefix_na
     return prefix_tree_find_key(tree, &name->key);
 }
 
-/* Bisection: a block is never present without the preceding one. */
+/* Uses bisection, because a block is never present without the preceding one. */
 uint32_t prefix_tree_count(const struct prefix_tree *tree, const struct block_key *keys,
                            uint32_t count) {
     uint32_t low = 0, high = count;
@@ -190,7 +190,7 @@ static uint32_t depth_behind(const struct prefix_tree *tree, uint32_t parent) {
     return parent == PREFIX_NONE ? 0 : node_at(tree, parent)->depth + 1;
 }
 
-/* The first node with these tokens stays first. */
+/* Adds the node to those with the same tokens. The first node of the list stays first. */
 static void link_text(struct prefix_tree *tree, uint32_t added, const struct block_key *text_key) {
     struct prefix_node *node = &tree->nodes[added];
     tree->text_keys[added] = *text_key;

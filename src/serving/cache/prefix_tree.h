@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The prefix cache: maps blocks of sequences to KV pages. A node is a page with one whole block,
- * named by its key (serving/cache/block_key.h). The parent of a node has the preceding block. The
- * node of page p is node p, so the tree never allocates.
+ * The prefix cache, a tree that maps blocks of sequences to KV pages. A node is a page with one
+ * whole block, identified by its key (serving/cache/block_key.h). Its parent has the preceding
+ * block. The node of page p is node p, so the tree never allocates.
  *
- * A block is found by its true key. Generated text that returns in a prompt has other modes, hence
- * another key. It is found by its text, but only among the children of the preceding node, so that
- * a sequence read from the tree was computed as one sequence. Blocks after it chain from the found
- * block's true key.
+ * A block is normally found by its true key. Generated text that returns in a prompt was computed
+ * in another mode and hence has another key. It is found by its text, but only among the children
+ * of the preceding node, so that a sequence read from the tree was computed as one sequence. The
+ * keys of the blocks after it continue from the true key of the block that was found.
  *
  * A lease on a node implies leases on its ancestors, and prefix_tree_touch marks the node and all
- * its ancestors. So a node is never unleased while a child is leased, and never older than a child.
- * Eviction by age (serving/policy/evict_pages.h) therefore removes leaves first.
+ * its ancestors. Therefore a node is never without a lease while a child has one, and never used
+ * less recently than a child. Eviction by age (serving/policy/evict_pages.h) thus removes leaves
+ * first.
  */
 #pragma once
 
@@ -25,17 +26,17 @@ struct prefix_node { /* one cache line */
     uint32_t parent; /* PREFIX_NONE: first block of a sequence */
     uint32_t depth;  /* blocks before it */
     uint32_t child_count;
-    uint32_t next_same_text; /* another child of the same parent with the same tokens */
+    uint32_t next_same_text; /* the next child of the same parent with the same tokens */
     uint64_t last_use;
-    uint8_t prompt_tokens; /* leading tokens of the form PROMPT; the others are GENERATED */
+    uint8_t prompt_tokens; /* leading tokens of the mode PROMPT; the others are GENERATED */
     bool present;
 };
 
-/* A hash index of nodes. The tag of a slot rules out most other nodes, because reading a node costs
- * a cache miss. */
+/* A hash index of nodes. The tag in a slot rules out most other nodes without reading them, because
+ * reading a node costs a cache miss. */
 struct prefix_index {
     struct prefix_slot {
-        uint32_t tag;  /* hash of the key; its slot is at or after this, modulo slot_count */
+        uint32_t tag;  /* hash of the key; the slot is at or after it, modulo slot_count */
         uint32_t node; /* PREFIX_NONE: empty */
     } * slots;
     uint32_t slot_count; /* a power of two, at least twice the nodes */
@@ -47,13 +48,13 @@ struct prefix_tree {
     /* pages from here on have never held a block; their nodes are not initialized */
     uint32_t page_end;
     uint32_t node_count;
-    bool texts;                  /* blocks are also found by text */
-    uint64_t uses;               /* the clock of last_use */
+    bool texts;                  /* blocks can also be found by text */
+    uint64_t uses;               /* clock of last_use */
     struct prefix_node *nodes;   /* [page_count] */
     struct block_key *text_keys; /* [page_count] mode-free key of each node; NULL without texts */
     struct prefix_index by_key;  /* index by true key */
-    /* index by mode-free key and parent: the first node, which links the others; not opened without
-     * texts */
+    /* index by mode-free key and parent: the first such node, which links the others; unused
+     * without texts */
     struct prefix_index by_text;
 };
 
@@ -70,7 +71,7 @@ size_t prefix_tree_bytes(uint32_t page_count, bool texts);
 enum status prefix_tree_open(struct prefix_tree *tree, struct arena *arena, uint32_t page_count,
                              bool texts) MUST_USE;
 
-/* The name of the empty sequence, the root of all sequences of this identity. */
+/* The name of the empty sequence, which is the root of all sequences of this identity. */
 struct prefix_name prefix_tree_root(const struct prefix_tree *tree,
                                     const struct block_key_identity *identity);
 
@@ -80,15 +81,15 @@ struct block_key prefix_tree_block_key(const struct block_key *previous,
                                        const uint32_t tokens[KV_BLOCK_TOKENS],
                                        uint32_t prompt_tokens);
 
-/* The number of leading blocks of a sequence in the tree. keys[count]: their true keys, in
+/* The number of leading blocks of a sequence that are in the tree. keys[count]: their true keys, in
  * order. */
 uint32_t prefix_tree_count(const struct prefix_tree *tree, const struct block_key *keys,
                            uint32_t count);
 
 /* The name of the block with these tokens after the block `before`. The first prompt_tokens are
- * from the prompt. Prefetches the block's slot, so that a caller that first computes the names of
- * several blocks does not wait for memory. `known`: the block's true key if it was computed before;
- * NULL: computes it. */
+ * from the prompt. Prefetches the slot of the block, so a caller should compute the names of
+ * several blocks before it looks them up. `known`: the true key of the block, if it was computed
+ * before; NULL: compute it. */
 struct prefix_name prefix_tree_next(const struct prefix_tree *tree,
                                     const struct prefix_name *before,
                                     const uint32_t tokens[KV_BLOCK_TOKENS], uint32_t prompt_tokens,
@@ -97,16 +98,16 @@ struct prefix_name prefix_tree_next(const struct prefix_tree *tree,
 /* The node with this true key; PREFIX_NONE if there is none. */
 uint32_t prefix_tree_find(const struct prefix_tree *tree, const struct prefix_name *name);
 
-/* A child of `parent` (PREFIX_NONE: a first block) with the name's tokens, in any modes;
+/* Finds a child of `parent` (PREFIX_NONE: a first block) with the tokens of the name, in any modes.
  * PREFIX_NONE if there is none. The tree must have texts. */
 uint32_t prefix_tree_find_text(const struct prefix_tree *tree, const struct prefix_name *name,
                                uint32_t parent);
 
 struct prefix_name prefix_tree_name(const struct prefix_tree *tree, uint32_t node);
 
-/* Adds `page`, which is not a node yet, as the block of this name after `parent` (PREFIX_NONE: a
- * first block). Returns the node of the block. If the tree already has the block, the tree does not
- * change and its existing node is returned. */
+/* Adds `page`, which must not be a node yet, as the block of this name after `parent` (PREFIX_NONE:
+ * a first block). Returns the node of the block. If the tree already has the block, it does not
+ * change, and the existing node is returned. */
 uint32_t prefix_tree_add(struct prefix_tree *tree, struct page_id page, uint32_t parent,
                          const struct prefix_name *name, uint32_t prompt_tokens);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The last blocks that were put into a memory with first-in first-out eviction, by true key: an
- * estimate of its contents for a component that sees only the insertions. An error only costs
+ * Estimates the contents of a memory with first-in, first-out eviction, for a component that sees
+ * only the insertions. It keeps the true keys of the blocks inserted last. An error only costs
  * time.
  */
 #pragma once
@@ -12,7 +12,7 @@ struct recent_blocks {
     struct map places;    /* first words of a key -> index in the ring */
     struct map_key *ring; /* [capacity] */
     uint32_t capacity;    /* 0: disabled */
-    uint32_t count, next; /* used entries of the ring; index of the next one */
+    uint32_t count, next; /* number of entries in the ring; index of the next one */
 };
 
 /* Arena bytes that recent_blocks_open needs. */

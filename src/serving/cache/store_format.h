@@ -7,10 +7,10 @@
  *   ID.idx  struct store_segment; then a struct store_entry for each slot that was filled, or
  *           found damaged, in that order
  *
- * All data is verified before use: a segment and an entry by their checksums, a header page by the
- * checksum of its mark, a slice by its checksum in the header page. The sidecar only summarizes the
- * header pages. Nothing is written twice, so no order of writes has to be forced to the disk: data
- * that did not reach it fails its check.
+ * All data is verified before use: segments and entries by their own checksums, a header page by
+ * the checksum in its mark, and a slice by its checksum in the header page. The sidecar only
+ * summarizes the header pages. Nothing is written twice, so no order of writes must be forced to
+ * the disk: data that did not reach it fails its check.
  *
  * Pure, little-endian. Does no file I/O.
  */

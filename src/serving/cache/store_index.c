@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Linear probing over a table of numbers, at most two thirds full. A removal shifts later entries
- * back.
+ * A hash table of block numbers with linear probing, at most two thirds full. A removal shifts
+ * later entries back.
  */
 #include "serving/cache/store_index.h"
 
@@ -31,7 +31,8 @@ enum status store_index_open(struct store_index *index, struct arena *arena, uin
     return index->blocks && index->table ? STATUS_OK : STATUS_NO_MEMORY;
 }
 
-/* Keys are hashes: their high bits select the slot (by multiplication, without a division). */
+/* Keys are hashes, so their high bits select the slot (by a multiplication instead of a
+ * division). */
 static uint32_t home_of(const struct store_index *index, struct store_name name) {
     return (uint32_t)(((name.high >> 32) * index->table_count) >> 32);
 }

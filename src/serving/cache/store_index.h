@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The index of the KV storage, by block key: a block's location on disk (segment and slot), in host
- * memory (frame), or both; its position in its sequence; and its heat. Capacity and memory are
- * fixed; a block takes STORE_INDEX_BLOCK_BYTES.
+ * The index of the KV storage, by block key. For each block it has the location on disk (segment
+ * and slot), in host memory (frame), or both, the position in its sequence, and its heat. Capacity
+ * and memory are fixed. A block takes STORE_INDEX_BLOCK_BYTES.
  *
- * The first half of a key is the index key. The whole key in the header page is compared after
- * reading, so a collision only costs a hit.
+ * Only the first half of a key is used here. After a block is read, the whole key in its header
+ * page is compared, so a collision only costs a hit.
  *
  * Time is counted in uses (blocks touched or added), not in seconds: idle time does not age blocks.
  */
@@ -29,10 +29,10 @@ struct store_block {
 };
 
 struct store_index {
-    struct store_block *blocks; /* [capacity] a free one has neither frame nor segment */
+    struct store_block *blocks; /* [capacity] a free block has neither frame nor segment */
     uint32_t *table;            /* [table_count] block + 1; 0: empty */
     uint32_t table_count, capacity, count;
-    uint32_t used_count; /* blocks from here on have never been used */
+    uint32_t used_count; /* blocks from this index on have never been used */
     uint32_t first_free; /* head of a list linked through last_use; STORE_NONE: empty */
     uint32_t clock;
     uint32_t half_life; /* in uses */
@@ -55,27 +55,28 @@ enum status store_index_open(struct store_index *index, struct arena *arena,
 /* The block with this key; STORE_NONE if there is none. */
 uint32_t store_index_find(const struct store_index *index, const struct block_key *key);
 
-/* The number of leading keys in the index. `host_out` (may be NULL): how many of those are in
- * memory. */
+/* The number of leading keys in the index. `host_out` (may be NULL): the number of those that are
+ * in host memory. */
 uint32_t store_index_leading(const struct store_index *index, const struct block_key *keys,
                              uint32_t count, uint32_t *host_out);
 
-/* The block of this key, added if necessary (the caller must then set a location at once).
+/* Finds or adds the block of this key. After adding, the caller must set a location at once.
  * STORE_NONE if the index is full. */
 uint32_t store_index_add(struct store_index *index, const struct block_key *key,
                          const struct block_key *parent, uint32_t position);
 
-/* Sets a location. STORE_NONE removes it; a block without any location is removed. */
+/* Set the location on disk, or in host memory. STORE_NONE removes it. A block without any location
+ * is removed. */
 void store_index_place(struct store_index *index, uint32_t block, uint32_t segment, uint32_t slot);
 void store_index_hold(struct store_index *index, uint32_t block, uint32_t frame);
 
-/* Removes the locations in that segment; returns how many blocks had one. */
+/* Removes all locations in that segment. Returns the number of blocks that had one. */
 uint32_t store_index_drop_segment(struct store_index *index, uint32_t segment);
 
 /* Marks the block as used now. */
 void store_index_touch(struct store_index *index, uint32_t block);
 
-/* The heat at the current clock. */
+/* The heat of a block at the current clock. */
 double store_index_heat(const struct store_index *index, uint32_t block);
 
 static inline bool store_index_used(const struct store_index *index, uint32_t block) {

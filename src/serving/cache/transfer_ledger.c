@@ -279,8 +279,8 @@ static void end(struct transfer_ledger *ledger, struct transfer *transfer, enum 
     transfer_ledger_settle(ledger, transfer);
 }
 
-/* Returns ACCEPT if the grant is open, and assigns this peer if it has none. A grant that ended
- * without a peer notifies no peer, so it counts as unknown. */
+/* Returns ACCEPT if the grant is open and `peer` is its peer. A grant without a peer gets this one.
+ * A grant that ended without a peer has none to notify, so it counts as unknown. */
 static enum transfer_verdict transfer_ledger_greet(struct transfer *transfer, uint64_t peer) {
     if (!transfer) return TRANSFER_UNKNOWN;
     if (transfer->state != TRANSFER_OPEN)
@@ -405,7 +405,8 @@ bool transfer_ledger_take(struct transfer_ledger *ledger, struct transfer_ended 
 
 /* ---- received slices ---- */
 
-/* Ends the grant after the sender has finished: complete, or impossible to complete. */
+/* Ends the grant of a sender that has finished, if the data is complete or cannot become complete
+ * any more. */
 static void conclude(struct transfer_ledger *ledger, struct transfer *transfer) {
     if (transfer->state != TRANSFER_OPEN || !transfer->finished) return;
     if (transfer->missing_count == 0) {

@@ -1,26 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The state of the KV transfers of one rank, on both sides: which grants are open, which pages and
- * slices each may still write, the peer, and how each ended. It contains no data, sockets or clock.
- * A transport reports arrivals to it and asks what it may do.
+ * The state of the KV transfers of one rank, as receiver and as sender: the open grants, the pages
+ * and slices that each may still write, its peer, and how each ended. It contains no KV data,
+ * sockets or clock. The transport reports arrivals to the ledger and asks it what it may do.
  *
- * A grant is 128 random bits and a capability: data without an open grant is refused and not
- * written. A page belongs to one grant at a time, so two grants cannot write one page.
+ * A grant is a capability of 128 random bits. Data without an open grant is refused and not
+ * written. A page belongs to one grant at a time, so two grants cannot write to the same page.
  *
- * A grant ends once, for the first reason that is reported to the ledger or that the ledger finds.
- * Later reasons change nothing.
+ * A grant ends once, for the first reason that is reported to the ledger or found by it. Later
+ * reasons change nothing.
  *
  *   open ──end──► ending ──last busy slice──► quiet ──announce──► ready ──take──► (gone)
  *
- * Ending refuses every further slice. But a slice that is being written (or, at the sender, read)
- * is busy until the transport reports that it no longer uses the memory. Only then does the grant
- * become quiet. The transport then notifies the peer (announce), and the owner receives the end and
- * its pages (take).
+ * After the end, every further slice is refused. But a slice that is being written (or read, at the
+ * sender) stays busy until the transport reports that it no longer uses the memory. The grant
+ * becomes quiet when no slice is busy. The transport then notifies the peer (announce), and the
+ * owner receives the end and gets its pages back (take).
  *
  * All memory is allocated at the start: tables of grants, of pages, of slices.
  *
- * Below, "in" marks fields of incoming grants (this rank receives), "out" of outgoing ones. A slot
- * is the index of a grant in the table until its end is taken. A peer is the transport's number for
- * a connection, never 0 and never reused.
+ * Below, "in" marks fields of incoming grants (this rank receives), and "out" those of outgoing
+ * ones. A slot is the index of a grant in the table until its end is taken. A peer is the
+ * transport's number for a connection, never 0 and never reused.
  */
 #pragma once
 
@@ -38,11 +38,11 @@ struct transfer_grant {
 
 enum transfer_side { TRANSFER_IN, TRANSFER_OUT, TRANSFER_SIDE_COUNT };
 
-/* The end of a grant. */
+/* How a grant ended. */
 enum transfer_end {
-    /* in: every slice and the finish have arrived; out: the receiver confirmed the end */
+    /* in: all slices and the finish have arrived; out: the receiver confirmed the end */
     TRANSFER_DONE,
-    TRANSFER_CANCELLED, /* by the owner on either side */
+    TRANSFER_CANCELLED, /* by the owner, on either side */
     TRANSFER_DEADLINE,
     TRANSFER_PEER_LOST,
     TRANSFER_DAMAGED, /* a checksum did not match, or the sender finished with slices missing */
@@ -50,15 +50,16 @@ enum transfer_end {
     TRANSFER_END_COUNT
 };
 
-/* A block that an incoming grant expects in a page: slices slice_first .. slice_first + slice_count
- * - 1, each with rows 0 .. row_count - 1. */
+/* A block that an incoming grant expects in a page. It has the slices slice_first .. slice_first +
+ * slice_count - 1, each with the rows 0 .. row_count - 1. */
 struct transfer_block {
     struct page_id page;
     uint32_t row_count; /* 1..64 */
     uint32_t slice_first, slice_count;
 };
 
-/* The verdict on a slice or a finish that has arrived. Drop it, unless the verdict is ACCEPT. */
+/* The verdict on a slice or a finish that has arrived. The transport drops it unless the verdict is
+ * ACCEPT. */
 enum transfer_verdict {
     TRANSFER_ACCEPT,    /* write the slice into its page, then call transfer_ledger_written */
     TRANSFER_UNKNOWN,   /* no such grant: never expected, or gone; notify the peer */
@@ -108,8 +109,8 @@ struct transfer_ledger {
     struct transfer_limits limits;
     struct transfer_counts counts;
     uint32_t used_count;      /* slots in use: opened, with the end not yet taken */
-    uint32_t busy_count;      /* slices being written or held by a send, over all tickets */
-    uint32_t finishing_count; /* grants that have ended and still have busy slices */
+    uint32_t busy_count;      /* slices being written or held by a send, over all grants */
+    uint32_t finishing_count; /* grants that have ended but still have busy slices */
     uint32_t page_count;      /* pages leased */
     int64_t deadline_ns;      /* no open grant has an earlier deadline */
     struct transfer *slots;   /* [grant_count] */
@@ -132,15 +133,16 @@ enum status transfer_ledger_open(struct transfer_ledger *ledger, struct arena *a
 
 /* ---- the receiver ---- */
 
-/* Opens a grant for blocks[count], which the sender numbers 0..count-1. Returns STATUS_FULL if the
- * table is full, or STATUS_INVALID if the grant is in use or a page is not free for it. */
+/* Opens an incoming grant for blocks[count], which the sender numbers 0..count-1. Returns
+ * STATUS_FULL if the table is full, or STATUS_INVALID if the grant is in use or a page is not
+ * free. */
 enum status transfer_ledger_expect(struct transfer_ledger *ledger, struct transfer_grant grant,
                                    const struct transfer_block *blocks, uint32_t count,
                                    int64_t deadline_ns, struct error *error) MUST_USE;
 
-/* Reports a slice from `peer`: slice `slice` of the grant's block `block`, with `rows` rows. The
- * peer becomes the grant's peer if it has none. Only ACCEPT sets *write_out and makes the slice
- * busy. */
+/* Reports the arrival of a slice from `peer`: slice `slice` of the grant's block `block`, with
+ * `rows` rows. If the grant has no peer yet, this becomes its peer. Only ACCEPT sets *write_out and
+ * makes the slice busy. */
 enum transfer_verdict transfer_ledger_arrive(struct transfer_ledger *ledger, uint64_t peer,
                                              struct transfer_grant grant, uint32_t block,
                                              uint32_t slice, uint32_t rows,
@@ -152,32 +154,33 @@ enum transfer_written {
     TRANSFER_BROKEN   /* the transport did not finish: the grant ends as PEER_LOST */
 };
 
-/* Reports that the memory of an accepted slice is no longer written. Returns true if the grant's
- * `layers` have grown (transfer_ledger_layers). */
+/* Reports that the transport no longer writes to the memory of an accepted slice. Returns true if
+ * the grant's `layers` have grown (transfer_ledger_layers). */
 bool transfer_ledger_written(struct transfer_ledger *ledger, const struct transfer_write *write,
                              enum transfer_written how);
 
-/* Reports the sender's finish: it has sent slice_count slices in total. `summary` is stored for the
- * owner. The grant ends, now or when the last slice is written: DONE if none is missing, else
- * DAMAGED. */
+/* Reports that the sender has finished, after slice_count slices in total. `summary` is stored for
+ * the owner. The grant ends now, or when the last slice is written: as DONE if no slice is missing,
+ * else as DAMAGED. */
 enum transfer_verdict transfer_ledger_finish(struct transfer_ledger *ledger, uint64_t peer,
                                              struct transfer_grant grant, uint64_t slice_count,
                                              const void *summary, uint32_t summary_bytes) MUST_USE;
 
 /* ---- the sender ---- */
 
-/* Opens a grant towards a peer. Returns STATUS_FULL if the table is full, or STATUS_INVALID if the
- * grant is in use. */
+/* Opens an outgoing grant to a peer. Returns STATUS_FULL if the table is full, or STATUS_INVALID if
+ * the grant is in use. */
 enum status transfer_ledger_offer(struct transfer_ledger *ledger, struct transfer_grant grant,
                                   uint64_t peer, int64_t deadline_ns, struct error *error) MUST_USE;
 
-/* Counts one slice of the grant as busy while it waits or is being sent. transfer_ledger_release
- * takes the returned slot. Returns false if the grant is unknown or accepts no more slices. */
+/* Counts one more slice of the grant as busy, because it waits or is being sent.
+ * transfer_ledger_release takes the returned slot. Returns false if the grant is unknown or accepts
+ * no more slices. */
 bool transfer_ledger_hold(struct transfer_ledger *ledger, struct transfer_grant grant,
                           uint32_t *slot_out);
 void transfer_ledger_release(struct transfer_ledger *ledger, uint32_t slot);
 
-/* Announces that the owner sends no further slice. The grant stays open until the receiver reports
+/* Records that the owner sends no further slice. The grant stays open until the receiver reports
  * its end. *slice_count_out: slices held in total. Returns false under the conditions of
  * transfer_ledger_hold. */
 bool transfer_ledger_finish_sending(struct transfer_ledger *ledger, struct transfer_grant grant,
@@ -190,8 +193,8 @@ bool transfer_ledger_finish_sending(struct transfer_ledger *ledger, struct trans
 bool transfer_ledger_end(struct transfer_ledger *ledger, enum transfer_side side,
                          struct transfer_grant grant, enum transfer_end end, const char *reason);
 
-/* transfer_ledger_end on behalf of `peer`. Also returns false if the grant belongs to another peer.
- * An incoming grant without a peer gets this one. */
+/* Like transfer_ledger_end, on behalf of `peer`. Also returns false if the grant belongs to another
+ * peer. An incoming grant without a peer gets this one. */
 bool transfer_ledger_end_by(struct transfer_ledger *ledger, enum transfer_side side, uint64_t peer,
                             struct transfer_grant grant, enum transfer_end end, const char *reason);
 
@@ -199,42 +202,42 @@ bool transfer_ledger_end_by(struct transfer_ledger *ledger, enum transfer_side s
 void transfer_ledger_end_peer(struct transfer_ledger *ledger, uint64_t peer, enum transfer_end how,
                               const char *reason);
 
-/* Ends all open grants with a deadline that has passed. */
+/* Ends all open grants with a deadline in the past. */
 void transfer_ledger_expire(struct transfer_ledger *ledger, int64_t now_ns);
 
 /* Ends all open grants. */
 void transfer_ledger_end_all(struct transfer_ledger *ledger, enum transfer_end how,
                              const char *reason);
 
-/* The time for the next transfer_ledger_expire. No open grant has an earlier deadline; an ended
- * grant may have this one. INT64_MAX: none has a deadline. */
+/* The time for the next call of transfer_ledger_expire. No open grant has an earlier deadline, but
+ * this one may belong to a grant that has ended. INT64_MAX: there is no deadline. */
 int64_t transfer_ledger_next_deadline(const struct transfer_ledger *ledger);
 
-/* Finds a connection that blocks an ending grant: the first call that sees the grant records
- * `now_ns`, and a later call returns its peer once drain_ns_max has passed. The transport has to
+/* Finds a connection that keeps an ended grant busy. The first call that sees the grant records
+ * `now_ns`. A later call returns its peer once drain_ns_max has passed; the transport must then
  * close that connection to get the memory back. TRANSFER_NO_PEER: there is none. *wake_out: the
  * time of the next call, or INT64_MAX. */
 uint64_t transfer_ledger_stuck(struct transfer_ledger *ledger, int64_t drain_ns_max, int64_t now_ns,
                                int64_t *wake_out);
 
-/* True if the grant in that slot is open. The slot was returned by transfer_ledger_hold and has not
- * been released. */
+/* True if the grant in that slot is open. The slot must be from transfer_ledger_hold and not
+ * released yet. */
 bool transfer_ledger_is_open(const struct transfer_ledger *ledger, uint32_t slot);
 uint64_t transfer_ledger_peer(const struct transfer_ledger *ledger, uint32_t slot);
 
 /* True from transfer_ledger_expect until the end of the incoming grant is taken. */
 bool transfer_ledger_knows(const struct transfer_ledger *ledger, struct transfer_grant grant);
 
-/* Slices 0..*layers_out-1 have arrived in every block of an incoming grant that expects them.
- * Returns false if the grant is not open. */
+/* Sets *layers_out to the number of leading slices that have arrived in every block of an incoming
+ * grant that expects them. Returns false if the grant is not open. */
 bool transfer_ledger_layers(const struct transfer_ledger *ledger, struct transfer_grant grant,
                             uint32_t *layers_out);
 
-/* For the transport: returns each grant that has become quiet once; false if there is none. */
+/* For the transport: returns each quiet grant once, to notify its peer; false if there is none. */
 bool transfer_ledger_announce(struct transfer_ledger *ledger, struct transfer_ended *ended_out);
 
-/* For the owner: the next announced end; false if there is none. The grant is removed, its pages
- * are released. */
+/* For the owner: returns the next announced end; false if there is none. Removes the grant and
+ * releases its pages. */
 bool transfer_ledger_take(struct transfer_ledger *ledger, struct transfer_ended *ended_out);
 
 /* Recounts all state and checks it. Slow: for tests. */

@@ -96,7 +96,7 @@ static bool all_handed_over(const struct transfer_order *order) {
 bool transfer_orders_next(struct transfer_order *order, uint32_t written, uint32_t *block_out,
                           uint32_t *slice_out) {
     if (all_handed_over(order)) return false;
-    /* the next part consists of complete blocks, or of those being computed */
+    /* the next part consists of the complete blocks, or of those being computed */
     if (part_is_done(order)) {
         bool stands = order->part_end < order->whole_count;
         order->part_first = order->part_at = order->part_end;

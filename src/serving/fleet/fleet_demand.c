@@ -3,11 +3,11 @@
 
 #include <math.h>
 
-/* the mix of requests is averaged over this multiple of the averaging time of the load */
+/* the averaging time of the mix of requests is this multiple of that of the load */
 #define MIX_FAST 8
 #define MISSED_FASTER 4   /* missed limits decay this much faster than arrivals */
-#define MISSED_LEAST 20   /* requests required for a meaningful share */
-#define ANSWER_TOKENS 256 /* assumed tokens of an answer, before the first has ended */
+#define MISSED_LEAST 20   /* minimum of requests for a meaningful share */
+#define ANSWER_TOKENS 256 /* assumed length of an answer, before the first one has ended */
 
 void fleet_demand_open(struct fleet_demand *demand, const struct fleet_demand_rule *rule) {
     *demand = (struct fleet_demand){.rule = *rule};
@@ -16,7 +16,8 @@ void fleet_demand_open(struct fleet_demand *demand, const struct fleet_demand_ru
     forecast_load_open(&demand->forecast, rule->period_ns);
 }
 
-/* A restarted gateway counts from 0: that window is ignored. */
+/* True if a counter has fallen, because a restarted gateway counts from 0. That window is
+ * ignored. */
 static bool has_fallen(const struct record_fleet_load *before,
                        const struct record_fleet_load *load) {
     return load->arrived_requests < before->arrived_requests ||
@@ -93,7 +94,8 @@ void fleet_demand_add(struct fleet_demand *demand, const struct record_fleet_loa
     demand->last_ns = now_ns;
 }
 
-/* The side that is short. If prompts wait for pages of the decode side, that side is short. */
+/* The side that is short of capacity. If prompts wait for pages of the decode side, it is that
+ * side. */
 static uint32_t find_short(const struct fleet_demand *demand, const double *rates) {
     double prefill = demand->fast[SCALE_PREFILL] / fmax(rates[SCALE_PREFILL], 1e-9);
     double decode = demand->fast[SCALE_DECODE] / fmax(rates[SCALE_DECODE], 1e-9);
@@ -122,9 +124,10 @@ void fleet_demand_view(const struct fleet_demand *demand, const double rates[SCA
         };
         view->missed[i] = false;
     }
-    /* Work that fits into half a limit is not a backlog: a fleet that meets the limit has that much
-     * waiting. The excess must be done in the averaging time of the present load. Within a limit
-     * would be sooner than any unit can start, and would demand many times the load. */
+    /* Work that fits into half a limit is no backlog, because a fleet that meets the limit has that
+     * much waiting. The excess must be done within the averaging time of the present load. To
+     * require it within a limit would be sooner than any unit can start, and would demand many
+     * times the load. */
     double gone_s = fmax(limit_s, (double)demand->rule.fast_ns * 1e-9);
     double wait_s = queued * tokens[is_short] / fmax(rates[is_short], 1e-9);
     if (wait_s > limit_s / 2) {

@@ -6,7 +6,7 @@
 #include "base/check.h"
 #include "base/number.h"
 
-/* Space for one action on each unit at each gateway, and for its end. */
+/* Has space for one action on each unit at each gateway, and for the end of each unit. */
 #define OUTBOX_BYTES                                                                               \
     (MANAGED_UNITS_MAX * (LIMIT_FLEET_GATEWAYS * sizeof(struct record_fleet_action) +              \
                           sizeof(struct record_fleet_unit)))
@@ -37,8 +37,8 @@ static struct kept_unit *find(struct fleet_keeper *keeper, uint32_t number) {
     return (struct kept_unit *)(uintptr_t)fleet_keeper_find(keeper, number);
 }
 
-/* Adds a unit. A unit with both roles, which only an operator's order to a gateway creates, counts
- * as a decode unit. Returns NULL if the table is full. */
+/* Adds a unit. A unit with both roles counts as a decode unit; it can only result from an
+ * operator's order to a gateway. Returns NULL if the table is full. */
 static struct kept_unit *add(struct fleet_keeper *keeper, uint32_t number, uint32_t role,
                              int64_t now_ns) {
     struct kept_unit *unit = find(keeper, number);
@@ -56,8 +56,9 @@ static void fleet_keeper_forget(struct fleet_keeper *keeper, struct kept_unit *u
     *unit = keeper->units[--keeper->unit_count];
 }
 
-/* The unit's state at the gateways. If they differ, the state of a gateway that would send it
- * requests, so that the order is repeated. FLEET_SEEN_COUNT: no gateway is connected to it. */
+/* The state of the unit at the gateways. If they differ, returns the state at a gateway that would
+ * send requests to the unit, so that the order is repeated. FLEET_SEEN_COUNT: no gateway is
+ * connected to it. */
 static uint32_t sight_at_gateways(const struct fleet_keeper *keeper, const struct kept_unit *unit) {
     uint32_t sight = FLEET_SEEN_COUNT;
     for (uint32_t i = 0; i < keeper->options.gateway_count; i++) {
@@ -312,7 +313,7 @@ static void fleet_keeper_step(void *self, int64_t now_ns) {
     put_actions(keeper, now_ns);
 }
 
-/* Never: the host polls, and steps after each poll. */
+/* The machine never asks for a wake-up: the host polls, and steps it after each poll. */
 static int64_t fleet_keeper_next_wake_ns(const void *self) {
     (void)self;
     return MACHINE_NEVER;

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The fleet manager's record of its units: a machine around serving/fleet/fleet_manager. It
- * receives the launcher's jobs (FLEET_JOBS), each gateway's report (FLEET_GATEWAY), operators'
- * orders (FLEET_ORDER; FULL until the next step) and failed launches (FLEET_UNIT, REFUSED). Each
- * step reports the units and the load to the manager and sends its actions (FLEET_ACTION): starts
- * and stops to the launcher; drain, return and role to each gateway that has the unit. FLEET_UNIT
- * with GONE reports the end of a unit, for the log.
+ * The machine around serving/fleet/fleet_manager. It keeps the state of each unit as seen by the
+ * launcher and the gateways. It receives the launcher's jobs (FLEET_JOBS), the report of each
+ * gateway (FLEET_GATEWAY), operators' orders (FLEET_ORDER; FULL until the next step) and failed
+ * launches (FLEET_UNIT, REFUSED). Each step reports the units and the load to the manager, and
+ * forwards the manager's actions (FLEET_ACTION): starts and stops to the launcher, and drain,
+ * return and role to each gateway that has the unit. FLEET_UNIT with GONE reports the end of a
+ * unit, for the log.
  *
- * The host writes the book after each step, before it performs an action, so that the next keeper
- * finds every unit that was started. A report is valid until the next one of the same launcher or
- * gateway.
+ * The host stores the book after each step and before it performs any action, so that the next
+ * keeper finds every unit that was started. A report is valid until the next one from the same
+ * launcher or gateway.
  */
 #pragma once
 
@@ -33,17 +34,17 @@ struct fleet_book {
 /* ---- the keeper ---- */
 
 struct kept_report {     /* the report of one gateway about a unit */
-    uint32_t connection; /* 0: the gateway has no connection to the unit */
+    uint32_t connection; /* id of the gateway's connection to the unit; 0: none */
     uint32_t role, sight, requests;
 };
 
 struct kept_unit {
     uint32_t number;
     uint32_t role;      /* enum unit_role, as last reported or ordered; never UNIT_BOTH */
-    uint32_t launched;  /* enum fleet_sight, as the launcher reports */
+    uint32_t launched;  /* enum fleet_sight, as reported by the launcher */
     bool held;          /* an operator has drained it */
     bool alone;         /* no other unit could continue its requests, as last reported */
-    bool is_there;      /* the launcher has it */
+    bool is_there;      /* the launcher lists it */
     int64_t ordered_ns; /* time of its launch, or of its first report */
     struct kept_report reports[LIMIT_FLEET_GATEWAYS];
     char numerics[32];
@@ -53,7 +54,7 @@ struct kept_unit {
 struct fleet_keeper_options {
     struct fleet_manager_options manager; /* first_number is ignored; the book has it */
     uint32_t gateway_count;
-    int64_t shows_ns; /* time after which a launched unit must be among the launcher's jobs */
+    int64_t shows_ns; /* time within which a launched unit must appear among the launcher's jobs */
     int64_t wall_ns;  /* wall clock minus steady clock */
 };
 
@@ -62,7 +63,7 @@ struct fleet_keeper;
 /* Arena bytes that fleet_keeper_create needs. */
 size_t fleet_keeper_bytes(void);
 
-/* `book`: state of the previous keeper; its units and orders are adopted. */
+/* `book` is the state of the previous keeper. Its units and its orders are adopted. */
 enum status fleet_keeper_create(struct arena *arena, const struct fleet_keeper_options *options,
                                 const struct fleet_book *book, int64_t now_ns,
                                 struct fleet_keeper **keeper_out) MUST_USE;
@@ -70,7 +71,7 @@ enum status fleet_keeper_create(struct arena *arena, const struct fleet_keeper_o
 /* The machine's time is the steady clock. */
 struct machine fleet_keeper_machine(struct fleet_keeper *keeper);
 
-/* Sets the difference of wall clock and steady clock, which changes when the wall clock is set. */
+/* Sets the difference of wall clock and steady clock, after the wall clock was set. */
 void fleet_keeper_set_wall(struct fleet_keeper *keeper, int64_t wall_ns);
 
 /* ---- views ---- */

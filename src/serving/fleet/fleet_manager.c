@@ -12,8 +12,8 @@
 
 #define OUTBOX_BYTES (MANAGED_UNITS_MAX * 2 * sizeof(struct record_fleet_action))
 #define REPORT_AGAIN_NS ((int64_t)5000000000)
-#define FAST_DECISIONS 6 /* averaging time of the present load, at least this number of decisions */
-#define WAIT_NS_FIRST ((int64_t)1000000000) /* after a failed start; then doubled */
+#define FAST_DECISIONS 6 /* averaging time of the present load, in decisions, at least */
+#define WAIT_NS_FIRST ((int64_t)1000000000) /* after a failed start; doubled each time */
 #define WAIT_DOUBLINGS_MAX 6
 #define CHURN 2 /* cost of a start and a drain, as a multiple of the nodes' cost in that time */
 
@@ -98,7 +98,7 @@ static uint32_t find_idlest(const struct fleet_manager *manager, uint32_t role, 
     return best;
 }
 
-/* A unit of this role that was called back, or is not reported: stopping it costs nothing. */
+/* A unit of this role that is called back or not reported, so that stopping it costs nothing. */
 static uint32_t find_unseen(const struct fleet_manager *manager, uint32_t role) {
     for (uint32_t i = 0; i < MANAGED_UNITS_MAX; i++) {
         const struct managed_unit *unit = &manager->units.units[i];
@@ -131,7 +131,8 @@ static bool fleet_manager_call_back(struct fleet_manager *manager, uint32_t side
     return true;
 }
 
-/* Converts a unit of the other role that is not needed there: one that drains, or would have to. */
+/* Converts a unit of the other role that is not needed there, because it drains or would have
+ * to. */
 static bool fleet_manager_convert(struct fleet_manager *manager, uint32_t side,
                                   enum scale_reason reason, int64_t now_ns) {
     uint32_t other = 1 - side;
@@ -190,7 +191,7 @@ static uint32_t count_side(const struct fleet_manager *manager, uint32_t side) {
     return managed_units_count(&manager->units, fleet_manager_role_of(side));
 }
 
-/* Growth is first, so that spare units of the other side can still be converted. */
+/* Handles growth first, so that spare units of the other side can still be converted. */
 static void fleet_manager_follow(struct fleet_manager *manager, int64_t now_ns) {
     const struct scale_choice *choice = &manager->choice;
     for (uint32_t side = 0; side < SCALE_SIDES; side++)
@@ -209,8 +210,8 @@ static void fleet_manager_follow(struct fleet_manager *manager, int64_t now_ns) 
 
 /* ---- the choice ---- */
 
-/* The time for which a returned unit must be away to pay for its drain and its restart: longer if
- * nodes are cheap now, 0 if they are free. */
+/* The time until which a returned unit must stay unneeded, so that its drain and its restart pay.
+ * The interval is longer if nodes are cheap now, and at most a period. */
 static int64_t later_ns(const struct fleet_manager *manager, int64_t now_ns) {
     const struct fleet_manager_options *options = &manager->options;
     const struct node_calendar *calendar = &options->calendar;
@@ -231,7 +232,7 @@ static void note_direction(struct fleet_manager *manager) {
     }
 }
 
-/* Rests first, because the actions of an earlier manager are unknown: it may have grown just
+/* Starts with a rest, because the actions of an earlier manager are unknown: it may have grown just
  * now. */
 static void rest_first(struct fleet_manager *manager, int64_t now_ns) {
     for (uint32_t side = 0; side < SCALE_SIDES; side++) {
@@ -267,7 +268,7 @@ static void end_one(struct fleet_manager *manager, uint32_t index, enum fleet_ac
     fleet_manager_say(manager, index, act, reason, now_ns);
 }
 
-/* The prefill rate of the other units beyond their load. */
+/* The prefill rate of the other units that their load leaves free. */
 static double spare_rate(const struct fleet_manager *manager) {
     const struct scale_rule_side *side = &manager->options.rule.sides[SCALE_PREFILL];
     double all = fleet_manager_count_serving(manager, UNIT_PREFILL) * side->unit_rate;

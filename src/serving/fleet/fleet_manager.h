@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The manager of a fleet, a machine. It receives the gateways' counters (FLEET_LOAD), the observed
- * state of each unit (FLEET_UNIT) and an operator's orders (FLEET_ORDER), and sends actions on
- * units (FLEET_ACTION). serving/policy/scale_fleet decides the number of units, using
- * serving/policy/forecast_load and node_calendar. This file chooses the units to start, call back,
- * convert, drain and end, in this order of preference:
+ * The machine that manages the units of a fleet (autoscaling). It receives the counters of the
+ * gateways (FLEET_LOAD), the observed state of each unit (FLEET_UNIT) and operators' orders
+ * (FLEET_ORDER), and sends actions on units (FLEET_ACTION). serving/policy/scale_fleet decides the
+ * number of units, using serving/policy/forecast_load and node_calendar. This file chooses which
+ * units to start, call back, convert, drain and end, in this order of preference:
  *
  *   more   call a draining unit back, convert a spare unit of the other role, start a new unit
  *   fewer  give up a unit that does not serve yet, drain a unit that serves
  *
- * A unit ends when it has drained and has no requests left, or when serving/policy/end_drain moves
- * its requests. A unit that served is lost if no gateway reports it for the time of a start,
- * whatever its launcher reports. It is ended, and another one starts. Actions are repeated until
- * they have an effect, so an action may get lost. A restarted manager adopts each reported unit. It
- * changes nothing until the load is known. Its clock is the wall clock, because the forecast
- * depends on the time of day. The clock may stop, and step.
+ * A draining unit is ended when it has no requests left, or when serving/policy/end_drain moves its
+ * requests. A unit that has served counts as lost if no gateway reports it for the time of a start,
+ * even if its launcher still lists it. It is ended, and another one starts. Actions are repeated
+ * until they have an effect, so an action may get lost. A restarted manager adopts each reported
+ * unit, and changes nothing until the load is known. The clock is the wall clock, because the
+ * forecast depends on the time of day. It may stop or step.
  */
 #pragma once
 
@@ -38,13 +38,14 @@ static inline uint32_t fleet_manager_role_of(uint32_t side) { /* enum scale_side
 struct fleet_manager_options {
     struct scale_rule rule;
     struct node_calendar calendar; /* its period is a day */
-    uint32_t nodes;                /* nodes of the fleet if none is promised */
+    uint32_t nodes;                /* nodes of the fleet when none is promised to others */
     int64_t ttft_limit_ns, tpot_limit_ns;
-    double missed_share;  /* largest accepted share of recent requests beyond a limit */
+    double missed_share;  /* largest accepted share of recent requests that miss a limit */
     int64_t decide_ns;    /* time between two decisions */
     int64_t drain_ns_max; /* time after which a draining unit's requests are moved */
     int64_t start_ns_max; /* time after which a unit that does not serve has failed */
-    bool converts; /* units may change their role if both roles need the same number of nodes */
+    /* units may change their role if units of both roles need the same number of nodes */
+    bool converts;
     uint32_t starts_at_once; /* limit of units that start at the same time */
     /* number of the first unit to start; numbers of reported units are skipped */
     uint32_t first_number;
@@ -52,7 +53,7 @@ struct fleet_manager_options {
 
 enum managed_state {
     MANAGED_NONE,
-    MANAGED_ORDERED, /* ordered, does not serve yet */
+    MANAGED_ORDERED, /* ordered, but does not serve yet */
     MANAGED_SERVING,
     MANAGED_DRAINING,
     MANAGED_STOPPING, /* ordered to end */
@@ -68,12 +69,13 @@ struct managed_unit {
     uint32_t seen_role;  /* enum unit_role of the last FLEET_UNIT */
     bool held;           /* an operator has drained it */
     bool alone;          /* no other unit could continue its requests, as of the last FLEET_UNIT */
-    bool leaves;         /* drains without an order; is not called back */
+    bool leaves;         /* drains without an order, and is not called back */
     uint32_t act;        /* enum fleet_act: its last action */
     uint32_t reason;     /* enum scale_reason of that action */
     int64_t since_ns;    /* start of this state */
     int64_t reported_ns; /* time at which the action was last sent */
-    int64_t received_ns; /* time of a gateway's last report, or at which none could report */
+    /* time of the last report of a gateway, or the last time at which none could report */
+    int64_t received_ns;
 };
 
 #define MANAGED_UNITS_MAX 256
@@ -98,10 +100,10 @@ uint32_t fleet_manager_units(const struct fleet_manager *manager, struct managed
 struct fleet_outlook {
     bool has_load; /* false: the rest is zero */
     uint32_t wanted[SCALE_SIDES];
-    uint32_t units[SCALE_SIDES]; /* units of the fleet: ordered and serving */
+    uint32_t units[SCALE_SIDES]; /* units that are ordered or serving */
     enum scale_reason reason[SCALE_SIDES];
     struct scale_demand demand[SCALE_SIDES];
-    uint32_t nodes_max, nodes;    /* allowed, and present */
+    uint32_t nodes_max, nodes;    /* maximum, and nodes in use */
     uint32_t pinned[SCALE_SIDES]; /* number of units, or SCALE_FREE */
     uint64_t starts_total, failed_total, lost_total, reversals_total;
 };
@@ -111,10 +113,10 @@ struct fleet_next {
     bool is_known; /* false: no change is expected within a period */
     int64_t at_ns;
     enum scale_side side;
-    int32_t change; /* number of units added, or removed if negative */
+    int32_t change; /* number of units added; negative: removed */
     enum scale_reason reason;
 };
-/* The next expected action, if the load is as forecast. */
+/* The next expected change if the load is as forecast. */
 struct fleet_next fleet_manager_next(const struct fleet_manager *manager, int64_t now_ns);
 
 /* "starting", "serving", "draining", "ending". */

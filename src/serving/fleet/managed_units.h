@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The units of a fleet as recorded by its manager. Their states change only here:
+ * The fleet manager's table of units. The states of units change only here:
  *
- *   none ──order──► ordered ──seen serving──► serving ──drain──► draining ──end──► ending ──gone──► none
- *                      │                         ▲                   │                ▲
- *                      │                         ├──────call back────┘                │
- *                      └─────────give up─────────┴───────not reported────────────────►┘
+ *   none ──order──► ordered ──serves──► serving ──drain──► draining ──end──► ending ──gone──► none
+ *                      │                   ▲                   │                ▲
+ *                      │                   ├──────call back────┘                │
+ *                      └──────give up──────┴───────not reported────────────────►┘
  *
  * A unit that is gone is removed, in any state. An unknown unit is adopted in its observed
  * state.
@@ -34,7 +34,7 @@ enum managed_end managed_units_see(struct managed_units *units,
 /* The index of the unit with that number; MANAGED_NOBODY if there is none. */
 uint32_t managed_units_find(const struct managed_units *units, uint32_t number);
 
-/* Adds a unit, or returns MANAGED_NOBODY if the table is full. */
+/* Adds an ordered unit and returns its index; MANAGED_NOBODY if the table is full. */
 uint32_t managed_units_order(struct managed_units *units, uint32_t role, int64_t now_ns);
 void managed_units_drain(struct managed_units *units, uint32_t index, int64_t now_ns);
 void managed_units_call_back(struct managed_units *units, uint32_t index, int64_t now_ns);
@@ -46,5 +46,5 @@ void managed_units_hold(struct managed_units *units, uint32_t index, bool held);
 void managed_units_report(struct managed_units *units, uint32_t index, enum fleet_act act,
                           enum scale_reason reason, int64_t now_ns);
 
-/* The number of units of a role in the fleet: ordered and serving. */
+/* The number of units of a role that are ordered or serving. */
 uint32_t managed_units_count(const struct managed_units *units, uint32_t role);

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Admission of requests to a unit. A request that can never fit is refused on arrival. A request
- * that does not fit now waits. A request that starts gets pages for its known tokens and one page
- * to grow, and must leave one free page for every few running requests, so that it does not preempt
- * them at once. Further pages are allocated as the answer grows; when no page is left,
- * serving/policy/preempt.h decides. Pure: the same input gives the same result.
+ * that does not fit now waits. A request that starts gets KV pages for its known tokens and one
+ * page to grow. It must also leave one free page for every few running requests, so that it does
+ * not preempt them at once. Further pages are allocated as the answer grows. When none is left,
+ * serving/policy/preempt.h decides.
+ *
+ * Pure: the same input gives the same result.
  */
 #pragma once
 
@@ -13,11 +15,11 @@
 
 #include "contract/record_unit.h"
 
-#define ADMIT_ROWS_PER_PAGE 4 /* running requests per page that a start must leave free */
+#define ADMIT_ROWS_PER_PAGE 4 /* a start must leave one page free for this many running requests */
 
 enum admit {
     ADMIT_NOW,
-    ADMIT_WAIT_TURN,  /* an earlier or more urgent request waits; requests do not overtake */
+    ADMIT_WAIT_TURN,  /* an earlier or more urgent request waits, and none may overtake it */
     ADMIT_WAIT_ROWS,  /* the limit of running requests is reached */
     ADMIT_WAIT_PAGES, /* too few pages are free */
     ADMIT_REFUSE_DRAINING,
@@ -32,17 +34,17 @@ struct admit_need {
     uint32_t new_tokens_max;
 };
 
-/* The need of a request at its unit. A unit that computes only the prompt needs only the first
- * token of the answer. */
+/* The need of a request at its unit. A unit that only prefills the prompt needs space for only the
+ * first token of the answer. */
 struct admit_need admit_need_of(const struct record_submit *submit);
 
-/* KV pages of the prompt and the longest answer. */
+/* The KV pages of the prompt and the longest answer. */
 uint64_t admit_pages(struct admit_need need);
 
-/* KV pages that a request with `known_tokens` tokens allocates when it starts. */
+/* The KV pages that a request with `known_tokens` tokens allocates when it starts. */
 uint64_t admit_start_pages(struct admit_need need, uint32_t known_tokens);
 
-struct unit_capacity { /* the unit's limits and present use */
+struct unit_capacity { /* the limits of the unit and their current use */
     uint32_t context_tokens_max;
     uint32_t page_count;
     uint32_t pages_available; /* free, or cached and not leased */
@@ -50,15 +52,15 @@ struct unit_capacity { /* the unit's limits and present use */
     uint32_t requests_held;
     uint32_t rows_max; /* running */
     uint32_t rows_running;
-    bool waits; /* a request waits before this one */
+    bool waits; /* another request waits ahead of this one */
     bool draining;
 };
 
 /* Decides on arrival. */
 enum admit admit_arrival(struct admit_need need, const struct unit_capacity *capacity);
 
-/* Decides whether an admitted request may start now, if it needs `pages` of the available pages.
- * Never refuses. If nothing runs, all pages are available and the first waiting request starts. */
+/* Decides whether an admitted request may start now if it needs `pages` available pages. Never
+ * refuses. If nothing runs, all pages are available, so the first waiting request starts. */
 enum admit admit_start(uint64_t pages, const struct unit_capacity *capacity);
 
 static inline bool admit_refuses(enum admit admit) {

@@ -3,8 +3,8 @@
 
 #include "base/check.h"
 
-#define LEARN_STEPS 3   /* not counting the first one: caches and pages are cold */
-#define AVERAGE_STEPS 6 /* the average follows a change in about this many steps */
+#define LEARN_STEPS 3   /* without the first one, because caches and pages are cold */
+#define AVERAGE_STEPS 6 /* an average follows a change in about this many steps */
 #define RETRY_STEPS 48
 #define RETRY_WITHIN 1.3 /* retry schedules within this factor of the fastest */
 #define HOPELESS 2       /* schedules slower by this factor are not measured again */
@@ -29,13 +29,13 @@ static struct choose_overlap_class *class_of(struct choose_overlap *choose,
 }
 
 static bool has_tokens(const struct choose_overlap_step *step, int kind) {
-    /* equal to DECODE_FIVE_STAGE */
+    /* the same schedule as DECODE_FIVE_STAGE */
     if (step->prompts && kind == OVERLAP_DECODE_EARLY) return false;
     return overlap_of((enum overlap_kind)kind)->micro_batch_count <=
            (step->tokens ? step->tokens : 1);
 }
 
-/* The fastest schedule measured. Sequential is always possible. */
+/* The fastest of the measured schedules. Sequential is always possible. */
 static int fastest(const struct choose_overlap_class *class,
                    const struct choose_overlap_step *step) {
     int best = OVERLAP_SEQUENTIAL;

@@ -19,10 +19,10 @@ const char *choose_roles_reason_name(enum roles_reason reason) {
 struct kind {
     uint32_t units, ranks;
     uint64_t waiting; /* waiting requests */
-    double used;      /* sum of shares */
+    double used;      /* sum of the shares in use */
 };
 
-/* The larger of the unit's shares of KV pages and of requests in use. */
+/* The share of the unit in use: the larger of its shares of KV pages and of requests. */
 static double choose_roles_share_of(const struct balance_unit *unit) {
     double requests = (double)unit->requests / unit->requests_max;
     double pages = (double)unit->pages_taken / (double)unit->pages_total;
@@ -41,7 +41,8 @@ static struct kind sum_kind(const struct balance_unit *units, uint32_t unit_coun
     return kind;
 }
 
-/* Waiting requests divided by the number that may wait at connected units. */
+/* The pressure on prefill: waiting requests divided by the number that may wait at connected
+ * units. */
 static double prefill_pressure(const struct kind *kind, uint32_t queued, uint32_t ranks) {
     double waiting = (double)kind->waiting + queued;
     return waiting / ((double)ranks * BALANCE_UNITS_WAITING);
@@ -62,8 +63,8 @@ static uint32_t find_pressed(const struct kind *prefill, const struct kind *deco
     return UNIT_BOTH;
 }
 
-/* True if the other kind can spare the unit. Prompts in the queue then wait for pages, not for
- * units that compute them. */
+/* True if the other role can spare the unit. If decode is under pressure, the queue does not count
+ * as pressure on prefill, because its prompts wait for pages, not for prefill units. */
 static bool can_spare(const struct kind *prefill, const struct kind *decode,
                       const struct balance_unit *unit, uint32_t pressed) {
     if (pressed == UNIT_PREFILL)

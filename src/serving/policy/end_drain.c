@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "serving/policy/end_drain.h"
 
-/* The last running request ends after about the time of a whole answer, minus the time that has
- * passed. */
+/* The last running request is expected to end after about the time of a whole answer, minus the
+ * time that has passed. */
 enum end_drain end_drain(const struct end_drain_view *view) {
     if (!view->requests) return END_DRAIN_STOPS;
     if (view->alone) return END_DRAIN_WAITS;

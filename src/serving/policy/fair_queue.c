@@ -9,7 +9,7 @@ uint64_t fair_queue_after(uint64_t now, size_t bytes, uint32_t clients_max) {
     return now + bytes / clients_max + 1; /* at least 1, so that virtual time advances */
 }
 
-#define WORK_UNITS 65536 /* per token, at a weight of 1 and low priority */
+#define WORK_UNITS 65536 /* units of work per token, at a weight of 1 and low priority */
 
 uint64_t fair_queue_work(uint64_t tokens, uint32_t weight, enum account_priority priority) {
     static const uint32_t times[ACCOUNT_PRIORITY_COUNT] = {

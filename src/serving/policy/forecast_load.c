@@ -27,8 +27,8 @@ static uint32_t forecast_load_part_at(const struct forecast_load *forecast, int6
     return part < FORECAST_PARTS ? part : FORECAST_PARTS - 1;
 }
 
-/* Merges a part into the mean of earlier periods half a period after it, if at least half of it was
- * observed. Until then new load is compared only with earlier periods. */
+/* Merges a part into the mean of earlier periods, half a period after it, if at least half of it
+ * was observed. Until then, new load is compared only with earlier periods. */
 static void forecast_load_settle(struct forecast_load *forecast, struct forecast_part *part) {
     if (part->present_ns >= 0.5 * part_ns(forecast)) {
         double weight = part->periods ? NEWEST_WEIGHT : 1;

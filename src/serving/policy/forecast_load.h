@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Predicts a fleet's load in tokens per second, for several streams, from a curve of one period (a
- * day), learnt from earlier periods, and from the deviation of the last minutes.
+ * Forecasts a fleet's load in tokens per second, for several streams, from a curve of one period (a
+ * day) that is learnt from earlier periods, and from the deviation of the last minutes.
  *
  *   curve(t)     mean of a 288th of the period; later periods count for more; linear between the
  *                middles of these parts
@@ -31,7 +31,7 @@ enum forecast_way { FORECAST_DEVIATES, FORECAST_AS_EVER, FORECAST_AS_NOW, FORECA
 
 struct forecast_part {
     double mean[FORECAST_STREAMS];    /* mean of earlier periods */
-    double present[FORECAST_STREAMS]; /* tokens in this period, so far */
+    double present[FORECAST_STREAMS]; /* tokens in the current period, so far */
     double present_ns;                /* observed time of `present` */
     uint32_t periods;                 /* count of periods in `mean` */
 };
@@ -49,16 +49,16 @@ struct forecast_load {
 /* Starts without data. */
 void forecast_load_open(struct forecast_load *forecast, int64_t period_ns);
 
-/* Adds the mean rates in tokens per second from the last call's time until now. Periods begin at
- * multiples of period_ns of the clock. If it steps back, the window is ignored. */
+/* Adds the mean rates, in tokens per second, of the window from the last call until now. Periods
+ * begin at multiples of period_ns of the clock. If the clock steps back, the window is ignored. */
 void forecast_load_add(struct forecast_load *forecast, const double rates[FORECAST_STREAMS],
                        int64_t now_ns);
 
-/* Sets the curve's part at a time, known from a file or from an operator. */
+/* Sets the part of the curve at a time, as known from a file or from an operator. */
 void forecast_load_teach(struct forecast_load *forecast, int64_t at_ns,
                          const double rates[FORECAST_STREAMS]);
 
-/* The forecast for `at_ns` (not before now) by that extrapolation. */
+/* The forecast for `at_ns` (not before now) by the given extrapolation. */
 double forecast_load_by(const struct forecast_load *forecast, enum forecast_way way,
                         uint32_t stream, int64_t at_ns);
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "serving/policy/kv_path.h"
 
-#define DOUBTED_PART 8 /* fraction of the usual wait */
-#define DOUBTED_MAX 15 /* limit in a row */
+#define DOUBTED_PART 8 /* a doubted transfer gets this fraction of the usual wait */
+#define DOUBTED_MAX 15 /* maximum of consecutive doubted transfers */
 
 /* Limits of the interval between two queries, which equals the time waited so far. */
 #define ASK_NS_MIN 2000000
@@ -35,7 +35,8 @@ bool kv_path_doubts(struct kv_transfers *transfers, uint32_t blocks, const struc
 
 void kv_path_observe(struct kv_transfers *transfers, uint32_t blocks, int64_t waited_ns,
                      bool arrived, bool doubted) {
-    if (!arrived && doubted) return; /* known only: it would have taken longer */
+    /* it is only known that the transfer would have taken longer */
+    if (!arrived && doubted) return;
     if (!arrived) waited_ns *= 2;
     if (arrived && 2 * (double)waited_ns < load_or_compute_rate_ns(&transfers->rate, blocks))
         *transfers = (struct kv_transfers){.doubted = 0};

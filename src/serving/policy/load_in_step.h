@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Decides whether a row may run in the next step while the blocks before it are still being loaded.
- * The engine then waits, before each layer, for that layer's slices. All rows of a step and all
- * ranks of the unit share the step, so all of them wait.
+ * Decides whether a row may run in the next step while the KV blocks before it are still being
+ * loaded. The engine then waits before each layer for that layer's slices. All rows and all ranks
+ * of a unit share the step, so all of them wait.
  *
- * A load of P parts delivers the layers in the order in which they are computed. Part i is complete
- * after latency + (load - latency) * i / P, and its layers do not begin before step * (i - 1) / P.
- * The step is longer by the largest difference of both. That is linear in i, so the first or the
- * last part determines it:
+ * A load of P parts delivers the layers in the order in which they are computed. Part i has arrived
+ * after latency + (load - latency) * i / P. Its layers do not begin before step * (i - 1) / P. The
+ * step becomes longer by the largest difference of the two. The difference is linear in i, so the
+ * first or the last part determines it:
  *
  *   wait = max(latency + (load - latency) / P,  load - step * (P - 1) / P)
  *
@@ -15,11 +15,11 @@
  *   others would run        it joins if the wait is at most LOAD_IN_STEP_WAIT_PERCENT of the step's
  *                           own time; without measurements it does not join
  *
- * If others run, a row that joins is computed in the next step, not in the step after the KV_LOADED
- * that this step would have hidden. It gains up to a whole step, and a load as long as the step
- * costs it no time. In return every other row of such a step waits at most that percentage longer,
- * if loads take as long as the last ones did. A step of answers alone is short, so hardly any load
- * fits into one; steps with prompts hide large ones.
+ * If others run, a row that joins is computed in the next step instead of in the step after
+ * KV_LOADED. It gains up to a whole step, and a load as long as the step costs no time. In return,
+ * every other row of the step waits at most that percentage longer, if loads take as long as the
+ * last ones did. Steps of decode rows alone are short, and hardly any load fits into one. Steps
+ * with prompts hide large loads.
  */
 #pragma once
 
@@ -29,7 +29,7 @@
 #define LOAD_IN_STEP_WAIT_PERCENT 5
 
 struct load_in_step_ask {
-    bool measured;     /* the rate of such loads is known */
+    bool measured;     /* the rate of such loads has been measured */
     double latency_ns; /* time before the first bytes of the load */
     double load_ns;    /* time of the whole load, predicted */
     uint32_t parts;    /* parts of the layers, >= 1 */
@@ -37,7 +37,7 @@ struct load_in_step_ask {
     bool others;       /* other rows run, or could run, and would wait for the end of the step */
 };
 
-/* The time by which the step gets longer. */
+/* The time by which the load makes the step longer. */
 double load_in_step_wait_ns(double latency_ns, double load_ns, uint32_t parts, double step_ns);
 
 struct load_in_step_choice {

@@ -5,11 +5,12 @@
 
 #define FORGOTTEN_PERIODS (1.0 / 6)
 #define DISTANCE_MAX 0.25
-/* standard deviation of a normal distribution over its mean deviation: sqrt(pi / 2) */
+/* ratio of standard deviation to mean deviation in a normal distribution: sqrt(pi / 2) */
 #define DEVIATION 1.25
 #define JUMP_DEVIATIONS 3
 #define MARGIN_DEVIATIONS 2.33
-/* Factor on 1 / count, the relative variance of a number of requests: lengths vary as much. */
+/* Factor on 1 / count, the relative variance of a number of requests, because lengths vary as much
+ * as the number. */
 #define COUNTING 2
 
 static void load_noise_learn(double *mean, double value, double base, double kept) {
@@ -21,7 +22,7 @@ static double kept_over(const struct load_noise *noise, int64_t passed_ns) {
     return exp(-(double)passed_ns / (FORGOTTEN_PERIODS * (double)noise->rule.period_ns));
 }
 
-/* Stores forecasts of future times, several within the time of a start. */
+/* Stores forecasts of future times, several of them within the time of a start. */
 static void hope(struct load_noise *noise, const struct forecast_load *forecast, int64_t now_ns) {
     int64_t between_ns = noise->rule.ahead_ns / LOAD_NOISE_HOPES;
     uint32_t place = noise->hope_count % LOAD_NOISE_HOPES;

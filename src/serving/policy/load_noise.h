@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The noise of a fleet's load, learnt from the load itself, so that it need not be configured:
+ * Estimates the noise of a fleet's load from the load itself, so that it need not be configured:
  *
  *   jump    lower bound of the present load, given its recent noise: three standard deviations
  *           below the load of the last moments. A change that noise cannot explain is accepted at
@@ -10,9 +10,9 @@
  *           to serve that, too. It excludes the counting noise of few requests: queues even that
  *           out by themselves, and no unit would help.
  *
- * Standard deviations are 1.25 times the mean deviation, as in a normal distribution. A single
- * deviation counts for a quarter at most, and is forgotten over a sixth of a period, so that a jump
- * does not leave a margin for the whole day.
+ * Standard deviations are computed as 1.25 times the mean deviation, as in a normal distribution. A
+ * single deviation is counted as a quarter at most, and is forgotten over a sixth of a period, so
+ * that one jump does not leave a margin for the whole day.
  *
  * The caller keeps the state; otherwise pure. For several streams, as in forecast_load.
  */
@@ -26,7 +26,7 @@
 
 struct load_noise_rule {
     int64_t period_ns; /* a day */
-    int64_t quick_ns;  /* length of the last moments; 0: nothing is learnt */
+    int64_t quick_ns;  /* averaging time of the last moments; 0: nothing is learnt */
     int64_t ahead_ns;  /* time from an order until the unit serves */
 };
 
@@ -34,11 +34,11 @@ struct load_noise { /* zeroed, except for the rule, at the start */
     struct load_noise_rule rule;
     uint64_t windows;
     double quick[FORECAST_STREAMS]; /* mean rate of the last moments */
-    /* mean deviation of `quick` from the mean over minutes, as a fraction */
+    /* mean deviation of `quick` from the mean over minutes, as a fraction of it */
     double wander[FORECAST_STREAMS];
-    /* Mean deviation of `quick` from its forecast, as a fraction. */
+    /* mean deviation of `quick` from its forecast, as a fraction of it */
     double error[FORECAST_WAYS][FORECAST_STREAMS];
-    double requests; /* requests in the last moments */
+    double requests; /* requests that arrived in the last moments */
     struct {
         int64_t at_ns; /* 0: unused */
         double rates[FORECAST_WAYS][FORECAST_STREAMS];
@@ -53,7 +53,7 @@ struct load_noise_window {
     int64_t passed_ns;
 };
 
-/* Adds a window that ends now. Call forecast_load_add with it first. */
+/* Adds a window that ends now. forecast_load_add must have been called with it first. */
 void load_noise_add(struct load_noise *noise, const struct load_noise_window *window,
                     const struct forecast_load *forecast, int64_t now_ns);
 
@@ -61,5 +61,5 @@ double load_noise_jump(const struct load_noise *noise, uint32_t stream);
 
 enum forecast_way load_noise_way(const struct load_noise *noise, uint32_t stream);
 
-/* The margin for the present extrapolation. */
+/* The margin for the stream's present extrapolation. */
 double load_noise_margin(const struct load_noise *noise, uint32_t stream);

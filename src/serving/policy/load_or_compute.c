@@ -33,8 +33,8 @@ double load_or_compute_rate_ns(const struct load_rate *rate, uint64_t bytes) {
     return bytes ? rate->latency_ns + rate->byte_ns * (double)bytes : 0;
 }
 
-/* Time to compute the prompt from `first` on, in steps of whole chunks, and time of the first step
- * alone. */
+/* The time to compute the prompt from token `first` on, in steps of whole chunks. *first_step_out:
+ * the time of the first step. */
 static double compute_ns(const struct load_ask *ask, uint32_t first, double *first_step_out) {
     double sum = 0;
     *first_step_out = 0;

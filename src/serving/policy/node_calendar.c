@@ -26,7 +26,7 @@ static uint32_t promised_at(const struct node_calendar *calendar, int64_t at_ns)
     return promised;
 }
 
-/* The total rises only when a line starts, so checking those times is enough. */
+/* Checks the beginning and each start of a line, because the total rises only there. */
 uint32_t node_calendar_promised(const struct node_calendar *calendar, int64_t from_ns,
                                 int64_t until_ns) {
     uint32_t most = promised_at(calendar, from_ns);

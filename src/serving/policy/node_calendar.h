@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The calendar of a fleet's nodes: how many are promised to others at each time of the day, and the
- * price of a node then. Overlapping promises add up. Of overlapping prices the last line applies. A
- * line that ends before its beginning spans midnight.
+ * The calendar of a fleet's nodes: the number of nodes promised to others at each time of the day,
+ * and the price of a node at that time. Overlapping promises add up. If prices overlap, the last
+ * line applies. A line that ends before it begins spans midnight.
  */
 #pragma once
 
@@ -11,9 +11,10 @@
 #define NODE_CALENDAR_LINES 64
 
 struct node_calendar_line {
-    int64_t from_ns, until_ns; /* within a period: 0 <= ns <= period_ns; equal: the whole period */
-    uint32_t promised;         /* nodes promised to others */
-    double price;              /* price of a node per hour, in any currency; < 0: none */
+    /* within a period: 0 <= ns <= period_ns; equal: the whole period */
+    int64_t from_ns, until_ns;
+    uint32_t promised; /* nodes promised to others */
+    double price;      /* price of a node per hour, in any currency; < 0: none */
 };
 
 struct node_calendar {
@@ -23,7 +24,7 @@ struct node_calendar {
     struct node_calendar_line lines[NODE_CALENDAR_LINES];
 };
 
-/* The largest promise at any time between, ends included. */
+/* The largest number of promised nodes between the two times, ends included. */
 uint32_t node_calendar_promised(const struct node_calendar *calendar, int64_t from_ns,
                                 int64_t until_ns);
 

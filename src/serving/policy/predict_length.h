@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Predicts the remaining tokens of an answer from answers that ended: the mean remainder of those
- * that were at least as long. Lengths are kept in buckets, four per doubling. Old answers decay, so
- * that the prediction follows the day.
+ * Predicts the remaining length of an answer from answers that have ended: the mean remaining
+ * length of those that were at least as long. Lengths are kept in buckets, four per doubling. Old
+ * answers decay, so that the prediction follows changes over the day.
  */
 #pragma once
 
@@ -12,9 +12,9 @@
 
 struct predict_length { /* zeroed at the start */
     uint64_t ended[PREDICT_LENGTH_BUCKETS];
-    uint64_t tokens[PREDICT_LENGTH_BUCKETS]; /* of the answers that ended in the bucket */
-    /* Sums over all later buckets, because predictions are far more frequent than ends of
-     * answers. */
+    uint64_t tokens[PREDICT_LENGTH_BUCKETS]; /* tokens of the answers that ended in the bucket */
+    /* Sums over all later buckets. They are stored because predictions are far more frequent than
+     * ends of answers. */
     uint64_t later_ended[PREDICT_LENGTH_BUCKETS], later_tokens[PREDICT_LENGTH_BUCKETS];
     uint64_t total;
 };

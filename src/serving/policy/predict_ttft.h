@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Predicts the time until the first token of a new request: the work ahead of it in its turn,
- * divided by the recent speed of the fleet. Work is counted in tokens (serving/policy/fair_queue),
- * and speed only over time with work to do, because an idle fleet is not slow.
+ * Predicts the time to first token (TTFT) of a new request: the work ahead of it in its turn,
+ * divided by the recent speed of the fleet. Work is counted in tokens (serving/policy/fair_queue).
+ * Speed is measured only while there is work to do, because an idle fleet is not slow.
  *
  * Speed is measured, so it includes whatever slows units down (answers in progress, full request
  * slots). Old measurements decay.
  *
  * A request is refused if its wait would exceed the limit of its class, so that its client can try
- * another service instead of joining a growing queue. Its own prompt does not count, because
- * otherwise an idle fleet would refuse a long prompt.
+ * another service instead of joining a growing queue. The time for its own prompt does not count,
+ * because otherwise an idle fleet would refuse a long prompt.
  */
 #pragma once
 
@@ -23,7 +23,7 @@ struct predict_ttft { /* zeroed at the start */
     double busy_ns;   /* time for that work */
     uint32_t starts;  /* first tokens, up to PREDICT_TTFT_STARTS */
     bool is_busy;
-    int64_t since_ns; /* start of the busy time not in busy_ns yet */
+    int64_t since_ns; /* start of the busy time that is not in busy_ns yet */
 };
 
 /* Notes that there is work from now on, or none. */

@@ -48,7 +48,7 @@ static bool grew_within(const struct scale_state *state, uint32_t index, int64_t
     return state->has_grown[index] && now_ns - state->grew_ns[index] < time_ns;
 }
 
-/* The reason for more units than present. */
+/* The reason why the side needs more units than it has. */
 static enum scale_reason why_more(const struct scale_rule *rule, const struct scale_view *view,
                                   uint32_t index) {
     const struct scale_rule_side *side = &rule->sides[index];
@@ -110,9 +110,9 @@ static uint32_t choose_side(const struct scale_state *state, const struct scale_
 
 enum scale_cut { SCALE_CUT_UNNEEDED, SCALE_CUT_GROWTH, SCALE_CUT_RUNNING };
 
-/* Chooses where to save if nodes are short: from the side with the most spare capacity, first
- * unneeded units, then orders, then running units. So running units stay if both sides want more,
- * and noise moves nothing between them. */
+/* Chooses the side that gives up a unit if nodes are short. On the side with the most spare
+ * capacity, first unneeded units go, then orders, then running units. Running units therefore stay
+ * if both sides want more, and noise moves nothing between the sides. */
 static uint32_t find_spare(const struct scale_rule *rule, const struct scale_view *view,
                            const struct scale_choice *choice, const uint32_t *needed) {
     uint32_t best = SCALE_SIDES;

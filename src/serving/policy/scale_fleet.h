@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Decides how many units of each role a fleet should have. A unit can serve a number of tokens per
- * second within the limits of TTFT and TPOT (for prefill the prompts' computed tokens, for decode
- * the answers'); `reserve` of it is kept free. The load is the arriving load, not the throughput:
- * it includes requests that wait because of overload, since they have a time limit, too.
+ * Decides how many units of each role a fleet should have. A unit can serve some number of tokens
+ * per second within the limits of TTFT and TPOT: computed prompt tokens for prefill, answer tokens
+ * for decode. The share `reserve` of that rate is kept free. The load is what arrives, not the
+ * throughput. It includes requests that wait because of overload, since they have a time limit,
+ * too.
  *
  *   needed  the larger of the present load and the highest forecast until a unit that is ordered
  *           now serves, over a unit's rate minus the reserve
@@ -11,13 +12,13 @@
  *           and a unit's rate minus the reserve and `give_back`. So the load of N - 1 units is
  *           checked before the Nth is given back.
  *
- * Below `needed` the fleet grows at once. Above `kept` it shrinks, if it has not grown for
- * `rest_ns`, or twice that if it had to grow soon after it shrank. Between the two it stays. The
- * gap and the rest time prevent oscillation by noise: in the long run the fleet reverses at most
- * once in `rest_ns`. A limit that is missed in spite of enough units adds one more, once in the
- * time of a start. If nodes are short because some are promised, the fleet first returns unneeded
- * units, then stops growing, then returns running units, each time of the side with the most spare
- * capacity.
+ * Below `needed` the fleet grows at once. Above `kept` it shrinks if it has not grown for
+ * `rest_ns`, or for twice that time if it had to grow soon after it shrank. Between the two its
+ * size stays. The gap and the rest time prevent oscillation by noise: in the long run the fleet
+ * reverses at most once per `rest_ns`. If a limit is missed in spite of enough units, one more is
+ * added, at most once in the time of a start. If nodes are short because some are promised to
+ * others, the fleet first returns unneeded units, then stops growing, and then returns running
+ * units, each time from the side with the most spare capacity.
  *
  * The caller keeps the state; otherwise pure.
  */
@@ -57,9 +58,10 @@ struct scale_rule_side {
 
 struct scale_rule {
     struct scale_rule_side sides[SCALE_SIDES];
-    double reserve;   /* share of a unit's rate, 0 to < 1 */
-    double give_back; /* share of a unit's rate; reserve + give_back < 1 */
-    int64_t rest_ns;  /* time after growth during which it does not shrink */
+    double reserve; /* share of a unit's rate that is kept free; 0 to < 1 */
+    /* additional free share before a unit is returned; reserve + give_back < 1 */
+    double give_back;
+    int64_t rest_ns;  /* time after growth during which the fleet does not shrink */
     int64_t start_ns; /* time from an order until the unit serves */
 };
 
@@ -76,8 +78,9 @@ struct scale_view {
     struct scale_demand demand[SCALE_SIDES];
     uint32_t units[SCALE_SIDES];  /* serving, starting or ordered; not draining */
     uint32_t pinned[SCALE_SIDES]; /* set by an operator, or SCALE_FREE */
-    bool missed[SCALE_SIDES];     /* the side's limit was missed recently by more than is allowed */
-    uint32_t nodes_max;           /* nodes that the fleet may have after the draining units end */
+    /* the side's limit was missed recently by more than is allowed */
+    bool missed[SCALE_SIDES];
+    uint32_t nodes_max; /* nodes that the fleet may have after the draining units end */
 };
 
 struct scale_state { /* zeros at first */
@@ -85,7 +88,7 @@ struct scale_state { /* zeros at first */
     int64_t grew_ns[SCALE_SIDES];
     bool has_shrunk[SCALE_SIDES];
     int64_t shrank_ns[SCALE_SIDES];
-    bool was_rash[SCALE_SIDES]; /* it grew soon after it had shrunk */
+    bool was_rash[SCALE_SIDES]; /* the side grew soon after it had shrunk */
 };
 
 struct scale_choice {
@@ -93,12 +96,12 @@ struct scale_choice {
     enum scale_reason reason[SCALE_SIDES];
 };
 
-/* Units needed for `rate` tokens per second if `free_share` of each is kept free, regardless of
+/* The units needed for `rate` tokens per second if `free_share` of each is kept free, regardless of
  * `least` and `most`. */
 uint32_t scale_fleet_units(const struct scale_rule_side *side, double rate, double free_share);
 
 struct scale_choice scale_fleet(struct scale_state *state, const struct scale_rule *rule,
                                 const struct scale_view *view, int64_t now_ns);
 
-/* Nodes that these units of each side need. */
+/* The nodes that these units of both sides need. */
 uint32_t scale_fleet_nodes(const struct scale_rule *rule, const uint32_t units[SCALE_SIDES]);

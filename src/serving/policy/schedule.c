@@ -34,8 +34,8 @@ static bool schedule_comes_after(const void *items, const void *a, const void *b
 
 static const struct heap_order last_first = {sizeof(uint32_t), schedule_comes_after, NULL};
 
-/* Heap sort: in place, no recursion, the same result everywhere. If the items are already sorted,
- * as usual between steps of answers, it only verifies that. */
+/* Heap sort: in place, without recursion, and with the same result everywhere. If the items are
+ * already sorted, as usual between steps of decode rows, it only verifies that. */
 void schedule_order(const struct schedule_item *items, uint32_t count, uint32_t *order) {
     uint32_t ordered = 1;
     for (uint32_t i = 0; i < count; i++)
@@ -56,7 +56,7 @@ struct spending { /* resources left in the step while it is filled */
     bool waits; /* an earlier request could not start */
 };
 
-/* The length of the longest row with at most `most` tokens. */
+/* The length of the longest row with at most `most` tokens that the rules for chunks allow. */
 static uint32_t schedule_row_tokens(const struct schedule_item *item, uint32_t most) {
     uint32_t wanted = item->row_end - item->computed_tokens;
     if (wanted <= most) return wanted;
@@ -132,13 +132,13 @@ static struct schedule_choice choose_waiting(const struct schedule_item *item,
     return choice;
 }
 
-/* The minimum of tokens of a decode row. */
+/* The minimum number of tokens of a decode row. */
 static uint32_t decode_tokens_min(const struct schedule_item *item) {
     return item->phase == SCHEDULE_DECODE ? 1 + item->draft_tokens : 0;
 }
 
-/* Chooses one token, and forced tokens after it as far as other decode rows and a block for prompts
- * keep their tokens. */
+/* Chooses one token, and forced tokens after it as long as other decode rows, and a block for
+ * prompts, keep their tokens. */
 static struct schedule_choice choose_decode(const struct schedule_item *item,
                                             struct spending *left) {
     uint32_t wanted = item->row_end - item->computed_tokens + item->draft_tokens;

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Fair queueing of jobs that run one at a time and have an unknown cost until they are done:
- * compiling a constraint takes from a millisecond to a second, independent of its length.
+ * Fair queueing of jobs that run one at a time, with a cost that is unknown until they are done.
+ * Compiling a constraint takes between a millisecond and a second, independent of its length.
  *
  * Self-clocked fair queueing by the measured time (Golestani, 1994; serving/policy/fair_queue does
  * the same for work that is known before). A client's turn is the virtual time up to which it has
  * used its share. The smallest turn is next. Virtual time is the turn of the client served last. A
- * client that was idle starts at virtual time, so no client saves up turns. A client with little
- * work overtakes clients that have used more: it waits only for the job in progress.
+ * client that was idle starts at virtual time, so no client saves up time while it is idle. A
+ * client with little work overtakes clients that have used more, and waits only for the job in
+ * progress.
  *
- * A turn that virtual time has passed is forgotten. If more clients than the table holds are ahead
- * of virtual time, the one that is least ahead is forgotten.
+ * A turn is forgotten once virtual time has passed it. If more clients are ahead of virtual time
+ * than the table can hold, the one that is least ahead is forgotten.
  */
 #pragma once
 

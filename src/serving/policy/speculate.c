@@ -5,7 +5,7 @@
 
 #define MARGIN 0.02
 #define LEARN_STEPS 8      /* steps with and without drafts before they are compared */
-#define TIME_STEPS 16      /* one step moves an average by a 16th, after this many steps */
+#define TIME_STEPS 16      /* after this many steps, one step moves an average by a 16th */
 #define TRIED_STEPS 4      /* a try moves an average by a 4th, because tries are rare */
 #define RIGHT_ANSWERS 64.0 /* one answer moves the share of right drafts by a 64th */
 #define RIGHT_PRIOR 0.5 /* share before the first answer, with the weight of RIGHT_PRIOR_ANSWERS */
@@ -27,8 +27,8 @@ static uint32_t patience_of(const struct speculate_times *times) {
     return times->patience ? times->patience : SPECULATE_TRY_STEPS;
 }
 
-/* If both times are known they decide. Otherwise the less measured alternative is next, drafts
- * first. */
+/* If both times are known, they decide. Otherwise the alternative with fewer measurements is next,
+ * and drafts on a tie. */
 static struct speculate_choice choose_measured(const struct speculate *speculate,
                                                const struct speculate_times *times) {
     if (times->steps[0] < LEARN_STEPS || times->steps[1] < LEARN_STEPS)

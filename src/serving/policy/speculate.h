@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Decides whether the next step uses draft tokens for its answers (contract/step_plan.h). A draft
- * costs a run of the MTP layer and one more token in the main pass, and pays in proportion to the
- * drafts that are right. Whether drafts pay depends on machine, model, batch and text. So steps
- * with and without drafts are measured:
+ * Decides whether the next step uses speculative drafts for its answers (contract/step_plan.h). A
+ * draft costs a run of the MTP layer and one more token in the main forward pass. The gain is
+ * proportional to the share of accepted drafts. Whether drafts pay depends on the machine, the
+ * model, the batch and the text. Steps with and without drafts are therefore measured:
  *
  *   drafts pay  <=>  (1 + right per row) * ns without > ns with * (1 + 2 %)
  *
- * The times are those of steps with answers alone, per log2 of their number. The share of right
- * drafts is a property of the text and is kept once. For a new number of answers, both are tried a
- * few times. Later the slower one is tried once in 64 steps, and less often while it remains
- * slower, to notice changes.
+ * The times are those of steps with decode rows only, per log2 of the number of rows. The
+ * acceptance rate depends on the text, so there is only one. For a new number of rows, both
+ * alternatives are tried a few times. Later the slower one is tried once in 64 steps, and less
+ * often as long as it remains slower, to notice changes.
  *
  * Doubles with fixed operations in a fixed order: the same measurements give the same choices.
  */
@@ -23,11 +23,11 @@
 enum speculate_mode { SPECULATE_NEVER, SPECULATE_ALWAYS, SPECULATE_MEASURED, SPECULATE_MODE_COUNT };
 
 enum speculate_reason {
-    SPECULATE_NO_ROWS, /* no answer could have a draft */
+    SPECULATE_NO_ROWS, /* no answer can have a draft */
     SPECULATE_NO_ROOM, /* the step has too few tokens for all drafts and a block of a prompt */
     SPECULATE_FORBIDDEN,
     SPECULATE_DEMANDED,
-    SPECULATE_LEARNS, /* steps with or without drafts are not measured well enough */
+    SPECULATE_LEARNS, /* one alternative has not been measured often enough */
     SPECULATE_PAYS,
     SPECULATE_COSTS,
     SPECULATE_TRIES, /* the slower alternative, to check whether it still is */
@@ -35,7 +35,7 @@ enum speculate_reason {
 
 #define SPECULATE_BUCKETS 10 /* 1, 2-3, 4-7, ... answers in a step */
 
-struct speculate_times { /* times of steps with a given number of answers */
+struct speculate_times { /* measured times of steps with a given number of answers */
     double ns[2];        /* moving averages: without drafts, with */
     uint32_t steps[2];   /* measured steps, up to a bound */
     uint32_t same_steps; /* steps since both were last tried */
@@ -47,7 +47,7 @@ struct speculate_times { /* times of steps with a given number of answers */
 
 struct speculate { /* zeroed at the start */
     struct speculate_times times[SPECULATE_BUCKETS];
-    double right; /* right drafts, per answer of steps with drafts */
+    double right; /* accepted drafts per answer, in steps with drafts */
     double seen;  /* answers measured, up to a bound */
 };
 
@@ -56,13 +56,13 @@ struct speculate_choice {
     enum speculate_reason reason;
 };
 
-/* Chooses for `row_count` answers, `draft_count` of which can have drafts. `room`: tokens of the
- * step for the answers and their drafts. */
+/* Chooses for a step with `row_count` answers. `draft_count`: answers that can have a draft.
+ * `room`: tokens of the step for the answers and their drafts. */
 struct speculate_choice speculate_choose(const struct speculate *speculate,
                                          enum speculate_mode mode, uint32_t row_count,
                                          uint32_t draft_count, uint32_t room);
 
-/* Records a step with `row_count` answers. `draft_count` drafts were made (0: a step without
- * drafts), and `right_count` were right. `ns`: time of the step; 0 if it also computed prompts. */
+/* Records a step with `row_count` answers, `draft_count` drafts (0: a step without drafts), and
+ * `right_count` accepted drafts. `ns`: time of the step; 0 if it also computed prompts. */
 void speculate_observe(struct speculate *speculate, uint32_t row_count, uint32_t draft_count,
                        uint32_t right_count, int64_t ns);

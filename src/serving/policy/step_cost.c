@@ -4,12 +4,12 @@
 #include <stdbool.h>
 
 /* Units that scale the parts of a usual step to numbers near 1, so that an error is distributed
- * evenly. */
+ * evenly over the weights. */
 #define ROWS_UNIT 16.0
 #define TOKENS_UNIT 64.0
 #define ATTENDED_UNIT (64.0 * 1024)
 #define CONTEXT_UNIT 1024.0
-#define RATE_STEPS 10 /* one step explains a tenth of its error, after this many steps */
+#define RATE_STEPS 10 /* after this many steps, one step corrects a tenth of its error */
 #define TRUSTED_AFTER 8
 
 static void step_cost_features_of(const struct step_work *work,

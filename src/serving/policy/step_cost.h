@@ -1,20 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Predicts the time of a step, learnt from earlier steps:
+ * A linear model of the time of a step, learnt from earlier steps:
  *
  *   ns = fixed + per answer row + per draft + per prompt token + per KV position that a prompt
  *        token attends to + per token of context that a run of prompt tokens reads back, its own
  *        included
  *
- * The attention of answer rows is part of their weight: each reads its context once, a prompt
- * once per token. Steps of answers alone teach the first three weights, steps with prompts the
- * others. So an error about prompts never makes answers look slow. The weights follow the
- * measurements by normalized least mean squares (B. Widrow, S. Haykin: the smallest change that
- * explains a part of the error), kept at 0 or more: no matrix, no wind-up when the load never
- * varies. One measurement counts for at most twice its prediction, so an outlier has little
- * effect.
+ * The attention of decode rows is part of their weight, because each reads its context only once,
+ * while a prompt reads it once per token. Steps of decode rows alone train the first three weights,
+ * steps with prompts train the others, so an error about prompts never makes answers look slow. The
+ * weights follow the measurements by normalized least mean squares (B. Widrow, S. Haykin: the
+ * smallest change that explains a part of the error) and stay at 0 or more. This needs no matrix,
+ * and the weights do not drift when the load never varies. One measurement counts for at most twice
+ * its prediction, so an outlier has little effect.
  *
- * Doubles with fixed operations in a fixed order: the same measurements give the same
- * predictions.
+ * Doubles with fixed operations in a fixed order: the same measurements give the same predictions.
  */
 #pragma once
 
@@ -48,18 +47,19 @@ void step_cost_work_add(struct step_work *work, uint32_t first_position, uint32_
 
 void step_cost_observe(struct step_cost *cost, const struct step_work *work, int64_t ns);
 
-/* Predicted, >= 0. */
+/* The predicted time of a step in ns, >= 0. */
 double step_cost_ns(const struct step_cost *cost, const struct step_work *work);
 
-/* The cost of a run of prompt tokens in a step. */
+/* The cost in ns of a run of prompt tokens in a step. */
 double step_cost_run_ns(const struct step_cost *cost, uint32_t first_position,
                         uint32_t token_count);
 
-/* The cost of each position that a prompt token attends to, and of each position that a run of
- * prompt tokens reads back. */
+/* The cost in ns of each position that a prompt token attends to, and of each position that a run
+ * of prompt tokens reads back. */
 double step_cost_attended_ns(const struct step_cost *cost);
 double step_cost_context_ns(const struct step_cost *cost);
 
-/* The longest run from first_position on, up to tokens_max, that adds at most `ns`. */
+/* The length of the longest run from first_position on, up to tokens_max, that adds at most
+ * `ns`. */
 uint32_t step_cost_afford(const struct step_cost *cost, uint32_t first_position,
                           uint32_t tokens_max, double ns);

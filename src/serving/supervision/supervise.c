@@ -49,7 +49,7 @@ static void forgive(struct supervise_watch *watch, int64_t now_ns) {
     watch->moved_ns = now_ns;
 }
 
-/* False if all ranks wait and nothing moves between them. Rank 0 waits only while a step is in
+/* False if all ranks wait and no data moves between them. Rank 0 waits only while a step is in
  * progress. When a rank has died, the others have waited for it until now. */
 static bool is_moving(const struct supervise_watch *watch, const struct supervise_signs *signs) {
     for (uint32_t i = 0; i < watch->rank_count; i++) {

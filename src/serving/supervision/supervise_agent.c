@@ -13,8 +13,9 @@ void supervise_agent_launch(struct supervise_agent *agent, uint32_t number, uint
     agent->signed_ns = 0;
 }
 
-/* A failed start is the end of all ranks, with the status of one that refuses. After any other, the
- * supervisor knows the processes before they report anything. */
+/* A failed start is reported as the end of all ranks, with the exit status of a refusal. After a
+ * successful one, signs are sent first, so that the supervisor knows the processes before they
+ * report anything. */
 struct supervise_agent_report supervise_agent_launched(struct supervise_agent *agent,
                                                        bool succeeded) {
     struct supervise_agent_report failure = {
@@ -28,14 +29,15 @@ bool supervise_agent_restarts(const struct supervise_agent *agent, uint32_t numb
     return number == agent->number && rank >= agent->first && rank - agent->first < agent->count;
 }
 
-/* A rank that cannot be started has ended again. */
+/* A rank that cannot be restarted is reported as ended again. */
 struct supervise_agent_report supervise_agent_restarted(uint32_t rank, bool succeeded) {
     const struct supervise_how killed = {.by_signal = true, .number = KILLED};
     return succeeded ? (struct supervise_agent_report){.signs = true}
                      : supervise_agent_ended(rank, killed);
 }
 
-/* The last signs are sent first: what the rank had reported, such as its role, is not lost. */
+/* The last signs are sent first, so that what the rank had reported, such as its role, is not
+ * lost. */
 struct supervise_agent_report supervise_agent_ended(uint32_t rank, struct supervise_how how) {
     return (struct supervise_agent_report){.signs = true, .rank = rank, .count = 1, .how = how};
 }

@@ -34,7 +34,8 @@ static void order_kind(struct supervise_unit *unit, enum supervise_order_kind ki
     supervise_unit_order(unit, (struct supervise_order){.kind = kind});
 }
 
-/* True if the pair of hosts is to be tried: `host` is asked whether it reaches `other`. */
+/* True if this pair of hosts is to be tried, that is, `host` is asked whether it reaches
+ * `other`. */
 static bool is_tried(const struct supervise_unit *unit, uint32_t pair) {
     uint32_t host = pair / unit->host_count, other = pair % unit->host_count;
     return host != other && unit->hosts[host].is_linked && unit->hosts[other].is_reachable;
@@ -179,7 +180,7 @@ static void supervise_unit_launch(struct supervise_unit *unit, int64_t now_ns) {
         unit, (struct supervise_order){.kind = SUPERVISE_LAUNCH, .number = ++unit->number});
 }
 
-/* Ends the check: all hosts were found to be right, or one was not. */
+/* Ends the check of the hosts: all are right, or one is not. */
 static void end_check(struct supervise_unit *unit, int64_t now_ns) {
     if (unit->is_refused)
         supervise_unit_kill_all(unit, now_ns); /* ends at the next tick: start may be the caller */
@@ -248,15 +249,15 @@ bool supervise_unit_sign(struct supervise_unit *unit, uint32_t number, uint32_t 
     return true;
 }
 
-/* Reports the end of a unit that was ready, by the rank that caused it. */
+/* Reports the end of a unit that was ready, with the rank that caused it. */
 static void say_loss(struct supervise_unit *unit, int64_t now_ns) {
     bool died = unit->watch.rank_count > 1 && unit->how.by_signal;
     order_kind(unit, died ? SUPERVISE_SAY_DIED : SUPERVISE_SAY_ENDED);
     supervise_unit_fail(unit, now_ns);
 }
 
-/* True for a rank that died: it explains more than ranks that exited because they lost it, and may
- * be reported later. */
+/* True if this end explains the failure better than the one reported so far. A rank that died
+ * explains more than ranks that exited because they lost it, but may be reported later. */
 static bool says_more(const struct supervise_unit *unit, struct supervise_how how) {
     if (!unit->has_ended) return true;
     if (unit->how.by_signal) return false;
@@ -316,7 +317,7 @@ void supervise_unit_ended(struct supervise_unit *unit, uint32_t index, uint32_t 
         supervise_unit_enter(unit, SUPERVISE_FAILS, now_ns);
 }
 
-/* Resets the signs of a rank when the expected kind changes. */
+/* Resets the stored signs of a rank when other signs are expected from it. */
 static void supervise_unit_expect(struct supervise_unit *unit, uint32_t rank, bool gone,
                                   bool returns) {
     unit->watch.ranks[rank] = (struct supervise_rank){.seen = false};
@@ -337,7 +338,7 @@ static void supervise_unit_unlink(struct supervise_host *host) {
     host->is_linked = host->connects = host->asks = host->is_asked = host->has_answered = false;
 }
 
-/* `silent_ns`: nothing arrived for so long; 0: the link ended. */
+/* Handles the loss of a link. `silent_ns`: nothing arrived for so long; 0: the link ended. */
 static void lose_link(struct supervise_unit *unit, uint32_t host, int64_t silent_ns,
                       int64_t now_ns) {
     supervise_unit_unlink(&unit->hosts[host]);
@@ -393,8 +394,9 @@ static void look_after_member(struct supervise_unit *unit, uint32_t rank, int64_
         supervise_unit_start_again(unit, rank, now_ns);
 }
 
-/* Restarts no rank before the unit has reported that it continues with the living ones. The next
- * tick handles the ranks that exceed the limit of orders. */
+/* Looks after dead and returning ranks. No rank is restarted before the unit has reported that it
+ * continues with the living ones. The next tick handles the ranks that exceed the limit of
+ * orders. */
 static void look_after_members(struct supervise_unit *unit, struct supervise_epochs epochs,
                                int64_t now_ns) {
     if (epochs.said != epochs.reported) {
@@ -451,8 +453,8 @@ static void look_for_stuck(struct supervise_unit *unit, int64_t now_ns) {
     order_rank(unit, SUPERVISE_KILL, finding.rank);
 }
 
-/* The delay after a failure. If rank 0 fails the others exit, which takes a while; if another rank
- * fails they wait. */
+/* The delay after a failure. If rank 0 fails, the others exit, which takes a while. If another rank
+ * fails, they wait. */
 static int64_t moment_ns(const struct supervise_unit *unit) {
     bool is_end = !unit->how.by_signal && unit->how.number == 0;
     bool waits = !unit->ready && (is_end || unit->ended_rank == 0);

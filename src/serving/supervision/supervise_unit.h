@@ -1,22 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The machine of a unit's supervisor. It has a link to an agent on each of the unit's hosts, asks
- * all hosts what they have, launches and watches all ranks, and kills them when rank 0 dies or is
- * stuck or a host is lost. Then the unit is restarted, at once or after a delay, or given up. Any
- * other stuck rank is killed alone. When a rank other than 0 dies, rank 0 reports that the others
- * continue, or the unit ends. The dead rank is then restarted in the same way, until it is given
- * up, and the unit continues with it. A rank that hangs while it returns is also killed.
+ * The state machine of a unit's supervisor. It has a link to an agent on each host of the unit,
+ * asks all hosts what they have, and launches and watches all ranks. If rank 0 dies or is stuck, or
+ * a host is lost, it kills all ranks. The unit is then restarted, at once or after a delay, or
+ * given up. Any other stuck rank is killed alone. When a rank other than 0 dies, either rank 0
+ * reports that the others continue, or the unit ends. The dead rank is then restarted in the same
+ * way until it is given up, and the unit continues with it. A rank that hangs while it returns is
+ * also killed.
  *
- * Events and the time are arguments, and it returns orders, to be executed one after another. Each
- * start has a number, and events of another start are ignored. host/process/agent/unit_hosts.h
- * executes the orders, and so does the simulation.
+ * Events and the time are arguments. The machine returns orders, which the owner executes one after
+ * another. Each start has a number, and events of another start are ignored.
+ * host/process/agent/unit_hosts.h executes the orders, and so does the simulation.
  *
- * A host is lost if its link ends, or if nothing arrives over it for the timeout. A host that was
- * asked what it has may take CONNECT_NS_MAX: it connects, reads the model's files, and answers
- * nothing else meanwhile.
+ * A host is lost if its link ends, or if nothing arrives over the link for the timeout. A host that
+ * was asked what it has may take CONNECT_NS_MAX to answer, because it connects, reads the files of
+ * the model, and sends nothing else meanwhile.
  *
- * A failing job is killed, not asked to exit. It first gets a short delay. Before it is ready, it
- * uses the delay to write the reason and its exit status. Later, ranks that end may have lost
- * another rank, which is then reported.
+ * A failing job is killed, not asked to exit, but only after a short delay. Before the job is
+ * ready, the delay lets it write the reason and exit with its status. Later, the delay shows
+ * whether a rank ended only because it had lost another one, which is then reported instead.
  */
 #pragma once
 
@@ -24,35 +25,36 @@
 
 enum supervise_state {
     SUPERVISE_GIVEN_UP, /* given up, or not started yet */
-    SUPERVISE_CHECKS,   /* its hosts are asked */
+    SUPERVISE_CHECKS,   /* its hosts are being asked what they have */
     SUPERVISE_RUNS,
-    SUPERVISE_FAILS, /* a rank has exited; the others get a short delay */
+    SUPERVISE_FAILS, /* a rank has exited, and the others get a short delay */
     SUPERVISE_ENDS,  /* it was killed */
     SUPERVISE_PAUSES,
     SUPERVISE_STATE_COUNT
 };
 
 enum supervise_member_state {
-    SUPERVISE_MEMBER_ENDED, /* with its unit */
+    SUPERVISE_MEMBER_ENDED, /* ended together with its unit */
     SUPERVISE_MEMBER_LIVES,
     SUPERVISE_MEMBER_PAUSES,
-    SUPERVISE_MEMBER_RETURNS, /* it was restarted, but the others have not continued with it yet */
+    SUPERVISE_MEMBER_RETURNS, /* restarted, but the others do not continue with it yet */
     SUPERVISE_MEMBER_GIVEN_UP
 };
 
 struct supervise_member { /* the state of a rank */
     enum supervise_member_state state;
-    bool is_there;              /* RETURNS: the others were notified */
-    int64_t began_ns, state_ns; /* start of this run, and of this state; 0: with the unit */
+    bool is_there;              /* in RETURNS: the others were notified of it */
+    int64_t began_ns, state_ns; /* start of this run, and of this state; 0: started with the unit */
     int64_t died_ns;            /* first death since it last ran */
     int64_t wait_ns;            /* duration of PAUSES */
     struct supervise_history history;
 };
 
-/* Counts how often a rank has ended or returned. */
+/* Epochs: how often a rank has ended or returned. */
 struct supervise_epochs {
     uint32_t reported; /* sent to all ranks */
-    uint32_t said;     /* confirmed by rank 0, which continues with the ranks alive at that count */
+    /* confirmed by rank 0, which continues with the ranks that were alive in this epoch */
+    uint32_t said;
 };
 
 struct supervise_how { /* how a process ended */
@@ -110,8 +112,8 @@ struct supervise_host {
     uint32_t left;         /* ranks that run, as far as known */
     bool is_abandoned;     /* in this start */
     bool is_linked;
-    bool connects, asks; /* CONNECT, ASK: to be ordered */
-    bool is_asked;       /* over this link; its answer is awaited */
+    bool connects, asks; /* CONNECT or ASK must still be ordered */
+    bool is_asked;       /* it was asked over this link, and the answer is awaited */
     bool has_answered;   /* over this link */
     bool is_reachable;   /* others may try to reach it */
     struct supervise_hearing hearing;
@@ -119,7 +121,7 @@ struct supervise_host {
 
 #define SUPERVISE_ORDERS_MAX 16
 
-/* Zeroed at the start, except for the owner's fields and the ranks of its hosts. */
+/* Zeroed at the start, except for the fields of the owner and the ranks of its hosts. */
 struct supervise_unit {
     struct supervise_host *hosts; /* [host_count] the owner's; ranks ascending */
     uint32_t host_count;
@@ -130,13 +132,13 @@ struct supervise_unit {
     enum supervise_state state;
     uint32_t number; /* number of the start */
     bool has_said_starts, ready, has_ended, is_refused, host_lost;
-    uint32_t verified;                     /* hosts, in SUPERVISE_CHECKS */
+    uint32_t verified;                     /* number of verified hosts, in SUPERVISE_CHECKS */
     uint32_t reach_round, reaches_awaited; /* of this round */
     uint32_t reach_next;                   /* index of the next pair of hosts; host_count²: none */
     int64_t pinged_ns;
     uint32_t ended_rank;      /* the first rank that ended or failed, and how: */
     struct supervise_how how; /* if has_ended */
-    /* time since which rank 0 has not confirmed the present set of ranks; 0: it has */
+    /* time since which rank 0 has not confirmed the present epoch; 0: it has confirmed it */
     int64_t change_ns;
     int64_t began_ns, state_ns; /* start of this run, and of this state */
     int64_t failed_ns;          /* time of the last failure; 0: recovered */
@@ -148,44 +150,46 @@ struct supervise_unit {
 
 void supervise_unit_start(struct supervise_unit *unit, int64_t now_ns);
 
-/* The answer to ASK arrived. `is_reachable`: other hosts may try to reach this one. */
+/* Handles the answer to ASK. `is_reachable`: other hosts may try to reach this one. */
 void supervise_unit_answered(struct supervise_unit *unit, uint32_t host, bool is_reachable);
 
-/* The result of VERIFY for a host: is_right if it can run its ranks. */
+/* Handles the result of VERIFY for a host. `is_right`: the host can run its ranks. */
 void supervise_unit_verified(struct supervise_unit *unit, uint32_t host, bool is_right,
                              int64_t now_ns);
 
-/* The answer to REACH: is_right if the host was reached, or need not be. */
+/* Handles the answer to REACH. `is_right`: the host was reached, or need not be. */
 void supervise_unit_reached(struct supervise_unit *unit, uint32_t round, bool is_right,
                             int64_t now_ns);
 
-/* Something arrived from the host. Returns false if its link was given up: then it is ignored. */
+/* Notes that something arrived from the host. Returns false if it must be ignored, because the link
+ * was given up. */
 bool supervise_unit_received(struct supervise_unit *unit, uint32_t host, int64_t now_ns);
 
-/* Signs of a rank, from its host's agent. Returns false if they belong to another start. */
+/* Handles the signs of a rank, from the agent of its host. Returns false if they belong to another
+ * start. */
 bool supervise_unit_sign(struct supervise_unit *unit, uint32_t number, uint32_t rank,
                          const struct supervise_signs *signs);
 
-/* The process of a rank has ended on the host. */
+/* Handles the end of a rank's process on the host. */
 void supervise_unit_ended(struct supervise_unit *unit, uint32_t host, uint32_t number,
                           uint32_t rank, struct supervise_how how, int64_t now_ns);
 
-/* The link to a host has ended or could not be made, and the ranks there are lost. */
+/* Handles the loss of a host: its link has ended or could not be made, and its ranks are lost. */
 void supervise_unit_lose_host(struct supervise_unit *unit, uint32_t host, int64_t now_ns);
 
-/* The other ranks were notified of a restarted rank. */
+/* Notes that the other ranks were notified of a restarted rank. */
 void supervise_unit_came(struct supervise_unit *unit, uint32_t rank);
 
-/* Returns the time until the next call. */
+/* Checks ranks, hosts and delays. Returns the time until the next call. */
 int64_t supervise_unit_tick(struct supervise_unit *unit, struct supervise_epochs epochs,
                             int64_t now_ns);
 
-/* From now on the end of the unit is not a failure. A unit that is ready is asked to exit, any
- * other is killed. */
+/* Stops the unit. Its end is no failure from now on. A ready unit is asked to exit, any other one
+ * is killed. */
 void supervise_unit_stop(struct supervise_unit *unit);
 
-/* The next order, which the owner must execute before anything else; false if there is none.
- * Executing an order may add more. */
+/* Returns the next order, which the owner must execute before it does anything else; false if there
+ * is none. Executing an order may add more. */
 bool supervise_unit_next(struct supervise_unit *unit, struct supervise_order *order_out);
 
 /* The number of launched ranks that have not ended, as far as known. */

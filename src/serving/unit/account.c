@@ -8,8 +8,8 @@ static uint32_t account_length(uint32_t from, uint32_t end) {
     return end > from ? end - from : 0;
 }
 
-/* Counts the positions of [from, end) among the submitted tokens of the answer: another unit
- * computed their rows, except the last one's, which was only chosen. */
+/* Counts the positions in [from, end) of answer tokens that the SUBMIT had. Another unit computed
+ * their rows, except for the last one, which it only sampled. */
 static uint32_t count_resumed(const struct unit_request *request, uint32_t from, uint32_t end) {
     uint32_t first = request->prompt_count, behind = first + request->resumed_count;
     return request->resumed_count ? account_length(max_u32(from, first), min_u32(end, behind - 1))
@@ -24,7 +24,7 @@ void account_obtained(struct unit_request *request, enum account_source source, 
     uint32_t first = account_length(fresh, prompt_end);
     check(from <= peak); /* no token is skipped */
     request->computed_peak = max_u32(peak, end);
-    if (first == 0 && again == 0) return; /* next token of an answer: nothing to write */
+    if (first == 0 && again == 0) return; /* the next token of an answer; nothing to write */
     struct unit_work *work = request_work(request);
     switch (source) {
     case ACCOUNT_DEVICE:

@@ -11,11 +11,12 @@
 
 /* ---- memory ---- */
 
-/* per request, from the prompts' memory; longer constraints share it */
+/* per request, in the memory for prompts; longer constraints share it */
 #define CONSTRAINT_BYTES_EACH 4096
 
-/* Default: for each request the longest prompt and answer, with biases, the history for penalties
- * and a usual constraint, and for one the longest constraint; at most 1 GiB (touched when used). */
+/* The default size of the memory for prompts, at most 1 GiB (only touched when used). Each request
+ * has space for the longest prompt and answer, biases, a history for penalties and a usual
+ * constraint. One request has space for the longest constraint. */
 static size_t prompt_bytes(const struct unit_options *options) {
     size_t pages = divide_up(options->context_tokens_max, KV_BLOCK_TOKENS);
     size_t context = round_up(options->context_tokens_max * sizeof(uint32_t) +
@@ -128,7 +129,7 @@ bool arrival_may_move(const struct unit_request *request) {
            handoff_is_over(request) && !kv_offload_is_asked(request);
 }
 
-/* Copies all of the request except its pages. Returns false if memory is out. */
+/* Copies everything of the request except its pages. Returns false if memory is out. */
 static bool copy_request(struct unit_request *copy, const struct unit_request *request) {
     struct admit_need need = request_need(request);
     struct arena arena = copy->arena;

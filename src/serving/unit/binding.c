@@ -76,7 +76,7 @@ void binding_put(struct unit *unit, struct step_plan *plan, const struct binding
 
 /* ---- results ---- */
 
-/* The prompt has had its turn. The request gets a new turn, as if it arrived now. */
+/* The prompt has had its turn, so the request gets a new one, as if it arrived now. */
 void binding_late(struct unit *unit, struct unit_request *request, int64_t now_ns) {
     double work_ns = step_cost_run_ns(&unit->cost, 0, request_known(request));
     int64_t turn =
@@ -90,7 +90,7 @@ bool binding_is_taken(const struct unit *unit, const struct step_result *result)
     return result->constraint_count == unit->step_constraints;
 }
 
-/* The rank may not have received the constraints of a plan. */
+/* Sends the constraints of the plan again, because the rank may not have received them. */
 static void binding_ask_again(struct unit *unit) {
     for (uint32_t slot = 0; slot < unit->slot_end; slot++) {
         struct unit_request *request = &unit->requests[slot];
@@ -100,8 +100,7 @@ static void binding_ask_again(struct unit *unit) {
     }
 }
 
-/* From now on the request waits for its turn. Nothing could be computed while its constraint was
- * compiled. */
+/* Starts the wait for a turn. Nothing could be computed while the constraint was being compiled. */
 static void make_ready(struct unit *unit, struct unit_request *request, int64_t now_ns) {
     if (!binding_holds(request)) return;
     unit->unready_count--;

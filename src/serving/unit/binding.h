@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The waits of a constrained request at its rank. Compiling a constraint may take a second, and
- * computing a mask some milliseconds. A request that cannot choose a token yet must not be computed
- * repeatedly for the same token, ahead of all others.
+ * Waits of requests with a constraint (grammar). The rank compiles a constraint, which may take a
+ * second, and computes a grammar mask for each token, which takes milliseconds. Until the rank is
+ * ready, such a request must not be planned again and again for the same token, ahead of all
+ * others.
  *
  *   enter            a plan sends the constraint to the rank, ahead of the first row: BIND_ASKED.
  *                    The request has no row meanwhile
@@ -10,8 +11,8 @@
  *                    computation of the row counts, and its whole blocks are kept
  *   leave            the next plan notifies the rank that the slot's constraint is no longer needed
  *
- * If nothing else runs, steps without rows (step_plan.awaits) wait for the rank. If a rank died in
- * a step, its result may not confirm the constraints of the plan; they are then sent again.
+ * If nothing else can run, steps without rows (step_plan.awaits) wait for the rank. If a rank died
+ * during a step, it may not have received the constraints of that plan. They are then sent again.
  */
 #pragma once
 
@@ -19,7 +20,7 @@
 
 enum request_bind { BIND_NONE, BIND_ASKED, BIND_READY, BIND_LATE };
 
-#define BINDING_ASKS_MAX 32 /* requests with a constraint in one plan */
+#define BINDING_ASKS_MAX 32 /* maximum of constraints that one plan sends */
 
 /* A constrained request enters or leaves this unit. */
 void binding_enter(struct unit *unit, const struct unit_request *request);
@@ -30,13 +31,13 @@ static inline bool binding_holds(const struct unit_request *request) {
     return request->constraint_bytes && request->bind != BIND_READY;
 }
 
-/* The number of waiting requests that could not get a row in their turn. They do not block
- * admissions or the queue. */
+/* The number of waiting requests that cannot have a row because of their constraints. They do not
+ * block admission or the requests behind them in the queue. */
 uint32_t binding_held_waiting(const struct unit *unit);
 
-/* The part of a plan ahead of its rows. */
+/* The constraints that a plan sends or releases, ahead of its rows. */
 struct binding_asks {
-    /* requests that send a constraint, the bytes of their texts, and requests that have ended */
+    /* constraints to send, the bytes of their texts, and constraints to release */
     uint32_t count, bytes, over_count;
     uint32_t slots[BINDING_ASKS_MAX]; /* [count] */
 };
@@ -45,7 +46,8 @@ struct binding_asks {
  * total. */
 void binding_choose(const struct unit *unit, uint32_t bytes_max, struct binding_asks *asks_out);
 
-/* Writes asks.count + asks.over_count constraints, the first ones of the plan, and their texts. */
+/* Writes these constraints (asks.count to send, asks.over_count to release) and their texts as the
+ * first ones of the plan. */
 void binding_put(struct unit *unit, struct step_plan *plan, const struct binding_asks *asks);
 
 /* The request's row was lost because its mask is late. */

@@ -17,17 +17,18 @@ struct handoff {
     struct page_id *sent;
     uint32_t sent_count;
     uint32_t whole_count; /* complete blocks of `sent`; the others are still being computed */
-    /* [blocks of the prompt] duplicates that are also leased, see handoff_made */
+    /* [blocks of the prompt] equal blocks of other requests that are also leased, see
+     * handoff_made */
     struct page_id *duplicates;
     uint32_t duplicate_count;
     bool open;            /* EXPECT or PUSH was sent, and no KV_DONE has arrived */
     bool arrived, failed; /* result of the ended transfer */
     bool continued;       /* the first tokens have arrived at continued_ns */
     int64_t continued_ns;
-    /* while `open`: time of the next decision whether to wait; MACHINE_NEVER: none */
+    /* while `open`: time at which to decide whether to wait on; MACHINE_NEVER: none */
     int64_t give_up_ns;
     bool doubted;  /* the transfer is predicted to take longer than the alternative (kv_path) */
-    bool given_up; /* cancelled after a wait that was long enough */
+    bool given_up; /* cancelled because the wait was long enough */
     bool leaving;  /* ends with `reason` when the transfer ends */
     enum finish_reason reason;
 };
@@ -100,7 +101,8 @@ bool handoff_reserve(struct unit *unit, struct unit_request *request) {
     return true;
 }
 
-/* Continues after blocks and first tokens have arrived, or the transfer has failed. */
+/* Continues the request after its blocks and first tokens have arrived, or after the transfer has
+ * failed. */
 static void handoff_go_on(struct unit *unit, struct unit_request *request, int64_t now_ns) {
     struct handoff *handoff = request->handoff;
     if (!handoff->continued || handoff->open) return;
@@ -116,7 +118,8 @@ static void handoff_go_on(struct unit *unit, struct unit_request *request, int64
     account_begins(request, now_ns);
 }
 
-/* Decides how long a request waits that lacks only its blocks. */
+/* Decides how long a request waits that has its first tokens and lacks only its blocks. Returns
+ * false if it should not wait any longer. */
 static bool wait_on(struct unit *unit, struct unit_request *request, int64_t now_ns) {
     struct handoff *handoff = request->handoff;
     struct kv_path_ask ask = {.under_way = true,
@@ -170,9 +173,9 @@ static bool may_push(const struct unit_request *request) {
     return request->pushes && !request->handoff->failed;
 }
 
-/* Names blocks before `end` that are not named yet. The last planned step computes those from
- * `whole` on. Also leases blocks that the other unit has: no block may stay cached without its
- * predecessors. */
+/* Names the blocks before `end` that are not named yet. The last planned step computes those from
+ * `whole` on. Also leases blocks that the other unit already has, because no block may stay cached
+ * without its predecessors. */
 static void put_push(struct unit *unit, struct unit_request *request, uint32_t whole, uint32_t end,
                      bool last) {
     struct handoff *handoff = request->handoff;
@@ -198,15 +201,15 @@ static void put_push(struct unit *unit, struct unit_request *request, uint32_t w
     handoff->open = true;
 }
 
-/* True if the row may wait in the step for a load or mask that fails; it then runs and writes
- * again. */
+/* True if the row may wait in the step for a load or a mask that may fail. It would then run again
+ * and write its blocks again. */
 static bool may_be_lost(const struct unit_request *request, uint32_t reach) {
     return kv_offload_is_loading(request) ||
            (request->constraint_bytes && reach >= request->prompt_count);
 }
 
-/* Complete blocks of the prompt after `tokens` leading tokens. The last block, which may be
- * partial, is complete at the end of the prompt. */
+/* The number of complete prompt blocks after `tokens` leading tokens. The last block may be
+ * partial, and is complete at the end of the prompt. */
 static uint32_t blocks_until(const struct unit_request *request, uint32_t tokens) {
     return tokens < request->prompt_count ? tokens / KV_BLOCK_TOKENS : prompt_blocks(request);
 }
@@ -291,12 +294,12 @@ void handoff_give_up(struct unit *unit, int64_t now_ns) {
     }
 }
 
-/* Adds the blocks that arrived from the other unit, all or the first ones, to the cache. */
+/* Adds the blocks that arrived from the other unit (all, or the first ones) to the prefix cache. */
 static void take_blocks(struct unit *unit, struct unit_request *request,
                         const struct record_kv_done *record) {
     uint64_t tokens = ((uint64_t)request->shared_count + record->blocks) * KV_BLOCK_TOKENS;
     if (record->arrived || tokens > request->prompt_count) tokens = request->prompt_count;
-    /* Without a cache, a part of the blocks is useless. */
+    /* Without a prefix cache, some of the blocks alone are useless. */
     if (tokens < request->prompt_count && !unit->options.prefix_cache) return;
     account_obtained(request, ACCOUNT_TRANSFERRED, request->computed_count, (uint32_t)tokens);
     request->computed_count = (uint32_t)tokens;
@@ -304,7 +307,8 @@ static void take_blocks(struct unit *unit, struct unit_request *request,
     pages_share(unit, request);
 }
 
-/* A cancelled transfer is no measurement of the link. */
+/* Records how long the transfer was waited for. A transfer that was cancelled for another reason is
+ * no measurement of the link. */
 static void observe(struct unit *unit, const struct unit_request *request, bool arrived,
                     int64_t now_ns) {
     const struct handoff *handoff = request->handoff;
@@ -323,7 +327,8 @@ void handoff_done(struct unit *unit, struct unit_request *request,
     page_table_release(&unit->pages, handoff->sent, handoff->sent_count);
     page_table_release(&unit->pages, handoff->duplicates, handoff->duplicate_count);
     handoff->sent_count = handoff->whole_count = handoff->duplicate_count = 0;
-    unit->plan_wanted = unit->load_changed = true; /* free pages may let a waiting request start */
+    /* free pages may let a waiting request start */
+    unit->plan_wanted = unit->load_changed = true;
     if (handoff->leaving) {
         unit_request_end(unit, request, handoff->reason);
         return;
@@ -336,8 +341,8 @@ void handoff_done(struct unit *unit, struct unit_request *request,
     handoff_go_on(unit, request, now_ns);
 }
 
-/* True if a request of an abandoned unit may end now: it is in no step, and no load writes to its
- * pages. */
+/* True if a request of an abandoned unit may end now, because it is in no step and no load writes
+ * to its pages. */
 static bool handoff_may_end(const struct unit_request *request) {
     return request->state != UNIT_REQUEST_FREE && !request->in_step &&
            !kv_offload_is_loading(request);

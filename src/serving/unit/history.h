@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The last tokens of a sequence, prompt and answer, for penalties. Only requests with penalties
- * have a history. It has at most LIMIT_HISTORY_TOKENS, which bounds the size of plans; older tokens
- * are dropped.
+ * The most recent tokens of a sequence, prompt and answer, for sampling penalties. Only requests
+ * with penalties have a history. It holds at most LIMIT_HISTORY_TOKENS tokens, which bounds the
+ * size of plans. Older tokens are dropped.
  */
 #pragma once
 
@@ -15,8 +15,9 @@ struct history {
     uint32_t prompt_count; /* tokens of the prompt, at the start */
 };
 
-/* Starts with the last of `tokens`: the prompt, followed by the known tokens of the answer. The
- * answer has at most new_tokens_max. Returns false if the arena is out of memory. */
+/* Fills the history with the last tokens of `tokens`, which has the prompt and then answer_count
+ * tokens of the answer. The answer will have at most new_tokens_max tokens. Returns false if the
+ * arena is out of memory. */
 bool history_open(struct history *history, struct arena *arena, const uint32_t *tokens,
                   uint32_t prompt_count, uint32_t answer_count, uint32_t new_tokens_max);
 

@@ -7,29 +7,33 @@
 #include "serving/unit/account.h"
 #include "serving/unit/unit_request.h"
 
-#define LOADS_MAX 4      /* requests that one plan considers for loading */
+#define LOADS_MAX 4      /* maximum of requests that one plan considers for loading */
 #define ASKS_MAX 4       /* requests with ask_due that one plan handles */
-#define COMPUTED_MAX 63  /* consecutive choices to compute; then one load, to measure it again */
-#define KEEPS_OF_A_ROW 2 /* one for its tokens, one for accepted drafts */
-/* another process sends its KV_FOUND within this time, if at all */
+#define COMPUTED_MAX 63  /* consecutive choices to compute, before one load to measure it again */
+#define KEEPS_OF_A_ROW 2 /* one for its tokens and one for accepted drafts */
+/* a storage in another process replies with KV_FOUND within this time, or not at all */
 #define FOUND_WAIT_NS_MAX 1000000000
 
 enum { DISK, HOST }; /* index of `rates` in struct kv_offload */
 
 struct request_kv_offload { /* the stored blocks of one request, and its load */
     uint32_t key_count;     /* keys of the whole blocks before the last known token */
-    uint32_t finds;         /* KV_FINDs without a KV_FOUND: the last reply counts */
+    uint32_t finds;         /* KV_FINDs without a KV_FOUND; only the last reply counts */
     int64_t answer_by_ns;   /* deadline for KV_FOUND; 0: not waiting yet */
     uint32_t found, host;   /* leading blocks in the storage, and in its memory */
-    uint32_t tried_hit;   /* blocks in pages at the last choice; chosen again if there are fewer */
-    bool being_written;   /* another unit computed the prompt and may still be storing it */
-    bool ask_due;         /* the next plan must call kv_offload_ask, not before ask_again_ns */
+    /* blocks in pages at the last choice; a new choice is made if there are fewer */
+    uint32_t tried_hit;
+    /* another unit computed the prompt and may still be storing its blocks */
+    bool being_written;
+    /* the next plan must call kv_offload_ask, but not before ask_again_ns */
+    bool ask_due;
     int64_t ask_again_ns; /* 0: with the next plan */
     bool loading;         /* a KV_LOAD is in progress; the fields below are about it */
     uint32_t load_blocks; /* blocks to load */
-    uint32_t ahead;       /* blocks of other requests that were being loaded at its start */
-    bool first_start;     /* first start of the request: the blocks were stored before */
-    bool in_step;         /* a row waits for the load; computed_count already includes its blocks */
+    uint32_t ahead;       /* blocks of other requests that were being loaded when it began */
+    bool first_start;     /* first start of the request, so the blocks were stored before it */
+    /* a row waits for the load; computed_count already includes its blocks */
+    bool in_step;
     struct record_kv_load *load; /* record in the outbox; valid only while the plan is made */
 };
 
@@ -127,8 +131,8 @@ double kv_offload_fetch_tokens(const struct unit *unit, bool memory, uint32_t fi
     return token_count * load_ns / compute_ns;
 }
 
-/* Another unit has computed the prompt. If whole blocks of it are neither in pages nor stored, a
- * plan asks again, as long as serving/policy/kv_path allows. */
+/* Called when another unit has computed the prompt. If whole blocks of it are neither in pages nor
+ * stored, a later plan asks again, as long as serving/policy/kv_path allows. */
 static void ask_again_for_rest(struct unit *unit, struct unit_request *request, int64_t now_ns) {
     struct request_kv_offload *kv_offload = request->kv_offload;
     uint32_t whole = request->prompt_count / KV_BLOCK_TOKENS;
@@ -172,7 +176,7 @@ int64_t kv_offload_answer_by_ns(struct unit *unit, struct unit_request *request,
 
 /* ---- loading ---- */
 
-/* The storage level that determines the rate: the one with most of the blocks. */
+/* The storage level that determines the rate of a load: the level with most of its blocks. */
 static int kv_offload_of(uint32_t blocks, uint32_t host_blocks) {
     return 2 * host_blocks > blocks ? HOST : DISK;
 }
@@ -240,8 +244,8 @@ static void kv_offload_put_load(struct unit *unit, struct unit_request *request,
     unit->kv_offload.loading_blocks += count;
 }
 
-/* Parks the request with all its pages and loads `count` blocks after those of `hit`. Returns false
- * if there are too few pages, also for later requests. */
+/* Parks the request with all its pages, and loads `count` blocks after those of `hit`. Returns
+ * false if there are too few pages, in which case later requests cannot be parked either. */
 static bool kv_offload_begin_load(struct unit *unit, struct unit_request *request,
                                   const struct pages_hit *hit, uint32_t count) {
     bool first_start = !request->started;
@@ -266,7 +270,7 @@ static bool kv_offload_ask_again(struct unit *unit, uint32_t count) {
     return asked > 0;
 }
 
-/* PARKED -> PREFILL: the row may run during the load, and the engine waits for each layer. */
+/* PARKED -> PREFILL. The row may run during the load, and the engine waits for each layer. */
 static void join_step(struct unit *unit, struct unit_request *request) {
     request->kv_offload->in_step = true;
     request->kv_offload->load->in_step = 1;
@@ -336,7 +340,7 @@ bool kv_offload_is_asked(const struct unit_request *request) {
            (request->kv_offload && request->kv_offload->finds > 0);
 }
 
-/* Handles the end of a load: loaded blocks count as computed, and are shared. */
+/* Handles the end of a load. Loaded blocks count as computed, and are shared. */
 static void kv_offload_take_end(struct unit *unit, struct unit_request *request,
                                 const struct load_end *end) {
     struct request_kv_offload *kv_offload = request->kv_offload;
@@ -441,7 +445,8 @@ void kv_offload_stored(struct unit *unit, const struct record_kv_stored *record)
     unit->totals.dropped_blocks += record->dropped;
     unit->kv_offload.read_only = !record->writable;
     release_chain(unit, record->last_page);
-    unit->plan_wanted = unit->load_changed = true; /* free pages may let a waiting request start */
+    /* free pages may let a waiting request start */
+    unit->plan_wanted = unit->load_changed = true;
 }
 
 uint32_t kv_offload_storage_state(const struct unit *unit) {

@@ -4,7 +4,8 @@
 #include "serving/policy/balance/balance_prefill.h"
 #include "serving/unit/binding.h"
 
-/* Lists prompts, and tokens to compute again, in turn. */
+/* Lists the requests with prompt tokens to compute, or tokens to compute again, by turn.
+ * *answers_out: the number of decode rows. */
 static uint32_t view_prompts(const struct unit *unit, uint32_t *answers_out) {
     uint32_t count = 0;
     *answers_out = unit->counts[UNIT_REQUEST_DECODE];
@@ -31,7 +32,8 @@ static double answers_cost(const struct step_cost *cost, uint32_t answers) {
     return step_cost_ns(cost, &work);
 }
 
-/* The longest row of a prompt, up to `most` tokens: to its end, or to the end of a block. */
+/* The length of the longest prompt row with at most `most` tokens: up to the last known token, or
+ * to the end of a block. */
 static uint32_t level_row_tokens(const struct schedule_item *item, uint32_t most) {
     uint32_t first = item->computed_tokens, wanted = item->known_tokens - first;
     if (most >= wanted) return wanted;
@@ -39,8 +41,8 @@ static uint32_t level_row_tokens(const struct schedule_item *item, uint32_t most
     return end > first ? end - first : 0;
 }
 
-/* The number of tokens of the listed prompts that add at most `ns` to a step, and the time that
- * they add. */
+/* The number of tokens of the listed prompts that add at most `ns` to a step. *added_out: the time
+ * that they add. */
 static uint32_t fill(const struct unit *unit, uint32_t count, uint32_t answers,
                      const struct step_cost *cost, double ns, double *added_out) {
     uint32_t room = unit->options.step_tokens_max - answers, taken = 0;
@@ -60,13 +62,14 @@ static uint32_t fill(const struct unit *unit, uint32_t count, uint32_t answers,
     return taken;
 }
 
-/* The tokens that the first prompt in turn always gets. */
+/* The number of tokens that the first prompt in turn always gets. */
 static uint32_t chunk_min(const struct unit *unit, const struct step_cost *cost) {
     const struct prefill_costs costs = {.attended = step_cost_attended_ns(cost),
                                         .read = step_cost_context_ns(cost)};
     uint32_t most = (unit->options.step_tokens_max - unit->options.step_rows_max) /
                     KV_BLOCK_TOKENS * KV_BLOCK_TOKENS;
-    if (2 * costs.read >= costs.attended * most) return most; /* or nothing is measured */
+    /* also if nothing is measured yet */
+    if (2 * costs.read >= costs.attended * most) return most;
     uint32_t least = balance_prefill_costs_chunk_min(&costs);
     return least < most ? least : most;
 }

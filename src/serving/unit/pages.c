@@ -17,7 +17,7 @@ struct prefix_name pages_root(const struct unit *unit, const struct unit_request
     return prefix_tree_root(&unit->tree, &identity);
 }
 
-/* The name of the sequence before a request's next block; `node` is its last block. */
+/* The name of the request's sequence so far; `node` is its last block, or PREFIX_NONE. */
 static struct prefix_name pages_name_of(const struct unit *unit, const struct unit_request *request,
                                         uint32_t node) {
     if (node != PREFIX_NONE) return prefix_tree_name(&unit->tree, node);
@@ -29,7 +29,8 @@ static struct prefix_name pages_next_name(const struct unit *unit,
                                           const struct prefix_name *before, uint32_t block) {
     const uint32_t *tokens = request->tokens + (size_t)block * KV_BLOCK_TOKENS;
     const struct block_key *keys = request->keys, *known = NULL;
-    /* A block that was found by its text has another key, and so have the following ones. */
+    /* The stored keys do not hold after a block that was found by its text: it has another key, and
+     * so have all blocks after it. */
     if (block < request->key_count && (!block || block_key_equal(&before->key, &keys[block - 1])))
         known = &keys[block];
     return prefix_tree_next(&unit->tree, before, tokens, request->block_prompt[block], known);
@@ -61,7 +62,7 @@ uint32_t pages_keys(const struct unit *unit, const struct record_submit *submit,
     const uint32_t *tokens = submit_tokens(submit);
     uint32_t known = submit->prompt_count + submit->resumed_count, count = 0;
     struct block_key key = pages_root(unit, &probe).key;
-    /* scores need every token: cached blocks are useless */
+    /* scores need every token to be computed, so cached blocks are useless */
     if (submit->sampling.flags & SAMPLING_SCORES) return 0;
     for (uint32_t at = 0; unit->options.prefix_cache && at + KV_BLOCK_TOKENS < known;
          at += KV_BLOCK_TOKENS) {
@@ -103,7 +104,7 @@ void pages_attach(struct unit *unit, struct unit_request *request) {
     account_obtained(request, ACCOUNT_DEVICE, 0, request->computed_count);
 }
 
-/* If pages are evicted in the order of their table, the first ones are enough to choose from. */
+/* If pages are evicted in the order of the page table, only the first ones are candidates. */
 static uint32_t list_candidates(struct unit *unit, uint32_t wanted) {
     const struct page_table *pages = &unit->pages;
     uint32_t most = unit->options.evict_rule == EVICT_LEAST_RECENT ? wanted : pages->cached_count;
@@ -116,7 +117,8 @@ static uint32_t list_candidates(struct unit *unit, uint32_t wanted) {
     return count;
 }
 
-/* Evicts until `wanted` pages are free. Returns false, without changes, if that is impossible. */
+/* Evicts cached pages until `wanted` pages are free. Returns false, without changes, if that is
+ * impossible. */
 static bool pages_make_room(struct unit *unit, uint32_t wanted) {
     if (wanted <= unit->pages.free_count) return true;
     uint32_t missing = wanted - unit->pages.free_count;
@@ -142,7 +144,7 @@ bool pages_claim(struct unit *unit, struct unit_request *request, uint32_t page_
     return true;
 }
 
-/* Shares the request's next block, which is complete, through the cache. */
+/* Adds the request's next block, which is complete, to the prefix cache. */
 static void share_next(struct unit *unit, struct unit_request *request,
                        const struct prefix_name *name) {
     uint32_t block = request->shared_count++;
@@ -151,7 +153,7 @@ static void share_next(struct unit *unit, struct unit_request *request,
         prefix_tree_add(&unit->tree, *page, request->node, name, request->block_prompt[block]);
     if (equal == page->index) {
         page_table_keep(&unit->pages, *page);
-    } else { /* equal keys, equal bytes */
+    } else { /* equal keys mean equal bytes: use the cached block */
         page_table_lease(&unit->pages, (struct page_id){equal});
         page_table_release(&unit->pages, page, 1);
         page->index = equal;

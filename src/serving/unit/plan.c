@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The order of work matters. Growth is first, because running answers have priority for pages.
- * Drafts are next: their following tokens would need pages anyway. Then the cache is searched for
- * the first few waiting requests, and the policy decides. Finally the starting requests lease their
- * hits, all of them before any claims a page, so that no eviction removes another's hits.
+ * The order of work in a plan matters. Pages for growth come first, because running answers have
+ * priority. Drafts are next, because the tokens after them would need pages anyway. Then the first
+ * few waiting requests are looked up in the prefix cache, and the policy (serving/policy/schedule)
+ * decides. Finally the starting requests lease their cached blocks, all of them before any of them
+ * allocates a page, so that no eviction removes a cached block of another one.
  */
 #include "serving/unit/plan.h"
 
@@ -23,7 +24,7 @@
 
 size_t plan_bytes_max(const struct unit_options *options) {
     uint32_t pages = (uint32_t)divide_up(options->context_tokens_max, KV_BLOCK_TOKENS);
-    /* shared pages count once per request */
+    /* the sum counts shared pages once per request */
     if (pages > options->page_count) pages = options->page_count;
     uint32_t context = options->context_tokens_max;
     uint32_t history = context < LIMIT_HISTORY_TOKENS ? context : LIMIT_HISTORY_TOKENS;
@@ -42,14 +43,14 @@ size_t plan_bytes_max(const struct unit_options *options) {
 
 /* ---- the view ---- */
 
-/* True if the token is computed as GENERATED: all tokens after the prompt, and prompt tokens that
- * were found only by their text. */
+/* True if the token is computed in the mode GENERATED. These are all tokens after the prompt, and
+ * prompt tokens that were found only by their text. */
 static bool is_generated(const struct unit_request *request, uint32_t position) {
     return position >= request->prompt_count ||
            position % KV_BLOCK_TOKENS >= request->block_prompt[position / KV_BLOCK_TOKENS];
 }
 
-/* The latest end of a row from `position` on: its tokens must have one mode and be known. */
+/* The latest end of a row from `position` on. Its tokens must be known and of one mode. */
 static uint32_t row_end(const struct unit_request *request, uint32_t position) {
     uint32_t known = request_known(request), end = position;
     bool generated = is_generated(request, position);
@@ -73,8 +74,8 @@ bool plan_brings_constraints(const struct unit *unit) {
     return false;
 }
 
-/* An answer's next token, the usual row of a decode unit. Sets all fields: zeroing the item first
- * would build it elsewhere and copy it. */
+/* Builds the item of an answer's next token, the usual row of a decode unit. Sets all fields,
+ * because zeroing the item first would build it elsewhere and copy it. */
 static void view_answer(const struct unit_request *request, uint32_t slot,
                         struct schedule_item *out) {
     uint32_t known = request_known(request);
@@ -119,8 +120,8 @@ static void view_request(const struct unit_request *request, uint32_t slot,
     };
 }
 
-/* In the order of the last plan, so that sorting has little to do: the order changes only with
- * requests that enter and leave. */
+/* Builds the items in the order of the last plan, so that sorting has little to do: the order
+ * changes only when requests enter or leave. */
 static uint32_t view_requests(struct unit *unit, int64_t now_ns) {
     uint32_t count = 0, asking = 0, end = unit->options.requests_max;
     unit->kv_offload.answer_by_ns = MACHINE_NEVER;
@@ -159,7 +160,7 @@ static uint32_t view_requests(struct unit *unit, int64_t now_ns) {
     return count;
 }
 
-/* Looks up the first waiting requests in the cache. */
+/* Looks up the first waiting requests in the prefix cache. */
 static void look_up_waiting(struct unit *unit, uint32_t count) {
     if (unit->counts[UNIT_REQUEST_WAITING] == 0) return;
     if (unit_rows_and_pages(unit).rows_running == unit->options.step_rows_max) return;
@@ -192,7 +193,7 @@ static void interrupt(struct unit *unit, struct schedule_item *item, int64_t now
     unit->totals.preemptions++;
 }
 
-/* Returns true if a request was interrupted. */
+/* Allocates pages for growing answers. Returns true if a request was interrupted. */
 static bool grow_answers(struct unit *unit, uint32_t count, int64_t now_ns) {
     bool interrupted = false;
     for (uint32_t i = 0; i < count; i++) {
@@ -211,15 +212,15 @@ static bool grow_answers(struct unit *unit, uint32_t count, int64_t now_ns) {
 
 /* ---- drafts ---- */
 
-/* The number of stop tokens that may not be chosen at this position of the answer. */
+/* The number of stop tokens that are masked at this position of the answer. */
 static uint32_t mask_count(const struct unit_request *request, uint32_t output_position) {
     bool masks = request->adjusts && output_position < request->sampling.min_tokens;
     return masks ? request->stop_token_count : 0;
 }
 
-/* True if the answer may grow by two tokens: there is space for both, the same tokens are allowed
- * at both positions, a draft is possible at the first one, and the engine has the sequence except
- * its last token. */
+/* True if the answer may grow by two tokens. There must be space for both, both positions must
+ * allow the same tokens, a draft must be possible at the first one, and the engine must have the
+ * sequence except for its last token. */
 static bool may_draft(const struct unit_request *request) {
     uint32_t next = request->output_count;
     bool one = request->computed_count + 1 == request_known(request);
@@ -228,7 +229,7 @@ static bool may_draft(const struct unit_request *request) {
            mask_count(request, next) == mask_count(request, next + 1);
 }
 
-/* Chooses drafts. A draft may take a free or cached page, but interrupts no request for it. */
+/* Chooses drafts. A draft may take a free or cached page, but does not preempt a request for it. */
 static void choose_drafts(struct unit *unit, uint32_t count) {
     uint32_t row_count = 0, able_count = 0;
     if (unit->options.speculate == SPECULATE_NEVER) return;
@@ -282,13 +283,14 @@ struct extras { /* counts of the rows so far, or of all */
     uint32_t constraints, constraint_tokens, constraint_bytes;
 };
 
-/* The first page in the request's next row: the engine has the earlier ones. */
+/* The index of the first page that the request's next row sends. The engine has the earlier
+ * ones. */
 static uint32_t first_reported(const struct unit_request *request, uint32_t page_count) {
     return request->fresh ? 0 : min_u32(request->reported_count, page_count);
 }
 
-/* Adds the data of a row besides its tokens and its sampling: past tokens, biases and masked stop
- * tokens if it samples; its constraint if it is fresh. */
+/* Counts the data of a row besides its tokens and its sampling: past tokens, biases and masked stop
+ * tokens if it samples, and its constraint if it is fresh. */
 static void plan_add_extras(struct extras *sum, const struct unit_request *request,
                             uint32_t token_count) {
     if (request->adjusts && row_samples(request, token_count)) {
@@ -343,8 +345,8 @@ static void put_constraint(const struct unit *unit, struct step_plan *plan, uint
     used->constraint_bytes += request->constraint_bytes;
 }
 
-/* Requests scores for the prompt's tokens without one, as far as the row reaches. The row may
- * repeat work from before an interruption. */
+/* Requests scores for the prompt tokens of the row that have none yet. The row may repeat tokens
+ * from before an interruption. */
 static void plan_put_scores(struct step_row *row, const struct unit_request *request) {
     uint32_t end = row->first_position + row->token_count;
     bool ends = end >= request->prompt_count;
@@ -437,7 +439,7 @@ static void plan_add_work(struct step_work *work, const struct schedule_item *it
     }
 }
 
-/* The work of the first row_count choices, which run. */
+/* The work of the first row_count choices, which are the rows of the step. */
 static struct step_work plan_work_of(const struct unit *unit, uint32_t row_count) {
     struct step_work work = {0};
     for (uint32_t i = 0; i < row_count; i++) {
@@ -521,8 +523,8 @@ static void put_plan(struct unit *unit, uint32_t row_count, const struct plan_su
     unit->last_step_tokens = sum->tokens + sum->drafts;
 }
 
-/* The time that prompts may add to the next step: 0 until the next portion of the first prompt in
- * turn is earned (schedule_earn), unlimited if no answer would wait. */
+/* The time that prompts may add to the next step. It is 0 until enough is saved for the next
+ * portion of the first prompt in turn (schedule_earn), and unlimited if no answer would wait. */
 static double earn_prompt_ns(struct unit *unit, uint32_t count, int64_t now_ns) {
     struct step_work answers = {0};
     bool drafts = false;
@@ -569,7 +571,7 @@ static void spend_prompt_ns(struct unit *unit, uint32_t row_count) {
     if (unit->prompt_saved_ns < 0) unit->prompt_saved_ns = 0;
 }
 
-/* Makes the choices. The first ones have a row; returns their number. */
+/* Chooses the rows of the step. Returns their number; they are the first choices. */
 static uint32_t choose_rows(struct unit *unit, uint32_t count, int64_t now_ns) {
     choose_drafts(unit, count);
     look_up_waiting(unit, count);
@@ -589,7 +591,8 @@ static uint32_t choose_rows(struct unit *unit, uint32_t count, int64_t now_ns) {
                          unit->scratch.choices);
 }
 
-/* True if the request `loading` has a row, and the step may wait for the blocks before that row. */
+/* True if the request `loading` has a row, and the step may wait for the blocks that are loaded
+ * before it. */
 static bool may_stay(const struct unit *unit, const struct unit_request *loading,
                      uint32_t row_count) {
     uint32_t row = 0;
@@ -616,9 +619,9 @@ void plan_step(struct unit *unit, int64_t now_ns) {
         count = view_requests(unit, now_ns);
         row_count = choose_rows(unit, count, now_ns);
     }
-    /* A running request has a row or waits for one that has. A waiting request starts if nothing
-     * runs, unless parked requests, those that wait for masks, or blocks that are being copied hold
-     * the pages. */
+    /* At least one row was chosen. A running request has a row, or waits for one that has. If
+     * nothing runs, a waiting request starts, unless its pages are held by parked requests, by
+     * requests that wait for masks, or by blocks that are being copied. */
     check(row_count > 0 || count == 0 || unit->held_running > 0 ||
           unit_parked_count(unit) + unit->kv_offload.keeping_count > 0);
     if (row_count == 0 && unit->held_count + unit->unasked_count == 0) return;

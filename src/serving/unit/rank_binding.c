@@ -4,8 +4,8 @@
 #include "serving/policy/admit.h"
 #include "serving/unit/kv_offload.h"
 
-#define REQUEST_TOKENS 64 /* tokens of a prompt that weigh as much as a request's future steps */
-#define REQUEST_PAGES 4   /* pages that weigh as much as a row, in addition to its context */
+#define REQUEST_TOKENS 64 /* prompt tokens that cost as much as the future steps of a request */
+#define REQUEST_PAGES 4   /* KV pages that cost as much as a row, in addition to its context */
 
 void rank_binding_view_offers(struct rank_units *units) {
     for (uint32_t rank = 0; rank < units->rank_count; rank++) {
@@ -39,7 +39,7 @@ static bool any_room(const struct rank_units *units, int64_t turn) {
     return units->on_arrival || turn < units->room_turn || units->room_turn == INT64_MAX;
 }
 
-/* Builds the view for a prompt of that turn. Returns true if any rank has space. */
+/* Fills in units->prefills for a prompt of that turn. Returns true if any rank has space. */
 static bool view_prefills(struct rank_units *units, int64_t turn) {
     bool any = false;
     for (uint32_t rank = 0; rank < units->rank_count; rank++) {
@@ -52,7 +52,7 @@ static bool view_prefills(struct rank_units *units, int64_t turn) {
             .takes = takes(units, rank) && room,
             .pages_free = offer->pages_available,
             .bound_cost =
-                masked ? 1e300 /* no request shall wait for it */
+                masked ? 1e300 /* so that no request waits for it */
                        : (double)offer->tokens_ahead + REQUEST_TOKENS * (double)offer->requests};
         any |= units->prefills[rank].takes;
     }
@@ -74,8 +74,9 @@ void rank_binding_view_blocks(struct rank_units *units, const struct record_subm
     }
 }
 
-/* The hit of a prompt at a rank: from its storage's memory, then from the shared disk, as far as
- * that is faster than computing. */
+/* The tokens of a prompt that a rank need not compute. Blocks after the cached ones are fetched
+ * from the storage's memory, and then from the shared disk, as far as that is faster than
+ * computing. */
 static struct prefill_hit hit_of(const struct unit *unit, uint32_t cached, uint32_t near,
                                  uint32_t most) {
     const uint32_t ends[] = {most, near}; /* end on disk, end in memory */
@@ -91,8 +92,8 @@ static struct prefill_hit hit_of(const struct unit *unit, uint32_t cached, uint3
     return hit;
 }
 
-/* Finds the blocks of the prompt in the ranks' pages and in their storages' memory. Blocks of any
- * other rank are also on the shared disk. */
+/* Finds the blocks of the prompt in the pages of the ranks and in the memory of their storages.
+ * Blocks of any other rank are also on the shared disk. */
 static void view_hits(struct rank_units *units, const struct prompt_blocks *blocks) {
     uint32_t most = 0;
     for (uint32_t rank = 0; rank < units->rank_count; rank++) {
@@ -112,9 +113,8 @@ static void view_hits(struct rank_units *units, const struct prompt_blocks *bloc
     }
 }
 
-/* The rank that would finish the prompt first: waiting work is ahead of it, and the blocks in the
- * rank's cache need not be computed. Costs are in tokens, because times are unknown before the
- * first step. */
+/* Finds the rank that would finish the prompt first, given the work that waits there and the blocks
+ * in its cache. Costs are in tokens, because times are unknown before the first step. */
 struct prefill_choice rank_binding_by_work(struct rank_units *units,
                                            const struct record_submit *submit,
                                            const struct prompt_blocks *blocks, int64_t turn,
@@ -135,7 +135,8 @@ struct prefill_choice rank_binding_by_work(struct rank_units *units,
     return balance_prefill(&costs, &need, units->prefills, units->hits, units->rank_count);
 }
 
-/* `answers`: the prompt is computed elsewhere, so the request needs pages but no computation. */
+/* Chooses by a simple method. `answers`: the prompt is computed elsewhere, so the request needs
+ * pages but no prefill. */
 static uint32_t choose_simply(struct rank_units *units, bool answers) {
     for (uint32_t rank = 0; rank < units->rank_count; rank++) {
         const struct unit_offer *offer = &units->offers[rank];

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The choice of a rank for a request, by the offers of all ranks: for a prompt, for an answer whose
- * prompt another unit computes, and for a request that leaves a rank. Also the state of
- * serving/unit/rank_units.c, which calls these functions and binds the requests.
+ * Chooses the DP rank of a request from the offers of all ranks: to prefill a prompt, to decode an
+ * answer after another unit has computed the prompt, or to continue a request that leaves its rank.
+ * This header also declares the state of serving/unit/rank_units.c, which calls these functions and
+ * binds the requests.
  */
 #pragma once
 
@@ -16,18 +17,19 @@
 struct rank_unit {
     struct unit *unit;
     struct machine machine;
-    struct recent_blocks memory; /* estimated contents of its storage's memory */
-    struct step_work work;       /* work of the step in flight, when it is done */
+    struct recent_blocks memory; /* estimate of the blocks in the memory of its KV storage */
+    struct step_work work;       /* work of the step in flight; valid when the step is done */
     struct step_plan *plan;      /* in the outbox, while a step is planned */
     bool planned;
     bool masked; /* accepts no new request */
-    /* process id of its new process, until the requests of the old one have ended; 0: none */
+    /* process id of the restarted rank, until the requests of the old process have ended; 0:
+     * none */
     int64_t pid;
 };
 
 struct rank_units {
     struct rank_unit *ranks; /* [rank_count] */
-    /* The input of the choice of a rank: [rank_count] each. */
+    /* Inputs of the rank choice, [rank_count] each. */
     struct balance_rank *loads;
     struct prefill_rank *prefills;
     struct prefill_hit *hits;
@@ -35,15 +37,15 @@ struct rank_units {
     struct unit_offer *offers; /* set by view_offers */
     uint64_t *offer_rounds;    /* offers[rank] is of this round */
     uint32_t *requests;        /* requests in each rank */
-    /* The load reports of ranks; only ranks with a change are asked again. */
+    /* Load reports of the ranks. Only ranks with a change are asked again. */
     struct record_unit_load *loads_reported; /* report of each rank, included in the sums */
     struct unit_rank_load *rank_loads;
     struct record_unit_load load_sums;
     uint32_t *changed; /* [changed_count] ranks */
     bool *has_changed; /* true for ranks in `changed` */
     uint32_t changed_count;
-    /* no rank has space for this turn or a later one; INT64_MAX: a rank has space for all. Set by
-     * view_room */
+    /* no rank has space for a request with this turn or a later one; INT64_MAX: some rank has space
+     * for any. Set by view_room */
     int64_t room_turn;
     uint64_t offer_round;        /* incremented when all offers have changed; starts at 1 */
     struct prompt_blocks blocks; /* scratch for the current SUBMIT */
@@ -55,7 +57,8 @@ struct rank_units {
     int64_t patience_ns, retry_ns; /* time at which the first patience in the line ends */
     bool line_wanted;              /* something has changed since the line was last processed */
     enum balance_method method;
-    struct step_cost cost;    /* cost of a step of all ranks, learnt from the most expensive one */
+    /* cost of a step of all ranks, learnt from the most expensive one */
+    struct step_cost cost;
     double *full_ns;          /* [rank_count] scratch */
     int64_t step_ns;          /* duration of this step, the longest that a rank has reported */
     bool step_failed, awaits; /* awaits: no rank has a row in this step */
@@ -74,28 +77,28 @@ struct rank_units {
     struct record_experts experts; /* initial state; zeros: nothing to report */
 };
 
-/* Updates the offers of ranks that have changed. Called before a choice. */
+/* Updates the offers of the ranks that have changed. Must be called before a choice. */
 void rank_binding_view_offers(struct rank_units *units);
 
-/* Updates the turn for which ranks have space: before the line, and after a rank has changed. */
+/* Updates room_turn, before the waiting line is processed and after a rank has changed. */
 void rank_binding_view_room(struct rank_units *units);
 
-/* Computes the keys of a prompt's blocks. Called once, when the prompt arrives. */
+/* Computes the block keys of a prompt into units->blocks. Called once, when the prompt arrives. */
 void rank_binding_view_blocks(struct rank_units *units, const struct record_submit *submit);
 
-/* The rank that would finish a prompt of that turn first. `patient`: it may wait for the rank that
- * caches its beginning. */
+/* The rank that would finish a prompt of that turn first. `patient`: the prompt may wait for a rank
+ * that has its prefix cached. */
 struct prefill_choice rank_binding_by_work(struct rank_units *units,
                                            const struct record_submit *submit,
                                            const struct prompt_blocks *blocks, int64_t turn,
                                            bool patient);
 
-/* The rank that is bound on arrival; BALANCE_NO_RANK: none has space. */
+/* The rank for a request that is bound on arrival; BALANCE_NO_RANK: none has space. */
 uint32_t rank_binding_on_arrival(struct rank_units *units, const struct record_submit *submit);
 
-/* The rank that will generate the answer to a prompt that is computed elsewhere. */
+/* The rank that will decode an answer after another unit has computed the prompt. */
 uint32_t rank_binding_to_reserve(struct rank_units *units, const struct record_submit *submit);
 
-/* The rank that continues an answer; not the rank `but`. */
+/* The rank that continues an answer. The rank `but` is excluded. */
 struct decode_choice rank_binding_to_decode(struct rank_units *units,
                                             const struct decode_need *need, uint32_t but);

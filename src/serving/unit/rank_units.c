@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Units put their records into the common outbox. After every call of a unit, its new records are marked
- * with its rank. A unit is called only if the outbox has space for everything that one unit can put.
+ * All units put their records into the common outbox. After every call of a unit, its new records
+ * are marked with its rank. A unit is called only if the outbox has space for the maximum output of
+ * one unit.
  */
 #include "serving/unit/rank_units.h"
 
@@ -14,11 +15,12 @@
 #include <string.h>
 
 #define PATIENCE_NS 1000000000
-/* positions in the line checked per step and rank: twice the number that a gateway lets wait */
+/* positions of the waiting line that are checked per step and rank: twice the number that a gateway
+ * lets wait */
 #define LOOKS_OF_RANK 16
-#define LOOKS_MAX 512                /* in total: each check visits all ranks */
-#define MEMORY_BLOCKS_MAX (1u << 20) /* blocks of all ranks' storages in the estimate: 90 MB */
-#define IN_LINE LIMIT_RANKS          /* in place of a rank: the request has none yet */
+#define LOOKS_MAX 512                /* checks in total; each visits all ranks */
+#define MEMORY_BLOCKS_MAX (1u << 20) /* blocks in the estimate for all storages: 90 MB */
+#define IN_LINE LIMIT_RANKS          /* instead of a rank: the request is in the waiting line */
 
 _Static_assert(LOAD_PREFILL_REASONS == PREFILL_REASON_COUNT &&
                    LOAD_DECODE_REASONS == DECODE_REASON_COUNT,
@@ -70,7 +72,8 @@ static void learn_length(struct rank_units *units, const struct record_finished 
     units->offer_round++;
 }
 
-/* Stored and loaded blocks pass through the storage's memory and stay there for a while. */
+/* Notes stored and loaded blocks, which pass through the storage's memory and stay there for a
+ * while. */
 static void note_memory(struct recent_blocks *memory, const struct record *record) {
     if (record->kind == RECORD_KV_PUT) {
         const struct record_kv_put *keep = (const struct record_kv_put *)record;
@@ -81,7 +84,7 @@ static void note_memory(struct recent_blocks *memory, const struct record *recor
     }
 }
 
-/* Notes that a rank received a record or stepped: its offer and load change. */
+/* Notes that a rank received a record or stepped, so its offer and its load have changed. */
 static void rank_units_note_change(struct rank_units *units, uint32_t rank) {
     units->offer_rounds[rank] = 0;
     if (units->has_changed[rank]) return;
@@ -130,7 +133,7 @@ static void take_records(struct rank_units *units, uint32_t rank, uint32_t used)
     rank_units_note_change(units, rank);
 }
 
-/* Replaces a rank's last report by its new one in the sums. */
+/* Updates the sums: subtracts the last report of a rank and adds its new one. */
 static void sum_load(struct record_unit_load *sums, const struct record_unit_load *before,
                      const struct record_unit_load *now) {
     sums->requests_waiting += now->requests_waiting - before->requests_waiting;
@@ -199,7 +202,7 @@ static void rank_units_put_load(struct rank_units *units) {
 
 /* ---- records to units ---- */
 
-/* The bytes of the records for all ranks together. */
+/* The bytes of the records that represent all ranks together. */
 static size_t own_bytes(uint32_t ranks) {
     return record_bytes(RECORD_UNIT_HELLO, &(struct record_unit_hello){.rank_count = ranks}) +
            2 * record_bytes(RECORD_UNIT_LOAD, &(struct record_unit_load){.rank_count = ranks}) +
@@ -219,7 +222,7 @@ static void pass_on(struct rank_units *units, uint32_t rank, const struct record
     take_records(units, rank, used);
 }
 
-/* `blocks`: of the SUBMIT, from rank_binding_view_blocks; NULL: not computed. */
+/* Passes a SUBMIT to a rank. `blocks` are from rank_binding_view_blocks; NULL: not computed. */
 static void pass_submit(struct rank_units *units, uint32_t rank, const struct record_submit *submit,
                         const struct prompt_blocks *blocks, int64_t now_ns) {
     struct unit *unit = units->ranks[rank].unit;
@@ -249,8 +252,8 @@ static void leave_line(struct rank_units *units, uint32_t place, enum finish_rea
     units->load_changed = true;
 }
 
-/* Admission on arrival: limits are those of a rank, slots those of all ranks that accept
- * requests. */
+/* Decides about admission on arrival. Context and pages are limited by one rank, and slots by all
+ * ranks that accept requests. */
 static enum admit rank_units_verify(const struct rank_units *units,
                                     const struct record_submit *submit) {
     struct unit_capacity capacity = units->capacity;
@@ -266,7 +269,8 @@ static enum admit rank_units_verify(const struct rank_units *units,
     return admit_arrival(admit_need_of(submit), &capacity);
 }
 
-/* The unit's times start with the request's arrival. */
+/* Binds a request of the line to a rank. Its times in the unit start with its arrival in the
+ * line. */
 static void rank_units_bind(struct rank_units *units, uint32_t place, uint32_t rank) {
     struct waiting_request *request = waiting_line_at(&units->line, place);
     map_remove(&units->rank_of, rank_units_key_of(request->submit->request));
@@ -281,8 +285,9 @@ static uint32_t looks_max(const struct rank_units *units) {
     return looks < LOOKS_MAX ? looks : LOOKS_MAX;
 }
 
-/* Moves requests in turn from the line to ranks with space in their next step. A request that waits
- * for the rank that caches its prompt, or for pages, lets others pass until its patience ends. */
+/* Binds requests of the line, in turn, to ranks with space in their next step. A request that waits
+ * for the rank that has its prefix cached, or for pages, lets others pass until its patience
+ * ends. */
 static void walk_line(struct rank_units *units, int64_t now_ns) {
     uint32_t place = 0;
     units->line_wanted = false;
@@ -364,7 +369,8 @@ static bool is_dearer(const struct step_cost *cost, const struct step_work *a,
     return a->prompt_tokens + a->answer_rows > b->prompt_tokens + b->answer_rows;
 }
 
-/* All ranks have waited for the most expensive one. */
+/* Learns the cost of the step from its most expensive rank, because all others waited for that
+ * rank. */
 static void learn_cost(struct rank_units *units) {
     const struct step_work *dearest = &units->ranks[0].work;
     for (uint32_t rank = 1; rank < units->rank_count; rank++)
@@ -401,7 +407,8 @@ static void expect_back(struct rank_units *units, struct rank_unit *rank, int64_
     rank->pid = pid;
 }
 
-/* Stops or resumes the requests of a rank. The engine handles its experts. */
+/* Handles a DRAIN of one rank: masks it or unmasks it, after it died or returned, or on an order.
+ * The engine handles its experts. */
 static void mask(struct rank_units *units, const struct record_drain *record) {
     if (record->rank >= units->rank_count) return;
     struct rank_unit *rank = &units->ranks[record->rank];
@@ -429,8 +436,8 @@ static void restart(struct unit *unit, int64_t pid) {
     unit->load_changed = true;
 }
 
-/* Ranks that have returned accept requests once the requests of the previous process have ended.
- * Reports their processes to the gateways. */
+/* Lets restarted ranks accept requests, once the requests of their previous process have ended.
+ * Reports the new processes to the gateways. */
 static void rank_units_take_back(struct rank_units *units) {
     bool any = false;
     for (uint32_t i = 0; i < units->rank_count && units->returning; i++) {
@@ -496,7 +503,8 @@ static enum status units_receive(void *self, const struct record *record, int64_
     return STATUS_OK;
 }
 
-/* Adds to each plan what depends on all plans: whether any has drafts, and the common schedule. */
+/* Sets the fields of a plan that must be equal on all ranks: whether any plan has drafts, and the
+ * overlap schedule. */
 static void agree(struct step_plan *plan, bool drafts, bool awaits, uint32_t overlap) {
     plan->others_draft = drafts;
     plan->awaits = awaits;
@@ -506,7 +514,7 @@ static void agree(struct step_plan *plan, bool drafts, bool awaits, uint32_t ove
     plan->overlap = overlap;
 }
 
-/* Adds plans without rows for ranks that have none, and makes all plans agree. */
+/* Adds plans without rows for ranks that have no work, and sets the common fields of all plans. */
 static void complete_step(struct rank_units *units) {
     bool drafts = false;
     uint32_t overlap = OVERLAP_SEQUENTIAL, rows = 0;
@@ -545,9 +553,10 @@ static void level_steps(struct rank_units *units) {
     }
 }
 
-/* Before a rank's unit would interrupt a request for pages, moves the cheapest request to a rank
- * with enough pages for it and for all growth it expects; otherwise that rank would move it again.
- * If there is no such rank, the unit chooses a request to interrupt. */
+/* Called before the unit of a rank would preempt a request because pages run out. Moves the
+ * cheapest request to a rank that has enough pages for it and for all growth expected there,
+ * because otherwise that rank would soon move it again. If there is no such rank, the unit chooses
+ * a request to preempt. */
 static void relieve(struct rank_units *units, uint32_t rank, int64_t now_ns) {
     struct unit *unit = units->ranks[rank].unit;
     struct unit_leaver leaver;
@@ -631,7 +640,7 @@ static size_t rank_units_outbox_bytes(const struct rank_units *units) {
     return round_up(units->rank_count * one + own_bytes(units->rank_count), 16);
 }
 
-/* The number of blocks of each rank's storage in the estimate. */
+/* The number of blocks in the estimate for each rank's storage. */
 static uint32_t rank_units_memory_blocks(const struct unit_options *options, uint32_t ranks) {
     uint32_t most = MEMORY_BLOCKS_MAX / ranks;
     if (!options->kv_storage || ranks == 1) return 0;
@@ -677,7 +686,7 @@ static void set_rules(struct rank_units *units, const struct unit_options *optio
     units->near_count = rank_units_memory_blocks(options, ranks) ? ranks : 0;
 }
 
-/* Allocates all except the units and the outbox. */
+/* Allocates everything except the units and the outbox. */
 static bool rank_units_take_tables(struct rank_units *units, struct arena *arena,
                                    const struct unit_options *options, uint32_t ranks) {
     units->ranks = arena_take_zeroed(arena, ranks * sizeof *units->ranks);

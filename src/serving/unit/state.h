@@ -23,7 +23,7 @@
 /* The transitions are in serving/unit/unit_request.h. A request runs from PREFILL on. */
 enum unit_request_state {
     UNIT_REQUEST_FREE,
-    UNIT_REQUEST_WAITING, /* has no pages, waits for its turn */
+    UNIT_REQUEST_WAITING, /* has no pages and waits for its turn */
     UNIT_REQUEST_PARKED,  /* blocks are being written to its pages; will need a row */
     UNIT_REQUEST_LEAVING, /* a transfer still uses its pages; ends with the transfer */
     UNIT_REQUEST_PREFILL,
@@ -31,17 +31,18 @@ enum unit_request_state {
     UNIT_REQUEST_STATE_COUNT
 };
 
-/* The last few tokens of the answer are in the request itself. The memory of `tokens` has left the
- * CPU caches since the last token, and writing four bytes there would wait for memory. */
+/* The last few tokens of the answer are stored in the request itself. The memory of `tokens` has
+ * left the CPU caches since the last token, and a write of four bytes there would wait for
+ * memory. */
 #define REQUEST_RECENT 16
 
 _Static_assert(KV_BLOCK_TOKENS % REQUEST_RECENT == 0, "a block that is whole is settled");
 
-/* Fields are ordered in cache lines by use: planning reads the first two and the sampling; results
- * read the first two, the last tokens and the line of the id. */
+/* Fields are grouped into cache lines by use. Planning reads the first two lines and the sampling.
+ * Processing a result reads the first two lines, the recent tokens and the line of the id. */
 struct unit_request {
     _Alignas(64) uint8_t state; /* enum unit_request_state */
-    bool in_step;               /* has a row of row_tokens tokens in the step in flight */
+    bool in_step;               /* has a row with row_tokens tokens in the step in flight */
     bool cancelled;
     bool fresh;   /* has had no row since it started or resumed */
     bool pushes;  /* blocks are sent to another unit */
@@ -51,20 +52,21 @@ struct unit_request {
     uint32_t row_tokens;
     uint32_t prompt_count;
     uint32_t new_tokens_max;
-    uint32_t tokens_here_max; /* tokens that this unit must have space for */
-    uint32_t resumed_count;   /* first tokens of the answer, from the SUBMIT */
+    uint32_t tokens_here_max; /* maximum of tokens for which this unit needs space */
+    uint32_t resumed_count;   /* leading tokens of the answer that the SUBMIT had */
     /* known tokens of the answer. The last one, and forced tokens before it, are not computed
      * yet */
     uint32_t output_count;
-    /* last known token: most rows compute it and need not read `tokens`, which is rarely in the CPU
-     * caches */
+    /* last known token. Most rows compute only this one and need not read `tokens`, which is rarely
+     * in the CPU caches */
     uint32_t last_token;
     uint32_t computed_count; /* leading tokens with KV rows in its pages */
-    /* leading prompt tokens with scores that were reported or not requested */
+    /* leading prompt tokens without missing scores: reported, or not requested */
     uint32_t scored_count;
-    uint32_t computed_peak; /* maximum of computed_count; tokens below it are obtained again */
-    uint32_t page_count;    /* leased pages; the first shared_count are cached blocks */
-    /* leading pages that the engine received with earlier rows; valid unless fresh */
+    /* maximum of computed_count so far; tokens below it were obtained before */
+    uint32_t computed_peak;
+    uint32_t page_count; /* leased pages; the first shared_count are cached blocks */
+    /* leading pages that earlier rows have sent to the engine; not valid if `fresh` */
     uint32_t reported_count;
     uint32_t shared_count; /* read-only pages: complete, in the prefix tree */
     uint32_t node;         /* node of the last shared block; PREFIX_NONE: none */
@@ -94,14 +96,15 @@ struct unit_request {
     struct request_id id;
     uint32_t stop_tokens[2 * LIMIT_STOP_TOKENS];
 
-    struct unit_work work; /* account (serving/unit/account.h); changed only through request_work */
+    /* account (serving/unit/account.h); changed only through request_work */
+    struct unit_work work;
     struct history history;             /* empty unless the sampling needs it */
     struct tenant_salt tenant, account; /* from the SUBMIT */
     uint32_t bias_count;
     struct token_bias *biases; /* [bias_count] in arena */
     char *constraint;          /* [constraint_bytes] in arena, from the SUBMIT */
-    /* [maximum of pages] in arena: the leading tokens of each block in the form PROMPT; the rest
-     * are GENERATED */
+    /* [maximum of pages] in arena: the number of leading tokens of each block with the mode PROMPT;
+     * the rest are GENERATED */
     uint8_t *block_prompt;
     /* [maximum of pages] in arena, the first key_count from pages_set_keys; NULL: not needed
      * twice */
@@ -120,13 +123,13 @@ _Static_assert(offsetof(struct unit_request, constraint_bytes) == REQUEST_LINE &
                    offsetof(struct unit_request, id) == 4 * REQUEST_LINE,
                "a request's first lines are as they are prefetched");
 
-struct kv_offload {            /* state of the offloading (serving/unit/kv_offload.c) */
+struct kv_offload {            /* state of the KV offload (serving/unit/kv_offload.c) */
     struct load_rate rates[2]; /* disk, host memory */
     uint64_t keep_leases;      /* leases of pages that are being copied */
     uint32_t keeping_count;    /* KV_PUTs without a KV_STORED */
-    uint32_t computed_instead; /* consecutive choices that loaded nothing */
+    uint32_t computed_instead; /* consecutive choices to compute everything */
     uint32_t loading_blocks;   /* blocks of all loads in progress */
-    /* the earliest time at which a request that waits for KV_FOUND starts without it */
+    /* the earliest time at which a request stops waiting for KV_FOUND and starts */
     int64_t answer_by_ns;
     bool read_only;
 };
@@ -146,19 +149,21 @@ struct unit {
     struct unit_request *requests; /* [requests_max] the first slot_end are initialized */
     uint32_t slot_end;             /* slots from here on have never held a request */
     uint32_t *free_slots;          /* [counts[UNIT_REQUEST_FREE]] stack */
-    uint32_t *step_slots;          /* [step_row_count] slots in the step in flight, in row order */
-    /* [line_count] slots of requests that may have rows: in the order of the last plan, then those
-     * that entered later. Some may have left */
+    /* [step_row_count] slots in the step in flight, in row order */
+    uint32_t *step_slots;
+    /* [line_count] slots of requests that may have rows: first in the order of the last plan, then
+     * those that entered later. Some of them may have left */
     uint32_t *line;
     uint32_t line_count;
     uint32_t counts[UNIT_REQUEST_STATE_COUNT]; /* number of requests in each state */
     uint32_t step_row_count;                   /* rows of the step in flight */
     uint32_t step_constraints;                 /* constraints in its plan */
-    uint32_t held_count;    /* waiting or running requests that the last plan excluded from rows */
+    /* waiting or running requests that the last plan excluded because of their constraints */
+    uint32_t held_count;
     uint32_t held_running;  /* running requests among them */
     uint32_t unasked_count; /* constrained requests in BIND_NONE */
     uint32_t unready_count; /* constrained requests in any but BIND_READY */
-    uint32_t *over_slots;   /* [over_count] slots with a constraint that the rank must release */
+    uint32_t *over_slots;   /* [over_count] slots with constraints that the rank must release */
     uint32_t over_count;
     uint32_t last_step_rows, last_step_tokens;
     int64_t last_step_ns;
@@ -166,26 +171,29 @@ struct unit {
     struct speculate speculate;         /* learnt from earlier steps */
     struct step_work work;              /* work of the step in flight, or of the last one */
     double prompt_saved_ns;             /* result of schedule_earn */
-    const struct step_cost *level_cost; /* cost model of level_ns; NULL: no limit */
+    const struct step_cost *level_cost; /* cost model for level_ns; NULL: no limit */
     double level_ns;                    /* limit of the next step's cost (level.h) */
     uint64_t step;                      /* number of the last step planned */
     struct unit_counters totals;
     uint64_t arrivals;
     struct kv_offload kv_offload;
-    /* [lent_key_count] pages_keys of the SUBMIT that is being received, so that they are not
-     * computed again; NULL: none */
+    /* [lent_key_count] result of pages_keys for the SUBMIT that is being received, so that it is
+     * not computed again; NULL: none */
     const struct block_key *lent_keys;
     uint32_t lent_key_count;
-    struct kv_transfers transfers; /* transfers to this unit of prompts that other units computed */
-    /* the earliest time at which a transfer may have been waited for long enough */
+    /* measurements of transfers to this unit, of prompts that other units computed */
+    struct kv_transfers transfers;
+    /* the earliest time at which the unit may stop waiting for a transfer */
     int64_t give_up_ns;
     bool load_changed, plan_wanted;
-    bool abandoned;     /* the rank's engine and pages are lost: all requests end as FAILED with the
-                     * next steps, and new ones are refused */
+    /* the rank's engine and pages are lost: all requests end as FAILED with the next steps, and new
+     * ones are refused */
+    bool abandoned;
     size_t token_bytes; /* bytes of a TOKENS record of a single token, the most frequent one */
     bool step_in_flight;
     bool drafts; /* a row of the step in flight has drafts */
-    /* requests at other ranks, or in the line, wait for the end of a step; set before each step */
+    /* requests at other ranks, or in the waiting line, wait for the end of the step; set before
+     * each step */
     bool others;
 };
 
@@ -193,12 +201,14 @@ static inline uint32_t request_known(const struct unit_request *request) {
     return request->prompt_count + request->output_count;
 }
 
-/* True if scores are missing: every token of the prompt must be computed here, in its own mode. */
+/* True if the request still needs scores of prompt tokens. Every token of its prompt must then be
+ * computed here, in its own mode. */
 static inline bool state_request_scores(const struct unit_request *request) {
     return request->scored_count < request->prompt_count;
 }
 
-/* The request's account, for callers that change it. It will be reported to the gateway again. */
+/* Returns the account of the request for a caller that changes it, and marks it to be reported to
+ * the gateway again. */
 static inline struct unit_work *request_work(struct unit_request *request) {
     request->work_reported = false;
     return &request->work;
@@ -212,7 +222,7 @@ static inline void request_fill_tokens(struct unit_request *request) {
     request->recent_count = 0;
 }
 
-/* Adds a token to the answer. A request with a history has `adjusts` set, so other requests skip
+/* Adds a token to the answer. Only requests with `adjusts` can have a history, so others skip
  * it. */
 static inline void request_add_token(struct unit_request *request, uint32_t token) {
     if (request->adjusts) history_add(&request->history, token);
@@ -232,7 +242,7 @@ static inline bool request_runs(const struct unit_request *request) {
 
 #define UNIT_AHEAD 4 /* requests to prefetch while one is processed */
 
-/* Prefetch the data that planning, or a step's result, will read soon. */
+/* Prefetch the data that planning, or the processing of a result, will read soon. */
 static inline void request_prefetch_to_plan(const struct unit_request *request) {
     const char *at = (const char *)request;
     __builtin_prefetch(at, 1);
@@ -279,7 +289,8 @@ static inline uint32_t unit_parked_count(const struct unit *unit) {
     return unit->counts[UNIT_REQUEST_PARKED] + unit->counts[UNIT_REQUEST_LEAVING];
 }
 
-/* The limits and present use for the decision whether a request can start now. */
+/* The limits and the current use of rows and pages, which decide whether a request can start
+ * now. */
 static inline struct unit_capacity unit_rows_and_pages(const struct unit *unit) {
     return (struct unit_capacity){
         .pages_available = unit->pages.free_count + unit->pages.cached_count,

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
- * A request's states in the unit: SUBMIT -> waiting -> (pages allocated) prefill -> decode -> end.
- * It may return from prefill and decode to waiting when pages run out (serving/unit/plan.c), and it
- * may be parked while its KV blocks are transferred (serving/unit/handoff.c). While a step is in
- * flight its requests are not changed: a cancellation is recorded and takes effect when the step is
- * done, because the engine still writes to the request's pages. serving/unit/pages.c manages the
- * pages. A request always leaves through serving/unit/unit_request.c.
+ * The life of a request in the unit: SUBMIT -> waiting -> (pages allocated) prefill -> decode ->
+ * end. It may return from prefill or decode to waiting when pages run out (serving/unit/plan.c),
+ * and it may be parked while its KV blocks are transferred (serving/unit/handoff.c). Requests of a
+ * step in flight are not changed, because the engine still writes to their pages: a cancellation is
+ * recorded, and takes effect when the step is done. serving/unit/pages.c manages the pages. A
+ * request always leaves through serving/unit/unit_request.c.
  */
 #include "serving/unit/unit.h"
 
@@ -23,14 +23,15 @@
 
 /* ---- creation ---- */
 
-/* Bytes of the scores of a step's tokens, in records with a limited number of tokens of one row. */
+/* The size in bytes of the scores of a step's tokens, in records that each have a limited number of
+ * tokens of one row. */
 static size_t scores_bytes_max(const struct unit_options *options) {
     size_t records = options->step_tokens_max / SCORES_TOKENS_MAX + options->step_rows_max;
     return records * record_bytes(RECORD_SCORES, NULL) +
            options->step_tokens_max * TOKEN_LOGPROBS_MAX * sizeof(struct token_logprob);
 }
 
-/* The largest output of one STEP_DONE: scores, tokens and an end for each row. */
+/* The maximum output of one STEP_DONE in bytes: scores, tokens and an end for each row. */
 static size_t reaction_bytes(const struct unit_options *options) {
     struct record_tokens tokens = {
         .token_count = STEP_ROW_TOKENS, .logprobs_each = TOKEN_LOGPROBS_MAX, .work_count = 1};
@@ -210,8 +211,8 @@ static uint32_t pages_expected(const struct unit_request *request,
 
 /* ---- moving a request to another rank ---- */
 
-/* Missing pages for the answers' next tokens. An answer needs at most one: it has the pages of all
- * earlier tokens, and a step adds fewer tokens than a page holds. */
+/* The number of pages that are missing for the next tokens of the answers. An answer needs at most
+ * one: it has the pages of all earlier tokens, and a step adds fewer tokens than a page holds. */
 static uint32_t pages_short(const struct unit *unit) {
     uint64_t wanted = 0, available = unit->pages.free_count + unit->pages.cached_count;
     if (available >= unit_running_count(unit)) return 0; /* the usual case: no request is read */
@@ -243,7 +244,7 @@ bool unit_relieve(const struct unit *unit, const struct predict_length *lengths,
     return true;
 }
 
-/* The largest output of a record about one request. */
+/* The maximum output in bytes for a record about one request. */
 static size_t answer_bytes(const struct unit_options *options) {
     return record_bytes(RECORD_FINISHED, NULL) + handoff_bytes_max(options) +
            kv_offload_submit_bytes_max(options);
@@ -295,7 +296,7 @@ static enum status receive_kv_done(struct unit *unit, const struct record_kv_don
                                    int64_t now_ns) {
     if (!unit_can_put(unit, answer_bytes(&unit->options))) return STATUS_FULL;
     struct unit_request *request = unit_request_of(unit, record->request);
-    check(request); /* it stays until its transfer ends */
+    check(request); /* a request stays until its transfer ends */
     handoff_done(unit, request, record, now_ns);
     return STATUS_OK;
 }
@@ -311,7 +312,7 @@ static enum status receive_kv_loaded(struct unit *unit, const struct record_kv_l
                                      int64_t now_ns) {
     if (!unit_can_put(unit, answer_bytes(&unit->options))) return STATUS_FULL;
     struct unit_request *request = unit_request_of(unit, record->request);
-    check(request); /* it stays while its pages are written to */
+    check(request); /* a request stays while its pages are being written */
     kv_offload_loaded(unit, request, record, now_ns);
     if (request->cancelled && !request->in_step) handoff_leave(unit, request, FINISH_CANCELLED);
     return STATUS_OK;
@@ -330,8 +331,8 @@ static uint32_t drafts_right(const struct step_result_row *row) {
     return row->token_count ? row->token_count - 1 - row->forced_count : 0;
 }
 
-/* The number of chosen and forced tokens that belong to the answer, or to the part generated here:
- * it may end before the last of them. */
+/* The number of chosen and forced tokens that belong to the answer, or to the part of it that is
+ * generated here. It may end before the last of them. */
 static uint32_t count_wanted(const struct unit_request *request,
                              const struct step_result_row *row) {
     uint32_t left = request->tokens_here_max - request->output_count;
@@ -341,8 +342,9 @@ static uint32_t count_wanted(const struct unit_request *request,
     return most;
 }
 
-/* Begins the record without its tokens. It is written in place, field by field: such a record for
- * each row is most of the cost of results, and copying a new one would wait for its stores. */
+/* Begins a TOKENS record, without its tokens. It is written in place, field by field. These
+ * records, one per row, are most of the cost of processing results, and copying a new one would
+ * wait for its stores. */
 static struct record_tokens *begin_tokens(struct unit *unit, struct unit_request *request,
                                           uint32_t count, uint32_t each) {
     struct record_tokens counts = {
@@ -402,7 +404,7 @@ static void unit_put_scores(struct unit *unit, struct unit_request *request,
     }
 }
 
-/* Counts the tokens up to `end` as computed. */
+/* Counts the tokens before `end` as computed. */
 static void tokens_count(struct unit *unit, struct unit_request *request, uint32_t end) {
     uint32_t computed = request->work.computed_tokens, again = request->work.recomputed_tokens;
     account_obtained(request, ACCOUNT_COMPUTED, request->computed_count, end);
@@ -420,9 +422,9 @@ static void tokens_computed(struct unit *unit, struct unit_request *request, uin
     kv_offload_put(unit, request, known_blocks);
 }
 
-/* Handles a row that chose nothing. Its computation counts if only the mask was late: whole blocks
- * stay, and the rest is computed again. If a rank died before it received the constraint, that is
- * sent again. */
+/* Handles a row that chose no token. If only its mask was late, its computation counts: whole
+ * blocks stay, and the rest is computed again. If a rank died before it received the constraint,
+ * the constraint is sent again. */
 static void row_lost(struct unit *unit, struct unit_request *request,
                      const struct step_result *result, const struct step_result_row *row) {
     uint32_t end = request->computed_count + request->row_tokens;
@@ -480,7 +482,7 @@ static void row_done(struct unit *unit, struct unit_request *request,
 
 void unit_load(const struct unit *unit, struct record_unit_load *load,
                struct unit_rank_load *rank) {
-    uint32_t held = binding_held_waiting(unit); /* waiting for the rank, not for a turn */
+    uint32_t held = binding_held_waiting(unit); /* these wait for the rank, not for a turn */
     *load = (struct record_unit_load){
         .requests_waiting = unit->counts[UNIT_REQUEST_WAITING] - held,
         .requests_running = unit_running_count(unit) + held,
@@ -521,7 +523,7 @@ static void observe_step(struct unit *unit, const struct step_result *result,
     speculate_observe(&unit->speculate, unit->work.answer_rows, made, right, alone_ns);
 }
 
-/* Prefetches requests of rows after the i'th. */
+/* Prefetches the requests of the rows after row i. */
 static void prefetch_rows(const struct unit *unit, uint32_t i, uint32_t row_count) {
     if (i + UNIT_AHEAD < row_count)
         request_prefetch_for_result(&unit->requests[unit->step_slots[i + UNIT_AHEAD]]);
@@ -625,8 +627,8 @@ static enum status unit_receive(void *self, const struct record *record, int64_t
     }
 }
 
-/* If there is no work now, only a record can change that, unless a transfer or the storage's reply
- * takes too long. */
+/* Without work, only a record can create some, unless a transfer or the storage's reply takes too
+ * long. */
 static int64_t unit_next_wake_ns(const void *self) {
     const struct unit *unit = self;
     if (has_work(unit)) return 0;
@@ -647,7 +649,7 @@ uint32_t unit_request_count(const struct unit *unit) {
     return unit_held_count(unit);
 }
 
-/* The number of tokens of the next step that a request takes while others wait. */
+/* The number of tokens that a request takes from the next step while others wait. */
 static uint32_t step_share(const struct unit *unit, const struct unit_request *request) {
     uint32_t left = request_known(request) - request->computed_count;
     uint32_t share = unit->options.step_tokens_max / 4 * 3;
@@ -656,7 +658,8 @@ static uint32_t step_share(const struct unit *unit, const struct unit_request *r
     return left < share ? left : share;
 }
 
-/* The turn of the request that takes the last of `tokens` tokens, in the order of turns. */
+/* The turn of the request that takes the last of `tokens` tokens if requests take theirs in
+ * turn. */
 static int64_t turn_of_last(const struct unit *unit, uint64_t tokens) {
     int64_t turn = INT64_MIN; /* all turns up to here are counted */
     for (uint64_t taken = 0; taken < tokens;) {
@@ -713,7 +716,7 @@ static void audit_request(const struct unit *unit, uint32_t slot) {
               (request->constraint_bytes ? 1 + LIMIT_FORCED : 1));
     if (request_runs(request)) /* pages_short */
         check(divide_up(request_known(request), KV_BLOCK_TOKENS) <= request->page_count + 1);
-    /* it has the prompt's blocks, and none for the answer yet */
+    /* the request has the blocks of the prompt, and none for the answer yet */
     uint32_t here = !request_runs(request) && request->state != UNIT_REQUEST_WAITING;
     check(request->computed_count < request_known(request) + here);
     pages_audit_request(unit, request, handoff_sent_count(request));

@@ -8,7 +8,7 @@
 #include "serving/unit/binding.h"
 #include "serving/unit/kv_offload.h"
 
-/* Maps states that a load report does not distinguish to one of them. */
+/* Maps states that a load report does not distinguish to one state. */
 static enum unit_request_state unit_request_reported(enum unit_request_state state) {
     if (state == UNIT_REQUEST_LEAVING) return UNIT_REQUEST_PARKED;
     return state == UNIT_REQUEST_DECODE ? UNIT_REQUEST_PREFILL : state;
@@ -47,7 +47,7 @@ struct unit_request *unit_request_of(struct unit *unit, struct request_id id) {
     return slot == MAP_NONE ? NULL : &unit->requests[slot];
 }
 
-/* Takes slots in order, so that slots that were never needed stay untouched. */
+/* Slots are taken in order, so that slots that were never needed stay untouched. */
 struct unit_request *unit_request_free(struct unit *unit) {
     uint32_t slot = unit->free_slots[unit->counts[UNIT_REQUEST_FREE] - 1];
     check(slot <= unit->slot_end);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The state of a request in the unit. Only this file changes the state, and the unit's counts of
- * states. All other files call the transitions:
+ * The state machine of a request in the unit. Only this file changes a request's state and the
+ * unit's counts of states. All other files call the transitions:
  *
  *                  enter            start               answer
  *           FREE ---------> WAITING ------> PREFILL ------------> DECODE
@@ -14,7 +14,7 @@
  *           any but FREE --- leave ---> LEAVING --- end ---> FREE
  *           any but FREE --- end, drop ---> FREE
  *
- * A transition also claims or releases pages (serving/unit/pages.c).
+ * A transition also allocates or releases pages (serving/unit/pages.c).
  */
 #pragma once
 
@@ -35,23 +35,23 @@ void unit_request_clear(struct unit_request *request);
 /* FREE -> WAITING. The id and the data of the SUBMIT must be filled in. */
 void unit_request_enter(struct unit *unit, struct unit_request *request, int64_t now_ns);
 
-/* WAITING -> PREFILL. Leases the request's cached pages. */
+/* WAITING -> PREFILL. Leases the cached pages of the request. */
 void unit_request_start(struct unit *unit, struct unit_request *request, int64_t now_ns);
 
-/* WAITING -> PARKED. Claims all pages for a start with `token_count` tokens, because they will be
- * written to; `hit` is the present result of pages_look_up. Returns false if there are too few
- * pages; the request keeps waiting. */
+/* WAITING -> PARKED. Allocates all pages for a start with `token_count` tokens, because blocks will
+ * be written to them. `hit` is the current result of pages_look_up. Returns false if there are too
+ * few pages, and the request keeps waiting. */
 bool unit_request_park(struct unit *unit, struct unit_request *request, const struct pages_hit *hit,
                        uint32_t token_count);
 
-/* PARKED -> PREFILL or DECODE. The blocks have arrived, or a step waits for them. */
+/* PARKED -> PREFILL or DECODE, because the blocks have arrived or a step waits for them. */
 void unit_request_go_on(struct unit *unit, struct unit_request *request,
                         enum unit_request_state to);
 
-/* PREFILL -> PARKED. The step does not wait after all. The request keeps its pages. */
+/* PREFILL -> PARKED, because the step does not wait after all. The request keeps its pages. */
 void unit_request_park_again(struct unit *unit, struct unit_request *request);
 
-/* PREFILL -> DECODE. The first token is chosen. From DECODE it does nothing. */
+/* PREFILL -> DECODE, because the first token is chosen. Does nothing in DECODE. */
 void unit_request_answer(struct unit *unit, struct unit_request *request);
 
 /* PARKED, PREFILL or DECODE -> WAITING. Releases the pages. */
@@ -63,7 +63,7 @@ void unit_request_leave(struct unit *unit, struct unit_request *request);
 /* -> FREE. Puts FINISHED; releases pages, memory and slot. */
 void unit_request_end(struct unit *unit, struct unit_request *request, enum finish_reason reason);
 
-/* -> FREE without FINISHED. The request continues at another rank. */
+/* -> FREE without FINISHED, because the request continues at another rank. */
 void unit_request_drop(struct unit *unit, struct unit_request *request);
 
 /* Checks the counts of states against the requests. */

@@ -8,8 +8,8 @@
 #define BYTES_MAX ((size_t)256 << 20) /* touched when used */
 #define CONSTRAINT_BYTES_EACH 4096    /* longer constraints share it */
 
-/* Memory for each request's longest SUBMIT, with a usual constraint, and its blocks, up to a limit;
- * and for the longest constraint of one request. */
+/* The size of the pool: for each request its longest SUBMIT, with a usual constraint, and its
+ * blocks, up to a limit; in addition the longest constraint of one request. */
 static size_t pool_bytes(const struct unit_options *options, uint32_t ranks) {
     size_t keys = options->context_tokens_max / KV_BLOCK_TOKENS * sizeof(struct block_key);
     struct record_submit submit = {.prompt_count = options->context_tokens_max,

@@ -1,20 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The requests of a unit of several ranks that have no rank yet, by priority and then by arrival.
- * They are not in the order of their turns (serving/policy/schedule.h), which puts short requests
- * first: the long ones would be distributed last, and could no longer be balanced. The line stores
- * each SUBMIT as received, and the data needed for every rank before every step. It is limited in
- * number and in bytes. serving/unit/rank_units decides which request leaves for which rank.
+ * The queue of requests that are not bound to a rank yet, in a unit with several ranks. It is
+ * ordered by priority and then by arrival. It is not ordered by turn (serving/policy/schedule.h),
+ * because turns put short requests first: the long ones would be bound last, when they can no
+ * longer be balanced. The line stores each SUBMIT as received, and the data that is needed for
+ * every rank before every step. It is limited in number and in bytes. serving/unit/rank_units
+ * decides which request goes to which rank.
  */
 #pragma once
 
 #include "serving/unit/unit.h"
 
-/* The blocks to look up at the ranks; computed once, when the prompt arrives. */
+/* The block keys of a prompt, to look up at each rank. They are computed once, when the prompt
+ * arrives. */
 struct prompt_blocks {
     struct block_key *keys; /* [key_count] from pages_keys */
     uint32_t key_count;
-    /* [near_count] estimated leading blocks of each rank at that time, in its pages and its
-     * storage's memory together */
+    /* [near_count] for each rank, the estimated number of leading blocks in its pages and in the
+     * memory of its KV storage, at that time */
     uint32_t *near;
     uint32_t near_count; /* number of ranks; 0: no storage has blocks in memory */
 };
@@ -39,12 +41,12 @@ struct waiting_line {
 /* Arena bytes that waiting_line_open needs. */
 size_t waiting_line_bytes(const struct unit_options *options, uint32_t ranks);
 
-/* Opens a line for as many requests as `ranks` ranks can hold. */
+/* Opens a line with capacity for as many requests as `ranks` ranks can hold. */
 enum status waiting_line_open(struct waiting_line *line, struct arena *arena,
                               const struct unit_options *options, uint32_t ranks) MUST_USE;
 
-/* Adds the request after those of the same priority; copies `submit` and `blocks`. Returns false if
- * no slot or no memory is left. */
+/* Adds a request after those of the same priority, and copies `submit` and `blocks`. Returns false
+ * if no slot or no memory is left. */
 bool waiting_line_add(struct waiting_line *line, const struct record_submit *submit,
                       const struct prompt_blocks *blocks, int64_t turn, int64_t now_ns);
 

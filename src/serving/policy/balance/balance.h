@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Methods that choose a DP rank for a request, for the two load balancers. All methods except
- * BALANCE_WORK exist for comparison.
+ * Methods that choose a DP rank for a request, shared by the prefill and the decode load balancer.
+ * All methods except BALANCE_WORK exist only for comparison.
  */
 #pragma once
 
@@ -12,10 +12,10 @@
 enum balance_method {
     BALANCE_WORK,        /* predicted cost of the ranks' steps: balance_prefill, balance_decode */
     BALANCE_ROUND_ROBIN, /* each rank in turn */
-    BALANCE_LEAST_REQUESTS, /* fewest requests bound */
-    BALANCE_LEAST_TOKENS,   /* fewest tokens bound (prefill), fewest KV pages (decode) */
-    BALANCE_POWER_OF_TWO,   /* of two random ranks, the one with fewer requests (Mitzenmacher
-                             * 2001) */
+    BALANCE_LEAST_REQUESTS, /* the rank with the fewest requests */
+    BALANCE_LEAST_TOKENS,   /* the rank with the fewest tokens (prefill) or KV pages (decode) */
+    /* of two random ranks, the one with fewer requests (Mitzenmacher 2001) */
+    BALANCE_POWER_OF_TWO,
     BALANCE_METHOD_COUNT
 };
 
@@ -29,7 +29,7 @@ struct balance_rank {
     bool takes; /* false: the rank is full */
 };
 
-/* Chooses by any method except BALANCE_WORK. `draw` counts the choices so far and is the only
+/* Chooses by any method except BALANCE_WORK. `draw` is the number of choices so far, and the only
  * source of randomness. Returns BALANCE_NO_RANK if no rank accepts the request. */
 uint32_t balance_simply(enum balance_method method, const struct balance_rank *ranks,
                         uint32_t rank_count, uint64_t draw);

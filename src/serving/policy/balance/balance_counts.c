@@ -18,7 +18,7 @@ uint64_t balance_counts_choose(struct balance_state *state, const uint16_t *ids,
         balance_state_sink(heap, id_count, i);
     for (uint32_t left = slot_count - id_count; left > 0; left--) {
         uint32_t id = balance_state_key_id(heap[0]);
-        while (state->counts[id] == most_each) { /* it keeps its count */
+        while (state->counts[id] == most_each) { /* this expert keeps its count */
             heap[0] = heap[--growing];
             balance_state_sink(heap, growing, 0);
             id = balance_state_key_id(heap[0]);

@@ -44,7 +44,7 @@ struct decode_choice balance_decode(const struct decode_costs *costs,
     return (struct decode_choice){BALANCE_NO_RANK, rows ? DECODE_WAITS_PAGES : DECODE_WAITS_ROWS};
 }
 
-/* True if `a` leaves before `b`. */
+/* True if `a` should leave before `b`. */
 static bool leaves_first(const struct decode_running *a, const struct decode_running *b,
                          uint32_t pages_wanted) {
     bool a_frees = a->pages >= pages_wanted, b_frees = b->pages >= pages_wanted;

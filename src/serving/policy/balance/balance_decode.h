@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The decode load balancer: chooses the DP rank that continues a request. Its goal, as stated in
  * DeepSeek's inference system overview: "balance KVCache usage across GPUs; equalize request counts
- * per GPU". A rank's step has a cost for each request and for each KV page read. The most expensive
- * rank determines the step's time, so the request goes to the rank with the smallest sum. A rank
- * must have pages for the request's tokens in addition to those promised to others. Ranks that
- * their expected growth would fill are avoided.
+ * per GPU". In a step, a rank has a cost for each request and for each KV page read. The most
+ * expensive rank determines the time of the step, so the request goes to the rank with the smallest
+ * sum. That rank must have pages for the tokens of the request, on top of the pages promised to
+ * others. Ranks that would run out of pages by their expected growth are avoided.
  *
- * Running requests are not moved, unless a rank is about to run out of pages. Then
- * balance_decode_relieve chooses the one that is cheapest to move.
+ * Running requests stay where they are, unless a rank is about to run out of pages.
+ * balance_decode_relieve then chooses the one that is cheapest to move.
  *
  * Pure. Doubles with fixed operations in a fixed order; ties go to the lowest rank.
  */
@@ -21,10 +21,10 @@ struct decode_costs {
 };
 
 struct decode_rank {
-    uint32_t requests;       /* running, and those with reserved pages */
-    uint32_t requests_max;   /* rows of a step */
+    uint32_t requests;       /* running requests, and those with reserved pages */
+    uint32_t requests_max;   /* maximum of rows in a step */
     uint32_t pages_total;    /* of the rank */
-    uint32_t pages_held;     /* by running requests */
+    uint32_t pages_held;     /* held by running requests */
     uint32_t pages_reserved; /* promised to requests that are still in prefill */
     uint32_t pages_expected; /* expected growth of its requests (predict_length.h) */
 };
@@ -36,7 +36,7 @@ struct decode_need {
 
 enum decode_reason {
     DECODE_BOUND, /* the cheapest rank with enough pages for all expected growth */
-    /* no rank has enough pages for all growth; this rank has the most left after it */
+    /* no rank has enough pages for all growth; this one has the most left */
     DECODE_BOUND_TIGHT,
     DECODE_WAITS_ROWS,  /* every rank has the maximum of running requests */
     DECODE_WAITS_PAGES, /* no rank has enough pages */
@@ -60,8 +60,8 @@ struct decode_running {
     int64_t turn;   /* schedule_turn; on a tie the higher slot leaves */
 };
 
-/* The request to move away from a rank that needs `pages_wanted`: the one with the fewest pages
- * among those that free enough. If none frees enough, the one with the most; the caller then calls
- * again. BALANCE_NO_RANK if there is none. */
+/* Chooses the request to move away from a rank that needs `pages_wanted` pages: of those that free
+ * enough pages, the one with the fewest. If none frees enough, the one with the most; the caller
+ * then calls again. BALANCE_NO_RANK if there is none. */
 uint32_t balance_decode_relieve(const struct decode_running *running, uint32_t count,
                                 uint32_t pages_wanted);

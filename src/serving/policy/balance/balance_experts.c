@@ -19,12 +19,13 @@ struct work {
     const struct balance_shape *shape;
     struct balance_state state; /* the placement that the search changes */
     struct balance_state other; /* another placement for comparison */
-    struct balance_state group; /* groups on nodes: groups act as experts, nodes as ranks */
-    uint64_t *loads;            /* [experts] scaled */
-    uint64_t *group_loads;      /* [groups] */
-    uint16_t *ids;              /* [experts] */
-    uint16_t *items;            /* [slots] */
-    uint64_t total, bound;      /* sum of loads; no largest rank load is below the bound */
+    /* placement of groups on nodes: groups act as experts, and nodes as ranks */
+    struct balance_state group;
+    uint64_t *loads;       /* [experts] scaled */
+    uint64_t *group_loads; /* [groups] */
+    uint16_t *ids;         /* [experts] */
+    uint16_t *items;       /* [slots] */
+    uint64_t total, bound; /* sum of loads; lower bound of the largest rank load */
 };
 
 enum status balance_experts_check(const struct balance_shape *shape, struct error *error) {
@@ -140,7 +141,7 @@ static void place_groups(struct work *work) {
     balance_pack_fill(group, all, work->items);
 }
 
-/* Distributes the experts of each node's groups within the node. */
+/* Places the experts of each node's groups on the ranks of that node. */
 static void place_in_nodes(struct work *work, struct balance_state *state) {
     const struct balance_shape *shape = work->shape;
     uint32_t group_experts = shape->experts / shape->groups;
@@ -171,7 +172,7 @@ static uint64_t near_enough(uint64_t bound) {
     return bound + bound / NEAR_ENOUGH;
 }
 
-/* `near_ranks`: ranks of a node; exchanges within one are preferred. */
+/* Searches over all ranks. `near_ranks`: ranks of a node; exchanges within a node are preferred. */
 static void balance_experts_refine(const struct work *work, struct balance_state *state,
                                    struct balance_span span, uint32_t near_ranks, uint64_t bound) {
     struct balance_search search = {span, near_ranks, near_enough(bound), 8 * span.rank_count + 64};
@@ -186,7 +187,8 @@ static void refine_all(const struct work *work, struct balance_state *state) {
                            near ? shape->ranks / shape->nodes : shape->ranks, work->bound);
 }
 
-/* Searches within nodes, independently. No node needs to be better than the fullest can become. */
+/* Searches within each node independently. No node needs to become better than the best that the
+ * fullest node can reach. */
 static void search_strictly(struct work *work) {
     uint32_t node_ranks = work->shape->ranks / work->shape->nodes;
     place_greedily(work, &work->state);
@@ -196,8 +198,8 @@ static void search_strictly(struct work *work) {
                                node_ranks, max_u64(fullest, work->bound));
 }
 
-/* Searches the counts, which decide with two slots per rank. Starts from the greedy's counts and
- * pairing. */
+/* Searches over the counts of replicas, which matter most with two slots per rank. Starts from the
+ * counts and pairing of the greedy placement. */
 static void search_pairs(struct work *work, struct balance_state *state) {
     const struct balance_shape *shape = work->shape;
     struct balance_span all = {0, shape->ranks};

@@ -1,24 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The expert-parallel load balancer: assigns experts to slots so that the busiest rank delays the
- * others as little as possible. Every expert has a slot. The remaining slots hold replicas, which
- * share their expert's load equally. Each layer is balanced independently.
+ * The expert-parallel load balancer. It assigns the routed experts of a layer to slots on ranks, so
+ * that the busiest rank delays the others as little as possible. Every expert has a slot. The
+ * remaining slots hold replicas, which share the load of their expert equally. Each layer is
+ * balanced independently.
  *
- * The search starts from the placement of DeepSeek's balancer (groups packed to nodes, replicas
- * within nodes, heaviest first; or all at once if the groups do not divide over nodes). It only
- * ever lowers the largest rank load, so the result is never worse. Groups stay on their nodes as
- * long as that costs no balance: an exchange within a node is preferred, and one across nodes is
- * made only if nothing else helps. BALANCE_STRICT never makes one. If the groups' nodes keep the
- * search far from the bound, it runs once more with all ranks alike, and the better placement is
- * used.
+ * The search starts from the placement of DeepSeek's balancer, which packs groups to nodes and then
+ * replicas within nodes, heaviest first (or all at once, if the groups do not divide over nodes).
+ * The search only ever lowers the largest rank load, so the result is never worse. Groups stay on
+ * their nodes as long as that costs no balance: exchanges within a node are preferred, and
+ * exchanges across nodes are made only if nothing else helps. BALANCE_STRICT never makes those. If
+ * the groups' nodes keep the search far from the bound, it runs once more with all ranks alike, and
+ * the better placement is used.
  *
  * docs/performance/balance.md has the measured gain of each part, for seven kinds of load.
  *
- * The proven bound: with a largest rank load of c, an expert needs at least ceil(load / c)
- * replicas. So c is at least the smallest cap for which those fit into the slots, and at least the
- * mean.
+ * A lower bound is known: if the largest rank load is c, each expert needs at least ceil(load / c)
+ * replicas. Hence c is at least the smallest cap for which these replicas fit into the slots, and
+ * at least the mean.
  *
- * Integers in a fixed order: the same loads give the same placement everywhere. The caller provides
- * the memory.
+ * All arithmetic is on integers in a fixed order, so the same loads give the same placement
+ * everywhere. The caller provides the memory.
  */
 #pragma once
 
@@ -52,7 +53,7 @@ struct balance_outcome {
     double bound;   /* upper bound of any placement's balance; 1 if all loads are 0 */
 };
 
-/* Returns STATUS_INVALID if the shape is inconsistent; the error names the numbers. */
+/* Returns STATUS_INVALID if the shape is inconsistent. The error names the numbers. */
 enum status balance_experts_check(const struct balance_shape *shape, struct error *error) MUST_USE;
 
 /* True if groups can stay on nodes. Otherwise BALANCE_STRICT is the same as BALANCE_FREE. */

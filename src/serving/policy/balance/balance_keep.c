@@ -16,7 +16,7 @@ struct keep {
     uint64_t *loads;        /* [experts] scaled */
     uint16_t *fresh;        /* [slots] the best placement */
     uint16_t *renamed;      /* [slots] */
-    uint16_t *overlaps;     /* [ranks][ranks] common experts of a fresh rank and an old one */
+    uint16_t *overlaps;     /* number of experts in common between a fresh rank and an old one */
     uint16_t *first, *used; /* [experts] index of its first replica, count of placed ones */
     uint32_t *name, *user;  /* [ranks] old name of a fresh rank; fresh rank with an old name */
     struct balance_state state;
@@ -60,7 +60,7 @@ static void balance_keep_look_at(struct keep *keep, const uint16_t *slots) {
     balance_state_recount(&keep->state);
 }
 
-/* Lists all replicas of the state's placement, heaviest first, as not placed. */
+/* Lists all replicas of the state's placement, heaviest first, and marks them as not placed. */
 static void list_items(struct keep *keep) {
     struct balance_state *state = &keep->state;
     uint16_t *ids = keep->used;
@@ -77,8 +77,8 @@ static bool is_placed(const struct keep *keep, uint32_t item) {
     return item - keep->first[e] < keep->used[e];
 }
 
-/* Pairs the remaining replicas, the heaviest with the lightest. Returns false if a pair exceeds the
- * target. Writes the pairs to `out` unless it is NULL. */
+/* Pairs the remaining replicas, the heaviest with the lightest, and writes the pairs to `out`
+ * unless it is NULL. Returns false if a pair exceeds the target. */
 static bool pair_rest(const struct keep *keep, uint64_t target, uint16_t *out) {
     const struct balance_state *state = &keep->state;
     uint32_t low = 0, high = state->slot_count - 1;
@@ -128,8 +128,8 @@ struct name_runs {
     uint32_t first_slot, count, slots; /* slots of each range */
 };
 
-/* The number of common slots of a fresh range and an old one. Duplicates count as often as both
- * have them. Uses keep->state's counts as scratch. */
+/* The number of replicas that a fresh range and an old one have in common. Uses keep->state's
+ * counts as scratch. */
 static uint32_t overlap(struct keep *keep, const uint16_t *fresh, const uint16_t *old,
                         uint32_t slots) {
     uint16_t *counts = keep->state.counts;
@@ -146,7 +146,7 @@ static uint32_t overlap(struct keep *keep, const uint16_t *fresh, const uint16_t
     return common;
 }
 
-/* Assigns names, to the ranges with the most in common first. */
+/* Assigns old names to the fresh ranges, in the order of the most replicas in common. */
 static void choose_names(struct keep *keep, const struct name_runs *runs) {
     uint32_t count = runs->count;
     for (uint32_t i = 0; i < count; i++)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Computes a new placement that moves few experts. It tries two methods and returns the result with
- * fewer moves:
+ * Computes a new expert placement that moves few experts. It tries two methods, and returns the
+ * result with fewer moves:
  *
  * - Repair: the search of balance_experts starts from the old placement and ends when the largest
  *   load is within the tolerance of the best placement's. It may fail. It wins if ranks have many

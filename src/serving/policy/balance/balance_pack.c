@@ -13,7 +13,8 @@ static void set_slot(struct balance_state *state, uint32_t slot, uint32_t expert
 
 void balance_pack_fill(struct balance_state *state, struct balance_span span,
                        const uint16_t *items) {
-    uint64_t *heap = state->keys; /* heap of ~(load, rank): the first is the least loaded */
+    /* max-heap of ~(load, rank): the first key is the least loaded rank */
+    uint64_t *heap = state->keys;
     uint32_t open = span.rank_count;
     for (uint32_t i = 0; i < span.rank_count; i++) {
         heap[i] = ~(uint64_t)i;
@@ -58,7 +59,7 @@ static bool is_duplicate(const struct balance_state *state, uint32_t slot) {
     return false;
 }
 
-/* Exchanges a duplicate for the item that leaves both ranks least loaded, with no rank above
+/* Exchanges a duplicate for the item that leaves the two ranks least loaded, with neither above
  * `limit`. */
 static void part_duplicate(struct balance_state *state, struct balance_span span, uint32_t slot,
                            uint64_t limit) {

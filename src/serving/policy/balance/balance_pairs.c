@@ -8,13 +8,13 @@
 #include "serving/policy/balance/balance_counts.h"
 
 #define BINS 64      /* values of t: b * T / 2 / BINS, b = 0..BINS - 1 */
-#define CHANGE 8     /* larger changes of a bin's surplus count as this */
-#define LACK_MAX 511 /* limit of a bin's lack: 64 of them fit into 16 bits */
+#define CHANGE 8     /* limit of the change of a bin's surplus; larger changes count as this */
+#define LACK_MAX 511 /* limit of a bin's lack, so that 64 lacks fit into 16 bits */
 #define ROUNDS_MAX 12
 #define NEAR_ENOUGH 128 /* stop when the largest load exceeds the target by less than 1/128 */
 #define MOVES_MAX 64    /* in one round: enough to move every replica */
 
-/* An item with this share adds `sign` to the surplus of all bins from `first` on. */
+/* The effect of an item's share: it adds `sign` to the surplus of all bins from `first` on. */
 struct effect {
     int8_t first, sign;
 };
@@ -26,7 +26,7 @@ struct pairs {
     int16_t surplus[BINS];   /* light items minus heavy ones */
     /* lacks[b][CHANGE + v]: sum of the lacks of the bins before b if v were added to each */
     int16_t lacks[BINS + 1][2 * CHANGE];
-    /* effect with its present count, and with one more */
+    /* effect of each expert's items with its present count, and with one more */
     struct effect now[LIMIT_EXPERTS], more[LIMIT_EXPERTS];
     uint16_t split[LIMIT_EXPERTS]; /* experts with several replicas */
     uint32_t split_count;
@@ -103,7 +103,7 @@ static void set_limit(struct pairs *pairs, uint64_t limit) {
     pairs->inverse = ((uint64_t)2 * BINS << 32) / ((limit >> 20) + 1);
     memset(pairs->surplus, 0, sizeof pairs->surplus);
     int16_t events[BINS + 1] = {0};
-    /* sequential access, so that branches are predictable */
+    /* access is sequential, so that branches are predictable */
     for (uint32_t i = 0; i < state->expert_count; i++) {
         uint32_t e = pairs->order[i];
         pairs->now[e] = effect_of(pairs, state->shares[e]);
@@ -158,7 +158,7 @@ static uint32_t best_loss(const struct pairs *pairs, uint32_t *lack_out) {
 }
 
 /* Moves one replica from one expert to another. Returns false, without changes, if that does not
- * reduce the lack. `gain_first`: chooses the receiving expert first. */
+ * reduce the lack. `gain_first`: choose the receiving expert first, otherwise the giving one. */
 static bool balance_pairs_move(struct pairs *pairs, bool gain_first, uint32_t lack) {
     const uint16_t *counts = pairs->state->counts;
     int change = gain_first ? 1 : -1;
@@ -180,7 +180,7 @@ static uint32_t lack_now(const struct pairs *pairs) {
     return (uint32_t)pairs->lacks[BINS][CHANGE];
 }
 
-/* The largest load that the present counts allow. Stores the counts if it is the smallest so
+/* Returns the largest load with the present counts. Stores the counts if it is the smallest so
  * far. */
 static uint64_t balance_pairs_measure(struct pairs *pairs) {
     const struct balance_state *state = pairs->state;
@@ -205,7 +205,7 @@ static void restore(struct pairs *pairs) {
     }
 }
 
-/* Moves replicas until there is no lack, or no move helps. Returns the resulting largest load. */
+/* Moves replicas until there is no lack or no move helps. Returns the resulting largest load. */
 static uint64_t balance_pairs_descend(struct pairs *pairs) {
     bool gain_first = true;
     list_split(pairs);

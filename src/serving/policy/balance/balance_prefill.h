@@ -2,19 +2,19 @@
  * The prefill load balancer: chooses the DP rank that computes a prompt. Its goal, as stated in
  * DeepSeek's inference system overview: "balance core-attention computation across GPUs; equalize
  * input token counts per GPU". The ranks of a unit step together, so the most expensive rank
- * determines the step's time. Both goals become one if tokens and attended positions are weighted
- * by the time they take:
+ * determines the time of a step. If tokens and attended positions are weighted by the time that
+ * they take, the two goals become one:
  *
  *   cost(new, before) = token * new + attended * (new * before + new * (new + 1) / 2)
  *                       + read * before
  *
- * where `read` is the time to read a position's latent back and to expand it, once per chunk.
+ * `read` is the time to read back the latent KV of a position and to expand it, once per chunk.
  *
- * Binding is late: a prompt waits in one queue until a rank is about to take work, so no estimate
- * of another rank's future is wrong for long. There are two decisions. balance_prefill binds one
- * prompt to the rank that would finish it first, including the work already bound there and the
- * part of the prompt in that rank's cache. balance_prefill_level limits the cost of a step for each
- * rank, so that a rank deep in a long context takes fewer tokens and does not make all others wait.
+ * Binding is late: a prompt waits in one queue until a rank is about to take work, so no wrong
+ * estimate of a rank's future lasts long. There are two decisions. balance_prefill binds one prompt
+ * to the rank that would finish it first, given the work already bound there and the part of the
+ * prompt in that rank's prefix cache. balance_prefill_level limits the cost of a step on each rank,
+ * so that a rank deep in a long context takes fewer tokens and does not delay all others.
  *
  * Pure. Doubles with fixed operations in a fixed order; ties go to the lowest rank.
  */
@@ -25,17 +25,17 @@
 /* Costs are in nanoseconds if times are known, otherwise in tokens. Any unit is possible if all
  * input of balance_prefill uses the same one. */
 struct prefill_costs {
-    double token;    /* of a token at any position */
-    double attended; /* of each position that a token attends to */
-    double read;     /* of each position before a chunk */
+    double token;    /* cost of a token, independent of its position */
+    double attended; /* cost of each position that a token attends to */
+    double read;     /* cost of each position before a chunk, once per chunk */
 };
 
-/* The cost of a chunk of new_tokens after `before` others; 0 for no new tokens. */
+/* The cost of a chunk of new_tokens tokens after `before` others; 0 without new tokens. */
 double balance_prefill_costs_of(const struct prefill_costs *costs, uint32_t new_tokens,
                                 uint32_t before);
 
-/* The minimum length of a chunk that is shortened for the sake of other ranks. At this length,
- * attention to the context takes twice as long as reading the context back. Whole blocks. */
+/* The minimum length to which a chunk is shortened for the sake of other ranks, in whole blocks. At
+ * this length, attention to the context takes twice as long as reading the context back. */
 uint32_t balance_prefill_costs_chunk_min(const struct prefill_costs *costs);
 
 struct prefill_rank {
@@ -53,7 +53,8 @@ struct prefill_hit {
 struct prefill_need {
     uint32_t prompt_tokens;
     uint32_t page_count;
-    /* may wait for a busy rank that would finish it earlier; the caller limits the wait by age */
+    /* the prompt may wait for a busy rank that would finish it earlier; the caller limits the wait
+     * by age */
     bool patient;
 };
 
@@ -75,7 +76,7 @@ struct prefill_choice {
     double done_cost; /* the smallest cost: the rank's bound work including this prompt */
 };
 
-/* `hits`: [rank_count]. */
+/* Chooses a rank for one prompt. ranks[rank_count], hits[rank_count]. */
 struct prefill_choice balance_prefill(const struct prefill_costs *costs,
                                       const struct prefill_need *need,
                                       const struct prefill_rank *ranks,

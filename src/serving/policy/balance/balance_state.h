@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
- * One layer's placement during the search: the expert in each slot, and the load of each rank. The
- * replicas of an expert share its load equally.
+ * The placement of one layer's experts during the search: the expert in each slot, and the load of
+ * each rank. The replicas of an expert share its load equally.
  *
- * Slots [rank * room, (rank + 1) * room) belong to a rank. Loads are integers, scaled so that a
- * layer's sum is near 2^46: shares keep 13 digits, and a share together with an expert's id fits
- * into 64 bits for sorting.
+ * Slots [rank * room, (rank + 1) * room) belong to a rank. Loads are integers, scaled so that the
+ * sum over a layer is near 2^46. Shares then keep 13 digits, and a share and an expert id together
+ * fit into 64 bits for sorting.
  *
  * Only the balance_* files of this directory include it.
  */

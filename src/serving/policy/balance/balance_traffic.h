@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The network traffic between nodes that a placement causes. A token is sent to a node once, no
- * matter how many of its experts are there, so a layer's traffic is the number of nodes that a
- * token visits.
+ * Estimates the network traffic between nodes that an expert placement causes. Dispatch sends a
+ * token to a node once, no matter how many of its experts are there. The traffic of a layer is
+ * therefore measured as the number of nodes that a token is sent to.
  *
- * The model: a token chooses k groups, with the probability of a set proportional to the product of
- * the groups' loads (the distribution of greatest entropy). From each it chooses m experts
- * independently, each with a probability proportional to its load, and each replica of an expert
- * with the same probability. If s is the share of group g's load that node n serves, the token does
- * not visit n with probability
+ * The model: a token chooses k groups. The probability of a set of groups is proportional to the
+ * product of their loads (the distribution of maximum entropy). From each group the token chooses m
+ * experts independently, with probabilities proportional to their loads. All replicas of an expert
+ * are equally likely. Let s_gn be the share of the load of group g that node n serves. The token is
+ * then not sent to n with probability
  *
  *   e_k over groups of W_g (1 - s_gn)^m   /   e_k over groups of W_g
  *
  * where e_k is the k-th elementary symmetric polynomial: the sum over all sets of k groups of the
- * product. Groups that are entirely on one node give the fewest copies.
+ * product. The number of copies is smallest if every group is entirely on one node.
  */
 #pragma once
 
@@ -27,8 +27,8 @@ struct balance_choice {
 
 struct balance_traffic {
     double copies; /* expected number of nodes that a token of this layer is sent to */
-    /* share of all load served outside the home node of its group (the node that serves most of the
-     * group) */
+    /* share of the load that is served outside the home node of its group (the node that serves
+     * most of the group) */
     double away;
 };
 

@@ -35,7 +35,7 @@ static bool balance_units_has_room(const struct balance_unit *unit) {
            unit->waiting < unit->rank_count * BALANCE_UNITS_WAITING;
 }
 
-/* The share in use including this request. */
+/* The share of the unit in use, including this request. */
 static double balance_units_share(const struct balance_unit *unit,
                                   const struct balance_units_need *need) {
     return ((double)unit->requests + 1) / unit->requests_max +

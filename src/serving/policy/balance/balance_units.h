@@ -1,19 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Chooses the unit of a fleet for a request. Binding is late: a request waits at the gateway until
- * a unit has few waiting requests. So load data is fresh, a unit that joins gets work, and the loss
- * of a unit affects few requests. Of the units that take requests, the one with the smallest share
- * of its requests and of its KV pages in use is chosen, because units may differ in size.
+ * a unit has few waiting requests. Load data is therefore fresh, a unit that joins gets work at
+ * once, and the loss of a unit affects few requests. Units may differ in size, so the choice is by
+ * the share of requests and of KV pages in use. Of the units that take requests, the one with the
+ * smallest share is chosen.
  *
- * A unit that probably has part of the prompt may have a larger share than others and still be
- * chosen. The allowance is proportional to the part that it saves, and bounded, so a prefix that
- * all requests have makes no unit hot:
+ * A unit that probably has part of the prompt in its prefix cache is chosen even if its share is
+ * somewhat larger. The allowance is proportional to the part that it saves, and bounded, so that a
+ * prefix common to all requests does not overload one unit. The smallest score wins:
  *
  *   share - (BALANCE_UNITS_LEAN * smallest share + BALANCE_UNITS_LEAN_REQUESTS * ranks / requests
  *            that the unit takes) * tokens saved / prompt
  *
- * Units that only compute prompts do not keep them, so time is the criterion there. Their shares
- * fall when a step ends and its prompts leave, which is when a new request has to wait for all of
- * the next step. The unit with the shortest wait is chosen:
+ * Prefill units do not keep their requests, so the criterion there is time. Their shares fall when
+ * a step ends and its prompts leave, but a new request then has to wait for the whole next step.
+ * The unit with the shortest wait is chosen:
  *
  *   time until the running step ends + BALANCE_UNITS_BEFORE * time of its prompts
  *   - time saved by its cache
@@ -25,7 +26,7 @@
 
 #include "serving/policy/balance/balance.h"
 
-/* Requests that may wait at a unit, per rank: enough for its next steps, and for a choice in its
+/* Requests that may wait at a unit, per rank: enough for its next steps, and for some choice in its
  * own order of turns. */
 #define BALANCE_UNITS_WAITING 8
 
@@ -48,7 +49,7 @@ struct balance_unit {
     uint32_t rank_count;         /* >= 1 */
     uint32_t context_tokens_max; /* prompt and answer of one request */
     uint32_t rank_pages;         /* pages of its largest rank: a request stays in one rank */
-    uint32_t requests, requests_max; /* bound to it; requests_max >= 1 */
+    uint32_t requests, requests_max; /* requests bound to it; requests_max >= 1 */
     uint32_t waiting;                /* requests bound to it that do not run yet */
     uint64_t pages_total;            /* >= 1 */
     uint64_t pages_taken; /* pages held by running requests or promised to waiting ones */
@@ -63,9 +64,10 @@ struct balance_units_need {
     uint64_t tokens;      /* prompt and longest answer */
     uint64_t page_count;  /* pages for `tokens` */
     uint64_t start_pages; /* pages for the tokens known now */
-    /* a unit that has the same prompt, chosen if it accepts requests; else BALANCE_NO_RANK */
+    /* the unit that already computes the same prompt, chosen if it accepts requests; else
+     * BALANCE_NO_RANK */
     uint32_t partner;
-    /* a unit that failed the request, chosen only if no other unit is large enough; or
+    /* the unit that failed this request, chosen only if no other unit is large enough; or
      * BALANCE_NO_RANK */
     uint32_t avoided_unit;
     uint64_t numerics; /* one bit per allowed numerics number; 0: any */
@@ -77,13 +79,14 @@ struct balance_units_need {
 };
 
 enum units_reason {
-    UNITS_BOUND,         /* the smallest share in use */
-    UNITS_BOUND_PREFIX,  /* a larger share, but it has part of the prompt */
-    UNITS_BOUND_PARTNER, /* the unit that already computes its prompt */
-    UNITS_BOUND_SOONEST, /* the shortest wait for its prompt, including the saved part */
-    UNITS_WAITS_ROOM,    /* every unit that is large enough has enough waiting requests */
-    UNITS_WAITS_SIZE,    /* no serving unit is large enough */
-    UNITS_WAITS_UNIT,    /* no unit serves */
+    UNITS_BOUND,         /* the unit with the smallest share in use */
+    UNITS_BOUND_PREFIX,  /* a unit with a larger share that has part of the prompt */
+    UNITS_BOUND_PARTNER, /* the unit that already computes the same prompt */
+    /* the unit with the shortest wait, given the part of the prompt that it saves */
+    UNITS_BOUND_SOONEST,
+    UNITS_WAITS_ROOM, /* every unit that is large enough has enough waiting requests */
+    UNITS_WAITS_SIZE, /* no serving unit is large enough */
+    UNITS_WAITS_UNIT, /* no unit serves */
     UNITS_REASON_COUNT
 };
 
@@ -91,7 +94,7 @@ enum units_reason {
 const char *balance_units_reason_name(enum units_reason reason);
 
 struct units_choice {
-    uint32_t unit; /* BALANCE_NO_RANK: it waits */
+    uint32_t unit; /* BALANCE_NO_RANK: the request waits */
     uint32_t reason;
 };
 

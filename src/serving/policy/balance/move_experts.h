@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The moves from an old map of a layer to a new one: which slot gets which expert, and its source.
- * Every expert has a slot in both maps, and all moves of a layer are adopted together, so no expert
- * is ever without one. A layer's moves never need more memory on a rank than it has slots.
+ * Lists the moves from the old expert map of a layer to a new one: the slot, its new expert, and
+ * the slot that sends the weights. Every expert has a slot in both maps, and all moves of a layer
+ * take effect together, so no expert is ever without a slot. The moves of a layer never need more
+ * memory on a rank than it has slots.
  *
  * The source is a slot of the same rank if one holds the expert. Otherwise ranks of the same node
- * are preferred, because their link is faster, and of these the one that sends the fewest so far.
+ * are preferred, because their link is faster. Of several ranks, the one that has sent the fewest
+ * experts so far is used.
  */
 #pragma once
 
@@ -12,16 +14,16 @@
 
 #include "contract/expert_move.h"
 
-/* One layer's slots, with a rank's slots contiguous: the expert in each, or EXPERT_MOVE_NOTHING.
- */
+/* The slots of one layer, with those of a rank contiguous. Each has an expert, or
+ * EXPERT_MOVE_NOTHING. */
 struct move_experts {
     uint32_t layer, ranks, slots_per_rank;
     uint32_t node_ranks;       /* consecutive ranks of a node; 0: one node */
     const uint32_t *from, *to; /* [ranks * slots_per_rank] */
 };
 
-/* gives[ranks] is the number of experts that each rank has sent, and is updated. Writes
- * moves_out[slots] and returns the number of moves. */
+/* Writes moves_out[slots] and returns the number of moves. gives[ranks] is the number of experts
+ * that each rank has sent, and is updated. */
 uint32_t move_experts(const struct move_experts *layer, uint32_t *gives,
                       struct expert_move *moves_out);
 

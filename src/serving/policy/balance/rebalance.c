@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The balancer does not support masked ranks or empty slots. So it gets only the remaining ranks,
- * with a completed old map: an expert without a slot takes one of the expert with the most
- * replicas, and an empty slot gets the expert with the largest share.
+ * The balancer does not support masked ranks or empty slots. It therefore gets only the unmasked
+ * ranks, and a completed old map. An empty slot gets an expert that has no slot, or else the expert
+ * with the largest share. An expert that still has no slot takes one of the expert with the most
+ * replicas.
  */
 #include "serving/policy/balance/rebalance.h"
 
@@ -11,7 +12,7 @@
 #include "base/check.h"
 #include "serving/policy/balance/balance_keep.h"
 
-#define TOLERANCE 0.02 /* tolerance relative to the best map's largest load, for fewer moves */
+#define TOLERANCE 0.02 /* accepted excess over the best map's largest load, for fewer moves */
 
 struct rebalance_layer {
     const struct rebalance_shape *shape;
@@ -47,7 +48,7 @@ static uint32_t count_left(const struct rebalance_shape *shape, const bool *mask
     return left;
 }
 
-/* The number of nodes of the remaining ranks; 1 if these are not evenly distributed. */
+/* The number of nodes that the remaining ranks form; 1 if they are not evenly distributed. */
 static uint32_t rebalance_count_nodes(const struct rebalance_shape *shape, const bool *masked) {
     uint32_t each = shape->node_ranks ? shape->node_ranks : shape->ranks, nodes = 0, of_first = 0;
     for (uint32_t first = 0; first < shape->ranks; first += each) {
@@ -91,7 +92,7 @@ static void open_layer(struct rebalance_layer *layer, const struct rebalance_sha
     layer->memory = at + round_up_8(shape->experts * sizeof *layer->replicas);
 }
 
-/* The slot of the most dispensable expert. */
+/* The slot of the expert that can spare a replica best. */
 static uint32_t spare_slot(const struct rebalance_layer *layer) {
     uint32_t best = 0;
     for (uint32_t slot = 1; slot < layer->left.slots; slot++)
@@ -123,8 +124,8 @@ static void rebalance_make_whole(struct rebalance_layer *layer, const bool *mask
             layer->old[at] = UINT16_MAX;
             if (from[rank * room + i] != REBALANCE_EMPTY) put(layer, at, from[rank * room + i]);
         }
-    for (uint32_t slot = 0; slot < layer->left.slots; slot++) { /* empty slots get experts without
-                                                                 * one */
+    /* empty slots get the experts that have none */
+    for (uint32_t slot = 0; slot < layer->left.slots; slot++) {
         if (layer->old[slot] != UINT16_MAX) continue;
         while (expert < layer->shape->experts && layer->replicas[expert])
             expert++;
@@ -163,7 +164,8 @@ static double largest_load(const struct rebalance_layer *layer, const uint32_t *
 
 /* ---- prices ---- */
 
-/* Rows of a token that leave its node; each node is equally likely to be the token's. */
+/* The number of copies of a token's row that leave its node. Each node is equally likely to be the
+ * token's own. */
 static double rebalance_copies_of(const struct rebalance_layer *layer, const uint16_t *slots) {
     struct balance_shape shape = layer->left;
     struct balance_traffic traffic;
@@ -182,8 +184,8 @@ static bool rebalance_holds(const uint16_t *slots, uint32_t count, uint16_t expe
 }
 
 /* The cost of the moves from the old map to `to`: the mean time on a rank's link for its new
- * experts, divided by the tokens that the new map is expected to serve. move_experts uses the
- * nearest source, too. */
+ * experts, divided by the tokens that the new map is expected to serve. Assumes the nearest source,
+ * like move_experts. */
 static double moves_ns(const struct rebalance_layer *layer, const uint16_t *to) {
     const struct rebalance_prices *prices = layer->prices;
     uint32_t room = layer->shape->slots_per_rank,

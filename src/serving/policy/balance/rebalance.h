@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Decides when experts move: computes from recent loads the gain of a new map, layer by layer, and
- * whether it is worth the moves.
+ * Decides when experts move. For each layer, it computes the gain of a new expert map from recent
+ * loads, and whether the gain is worth the moves.
  *
- * A step waits for the busiest rank of every layer and, if there are nodes, for the rows between
- * them. Moving experts uses the links once, for all tokens that the new map serves. All three have
- * a price in nanoseconds, measured on the unit's machines. The sums over the layers are compared. A
- * unit that computes prompts has three placements for a layer: groups of experts are kept on one
- * node always, as far as that costs no balance, or never. Each layer takes the cheapest. A unit
- * that only makes answers places them with all ranks alike, as in DeepSeek's policy.
+ * In every layer, a step waits for the busiest rank and, with several nodes, for the rows sent
+ * between them. A move of an expert uses the links once, for all tokens that the new map will
+ * serve. All three have a price in nanoseconds, measured on the machines of the unit. The sums over
+ * the layers are compared. A unit that computes prompts has three possible placements for a layer:
+ * groups of experts stay on one node always, as far as that costs no balance, or never. Each layer
+ * takes the cheapest. A decode unit treats all ranks alike, as in DeepSeek's policy.
  *
- * A new map is adopted if it lowers the sum by a sufficient share twice in a row (so that short
- * fluctuations move nothing) and the last change is old enough. Only layers with a gain change. A
- * masked rank must hold no experts: the map then changes regardless of the gain.
+ * A new map is adopted if it lowers the sum by a sufficient share twice in a row, so that short
+ * fluctuations move nothing, and if the last change is old enough. Only layers with a gain change.
+ * A masked rank must not hold experts, so the map then changes regardless of the gain.
  */
 #pragma once
 
@@ -38,15 +38,16 @@ enum rebalance_way {
 };
 
 struct rebalance_prices {
-    double pair_ns; /* time of a rank's experts for one token of one expert; 0: unknown */
+    double pair_ns; /* time of a rank for one token of one routed expert; 0: unknown */
     double copy_ns; /* time on a rank's link for one token's rows to another node and back */
     double near_ns; /* time on a rank's link for an expert from a rank of its node */
     double far_ns;  /* time on a rank's link for an expert from another node */
-    /* tokens per rank that a new map is expected to serve: as many as the last one so far; 0:
-     * unknown, and moves are free */
+    /* tokens per rank that a new map is expected to serve, which is as many as the last one has so
+     * far; 0: unknown, and moves are free */
     double tokens;
-    bool passes;        /* rows are sent once to each node and forwarded there; else to each rank */
-    bool makes_answers; /* serves only answers: all ranks are equal */
+    /* a row is sent once to each node and forwarded there; otherwise once to each rank */
+    bool passes;
+    bool makes_answers; /* decode unit: all ranks are alike */
 };
 
 /* The cost of a layer in nanoseconds per token of every rank. If prices are unknown, `experts` is
@@ -62,7 +63,7 @@ double rebalance_cost_sum(const struct rebalance_cost *cost);
  * load of a rank, all in the unit of the loads. */
 struct rebalance_gain {
     double mean, before, after;
-    /* nodes other than its own that a token's row is sent to; 0: one node */
+    /* number of nodes, other than its own, that the row of a token is sent to; 0: one node */
     double copies_before, copies_after;
     struct rebalance_cost cost_before, cost_after;
     /* zeros: this placement is not possible for the layer */
@@ -74,7 +75,7 @@ struct rebalance_gain {
 
 size_t rebalance_bytes(const struct rebalance_shape *shape);
 
-/* True if the ranks that are not masked have a slot for every expert. */
+/* True if the unmasked ranks have a slot for every expert. */
 bool rebalance_fits(const struct rebalance_shape *shape, const bool *masked);
 /* The number of redundant experts (as in --redundant-experts) that rebalance_fits needs. */
 uint32_t rebalance_redundancy(const struct rebalance_shape *shape, uint32_t masked_count);
@@ -119,5 +120,5 @@ enum rebalance_verdict rebalance_evaluate(struct rebalance *rebalance,
                                           uint64_t choices, int64_t now_ns);
 /* True if the layer changes. */
 bool rebalance_changes(const struct rebalance_rule *rule, const struct rebalance_gain *gain);
-/* Notes that a new map was adopted. */
+/* Records that a new map was adopted. */
 void rebalance_done(struct rebalance *rebalance, int64_t now_ns);
