@@ -9,7 +9,7 @@ static bool constrained_answer_is_stop(const struct constrained_answer *answer, 
     return false;
 }
 
-/* True if the answer is empty and `opens` is allowed as its first token. */
+/* True if the next token is the answer's first and may be `opens`. */
 static bool may_open(const struct constrained_answer *answer) {
     return answer->token_count == 0 && answer->constraint->opens != TOKEN_NONE;
 }
@@ -100,8 +100,8 @@ static void mask_all_but_stops(const struct constrained_answer *answer,
     }
 }
 
-/* If only the end is allowed, then only by the first end token, because that one is reported as
- * forced. */
+/* If only the end is allowed, the mask has the first end token alone, which is also the forced
+ * one. */
 static void mask_bound(struct constrained_answer *answer, const struct token_trie *trie,
                        uint64_t *mask) {
     matcher_mask(answer->matcher, answer->at, mask);

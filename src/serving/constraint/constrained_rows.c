@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * A row stores its answer's tokens and advances the automaton only when a mask is needed, so adding
- * a token never waits for another user of the constraint. The automaton may be ahead of the engine
- * by tokens that were reported as forced. The engine returns those one by one, or asks for a mask
- * that allows only them.
+ * A row stores its answer's tokens and advances the matcher only when a mask is needed. Adding a
+ * token therefore never waits for another user of the constraint. The matcher may be ahead of the
+ * engine by tokens that were reported as forced. The engine pushes those one by one; a mask that it
+ * asks for in between allows only the next of them.
  */
 #include "serving/constraint/constrained_rows.h"
 
@@ -18,7 +18,7 @@ struct constrained_row {
     bool follows;                  /* the answer has begun */
     bool is_lost;                  /* no mask will ever be available */
     uint32_t known;                /* tokens of the answer so far */
-    uint32_t led;                  /* tokens pushed to `answer`, possibly more than `known` */
+    uint32_t led; /* tokens pushed to `answer`; more than `known` after forced ones */
     uint32_t stop_count;
     uint32_t stops[STOPS_MAX];
     struct constrained_answer answer;

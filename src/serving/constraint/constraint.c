@@ -5,8 +5,7 @@
 
 static const char name[] = "constraint"; /* the text's name in error messages */
 
-/* Sets `token_out` to the token that the member `key` names, or to TOKEN_NONE if there is no such
- * member. */
+/* Sets *token_out to the token that the member `key` names; TOKEN_NONE if the member is absent. */
 static enum status constraint_find_token(const struct tree *root, const char *key,
                                          const struct tokenizer *tokenizer, uint32_t *token_out,
                                          struct error *error) {

@@ -5,7 +5,7 @@
 
 #define NO_ID UINT32_MAX
 
-/* The child of a node that is reached by a byte; 0 if there is none. */
+/* The child of a node that a byte leads to, or 0. */
 static uint32_t find_child(const struct added_trie *trie, uint32_t node, uint8_t byte) {
     uint32_t child = trie->nodes[node].child;
     while (child && trie->nodes[child].byte != byte)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Finds added tokens in raw text before any other step: leftmost first, the longest on a tie. As in
- * the tokenizers library they form two groups: tokens matched verbatim (normalized: false) over the
- * whole text, then the others in the remaining text. (There is no normalizer here, so "normalized"
- * text is the text.) Each group is a trie over bytes.
+ * the tokenizers library, there are two groups. Tokens with "normalized": false are found first, in
+ * the whole text, and the others in the text that remains. There is no normalizer here, so both
+ * groups are found in the raw text. Each group is a trie over bytes.
  */
 #pragma once
 
@@ -25,7 +25,8 @@ struct added_tokens {
     struct added_trie groups[ADDED_GROUP_COUNT];
 };
 
-/* Reads added_tokens (may be NULL). Returns UNSUPPORTED for lstrip, rstrip or single_word. */
+/* Reads the array added_tokens of tokenizer.json (`list` may be NULL; messages use `name` for the
+ * file). Returns STATUS_UNSUPPORTED for lstrip, rstrip or single_word. */
 enum status added_tokens_read(struct arena *arena, const struct tree *list, const char *name,
                               struct added_tokens *out, struct error *error) MUST_USE;
 
@@ -34,7 +35,7 @@ struct added_match {
     uint32_t id;
 };
 
-/* The first match at or after `from`. */
+/* Finds the first match at or after `from`. Offsets are bytes of `text`; `end` is exclusive. */
 bool added_tokens_find(const struct added_tokens *added, enum added_group group, struct bytes text,
                        size_t from, struct added_match *out);
 

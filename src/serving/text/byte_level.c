@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "serving/text/byte_level.h"
 
-/* The byte that a character spells; -1 if it is not in the table. */
+/* The byte that a character spells, or -1 if it is not in the table. */
 static int byte_of(uint32_t character) {
     if (character >= 256) {
         uint32_t index = character - 256; /* index among the bytes that do not spell themselves */

@@ -29,8 +29,8 @@ struct call_object {
     char key[CALL_KEY_BYTES_MAX];
 };
 
-/* Processes one more byte; the first is '{'. *member_out is the member that contains it. Returns
- * false if the byte makes the object invalid. */
+/* Processes one more byte. The first one is '{'. *member_out is the member that contains it.
+ * Returns false if the byte makes the object invalid. */
 bool call_object_next(struct call_object *object, char byte, enum call_member *member_out);
 
 bool call_object_is_whole(const struct call_object *object);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Detects the features of a template by rendering tiny conversations with it. Templates do not
  * declare features, and are too many to be recognized by their text. If a rendering fails, the
- * template does not support that form.
+ * template does not support the tested form.
  */
 #pragma once
 
@@ -21,5 +21,5 @@ struct chat_findings {
     bool reads_documents;
 };
 
-/* `source` must have a template. Every probe clears `scratch`. */
+/* Probes a source, which must have a template. Every probe clears `scratch`. */
 void chat_probe(const struct chat_source *source, struct arena *scratch, struct chat_findings *out);

@@ -18,7 +18,8 @@ static enum status open_source(struct arena *scratch, struct chat_file file,
                           : STATUS_OK;
 }
 
-/* A token is given as text or as an object with its content; null or absent: none. */
+/* Reads a token, which is a text or an object with its content. If it is null or absent, there is
+ * none. */
 static enum status chat_source_read_token(const struct source_file *file, const char *key,
                                           struct bytes *out, struct error *error) {
     const struct tree *value = tree_member(file->root, key);
@@ -45,7 +46,7 @@ static enum status chat_source_find_token(struct arena *arena, const struct sour
     return out->data ? STATUS_OK : error_set(error, STATUS_NO_MEMORY, "%s: no memory", map->name);
 }
 
-/* An empty token is not a variable, as in `transformers`. */
+/* Reads the special tokens. As in `transformers`, an empty one is not a variable. */
 static enum status chat_source_read_tokens(struct arena *arena, const struct source_file *config,
                                            const struct source_file *map, struct chat_source *out,
                                            struct error *error) {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Finds a checkpoint's chat templates: "chat_template" in tokenizer_config.json (one text, or
- * several with names; "tool_use" is for requests with tools and "default" for the others), or the
- * file chat_template.jinja next to it, which has priority, or a file given by the operator, which
- * has priority over both. Each is compiled once. The special tokens of tokenizer_config.json (else
- * those of special_tokens_map.json) are variables of every rendering, under their names, as in
+ * Finds a checkpoint's chat templates. In order of priority, they are a file given by the operator,
+ * the file chat_template.jinja, or "chat_template" in tokenizer_config.json. The latter is one
+ * text, or several with names: "tool_use" is for requests with tools, "default" for the others.
+ * Each is compiled once. The special tokens of tokenizer_config.json (else of
+ * special_tokens_map.json) are variables of every rendering, under their names, as in
  * `transformers`.
  */
 #pragma once
@@ -37,8 +37,8 @@ struct chat_files {
     bool tokens_only;          /* ignore templates */
 };
 
-/* Programs and tokens are allocated in `arena`; `scratch` may be cleared afterwards. Returns
- * STATUS_INVALID for malformed JSON, for a template that does not compile (with its line), or if
- * there is no template for use without tools. */
+/* Finds and compiles the templates. Programs and tokens are allocated in `arena`. `scratch` may be
+ * cleared afterwards. Returns STATUS_INVALID for malformed JSON, for a template that does not
+ * compile (with its line), or if there is no template for use without tools. */
 enum status chat_source_open(struct arena *arena, struct arena *scratch, struct chat_files files,
                              struct chat_source *out, struct error *error) MUST_USE;

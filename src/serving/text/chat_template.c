@@ -4,7 +4,7 @@
 #include "base/check.h"
 #include "base/limits.h"
 
-/* Limits: a server renders between tokens of other requests. */
+/* The limits are low, because a server renders between tokens of other requests. */
 static const struct jinja_limits chat_limits = {
     .steps = LIMIT_TEMPLATE_STEPS,
     .memory_bytes = (size_t)256 << 20,
@@ -59,7 +59,7 @@ static bool chat_template_ends_with(struct bytes text, struct bytes word) {
            !memcmp(text.data + text.count - word.count, word.data, word.count);
 }
 
-/* The position of the last `word`; one more than the length of the text if there is none. */
+/* The position of the last `word`, or one more than the length of the text if there is none. */
 static size_t last_place(struct bytes text, struct bytes word) {
     for (size_t at = text.count; at >= word.count; at--)
         if (!memcmp(text.data + at - word.count, word.data, word.count)) return at - word.count;
@@ -93,8 +93,7 @@ static bool is_behind_tool(const struct chat_ask *ask) {
            bytes_equal(role, BYTES_LITERAL("tool"));
 }
 
-/* The mode of the answer. A tag at the end of the rendering counts only if the template wrote
- * it. */
+/* The mode of the answer. A tag that ends the rendering counts only if the template wrote it. */
 static enum token_stream_mode chat_template_stream_of(const struct chat_template *chat_template,
                                                       const struct chat_ask *ask,
                                                       const struct chat_rendering *rendering) {
@@ -135,7 +134,7 @@ static enum token_stream_mode stream_of_rest(const struct chat_template *chat_te
 /* ---- continued answers ---- */
 
 /* Cuts the rendering at the end of the last answer. If the template keeps the mark's blank, it
- * keeps the answer's blanks; otherwise it would have trimmed them, too. */
+ * keeps the answer's blanks. Otherwise it would have trimmed them, too. */
 static enum status chat_template_cut(struct chat_rendering *rendering, struct error *error) {
     static const struct bytes mark = {CHAT_CUT_MARK, sizeof CHAT_CUT_MARK - 1};
     struct bytes text = rendering->text;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The chat template of a checkpoint: renders a conversation in the format of OpenAI's chat API as
- * prompt text, as `transformers` does (serving/jinja interprets the template). chat_template_open
- * detects the template's features by rendering tiny conversations (chat_probe.h). Each conversation
- * is converted to the form that its template supports (chat_values.h).
+ * The chat template of a checkpoint. It renders a conversation in the format of OpenAI's chat API
+ * to prompt text, as `transformers` does (serving/jinja interprets the template).
+ * chat_template_open detects the template's features by rendering tiny conversations
+ * (chat_probe.h). Each conversation is converted to the form that its template supports
+ * (chat_values.h).
  *
  * The rendering marks all text from messages, tools, documents and variables as contents. The
  * encoder treats contents as plain text, so that no client's text can become a token of the
@@ -28,7 +29,8 @@ struct chat_template {
     struct chat_facts facts;
 };
 
-/* The result is in `arena`; `scratch` may be cleared afterwards. */
+/* Opens the template in `arena`. `scratch` may be cleared afterwards. Errors as in
+ * chat_source_open. */
 enum status chat_template_open(struct arena *arena, struct arena *scratch, struct chat_files files,
                                struct chat_template *out, struct error *error) MUST_USE;
 
@@ -44,11 +46,11 @@ struct chat_rendering {
     uint64_t steps;                /* steps of the template, at most LIMIT_TEMPLATE_STEPS */
 };
 
-/* The inputs and the result are in `arena`, which must last as long as the rendering. Returns
- * STATUS_INVALID if the template rejects the conversation, with its reason in *error, or if the
- * answer to be continued is missing from the rendering; STATUS_TOO_LARGE if it exceeds
- * LIMIT_TEMPLATE_STEPS or the memory limit; STATUS_NO_MEMORY; STATUS_UNSUPPORTED if there is no
- * template. */
+/* Renders a conversation. The inputs and the result are in `arena`, which must last as long as the
+ * rendering. Returns STATUS_INVALID if the template rejects the conversation, with its reason in
+ * *error, or if the answer to be continued is missing from the rendering. Returns STATUS_TOO_LARGE
+ * if the rendering exceeds LIMIT_TEMPLATE_STEPS or the memory limit, STATUS_UNSUPPORTED if there is
+ * no template, and STATUS_NO_MEMORY. */
 enum status chat_template_render(const struct chat_template *chat_template,
                                  const struct chat_ask *ask, struct arena *arena,
                                  struct chat_rendering *out, struct error *error) MUST_USE;

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-/* Texts that are joined. */
+/* A text to which others are appended. */
 struct joined_text {
     char *data;
     size_t count, room;
@@ -50,8 +50,7 @@ static bool chat_turns_append(struct arena *arena, struct joined_text *text, str
     return true;
 }
 
-/* Appends a string or text parts, one after the other, after an empty line if there is text
- * already. */
+/* Appends a string or text parts. An empty line precedes them if there is text already. */
 static bool append_content(struct arena *arena, struct joined_text *text,
                            const struct tree *content) {
     struct bytes part, blank = text->count ? BYTES_LITERAL("\n\n") : BYTES_LITERAL("");
@@ -86,8 +85,8 @@ static bool copy_members(struct arena *arena, struct tree *made, const struct tr
     return true;
 }
 
-/* An assistant's message with one of its calls; its other content is in the first. Returns NULL if
- * memory is out. */
+/* Makes an assistant message with one of the message's calls. Only the first one has the rest of
+ * the message's content. Returns NULL if memory is out. */
 static struct tree *call_of(struct arena *arena, const struct tree *message, size_t index) {
     struct tree *made = tree_make_object(arena), *list = tree_make_array(arena);
     const struct tree *call = tree_at(tree_member(message, "tool_calls"), index);
@@ -148,8 +147,8 @@ static bool begin_growing(struct folding *fold) {
            append_content(arena, &fold->text, tree_member(fold->last, "content"));
 }
 
-/* Joins the next message to the last one: the texts of both with an empty line between them. Other
- * members are those of the last one; the next one's if absent or null. */
+/* Joins the next message to the last one, with an empty line between their texts. Other members
+ * come from the last message, or from the next one where they are absent or null. */
 static bool chat_turns_join(struct folding *fold, const struct tree *next) {
     if (!fold->grown && !begin_growing(fold)) return false;
     if (!append_content(fold->arena, &fold->text, tree_member(next, "content")) ||
@@ -193,7 +192,7 @@ static size_t count_results(const struct tree *messages, size_t from) {
 struct call_results {
     const struct tree *messages, *calls;
     size_t from;      /* index of the first result */
-    uint32_t *firsts; /* [calls + 1] first result of each call, and of none; NO_RESULT: none */
+    uint32_t *firsts; /* [calls + 1] first result of each call; last: of no call; or NO_RESULT */
     uint32_t *nexts;  /* [results] next result of the same call */
 };
 
@@ -208,8 +207,9 @@ static struct tree *number_calls(struct arena *arena, const struct tree *calls) 
     return done ? numbers : NULL;
 }
 
-/* The call of a result: the call at the same index if the ids are equal (ids may be only names),
- * else the first call with that id. If one of the two has no id, the call at the same index. */
+/* The index of a result's call. It is the same index if the ids are equal (they may be only names)
+ * or the result has none. Otherwise it is the first call with the result's id. If there is no such
+ * call, it is the same index if that call has no id, and else the number of calls. */
 static size_t find_call(struct arena *arena, const struct call_results *results,
                         const struct tree *numbers, size_t index) {
     const struct tree *result = tree_at(results->messages, results->from + index);
@@ -245,7 +245,7 @@ static void add_results(struct folding *fold, const struct call_results *results
         add(fold, tree_at(results->messages, results->from + r));
 }
 
-/* Adds each call followed by its results; results without a call are last. Returns the number of
+/* Adds each call followed by its results, and then results without a call. Returns the number of
  * results. */
 static size_t chat_turns_add_calls(struct folding *fold, const struct tree *messages, size_t at) {
     const struct tree *message = tree_at(messages, at);

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Converts the order of turns. Agents send conversations that many templates reject, or from which
- * they silently drop messages: system messages in mid-conversation, several of them, two user
- * messages in a row or a user message after a tool's result. The orders that a template supports
- * are found by rendering tiny conversations (chat_probe.h). Other orders are converted to supported
- * ones:
+ * Converts the order of turns. Many templates reject some conversations of agents, or silently drop
+ * messages of them: several system messages, or one in mid-conversation, two user messages in a
+ * row, or a user message after a tool's result. Rendering tiny conversations (chat_probe.h) shows
+ * which orders a template supports. Other orders are converted to supported ones:
  *
  *   systems      system messages at the start are merged into one; later ones, or all of them,
  *                become user messages
@@ -23,14 +22,14 @@ enum chat_systems {
     CHAT_SYSTEMS_NOWHERE
 };
 
-struct chat_turns { /* conversions for a template; zeros: none is needed */
+struct chat_turns { /* the conversions for a template; all zeros: none is needed */
     enum chat_systems systems;
     bool joins_users, joins_assistants;
     bool joins_result;
     bool splits_calls;
 };
 
-/* *out: an array of messages that shares unchanged ones with `messages`. Returns false if memory is
- * out. */
+/* Sets *out to the converted array, which shares unchanged messages with `messages`. Returns false
+ * if memory is out. */
 bool chat_turns_fold(const struct chat_turns *turns, const struct tree *messages,
                      struct arena *arena, const struct tree **out);

@@ -4,8 +4,7 @@
 #include "base/limits.h"
 #include "base/tree_extent.h"
 
-/* The state of a conversion. Each step returns false if it cannot continue; `status` has the
- * reason. */
+/* The state of a conversion. A step that cannot continue sets `status` and returns false. */
 struct build {
     const struct chat_facts *facts;
     struct arena *arena;
@@ -31,7 +30,7 @@ static bool open_members(struct build *build, const struct tree *object, size_t 
     return out->pairs != NULL;
 }
 
-/* The slot for a member's value; NULL if memory is out. */
+/* Returns the slot for a member's value, or NULL if memory is out. */
 static struct value *chat_values_add_member(struct build *build, struct members *members,
                                             struct bytes key) {
     struct value_pair *pair = &members->pairs[members->count];
@@ -79,7 +78,7 @@ static bool chat_values_parse_arguments(struct build *build, struct bytes text,
     return status != STATUS_NO_MEMORY;
 }
 
-/* Wraps a text that is not an object in one, under the name that Anthropic's API uses: a malformed
+/* Wraps a text that is not an object in one, under the name that Anthropic's API uses. A malformed
  * or truncated call of a model must not end the conversation. */
 static const struct tree *wrapped(struct build *build, struct bytes text) {
     struct tree *object = tree_make_object(build->arena);

@@ -1,18 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Converts a request to the variables of a template. Templates expect conversations in different
- * forms. A client's conversation is converted to the form that this template supports, and
- * otherwise unchanged:
+ * forms. A client's conversation is changed only where this template does not support its form:
  *
- *   turns        of speakers, if the template does not support their order (chat_turns.h)
+ *   turns        their order is converted if the template does not support it (chat_turns.h)
  *   role         "developer" becomes "system" if the template does not support it
- *   content      parts are joined if the template does not support parts, texts become parts if it
- *                supports nothing else; with calls, an empty one and null replace each other if the
- *                template supports only one of them; absent is null
- *   arguments    a call's arguments, JSON text, become an object if the template requires one, and
- *                {"INVALID_JSON": text} if the text is none; all of a request together have no more
- *                parts than a body may have (LIMIT_BODY_KEYS)
+ *   content      parts are joined if the template does not support parts; texts become parts if it
+ *                supports only parts; in a message with calls, "" and null replace each other if
+ *                the template supports only one of them; an absent content becomes null
+ *   arguments    the JSON text of a call's arguments becomes an object if the template requires
+ *                one, or {"INVALID_JSON": text} if the text is not an object; all arguments of a
+ *                request together have at most as many parts as a body may have (LIMIT_BODY_KEYS)
  *   null         any other member that is null is left out, as is an empty list of calls
- *   type         of a call: "function" if it is missing
+ *   type         a call without a type gets "function"
  */
 #pragma once
 
@@ -39,11 +38,8 @@ enum chat_parts {
     CHAT_PARTS_ONLY    /* the template supports only parts */
 };
 
-enum chat_silence { /* the content of an assistant message with tool calls and no text */
-                    CHAT_SILENCE_AS_SENT,
-                    CHAT_SILENCE_NULL,
-                    CHAT_SILENCE_EMPTY
-};
+/* The content of an assistant message with tool calls and no text. */
+enum chat_silence { CHAT_SILENCE_AS_SENT, CHAT_SILENCE_NULL, CHAT_SILENCE_EMPTY };
 
 enum chat_speaker {
     CHAT_SPEAKER_SYSTEM,
@@ -62,13 +58,13 @@ struct chat_facts {
     bool knows_developer; /* the role "developer" is supported */
 };
 
-/* Appended to an answer that is to be continued, to find its end in the rendering: the text, and a
- * blank that is absent if the template trims contents. */
+/* Mark that is appended to an answer to be continued, to find the answer's end in the rendering. A
+ * blank follows, which is absent if the template trims contents. */
 #define CHAT_CUT_MARK "CONTINUE_FINAL_MESSAGE_TAG"
 
 #define CHAT_VARIABLES_OWN (CHAT_SOURCE_TOKENS_MAX + 8)
 
-/* Creates the template's variables; `ask` and `source` must last as long. Returns STATUS_NO_MEMORY,
+/* Creates the template's variables. `ask` and `source` must last as long. Returns STATUS_NO_MEMORY,
  * or STATUS_TOO_LARGE if the arguments of calls that become objects have too many parts. */
 enum status chat_values_take(const struct chat_source *source, const struct chat_facts *facts,
                              const struct chat_ask *ask, struct arena *arena,

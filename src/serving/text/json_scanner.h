@@ -40,7 +40,7 @@ struct json_scanner {
     bool in_key;   /* the string is a key */
     /* set by the caller: strings may have unescaped control characters, as models write them */
     bool tolerant;
-    uint8_t left; /* hex digits missing; letters of a literal seen */
+    uint8_t left; /* JSON_HEX: digits still missing; JSON_LITERAL: letters seen */
     char literal; /* first letter of the literal */
     uint16_t depth;
     uint8_t objects[JSON_SCANNER_DEPTH_MAX / 8]; /* one bit per level: 1 object, 0 array */
@@ -49,8 +49,7 @@ struct json_scanner {
 /* Processes one more byte. Returns false if it makes the text invalid. */
 bool json_scanner_next(struct json_scanner *scanner, char byte);
 
-/* True if the text so far is one value, with optional whitespace around it. (A number may still
- * continue.) */
+/* True if the text so far is one value, maybe with whitespace around it. A number may continue. */
 bool json_scanner_is_whole(const struct json_scanner *scanner);
 
 bool json_scanner_in_number(const struct json_scanner *scanner);

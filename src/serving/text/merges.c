@@ -56,7 +56,7 @@ static enum status read_merge(const struct tree *entry, uint32_t rank, char *wor
     return STATUS_OK;
 }
 
-/* Validates all merges; computes the bytes of the longest one. */
+/* Validates all merges, and computes the bytes of the longest one. */
 static enum status merges_measure(const struct tree *list, const char *name, size_t *longest,
                                   struct error *error) {
     for (size_t i = 0; i < tree_count(list); i++) {
@@ -149,8 +149,9 @@ static size_t merge_short(const struct merges *merges, struct bytes word, uint32
     return count;
 }
 
-/* The tournament: node 1 is the root, node n's children are 2n and 2n+1, nodes leaf_count + i are
- * the positions. Ties go to the smaller position, so the shape of the tree does not matter. */
+/* The winner of a node of the tournament. Node 1 is the root, the children of node n are 2n and
+ * 2n+1, and node leaf_count + i is position i. Ties go to the smaller position, so the shape of the
+ * tree does not matter. */
 static uint32_t winner_of(const struct merges_scratch *s, uint32_t node, uint32_t leaf_count) {
     return node >= leaf_count ? node - leaf_count : s->winners[node];
 }

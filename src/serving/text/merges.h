@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Byte-pair merging: a word starts as one token per byte. Of all adjacent pairs that have a merge,
- * the pair of lowest rank is merged (the leftmost on a tie), until none is left. A short word is
- * scanned for its best pair. A long word keeps its pairs in a tournament tree, so that n bytes
+ * Byte-pair encoding of a word. The word starts as one token per byte. The adjacent pair with the
+ * merge of lowest rank is merged (the leftmost on a tie), until no pair has a merge. A short word
+ * is scanned for its best pair. A long word keeps its pairs in a tournament tree, so that n bytes
  * always take O(n log n).
  */
 #pragma once
@@ -20,7 +20,7 @@ struct merges {
     uint32_t *results; /* [rank] token made by the merge */
 };
 
-/* Working memory for words of up to bytes_max bytes. */
+/* Working memory for words of up to bytes_max bytes. Each thread needs its own. */
 struct merges_scratch {
     size_t bytes_max;
     uint32_t *ids;      /* [bytes_max] token at a position; the result at the end */
@@ -35,9 +35,9 @@ enum status merges_read(struct arena *arena, struct arena *scratch, const struct
                         const struct vocabulary *vocabulary, const char *name, struct merges *out,
                         struct error *error) MUST_USE;
 
-/* Returns false if the arena is too small. */
+/* Allocates the working memory. Returns false if the arena is too small. */
 bool merges_scratch_open(struct merges_scratch *scratch, struct arena *arena, size_t bytes_max);
 
-/* Computes the tokens of a word of 1 to scratch->bytes_max bytes into scratch->ids; returns their
- * number. */
+/* Computes the tokens of a word of 1 to scratch->bytes_max bytes into scratch->ids. Returns how
+ * many they are. */
 size_t merges_apply(const struct merges *merges, struct merges_scratch *scratch, struct bytes word);

@@ -14,7 +14,7 @@ static enum status frame_refuse(const char *name, const char *expected, struct e
                      expected);
 }
 
-/* Inserts at `place`. */
+/* Inserts a token at index `place`. Returns false if the list is full. */
 static bool frame_insert(uint32_t *tokens, uint32_t *count, uint32_t place, uint32_t token) {
     if (*count == LIMIT_PROMPT_FRAME) return false;
     memmove(tokens + place + 1, tokens + place, (*count - place) * sizeof *tokens);
@@ -44,8 +44,8 @@ bool prompt_frame_end(struct prompt_frame *frame, uint32_t token, bool on) {
 
 /* ---- post-processors ---- */
 
-/* Adds the ids of a special token of the template: before the text after earlier ones, or after the
- * text. */
+/* Appends the ids of a special token of the template to those before the text, or (`behind`) to
+ * those after it. */
 static enum status add_special(const struct tree *template, const struct tree *piece, bool behind,
                                const char *name, struct prompt_frame *frame, struct error *error) {
     struct bytes label;

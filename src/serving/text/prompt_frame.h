@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The tokens that a tokenizer adds around a plain prompt (never around a chat, where the template
- * writes them): usually only the begin-of-sentence token in front. The post_processor of
- * tokenizer.json defines them, and tokenizer_config.json may switch its bos and eos on and off.
+ * The tokens that a tokenizer adds around a plain prompt. Usually this is only the
+ * begin-of-sentence token in front. Around a chat, the template writes them instead. The
+ * post_processor of tokenizer.json defines them, and tokenizer_config.json may switch its bos and
+ * eos on and off.
  */
 #pragma once
 
@@ -14,13 +15,13 @@ struct prompt_frame {
 };
 
 /* Reads a post_processor: none, ByteLevel (which changes no ids), TemplateProcessing, or a Sequence
- * of them. Only the template of a single text counts. Returns UNSUPPORTED for another type, which
- * the error names, or for a template that does not contain the text exactly once. Messages use
- * `name` for the file. */
+ * of them. Only the template of a single text counts. Returns STATUS_UNSUPPORTED for another type,
+ * which the error names, or for a template that does not contain the text exactly once. Messages
+ * use `name` for the file. */
 enum status prompt_frame_read(const struct tree *post_processor, const char *name,
                               struct prompt_frame *out, struct error *error) MUST_USE;
 
-/* With `on`, adds `token` as the first (last) token unless present; else removes it. Returns false
- * if the frame is full. */
+/* If `on`, adds `token` as the first (last) token unless it is present. Otherwise removes it.
+ * Returns false if the frame is full. */
 bool prompt_frame_begin(struct prompt_frame *frame, uint32_t token, bool on) MUST_USE;
 bool prompt_frame_end(struct prompt_frame *frame, uint32_t token, bool on) MUST_USE;

@@ -133,8 +133,8 @@ struct progress {
     bool had_match;
 };
 
-/* Like the library's regex engine: an empty match that touches the end of the previous match does
- * not count. */
+/* Finds the next match. As in the library's regex engine, an empty match does not count if it
+ * touches the end of the previous one. */
 static enum pattern_result next_match(const struct cutting *cutting, uint32_t pass,
                                       struct bytes piece, const struct progress *progress,
                                       size_t *start, size_t *end) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The pre-tokenizer: splits text into the words in which byte pairs are merged. It is a sequence of
+ * The pre-tokenizer splits text into the words in which byte pairs are merged. It is a sequence of
  * passes, each with a pattern. A pass splits every piece of the previous pass at the start and the
  * end of each match, without looking beyond the piece (so \s+(?!\S) treats a piece's end as the end
  * of the text). This is "Split" with behaviour "Isolated", the only kind in DeepSeek's tokenizers,
@@ -17,13 +17,13 @@ struct splitter {
     struct pattern *passes[SPLITTER_PASSES_MAX];
 };
 
-/* Reads pre_tokenizer. Returns UNSUPPORTED with an error that names the unsupported feature. After
- * an error nothing needs to be closed. */
+/* Reads the pre_tokenizer of tokenizer.json. Returns STATUS_UNSUPPORTED with an error that names
+ * the unsupported feature. After an error nothing needs to be closed. */
 enum status splitter_open(struct arena *arena, const struct tree *pre_tokenizer, const char *name,
                           struct splitter *out, struct error *error) MUST_USE;
 void splitter_close(struct splitter *splitter);
 
-/* Receives a word, never empty; returns false to stop. */
+/* Receives a word, which is never empty. Returns false to stop. */
 typedef bool splitter_sink(void *context, struct bytes word);
 
 /* Splits `text` (valid UTF-8). Returns false if the sink did, or a pattern exceeded its limit. */

@@ -6,7 +6,7 @@
 #define OPENING_TAG "<think>"
 #define CLOSING_TAG "</think>"
 
-/* The byte at which the think stage looks for a tag. The latter two do not occur in UTF-8. */
+/* The byte at which the think stage looks for a tag. The last two do not occur in UTF-8. */
 #define TAG_SPELLED '<'  /* the tokenizer has no tokens for tags: the characters are tags */
 #define TAG_TOKEN '\xFE' /* replaces the '<' of a tag that is a token */
 #define TAG_NONE '\xFF'
@@ -131,8 +131,8 @@ static void go_behind_tag(struct token_stream *stream, enum stream_place next) {
     stream->place = (uint8_t)next;
 }
 
-/* Each of the following functions consumes bytes from the start of `text`, at least one unless the
- * place changes, and returns their number. */
+/* Each of the following functions consumes bytes from the start of `text` and returns their number.
+ * It is at least one unless the place changes. */
 
 static size_t take_start(struct output *output, struct bytes text) {
     struct token_stream *stream = output->stream;
@@ -267,7 +267,7 @@ static void token_stream_release(struct output *output, uint32_t keep) {
     stream->held_bytes = keep;
 }
 
-/* Ends the answer: the held text ends with a stop string of `bytes` bytes. */
+/* Ends the answer, because the held text ends with a stop string of `bytes` bytes. */
 static void stop_here(struct output *output, uint32_t bytes) {
     struct token_stream *stream = output->stream;
     token_stream_release(output, bytes);
@@ -304,8 +304,8 @@ static void token_stream_watch(void *context, struct bytes text) {
 
 /* ---- the start of the constraint ---- */
 
-/* Outputs all held text: no stop string that begins in it can end. In the constrained part a tag is
- * text. */
+/* Begins the constrained part, in which stop strings do not apply and tags are text. Outputs all
+ * held text. */
 static void bind_here(struct output *output) {
     token_stream_release(output, 0);
     output->stream->tag_mark = TAG_NONE;
@@ -371,7 +371,7 @@ void token_stream_bind(struct token_stream *stream, const struct token_stream_bo
         stream->bound_waits = bound->opens == TOKEN_STREAM_NO_TOKEN ? BOUND_BEHIND : BOUND_OPENS;
 }
 
-/* True if a special token has no text: it is not in a mark of the format of calls. */
+/* True if a special token has no text, because it is not in a mark of the format of calls. */
 static bool is_hidden(const struct token_stream *stream, uint32_t token, struct bytes text) {
     return tokenizer_token_is_special(stream->tokenizer, token) &&
            !(stream->calls.set && tool_format_has_mark(stream->calls.set->format, text));
@@ -395,7 +395,7 @@ static bool in_reasoning(const struct token_stream *stream) {
     return stream->place == PLACE_REASONING_HEAD || stream->place == PLACE_REASONING;
 }
 
-/* The text of a token that is a tag, with its mark; empty if the token is not a tag. */
+/* The text of a tag token, with its mark. It is empty if the token is not a tag. */
 static struct bytes tag_of_token(const struct token_stream *stream, uint32_t token) {
     static const char opening[] = "\xFEthink>", closing[] = "\xFE/think>";
     if (stream->tag_mark != TAG_TOKEN) return (struct bytes){"", 0};

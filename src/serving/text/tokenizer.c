@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Encoding is three nested splits, each feeding the next without storing its pieces: added tokens
- * split the text into segments, the splitter splits a segment into words, merging turns a word into
- * tokens. Words repeat, so a scratch caches the tokens of short ones in a direct-mapped cache,
- * which changes only the speed.
+ * Encoding has three nested stages. Added tokens split the text into segments, the splitter splits
+ * a segment into words, and merging turns a word into tokens. Each stage passes its pieces on
+ * without storing them. Words repeat, so a scratch has a direct-mapped cache of the tokens of short
+ * words. The cache affects only the speed.
  */
 #include "serving/text/tokenizer.h"
 
@@ -332,7 +332,7 @@ static size_t span_behind(const struct plain_text *plain, size_t at) {
 }
 
 /* The first added token at or after `from`. Each part of the text that is not plain is searched
- * separately: bytes of a plain part neither complete a token nor hide a shorter one. */
+ * separately, so that bytes of a plain part neither complete a token nor hide a shorter one. */
 static bool tokenizer_find_added_each(const struct encoding *encoding, enum added_group group,
                                       struct bytes text, size_t from, struct added_match *out) {
     const struct plain_text *plain = &encoding->plain;

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Byte-level BPE from a Hugging Face tokenizer.json: converts text to token ids and back, with the
- * same ids as the `tokenizers` library without special tokens. tokenizer_frame returns the special
- * tokens around a plain prompt; those of a chat are written by its template.
+ * Byte-level BPE from a Hugging Face tokenizer.json. It converts text to token ids and back, with
+ * the same ids as the `tokenizers` library without special tokens. tokenizer_frame returns the
+ * special tokens around a plain prompt. The template of a chat writes its own.
  *
  * A tokenizer is immutable after tokenizer_open and may be shared by threads. Encoding needs a
  * scratch per thread, which is created once and never grows. Time is O(n log n) in the longest word
  * and linear in the text. tokenizer_open rejects unsupported features of a file by name.
  *
- * Formats: docs of the tokenizers library (pre-tokenizers, added tokens, decoders);
- * byte-to-character table: GPT-2's bytes_to_unicode.
+ * The documentation of the tokenizers library describes the formats (pre-tokenizers, added tokens,
+ * decoders). The byte-to-character table is GPT-2's bytes_to_unicode.
  */
 #pragma once
 
@@ -19,13 +19,13 @@
 struct tokenizer;
 struct tokenizer_scratch;
 
-/* Reads the bytes of tokenizer.json. The tokenizer is allocated in `arena`; `scratch` is used while
- * reading and may be cleared afterwards (about 10 bytes per byte of JSON). `json` is not referenced
- * later. Messages use `name` for the file. Errors: INVALID (not JSON, or malformed), UNSUPPORTED
- * (names the feature), TOO_LARGE, NO_MEMORY. */
+/* Reads the bytes of tokenizer.json. The tokenizer is allocated in `arena`. `scratch` is used only
+ * while reading. Neither it nor `json` is referenced later. Messages use `name` for the file.
+ * Errors: STATUS_INVALID (not JSON, or malformed), STATUS_UNSUPPORTED (names the feature),
+ * STATUS_TOO_LARGE, STATUS_NO_MEMORY. */
 enum status tokenizer_open(struct arena *arena, struct arena *scratch, struct bytes json,
                            const char *name, struct tokenizer **out, struct error *error) MUST_USE;
-/* Frees the machine code of the patterns; the rest is freed with the arena. */
+/* Frees the machine code of the patterns. The rest is freed with the arena. */
 void tokenizer_close(struct tokenizer *tokenizer);
 
 /* The sizes of tokenizer_open's two arenas that suffice for a file of `json_bytes`. */
@@ -33,10 +33,10 @@ size_t tokenizer_arena_bytes(size_t json_bytes);
 size_t tokenizer_open_scratch_bytes(size_t json_bytes);
 
 /* One more than the largest used id (128815 for DeepSeek-V3, which has 129280 rows). Larger ids are
- * allowed below: they have no bytes. */
+ * allowed below and have no bytes. */
 uint32_t tokenizer_vocab_count(const struct tokenizer *tokenizer);
 
-/* The raw bytes of a token, not always whole characters; empty for unused ids. */
+/* The raw bytes of a token, which may be partial characters. They are empty for unused ids. */
 struct bytes tokenizer_token_bytes(const struct tokenizer *tokenizer, uint32_t id);
 bool tokenizer_token_is_special(const struct tokenizer *tokenizer, uint32_t id);
 bool tokenizer_token_is_added(const struct tokenizer *tokenizer, uint32_t id); /* special or not */
@@ -52,13 +52,13 @@ bool tokenizer_find_added(const struct tokenizer *tokenizer, struct bytes conten
                           uint32_t *id_out);
 
 /* Allocates working memory for texts of up to text_bytes_max bytes, about 21 times that plus 2.5
- * MiB; only the part that long words need is touched. Returns NULL if the arena is too small. */
+ * MiB. Memory for long words is touched only when needed. Returns NULL if memory is out. */
 struct tokenizer_scratch *tokenizer_scratch_create(struct arena *arena, size_t text_bytes_max);
 size_t tokenizer_scratch_bytes(size_t text_bytes_max); /* arena bytes that the scratch needs */
 
-/* The plain parts of a text: an added token is recognized only if none of its bytes is plain. The
- * spans are ascending and do not overlap; the last may extend beyond the text. They affect only
- * added tokens: words are split and merged across the ends of spans. */
+/* The plain parts of a text. An added token is recognized only if none of its bytes is plain. The
+ * spans are ascending and do not overlap. The last may extend beyond the text. They affect only
+ * added tokens, because words are split and merged across the ends of spans. */
 struct plain_text {
     const struct text_span *spans; /* [count] */
     size_t count;
@@ -67,9 +67,9 @@ struct plain_text {
 extern const struct plain_text plain_text_nowhere, plain_text_everywhere;
 
 /* Encodes `text`. Added tokens (special or not, as in the tokenizers library) are recognized
- * outside the plain parts. Invalid UTF-8 is replaced by U+FFFD first; a text that is plain in parts
- * must be valid. An id needs at least one byte of (repaired) text, so capacity = text bytes (3
- * times that if the text may be invalid) always suffices. Returns STATUS_FULL if the capacity is
+ * outside the plain parts. Invalid UTF-8 is replaced by U+FFFD first, but a text that is plain in
+ * parts must be valid. An id needs at least one byte of (repaired) text, so capacity = text bytes
+ * (3 times that if the text may be invalid) always suffices. Returns STATUS_FULL if the capacity is
  * too small: *count_out is then the number of ids needed, and `ids` has the first `capacity` of
  * them. Returns STATUS_TOO_LARGE if the repaired text exceeds the scratch's limit or a pattern
  * exceeded its limit, and STATUS_INVALID if it is plain in parts and not valid UTF-8. */
@@ -77,12 +77,12 @@ enum status tokenizer_encode(const struct tokenizer *tokenizer, struct tokenizer
                              struct bytes text, struct plain_text plain, uint32_t *ids,
                              size_t capacity, size_t *count_out) MUST_USE;
 
-/* A lower bound of the number of tokens of any encoding of `text`, which accounts for bytes that
- * occur only in short tokens. One pass over the text, far faster than encoding. It is 0 only for an
- * empty text. */
+/* A lower bound of the number of tokens of any encoding of `text`. It accounts for bytes that occur
+ * only in short tokens, and is 0 only for an empty text. One pass over the text computes it, far
+ * faster than encoding. */
 size_t tokenizer_count_min(const struct tokenizer *tokenizer, struct bytes text);
 
-/* tokenizer_encode that stops as soon as there are certainly more than `capacity` ids. It then
+/* Like tokenizer_encode, but stops as soon as there are certainly more than `capacity` ids. It then
  * returns STATUS_FULL, *count_out is a lower bound of the number, and `ids` is undefined. */
 enum status tokenizer_encode_within(const struct tokenizer *tokenizer,
                                     struct tokenizer_scratch *scratch, struct bytes text,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Parses the marks of tool calls in a text that may continue: a chain of steps, each of which moves
- * past its match. Once a step does not match, or the text ends before that is certain, later steps
- * do nothing, and `found` has the result at the chain's end.
+ * Parses the marks of tool calls in a text that may continue. A parser is a chain of steps, and
+ * each step moves the cursor past its match. Once a step does not match, or the text ends too early
+ * to decide, later steps do nothing. At the end of the chain, `found` has the result.
  */
 #pragma once
 
@@ -26,13 +26,13 @@ struct tool_cursor {
 /* True for whitespace of JSON. */
 bool tool_cursor_is_space(char byte);
 
-/* True at the end of the text; CUT if the text may continue. */
+/* True at the end of the text. Sets `found` to CUT if the text may continue. */
 bool tool_cursor_at_end(struct tool_cursor *cursor);
 /* Consumes the mark if it is next, and returns whether it was. */
 bool tool_cursor_takes(struct tool_cursor *cursor, const char *mark);
-/* True if the mark is next; the cursor does not move. */
+/* True if the mark is next. The cursor does not move. */
 bool tool_cursor_sees(struct tool_cursor *cursor, const char *mark);
-/* tool_cursor_takes that sets `found` to NO if the mark is not next. */
+/* Consumes the mark, or sets `found` to NO if it is not next. */
 void tool_cursor_wants(struct tool_cursor *cursor, const char *mark);
 /* Skips whitespace. */
 void tool_cursor_space(struct tool_cursor *cursor);

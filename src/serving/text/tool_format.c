@@ -59,7 +59,7 @@ bool tool_format_has_mark(enum tool_format format, struct bytes token_text) {
 
 #define SCHEMA_DEPTH_MAX 8 /* limit of nested choices; deeper ones do not count as strings */
 
-/* True if a type is "string", or a list of it and "null". */
+/* True if a type is "string" or "null". Sets *found if it is "string". */
 static bool names_string(const struct tree *type, bool *found) {
     struct bytes name;
     if (!tree_get_string(type, &name)) return false;
@@ -67,7 +67,7 @@ static bool names_string(const struct tree *type, bool *found) {
     return bytes_equal(name, BYTES_LITERAL("string")) || bytes_equal(name, BYTES_LITERAL("null"));
 }
 
-/* True if the schema allows only strings and null; *found: it allows strings. */
+/* True if the schema allows only strings and null. Sets *found if it allows strings. */
 static bool allows_strings_only(const struct tree *schema, uint32_t depth, bool *found) {
     const struct tree *type = tree_member(schema, "type"), *choices = tree_member(schema, "anyOf");
     if (!choices) choices = tree_member(schema, "oneOf");

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The formats of tool calls in the output of models, and the tools of a request as far as parsing
- * needs them. The format of a model is detected from the source of its chat template:
+ * The formats of tool calls in the output of models, and a request's tools with the parts that
+ * parsing needs. The format of a model is detected from the source of its chat template:
  *
  *   DEEPSEEK_V3    <｜tool▁calls▁begin｜><｜tool▁call▁begin｜>function<｜tool▁sep｜>NAME, a newline,
  *                  ARGS in a ```json fence, <｜tool▁call▁end｜>... <｜tool▁calls▁end｜>   (R1 too)
@@ -34,14 +34,14 @@ enum tool_format {
     TOOL_FORMAT_COUNT
 };
 
-/* The format that matches the marks in a chat template's source; DEEPSEEK_V31 if it has none. */
+/* The format with marks that occur in a chat template's source, or DEEPSEEK_V31 if none occur. */
 enum tool_format tool_format_of(struct bytes template_source);
 
 /* True if the text of a special token is a mark of the format or part of one. The parser then
  * receives it as text. */
 bool tool_format_has_mark(enum tool_format format, struct bytes token_text);
 
-/* The tools of a request. Immutable; shared by its answers. */
+/* The tools of a request. The set is immutable, and the request's answers share it. */
 struct tool_set {
     enum tool_format format;
     uint32_t count;
@@ -52,14 +52,14 @@ struct tool_set {
     } * tools;                       /* [count] */
 };
 
-/* Reads the "tools" array of OpenAI's chat API, which the caller has validated; elements of another
+/* Reads the "tools" array of OpenAI's chat API, which the caller has validated. Elements of another
  * shape are skipped. Copies the required parts into `arena`. Returns STATUS_NO_MEMORY if the arena
  * is too small. */
 enum status tool_format_set_open(struct arena *arena, enum tool_format format,
                                  const struct tree *tools, const struct tool_set **out,
                                  struct error *error) MUST_USE;
 
-/* The tool of that name; NULL if there is none. */
+/* The tool of that name, or NULL. */
 const struct tool *tool_format_set_find(const struct tool_set *set, struct bytes name);
 
 /* True if the schema allows only strings and null, and at least strings. */

@@ -31,7 +31,7 @@ static void find_dsml(struct tool_cursor *cursor, struct tool_head *head) {
     head->in_section = true;
 }
 
-/* "functions.NAME:INDEX"; any other id is the name itself. */
+/* The name in the id "functions.NAME:INDEX". Any other id is the name itself. */
 static struct bytes name_in_id(struct bytes id) {
     static const struct bytes prefix = {"functions.", sizeof "functions." - 1};
     size_t digits = 0;
@@ -75,7 +75,7 @@ static void grow(struct bytes *slice, const char *byte) {
     slice->count++;
 }
 
-/* The inside of a JSON string, without quotes; empty if the text is not a string. */
+/* The inside of a JSON string, without quotes. It is empty if the text is not a string. */
 static struct bytes unquoted(struct bytes text) {
     if (text.count < 2 || text.data[0] != '"') return (struct bytes){"", 0};
     return (struct bytes){text.data + 1, text.count - 2};

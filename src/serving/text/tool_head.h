@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Parses the beginning of a tool call: from the first mark to the name, and to whatever else proves
+ * Parses the beginning of a tool call: from the first mark to the name, and on until it is certain
  * that it is a call. A beginning is short, so it is parsed again from its first byte each time more
  * text arrives. No state is kept in between, so the split of the text does not matter.
  *
- * Optional marks: those around a sequence of calls, V3's ```json, and the <tool_call> before
- * <function= may be missing, because the call is unambiguous without them.
+ * Some marks are optional, because the call is unambiguous without them: those around a sequence of
+ * calls, V3's ```json, and the <tool_call> before <function=.
  */
 #pragma once
 
@@ -42,7 +42,7 @@ struct tool_place {
     bool in_section; /* after_call, and that call was in a sequence with a mark at its end */
 };
 
-/* Parses a call at the start of `text`, which may continue unless it `ends`; *out is set on YES. A
+/* Parses a call at the start of `text`, which may continue unless it `ends`. Sets *out on YES. A
  * result other than CUT does not change with more text. */
 enum tool_found tool_head_find(enum tool_format format, struct tool_place place, struct bytes text,
                                bool ends, struct tool_head *out);

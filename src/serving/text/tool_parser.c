@@ -133,7 +133,7 @@ static void end_call(struct tool_pass *pass) {
     tool_parser_go_to(pass, TOOL_STATE_CONTENT);
 }
 
-/* Ends a broken call: the following text is content. */
+/* Ends a broken call. The following text is content. */
 static void break_call(struct tool_pass *pass) {
     pass->parser->place = (struct tool_place){.starts = false};
     tool_parser_go_to(pass, TOOL_STATE_CONTENT);
@@ -154,8 +154,7 @@ static bool takes_one_of(struct tool_cursor *cursor, const char *const list[MARK
     return false;
 }
 
-/* The number of bytes, at least one, up to the next that may begin something other than plain
- * text. */
+/* The number of bytes, at least one, before the next that may begin something else than text. */
 static size_t plain_run(struct bytes text) {
     size_t count = 1;
     while (count < text.count && !strchr("\n<[{,;] \t\r`", text.data[count]))
@@ -219,7 +218,7 @@ static size_t take_raw(struct tool_pass *pass, struct bytes text) {
     return count;
 }
 
-/* Text between members is consumed only together with the next value, or with the object's end:
+/* Consumes text between members only together with the next value or the object's end, because
  * until then it may break the call. */
 static size_t take_object(struct tool_pass *pass, struct bytes text) {
     struct tool_parser *parser = pass->parser;
@@ -292,7 +291,7 @@ static bool takes_value_end(const struct tool_pass *pass, struct tool_cursor *cu
     return false;
 }
 
-/* Parses a value further until it is JSON, or cannot be. */
+/* Reads more of a value until it is certain whether it is JSON. */
 static void decide(struct tool_pass *pass, struct bytes text) {
     struct json_scanner scanner = {.tolerant = false};
     struct tool_cursor cursor = cursor_over(pass, text);

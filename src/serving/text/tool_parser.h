@@ -1,23 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Finds tool calls in an answer's content in a stream: the stage of token_stream.h after the think
- * tags. The joined pieces do not depend on how the input is split. (tool_format.h shows the
- * formats; tool_head.h finds where a call begins.)
+ * Finds tool calls in an answer's content as it is streamed. This is the last stage of
+ * token_stream.h, after the think tags. The joined pieces of output do not depend on how the input
+ * is split. tool_format.h shows the formats, and tool_head.h finds where a call begins.
  *
  * Each byte is content, a call's name, id or arguments, or a mark of an emitted call. A call is
- * emitted once its beginning is complete; until then its text is held back, and text that turns out
+ * emitted once its beginning is complete. Until then its text is held back, and text that turns out
  * not to be a call is content. If a byte breaks an emitted call, the text from that byte on is
- * content, and its arguments stay as they are. An answer that ends inside a call leaves the
- * arguments so far; an incomplete mark at its end is content.
+ * content, and its arguments stay as they are. If an answer ends inside a call, the arguments
+ * stay as they are, and an incomplete mark at the end is content.
  *
  * Arguments are emitted as the model wrote them, even if they are not a JSON object, or not JSON.
- * Only if a format has no JSON (V3.2, GLM, Qwen3-Coder) they are generated: a value is a string if
- * its attribute (V3.2) or the tool's schema says so, else JSON if it parses, else a string. A value
- * counts as JSON if its first TOOL_VALUE_HELD_MAX bytes could be JSON. A complete call without
- * arguments gets "{}". Arguments that are not parsed as JSON (DeepSeek's, Kimi's, values) end with
- * their mark even inside a string: a mark and its spelling cannot be distinguished here.
+ * If a format has pairs instead of JSON (V3.2, GLM, Qwen3-Coder), JSON is generated from them. A
+ * value is a string if its attribute (V3.2) or the tool's schema declares one, else JSON if it
+ * parses, else a string. It counts as JSON if its first TOOL_VALUE_HELD_MAX bytes could be JSON. A
+ * complete call without arguments gets "{}". Arguments that are not parsed as JSON (DeepSeek's,
+ * Kimi's, values of pairs) end at their mark even inside a string, because a mark and its spelling
+ * cannot be distinguished here.
  *
  * Newlines directly before a call, at most TOOL_NEWLINES_MAX, and all whitespace directly after one
- * belong to it; other text around calls is content. A special token of the format's marks outside
+ * belong to it. Other text around calls is content. A special token of the format's marks outside
  * of calls is content, too. Text with a name of more than TOOL_NAME_BYTES_MAX bytes, or with
  * whitespace or an escape in its name, is not a call. An id that is not a valid name, or follows
  * the name, is dropped, and so is a "type".
@@ -35,7 +36,7 @@
 struct tool_parser {
     const struct tool *tool;   /* tool of the open call; NULL: not in the set */
     uint8_t state;             /* enum tool_state */
-    struct tool_place place;   /* CONTENT */
+    struct tool_place place;   /* for TOOL_STATE_CONTENT */
     bool in_section;           /* for the open call: becomes place.in_section */
     bool argued;               /* the open call has arguments */
     bool drops_newline;        /* ignore a newline as the first byte of the value */
@@ -47,7 +48,7 @@ struct tool_parser {
 
 void tool_parser_open(struct tool_parser *parser, const struct tool_set *set);
 
-/* Pushes more content: whole characters. */
+/* Pushes more content, which must be whole characters. */
 void tool_parser_push(struct tool_parser *parser, struct bytes text, token_stream_sink *sink,
                       void *context);
 

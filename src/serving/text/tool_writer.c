@@ -48,7 +48,7 @@ static void add_mark(struct call_writer *writer, struct tree *list, const char *
     add(writer, list, new_text(writer, key, bytes_of(mark)));
 }
 
-/* A tag of V3.2; its ends may be NULL. */
+/* Adds a tag of V3.2. Its ends may be NULL. */
 static void add_tag(struct call_writer *writer, struct tree *list, const char *opening,
                     const char *rest) {
     if (opening) tool_writer_add_text(writer, list, opening);
@@ -199,7 +199,7 @@ static void add_string(struct call_writer *writer, struct tree *list, const stru
         tool_writer_add_plain(writer, list, "｜DSML｜", "｜");
 }
 
-/* Adds the values of a tool's parameters; references point to the adjacent definitions. */
+/* Adds the values of a tool's parameters. References point to the adjacent definitions. */
 static void tool_writer_add_value(struct call_writer *writer, struct tree *list,
                                   const struct tree *parameters, const struct tree *schema) {
     static const char *const names[] = {"$defs", "definitions"};
@@ -291,8 +291,8 @@ static void add_named_calls(struct call_writer *writer, struct tree *list,
 
 /* ---- calls ---- */
 
-/* Adds one call, or more, separated by `between`, or (NULL) each optionally followed by a
- * newline. */
+/* Adds one call, or one or more. These are separated by `between`. If that is NULL, a newline may
+ * follow each call instead. */
 static void tool_writer_add_calls(struct call_writer *writer, struct tree *list, struct tree *call,
                                   const char *between) {
     if (writer->wish->single) {

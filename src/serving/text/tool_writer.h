@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Writes the constraint of an answer's tool calls: a form (serving/grammar/rules/form.h) of calls
- * in the model's format (tool_format.h), so that tool_parser.h finds a call of a tool, with valid
- * arguments, in any text that satisfies the form. Marks that are added tokens of the model's
- * tokenizer are tokens in the form; others are text.
+ * in the model's format (tool_format.h). In any text that satisfies the form, tool_parser.h finds a
+ * call of a tool with valid arguments. Marks that are added tokens of the model's tokenizer are
+ * tokens in the form. Other marks are text.
  *
- * Of Hermes' two formats only JSON is written; of Mistral's, the one with marks that the tokenizer
- * has. If arguments are pairs instead of JSON (V3.2, GLM), parameters are in the order of their
- * schema, and strings are unescaped.
+ * Hermes has two formats, and only the one with JSON is written. Mistral has two as well, and the
+ * one is written that has its marks in the tokenizer. If arguments are pairs instead of JSON (V3.2,
+ * GLM), parameters are in the order of their schema, and strings are unescaped.
  */
 #pragma once
 
@@ -19,8 +19,8 @@ struct tool_wish {
     const struct tree *tools; /* at least one, in the format of OpenAI's chat API, validated */
     const bool *named;        /* [tools] tools that may be called, at least one; NULL: all */
     bool single;              /* exactly one call; else one or more */
-    /* enforce the "parameters" of every tool; else only of "strict" tools, and other arguments are
-     * any object */
+    /* enforce the "parameters" of every tool; else only of "strict" tools, and the arguments of the
+     * others may be any object */
     bool holds_all;
     bool in_order;  /* keys of arguments are in the order of their schema */
     bool from_mark; /* begins with the token of tool_writer_mark, in the middle of content */
@@ -37,6 +37,6 @@ bool tool_writer_holds(enum tool_format format, const struct tree *tool);
 bool tool_writer_mark(enum tool_format format, const struct tokenizer *tokenizer,
                       struct bytes *out);
 
-/* The form for the tools; tools to be enforced must pass tool_writer_holds. It shares parts of
- * `tools`. NULL if the arena is too small. */
+/* Writes the form for the tools. Tools to be enforced must pass tool_writer_holds. The form shares
+ * parts of `tools`. Returns NULL if the arena is too small. */
 const struct tree *tool_writer_form(struct arena *arena, const struct tool_wish *wish);

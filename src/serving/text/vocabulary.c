@@ -88,8 +88,8 @@ static enum status vocabulary_reserve(struct arena *arena, struct extent extent,
     return STATUS_OK;
 }
 
-/* Stores the bytes of `id`: those that it spells, or its text if it spells none. Returns true if it
- * spells some. */
+/* Stores the bytes of `id`. They are those that it spells, or its text if it spells none. Returns
+ * true if it spells some. */
 static bool spell(struct vocabulary *vocabulary, uint32_t id, struct bytes token, size_t *used) {
     size_t count = 0;
     char *text = vocabulary->text + *used;
@@ -115,7 +115,7 @@ static enum status add(struct vocabulary *vocabulary, const struct tree *vocab,
         return STATUS_INVALID; /* already rejected by measure() */
     (void)tree_get_bool(tree_member(entry, "special"), &special);
     int shown = (int)(content.count < 64 ? content.count : 64);
-    /* tree_member takes a terminated key; a content with U+0000 is not found. */
+    /* tree_member takes a terminated key, so a content with U+0000 is not found. */
     bool known = tree_get_integer(tree_member(vocab, content.data), &model_id) &&
                  strlen(content.data) == content.count;
     if (known ? model_id != id : vocabulary->flags[id] != 0)

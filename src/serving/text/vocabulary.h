@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The vocabulary of a tokenizer: the bytes and the kind of each id, and the id of given bytes.
- * Only tokens spelled at byte level can be found by their bytes, because merging bytes yields no
- * others.
+ * The vocabulary of a tokenizer. It maps each id to its bytes and its kind, and bytes to their id.
+ * Only tokens spelled at byte level can be found by their bytes, because merging yields no others.
  */
 #pragma once
 
@@ -27,12 +26,13 @@ struct vocabulary {
     uint32_t slot_mask;
 };
 
-/* Reads model.vocab (an object of ids) and added_tokens (an array; may be NULL). */
+/* Reads model.vocab (an object of ids) and added_tokens (an array, or NULL). Messages use `name`
+ * for the file. */
 enum status vocabulary_read(struct arena *arena, const struct tree *vocab,
                             const struct tree *added_tokens, const char *name,
                             struct vocabulary *out, struct error *error) MUST_USE;
 
-/* The id of the token with these bytes; VOCABULARY_NONE if there is none. */
+/* The id of the token with these bytes, or VOCABULARY_NONE. */
 uint32_t vocabulary_find(const struct vocabulary *vocabulary, struct bytes bytes);
 
 static inline struct bytes vocabulary_bytes(const struct vocabulary *vocabulary, uint32_t id) {

@@ -106,7 +106,7 @@ struct automaton *automaton_copy(struct arena *arena, const struct automaton *au
     return copy->next && copy->labels && counted == !!copy->member_counts ? copy : NULL;
 }
 
-/* One class for each byte that occurs in the texts, and one for all other bytes. */
+/* Makes one class for each byte that occurs in the texts, and one for all other bytes. */
 static uint32_t classes_of_texts(const struct bytes *texts, size_t count, uint8_t *classes) {
     bool seen[256] = {false};
     uint32_t class_count = 0;

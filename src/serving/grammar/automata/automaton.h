@@ -32,28 +32,29 @@ static inline uint32_t automaton_step(const struct automaton *automaton, uint32_
 struct automaton_work {
     struct arena *arena;   /* results */
     struct arena *scratch; /* temporary memory, cleared by each call */
-    uint32_t states_max;   /* of each DFA, intermediate ones included */
-    uint64_t steps_left;   /* one step: about one state and byte class visited */
+    uint32_t states_max;   /* for each DFA, intermediate ones included */
+    uint64_t steps_left;   /* one step visits about one state and byte class */
 };
 
-/* Divides `scratch` in two: `kept` gets so many quarters, `passing` the rest. A pool serves both. */
+/* Divides `scratch` in two: `kept` gets `quarters` quarters, `passing` the rest. If `scratch` draws
+ * from a pool, both do. */
 void automaton_split_scratch(struct arena *scratch, unsigned quarters, struct arena *kept_out,
                              struct arena *passing_out);
 
-/* The texts in which an ECMA-262 pattern (flag u, as in JSON Schema) matches somewhere; ^ and $
- * anchor it. Label 1. STATUS_INVALID: a syntax error. STATUS_UNSUPPORTED: a DFA cannot represent it
- * (back references). `error` has the reason. */
+/* The DFA of the texts in which an ECMA-262 pattern (flag u, as in JSON Schema) matches somewhere;
+ * ^ and $ anchor it. The label is 1. Returns, with the reason in `error`,
+ * STATUS_INVALID for a syntax error, and STATUS_UNSUPPORTED if no DFA exists (back references). */
 enum status automaton_of_pattern(struct automaton_work *work, struct bytes pattern,
                                  const struct automaton **out, struct error *error) MUST_USE;
-/* The texts that a regular expression (the common syntax of Rust and Python) matches as a whole.
- * Errors as above. */
+/* The DFA of the texts that a regular expression (the common syntax of Rust and Python) matches as
+ * a whole. Errors as above. */
 enum status automaton_of_regex(struct automaton_work *work, struct bytes pattern,
                                const struct automaton **out, struct error *error) MUST_USE;
 
-/* Exactly these texts, which must be distinct. The label of texts[i] is i + 1. */
+/* The DFA of exactly these texts, which must be distinct. The label of texts[i] is i + 1. */
 enum status automaton_of_texts(struct automaton_work *work, const struct bytes *texts, size_t count,
                                const struct automaton **out) MUST_USE;
-/* All UTF-8 texts of min to max characters; max UINT32_MAX: unbounded. Label 1. */
+/* The DFA of all UTF-8 texts of min to max characters, with label 1. max UINT32_MAX: unbounded. */
 enum status automaton_of_lengths(struct automaton_work *work, uint32_t min, uint32_t max,
                                  const struct automaton **out) MUST_USE;
 
@@ -75,18 +76,18 @@ enum status automaton_join(struct automaton_work *work, const struct automaton *
 enum status automaton_relabel(struct automaton_work *work, const struct automaton *a,
                               const uint32_t *new_labels, const struct automaton **out) MUST_USE;
 
-/* Whether every UTF-8 character leads from the state back to itself. */
+/* True if every UTF-8 character leads from the state back to itself. */
 bool automaton_takes_all(const struct automaton *automaton, uint32_t state);
-/* Whether the state has a transition to a live state. */
+/* True if the state has a transition to a live state. */
 bool automaton_goes_on(const struct automaton *automaton, uint32_t state);
-/* Copies a DFA into `arena`. NULL: no memory. */
+/* Copies a DFA into `arena`. Returns NULL if memory is out. */
 struct automaton *automaton_copy(struct arena *arena, const struct automaton *automaton);
 
-/* Whether the DFA accepts a text, and with which label. */
+/* True if the DFA accepts a text. *label_out is then its label. */
 bool automaton_accepts(const struct automaton *automaton, struct bytes text, uint32_t *label_out);
-/* Number of texts in the language; UINT64_MAX: at least that many, or infinitely many. */
+/* The number of texts in the language. UINT64_MAX: at least that many, or infinitely many. */
 uint64_t automaton_member_count(const struct automaton *automaton);
-/* Writes the member at `index` in bytewise order. The language must be finite. False: `out` is too
- * small. */
+/* Writes the member at `index` in bytewise order. The language must be finite. Returns false if
+ * `out` is too small. */
 bool automaton_member(const struct automaton *automaton, uint64_t index, char *out, size_t capacity,
                       size_t *count_out) MUST_USE;

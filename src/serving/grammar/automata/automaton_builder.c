@@ -270,8 +270,8 @@ static enum status keep_live(struct minimiser *m) {
 
 /* ---- minimization: A. Valmari, "Fast brief practical DFA minimization" (2012) ---- */
 
-/* A partition of the numbers below `count` into sets (refinable partition). Elements of a set can be
- * marked; splitting separates the marked ones. */
+/* A partition of the numbers below `count` into sets (refinable partition). Elements of a set can
+ * be marked; splitting separates the marked ones. */
 struct partition {
     uint32_t set_count, count;
     uint32_t *elements, *places, *sets; /* [count] */
@@ -309,8 +309,8 @@ static void partition_mark(struct partition *partition, uint32_t element) {
     if (!partition->marked[set]++) partition->touched[partition->touched_count++] = set;
 }
 
-/* Splits each set with marks into its marked and unmarked elements. The smaller part becomes the new
- * set. */
+/* Splits each set with marks into its marked and unmarked elements. The smaller part becomes the
+ * new set. */
 static void partition_split(struct partition *partition) {
     while (partition->touched_count) {
         uint32_t set = partition->touched[--partition->touched_count];

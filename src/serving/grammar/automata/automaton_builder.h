@@ -2,7 +2,8 @@
  * Builds DFAs. The caller adds states and fills in their transitions and labels.
  * automaton_builder_finish minimizes the DFA: it removes states that are unreachable or cannot
  * accept, merges equivalent states, and merges byte classes with equal transitions. Builders take
- * temporary memory from the scratch arena.
+ * temporary memory from the scratch arena. The functions of automaton.h clear it when they return.
+ * Those of this file do not.
  *
  * A tuple table maps each distinct sequence of words to a number. The product and the subset
  * construction use it to find the state of a tuple or set of states.
@@ -11,9 +12,7 @@
 
 #include "serving/grammar/automata/automaton.h"
 
-/* Uses up steps. False: too few are left.
- *
- * The functions of automaton.h clear the scratch arena when they return. The ones here never do. */
+/* Uses up steps. Returns false if too few are left. */
 static inline bool automaton_spend(struct automaton_work *work, uint64_t steps) {
     bool enough = steps <= work->steps_left;
     work->steps_left = enough ? work->steps_left - steps : 0;
@@ -50,7 +49,7 @@ static inline uint32_t *automaton_builder_row(struct automaton_builder *dfa, uin
     return dfa->next + (size_t)state * dfa->class_count;
 }
 
-/* arena_reserve, at the cost of one step. */
+/* Grows an array so that one more item fits (arena_reserve), at the cost of one step. */
 enum status automaton_builder_room(struct automaton_work *work, struct arena *arena, void *array,
                                    uint32_t count, uint32_t *capacity, size_t item_bytes) MUST_USE;
 /* Sorts `count` items of `width` words (1 or 2) in ascending order. Shell sort needs no memory and
@@ -67,7 +66,7 @@ struct tuple_table {
 
 enum status automaton_builder_tuples_open(struct tuple_table *tuple_table,
                                           struct automaton_work *work) MUST_USE;
-/* The number of a sequence. If it is new, it gets the next number. */
+/* Finds the number of a sequence. A new sequence gets the next number. */
 enum status automaton_builder_tuples_intern(struct tuple_table *tuple_table, const uint32_t *words,
                                             size_t count, uint32_t *number_out) MUST_USE;
 

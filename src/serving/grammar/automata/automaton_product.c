@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The product construction: runs several DFAs in parallel. A state of the product is a tuple of
+ * The product construction runs several DFAs in parallel. A state of the product is a tuple of
  * their states. The operation decides which tuples are dead and which accept.
  */
 #include "base/check.h"

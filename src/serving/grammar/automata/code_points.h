@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Sets of code points as lists of ranges: the character classes of patterns. Unicode's general
- * categories (\p{...}) are added by name.
+ * Sets of code points, which are the character classes of patterns. A set is a list of ranges.
+ * Unicode's general categories (\p{...}) are added by name.
  */
 #pragma once
 
@@ -29,5 +29,5 @@ void code_points_order(struct code_points *set);
 enum status code_points_complement(struct code_points *set, uint32_t from) MUST_USE;
 
 /* Adds a general category or group of categories by name (L, Lu, Letter, Uppercase_Letter), or Any,
- * ASCII, Assigned. STATUS_NOT_FOUND: an unknown name. */
+ * ASCII, Assigned. Returns STATUS_NOT_FOUND for an unknown name. */
 enum status code_points_add_property(struct code_points *set, struct bytes name) MUST_USE;

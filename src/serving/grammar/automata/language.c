@@ -119,7 +119,7 @@ enum status language_automaton(struct language_table *table, uint32_t language,
     return STATUS_OK;
 }
 
-/* The result if it follows from set algebra alone; else MAP_NONE. */
+/* The result of an operation if set algebra alone determines it; else MAP_NONE. */
 static uint32_t language_plain(enum automaton_operation operation, uint32_t a, uint32_t b) {
     if (operation == AUTOMATON_WITHOUT)
         return b == LANGUAGE_NONE ? a : a == b || a == LANGUAGE_NONE ? LANGUAGE_NONE : MAP_NONE;

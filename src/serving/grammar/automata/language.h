@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
- * A table of languages (sets of texts) identified by numbers. Equal DFAs get the same number, and
- * results of set operations are cached by the numbers of their operands. A language that is defined
- * by a range of lengths gets a DFA only when an operation needs it.
+ * A table of languages (sets of texts), each identified by a number. Equal DFAs get the same
+ * number, and results of set operations are cached by the numbers of their operands. A language
+ * that is defined by a range of lengths gets a DFA only when an operation needs it.
  */
 #pragma once
 
 #include "base/map.h"
 #include "serving/grammar/automata/automaton.h"
 
+/* The numbers of two languages that every table has. */
 enum language_fixed {
     LANGUAGE_NONE, /* the empty language */
     LANGUAGE_TEXT  /* every text */
@@ -26,7 +27,7 @@ struct language_table {
     struct map known; /* languages by content, and results of operations by operands */
 };
 
-/* Takes memory from the work's arena. STATUS_NO_MEMORY. */
+/* Opens a table in the work's arena. Returns STATUS_NO_MEMORY if it is full. */
 enum status language_open(struct language_table *table, struct automaton_work *work) MUST_USE;
 
 /* The functions below return STATUS_TOO_LARGE and STATUS_NO_MEMORY like those of automaton.h. */

@@ -132,14 +132,14 @@ static void lead_digits(struct number_builder *builder, uint32_t from, int first
         lead(builder, from, digit, to);
 }
 
-/* An accepting state with a loop on all digits. */
+/* Adds an accepting state with a loop on all digits. */
 static uint32_t add_digits(struct number_builder *builder, uint32_t label) {
     uint32_t state = add(builder, label);
     lead_digits(builder, state, 0, 9, state);
     return state;
 }
 
-/* Compares the digits after the point with `digits`, the last of which is not 0. Returns the state
+/* Compares the digits after the point with `digits`, which do not end with 0. Returns the state
  * right after the point, where at least one digit must follow. labels: for less, equal, more. */
 static uint32_t add_fraction(struct number_builder *builder, const uint8_t *digits, int count,
                              const uint32_t *labels) {
@@ -162,7 +162,7 @@ static uint32_t add_fraction(struct number_builder *builder, const uint8_t *digi
     return first;
 }
 
-/* One or more digits after the point that do not affect the comparison. */
+/* Adds one or more digits after the point that do not affect the comparison. */
 static uint32_t add_any_fraction(struct number_builder *builder, uint32_t label) {
     uint32_t first = add(builder, 0);
     lead_digits(builder, first, 0, 9, add_digits(builder, label));
@@ -206,7 +206,7 @@ static void number_set_add_plain(struct number_builder *builder, uint32_t start,
     lead(builder, start, 0, naught);
 }
 
-/* An exponent that does not affect the comparison: the number or the bound is zero. */
+/* Adds an exponent that does not affect the comparison, because the number or the bound is zero. */
 static uint32_t add_any_exponent(struct number_builder *builder, uint32_t label) {
     uint32_t first = add(builder, 0), sign = add(builder, 0), digits = add_digits(builder, label);
     lead(builder, first, CLASS_PLUS, sign);
@@ -285,7 +285,7 @@ static void add_scientific(struct number_builder *builder, uint32_t start,
         lead(builder, start, digit, whole);
         lead(builder, whole, CLASS_POINT, points[c]);
     }
-    /* The label tells how the mantissa compares with the bound's mantissa. */
+    /* The label is the result of comparing the mantissa with the bound's mantissa. */
     for (uint32_t state = before; !builder->status && state < builder->dfa.state_count; state++) {
         uint32_t *label = &builder->dfa.labels[state];
         if (*label) lead(builder, state, CLASS_EXPONENT, exponents[*label]);
@@ -293,8 +293,8 @@ static void add_scientific(struct number_builder *builder, uint32_t start,
     }
 }
 
-/* Numbers by how they compare to the value: without an exponent, or with one. Those of the other
- * sign, and those next to 0, may always have one. */
+/* Labels numbers by how they compare with the value. They have an exponent only if `scientific`.
+ * Numbers of the other sign, and those compared with 0, may always have one. */
 static enum status compare_some(struct automaton_work *work, const struct decimal *value,
                                 bool scientific, const struct automaton **out) {
     static const uint32_t labels[2][3] = {{LESS, EQUAL, MORE}, {MORE, EQUAL, LESS}};
@@ -320,7 +320,8 @@ static enum status compare_some(struct automaton_work *work, const struct decima
     return status;
 }
 
-/* The DFA of the numbers less than, equal to and greater than a value that have a nonzero label. */
+/* The DFA of the numbers with a nonzero label. new_labels has the labels of numbers less than,
+ * equal to and greater than the value. */
 static enum status make_bound(struct automaton_work *work, const struct decimal *value,
                               const uint32_t *new_labels, const struct automaton **out) {
     const struct automaton *plain = NULL, *scientific = NULL;
@@ -334,7 +335,7 @@ static enum status make_bound(struct automaton_work *work, const struct decimal 
 
 /* ---- whole numbers and multiples ---- */
 
-/* Integers: all digits after the point are zeros, or the exponent moves the point behind them. */
+/* The DFA of integers: digits after the point are zeros, or an exponent shifts all of them. */
 static enum status number_set_make_whole(struct automaton_work *work,
                                          const struct automaton **out) {
     static const char pattern[] =
@@ -352,13 +353,14 @@ static enum status make_any(struct automaton_work *work, const struct automaton 
     return automaton_of_regex(work, BYTES_LITERAL(pattern), out, NULL);
 }
 
-/* Multiples of unit * 10^-scale. A state stands for the remainder of the digits read so far modulo
- * unit and for their number after the point. Digits beyond the scale'th must be 0. */
+/* Matches multiples of unit * 10^-scale. A state stands for the remainder modulo unit of the digits
+ * read so far, and for the number of those after the point. Digits beyond the scale'th must be
+ * 0. */
 struct remainders {
     struct number_builder builder;
     uint32_t unit, scale;
-    uint32_t whole, naught,
-        behind; /* first states of: integer part [unit], "0" [1], fraction [scale + 2][unit] */
+    /* first states of the integer part [unit], "0" [1], and the fraction [scale + 2][unit] */
+    uint32_t whole, naught, behind;
 };
 
 static uint32_t accepts_remainder(const struct remainders *remainders, uint64_t rest,
@@ -484,8 +486,8 @@ enum status number_set_automaton_of_number(struct automaton_work *work, const st
 #define SPELT_LONG "([eE](-[0-9]{1,3}|\\+?([0-9]{1,2}|[12][0-9]{2}|30[0-7])))?"
 #define SPELT_SHORT "([eE](-[0-9]{1,3}|\\+?[0-9]{1,2}))?"
 
-/* 308 nines are below the largest double. To stay below it, exponents have at most two digits after a
- * mantissa of more than one integer digit, and are excluded after more than 208 digits. */
+/* 308 nines are below the largest double. To stay below it, exponents have at most two digits after
+ * a mantissa of more than one integer digit, and are excluded after more than 208 digits. */
 enum status number_set_automaton_of_spellings(struct automaton_work *work, bool whole,
                                               const struct automaton **out) {
     static const char pattern[] =

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Sets of JSON numbers (minimum, maximum, multipleOf, integer) as DFAs over the numbers' texts. A
- * DFA accepts only texts of numbers in the set, but not every spelling with an exponent:
- * with a bound other than 0, exponents need a mantissa from 1 to 9.99... and have at most two
- * digits; integers need an exponent that visibly shifts all digits before the point; multiples
- * accept no exponent.
+ * DFA accepts only texts of numbers in the set, but not every spelling with an exponent. If a bound
+ * is not 0, an exponent has at most two digits and needs a mantissa from 1 to 9.99... In an
+ * integer, the exponent must visibly shift all digits before the point. Multiples accept no
+ * exponent.
  */
 #pragma once
 
@@ -20,8 +20,8 @@ struct decimal {
     uint8_t digits[DECIMAL_DIGITS_MAX]; /* 0..9 */
 };
 
-/* Parses a JSON number. STATUS_INVALID: not a number. STATUS_UNSUPPORTED: too many digits, or an
- * exponent out of a double's range. */
+/* Parses a JSON number. Returns STATUS_INVALID if it is not one, and STATUS_UNSUPPORTED if it has
+ * too many digits or an exponent out of a double's range. */
 enum status number_set_decimal_read(struct bytes text, struct decimal *out) MUST_USE;
 int number_set_decimal_compare(const struct decimal *a, const struct decimal *b); /* <0, 0, >0 */
 
@@ -33,8 +33,8 @@ struct number_set {
     struct decimal min, max, multiple;
 };
 
-/* The DFA of a set, with label 1. STATUS_UNSUPPORTED: multipleOf needs more states than the work
- * allows. */
+/* The DFA of a set, with label 1. Returns STATUS_UNSUPPORTED if multipleOf needs more states than
+ * the work allows. */
 enum status number_set_automaton_of_numbers(struct automaton_work *work,
                                             const struct number_set *set,
                                             const struct automaton **out) MUST_USE;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Subset construction: determinizes the NFA of a regular expression. A DFA state stands for a set
- * of threads. A thread is an NFA state together with the states of the DFAs of its pending
+ * The subset construction determinizes the NFA of a regular expression. A DFA state stands for a
+ * set of threads. A thread is an NFA state together with the states of the DFAs of its pending
  * lookaheads. It dies when one of these lookaheads fails.
  */
 #include "serving/grammar/automata/regex_tree.h"
@@ -8,7 +8,7 @@
 #include "base/check.h"
 #include "serving/grammar/automata/regex_nfa.h"
 
-#define LOOKAHEADS_MAX 16 /* pending ones of a thread */
+#define LOOKAHEADS_MAX 16 /* pending lookaheads of one thread */
 #define NO_LOOKAHEADS 0u
 #define AT_END 0x80000000u /* flag in thread.lookaheads: the text must end here */
 
@@ -28,7 +28,8 @@ struct subset_construction {
     uint32_t *cursors, *words;                  /* [thread_capacity], [2 * thread_capacity + 1] */
     size_t queue_count, raw_count, before_count;
     uint32_t thread_capacity;
-    uint32_t *stamps[2], stamp; /* [state_count] of threads without lookaheads; [1]: at the end */
+    /* [state_count] marks queued threads without lookaheads; stamps[1]: those with AT_END */
+    uint32_t *stamps[2], stamp;
     bool accepts;
 };
 
@@ -331,7 +332,7 @@ static enum status open_runner(struct subset_construction *construction) {
     return status ? status : automaton_builder_open(&construction->dfa, work, classes, class_count);
 }
 
-/* The final state: `open_end` allows any text to follow. */
+/* Adds the final state. `open_end` allows any text to follow. */
 static enum status add_end(struct subset_construction *construction, bool open_end, uint32_t *out) {
     static const struct code_range every[] = {{0, CODE_POINT_MAX}};
     struct regex_nfa *nfa = &construction->nfa;
@@ -359,7 +360,7 @@ static enum status add_search(struct regex_nfa *nfa, uint32_t *start) {
     return status;
 }
 
-/* Whether other characters may precede or follow a match. */
+/* Text may precede (open_start) or follow (open_end) a match. */
 struct regex_bounds {
     bool open_start, open_end;
 };

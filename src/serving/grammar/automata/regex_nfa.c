@@ -4,7 +4,7 @@
 #include "base/check.h"
 #include "base/utf8.h"
 
-#define EDGES_MAX 256 /* of a state */
+#define EDGES_MAX 256 /* edges of one state */
 
 enum status regex_nfa_add_state(struct regex_nfa *nfa, struct nfa_state state, uint32_t *out) {
     if (nfa->state_count / 8 > nfa->work->states_max) return STATUS_TOO_LARGE;
@@ -71,7 +71,7 @@ static bool step_has_edges(const struct regex_nfa *nfa, uint32_t state,
     return true;
 }
 
-/* A state with these edges. Reuses an equal one with a number from `since` on. */
+/* Makes a state with these edges, or reuses an equal one with a number from `since` on. */
 static enum status share_step(struct regex_nfa *nfa, size_t since, const struct nfa_edge *edges,
                               size_t count, uint32_t *out) {
     if (!automaton_spend(nfa->work, nfa->state_count - since)) return STATUS_TOO_LARGE;
@@ -150,7 +150,7 @@ static enum status regex_nfa_add_look(struct regex_nfa *nfa, struct regex_lookah
     return regex_nfa_add_state(nfa, state, out);
 }
 
-/* Whether matches of a node depend on the preceding character. */
+/* True if matches of a node depend on the preceding character. */
 static bool is_context_sensitive(const struct regex *regex, uint32_t number) {
     const struct regex_node *node = &regex->nodes[number];
     switch (node->kind) {
@@ -204,7 +204,8 @@ static enum status add_lookahead_node(struct regex_nfa *nfa, const struct regex_
     return status ? status : regex_nfa_add_look(nfa, lookahead, next, out);
 }
 
-/* \b after a word character: no word character follows. Otherwise: a word character follows. */
+/* Adds \b, or \B if `negative`. \b requires that no word character follows one, and that a word
+ * character follows the start or another character. */
 static enum status add_word_edge(struct regex_nfa *nfa, bool negative, uint32_t next,
                                  uint32_t *out) {
     static const struct code_range ranges[] = {{'0', '9'}, {'A', 'Z'}, {'_', '_'}, {'a', 'z'}};

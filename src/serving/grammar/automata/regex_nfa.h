@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Thompson's construction: translates the syntax tree of a regular expression into a
+ * Thompson's construction translates the syntax tree of a regular expression into a
  * nondeterministic finite automaton (NFA) over bytes. regex_dfa.c determinizes it.
  *
- * A lookahead assertion ((?=...), (?!...), \b) becomes a separate DFA over the text that follows. It
- * may depend on the preceding character (regex_context), so there is one DFA for each context.
+ * A lookahead assertion ((?=...), (?!...), \b) becomes a separate DFA over the text that follows.
+ * It may depend on the preceding character (regex_context), so there is one DFA for each context.
  */
 #pragma once
 
@@ -16,7 +16,7 @@ enum regex_context { REGEX_AT_BEGIN, REGEX_AFTER_WORD, REGEX_AFTER_OTHER, REGEX_
 
 enum nfa_state_kind {
     REGEX_BYTES,        /* edges [first, first + count) */
-    REGEX_ANY,          /* like REGEX_BYTES, with edges for all characters, and accepts */
+    REGEX_ANY,          /* like REGEX_BYTES, with edges for all characters; it accepts */
     REGEX_FORK,         /* epsilon edges to a and b */
     REGEX_IF_BEGIN,     /* epsilon edge to a, at the start of the text only */
     REGEX_IF_END,       /* epsilon edge to a, at the end of the text only */
@@ -56,15 +56,15 @@ struct regex_nfa {
     struct nfa_state *states;
     struct nfa_edge *edges;
     struct regex_lookahead *lookaheads;
-    struct byte_runs *runs;            /* of the character set that is being added */
-    const struct automaton **automata; /* of lookaheads */
+    struct byte_runs *runs;            /* runs of the character set that is being added */
+    const struct automaton **automata; /* DFAs of lookaheads */
     uint32_t state_count, state_capacity, edge_count, edge_capacity, lookahead_count,
         lookahead_capacity, run_count, run_capacity, automaton_count, automaton_capacity;
     bool word_sensitive; /* some lookahead differs after a word character */
     uint32_t final;      /* the final state: REGEX_ACCEPT or REGEX_ANY */
 };
 
-/* Adds the states of the tree node `number`, followed by the state `next`. `out` is the first one. */
+/* Adds the states of the tree node `number`, from *out to the state `next`. */
 enum status regex_nfa_add(struct regex_nfa *nfa, uint32_t number, uint32_t next,
                           uint32_t *out) MUST_USE;
 /* Adds states that lead to `to` by each character of the ranges, which must be ordered. */
@@ -72,5 +72,5 @@ enum status regex_nfa_add_set(struct regex_nfa *nfa, const struct code_range *ra
                               uint32_t to, uint32_t *out) MUST_USE;
 enum status regex_nfa_add_state(struct regex_nfa *nfa, struct nfa_state state,
                                 uint32_t *out) MUST_USE;
-/* Whether the node matches at the start of the text only (begins with ^). */
+/* True if the node matches at the start of the text only (begins with ^). */
 bool regex_nfa_is_anchored(const struct regex *regex, uint32_t node);

@@ -120,7 +120,8 @@ struct parser {
     error_set((parser)->error, (code), "%s at byte %zu of the pattern", (what),                    \
               (parser)->source->at)
 
-/* After \u: four digits, a surrogate pair, or {digits}. Returns -1 for anything else. */
+/* Reads what follows \u: four digits, a surrogate pair, or {digits}. Returns -1 for anything
+ * else. */
 static int64_t take_unicode(struct regex_source *source) {
     if (regex_tree_take(source, "{")) {
         int64_t value = 0, digits = 0;
@@ -177,7 +178,7 @@ static enum status finish_part(struct parser *parser, size_t from, bool negative
     return negative ? code_points_complement(&parser->set, from) : STATUS_OK;
 }
 
-/* \d, \D, \w, \W, \s, \S */
+/* Adds the class of \d, \D, \w, \W, \s or \S. */
 static enum status add_shorthand(struct parser *parser, int letter) {
     size_t from = parser->set.count;
     bool negative = letter < 'a', wide = parser->syntax == REGEX_TEXT;
@@ -198,7 +199,7 @@ static enum status add_shorthand(struct parser *parser, int letter) {
     return status ? status : finish_part(parser, from, negative);
 }
 
-/* After \p or \P: {name}, {gc=name}, or a single letter (Rust). */
+/* Reads the property after \p or \P: {name}, {gc=name}, or a single letter (Rust). */
 static enum status regex_tree_add_property(struct parser *parser, bool negative) {
     size_t from = parser->set.count;
     struct bytes name = {parser->source->text.data + parser->source->at, 1};
@@ -225,7 +226,8 @@ static enum status regex_tree_add_property(struct parser *parser, bool negative)
     return status ? status : finish_part(parser, from, negative);
 }
 
-/* After a backslash: a character, or NO_CHARACTER if it was a class, which is added to the set. */
+/* Reads an escape after its backslash: a character, or a class, which is added to the set
+ * (NO_CHARACTER). */
 static enum status regex_tree_read_escape(struct parser *parser, bool in_class, uint32_t *out) {
     static const char controls[] = "t\tn\nv\vf\fr\r";
     *out = NO_CHARACTER;
@@ -267,7 +269,7 @@ static enum status regex_tree_read_escape(struct parser *parser, bool in_class, 
     return STATUS_OK;
 }
 
-/* One element of a bracket class. NO_CHARACTER: a class escape, which is added to the set. */
+/* Reads one element of a bracket class. NO_CHARACTER: a class escape, which is added to the set. */
 static enum status regex_tree_read_member(struct parser *parser, uint32_t *out) {
     if (regex_tree_peek(parser->source) == -1) return refuse(parser, STATUS_INVALID, "[ without ]");
     if (regex_tree_take(parser->source, "\\")) return regex_tree_read_escape(parser, true, out);
@@ -275,7 +277,7 @@ static enum status regex_tree_read_member(struct parser *parser, uint32_t *out) 
     return STATUS_OK;
 }
 
-/* After [ */
+/* Reads a bracket class after its [ */
 static enum status regex_tree_read_class(struct parser *parser) {
     bool negative = regex_tree_take(parser->source, "^");
     bool opening = parser->syntax == REGEX_TEXT; /* a leading ] is literal */
@@ -310,7 +312,7 @@ static enum status regex_tree_read_class(struct parser *parser) {
 
 static enum status regex_tree_read_alternatives(struct parser *parser, uint32_t *out);
 
-/* After ( */
+/* Reads a group after its ( */
 static enum status read_group(struct parser *parser, uint32_t *out) {
     struct regex_node look = {.kind = REGEX_LOOKAHEAD};
     bool looks = false;
@@ -380,7 +382,7 @@ static enum status read_atom(struct parser *parser, bool *repeatable, uint32_t *
                   : regex_tree_add_set(&parser->tree, parser->set.ranges, parser->set.count, out);
 }
 
-/* *, +, ?, {n}, {n,} or {n,m}. False: no quantifier follows. */
+/* Reads a quantifier: *, +, ?, {n}, {n,} or {n,m}. False: none follows. */
 static bool take_quantifier(struct parser *parser, uint32_t *min, uint32_t *max) {
     size_t from = parser->source->at;
     *min = 0;

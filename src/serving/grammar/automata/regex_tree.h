@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Parses regular expressions into syntax trees. There are two syntaxes: ECMA-262 with the flag u, as
- * used by JSON Schema validators, and the common subset of Rust's and Python's. The parser is
- * tolerant: it accepts escapes and lone braces that validators accept although the flag u forbids
- * them.
+ * Parses regular expressions into syntax trees. There are two syntaxes: ECMA-262 with the flag u,
+ * as used by JSON Schema validators, and the common subset of Rust's and Python's. The parser
+ * also accepts escapes and lone braces that the flag u forbids but validators accept.
  *
  * Lazy quantifiers are read as greedy ones and groups do not capture, because neither changes the
  * set of matching texts. Back references and lookbehind are not supported.
@@ -44,7 +43,7 @@ struct regex {
     const struct code_range *ranges;
 };
 
-/* A tree under construction, in `arena`. */
+/* A tree under construction. Its arrays are in `arena`. */
 struct regex_tree {
     struct automaton_work *work;
     struct arena *arena;
@@ -80,9 +79,9 @@ bool regex_tree_take(struct regex_source *source, const char *text);
 uint32_t regex_tree_take_character(struct regex_source *source); /* not at the end */
 /* Reads exactly `count` hexadecimal digits. Returns -1 and reads nothing if there are fewer. */
 int64_t regex_tree_take_hex(struct regex_source *source, size_t count);
-/* Reads a repetition count, limited to 1,000,000. False: no digit follows. */
+/* Reads a repetition count, limited to 1,000,000. Returns false if no digit follows. */
 bool regex_tree_take_number(struct regex_source *source, uint32_t *out);
-/* The value of a digit of a base up to 16; -1: not a digit. */
+/* The value of a digit of a base up to 16, or -1 if it is not a digit. */
 static inline int regex_tree_digit_value(int byte, int base) {
     int value = byte >= '0' && byte <= '9'   ? byte - '0'
                 : byte >= 'a' && byte <= 'f' ? byte - 'a' + 10
@@ -91,8 +90,8 @@ static inline int regex_tree_digit_value(int byte, int base) {
     return value < base ? value : -1;
 }
 
-/* Parses into the scratch arena. STATUS_INVALID, STATUS_UNSUPPORTED: `error` names the construct and
- * its byte. */
+/* Parses into the scratch arena. For STATUS_INVALID and STATUS_UNSUPPORTED, `error` names the
+ * construct and its byte. */
 enum status regex_tree_parse(struct automaton_work *work, struct bytes pattern,
                              enum regex_syntax syntax, struct regex *out,
                              struct error *error) MUST_USE;

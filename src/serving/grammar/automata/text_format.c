@@ -143,8 +143,8 @@ bool text_format_is_incomplete(struct bytes name, bool brief) {
            (brief && i < ARRAY_COUNT(formats) && formats[i].brief);
 }
 
-/* Leap seconds end a UTC day. Writes alternatives for the local times whose offset from UTC is a
- * multiple of 15 minutes, each with its two possible offsets. */
+/* Leap seconds end a UTC day. Writes the local times of that moment in the zones at multiples of 15
+ * minutes from UTC, as alternatives. Each time has two possible offsets. */
 static size_t write_leap_seconds(char *out, size_t capacity) {
     size_t count = 0;
     for (int quarter = 0; quarter < 96; quarter++) {

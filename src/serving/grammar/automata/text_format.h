@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * JSON Schema's keyword "format" as DFAs: date-time, date, time, duration, email, hostname, ipv4,
+ * DFAs for JSON Schema's keyword "format": date-time, date, time, duration, email, hostname, ipv4,
  * ipv6, uri, uri-reference, uuid, and the other formats of drafts 4 to 2020-12.
  */
 #pragma once
@@ -13,7 +13,7 @@ enum text_format {
 };
 
 enum text_format text_format_find(struct bytes name);
-/* Whether the format's DFA accepts only a subset of the format. */
+/* True if the format's DFA accepts only a subset of the format. */
 bool text_format_is_incomplete(struct bytes name, bool brief);
 /* The DFA of a supported format, with label 1. `brief` selects the smaller DFA without IP-literal
  * hosts, which take most of the states of URIs and mail addresses. It is used together with

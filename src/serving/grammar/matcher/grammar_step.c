@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Advances one stack by one byte: handles whitespace between the parts of a JSON text, and calls the
- * step of the top frame's kind.
+ * Advances one stack by one byte. Handles whitespace between the parts of a JSON text, and calls
+ * the step function for the kind of the top frame.
  */
 #include "serving/grammar/matcher/grammar.h"
 
@@ -8,7 +8,7 @@
 
 enum space {
     SPACE_NONE,
-    SPACE_TWO = 2, /* that many on a line */
+    SPACE_TWO = 2, /* two spaces or tabs, without a line end */
     SPACE_RETURN = 3,
     SPACE_LINE = 4,
     SPACE_SECOND_RETURN = 5,
@@ -58,7 +58,8 @@ static bool step_whitespace(struct stack_table *table, const struct stack_frame 
     return false;
 }
 
-/* A number has no last byte of its own: if it may end, the byte goes to the stacks below it. */
+/* Advances a number. It has no last byte of its own. If it may end, the byte goes to the stacks
+ * below. */
 static void step_number(const struct grammar *grammar, struct stack_table *table,
                         const struct stack_frame *frame, uint8_t byte, struct stack_list *out) {
     struct stack_list ended;

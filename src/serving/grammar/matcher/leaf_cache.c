@@ -8,7 +8,7 @@
 #define ENTRIES_MAX 4096 /* half of the hash table */
 #define KNOWN_MAX 256
 #define WORDS_MAX (256u << 10)
-#define RULE_ENDS_MAX (32u << 10) /* of an entry */
+#define RULE_ENDS_MAX (32u << 10) /* ends of one entry of a rule */
 
 struct leaf_cache {
     const struct token_trie *trie;
@@ -82,7 +82,7 @@ static void walk_number(struct leaf_cache *cache, const struct automaton *automa
     }
 }
 
-/* False: tokens leave the rule at more than ends_max nodes. */
+/* Returns false if tokens leave the rule at more than ends_max nodes. */
 static bool leaf_cache_rule(struct leaf_cache *cache, const struct grammar *grammar,
                             struct leaf_cache_entry *entry, struct leaf_end *ends,
                             uint32_t ends_max) {
@@ -134,7 +134,7 @@ static bool leaf_cache_is_free(struct leaf_cache *cache, const struct automaton 
     return cache->known[at].is_free;
 }
 
-/* Whether the state is between two characters: no continuation byte may come. */
+/* True if the state is between two characters: no continuation byte may come. */
 static bool leaf_cache_is_between(const struct automaton *automaton, uint32_t state) {
     for (uint32_t byte = 0x80; byte <= 0xBF; byte++)
         if (automaton_step(automaton, state, (uint8_t)byte)) return false;
@@ -203,8 +203,8 @@ static void walk_nodes(struct string_walk *walk) {
     }
 }
 
-/* Whether most nodes of the trie are below first bytes that lead to a free state, one that accepts
- * every text. */
+/* True if most nodes of the trie are below first bytes that lead to a free state. A free state
+ * accepts every text. */
 static bool is_mostly_free(const struct string_walk *walk) {
     const struct trie_node *nodes = walk->cache->trie->nodes;
     const struct automaton *automaton = walk->leaf->automaton;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Matching a JSON object: which keys are allowed next, and whether the brace may close. The frame
- * of an object has the set of properties read so far and the set of those still allowed; both
- * follow from the keys. A property is allowed once. Other keys may repeat, but count once towards
- * the least number of keys.
+ * Matches JSON objects: determines which keys are allowed next, and whether the brace may close.
+ * The frame of an object has the set of properties read so far and the set of those still allowed.
+ * Both follow from the keys. A property is allowed once. Other keys may repeat, but count once for
+ * minProperties.
  */
 #include "serving/grammar/matcher/grammar.h"
 
@@ -49,7 +49,7 @@ static uint32_t keys_left(const struct shape_object *object, const struct stack_
     return object->count_max == SHAPE_UNBOUNDED ? UINT32_MAX : object->count_max - frame->state;
 }
 
-/* Whether all elements of `set` are at least `bit`. */
+/* True if all elements of `set` are at least `bit`. */
 static bool all_behind(const uint64_t *set, uint32_t bit) {
     for (uint32_t w = 0; w < bit / 64; w++)
         if (set[w]) return false;
@@ -73,8 +73,8 @@ static bool may_stand(const struct shape_program *program, const struct shape_ob
     return all_behind(missing, bit);
 }
 
-/* Computes the second half of `sets`, the allowed properties, and the flags from the first half, the
- * properties seen. */
+/* Computes the second half of `sets`, the allowed properties, and the flags from the first half,
+ * the properties seen. */
 static void find_allowed(const struct grammar *grammar, struct stack_frame *frame, uint64_t *sets) {
     const struct shape_program *program = grammar->program;
     const struct shape_object *object = object_step_shape_of(grammar, frame);

@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Matching rules. A frame holds the state of one rule; the frame below it holds the state in which
- * the calling rule continues. A call in tail position replaces the caller's frame, so
- * right-recursive lists do not make the stack deeper.
+ * Matches the rules of a grammar program. A frame holds the state of one rule; the frame below it
+ * holds the state in which the calling rule continues. A call in tail position replaces the
+ * caller's frame, so right-recursive lists do not make the stack deeper.
  */
 #include "serving/grammar/matcher/grammar.h"
 
 #include "serving/grammar/automata/automaton.h"
 
 #define WAITING_MAX 256
-#define VISITS_MAX 2048 /* of one step; further ones are dropped */
+#define VISITS_MAX 2048 /* items visited in one step; further ones are dropped */
 #define NO_BYTE (-1)    /* the next symbol is a token */
 
-/* An item: a rule in a state, on top of a stack. The items of a position are its epsilon closure: the
- * top frame, the starts of the rules that it calls, and if it may end, the frame below. */
+/* An item is a rule in a state, on top of a stack. The items of a position are its epsilon closure:
+ * the top frame, the starts of the rules that it calls, and the frame below if it may end. */
 struct rule_item {
     uint32_t rule, state, below;
-    bool
-        ends; /* the rule may end here; false right after a call, which has an edge around it if it may be empty */
+    /* the rule may end here; false right after a call, because an edge leads around empty ones */
+    bool ends;
 };
 
 /* Traverses the epsilon closure of a stack, depth first, so that few items wait. */
@@ -34,7 +34,7 @@ static const struct grammar_rule *rule_at(const struct grammar *grammar, uint32_
     return &grammar->rules[rule];
 }
 
-/* Pushes a rule's state, except after a call in tail position. */
+/* Pushes a rule's state. After a call in tail position, returns the frame below instead. */
 static uint32_t put(const struct grammar *grammar, struct stack_table *table, uint32_t rule,
                     uint32_t state, uint32_t below) {
     if (below && state == rule_at(grammar, rule)->last) return below;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Pushdown stacks, hash-consed. A frame is a position in a rule or a JSON value and the number of
- * the frame below it, so a stack is identified by its top frame, and equal stacks have equal
+ * Pushdown stacks, hash-consed. A frame has a position in a rule or a JSON value, and the number of
+ * the frame below it. A stack is therefore identified by its top frame, and equal stacks have equal
  * numbers. Frames are immutable. They are in one block of memory of fixed size, from which the most
  * recent ones can be removed.
  */
@@ -23,8 +23,8 @@ enum stack_kind {
 };
 
 struct stack_frame {
-    uint64_t content; /* hash of the stack's content, equal in all tables */
-    uint32_t below, chain;
+    uint64_t content;      /* hash of the stack's content, equal in all tables */
+    uint32_t below, chain; /* chain: the next frame with the same head */
     uint8_t kind, where, space, flags;
     uint16_t tail_words;
     uint16_t distinct; /* objects: distinct keys, counted up to count_min */
@@ -39,16 +39,17 @@ struct stack_frame {
 
 struct stack_table {
     uint64_t *words;  /* [word_count] frames, one after the other */
-    uint32_t *starts; /* [frame_max] of frames, in words */
+    uint32_t *starts; /* [frame_max] start of each frame, in words */
     uint32_t *heads;  /* [head_mask + 1] hash table: first frame of each chain */
     uint32_t word_count, word_used, frame_max, frame_count, head_mask;
 };
 
-/* Takes about 80 bytes for each frame. STATUS_NO_MEMORY. */
+/* Opens an empty table, which takes about 80 bytes for each frame. Returns STATUS_NO_MEMORY if the
+ * arena is full. */
 enum status stack_table_open(struct stack_table *table, struct arena *arena,
                              uint32_t frame_max) MUST_USE;
-/* The number of a frame equal to `frame` (except chain and content) with this tail, added if there is
- * none. STACK_NONE: the table is full. */
+/* Finds the frame that equals `frame` (except chain and content) and has this tail, or adds it.
+ * Returns its number, or STACK_NONE if the table is full. */
 uint32_t stack_table_put(struct stack_table *table, const struct stack_frame *frame,
                          const uint64_t *tail);
 /* Removes all but the first `frame_count` frames. */

@@ -5,8 +5,8 @@
 #include "base/utf8.h"
 #include "serving/grammar/automata/regex_tree.h"
 
-/* string_position.escape: the low four bits are the kind. For digits, bits 4-5 are their number, bits
- * 8-19 their value, and bits 20-29 the high surrogate. */
+/* string_position.escape: the low four bits are the kind. For digits, bits 4-5 are their number,
+ * bits 8-19 their value, and bits 20-29 the high surrogate. */
 enum escape_kind {
     ESCAPE_NONE,
     ESCAPE_ONE_MORE, /* without a DFA: UTF-8 continuation bytes to come */
@@ -131,7 +131,7 @@ static uint32_t block_at(uint32_t low, uint32_t high, uint32_t byte_count, uint3
     return 1;
 }
 
-/* Whether any character from `low` to `high` is allowed. The range has no surrogates. A live state
+/* True if any character from `low` to `high` is allowed. The range has no surrogates. A live state
  * inside a character can always be completed. */
 static bool any_stands(const struct text_leaf *leaf, const struct key_filter *filter,
                        uint32_t state, uint32_t low, uint32_t high) {
@@ -147,8 +147,8 @@ static bool any_stands(const struct text_leaf *leaf, const struct key_filter *fi
     return false;
 }
 
-/* Like any_stands for the code units from `low` to `high` of \u escapes: a high surrogate stands for
- * all characters that begin with it. */
+/* Like any_stands for the code units from `low` to `high` of \u escapes: a high surrogate stands
+ * for all characters that begin with it. */
 static bool any_escape_stands(const struct text_leaf *leaf, const struct key_filter *filter,
                               uint32_t state, uint32_t low, uint32_t high) {
     if (low < 0xD800 && any_stands(leaf, filter, state, low, high < 0xD7FF ? high : 0xD7FF))

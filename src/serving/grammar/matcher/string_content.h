@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Matches the content between the quotes of a JSON string byte by byte. UTF-8 and escapes are
  * decoded, and the decoded text is fed to the leaf's DFA. A byte is allowed only if the string can
- * still be completed: an incomplete escape is allowed only if one of its possible characters is. A
- * lone surrogate is never allowed.
+ * still be completed. An incomplete escape is therefore allowed only if one of its possible
+ * characters is. A lone surrogate is never allowed.
  */
 #pragma once
 
@@ -27,14 +27,14 @@ struct string_position {
 };
 
 struct string_position string_content_begin(const struct text_leaf *leaf);
-/* Reads a byte other than the closing quote. False: it is not allowed. `filter` and `hash` (of the
- * decoded text) may be NULL. */
+/* Reads a byte other than the closing quote. Returns false if it is not allowed. `filter` and
+ * `hash` (of the decoded text) may be NULL. */
 bool string_content_step(const struct text_leaf *leaf, const struct key_filter *filter,
                          struct string_position *position, uint8_t byte, uint64_t *hash);
 bool string_content_may_end(const struct text_leaf *leaf, struct string_position position);
 bool string_content_is_live(const struct key_filter *filter, uint32_t state);
 
-/* Updates the hash of a decoded text. `hash` may be NULL. */
+/* Adds a byte to the hash of a decoded text. `hash` may be NULL. */
 void string_content_hash(uint64_t *hash, uint8_t byte);
 
 #define CONTENT_HASH_START UINT64_C(1)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Token masks: traverses the vocabulary trie with each stack and marks the tokens that it allows.
- * Inside a string, a key, a number or a rule's own bytes, the tokens that stay inside depend only on
- * the state of the leaf's DFA; they come from the leaf cache. Stacks are advanced only from the byte
- * that leaves the leaf.
+ * Computes token masks. Traverses the vocabulary trie with each stack and marks the tokens that it
+ * allows. Inside a string, a key, a number or a rule's own bytes, the tokens that stay inside
+ * depend only on the state of the leaf's DFA; they come from the leaf cache. Stacks are advanced
+ * only from the byte that leaves the leaf.
  */
 
 #include "serving/grammar/matcher/grammar.h"
@@ -68,7 +68,7 @@ static void token_mask_take(struct mask_walk *at, uint32_t node, const struct st
         token_mask_walk(at, node, stacks->frames[i]);
 }
 
-/* Whether a byte may start or separate the parts of an array or object. */
+/* True if a byte may start or separate the parts of an array or object. */
 static bool stands_between(uint8_t byte) {
     static const uint64_t set[2] = {
         UINT64_C(1) << ' ' | UINT64_C(1) << '\t' | UINT64_C(1) << '\r' | UINT64_C(1) << '\n' |
@@ -135,9 +135,9 @@ static void close_filtered(struct mask_walk *at, uint32_t node, const struct sta
     stack_table_truncate(at->table, frame_count);
 }
 
-/* A leaf with a context-dependent set of allowed texts: a key among the remaining properties, or a
- * string among the remaining texts of a uniqueItems array. Few tokens match, so results are not
- * cached. Keys that are not listed properties are left to walk_leaf. */
+/* Handles a leaf with a context-dependent set of allowed texts: a key among the remaining
+ * properties, or a string among the remaining texts of a uniqueItems array. Few tokens match, so
+ * results are not cached. Keys that are not listed properties are left to walk_leaf. */
 static void walk_filtered(struct mask_walk *at, uint32_t node, uint32_t number,
                           struct string_position position, const struct key_filter *filter) {
     const struct trie_node *nodes = at->trie->nodes;
@@ -192,7 +192,7 @@ static void take_ends(struct mask_walk *at, uint32_t node, uint32_t number,
     }
 }
 
-/* A string without a pattern: the trie has the precomputed masks. */
+/* Handles a string without a pattern, with the trie's precomputed masks. */
 static void take_free(struct mask_walk *at, uint32_t number, const struct text_leaf *leaf) {
     const struct stack_frame *frame = stack_table_at(at->table, number);
     const struct token_trie *trie = at->trie;
@@ -247,7 +247,8 @@ static void walk_leaf(struct mask_walk *at, uint32_t node, uint32_t number, cons
         take_ends(at, node, number, &(struct leaf_end){node, frame->state}, 1);
 }
 
-/* A rule: its own bytes come from the leaf cache; stacks follow only the bytes that leave it. */
+/* Handles a rule. Its own bytes come from the leaf cache. Stacks follow only bytes that leave
+ * it. */
 static void token_mask_walk_rule(struct mask_walk *at, uint32_t node, uint32_t number) {
     const struct stack_frame *frame = stack_table_at(at->table, number);
     const struct leaf_cache_entry *entry = NULL;
@@ -287,8 +288,8 @@ static void token_mask_walk(struct mask_walk *at, uint32_t node, uint32_t number
     bool leaf =
         frame->kind == STACK_STRING || frame->kind == STACK_KEY || frame->kind == STACK_NUMBER;
     if (leaf && frame->kind != STACK_KEY && (frame->flags & STACK_TRACKED)) {
-        /* A string whose language is infinite always differs from those seen. Other tracked items
-         * need their stacks. */
+        /* If a string's language is infinite, it can always differ from those seen. Other tracked
+         * items need their stacks. */
         const struct automaton *automaton = at->grammar->leaves[frame->subject].automaton;
         leaf = frame->kind == STACK_STRING && !(automaton && automaton->member_counts);
     }

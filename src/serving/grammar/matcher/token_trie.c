@@ -11,7 +11,7 @@ static int compare(struct bytes a, struct bytes b) {
     return (a.count > b.count) - (a.count < b.count);
 }
 
-/* Merge sort. Returns the array with the result, which is one of the two. */
+/* Sorts by merging. Returns the array with the result, which is one of the two. */
 static uint32_t *token_trie_sort(const struct bytes *tokens, uint32_t *ids, uint32_t *other,
                                  uint32_t count) {
     for (uint32_t run = 1; run < count; run *= 2) {
@@ -78,7 +78,7 @@ static uint32_t token_trie_lay_out(const struct bytes *tokens, const uint32_t *i
 
 /* ---- ends of leaves ---- */
 
-/* Whether a byte may follow a number in JSON. */
+/* True if a byte may follow a number in JSON. */
 static bool follows_number(uint8_t byte) {
     return byte == ',' || byte == ']' || byte == '}' || byte == ' ' || byte == '\n' ||
            byte == '\r' || byte == '\t';

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The vocabulary as a trie of the tokens' bytes, so that common prefixes are matched once. Nodes are
- * in preorder: traversing the trie is one pass over memory, and a subtree is a contiguous range.
+ * The vocabulary as a trie of the tokens' bytes, so that common prefixes are matched only once.
+ * Nodes are in preorder. Traversing the trie is one pass over memory, and a subtree is a contiguous
+ * range.
  *
  * The trie also has precomputed facts for strings without a pattern: which tokens stay inside, how
  * many characters they need, and which contain the closing quote. Added and empty tokens are not in
@@ -11,7 +12,7 @@
 #include "serving/text/tokenizer.h"
 
 #define TOKEN_NONE UINT32_MAX
-#define TOKEN_TRIE_BYTES_MAX 254 /* of a token; longer tokens are left out and never allowed */
+#define TOKEN_TRIE_BYTES_MAX 254 /* longer tokens are left out and never allowed */
 #define TOKEN_TRIE_WITHIN 32
 
 struct trie_node {
@@ -23,20 +24,20 @@ struct trie_node {
 
 struct trie_end { /* a node right after the closing quote of a string */
     uint32_t node;
-    uint32_t characters; /* before the quote */
+    uint32_t characters; /* characters before the quote */
 };
 
 struct token_trie {
-    uint32_t token_count, word_count; /* word_count: of a mask with one bit for each token */
+    uint32_t token_count, word_count; /* word_count: 64-bit words of a mask over the tokens */
     uint32_t node_count;
     const struct trie_node *nodes;
     const uint32_t *same_bytes; /* [token_count] next token with the same bytes, or TOKEN_NONE */
     const struct bytes *tokens; /* [token_count]; empty: not in the trie */
     const uint8_t *needs;       /* [token_count] characters, partial ones included, of a token that
                                      * stays inside a string; UINT8_MAX: it does not */
-    const uint64_t
-        *within[TOKEN_TRIE_WITHIN + 1]; /* [n]: mask of tokens inside with at most n characters */
-    const uint64_t *inside;             /* mask of tokens that stay inside */
+    /* [n]: mask of tokens inside with at most n characters */
+    const uint64_t *within[TOKEN_TRIE_WITHIN + 1];
+    const uint64_t *inside;      /* mask of tokens that stay inside */
     const uint32_t *long_tokens; /* tokens inside with more than TOKEN_TRIE_WITHIN characters */
     uint32_t long_count;
     const uint32_t *inside_tokens; /* tokens inside, in the order of their nodes */
@@ -54,7 +55,7 @@ enum status token_trie_of_tokenizer(struct arena *arena, struct arena *scratch,
                                     const struct tokenizer *tokenizer, uint32_t row_count,
                                     const struct token_trie **out) MUST_USE;
 
-/* Whether some token continues after the end of a number at a node. */
+/* True if some token continues after the end of a number at a node. */
 bool token_trie_leaves_number(const struct token_trie *trie, uint32_t node);
 
 /* Sets the bits of the tokens that end at a node. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Matching JSON values: how a value begins and ends, and the steps inside arrays, strings, numbers
- * and literals. Objects are in object_step.c. uniqueItems is checked by hashes of the items seen, or
- * for items from a short list by the set of those left.
+ * Matches JSON values: how a value begins and ends, and the steps inside arrays, strings, numbers
+ * and literals. Objects are in object_step.c. uniqueItems is checked by hashes of the items seen,
+ * or for items from a short list by the set of those left.
  */
 #include "base/hash.h"
 #include "base/number.h"
@@ -33,9 +33,9 @@ static void begin_literals(struct stack_table *table, uint32_t kinds, uint8_t by
                 NULL, out);
 }
 
-/* Identifies a number's value for uniqueItems while it is read: `hash` covers its digits up to the
- * last nonzero one; `escape` packs the number of zeros after that, the number of digits after the
- * point, and the sign. */
+/* These flags and two fields of a frame identify a number's value for uniqueItems while it is read.
+ * `hash` covers the digits up to the last nonzero one. `escape` packs the flags, the number of
+ * zeros after that digit, and the number of digits after the point. */
 #define NUMBER_NEGATIVE 1u
 #define NUMBER_FRACTION 2u
 
@@ -74,7 +74,7 @@ static bool was_seen(const struct stack_table *table, const struct stack_frame *
     return false;
 }
 
-/* Whether an item that starts like this one was not seen yet. The item's language must be finite.
+/* True if an item that starts like this one was not seen yet. The item's language must be finite.
  * Tries all continuations; there are at most as many as items seen. */
 static bool finds_unseen(const struct stack_table *table, const struct stack_frame *array,
                          const struct automaton *automaton, const struct stack_frame *item) {
@@ -92,7 +92,7 @@ static bool finds_unseen(const struct stack_table *table, const struct stack_fra
     return false;
 }
 
-/* Whether the item being read can still differ from all items seen. */
+/* True if the item being read can still differ from all items seen. */
 static bool may_differ(const struct grammar *grammar, const struct stack_table *table,
                        const struct stack_frame *item) {
     const struct automaton *automaton = grammar->leaves[item->subject].automaton;
@@ -175,7 +175,7 @@ static bool no_item(struct shape_item item) {
     return item.plain == SHAPE_NONE && item.counted == SHAPE_NONE;
 }
 
-/* Whether an array with `count` items, `counted` of which count for contains, can be completed. */
+/* True if an array with `count` items, `counted` of which count for contains, can be completed. */
 static bool can_finish(const struct grammar *grammar, const struct shape_array *array,
                        uint32_t count, uint32_t counted) {
     uint64_t low = counted, high = counted;

@@ -7,7 +7,7 @@
 #include "serving/grammar/rules/grammar_builder.h"
 #include "serving/grammar/schema/shape_join.h"
 
-#define SCHEMA_STEPS_MIN 2000000 /* at least, for each of several schemas */
+#define SCHEMA_STEPS_MIN 2000000 /* lower limit for each of several schemas */
 
 struct reader {
     struct arena *arena;
@@ -15,7 +15,7 @@ struct reader {
     struct automaton_work work;
     struct grammar_builder builder;
     const struct tokenizer *tokenizer;
-    struct schema_limits limits; /* of each schema */
+    struct schema_limits limits; /* for each schema */
     struct error *error;
     const struct shape_program **values; /* the compiled schemas */
     uint32_t value_count, value_capacity;
@@ -291,7 +291,7 @@ enum status form_compile(struct arena *arena, struct arena *scratch, const struc
     struct reader reader = {
         .arena = arena, .tokenizer = tokenizer, .limits = *limits, .error = error};
     size_t schemas = count_schemas(form, limits->depth_max);
-    /* a quarter for the rules' trees, the rest for single automata */
+    /* a quarter is for the rules' trees, the rest for single DFAs */
     automaton_split_scratch(scratch, 1, &reader.kept, &reader.passing);
     reader.work = (struct automaton_work){.arena = &reader.kept,
                                           .scratch = &reader.passing,

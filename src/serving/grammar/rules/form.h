@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
- * A form describes, as JSON, which texts an answer may be. This file compiles forms to grammar
- * programs, which the matcher runs.
+ * A form is a JSON description of the texts that an answer may be. This file compiles forms to
+ * grammar programs, which the matcher runs.
  *
  *   {"schema": SCHEMA, "in_order": BOOL}  a JSON text valid against the schema (schema.h); also
  *                                         "any_spelling": BOOL
- *   {"regex": PATTERN}                    the whole text matches (ECMA, as "pattern"; no lookarounds)
+ *   {"regex": PATTERN}                    the text matches as a whole (ECMA, without lookaround)
  *   {"choice": [TEXT, ...]}               one of these texts
  *   {"gbnf": GRAMMAR}                     a text of llama.cpp's GBNF grammar
  *   {"text": TEXT}                        exactly this text
@@ -24,10 +24,11 @@
 
 struct grammar_program;
 
-/* Compiles a form. The program is in `arena` and refers to nothing outside of it; `scratch` is
- * cleared. `tokenizer` looks up added tokens. It may be NULL if the form names none. Errors as in
- * schema_compile: STATUS_INVALID, STATUS_UNSUPPORTED, STATUS_TOO_LARGE, STATUS_NO_MEMORY. Errors in
- * grammars name the line and rule, errors in regular expressions the byte. */
+/* Compiles a form. The program is in `arena` and refers to nothing outside of it. Temporary memory
+ * comes from `scratch` and is freed on return. `tokenizer` looks up added tokens and may be NULL if
+ * the form names none. Errors as in schema_compile: STATUS_INVALID, STATUS_UNSUPPORTED,
+ * STATUS_TOO_LARGE, STATUS_NO_MEMORY. Errors in grammars name the line and rule, errors in regular
+ * expressions the byte. */
 enum status form_compile(struct arena *arena, struct arena *scratch, const struct tree *form,
                          const struct tokenizer *tokenizer, const struct schema_limits *limits,
                          const struct grammar_program **out, struct error *error) MUST_USE;

@@ -105,7 +105,7 @@ static enum status gbnf_take_character(struct gbnf_parser *parser, uint32_t *out
 
 /* ---- terminals ---- */
 
-/* After the opening quote. */
+/* Reads a literal after its opening quote. */
 static enum status read_literal(struct gbnf_parser *parser, uint32_t *out) {
     uint32_t base = parser->builder->tree.waiting_count;
     while (!regex_tree_take(parser->source, "\"")) {
@@ -120,7 +120,7 @@ static enum status read_literal(struct gbnf_parser *parser, uint32_t *out) {
     return regex_tree_gather(&parser->builder->tree, REGEX_SEQUENCE, base, out);
 }
 
-/* After [ */
+/* Reads a bracket class after its [ */
 static enum status gbnf_read_class(struct gbnf_parser *parser, uint32_t *out) {
     struct code_points set = {.work = parser->builder->work};
     bool negative = regex_tree_take(parser->source, "^");
@@ -148,7 +148,7 @@ static enum status gbnf_read_class(struct gbnf_parser *parser, uint32_t *out) {
     return status;
 }
 
-/* After <: [number]> or text> */
+/* Reads a token after its <: [number]> or text> */
 static enum status gbnf_read_token(struct gbnf_parser *parser, enum rule_symbol kind,
                                    uint32_t *out) {
     size_t from = parser->source->at - 1;
@@ -229,7 +229,7 @@ static enum status gbnf_read_item(struct gbnf_parser *parser, uint32_t *out) {
     return status;
 }
 
-/* After { */
+/* Reads a repetition's counts after its { */
 static enum status read_counts(struct gbnf_parser *parser, uint32_t *min, uint32_t *max) {
     gbnf_skip(parser, false);
     bool right = regex_tree_take_number(parser->source, min);

@@ -10,9 +10,10 @@
 #include "serving/grammar/rules/grammar_builder.h"
 #include "serving/text/tokenizer.h"
 
-/* Adds the rules of a grammar to the builder; `out` is a node that refers to `root`. Rule names
- * point into `text`. `tokenizer` may be NULL if the grammar names no tokens. STATUS_INVALID with line
- * and rule; STATUS_TOO_LARGE: nested too deep, or too large; STATUS_NO_MEMORY. */
+/* Adds the rules of a grammar to the builder. *out is a node that refers to `root`. Rule names
+ * point into `text`. `tokenizer` may be NULL if the grammar names no tokens. Returns
+ * STATUS_INVALID with the line and the rule, STATUS_TOO_LARGE if the grammar is too deep or too
+ * large, and STATUS_NO_MEMORY. */
 enum status gbnf_read(struct grammar_builder *builder, struct bytes text,
                       const struct tokenizer *tokenizer, uint32_t *out,
                       struct error *error) MUST_USE;

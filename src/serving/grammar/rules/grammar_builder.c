@@ -66,7 +66,7 @@ enum status grammar_builder_add_rule(struct grammar_builder *builder,
     return STATUS_OK;
 }
 
-/* Reserves two links: grammar_compile.c decides what the reference is replaced by. */
+/* Reserves two links, because grammar_compile.c decides later what replaces the reference. */
 enum status grammar_builder_reference(struct grammar_builder *builder, uint32_t rule,
                                       uint32_t *out) {
     struct regex_node node = {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Collects the rules of a grammar as syntax trees of regular expressions (regex_tree.h). A symbol
  * that is not a character (a call of a rule, a JSON value, a token) is represented by a code point
- * beyond Unicode. The rules' DFAs can therefore be built like those of patterns; grammar_compile.c
- * then turns the transitions by such code points into edges.
+ * beyond Unicode. The rules' DFAs can therefore be built like those of patterns. Afterwards,
+ * grammar_compile.c turns the transitions by such code points into edges.
  *
  * Trees are in the work's arena. Children have smaller numbers than their node, except that rules
  * may be referenced before they are defined.
@@ -13,9 +13,8 @@
 #include "serving/grammar/rules/grammar_program.h"
 
 #define RULE_NONE UINT32_MAX
-#define RULE_SYMBOL_FIRST                                                                          \
-    0x140000u /* code point of symbol 0; its UTF-8 starts with the byte below */
-#define RULE_SYMBOL_LEAD 0xF5
+#define RULE_SYMBOL_FIRST 0x140000u /* code point of symbol 0 */
+#define RULE_SYMBOL_LEAD 0xF5       /* first byte of every symbol's UTF-8 */
 #define RULE_SYMBOLS_MAX 65536
 
 struct builder_rule {
@@ -32,7 +31,7 @@ struct builder_symbol {
 
 struct grammar_builder {
     struct automaton_work *work;
-    struct regex_tree tree; /* of all rules */
+    struct regex_tree tree; /* the trees of all rules */
     struct builder_symbol *symbols;
     struct builder_rule *rules;
     uint32_t symbol_count, symbol_capacity, rule_count, rule_capacity;
@@ -53,7 +52,7 @@ enum status grammar_builder_add_rule(struct grammar_builder *builder,
 enum status grammar_builder_reference(struct grammar_builder *builder, uint32_t rule,
                                       uint32_t *out) MUST_USE;
 
-/* The rule that a node refers to; RULE_NONE: none. */
+/* The rule that a node refers to, or RULE_NONE. */
 static inline uint32_t rule_of_node(const struct grammar_builder *builder, uint32_t node) {
     return builder->tree.nodes[node].rule - 1;
 }
@@ -61,9 +60,9 @@ static inline uint32_t rule_of_node(const struct grammar_builder *builder, uint3
 /* ---- the program: grammar_compile.c ---- */
 
 /* Compiles the rules with the start symbol `root` to a program in `arena`. JSON values refer to
- * `shapes`. Temporary memory comes from the arenas of the builder's work. STATUS_INVALID: left
- * recursion, or the language is empty; STATUS_TOO_LARGE; STATUS_NO_MEMORY. Messages name the rule and
- * its line. */
+ * `shapes`. Temporary memory comes from the arenas of the builder's work. Returns
+ * STATUS_INVALID for left recursion or an empty language, STATUS_TOO_LARGE, or STATUS_NO_MEMORY.
+ * Messages name the rule and its line. */
 enum status grammar_compile(struct arena *arena, struct grammar_builder *builder, uint32_t root,
                             const struct shape_program *shapes, const struct grammar_program **out,
                             struct error *error) MUST_USE;

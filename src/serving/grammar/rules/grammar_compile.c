@@ -5,8 +5,8 @@
 #include "serving/grammar/automata/automaton_builder.h"
 #include "serving/grammar/automata/regex_tree.h"
 
-#define INLINE_SIZE_MAX 512  /* of an inlined rule */
-#define COPIES_SIZE_MAX 4096 /* of all copies that a repetition makes */
+#define INLINE_SIZE_MAX 512  /* size of an inlined rule */
+#define COPIES_SIZE_MAX 4096 /* size of all copies that a repetition makes */
 #define BEGIN_DEPTH_MAX 200  /* nested calls before the first byte */
 #define UNDECIDED UINT64_MAX
 
@@ -76,7 +76,7 @@ static uint64_t size_of(struct grammar_compiler *compiler, uint32_t number) {
     return size;
 }
 
-/* Computes sizes bottom-up. A rule that stays UNDECIDED is recursive. */
+/* Computes sizes bottom-up. Rules that stay UNDECIDED are recursive. */
 static enum status find_sizes(struct grammar_compiler *compiler) {
     const struct grammar_builder *builder = compiler->builder;
     for (size_t r = 0; r < builder->rule_count; r++) {
@@ -234,7 +234,7 @@ static enum status put_edges(struct grammar_compiler *compiler, const struct aut
     return STATUS_OK;
 }
 
-/* Copies a DFA without the transitions of symbols, whose bytes cannot occur in a text. */
+/* Copies a DFA without the transitions of symbols, because no text contains their bytes. */
 static const struct automaton *copy_bytes(struct arena *arena, const struct automaton *automaton) {
     struct automaton *copy = automaton_copy(arena, automaton);
     size_t states = automaton->state_count, classes = automaton->class_count;
@@ -314,7 +314,7 @@ static bool add_begins(const struct grammar_compiler *compiler, const struct gra
     return token;
 }
 
-/* Depth of the calls at the start of a rule; 0: it depends on a rule whose depth is unknown. */
+/* Depth of the calls at the start of a rule; 0: the depth of rule *unknown_out is needed first. */
 static uint32_t depth_of(const struct grammar_compiler *compiler, uint32_t number,
                          const uint32_t *depths, uint32_t *unknown_out) {
     const struct grammar_rule *rule = &compiler->rules[number];
@@ -332,7 +332,7 @@ static uint32_t depth_of(const struct grammar_compiler *compiler, uint32_t numbe
     return depth;
 }
 
-/* Each of the remaining rules begins with another one of them: reports one on a cycle. */
+/* Reports a left-recursive rule. Each rule left begins with another one, so there is a cycle. */
 static enum status refuse_circle(struct grammar_compiler *compiler, uint32_t number,
                                  const uint32_t *depths) {
     for (uint32_t i = 0; i < compiler->rule_count; i++)

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
- * A grammar program, the compiled form of a constraint (form.h): a recursive transition network.
- * Each rule (nonterminal) is a DFA over bytes. Its states have additional edges by nonterminals:
- * another rule, a JSON value, an added token. Rules without recursion are inlined, so matching
- * mostly stays in one DFA, and token masks can be cached by its states. A program does not depend on
- * a vocabulary. It is immutable, so threads may share it.
+ * A grammar program is a compiled form (form.h). It is a recursive transition network. Each rule
+ * (nonterminal) is a DFA over bytes. Its states have additional edges by nonterminals: another
+ * rule, a JSON value, an added token. Rules without recursion are inlined, so matching mostly stays
+ * in one DFA, and token masks can be cached by its states. A program does not depend on a
+ * vocabulary. It is immutable, so threads may share it.
  *
  * Invariants: from every state, the end of its rule is reachable. There is no left recursion. If a
- * called rule accepts the empty text, there is also an edge around the call; so a rule has read at
- * least one byte or token when it returns.
+ * called rule accepts the empty text, there is also an edge around the call. A rule has therefore
+ * read at least one byte or token when it returns.
  */
 #pragma once
 
@@ -40,8 +40,7 @@ static inline void byte_set_add(struct byte_set *set, uint8_t byte) {
 
 struct grammar_rule {
     const struct automaton *automaton;
-    const uint32_t
-        *first_edge; /* [state_count + 1] index of a state's first edge; NULL: no edges */
+    const uint32_t *first_edge; /* [state_count + 1] a state's first edge; NULL: no edges */
     const struct rule_edge *edges;
     uint32_t last;           /* the accepting state without transitions and edges; 0: none */
     struct byte_set begins;  /* FIRST set: bytes that can start a text of the rule */
@@ -50,7 +49,7 @@ struct grammar_rule {
 };
 
 struct grammar_program {
-    const struct shape_program *shapes; /* of all JSON values; its root is not used */
+    const struct shape_program *shapes; /* shapes of all JSON values; its root is not used */
     const struct grammar_rule *rules;   /* [rule_count]; rule 0 is the start symbol */
     uint32_t rule_count;
     bool has_tokens; /* some edge is RULE_TOKEN or RULE_OTHER_TOKEN */

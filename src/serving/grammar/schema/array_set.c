@@ -40,7 +40,7 @@ static enum status array_set_join_rules(struct schema_state *state, const struct
     return schema_state_spend(state, 1 + (uint64_t)a->rule_count * b->rule_count / 16);
 }
 
-/* Combines contains of both. */
+/* Combines the keyword contains of both. */
 static enum status join_counts(struct schema_state *state, const struct array_set *a,
                                const struct array_set *b, struct array_set *out) {
     const struct array_set *counting = a->counts ? a : b;
@@ -153,7 +153,7 @@ static enum status array_set_add_item(struct schema_state *state, const struct a
     return array_set_add_both(state, a, &part, all);
 }
 
-/* Whether every item that a rule covers violates it, as far as can be determined. */
+/* Sets *out if every item that a rule covers violates it, as far as can be determined. */
 static enum status breaks_always(struct schema_state *state, const struct array_set *a,
                                  const struct item_rule *rule, bool *out) {
     *out = false;

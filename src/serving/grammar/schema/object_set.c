@@ -133,8 +133,8 @@ static enum status join_needs(struct schema_state *state, const struct object_se
     return STATUS_OK;
 }
 
-/* Whether some property that `a` requires cannot exist in the intersection, as far as can be
- * determined. Only conjunctions that both contribute to are new and need to be checked. */
+/* Sets *out if some property that `a` requires cannot exist in the intersection, as far as can be
+ * determined. Only conjunctions with parts of both are new and need to be checked. */
 static enum status lacks_required(struct schema_state *state, const struct object_set *a,
                                   const struct object_set *b, bool *out) {
     for (uint32_t i = 0; i < a->required_count && !*out; i++) {
@@ -200,8 +200,8 @@ static bool same_rules(const struct object_set *a, const struct object_set *b) {
 
 /* ---- subsets ---- */
 
-/* Whether all values that satisfy `a` satisfy `b`, as far as can be determined; for values without
- * arrays and objects, which are quick to compare. */
+/* Sets *out if all values that satisfy `a` satisfy `b`, as far as can be determined. Compares only
+ * sets without arrays and objects, because that is quick. */
 static enum status conjunction_within(struct schema_state *state, uint32_t a, uint32_t b,
                                       bool *out) {
     bool never;
@@ -225,7 +225,7 @@ static enum status conjunction_within(struct schema_state *state, uint32_t a, ui
     return STATUS_OK;
 }
 
-/* Whether every object of `a` satisfies the rule, as far as can be determined. */
+/* Sets *out if every object of `a` satisfies the rule, as far as can be determined. */
 static enum status satisfies_rule(struct schema_state *state, const struct object_set *a,
                                   const struct key_rule *rule, bool *out) {
     const struct key_set *keys = &state->key_sets[rule->key_set];
@@ -240,7 +240,7 @@ static enum status satisfies_rule(struct schema_state *state, const struct objec
     return status ? status : conjunction_within(state, conjunction, rule->conjunction, out);
 }
 
-/* Whether every object of `a` is one of `b`, as far as can be determined. */
+/* Sets *out if every object of `a` is one of `b`, as far as can be determined. */
 static enum status object_within(struct schema_state *state, const struct object_set *a,
                                  const struct object_set *b, bool *out) {
     *out = false;
@@ -303,7 +303,8 @@ static enum status object_set_add_both(struct schema_state *state, const struct 
     return status || !both ? status : object_set_add(state, all, both);
 }
 
-/* The objects whose property `name` satisfies the conjunction. `present`: it must exist. */
+/* The objects with a property `name` that satisfies the conjunction. If it is not `present`,
+ * objects without it are included. */
 static enum status object_of_property(struct schema_state *state, uint32_t name,
                                       uint32_t conjunction, bool present,
                                       const struct object_set **out) {
@@ -334,7 +335,7 @@ static enum status object_set_add_property(struct schema_state *state, const str
     return status ? status : object_set_add_both(state, a, part, all);
 }
 
-/* Adds the objects of `a` whose property `name` exists and violates the conjunction. */
+/* Adds the objects of `a` with a property `name` that violates the conjunction. */
 static enum status add_breach(struct schema_state *state, const struct object_set *a, uint32_t name,
                               uint32_t conjunction, struct set_list *all) {
     if (conjunction == CONJUNCTION_FALSE)
@@ -349,7 +350,7 @@ static enum status add_breach(struct schema_state *state, const struct object_se
     return status;
 }
 
-/* The key set of a rule that allows listed names only; NULL: there is no such rule. */
+/* The key set of a rule that allows listed names only, or NULL if there is no such rule. */
 static const struct key_set *closed_to(const struct schema_state *state,
                                        const struct object_set *object) {
     for (uint32_t i = 0; i < object->rule_count; i++) {
@@ -361,8 +362,8 @@ static const struct key_set *closed_to(const struct schema_state *state,
     return NULL;
 }
 
-/* Adds the objects of `a` with a key that is not listed: for each subset of listed names that exist,
- * the objects with more keys than that. */
+/* Adds the objects of `a` with a key that is not listed: for each subset of listed names that
+ * exist, the objects with more keys than that. */
 static enum status add_other_key(struct schema_state *state, const struct object_set *a,
                                  const struct key_set *keys, struct set_list *all) {
     enum status status = STATUS_OK;

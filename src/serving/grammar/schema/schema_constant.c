@@ -30,7 +30,8 @@ static enum status language_of_number(struct schema_reader *reader, const struct
     return status ? state_failed(state, status) : STATUS_OK;
 }
 
-/* The conjunction that requires a value inside of a constant, which is registered as a subschema. */
+/* The conjunction that requires a value inside of a constant. Registers the value as a
+ * subschema. */
 static enum status conjunction_of_constant(struct schema_reader *reader, const struct tree *value,
                                            uint32_t *out) {
     struct subschema subschema = {

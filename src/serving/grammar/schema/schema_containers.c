@@ -13,7 +13,7 @@ static enum status keep_array(struct schema_reader *reader, const struct array_s
     return status ? status : value_set_and(state, &reader->set, &set, &reader->set);
 }
 
-/* prefixItems and items, or in older drafts items and additionalItems. */
+/* Reads prefixItems and items, or in older drafts items and additionalItems. */
 static enum status read_items(struct schema_reader *reader, struct array_set *array) {
     struct schema_state *state = reader->state;
     const struct tree *items = tree_member(reader->tree, "items");
@@ -63,7 +63,7 @@ static enum status read_contains(struct schema_reader *reader, struct array_set 
         array->length_max = min_u32(array->length_max, max);
     } else if (conjunction == CONJUNCTION_FALSE) {
         if (min > 0) array->length_max = 0;
-        if (min > 0) array->length_min = 1; /* the empty set */
+        if (min > 0) array->length_min = 1; /* makes the set empty */
     } else if (min > 0 || max < UINT32_MAX || state->unevaluated) {
         array->counts = true;
         array->counted = state->conjunctions[conjunction].literals[0];
@@ -172,7 +172,7 @@ static enum status read_pattern_properties(struct schema_reader *reader,
     return STATUS_OK;
 }
 
-/* additionalProperties and propertyNames. */
+/* Reads additionalProperties and propertyNames. */
 static enum status read_other_keys(struct schema_reader *reader, struct object_draft *draft) {
     struct schema_state *state = reader->state;
     enum status status = STATUS_OK;
@@ -226,7 +226,7 @@ static enum status read_required(struct schema_reader *reader, struct object_set
     return STATUS_OK;
 }
 
-/* dependentRequired, and the arrays of dependencies. */
+/* Reads dependentRequired, and the arrays of dependencies. */
 static enum status read_needs(struct schema_reader *reader, const char *keyword,
                               struct object_set *object) {
     struct schema_state *state = reader->state;
@@ -274,7 +274,7 @@ static enum status depend(struct schema_reader *reader, struct bytes key,
     return status ? status : value_set_or(state, &without, &with, &reader->set);
 }
 
-/* Whether a set restricts objects only by required. */
+/* True if a set restricts objects only by required. */
 static bool only_requires(const struct value_set *set) {
     if (set->objects.count != 1) return false;
     const struct object_set *object = set->objects.sets[0];
@@ -282,8 +282,8 @@ static bool only_requires(const struct value_set *set) {
            object->count_max == UINT32_MAX;
 }
 
-/* The same as `depend` for a set that only requires properties. Avoids the union, whose parts the
- * matcher would have to follow in parallel. */
+/* The same as `depend` for a set that only requires properties. Avoids the union, because the
+ * matcher would have to follow its parts in parallel. */
 static enum status need_all(struct schema_reader *reader, struct bytes key,
                             const struct object_set *required) {
     struct schema_state *state = reader->state;
@@ -301,7 +301,7 @@ static enum status need_all(struct schema_reader *reader, struct bytes key,
     return status ? status : keep_object(reader, &object);
 }
 
-/* dependentSchemas, and the schemas of dependencies. */
+/* Reads dependentSchemas, and the schemas of dependencies. */
 static enum status read_dependent(struct schema_reader *reader, const char *keyword) {
     const struct tree *all = schema_reader_keyword(reader, keyword), *value;
     if (!all || reader->set.objects.count == 0) return STATUS_OK;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Reads the keywords of a schema, and conjunctions of schemas. Keywords that restrict the kinds of
- * values most are read first: the others are skipped if no value of their kind is left.
+ * values most are read first. The others are skipped if no value of their kind is left.
  */
 #include "serving/grammar/schema/schema_keywords.h"
 
@@ -86,7 +86,7 @@ static enum status read_dynamic_refs(struct schema_reader *reader) {
     return keep_ref(reader, reference);
 }
 
-/* $ref and allOf. */
+/* Reads $ref and allOf. */
 static enum status read_all_of(struct schema_reader *reader) {
     struct bytes reference;
     const struct tree *value = schema_reader_keyword(reader, "$ref");

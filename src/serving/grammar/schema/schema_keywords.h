@@ -6,18 +6,18 @@
 
 #include "serving/grammar/schema/schema_reader.h"
 
-/* The values that satisfy a conjunction: reads its subschemas with all of their keywords. This is
- * schema_state.read. */
+/* Finds the values that satisfy a conjunction, by reading its subschemas with all of their
+ * keywords. This is schema_state.read. */
 enum status schema_keywords_read(struct schema_state *state, uint32_t conjunction,
                                  struct value_set *out) MUST_USE;
 
 /* ---- schema_constant.c: enum and const ---- */
 
 enum status schema_constant_read_constants(struct schema_reader *reader) MUST_USE;
-/* The set that contains a JSON value only. */
+/* The set that contains exactly one JSON value. */
 enum status schema_constant_read_constant(struct schema_reader *reader, const struct tree *value,
                                           struct value_set *out) MUST_USE;
-/* The text of a number as it is spelt in the schema, in the arena. */
+/* The text of a number as the schema spells it. It is in the arena. */
 enum status schema_constant_read_number_text(struct schema_reader *reader, const struct tree *value,
                                              struct bytes *out) MUST_USE;
 

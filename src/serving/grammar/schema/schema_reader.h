@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What the files that read keywords share. A reader is at one subschema and narrows a set of values
- * keyword by keyword. A keyword that applies only to kinds of values that are already excluded is
- * skipped, so it cannot cause a refusal.
+ * The reader of keywords. It is at one subschema and narrows a set of values keyword by keyword. A
+ * keyword that applies only to kinds of values that are already excluded is skipped, so it cannot
+ * cause a refusal.
  */
 #pragma once
 
@@ -15,9 +15,9 @@ struct schema_reader {
     struct value_set set;    /* the values that the keywords read so far allow */
 };
 
-/* The value of a keyword, or NULL. Messages name this keyword from now on. */
+/* Returns the value of a keyword, or NULL. Messages name this keyword from now on. */
 const struct tree *schema_reader_keyword(struct schema_reader *reader, const char *keyword);
-/* STATUS_INVALID: "must be <what>, is ..." */
+/* Returns STATUS_INVALID with the message "must be <what>, is ...". */
 static inline enum status MUST_USE read_wrong_kind(struct schema_reader *reader,
                                                    const struct tree *value, const char *what) {
     return state_error(reader->state, STATUS_INVALID, "must be %s, is %s", what, tree_name(value));
@@ -28,8 +28,8 @@ enum status schema_reader_child(struct schema_reader *reader, struct bytes key,
 /* The values that such a subschema allows. */
 enum status schema_reader_branch(struct schema_reader *reader, struct bytes key,
                                  const struct tree *tree, struct value_set *out) MUST_USE;
-/* Reads a keyword whose value is a count; larger ones become UINT32_MAX. *out is unchanged if the
- * keyword is missing. */
+/* Reads a keyword with a count as its value. Counts above UINT32_MAX become UINT32_MAX. *out is
+ * unchanged if the keyword is missing. */
 enum status schema_reader_count(struct schema_reader *reader, const char *keyword,
                                 uint32_t *out) MUST_USE;
 

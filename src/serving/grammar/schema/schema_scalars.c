@@ -106,7 +106,7 @@ static enum status note_ignored(struct schema_state *state, struct bytes name) {
     return STATUS_OK;
 }
 
-/* `brief`: see text_format.h. */
+/* Reads "format". text_format.h explains `brief`. */
 static enum status read_format(struct schema_reader *reader, bool brief) {
     struct schema_state *state = reader->state;
     const struct tree *value = schema_reader_keyword(reader, "format");
@@ -150,7 +150,7 @@ static enum status read_strings(struct schema_reader *reader) {
     return status ? state_failed(state, status) : STATUS_OK;
 }
 
-/* Whether `type` allows integers but no other numbers. */
+/* True if `type` allows integers but no other numbers. */
 static bool says_whole(const struct tree *type) {
     struct bytes name;
     if (tree_get_string(type, &name)) return bytes_equal(name, BYTES_LITERAL("integer"));

@@ -16,7 +16,7 @@ enum state_known {
     KNOWN_BOTH
 };
 
-#define PATH_PARTS_MAX 12 /* of the path in a message; outer parts are omitted */
+#define PATH_PARTS_MAX 12 /* parts of a message's path; outer parts are omitted */
 
 size_t schema_state_error_write(struct schema_state *state, const char *format, ...) {
     if (!state->error) return 0;

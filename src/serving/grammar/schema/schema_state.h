@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The state of a schema's compilation, and its tables.
+ * The state and the tables of a schema's compilation.
  *
- * A schema is read into a value set: numbers and strings as one language each, arrays and objects as
- * unions of array sets and object sets. Keywords become intersections, unions and differences of
- * value sets.
+ * A schema is read into a value set. The set has one language of numbers, one language of strings,
+ * a union of array sets and a union of object sets. Keywords become intersections, unions and
+ * differences of value sets.
  *
- * What an array set requires of its items, and an object set of its properties, is a conjunction of
- * literals. A literal is a subschema of the document (or a JSON value of enum or const), or the
- * negation of one. A conjunction is read into a value set only when needed. Recursive schemas
- * terminate, because equal conjunctions share a number and their number is finite.
+ * Array sets require conjunctions of their items, and object sets of their properties. A
+ * conjunction is a list of literals. A literal is a subschema of the document (or a JSON value of
+ * enum or const), or the negation of one. A conjunction is read into a value set only when needed.
+ * Recursive schemas terminate, because there are finitely many conjunctions and equal ones share a
+ * number.
  */
 #pragma once
 
@@ -22,7 +23,7 @@ enum conjunction_fixed {
     CONJUNCTION_FIXED_COUNT
 };
 
-/* A requirement on the items at indices [from, to); to UINT32_MAX: to the end. */
+/* A requirement on the items at indices [from, to). `to` UINT32_MAX: all from `from` on. */
 struct item_rule {
     uint32_t from, to;
     uint32_t conjunction;
@@ -34,14 +35,13 @@ struct array_set {
     uint32_t rule_count;
     uint32_t length_min, length_max;
     bool unique;
-    bool
-        counts; /* contains: from index counted_from on, counted_min to counted_max items satisfy the
-                  * literal `counted` */
+    /* contains: counted_min to counted_max items from index counted_from on satisfy `counted` */
+    bool counts;
     uint32_t counted_from, counted, counted_min, counted_max;
 };
 
-/* A set of property names: those listed, those in the languages and those in the other key sets. If
- * negated, all others. */
+/* A set of property names: the listed names, and the names in the languages and in the other key
+ * sets. If negated, all other names. */
 struct key_set {
     const uint32_t *names, *languages, *key_sets; /* names are sorted */
     uint32_t name_count, language_count, key_set_count;
@@ -120,8 +120,8 @@ struct schema_anchor {
 };
 
 struct schema_state {
-    /* Reads the subschemas of a conjunction: schema_keywords_read. A pointer, because operations on
-     * sets have to know whether some conjunction is empty, and reading it needs these operations. */
+    /* Reads the subschemas of a conjunction (schema_keywords_read). It is a callback, because set
+     * operations must know if a conjunction is empty, and reading one needs set operations. */
     enum status (*read)(struct schema_state *state, uint32_t conjunction, struct value_set *out);
     struct arena *arena; /* temporary memory of the compilation */
     struct automaton_work work;
@@ -150,15 +150,15 @@ struct schema_state {
 
     uint32_t number_any;   /* language: all numbers */
     uint32_t number_plain; /* language: all numbers without exponent */
-    uint32_t number_broken, number_spelt,
-        whole_spelt; /* of value_set_spell; LANGUAGE_NONE: not built yet */
+    /* used by value_set_spell; LANGUAGE_NONE: not built yet */
+    uint32_t number_broken, number_spelt, whole_spelt;
     struct array_set array_any;
     struct object_set object_any;
     const void *any_sets[2]; /* array_any, object_any */
     struct value_set value_any, value_none;
 };
 
-/* Writes "#/path/keyword: ..." as the error message. Used by state_error, which returns a status. */
+/* Writes "#/path/keyword: ..." as the error message. state_error also returns a status. */
 size_t schema_state_error_write(struct schema_state *state, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 #define state_error(state, status, ...)                                                            \
@@ -170,16 +170,16 @@ static inline enum status MUST_USE state_failed(struct schema_state *state, enum
     schema_state_explain(state, status);
     return status;
 }
-/* Uses up steps of the limit. STATUS_TOO_LARGE: too few are left. */
+/* Uses up steps of the limit. Returns STATUS_TOO_LARGE if too few are left. */
 enum status schema_state_spend(struct schema_state *state, uint64_t steps) MUST_USE;
-/* arena_reserve: grows an array so that one more element fits. */
+/* Grows an array so that one more element fits (arena_reserve). */
 enum status schema_state_room(struct schema_state *state, void *array, uint32_t count,
                               uint32_t *capacity, size_t element_bytes) MUST_USE;
 
 /* language_combine, with an error message. */
 enum status schema_state_combine(struct schema_state *state, enum automaton_operation operation,
                                  uint32_t a, uint32_t b, uint32_t *out) MUST_USE;
-/* Copies an item into the arena; `out` points to a pointer. */
+/* Copies an item into the arena and sets the pointer that `out` points to. */
 enum status schema_state_keep(struct schema_state *state, const void *item, size_t bytes,
                               void *out) MUST_USE;
 
@@ -200,19 +200,19 @@ enum status schema_state_subschema(struct schema_state *state, const struct subs
 /* The number of a conjunction of literals, which must be in ascending order. */
 enum status schema_state_conjunction(struct schema_state *state, const uint32_t *conjunction,
                                      uint32_t count, uint32_t *out) MUST_USE;
-/* Adds a subschema. *conjunction_out requires it. */
+/* Adds a subschema. *conjunction_out is the conjunction that requires it. */
 enum status schema_state_require(struct schema_state *state, const struct subschema *subschema,
                                  uint32_t *conjunction_out) MUST_USE;
 enum status schema_state_conjunction_and(struct schema_state *state, uint32_t a, uint32_t b,
                                          uint32_t *out) MUST_USE;
-/* The conjunction of the negation of a literal. */
+/* The conjunction that requires the negation of a literal. */
 enum status schema_state_conjunction_not(struct schema_state *state, uint32_t literal,
                                          uint32_t *out) MUST_USE;
 
-/* The values that satisfy a conjunction. */
+/* The values that satisfy a conjunction, read when first needed. */
 enum status schema_state_conjunction_read(struct schema_state *state, uint32_t conjunction,
                                           const struct value_set **out) MUST_USE;
-/* Whether no value satisfies a conjunction, as far as can be determined now. Fails only if the
+/* Sets *out if no value satisfies a conjunction, as far as can be determined now. Fails only if the
  * compilation cannot continue. */
 enum status schema_state_conjunction_is_empty(struct schema_state *state, uint32_t conjunction,
                                               bool *out) MUST_USE;
@@ -224,6 +224,6 @@ enum status schema_refs_collect(struct schema_state *state, const struct tree *r
 /* The subschema that a $ref in `from` refers to. */
 enum status schema_refs_find(struct schema_state *state, uint32_t from, struct bytes reference,
                              uint32_t *source_out) MUST_USE;
-/* The resource of a tree whose parent belongs to `resource`. */
+/* The resource of a tree that has its parent in `resource`. */
 uint32_t schema_refs_resource_of(const struct schema_state *state, const struct tree *tree,
                                  uint32_t resource);

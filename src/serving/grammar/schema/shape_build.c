@@ -3,7 +3,7 @@
 
 #include "base/number.h"
 
-#define COPIES_MAX 4096 /* automata that are copied only once */
+#define COPIES_MAX 4096 /* DFAs that are remembered, so that they are copied only once */
 
 struct shape_builder {
     enum status status; /* the first failure; afterwards nothing is added */
@@ -35,7 +35,7 @@ static bool has_room(struct shape_builder *builder, void *array, uint32_t count,
     return !builder->status;
 }
 
-/* Temporary memory, zeroed; NULL after a failure. */
+/* Takes zeroed temporary memory. Returns NULL after a failure. */
 static void *take(struct shape_builder *builder, size_t count, size_t element_bytes) {
     void *memory =
         builder->status ? NULL : arena_take_zeroed(builder->state->arena, count * element_bytes);
@@ -44,7 +44,7 @@ static void *take(struct shape_builder *builder, size_t count, size_t element_by
     return memory;
 }
 
-/* Copies an automaton into the program's arena, unless it was copied before. NULL after a failure. */
+/* Copies a DFA into the program's arena, unless it was copied before. NULL after a failure. */
 static const struct automaton *copy_automaton(struct shape_builder *builder,
                                               const struct automaton *from) {
     struct map_key key = {.high = (uint64_t)(uintptr_t)from};
@@ -90,7 +90,7 @@ static bool has_bit(const struct shape_builder *builder, uint32_t first, uint32_
     return builder->words[first + bit / 64] >> bit % 64 & 1;
 }
 
-/* Propagates sets backwards: each state's set gets the elements of all states reachable from it.
+/* Propagates sets backwards. Each state's set gets the elements of all states reachable from it.
  * sets: [state_count][width] */
 static void shape_build_spread(const struct automaton *automaton, uint64_t *sets, uint32_t width) {
     for (bool changed = true; changed;) {
@@ -133,7 +133,7 @@ static uint32_t shape_build_longest(const struct shape_graph *graph,
     return node->length_max;
 }
 
-/* `listed` has the labels 1 to its number of texts. */
+/* Fills in an array's list of items. `listed` has the labels 1 to its number of texts. */
 static void build_listed(struct shape_builder *builder, const struct automaton *listed,
                          struct shape_array *array) {
     array->word_count = (uint32_t)divide_up(automaton_member_count(listed), 64);
@@ -147,7 +147,7 @@ static void build_listed(struct shape_builder *builder, const struct automaton *
     shape_build_spread(listed, builder->words + array->reaches, array->word_count);
 }
 
-/* Returns the index of the array. */
+/* Builds an array and returns its index. */
 static uint32_t build_array(struct shape_builder *builder, const struct array_node *node) {
     struct shape_array array = {
         .prefix = builder->item_count,
@@ -182,8 +182,7 @@ static void add_entry(struct shape_builder *builder, uint32_t node, uint32_t bit
             (struct shape_entry){.shape = shape_build_ask_for(builder, node), .bit = bit};
 }
 
-/* Builds the entries and the DFA of keys: the possible listed properties, and other keys whose values
- * are live. */
+/* Builds the entries and the DFA of keys: possible listed properties and other live keys. */
 static void build_keys(struct shape_builder *builder, const struct object_node *node,
                        struct shape_object *object, uint32_t *bits) {
     struct schema_state *state = builder->state;
@@ -296,7 +295,7 @@ static void build_needs(struct shape_builder *builder, const struct object_node 
     object->dependency_count = builder->dependency_count - object->dependency;
 }
 
-/* Checks limits of the matcher, whose frames have fixed sizes. */
+/* Checks limits of the matcher, because its frames have fixed sizes. */
 static enum status check_object(struct shape_builder *builder, const struct shape_object *object) {
     struct schema_state *state = builder->state;
     if (object->word_count > SHAPE_WORDS_MAX) {
@@ -310,7 +309,7 @@ static enum status check_object(struct shape_builder *builder, const struct shap
                        UINT16_MAX);
 }
 
-/* Returns the index of the object. */
+/* Builds an object and returns its index. */
 static uint32_t build_object(struct shape_builder *builder, struct object_node *node) {
     struct shape_object object = {.count_min = node->set->count_min,
                                   .count_max = node->set->count_max,
@@ -345,8 +344,8 @@ static void build_scalars(struct shape_builder *builder, const struct value_set 
     if (!strings->of_lengths) out->string = copy_automaton(builder, strings->automaton);
 }
 
-/* The first alternative has the scalars, the first array and the first object; the others pair the
- * remaining arrays and objects. */
+/* Builds a shape. The first alternative has the scalars, the first array and the first object. The
+ * others pair the remaining arrays and objects. */
 static void build_shape(struct shape_builder *builder, uint32_t node_index,
                         struct value_shape *out) {
     const struct shape_node *node = &builder->graph->nodes[node_index];

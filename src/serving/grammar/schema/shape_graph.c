@@ -6,7 +6,7 @@
 
 #define PREFIX_MAX 4096      /* items with individual rules */
 #define KEY_LANGUAGES_MAX 63 /* patterns of an object */
-#define LISTED_MAX 256       /* at most so many keys or items are listed individually */
+#define LISTED_MAX 256       /* keys or items that are listed individually */
 #define LISTED_BYTES_MAX 512
 
 static void *shape_graph_take(struct shape_graph *graph, size_t count, size_t element_bytes) {
@@ -102,7 +102,7 @@ static enum status list_strings(struct shape_graph *graph, const struct automato
     return STATUS_OK;
 }
 
-/* Leaves one spelling of each number, because the matcher compares spellings. */
+/* Reduces each number to one spelling, because the matcher compares spellings. */
 static enum status spell_one_way(struct shape_graph *graph, const struct value_set *set,
                                  struct value_set *out) {
     struct schema_state *state = graph->state;
@@ -302,7 +302,7 @@ static enum status grow_classes(struct shape_graph *graph, const struct object_s
     return STATUS_OK;
 }
 
-/* If there are only few other keys, lists them. */
+/* Lists the other keys individually if there are only few. */
 static enum status name_rest(struct shape_graph *graph, struct key_sorts *sorts,
                              struct object_node *node) {
     struct schema_state *state = graph->state;
@@ -324,9 +324,9 @@ static enum status name_rest(struct shape_graph *graph, struct key_sorts *sorts,
     return STATUS_OK;
 }
 
-/* If minProperties exceeds the required properties and there is a maximum, duplicate keys or keys with
- * dependencies could use up all places. The matcher avoids this only if infinitely many other keys
- * are reachable from every state of their DFA. */
+/* If minProperties exceeds the required properties and there is a maximum, duplicate keys or keys
+ * with dependencies could use up all places. The matcher avoids this only if infinitely many other
+ * keys are reachable from every state of their DFA. */
 static enum status check_count(struct shape_graph *graph, const struct object_node *node) {
     const struct object_set *set = node->set;
     bool bounded = set->count_max < UINT32_MAX, in_order = graph->state->options->in_order;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
- * First half of the conversion of value sets to shapes: a graph with a node for each conjunction that
- * some value has to satisfy. Its array sets and object sets become array nodes and object nodes, with
- * nodes as items and properties. Then the live (productive) nodes are determined: those with at least
- * one finite value, as a least fixpoint. shape_build.c, the second half, writes the live ones.
+ * The first half of the conversion of value sets to shapes. It builds a graph with a node for each
+ * conjunction that some value has to satisfy. The array sets and object sets of a node become array
+ * nodes and object nodes, with nodes as items and properties. A least fixpoint then determines the
+ * live (productive) nodes, which have at least one finite value. The second half, shape_build.c,
+ * writes the live nodes as a program.
  */
 #pragma once
 
@@ -21,9 +22,9 @@ struct array_node {
 
 struct object_node {
     const struct object_set *set;
-    uint32_t *names,
-        *name_nodes; /* listed properties in the order of the schema, and their nodes */
-    bool *possible;  /* [name_count] the property can exist in a finite object */
+    /* [name_count] listed properties in the order of the schema, and their nodes */
+    uint32_t *names, *name_nodes;
+    bool *possible; /* [name_count] the property can exist in a finite object */
     uint32_t name_count;
     const struct automaton *rest; /* DFA of other keys, label - 1 is a class; NULL: none */
     uint32_t *class_nodes;
@@ -47,11 +48,13 @@ struct shape_graph {
     uint32_t seen_count, object_count;
 };
 
+/* Builds the graph of all nodes that the root conjunction needs. *root_out is its node. */
 enum status shape_graph_grow(struct shape_graph *graph, struct schema_state *state,
                              uint32_t root_conjunction, uint32_t *root_out) MUST_USE;
+/* Sets `live` of each node. */
 enum status shape_graph_find_live(struct shape_graph *graph) MUST_USE;
 
-/* Whether some finite value exists, given the nodes that are known to be live. */
+/* True if some finite value exists, given the nodes that are known to be live. */
 bool shape_graph_array_is_live(const struct shape_graph *graph, const struct array_node *node);
 enum status shape_graph_object_is_live(const struct shape_graph *graph, struct object_node *node,
                                        bool *out) MUST_USE;
@@ -59,7 +62,7 @@ static inline bool node_is_live(const struct shape_graph *graph, uint32_t node) 
     return node != NODE_NONE && graph->nodes[node].live;
 }
 
-/* The DFA of other keys whose class is live; label - 1 is the class. */
+/* The DFA of the other keys with a live class; label - 1 is the class. */
 enum status shape_graph_object_rest(const struct shape_graph *graph, const struct object_node *node,
                                     const struct automaton **out) MUST_USE;
 

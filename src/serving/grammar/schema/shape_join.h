@@ -5,8 +5,8 @@
 
 #include "serving/grammar/schema/value_shape.h"
 
-/* Copies all programs into one, which refers to the same automata. roots_out [count] receives the new
- * numbers of their roots. STATUS_NO_MEMORY. */
+/* Copies all programs into one, which refers to the same DFAs. roots_out [count] receives the
+ * numbers of their roots in the new program. STATUS_NO_MEMORY. */
 enum status shape_join(struct arena *arena, const struct shape_program *const *programs,
                        size_t count, uint32_t *roots_out,
                        const struct shape_program **out) MUST_USE;

@@ -147,8 +147,8 @@ enum status value_set_or(struct schema_state *state, const struct value_set *a,
     return status;
 }
 
-/* A language of numbers may lack spellings with an exponent. The difference therefore contains numbers
- * without exponent only, for which `b` is complete. */
+/* A language of numbers may lack spellings with an exponent. The difference therefore contains
+ * numbers without exponent only, for which `b` is complete. */
 static enum status without_numbers(struct schema_state *state, uint32_t a, uint32_t b,
                                    uint32_t *out) {
     *out = a;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Shapes: a compiled JSON Schema, as the matcher runs it. A shape is a set of JSON values, given as a
- * union of alternatives. An alternative has a part for each kind of value (null, true, false,
+ * Shapes are compiled JSON Schemas, which the matcher runs. A shape is a set of JSON values, given
+ * as a union of alternatives. An alternative has a part for each kind of value (null, true, false,
  * number, string, array, object), and the first byte of a value determines its kind. Alternatives
  * may overlap: the matcher follows them in parallel.
  *
  * Every referenced shape contains at least one finite value, because unproductive parts are removed
- * by the compiler. Together with the DFAs' live states, this guarantees that any text accepted so far
- * can be completed.
+ * by the compiler. Together with the DFAs' live states, this guarantees that any text accepted so
+ * far can be completed.
  */
 #pragma once
 
@@ -17,27 +17,27 @@
 #define SHAPE_NO_BIT UINT32_MAX
 #define SHAPE_WORDS_MAX 64 /* 64-bit words of a set of properties */
 
-enum shape_kind { /* bits */
-                  SHAPE_NULL = 1,
-                  SHAPE_TRUE = 2,
-                  SHAPE_FALSE = 4,
-                  SHAPE_NUMBER = 8,
-                  SHAPE_STRING = 16,
-                  SHAPE_ARRAY = 32,
-                  SHAPE_OBJECT = 64
+/* Kinds of JSON values, as bits of a set. */
+enum shape_kind {
+    SHAPE_NULL = 1,
+    SHAPE_TRUE = 2,
+    SHAPE_FALSE = 4,
+    SHAPE_NUMBER = 8,
+    SHAPE_STRING = 16,
+    SHAPE_ARRAY = 32,
+    SHAPE_OBJECT = 64
 };
 
 struct shape_alternative {
     uint32_t kinds;
-    const struct automaton *number; /* over the number's text */
-    const struct automaton
-        *string; /* over the decoded text; NULL: all texts of the lengths below */
+    const struct automaton *number;  /* over the number's text */
+    const struct automaton *string;  /* over the decoded text; NULL: all texts of these lengths */
     uint32_t length_min, length_max; /* characters; only if string is NULL */
-    uint32_t array, object;          /* indices into the program's */
+    uint32_t array, object;          /* indices into the program's arrays and objects */
 };
 
 struct value_shape {
-    uint32_t first, count; /* of its alternatives; count >= 1 */
+    uint32_t first, count; /* its range of the program's alternatives; count >= 1 */
 };
 
 /* The shapes of an item. SHAPE_NONE: no such item. */
@@ -59,14 +59,14 @@ struct shape_array {
     uint32_t counted_min, counted_max;
     enum shape_unique unique;
     const struct automaton *listed;
-    uint32_t reaches,
-        word_count; /* first word: [listed->state_count][word_count] the labels that may
-                                   * still be reached from each state */
+    /* `reaches`: first word of [listed->state_count][word_count], the labels that may still be
+     * reached from each state */
+    uint32_t reaches, word_count;
 };
 
 struct shape_entry {
-    uint32_t shape; /* of the value; never SHAPE_NONE */
-    uint32_t bit;   /* of a listed property; SHAPE_NO_BIT: other keys */
+    uint32_t shape; /* the value's shape; never SHAPE_NONE */
+    uint32_t bit;   /* the listed property's bit; SHAPE_NO_BIT: other keys */
 };
 
 struct shape_dependency { /* the property `bit` requires the others */
