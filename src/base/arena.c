@@ -49,8 +49,8 @@ void arena_over(struct arena *arena, void *memory, size_t bytes) {
     *arena = (struct arena){.start = memory, .at = memory, .end = (char *)memory + bytes};
 }
 
-/* Borrows at least `bytes`, or a quarter of what the arena has, if available, so that the table of
- * runs suffices. */
+/* Borrows at least `bytes`. If available, it borrows a fraction of the arena's size (GROWTH_PART),
+ * so that the table of runs suffices. */
 static bool arena_borrow(struct arena *arena, size_t bytes) {
     struct pool *pool = arena->pool;
     size_t wanted = bytes / POOL_CHUNK_BYTES + (bytes % POOL_CHUNK_BYTES != 0);
@@ -73,7 +73,7 @@ static bool arena_borrow(struct arena *arena, size_t bytes) {
 void *arena_take(struct arena *arena, size_t bytes) {
     size_t padding = (size_t)(-(uintptr_t)arena->at & 15u);
     size_t left = (size_t)(arena->end - arena->at);
-    if (bytes == 0) bytes = 1; /* NULL only means that memory is out */
+    if (bytes == 0) bytes = 1; /* NULL means only that memory is out */
     if (bytes > left || padding > left - bytes) {
         if (!arena_borrow(arena, bytes)) return NULL;
         padding = (size_t)(-(uintptr_t)arena->at & 15u);

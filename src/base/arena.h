@@ -26,7 +26,7 @@ struct pool {
     uint32_t lowest_free;
 };
 
-/* enough for 16 MiB in small pieces: each new run is a fraction of the total */
+/* Enough for 16 MiB in small pieces, because each new run is a fraction of the total. */
 #define ARENA_RUNS_MAX 32
 
 struct arena {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * struct bytes: a borrowed byte string (often UTF-8 text, never terminated).
+ * struct bytes: a borrowed byte string. It is often UTF-8 text and has no terminator.
  */
 #pragma once
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * check(): assertions that stay enabled in production. A failed check is a bug in Fathom. Bad input
- * is an enum status instead, and a decision has an enum of its own.
+ * check(): an assertion that stays enabled in production. A failed check is a bug in Fathom. Bad
+ * input is reported as an enum status instead.
  */
 #pragma once
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The library's code is inlined here, which avoids a call into a shared object for each slice.
+ * xxHash is inlined here, which avoids a call into a shared object for each slice.
  */
 #include "base/checksum.h"
 

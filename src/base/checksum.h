@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * XXH3-64: the checksum of KV blocks (contract/kv_block.h) and of cache files. It detects
- * accidental damage. Names that must resist forgery use SHA-256 (base/sha256.h).
+ * XXH3-64, the checksum of KV blocks (contract/kv_block.h) and cache files. It detects accidental
+ * damage. Keys that must resist forgery use SHA-256 (base/sha256.h).
  */
 #pragma once
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The monotonic clock, in nanoseconds: the "now" of machines and measurements. The pure modules
- * must not call it; they receive the time as an argument (checked by tests/house).
+ * The monotonic clock in nanoseconds. It is the time of state machines and measurements. Pure
+ * modules must not call it: they receive the time as an argument (checked by tests/house).
  */
 #pragma once
 

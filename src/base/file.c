@@ -81,7 +81,7 @@ static enum status file_take_each(int descriptor, const char *path, size_t bytes
     return STATUS_OK;
 }
 
-/* A descriptor of an anonymous pipe that the parent process has opened; -1: the path is not one. */
+/* Opens an anonymous pipe that the parent process holds open. Returns -1 if the path is not one. */
 static int open_pipe(const char *path) {
     struct stat about;
     struct statfs where;

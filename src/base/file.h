@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Input files: configurations, tokenizers, keys, traces, shards of weights. All are opened here, so
- * that the process never blocks on or reads anything but a regular file. file_take also accepts a
- * pipe that the parent process holds open ("<(...)", /dev/stdin).
+ * Input files: configurations, tokenizers, keys, traces, weight shards. They are opened only here,
+ * so that the process reads only regular files and never blocks. file_take also accepts a pipe that
+ * the parent process holds open ("<(...)", /dev/stdin).
  */
 #pragma once
 

@@ -25,7 +25,7 @@ size_t format_text(char *out, size_t out_bytes, const char *format, ...) {
 
 /* ---- untrusted text ---- */
 
-/* Decodes a character and its number of bytes; 0 bytes: invalid. */
+/* Decodes a character. *bytes_out is its length, or 0 if it is invalid. */
 static uint32_t format_read_character(const uint8_t *text, uint32_t *bytes_out) {
     static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
     uint32_t bytes = text[0] < 0x80 ? 1 : text[0] >= 0xF0 ? 4 : text[0] >= 0xE0 ? 3 : 2;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Hashes for tables in memory. Their values may change between versions: data that is stored or
- * sent uses a checksum (base/checksum.h) or SHA-256 (base/sha256.h). Only hash_mix keeps its
- * values, because generated loads and random checkpoints depend on them.
+ * Hashes for tables in memory. Their values may change between versions, so data that is stored or
+ * sent uses a checksum (base/checksum.h) or SHA-256 (base/sha256.h). Only hash_mix is stable,
+ * because generated loads and random checkpoints depend on it.
  */
 #pragma once
 

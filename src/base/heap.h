@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * A binary heap in the caller's array: items of any size, the first in the caller's order at index
- * 0. The functions are inline, so that a constant order is compiled into each caller.
+ * A binary heap in the caller's array, for items of any size. The first item in the caller's order
+ * is at index 0. The functions are inline, so that a constant order is compiled into each caller.
  */
 #pragma once
 
@@ -34,7 +34,7 @@ HEAP_INLINE void heap_swap(const struct heap_order *order, const void *context, 
     order->moved(context, heap_at(order, items, b), b);
 }
 
-/* Moves the item at `place` up to its position; returns that position. */
+/* Moves the item at `place` up to its position, and returns that position. */
 HEAP_INLINE uint32_t heap_rise(const struct heap_order *order, const void *context, void *items,
                                uint32_t place) {
     for (uint32_t above; place; place = above) {
@@ -73,8 +73,8 @@ HEAP_INLINE void heap_make(const struct heap_order *order, const void *context, 
         heap_sink(order, context, items, count, place);
 }
 
-/* Moves the first `wanted` items in the order to the end of the array, the very first one last. If
- * all are wanted, this is a reverse sort. */
+/* Moves the first `wanted` items in the order to the end of the array, in reverse order. If all are
+ * wanted, this sorts the array in reverse. */
 HEAP_INLINE void heap_choose(const struct heap_order *order, const void *context, void *items,
                              uint32_t count, uint32_t wanted) {
     heap_make(order, context, items, count);

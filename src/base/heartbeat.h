@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * This process's heartbeat for a supervisor: its state, its position in the model, its count of
- * finished tiles, and its messages with other processes. It is written without locks, and at no
- * measurable cost, to memory that a supervisor may map (host/process/ranks/rank_health.h). Nothing
- * in this process may depend on it.
+ * The heartbeat of this process for a supervisor: its state, its position in the model, and counts
+ * of finished tiles and of messages. It is written without locks, at no measurable cost, to memory
+ * that a supervisor may map (host/process/ranks/rank_health.h). Nothing in this process may depend
+ * on it.
  */
 #pragma once
 
@@ -13,7 +13,7 @@ enum heartbeat_state {
     HEARTBEAT_STARTS,   /* not ready; no progress is expected */
     HEARTBEAT_IDLE,     /* nothing to do */
     HEARTBEAT_COMPUTES, /* it must finish tiles */
-    HEARTBEAT_WAITS,    /* for other ranks */
+    HEARTBEAT_WAITS,    /* it waits for other ranks */
     HEARTBEAT_STATE_COUNT
 };
 
@@ -22,12 +22,13 @@ struct heartbeat {
     _Atomic uint32_t state; /* enum heartbeat_state */
     _Atomic uint32_t place; /* layer << 8 | enum stage */
     _Atomic uint64_t moved; /* messages sent to or received from other ranks */
-    /* 1 + the rank that it has waited for the longest; 0: none, or it waits for rank 0's next
-     * order */
+    /* 1 + the rank that it has been waiting for the longest; 0: none, or it waits for the next
+     * order of rank 0 */
     _Atomic uint32_t peer;
 };
 
-/* Memory of the heartbeat; private to this process at first. */
+/* Memory of the heartbeat. It is private to this process until a supervisor's memory replaces
+ * it. */
 extern struct heartbeat *heartbeat_memory;
 
 static inline void heartbeat_tile(void) {

@@ -22,7 +22,7 @@ static bool must_escape(unsigned char byte) {
     return byte < 0x20 || byte == '"' || byte == '\\' || byte == 0x7F;
 }
 
-/* Writes the escape of one byte to out[6]; returns its length. */
+/* Writes the escape of one byte to out[6] and returns its length. */
 static size_t escape_byte(unsigned char byte, char *out) {
     static const char digits[] = "0123456789abcdef";
     char short_form = byte == '"' || byte == '\\' ? (char)byte
@@ -103,7 +103,7 @@ static void print_formatted(struct json_writer *writer, struct bytes directive,
     json_writer_text(writer, text);
 }
 
-/* A whole number, with zeros in front up to the width. */
+/* Prints an unsigned integer, padded with zeros to the width. */
 static void print_whole(struct json_writer *writer, uint64_t value, uint32_t base, uint32_t width) {
     char text[32];
     size_t at = sizeof text;
@@ -112,8 +112,8 @@ static void print_whole(struct json_writer *writer, uint64_t value, uint32_t bas
     json_writer_bytes(writer, (struct bytes){text + at, sizeof text - at});
 }
 
-/* The forms that events are made of, %u %lu %ld %x %016lx and the like, without format_text. False:
- * it is another one. */
+/* Prints the directives that stream events use, such as %u %lu %ld %x %016lx, without format_text.
+ * Returns false for other directives. */
 static bool print_plain_number(struct json_writer *writer, struct bytes directive,
                                va_list *arguments) {
     char kind = directive.data[directive.count - 1];
@@ -135,7 +135,7 @@ static bool print_plain_number(struct json_writer *writer, struct bytes directiv
     return true;
 }
 
-/* Returns the end of the directive that begins here. */
+/* Prints a value and returns the end of its directive. */
 static const char *print_value(struct json_writer *writer, const char *directive,
                                va_list *arguments) {
     if (directive[1] == '%') {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Writes JSON text into memory of fixed size. The caller writes the punctuation as plain text; the
- * writer escapes strings. It never writes more than `room` bytes but continues to count, so that a
+ * Writes JSON text into memory of fixed size. The caller writes the punctuation as plain text, and
+ * the writer escapes strings. It never writes more than `room` bytes but continues to count, so a
  * text can be measured first (room 0) and then written.
  */
 #pragma once

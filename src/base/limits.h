@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Every fixed limit of the system, with the relations between them. These limits bound tables and
+ * Every fixed limit of the system, and the relations between limits. They bound tables and
  * messages. Values that an operator may change are options (see `fathom inspect options`).
  */
 #pragma once
@@ -24,7 +24,7 @@
 #define LIMIT_LAYERS 256                 /* layers, MTP layers included */
 #define LIMIT_STOP_STRINGS 16            /* per request, as in the DeepSeek API */
 #define LIMIT_STOP_STRING_BYTES 256
-#define LIMIT_STOP_TOKENS 16   /* of the model; a request may add as many again */
+#define LIMIT_STOP_TOKENS 16   /* stop tokens of the model; a request may add as many */
 #define LIMIT_PROMPT_FRAME 8   /* tokens that a tokenizer adds on either side of a prompt */
 #define LIMIT_LOGIT_BIASES 300 /* tokens in a request's logit_bias */
 #define LIMIT_ROW_BIASES (LIMIT_LOGIT_BIASES + 2 * LIMIT_STOP_TOKENS) /* with masked stop tokens */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * A hash map of fixed capacity from keys of three words to small integers (a request id to its
- * slot). All memory is allocated at the start. There is no iteration, so that nothing can depend on
- * the hash order.
+ * A hash map of fixed capacity from keys of three words to small integers, such as from a request
+ * id to its slot. All memory is allocated at the start. There is no iteration, so that nothing can
+ * depend on the hash order.
  */
 #pragma once
 
@@ -41,8 +41,8 @@ void map_remove(struct map *map, struct map_key key);
 /* ---- lookup ---- */
 
 /* Lookups are inlined so that keys stay in registers. A key passed in memory would be read in
- * larger pieces than it was written in. Such a read waits for all earlier stores, including those
- * that wait for memory themselves. */
+ * larger units than it was written in, which defeats store forwarding: the read would wait for all
+ * earlier stores, including those that miss the cache. */
 
 /* The first entry to probe for the key. */
 static inline uint32_t map_home(const struct map *map, struct map_key key) {

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Reports to TSan the order that messages establish between threads: reads and writes before a send
- * happen before the receipt of that message, or of one that followed from it. TSan cannot see this:
- * libzmq and UCX are not instrumented, and the path between two threads may lead through other
- * processes. All messages share one order. Without TSan these functions do nothing.
+ * Reports to TSan the happens-before order that messages establish between threads. Accesses before
+ * a send happen before the receipt of that message or of a later one that it caused. TSan cannot
+ * see this order, because libzmq and UCX are not instrumented, and because the path between two
+ * threads may lead through other processes. All messages share one order. Without TSan these
+ * functions do nothing.
  */
 #pragma once
 

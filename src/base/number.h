@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Minimum and maximum; and the number formats of checkpoints and caches in plain C, the reference
- * for the kernels. BF16 and F16 are as in IEEE 754 practice; E4M3 is "e4m3fn": bias 7, subnormals
- * m*2^-9, largest 448, 0x7F and 0xFF are NaN, no infinities (OCP 8-bit floating point
- * specification, section 5).
+ * Minimum and maximum, and the number formats of checkpoints and caches in plain C, which is the
+ * reference for the kernels. F16 is IEEE 754 binary16, BF16 the upper half of a float. E4M3 is
+ * "e4m3fn": bias 7, subnormals m*2^-9, largest 448, 0x7F and 0xFF are NaN, no infinities (OCP 8-bit
+ * floating point specification, section 5).
  */
 #pragma once
 
@@ -58,7 +58,7 @@ static inline float float_from_bf16(uint16_t bits) {
     return float_from_bits((uint32_t)bits << 16);
 }
 
-/* Round to nearest, ties to even; a NaN stays a (quiet) NaN. */
+/* Rounds to nearest, ties to even. A NaN stays a (quiet) NaN. */
 static inline uint16_t bf16_from_float(float value) {
     uint32_t bits = float_bits(value);
     if ((bits & 0x7FFFFFFFu) > 0x7F800000u) return (uint16_t)((bits >> 16) | 0x40u);
@@ -78,7 +78,7 @@ static inline float float_from_f16(uint16_t bits) {
     return float_from_bits(sign | float_bits(magnitude));
 }
 
-/* Round to nearest, ties to even; larger values than 65504 become infinity. */
+/* Rounds to nearest, ties to even. Values that round beyond 65504 become infinity. */
 static inline uint16_t f16_from_float(float value) {
     uint32_t bits = float_bits(value);
     uint16_t sign = (uint16_t)(bits >> 16 & 0x8000u);
@@ -100,7 +100,7 @@ static inline float float_from_e4m3(uint8_t code) {
     return float_from_bits(sign | float_bits(magnitude));
 }
 
-/* Round to nearest, ties to even; saturates at 448; NaN gives 0x7F. */
+/* Rounds to nearest, ties to even, and saturates at 448. A NaN becomes 0x7F. */
 static inline uint8_t e4m3_from_float(float value) {
     uint32_t bits = float_bits(value);
     uint8_t sign = (uint8_t)(bits >> 24 & 0x80u);

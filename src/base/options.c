@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Parses a command line by a table, and prints the table as help. A line is parsed in two passes:
- * the first finds --help and --config, the second sets values, so that a flag overrides the file
- * regardless of its position.
+ * Parses a command line by a table, and prints the table as help. There are two passes: the first
+ * finds --help and --config, the second sets values. A flag therefore overrides the file regardless
+ * of its position.
  */
 #include "base/options.h"
 
@@ -56,7 +56,7 @@ static enum status unknown_option(const struct option_table *table, struct bytes
                      name.data, table->command);
 }
 
-/* The table's row of that name, given as a flag or a key of the configuration file. */
+/* Finds the row by its name, which is a flag or a key of the configuration file. */
 static enum status look_up(const struct option_table *table, struct bytes name,
                            const struct option **option_out, struct error *error) {
     const struct option *option = options_find_option(table, name);
@@ -295,7 +295,7 @@ static enum status set_experiments(const struct option_table *table, const char 
     return status;
 }
 
-/* Sets the value of a row from look_up. */
+/* Sets the value of a row that look_up has found. */
 static enum status options_set_option(const struct option_table *table, const struct option *option,
                                       const char *value, struct given_rows *given, void *values,
                                       struct error *error) {

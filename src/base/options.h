@@ -3,9 +3,9 @@
  * accept `--config FILE`, a key of that YAML file. Unknown names are fatal. `fathom inspect
  * options` prints the tables. Values are written to the caller's struct, at `offset`.
  *
- * A row of OPTION_GROUP_EXPERIMENTS is set by `--experiment NAME=VALUE` and is no separate flag. It
- * serves comparisons of implementations. A table with such rows also has one row of
- * OPTION_EXPERIMENT.
+ * A row of OPTION_GROUP_EXPERIMENTS serves comparisons of implementations. It is set by
+ * `--experiment NAME=VALUE` and has no flag of its own. A table with such rows also has one row of
+ * type OPTION_EXPERIMENT.
  */
 #pragma once
 
@@ -58,13 +58,13 @@ struct option {
     const char *choices;     /* OPTION_CHOICE */
     double minimum, maximum; /* COUNT, NUMBER; both 0: no bound */
     enum option_group group;
-    /* Names separated by |. The option has no effect unless at least one of those that the table
-     * has is set to a value other than its default; a name with the prefix = must have its default.
-     * NULL: the option always has an effect. */
+    /* Names of options, separated by |. This option has an effect only if at least one of those in
+     * the table differs from its default, or, for a name with the prefix =, has its default. NULL:
+     * it always has an effect. */
     const char *needs;
 };
 
-/* A row of a macro for rows that several tables share. */
+/* A row in a macro that several tables share. */
 #define OPTION_ROW(...)                                                                            \
     { __VA_ARGS__ }
 
@@ -85,11 +85,11 @@ struct option_result {
     const char *positional[OPTION_POSITIONAL_MAX];
 };
 
-/* Applies the defaults, then the configuration file, then the flags. The file is read if the table
- * has a row "config" (OPTION_TEXT), it is given and `read_config` is not NULL. `--` ends the flags;
- * argv[0] is the command's name. A repeated flag appends (LIST, TEXTS, EXPERIMENT) or is rejected.
- * STATUS_INVALID names the flag, what was expected and found, and the most similar known name. Text
- * values point into argv or into memory that is never freed. */
+/* Applies the defaults, then the configuration file, then the flags. The file is read if the flag
+ * "config" (OPTION_TEXT) is given and `read_config` is not NULL. `--` ends the flags; argv[0] is
+ * the command's name. A repeated flag appends (LIST, TEXTS, EXPERIMENT) or is an error. The message
+ * of STATUS_INVALID names the flag, the expected and the found value, and the most similar known
+ * name. Text values point into argv or into memory that is never freed. */
 typedef enum status options_read_config(const char *path, const struct option_table *table,
                                         void *values, struct error *error);
 enum status options_parse(const struct option_table *table, int argc, char **argv, void *values,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Regular expressions (by PCRE2) over UTF-8 with Unicode classes, compiled to machine code where
- * the CPU supports it. A compiled pattern is immutable and may be shared by threads; each thread
- * has its own pattern_scratch. Searching allocates nothing.
+ * Regular expressions (PCRE2) over UTF-8 with Unicode classes, compiled to machine code where the
+ * CPU supports it. A compiled pattern is immutable and may be shared by threads. Each thread has
+ * its own pattern_scratch. Searching allocates nothing.
  *
  * The dialect is that of the patterns in tokenizer.json (Oniguruma), as far as PCRE2 shares it: \s,
  * \d, \w and \p{…} are Unicode's, ^ and $ match at line ends, and a line ends with LF.

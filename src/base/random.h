@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * A counter-based random number generator: Philox4x32-10 (Salmon et al., "Parallel random numbers:
- * as easy as 1, 2, 3", SC 2011). The same (key, counter) gives the same numbers on every machine,
- * in any order, so a sampled token depends only on (seed, choice, output position).
+ * as easy as 1, 2, 3", SC 2011). The same (key, counter) gives the same numbers on every machine
+ * and in any order, so the random number of a sampled token depends only on (seed, choice, output
+ * position).
  */
 #pragma once
 

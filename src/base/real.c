@@ -24,8 +24,9 @@ static double value_of_digits(const char *digits, int count, int exponent) {
     return strtod(text, NULL);
 }
 
-/* Increments the last digit. At a power of two the neighbour below is nearer than the one above, so
- * the next larger number with as many digits may read back although the nearest does not. */
+/* Increments the last digit. At a power of two, the neighbour below is nearer than the one above.
+ * The next larger number with as many digits may then parse to the value although the nearest does
+ * not. */
 static bool raise_last(char *digits, int count) {
     for (int i = count - 1; i >= 0; i--) {
         if (digits[i] != '9') {
@@ -37,7 +38,7 @@ static bool raise_last(char *digits, int count) {
     return false;
 }
 
-/* The fewest digits that read back as `value` (finite, positive). */
+/* The fewest digits that parse to `value` (finite, positive). */
 static int shortest(double value, char digits[DIGITS_MAX + 1], int *exponent) {
     char text[48];
     for (int wanted = 1; wanted < DIGITS_MAX; wanted++) {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * SHA-256 twice: the plain C code (sha256_plain_*) follows FIPS 180-4, sections 4.1.2, 5 and 6.2,
- * step by step. If OpenSSL is linked, the public functions use it instead, by its low-level calls.
- * Version 3 deprecates them, but their replacement (EVP) allocates and locks, and a hash must be in
- * the caller's struct.
+ * Two implementations of SHA-256. The plain C code (sha256_plain_*) follows FIPS 180-4, sections
+ * 4.1.2, 5 and 6.2, step by step. If OpenSSL is linked, the public functions use its low-level
+ * calls instead. Version 3 deprecates them, but their replacement (EVP) allocates and locks, and a
+ * hash must be in the caller's struct.
  */
 #define OPENSSL_SUPPRESS_DEPRECATED
 #include "base/sha256.h"
@@ -15,12 +15,12 @@
 
 #define BLOCK_BYTES 64
 
-/* The state of the plain C code in the caller's struct sha256, which is declared as 64-bit words:
- * hence may_alias. */
+/* The state of the plain C code. It needs may_alias, because the caller's struct sha256 is declared
+ * as 64-bit words. */
 struct __attribute__((may_alias)) plain {
-    uint32_t h[8];              /* hash value of the complete blocks so far */
+    uint32_t h[8];              /* hash value of the complete blocks */
     uint8_t block[BLOCK_BYTES]; /* the first bytes % BLOCK_BYTES of the next one */
-    uint64_t bytes;             /* hashed so far */
+    uint64_t bytes;             /* bytes hashed so far */
 };
 _Static_assert(sizeof(struct plain) <= sizeof(struct sha256), "struct plain fits the public one");
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Memory that several processes of a machine map: an anonymous file (memfd_create), which is freed
- * with the last process that has it open. Its creator sends its location to the others.
+ * Memory shared by processes of one host: an anonymous file (memfd_create), which is freed when the
+ * last process closes it. Its creator sends its location to the others.
  */
 #pragma once
 

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * enum status: operational errors, which every caller must check. The function that detects the
- * cause writes it into struct error, with the name of the object and the cure. Callers only return
- * it.
+ * enum status: operational errors, which every caller must check. The function that detects an
+ * error writes the message into struct error. Callers only return the status.
  */
 #pragma once
 
@@ -11,7 +10,7 @@
 enum status {
     STATUS_OK = 0,
     STATUS_FULL,        /* back-pressure: the caller keeps its item and retries */
-    STATUS_INVALID,     /* outside input violates a rule; struct error names it */
+    STATUS_INVALID,     /* external input violates a rule, which struct error names */
     STATUS_CORRUPT,     /* data fails an integrity check (truncated, bad checksum, NaN scale) */
     STATUS_UNSUPPORTED, /* well-formed, but not supported */
     STATUS_NOT_FOUND,
@@ -25,8 +24,8 @@ enum status {
 
 #define MUST_USE __attribute__((warn_unused_result))
 
-/* A message for a person: one line that names the object, what was expected and found, and the
- * cure. */
+/* A message for users: one line that names the object, the expected and found values, and the
+ * remedy. */
 struct error {
     char text[512];
 };

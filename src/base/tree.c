@@ -211,7 +211,7 @@ static bool tree_read_number(struct reading *reading, const struct tree **out) {
 
 /* ---- strings ---- */
 
-/* The length of the UTF-8 character at `at`; 0 if it is invalid. */
+/* The length of the UTF-8 character at `at` in bytes; 0 if it is invalid. */
 static size_t character_bytes(const char *at, size_t left) {
     const unsigned char *byte = (const unsigned char *)at;
     size_t count = byte[0] < 0x80   ? 1

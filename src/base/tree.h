@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * JSON parser: strict UTF-8, no duplicate keys, no trailing bytes, at most 2,048 levels deep.
- * U+0000 is allowed in strings but not in keys. A number may have any size; it is written as it was
- * spelled. The tree is in the caller's arena and is freed with it.
+ * A JSON parser and tree. It accepts only valid UTF-8, no duplicate keys, no trailing bytes, and at
+ * most 2,048 levels. U+0000 is allowed in strings but not in keys. A number may have any size and
+ * is written as it was spelled. The tree is in the caller's arena and is freed with it.
  */
 #pragma once
 
@@ -39,7 +39,7 @@ const char *tree_name(const struct tree *value);
 #define TREE_BRIEF_BYTES 48
 const char *tree_brief(const struct tree *value, char out[TREE_BRIEF_BYTES]);
 
-/* The value of a key. NULL if `object` is NULL, is no object or has no such key. */
+/* The value of a key. Returns NULL if `object` is NULL, not an object, or has no such key. */
 const struct tree *tree_member(const struct tree *object, const char *key);
 
 /* Iterates over an object in the order of the text. Start with a zeroed cursor; false at the

@@ -21,7 +21,8 @@ static bool has_byte(uint64_t word, char byte) {
     return (other - ones) & ~other & (ones << 7);
 }
 
-/* Returns the end of the string with its first character at `at`. Strings are most of a text. */
+/* Returns the end of the string with its first character at `at`. This must be fast, because most
+ * bytes of a text are in strings. */
 static size_t tree_extent_string_end(struct bytes text, size_t at) {
     while (at < text.count) {
         uint64_t word;
@@ -48,7 +49,7 @@ static size_t blanks_end(struct bytes text, size_t at) {
     return at;
 }
 
-/* The end of a number or a word; *integer_out: it is, or could be, an integer. */
+/* The end of a number or word. *integer_out is true if it is, or could be, an integer. */
 static size_t scalar_end(struct bytes text, size_t at, bool *integer_out) {
     size_t start = at;
     bool digits = true;
@@ -63,8 +64,8 @@ static size_t scalar_end(struct bytes text, size_t at, bool *integer_out) {
     return at > start ? at : at + 1;
 }
 
-/* The part that begins at *at; advances *at past it, including a key's colon. TREE_PART_COUNT: no
- * part. */
+/* Returns the part that begins at *at, or TREE_PART_COUNT if none does. Advances *at past it,
+ * including the colon of a key. */
 static enum tree_part next_part(struct bytes text, size_t *at, size_t *depth) {
     bool integer = false;
     char c = text.data[*at];

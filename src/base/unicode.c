@@ -72,8 +72,8 @@ bool unicode_is_ignorable(uint32_t character) {
            category == UNICODE_SK || category == UNICODE_CF;
 }
 
-/* The other case of a character by a table's rows, or the character itself. `back`: in the reverse
- * direction. */
+/* Maps a character to its other case by the rows of a table, in the reverse direction if `back`.
+ * Returns the character itself if no row has it. */
 static uint32_t unicode_look_up(uint32_t character, const struct unicode_case *rows, size_t count,
                                 bool back) {
     for (size_t i = 0; i < count; i++) {
@@ -105,7 +105,8 @@ static unsigned map_upper(uint32_t character, uint32_t out[3]) {
     return 1;
 }
 
-/* Title case is upper case for the first letter and lower case for the rest, except for these. */
+/* Title case: upper case for the first letter and lower case for the rest, with a few
+ * exceptions. */
 static unsigned map_title(uint32_t character, uint32_t out[3]) {
     bool digraph =
         (character >= 0x1C4 && character <= 0x1CC) || (character >= 0x1F1 && character <= 0x1F3);
@@ -130,7 +131,7 @@ static unsigned map_title(uint32_t character, uint32_t out[3]) {
 
 unsigned unicode_map(uint32_t character, enum unicode_mapping mapping, uint32_t out[3]) {
     out[0] = character;
-    if (character >= 0x3000 && character < 0xA640) return 1; /* most of East Asian text */
+    if (character >= 0x3000 && character < 0xA640) return 1; /* most East Asian text */
     if (mapping == UNICODE_TO_UPPER) return map_upper(character, out);
     if (mapping == UNICODE_TO_TITLE) return map_title(character, out);
     out[0] = map_lower(character);

@@ -55,5 +55,6 @@ bool unicode_is_ignorable(uint32_t character); /* does not end a word, for the f
 
 enum unicode_mapping { UNICODE_TO_UPPER, UNICODE_TO_LOWER, UNICODE_TO_TITLE };
 
-/* Writes 1 to 3 characters and returns their number. A sigma becomes the one inside words. */
+/* Writes 1 to 3 characters and returns their number. A capital sigma becomes the lower-case sigma
+ * that is used inside words. */
 unsigned unicode_map(uint32_t character, enum unicode_mapping mapping, uint32_t out[3]);

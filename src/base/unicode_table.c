@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Unicode 14.0.0: general categories, and the case of letters. A program wrote this file from Python's
- * unicodedata and str: a run of code points of one category is its first code point and the category;
- * a run of case is first, last, step and the distance to the other case.
+ * Unicode 14.0.0: general categories and case, generated from Python's unicodedata and str. A run
+ * of code points of one category is stored as its first code point and the category. A run of code
+ * points with case is stored as first, last, step and the distance to the other case.
  */
 #include "base/unicode_table.h"
 
@@ -391,7 +391,8 @@ const struct unicode_case unicode_upper[UNICODE_UPPER] = { /* to upper case alon
     {0x1FBE, 0x1FBE, 1, -7205},
 };
 
-const struct unicode_several unicode_several[UNICODE_SEVERAL] = { /* upper case of several letters */
+/* upper case that consists of several letters */
+const struct unicode_several unicode_several[UNICODE_SEVERAL] = {
     {0xDF, {0x53, 0x53}}, {0x149, {0x2BC, 0x4E}}, {0x1F0, {0x4A, 0x30C}},
     {0x390, {0x399, 0x308, 0x301}}, {0x3B0, {0x3A5, 0x308, 0x301}}, {0x587, {0x535, 0x552}},
     {0x1E96, {0x48, 0x331}}, {0x1E97, {0x54, 0x308}}, {0x1E98, {0x57, 0x30A}},
@@ -429,7 +430,7 @@ const struct unicode_several unicode_several[UNICODE_SEVERAL] = { /* upper case 
     {0xFB17, {0x544, 0x53D}},
 };
 
-const struct unicode_range unicode_other_lower[UNICODE_OTHER_LOWER] = { /* but those of Ll */
+const struct unicode_range unicode_other_lower[UNICODE_OTHER_LOWER] = { /* except those in Ll */
     {0xAA, 0xAA}, {0xBA, 0xBA}, {0x2B0, 0x2B8}, {0x2C0, 0x2C1}, {0x2E0, 0x2E4}, {0x345, 0x345},
     {0x37A, 0x37A}, {0x1D2C, 0x1D6A}, {0x1D78, 0x1D78}, {0x1D9B, 0x1DBF}, {0x2071, 0x2071},
     {0x207F, 0x207F}, {0x2090, 0x209C}, {0x2170, 0x217F}, {0x24D0, 0x24E9}, {0x2C7C, 0x2C7D},
@@ -437,6 +438,6 @@ const struct unicode_range unicode_other_lower[UNICODE_OTHER_LOWER] = { /* but t
     {0x10783, 0x10785}, {0x10787, 0x107B0}, {0x107B2, 0x107BA},
 };
 
-const struct unicode_range unicode_other_upper[UNICODE_OTHER_UPPER] = { /* but those of Lu */
+const struct unicode_range unicode_other_upper[UNICODE_OTHER_UPPER] = { /* except those in Lu */
     {0x2160, 0x216F}, {0x24B6, 0x24CF}, {0x1F130, 0x1F149}, {0x1F150, 0x1F169}, {0x1F170, 0x1F189},
 };

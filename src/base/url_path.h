@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Percent-encoding in the path of a URL (RFC 3986, 2.1): '%' and two hexadecimal digits are one
- * byte. A path is split at each '/' first and then decoded once. The output is never decoded
- * again.
+ * Percent-encoding in the path of a URL (RFC 3986, 2.1): '%' and two hexadecimal digits encode one
+ * byte. A path is split at each '/' first and then decoded exactly once.
  */
 #pragma once
 

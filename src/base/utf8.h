@@ -35,7 +35,7 @@ static inline uint32_t utf8_read(const char *data, unsigned *bytes_out) {
     return character;
 }
 
-/* Writes a character, returns its bytes. */
+/* Writes a character and returns its number of bytes. */
 static inline unsigned utf8_write(uint32_t character, char out[UTF8_BYTES_MAX]) {
     if (character < 0x80) {
         out[0] = (char)character;

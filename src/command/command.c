@@ -21,9 +21,9 @@
 #endif
 
 #define INPUT_BYTES_MAX ((size_t)1 << 30)
-#define VALUES_BYTES 8192 /* of any command's options */
+#define VALUES_BYTES 8192 /* limit of the values of any command */
 
-static const struct option_table *current; /* of the command that this process runs */
+static const struct option_table *current; /* options of the current command */
 
 const char *command_name(void) {
     return current->command;
@@ -60,7 +60,7 @@ void command_say_idle(const void *values) {
     }
 }
 
-/* Prints an error, which may quote outside text: control characters must not reach the terminal. */
+/* Prints an error. It may quote untrusted text, so control characters are escaped. */
 static void command_complain(const char *text, bool has_help) {
     char visible[FORMAT_SAFE_BYTES(sizeof((struct error *)NULL)->text)];
     format_visible(visible, sizeof visible, text);

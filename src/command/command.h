@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The parts that all subcommands share: finding the command, reading its options, printing errors
- * to stderr with the command's name as a prefix, and exit codes. A process runs one command.
+ * The code that all subcommands share. It finds the command, reads its options, prints errors to
+ * stderr with the command's name as a prefix, and defines the exit codes. A process runs one
+ * command.
  */
 #pragma once
 
@@ -10,15 +11,15 @@
 
 enum exit_code {
     EXIT_CODE_OK = 0,
-    EXIT_CODE_FAILED = 1, /* the work failed: bad checkpoint, I/O, a refused request */
+    EXIT_CODE_FAILED = 1, /* the work failed: bad checkpoint, I/O error, rejected request */
     EXIT_CODE_USAGE = 2,  /* the command line or the configuration file is wrong */
 };
 
-/* Runs a command with its options' values. Returns the exit code. */
+/* Runs a command with the values of its options. Returns the exit code. */
 typedef int command_action(void *values, const struct option_result *result);
 
-/* A command of the binary, or a subject of one (`fathom bench model`): it has options, or subjects.
- * A list of commands ends with one that has no name. */
+/* A command of the binary, or a subject of one, such as `model` in `fathom bench model`. It has
+ * either options or subjects. A list of commands ends with one that has no name. */
 struct command {
     const char *name, *summary;
     command_action *run;
@@ -34,30 +35,30 @@ extern char **program_arguments;
 bool command_begin(const struct option_table *table, int argc, char **argv, void *values,
                    struct option_result *result_out, int *exit_code_out);
 
-/* Parses the options and runs the command, or the subject named by argv[1]; or prints help or an
- * error. Returns the exit code. argv[0] is the command's name. */
+/* Parses the options and runs the command or the subject named by argv[1], or prints help or an
+ * error. argv[0] is the command's name. Returns the exit code. */
 int command_run(const struct command *command, int argc, char **argv);
 
-/* Runs the command of the list that argv[1] names. If there is none, reports it as an unknown `kind`
- * ("command", "subject") of `tool` ("fathom", "fathom bench"), and the nearest known name. */
+/* Runs the command named by argv[1]. If the list has none of that name, reports an unknown `kind`
+ * ("command", "subject") of `tool` ("fathom", "fathom bench") and suggests the nearest name. */
 int command_dispatch(const char *tool, const char *kind, const struct command *list,
                      struct nearest *nearest, int argc, char **argv);
 
-/* The next part of a command that has options: the command itself, or each subject. `before` NULL:
- * the first. NULL: there are no more. */
+/* Iterates over the parts of a command that have options: the command itself, or each subject.
+ * Starts with `before` NULL and returns NULL at the end. */
 const struct command *command_next_part(const struct command *command,
                                         const struct command *before);
 
 /* The command that this process runs: "bench model". */
 const char *command_name(void);
 
-/* Warns about each option that is set but has no effect (struct option, needs), one line each, on
- * stderr or in the log of a command that has one. Ranks and units started by a supervisor do not
- * warn. command_begin calls it for commands without a log. */
+/* Warns about each option that is set but has no effect (struct option, needs): one line each, on
+ * stderr or in the log. Ranks and units started by a supervisor do not warn. command_begin calls it
+ * for commands without a log. */
 void command_say_idle(const void *values);
 
-/* Prints "fathom serve: <error>" to stderr after the rest of the log, or writes it to a JSON log.
- * Returns EXIT_CODE_FAILED. */
+/* Reports an error that ends the command: prints "fathom serve: <error>" to stderr after the rest
+ * of the log, or writes it to a JSON log. Returns EXIT_CODE_FAILED. */
 int command_failed(enum status status, const struct error *error);
 
 /* command_failed for a command line that option rules cannot check ("--tokens and a prompt exclude
@@ -69,8 +70,8 @@ int command_misused(const char *format, ...) __attribute__((format(printf, 1, 2)
  * With an error: command_failed. */
 int command_end(enum status status, const struct error *error);
 
-/* Writes a text to the file given by the option, which is replaced if it exists; `path` NULL: to
- * stdout. `write` is called twice: to measure the text, and to write it. */
+/* Writes a text to the file given by the option, replacing it if it exists, or to stdout if `path`
+ * is NULL. `write` is called twice: to measure the text, and to write it. */
 typedef void command_writer(struct json_writer *writer, const void *subject);
 enum status command_write(const char *option, const char *path, command_writer *write,
                           const void *subject, struct error *error) MUST_USE;
@@ -78,14 +79,14 @@ enum status command_write(const char *option, const char *path, command_writer *
 /* Reads standard input to its end. The caller frees out->data. */
 enum status command_take_input(struct bytes *out, struct error *error) MUST_USE;
 
-/* A row for commands that accept messages; `member` of TYPE is a text, "on" or "off". */
+/* An option row for commands that accept messages. `member` of TYPE becomes "on" or "off". */
 #define CONTENT_SPECIALS_OPTION(TYPE, member)                                                      \
     OPTION_ROW("content-specials", OPTION_CHOICE, "off",                                           \
                "recognize special tokens in messages, too; off: they are plain text there, so "    \
                "that no message can forge a turn",                                                 \
                .offset = offsetof(TYPE, member), .choices = "on|off", .needs = "=tokens")
 
-/* A row for commands that accept messages; `member` of TYPE is a path, or NULL. */
+/* An option row for commands that accept messages. `member` of TYPE becomes a path or NULL. */
 #define CHAT_TEMPLATE_OPTION(TYPE, member)                                                         \
     OPTION_ROW("chat-template", OPTION_TEXT, NULL,                                                 \
                "a file with a chat template (Jinja) instead of the model's own",                   \

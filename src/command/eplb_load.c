@@ -21,7 +21,7 @@ struct eplb_table {
 /* Parses the text; the tree is in *memory_out, which the caller frees. */
 static enum status parse_tree(struct bytes text, const char *name, void **memory_out,
                               const struct tree **root_out, struct error *error) {
-    /* 128 for "1,": a number and its slots in a grown array, none of which is freed */
+    /* 128 bytes for "1,": a number and its slots in a growing array; the arena frees nothing */
     size_t bytes = text.count * 64 + 65536;
     void *memory = malloc(bytes);
     struct arena arena;

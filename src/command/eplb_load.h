@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The input files of `fathom eplb`: loads, a JSON array of layers, each an array with one number
- * per expert; and placements, the output of `fathom eplb --json`.
+ * Reads the input files of `fathom eplb`. A load file is a JSON array of layers, each an array with
+ * one number per expert. A placement file is the output of `fathom eplb --json`.
  */
 #pragma once
 
@@ -11,8 +11,8 @@
 
 struct eplb_load {
     uint32_t layers, experts; /* 1..LIMIT_LAYERS, 1..LIMIT_EXPERTS */
-    /* [layers][experts]; each layer is scaled so that its largest load has 53 bits; ratios are
-     * preserved */
+    /* [layers][experts]; each layer is scaled by a power of 2 so that its largest load has 53
+     * bits */
     uint64_t *loads;
 };
 

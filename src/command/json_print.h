@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Prints one JSON document to stdout value by value, with its commas and brackets.
- * base/json_writer.h escapes strings. `name` is the name of a member; NULL: an element of an array,
- * or the document.
+ * Prints one JSON document to stdout, value by value, and adds commas and brackets. The argument
+ * `name` is the name of a member, or NULL for an element of an array and for the document.
  */
 #pragma once
 
@@ -11,16 +10,16 @@
 #define JSON_PRINT_BYTES 4096
 
 struct json_print {                  /* zeroed at the start */
-    bool off;                        /* print nothing: the results are text */
+    bool off;                        /* print no JSON: the results are text */
     bool more;                       /* the innermost object or array has a value */
     uint32_t depth;                  /* open objects and arrays */
     char ends[JSON_PRINT_DEPTH_MAX]; /* [depth] their closing brackets */
 };
 
-/* Opens the document, an object. `json` false: prints nothing but text (json_print_say). */
+/* Opens the document, which is an object. If `json` is false, only json_print_say prints. */
 struct json_print json_print_begin(bool json);
 
-/* Prints text for people; nothing if there is JSON. */
+/* Prints text for people, unless the results are JSON. */
 void json_print_say(const struct json_print *print, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
@@ -36,8 +35,8 @@ void json_print_integer(struct json_print *print, const char *name, int64_t valu
 void json_print_count(struct json_print *print, const char *name, uint64_t value);
 /* Prints `digits` significant digits, or null if the value is not finite. */
 void json_print_number(struct json_print *print, const char *name, double value, int digits);
-/* Prints members, or elements, with their names and the commas between them, in
- * json_writer_print's format; at most JSON_PRINT_BYTES. */
+/* Prints several members or elements. The format (json_writer_print) includes their names and the
+ * commas between them. At most JSON_PRINT_BYTES. */
 void json_print_values(struct json_print *print, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Code shared by `generate`, `logits` and `bench model`: the options that select the model and how
- * it runs, lists of token ids, and opening a model with a progress display.
+ * Code shared by `generate`, `logits` and `bench model`: options for the model and its execution,
+ * parsing of token ids, and opening a model with a progress display.
  */
 #pragma once
 
 #include "command/command.h"
 #include "host/engine/solo.h"
 
-/* The first member of a program's values. */
+/* The values of MODEL_RUN_OPTIONS; the first member of a program's values. */
 struct model_run_values {
     const char *model;
     const char *device;
@@ -18,18 +18,18 @@ struct model_run_values {
     uint64_t threads;
 };
 
-/* Warning for a model whose answers have no end token. */
+/* The warning for a model that has no end token. */
 #define MODEL_RUN_ENDLESS                                                                          \
     "has no token that ends an answer: neither eos_token_id in config.json or "                    \
     "generation_config.json nor an eos_token of the tokenizer; answers end at their limits alone"
 
-/* A row: `member` of TYPE is the argument of engine_check_device. */
+/* An option row. `member` of TYPE becomes the argument of engine_check_device. */
 #define MODEL_RUN_DEVICE(TYPE, member)                                                             \
     OPTION_ROW("device", OPTION_TEXT, "cpu",                                                       \
                "device that computes: cpu or cuda (verified by emulation; not yet run on a GPU)",  \
                .offset = offsetof(TYPE, member))
 
-/* Rows for an option table; its values must start with struct model_run_values. */
+/* Option rows for a table with values that start with struct model_run_values. */
 #define MODEL_RUN_OPTIONS                                                                          \
     OPTION_ROW("model", OPTION_TEXT, NULL,                                                         \
                "directory of a checkpoint (default: the model that comes with Fathom)",            \
@@ -63,43 +63,44 @@ struct model_run_values {
                 "octo-batch|decode-early",                                                         \
             .group = OPTION_GROUP_TUNING)
 
-/* The given directory, or that of the model that comes with Fathom. The text is never freed. */
+/* Returns the given directory, or the directory of the model that comes with Fathom. The text is
+ * never freed. */
 enum status model_run_directory(const char *given, const char **directory_out,
                                 struct error *error) MUST_USE;
 
-/* The given name of a model, or the last component of the directory's path with symbolic links
- * resolved. */
+/* Returns the given name of the model, or the last component of the directory's path after symbolic
+ * links are resolved. */
 void model_run_name(const char *directory, const char *given, char name_out[static 256]);
 
-/* Fills in directory, activations, expert_sum, level and threads. The directory's text is never
+/* Sets directory, activations, expert_sum, level and threads. The directory's text is never
  * freed. */
 enum status model_run_options(const struct model_run_values *values, struct model_options *out,
                               struct error *error) MUST_USE;
 
-/* Shows the progress of loading a model: on a terminal if it takes more than a second, or in the
- * log at the start, every ten seconds and at the end. */
+/* The progress of loading a model. It is shown on a terminal if loading takes more than a second,
+ * or logged at the start, every ten seconds and at the end. */
 struct model_run_progress {
     int64_t began_ns, reported_ns;
     uint64_t total_bytes;
     const char *directory;
     bool shown, logs;
 };
-/* For processes with a log: uses it if stderr is not a terminal or the log is JSON. */
+/* For processes with a log. The log is used if stderr is not a terminal or the log is JSON. */
 void model_run_progress_begin_logged(struct model_run_progress *progress,
                                      struct model_options *options);
 void model_run_progress_end(struct model_run_progress *progress);
 
-/* solo_open with progress on a terminal if it takes more than a second. */
+/* solo_open with a progress display. */
 enum status model_run_open(struct solo_options *options, struct solo **solo_out,
                            struct error *error) MUST_USE;
 
-/* Numbers of sequences that step together, for a series of measurements: "1,4,16". */
+/* Batch sizes (sequences per step) for a series of measurements: "1,4,16". */
 #define MODEL_RUN_SIZES_MAX 16
 struct model_run_sizes {
     uint32_t values[MODEL_RUN_SIZES_MAX]; /* [count], each in 1..LIMIT_STEP_ROWS */
     uint32_t count, largest;
 };
-/* Parses sizes; errors name `option`. */
+/* Parses sizes. Error messages name `option`. */
 enum status model_run_sizes_read(const char *option, const char *text,
                                  struct model_run_sizes *sizes_out, struct error *error) MUST_USE;
 /* Parses sizes in the range least..most. */
@@ -110,20 +111,20 @@ enum status model_run_sizes_within(const char *option, const char *text, uint32_
 struct model_run_prompt {
     const uint32_t *tokens;
     uint32_t count;
-    uint32_t done; /* computed tokens */
-    uint32_t last; /* positions at the end whose logits are wanted; 1 at first */
+    uint32_t done; /* tokens computed so far */
+    uint32_t last; /* number of last positions that need logits; initially 1 */
 };
 
-/* The sequences of a solo, prompt i as sequence i. */
+/* Prompts for a solo. Prompt i is sequence i. */
 struct model_run_prompts {
     struct model_run_prompt *list; /* [count] */
     uint32_t count, longest;
-    uint32_t *tokens; /* tokens of all prompts; NULL: the caller's */
+    uint32_t *tokens; /* memory of all tokens; NULL: owned by the caller */
 };
 /* Parses several prompts: "5,9;7,8,3". Call model_run_prompts_close also after an error. */
 enum status model_run_prompts_read(const char *text, struct model_run_prompts *prompts,
                                    struct error *error) MUST_USE;
-/* One prompt, whose tokens stay the caller's. */
+/* Makes a single prompt. The caller keeps ownership of its tokens. */
 enum status model_run_prompts_one(const uint32_t *tokens, uint32_t count,
                                   struct model_run_prompts *prompts, struct error *error) MUST_USE;
 void model_run_prompts_close(struct model_run_prompts *prompts);
@@ -131,7 +132,8 @@ void model_run_prompts_close(struct model_run_prompts *prompts);
 enum status model_run_prompts_check(const struct model_run_prompts *prompts, uint32_t vocab,
                                     struct error *error) MUST_USE;
 
-/* The rows of a step that goes on with the prompts: the next chunk of one prompt on each rank, at
- * most rows_max. Returns their number, 0 if all prompts are computed. `chunk`: as for solo_prefill. */
+/* Makes the rows of the next prefill step: the next chunk of one prompt for each rank, at most
+ * rows_max. Returns their number, or 0 if all prompts are computed. `chunk` is as in
+ * solo_prefill. */
 uint32_t model_run_prompts_step(const struct model_run_prompts *prompts, const struct solo *solo,
                                 uint32_t chunk, struct solo_row *rows_out, uint32_t rows_max);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * A process started by a user launches the ranks and stays as their launcher: it forwards signals,
- * kills the rest of a job after a rank has died, and reports that.
+ * A process started by a user launches the ranks and remains as their launcher. It forwards
+ * signals. If a rank dies, it kills the other ranks of the job and reports the failure.
  */
 #include "command/rank_job.h"
 
@@ -88,7 +88,7 @@ const char **rank_job_command(const char *const *arguments) {
 
 struct launcher {
     struct rank_launch *launch;
-    bool asked; /* a signal has asked it to end */
+    bool asked; /* a signal has requested the end */
     bool failed;
     uint32_t rank; /* first rank that failed */
     int status;
@@ -113,7 +113,7 @@ static void rank_job_hand_on(struct launcher *launcher, int file) {
     rank_launch_signal_all(launcher->launch, SIGTERM);
 }
 
-/* Waits until no rank is left. */
+/* Waits until all ranks have exited. */
 static void look_after(struct launcher *launcher, int signals) {
     struct pollfd files[2] = {{rank_launch_file(launcher->launch), POLLIN, 0},
                               {signals, POLLIN, 0}};
@@ -272,7 +272,7 @@ bool rank_job_is_rank(const struct rank_job_values *values) {
     return values->ranks > 1 && (values->rendezvous || job_exists());
 }
 
-/* The directory on this rank's host, which may differ between hosts. */
+/* The directory of weights on this rank's host. It may differ between hosts. */
 static const char *weights_directory(const struct rank_job_values *values) {
     bool in_files = values->weights_dir && strcmp(values->weights_dir, WEIGHTS_PRIVATE) != 0;
     return in_files ? values->weights_dir : NULL;
@@ -316,7 +316,7 @@ bool rank_job_begin(enum rank_job_kind kind, const struct rank_job_values *value
 }
 
 #ifdef FATHOM_SERVING
-static struct eplb_placement placement; /* of rank 0; never freed */
+static struct eplb_placement placement; /* only on rank 0; never freed */
 
 static enum status read_placement(const char *path, struct model_options *options,
                                   struct error *error) {
@@ -338,7 +338,7 @@ static enum status read_placement(const char *path, struct model_options *option
 }
 #endif
 
-static struct trace *trace; /* of rank 0; never freed */
+static struct trace *trace; /* only on rank 0; never freed */
 
 enum status rank_job_options(const struct rank_job_values *values, struct model_options *options,
                              struct error *error) {

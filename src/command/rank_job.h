@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * `--ranks N`: its options, starting the job, and the part of results about ranks. A program that
- * supports ranks calls rank_job_begin first:
+ * The option `--ranks N`: related options, the start of the job, and the results that concern
+ * ranks. A program that supports ranks calls rank_job_begin first:
  *
  *   started by a user   starts N ranks with the same command line, and waits for their end
  *   as rank 0 of a job  continues: a solo, or a group of ranks, then spans the job
@@ -25,12 +25,13 @@ struct rank_job_values {
     uint64_t weights_unit;
 };
 
-/* The `needs` of options that have no effect with one rank, or in a unit without a separate
+/* Values of `needs`, for options that have no effect with one rank, or in a unit without a separate
  * process. */
 #define RANK_JOB_NEEDED "ranks|prefill-ranks|decode-ranks"
 #define RANK_JOB_UNIT_SUPERVISOR_NEEDED "ranks|units|prefill-units|hosts|hostfile"
 
-/* Rows for an option table of `owner`, which has a member `job` of struct rank_job_values. */
+/* Option rows for a table with values of type `owner`, which has a member `job` of type struct
+ * rank_job_values. */
 #define RANK_JOB_OPTIONS(owner)                                                                    \
     OPTION_ROW("ranks", OPTION_COUNT, "1",                                                         \
                "processes that share the experts and the sequences; never changes a result",       \
@@ -130,12 +131,12 @@ struct rank_job_values {
                    .offset = offsetof(owner, job.link_us), .needs = RANK_JOB_NEEDED,               \
                    .maximum = 1e6, .group = OPTION_GROUP_EXPERIMENTS)
 
-/* The command line of a rank of this program, with `arguments` (NULL at the end) after its name.
- * One allocation, freed with free(); NULL if memory is out. */
+/* Returns the command line of a rank of this program, with `arguments` (NULL at the end) after its
+ * name. It is one allocation, which the caller frees. NULL if memory is out. */
 const char **rank_job_command(const char *const *arguments);
 
 enum rank_job_kind {
-    RANK_JOB_DRIVEN, /* rank 0 continues, the others work for it until it ends */
+    RANK_JOB_DRIVEN, /* rank 0 continues; the others work for it until it ends */
     RANK_JOB_JOINED, /* RANK_JOB_DRIVEN with ranks that a supervisor starts
                       * (programs/unit_supervisor.h); outside a job the program continues */
     RANK_JOB_ALIKE,  /* all ranks continue, and end with job_end */
@@ -148,24 +149,25 @@ bool rank_job_begin(enum rank_job_kind kind, const struct rank_job_values *value
 /* True if this process is a rank, or will become one; false for a launcher. */
 bool rank_job_is_rank(const struct rank_job_values *values);
 
-/* Enables the watch among ranks (host/process/ranks/rank_watch.h), with the timeout of
- * `--rank-timeout` and this exit code; 0 seconds: none. Called before rank_job_begin. `only_start`:
- * ends when the unit is ready, because a supervisor watches it from then on. */
+/* Enables the watch among ranks (host/process/ranks/rank_watch.h) with the timeout of
+ * `--rank-timeout` (0: no watch) and this exit code. Called before rank_job_begin. With
+ * `only_start`, the watch ends when the unit is ready, because a supervisor watches it from then
+ * on. */
 void rank_job_watch(double seconds, int exit_code, bool only_start);
 
-/* For a process that starts `ranks` ranks, in one job or several: checks that the user's limit of
- * open files suffices. The error names the number needed. */
+/* Checks that the user's limit of open files suffices for a process that starts `ranks` ranks, in
+ * one job or several. The error names the number needed. */
 enum status rank_job_check_files(uint64_t ranks, struct error *error) MUST_USE;
 
 /* Returns true, with the exit code, if --ranks asks for a feature that this build lacks. Prints the
  * error. */
 bool rank_job_misused(const struct rank_job_values *values, int *exit_code_out);
 
-/* Copies the options to the model's options. A placement is never freed. */
+/* Sets the model's options. The placement is never freed. */
 enum status rank_job_options(const struct rank_job_values *values, struct model_options *options,
                              struct error *error) MUST_USE;
 
-/* Fills a solo's options by both groups of rows, but not its sizes. */
+/* Sets a solo's options from both groups of option rows, except its sizes. */
 enum status rank_job_solo_options(const struct model_run_values *run,
                                   const struct rank_job_values *values,
                                   struct solo_options *options, struct error *error) MUST_USE;
@@ -177,6 +179,6 @@ struct rebalancer_options rank_job_rebalance(const struct rank_job_values *value
 enum status rank_job_write_trace(const struct rank_job_values *values, struct rank_group *group,
                                  struct error *error) MUST_USE;
 
-/* With several ranks: prints the member "ranks" of an open object. */
+/* Prints the member "ranks" into an open object if there are several ranks. */
 void rank_job_print_json(const struct rank_job_values *values, struct rank_group *group,
                          struct json_print *print);

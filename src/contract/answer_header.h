@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The response headers of this API that describe the request, the account or the service. Code that
- * writes such a header takes its name from this table. Pages of the allowed origins may read all of
- * them: Access-Control-Expose-Headers lists the whole table, because a browser hides other headers.
- * Headers of the HTTP transport and the CORS-safelisted headers are not listed.
+ * The response headers that describe the request, the account or the service. Code that writes such
+ * a header takes its name from this table. Access-Control-Expose-Headers lists the whole table,
+ * because browsers hide other headers from pages of the allowed origins. The table does not contain
+ * headers of the HTTP transport and CORS-safelisted headers.
  */
 #pragma once
 

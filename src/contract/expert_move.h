@@ -7,8 +7,8 @@
 
 #include <stdint.h>
 
-#define EXPERT_MOVE_NOTHING UINT32_MAX         /* as `expert`: the slot becomes empty */
-#define EXPERT_MOVE_FROM_CHECKPOINT UINT32_MAX /* as `from` */
+#define EXPERT_MOVE_NOTHING UINT32_MAX         /* value of `expert`: the slot becomes empty */
+#define EXPERT_MOVE_FROM_CHECKPOINT UINT32_MAX /* value of `from` */
 
 struct expert_move {
     uint32_t layer;

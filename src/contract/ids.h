@@ -15,12 +15,12 @@ struct request_id {
     uint32_t reserved; /* zero */
 };
 
-/* a client's HTTP exchange; assigned by the host, never reused in a process */
+/* A client's HTTP exchange. The host assigns it and never reuses it in a process. */
 struct connection_id {
     uint64_t value;
 };
 
-/* a unit's connection; assigned by the gateway's host, never reused in a process */
+/* A unit's connection. The gateway's host assigns it and never reuses it in a process. */
 struct unit_id {
     uint32_t value;
 };
@@ -29,14 +29,14 @@ struct page_id { /* index of a KV page in one rank's memory */
     uint32_t index;
 };
 
-/* The name of a KV block: SHA-256 over all that determines its numbers
+/* The key of a KV block in the prefix cache: a SHA-256 of everything that determines its contents
  * (serving/cache/block_key.h). */
 struct block_key {
     uint8_t bytes[32];
 };
 
-/* Two requests share cached blocks, in pages, memory or on disk, only if their salts are equal: the
- * salt enters the root of all block keys (serving/cache/block_key.h). The gateway derives it
+/* The salt of the root of all block keys (serving/cache/block_key.h). Requests share cached blocks,
+ * in pages, host memory or on disk, only if their salts are equal. The gateway derives it
  * (serving/gateway/accounts.h). All zeros: the request has no account.
  *
  * A salt has 256 bits, as a key has. It is derived from a secret, and a client may choose a part of

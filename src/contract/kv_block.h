@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The KV block: 64 tokens of attention's cache in one versioned format for page, host memory, wire
- * and disk, which makes every transfer a copy of bytes. Little-endian.
+ * The KV block: the KV cache of 64 tokens. Pages, host memory, the wire and the disk share one
+ * versioned little-endian format, so every transfer is a copy of bytes.
  *
  *   header page   4 KiB: struct kv_block_header
  *   slice 0..n-1  one per layer, layer-major; then the MTP layers' slices. A slice consists of
  *                 groups of rows, each group padded to 4 KiB: [64 / tokens][width] elements
  *
  * struct kv_format lists the groups of a model. Only the functions here compute sizes and offsets
- * from it. A model with MLA alone has one group, with a row for each token: the normalized latent,
- * then the rotated shared key (forward pass, MLA). A main layer keeps position p at row p % 64. An
- * MTP layer computes position i from token i + 1, so its row has the index of the newest token, i +
- * 1. A block therefore depends on no later token.
+ * from it. A model with only MLA has one group with one row per token: the normalized latent,
+ * followed by the shared key after RoPE. A main layer stores position p in row p % 64. An MTP layer
+ * computes position i from token i + 1, so it stores the result at position i + 1. A block
+ * therefore depends on no later token.
  *
- * The sender or the storage fills in the checksums (XXH3-64 over kv_format_filled_bytes of a
- * slice). In a live page they are stale, and checksum_valid is 0. Rows from token_count on are
- * undefined and may contain NaNs; no result may depend on them.
+ * The sender or the KV storage sets the checksums (XXH3-64 over kv_format_filled_bytes of a slice).
+ * In a live page they are stale, and checksum_valid is 0. Rows from token_count on are undefined
+ * and may contain NaNs. No result may depend on them.
  */
 #pragma once
 
@@ -48,7 +48,7 @@ struct kv_format {        /* format of all blocks of a model */
     struct kv_group groups[KV_GROUPS_MAX];
 };
 
-/* Initializer for a model that has MLA only. */
+/* Initializer for a model with only MLA. */
 #define KV_FORMAT_MLA(element, width, slice_count, mtp_count)                                      \
     {                                                                                              \
         slice_count, mtp_count, 1, {                                                               \
@@ -132,7 +132,7 @@ static inline bool kv_format_is_valid(const struct kv_format *format) {
            format->slice_count <= LIMIT_LAYERS && format->mtp_count <= format->slice_count;
 }
 
-/* Fills in the header, except the checksums, and marks them as not valid. */
+/* Sets all fields of the header except the checksums, which it marks as not valid. */
 static inline void kv_block_describe(struct kv_block_header *header, const struct kv_format *format,
                                      uint32_t token_count) {
     check(kv_format_is_valid(format));

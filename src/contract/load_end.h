@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The outcome of a KV_LOAD: reported by KV_LOADED, or by the row of a step that waited for it.
+ * The result of a KV_LOAD. KV_LOADED reports it, or the row of the step that waited for the load.
  */
 #pragma once
 
@@ -8,7 +8,7 @@
 
 struct load_end {
     uint32_t blocks;      /* leading blocks that arrived with valid checksums */
-    uint32_t host_blocks; /* those of `blocks` that were in memory */
+    uint32_t host_blocks; /* those of `blocks` that were in host memory */
     int64_t ns;           /* duration of the load */
 };
 

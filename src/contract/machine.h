@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * A machine is a gateway or a unit. It receives records and the time as arguments, and answers with
- * records in its outbox. It never does I/O, reads a clock, starts a thread or allocates memory
- * after start-up. host/ runs it in the real world, simulate/ in virtual time.
+ * A machine is a deterministic state machine: a gateway or a unit. It receives records and the time
+ * as arguments and puts records in its outbox. It does no I/O, reads no clock, starts no thread and
+ * allocates no memory after start-up. host/ runs it in real time, simulate/ in virtual time.
  */
 #pragma once
 
@@ -20,12 +20,11 @@ struct outbox {
 struct machine {
     void *self;
     struct outbox *outbox;
-    /* STATUS_FULL: the machine cannot accept the record now, because the outbox or a table is full.
-     * The caller keeps the record and retries after it drained the outbox. A malformed record is a
-     * bug. */
+    /* Returns STATUS_FULL if the outbox or a table is full. The caller then keeps the record and
+     * retries after it has drained the outbox. A malformed record is a bug of the caller. */
     enum status (*receive)(void *self, const struct record *record, int64_t now_ns);
-    /* Does the work that is due: plans a step, expires deadlines. Called after receives and at
-     * next_wake_ns. */
+    /* Does the work that is due, such as planning a step or expiring deadlines. Called after
+     * `receive` and at next_wake_ns. */
     void (*step)(void *self, int64_t now_ns);
     /* The latest time for the next call of `step`; MACHINE_NEVER if only a record can change the
      * state. */

@@ -29,16 +29,16 @@ static const struct overlap_row decode_five_stage[] = {
     {STAGE_COMBINE, 0, 1},     {STAGE_SHARED, 1, 1},
 };
 
-/* DeepSeek-V3's sizes on H800, 53 answers per micro-batch at 5,000 positions: a dispatch takes 97
- * us, SHARED and ATTENTION_0 hide 79 us. A combine takes 169 us, ATTENTION_1 hides 231 us, with 146
- * us of core attention. An eighth of the core attention in ATTENTION_0 fills the first gap and
- * leaves enough for the second. If results return by groups, a dispatch is a third of the traffic
- * instead of a fifth, so three eighths are needed. */
+/* Times for DeepSeek-V3's sizes on H800, with 53 sequences per micro-batch at 5,000 positions: a
+ * dispatch takes 97 us, of which SHARED and ATTENTION_0 hide 79 us. A combine takes 169 us, and
+ * ATTENTION_1 could hide 231 us, 146 us of them core attention. An eighth of the core attention in
+ * ATTENTION_0 fills the first gap and leaves enough for the second. If results return by groups, a
+ * dispatch is a third of the traffic instead of a fifth, so three eighths are needed. */
 #define EARLY_SIXTEENTHS 2
 #define EARLY_SIXTEENTHS_BY_GROUPS 6
 
-/* Stages that start transfers go first. Results are summed when the micro-batch has no other stage
- * left before the next layer. */
+/* Stages that start transfers run first. COMBINE ranks with attention: the micro-batch has no other
+ * stage left before the next layer. */
 #define SENDS_FIRST                                                                                \
     {                                                                                              \
         [STAGE_DISPATCH] = 0, [STAGE_SHARED] = 1, [STAGE_MLP] = 1, [STAGE_COMBINE] = 2,            \
@@ -87,8 +87,9 @@ const char *overlap_name(enum overlap_kind kind) {
     return names[kind];
 }
 
-/* True if the micro-batch can run. A prompt may be split among any of the micro-batches, and these
- * do not stay in order, because transfers end in any order. */
+/* True if the next stage of the micro-batch can run. ATTENTION_1 waits for the KV rows of all
+ * earlier micro-batches, because a prompt may be split among them. Their order of progress is
+ * arbitrary, because transfers end in any order. */
 static bool can_run(const struct overlap_place *places, uint32_t micro_batch) {
     const struct overlap_place *place = &places[micro_batch];
     if (place->waits) return false;
@@ -101,7 +102,7 @@ static bool can_run(const struct overlap_place *places, uint32_t micro_batch) {
     return true;
 }
 
-/* True if `a` goes before `b`, which has the lower index. */
+/* True if `a` runs before `b`, which has the lower index. */
 static bool is_more_urgent(const struct overlap_dynamic_order *dynamic_order,
                            const struct overlap_place *a, const struct overlap_place *b) {
     if (dynamic_order->stages[a->stage] != dynamic_order->stages[b->stage])

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Overlap schedules: tables of the order in which the stages of a step run. The tokens of a step
- * form one or more micro-batches. Each micro-batch passes through the stages of each layer:
+ * Overlap schedules: the order of the stages of a step, which hides the communication of one
+ * micro-batch behind the computation of others. The tokens of a step form one or more
+ * micro-batches. Each micro-batch passes through the stages of each layer:
  *
  *   ATTENTION_0  norm, down and up projections, KV rows; core attention of the micro-batch's first
  *                generated tokens, as many as overlap_early returns
@@ -10,11 +11,12 @@
  *   MLP          waits for the dispatch; computes routed experts, or the dense MLP; sends results
  *   COMBINE      waits for the results and sums them
  *
- * Stages that run between DISPATCH and MLP, or between MLP and COMBINE, of a micro-batch hide its
- * communication. A table has one of two kinds. A fixed order lists all stages, after the figures in
- * DeepSeek's inference system overview. A dynamic order ranks the stages that are ready: it skips a
- * micro-batch with a transfer under way, so a rank waits only if all micro-batches wait. Ranks may
- * then choose different orders, because the order within a micro-batch is the same on all ranks.
+ * Stages that run between DISPATCH and MLP of a micro-batch, or between its MLP and COMBINE, hide
+ * its communication. A schedule has a fixed or a dynamic order. A fixed order lists all stages, as
+ * in the figures of DeepSeek's inference system overview. A dynamic order chooses among the stages
+ * that are ready: it skips a micro-batch with a transfer under way, so a rank waits only if all
+ * micro-batches wait. Ranks may then run different orders. This is correct because the order within
+ * a micro-batch is the same on all ranks.
  *
  * The engine executes a table, the simulator computes the time of the same table, and traces name
  * its stages.
@@ -46,8 +48,8 @@ struct overlap_row {
 
 struct overlap_dynamic_order {
     uint8_t stages[STAGE_COUNT]; /* rank of each stage; the lowest runs first */
-    /* prefer the micro-batch with the least progress; else the lowest index. On a tie, the lowest
-     * index */
+    /* true: among equal stages, prefer the micro-batch in the lowest layer. On a tie, or if false:
+     * the lowest index */
     bool abreast;
 };
 
@@ -104,9 +106,10 @@ struct overlap_place {
     bool waits; /* for a transfer under way */
 };
 
-/* For a table with a dynamic order: the micro-batch to run its next stage now, or micro_batch_count
- * if none is ready. A micro-batch at layer `layers` is complete. The attention of a split prompt
- * reads the KV rows written by ATTENTION_0 of earlier micro-batches, so it runs after them. */
+/* For a dynamic order: the index of the micro-batch that runs its next stage now, or
+ * micro_batch_count if none is ready. A micro-batch at layer `layers` is complete. The attention of
+ * a split prompt runs after ATTENTION_0 of earlier micro-batches, because it reads their KV
+ * rows. */
 uint32_t overlap_next(const struct overlap *overlap, uint32_t layers,
                       const struct overlap_place *places /* [micro_batch_count] */);
 

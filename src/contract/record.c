@@ -33,7 +33,7 @@ static uint64_t record_field(const void *fixed, uint16_t offset) {
     return *(const uint32_t *)(const void *)((const char *)fixed + offset);
 }
 
-/* The number of elements of a tail. A sum or product of two fields fits 64 bits. */
+/* The number of elements of a tail. A sum or product of two 32-bit fields fits 64 bits. */
 static uint64_t elements(const struct record_tail_form *tail, const void *fixed) {
     switch (tail->count) {
     case COUNT_FIELD:
@@ -119,7 +119,7 @@ const char *record_name(uint16_t kind) {
     return record_form_of(kind)->name;
 }
 
-/* True if a record of `bytes` contains its tails, with zeros as padding, so that equal records are
+/* True if all tails end within the record and all padding is zero. Equal records are therefore
  * equal bytes. */
 static bool tails_fit(const struct record_form *form, const char *record, uint64_t bytes) {
     uint64_t at = form->bytes; /* end of the part that is known to fit */

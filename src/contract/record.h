@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The events and actions of the state machines are records: versioned byte strings that start with
- * struct record and have no pointers, so they can be queued, logged, replayed and sent. All kinds
- * are in one list, since an action of one machine is often an event of another (such as SUBMIT).
+ * Records are the messages between state machines and their hosts: versioned byte strings that
+ * start with struct record. They have no pointers, so they can be queued, logged, replayed and
+ * sent. All kinds are in one list, because one machine often receives what another has sent (such
+ * as SUBMIT).
  *
  * A record is a fixed struct followed by its tails. A tail is an array that starts at a multiple of
  * 8 bytes from the record's start; padding is zero. Fields of the fixed struct give the numbers of

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Records between a fleet's manager and its host: the launcher's jobs, the reports of gateways,
- * orders of operators, and actions on units. The fleet assigns each unit a number and never reuses
- * it; the unit receives it at its start.
+ * orders of operators, and actions on units. The fleet assigns a number to each unit and never
+ * reuses it. The unit receives its number at its start.
  */
 #pragma once
 
@@ -48,7 +48,7 @@ struct fleet_gateway_unit {
 };
 RECORD_TAIL(record_fleet_gateway, 0, struct fleet_gateway_unit, fleet_gateway_units)
 
-/* FLEET_JOBS: all units that the launcher has, or its failure to respond. */
+/* FLEET_JOBS: all jobs of the launcher, or its failure to respond. */
 struct record_fleet_jobs {
     struct record record;
     uint32_t answers; /* 0: the launcher does not respond, and no job follows */
@@ -60,7 +60,7 @@ struct record_fleet_jobs {
 struct launcher_job {
     uint32_t number;
     uint32_t role;                   /* enum unit_role: UNIT_PREFILL or UNIT_DECODE */
-    uint32_t waits;                  /* 1: waits for nodes */
+    uint32_t waits;                  /* 1: it waits for nodes */
     uint32_t reserved;               /* zero */
     char name[FLEET_JOB_NAME_BYTES]; /* for operators: "pid 4711", "job 17 on n3"; zero-padded */
 };
@@ -76,9 +76,9 @@ enum fleet_sight {
     FLEET_SEEN_COUNT
 };
 
-/* FLEET_UNIT: the observed state of a unit, sent repeatedly. The manager adopts an unknown unit.
- * The host also reports a failed launch (REFUSED); the manager also sends the host the end of a
- * unit (GONE). */
+/* FLEET_UNIT: the observed state of a unit, which the host sends repeatedly, or a failed launch
+ * (REFUSED). The manager adopts an unknown unit. The manager sends this record to the host at the
+ * end of a unit (GONE). */
 struct record_fleet_unit {
     struct record record;
     uint32_t number;   /* from 1 on */

@@ -103,7 +103,7 @@ static bool read_instance(const struct tree *of, uint64_t *instance_out) {
     return true;
 }
 
-/* The index of a string by its name; `count` if it has none. */
+/* The index i < count with name_of(i) equal to the string; `count` if there is none. */
 static uint32_t read_name(const struct tree *of, const char *(*name_of)(uint32_t), uint32_t count) {
     struct bytes text;
     uint32_t found = 0;

@@ -9,7 +9,7 @@
 #include "contract/record_unit.h"
 #include "contract/step_plan.h"
 
-/* A tail: the type of its elements, and the fields of the struct `of` with their number. */
+/* The row of a tail: the type of its elements, and the fields of struct `of` that count them. */
 #define BYTES(of, field)                                                                           \
     { 1, COUNT_FIELD, offsetof(struct of, field), 0 }
 #define EACH(of, field, type)                                                                      \

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Records between a unit and the hosts of its KV pages: transfers of blocks to other units, and
- * blocks in the KV storage.
+ * Records about KV blocks, between a unit and the hosts of its KV pages: transfers between units
+ * (prefill to decode), and the KV storage.
  */
 #pragma once
 
@@ -33,8 +33,8 @@ struct kv_route {
     char address[KV_ADDRESS_BYTES]; /* address of the receiving rank; text, zero-padded */
 };
 
-/* Announces that blocks of a request will arrive from another rank in these pages. Nothing else
- * writes to the pages until KV_DONE. The pages hold the blocks from first_block to the end of the
+/* Announces that blocks of a request will arrive from another rank in these pages, which nothing
+ * else writes until KV_DONE. The pages hold the blocks from first_block to the end of the
  * sequence's first token_count tokens. */
 struct record_kv_expect {
     struct record record;
@@ -47,10 +47,10 @@ struct record_kv_expect {
 };
 RECORD_TAIL(record_kv_expect, 0, struct page_id, kv_expect_pages) /* [page_count] */
 
-/* Permits sending the blocks in these pages. Nothing writes to the pages until KV_DONE, except for
- * the last making_count blocks: the next step writes them, layer by layer. After that step the unit
- * sends the next push of the request, or a KV_CANCEL if the step failed.
- *
+/* Permits the transfer of the blocks in these pages. The pages are not written until KV_DONE,
+ * except those of the last making_count blocks, which the next step writes layer by layer. After
+ * that step the unit sends the next push of the request, or a KV_CANCEL if the step failed.
+ * 
  * Each push continues where the previous one ended. The last push, which may have no pages, states
  * that all blocks are named and complete. */
 struct record_kv_push {
@@ -84,7 +84,7 @@ struct record_kv_done {
     struct request_id request;
     uint32_t rank;
     uint32_t arrived; /* 1: complete and valid; 0: failed, late or cancelled */
-    /* receiver: leading blocks that arrived with every row, validated; sender: 0 */
+    /* at the receiver: leading blocks that arrived completely and validated; at the sender: 0 */
     uint32_t blocks;
     uint32_t reserved; /* zero */
 };
@@ -100,7 +100,7 @@ struct record_kv_hello {
     char address[KV_ADDRESS_BYTES];
 };
 
-/* Asks which of these blocks are in the KV storage. KV_FOUND is the reply. */
+/* Looks up blocks in the KV storage. KV_FOUND is the reply. */
 struct record_kv_find {
     struct record record;
     struct request_id request;
@@ -118,7 +118,7 @@ struct record_kv_found {
     struct request_id request;
     uint32_t rank;
     uint32_t blocks;      /* leading blocks in the storage */
-    uint32_t host_blocks; /* those of `blocks` that are in memory */
+    uint32_t host_blocks; /* those of `blocks` that are in host memory */
     uint32_t reserved;    /* zero */
 };
 
@@ -148,7 +148,7 @@ struct record_kv_loaded {
     struct load_end end;
 };
 
-/* No row waits any more for the slot's KV_LOAD that had in_step set: KV_LOADED will report its
+/* No row waits any longer for the slot's KV_LOAD with in_step set. KV_LOADED will report its
  * end. */
 struct record_kv_park {
     struct record record;

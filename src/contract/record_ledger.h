@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Records between a gateway and the host of its ledger: accounts with keys and limits, the usage of
- * each request, and the last usage record that is durable.
+ * Records between a gateway and the host of its billing ledger: accounts with their keys and
+ * limits, the usage of each request, and the last durable usage record.
  *
  * Amounts are in nanos, a billionth of the currency (1 nano = $0.000000001). Prices are in picos
  * per token: $0.14 per million tokens is 140,000. Prices and amounts are bounded, so that the
@@ -76,7 +76,7 @@ struct account {
 #define ACCOUNT_BUDGET_ANY INT64_MAX
 
 struct account_key {
-    uint8_t sha256[32];           /* of the key */
+    uint8_t sha256[32];           /* SHA-256 of the key */
     struct account_limits limits; /* limits of the key, in addition to those of its account */
     int64_t budget;               /* nanos left to spend; ACCOUNT_BUDGET_ANY: unlimited */
     uint32_t account;             /* index of the owner */
@@ -110,7 +110,7 @@ enum usage_limit {
     USAGE_LIMIT_REQUESTS, /* requests at the same time */
     USAGE_LIMIT_REQUESTS_PER_MINUTE,
     USAGE_LIMIT_TOKENS_PER_MINUTE,
-    USAGE_LIMIT_BALANCE, /* of a prepaid account, minus the reservations of running requests */
+    USAGE_LIMIT_BALANCE, /* balance of a prepaid account, minus reservations of running requests */
     USAGE_LIMIT_BUDGET,  /* budget of a key, minus the reservations of running requests */
     /* the account has more requests waiting than its share, and the wait would be too long */
     USAGE_LIMIT_SHARE,
@@ -121,8 +121,8 @@ enum usage_limit {
 /* The name of the limit in logs and errors: "tokens_per_minute"; "" for NONE. */
 const char *record_ledger_usage_limit_name(enum usage_limit limit);
 
-/* The final account of a request, answered or refused. Sent once at its end, before the last bytes
- * of its response. One record covers all choices of the request. */
+/* The usage of a request, answered or refused. Sent once at its end, before the last bytes of its
+ * response. One record covers all choices of the request. */
 struct record_usage {
     struct record record;
     /* a record that is sent twice, after a crash for instance, counts once */
@@ -133,13 +133,13 @@ struct record_usage {
     uint8_t key[8];       /* the first bytes of the SHA-256 of the key; zeros: no key */
     uint32_t is_charged;  /* 1: the request is charged and written to the ledger */
     uint32_t http_status; /* 499: the client closed the connection before the response */
-    /* as in the response's `usage`, and as charged */
+    /* tokens in the response's `usage`, which are charged */
     uint32_t hit_tokens, miss_tokens, output_tokens;
     uint32_t choices;
-    /* Work of all units: the sources of the prompts' KV rows, and the generated tokens. */
+    /* work of all units: the sources of the prompts' KV rows, and the generated tokens */
     uint64_t device_tokens, host_tokens, disk_tokens, computed_tokens, made_tokens;
     uint64_t transferred_tokens, reloaded_tokens, recomputed_tokens;
-    /* until the first step; -1: no step ran. All times are those of the first choice */
+    /* time until the first step; -1: no step ran. All times are those of the first choice */
     int64_t queue_ns;
     int64_t ttft_ns;  /* from arrival to the first token; -1: no token */
     int64_t tpot_ns;  /* mean time between tokens; -1: fewer than two tokens */
@@ -162,18 +162,18 @@ RECORD_TAIL(record_usage, 2, char, entry_model) /* [model_bytes] model name in t
 RECORD_TAIL(record_usage, 3, char, entry_end) /* [end_bytes] "stop", "length", "client_gone", … */
 RECORD_TAIL(record_usage, 4, struct usage_stay, usage_stays) /* [stay_count] */
 
-/* All usage records up to this one are durable. A gateway with the option `settles` delays the end
- * of each response until then. */
+/* All usage records up to `sequence` are durable. A gateway with the option `settles` delays the
+ * end of each response until then. */
 struct record_committed {
     struct record record;
     uint64_t sequence;
 };
 
-/* A unit's counters since its start, and the part that this gateway has put into usage records.
- * Sent periodically, and when the unit is lost. Over all gateways of a unit
- *
+/* The counters of a unit since its start, and the part that this gateway has put into usage
+ * records. Sent periodically, and when the unit is lost. Summed over all gateways of a unit,
+ * 
  *   sum of entered + sum of open = counted
- *
+ * 
  * holds for generated and for computed tokens whenever the unit has no request. */
 struct unit_books {
     uint64_t made_tokens; /* generated tokens */

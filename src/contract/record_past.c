@@ -34,7 +34,7 @@ static size_t gap_bytes(const struct record_past_form *form) {
     return bytes;
 }
 
-/* A conversion between two versions: bytes read from one form and written to the other. */
+/* The state of a conversion: bytes read from one version and written to the other. */
 struct passage {
     const struct record_past_form *form;
     bool to_past;
@@ -44,7 +44,7 @@ struct passage {
     size_t written, room;
 };
 
-/* Copies bytes. Returns false if there are too few, or no space. */
+/* Copies bytes. Returns false if the input or the output is too short. */
 static bool record_past_copy(struct passage *p, size_t bytes) {
     if (bytes > p->count - p->read || bytes > p->room - p->written) return false;
     memcpy(p->to + p->written, p->from + p->read, bytes);
@@ -53,7 +53,7 @@ static bool record_past_copy(struct passage *p, size_t bytes) {
     return true;
 }
 
-/* Skips bytes that the past version does not have. */
+/* Skips bytes that the past version does not have, or writes zeros for them. */
 static bool record_past_skip(struct passage *p, size_t bytes) {
     size_t left = p->to_past ? p->count - p->read : p->room - p->written;
     if (bytes > left) return false;
@@ -77,7 +77,7 @@ static bool align(struct passage *p) {
 }
 
 static bool pass_fixed(struct passage *p, uint16_t kind) {
-    size_t at = 0; /* offset in the present form */
+    size_t at = 0; /* offset in the present version */
     for (uint32_t i = 0; i < RECORD_PAST_GAPS && p->form->gaps[i].bytes; i++) {
         struct record_gap gap = p->form->gaps[i];
         if (!record_past_copy(p, gap.offset - at) || !record_past_skip(p, gap.bytes)) return false;

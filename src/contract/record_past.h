@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Records of the previous version, for peers of the previous release: a fleet is upgraded one
- * process at a time. The wire (host/wire) translates them on receipt and on sending, so machines
- * use only the current form.
+ * Conversion of records from and to the previous version, for peers of the previous release: a
+ * fleet is upgraded one process at a time. The wire (host/wire) converts records that it receives
+ * and sends, so machines use only the current version.
  *
  * A new version may change a record between gateways and units only as follows, so that the
  * previous version can still be served:
@@ -12,9 +12,9 @@
  *   - A tail is added after the others, and its count is an added field.
  *   - A kind is added at the end of enum record_kind. It is not sent to peers that lack it.
  *
- * A new value of an existing field is not such a change: it must not be sent to a peer of the
- * previous version. A commit that raises RECORD_VERSION replaces the contents of `record_past` with
- * the new differences, and freezes the former version in tests/contract/test_record_past.c.
+ * A new value of an existing field is not covered: it must not be sent to a peer of the previous
+ * version. A commit that raises RECORD_VERSION replaces the contents of `record_past` with the new
+ * differences, and freezes the former version in tests/contract/test_record_past.c.
  */
 #pragma once
 
@@ -40,7 +40,7 @@ struct record_past {
     uint32_t form_count;
 };
 
-/* The differences to RECORD_VERSION - 1. */
+/* The differences between RECORD_VERSION - 1 and RECORD_VERSION. */
 extern const struct record_past record_past;
 
 /* Converts a record of the previous version to the current one. `bytes` is untrusted. Writes to

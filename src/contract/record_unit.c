@@ -6,7 +6,7 @@
 #include "base/check.h"
 #include "contract/kv_block.h"
 
-#define BALANCE_MAX 1000000            /* all ranks are equally loaded */
+#define BALANCE_MAX 1000000            /* millionths; all ranks have the same load */
 #define TIME_NS_MAX ((int64_t)1 << 56) /* two years: sums of a few of them fit */
 
 const char *record_unit_finish_reason_name(enum finish_reason reason) {
@@ -34,8 +34,8 @@ bool record_unit_link_valid(const void *record) {
     return ((const struct record_unit_link *)record)->reserved == 0;
 }
 
-/* record_valid is called again for the inner record, but at most once: FROM_UNIT and TO_UNIT may
- * not be inner records. */
+/* Calls record_valid for the inner record. This recursion has one level, because FROM_UNIT and
+ * TO_UNIT cannot be inner records. */
 bool record_unit_envelope_valid(const void *record) {
     const struct record_envelope *envelope = record;
     const struct record *inner = envelope_inner(envelope);
@@ -45,7 +45,7 @@ bool record_unit_envelope_valid(const void *record) {
            record_valid(inner, envelope->inner_bytes);
 }
 
-/* `dead` applies to one rank only. */
+/* `dead` is valid only for a single rank. */
 bool record_unit_drain_valid(const void *record) {
     const struct record_drain *drain = record;
     bool is_new = drain->back && drain->dead;

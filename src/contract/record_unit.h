@@ -52,24 +52,24 @@ enum submit_task {
     SUBMIT_TASK_COUNT
 };
 
-/* A request for a unit. Its resumed tokens are the first ones of the answer, which another unit
- * chose and the client has received. This unit computes them as generated tokens and continues
- * after them. None of them ended the answer. */
+/* A request for a unit. Resumed tokens are the start of the answer: another unit chose them and the
+ * client has received them. This unit computes them as generated tokens and continues after them.
+ * None of them ended the answer. */
 struct record_submit {
     struct record record;
     struct request_id request;
     struct sampling sampling;
     uint32_t prompt_count;
-    uint32_t new_tokens_max;   /* for the whole answer, resumed tokens included; > resumed_count */
-    uint32_t stop_token_count; /* at most 2 * LIMIT_STOP_TOKENS: of the model and of the client */
+    uint32_t new_tokens_max;   /* limit of the answer, resumed tokens included; > resumed_count */
+    uint32_t stop_token_count; /* at most 2 * LIMIT_STOP_TOKENS: those of model and client */
     int32_t priority;          /* higher runs first */
     uint32_t bias_count;
     uint32_t resumed_count;
     uint32_t task; /* enum submit_task; only SUBMIT_ANSWER may have resumed tokens */
     /* SUBMIT_PREFILL: the decode unit already has the blocks before this one */
     uint32_t first_block;
-    uint32_t constraint_bytes; /* at most LIMIT_CONSTRAINT_BYTES; 0: no constraint */
-    uint32_t name_bytes;       /* at most LIMIT_REQUEST_NAME */
+    uint32_t constraint_bytes; /* <= LIMIT_CONSTRAINT_BYTES; 0: no constraint */
+    uint32_t name_bytes;       /* <= LIMIT_REQUEST_NAME */
     struct tenant_salt tenant; /* salt for cached blocks; the client may narrow it */
     /* key of the fair queue: the account's own salt, which clients cannot change; zeros: none */
     struct tenant_salt account;
@@ -142,14 +142,15 @@ RECORD_TAIL(record_unit_hello, 0, struct unit_rank, hello_ranks) /* [rank_count]
 
 /* A unit's work for a request since its SUBMIT. Each prompt token counts once, by the first source
  * of its KV rows at this unit:
- *
- *   device + host + disk + transferred + computed = prompt   once the first token is chosen, else
- * <= hit + miss = prompt                                      always
- *
- * A hit is a token with rows in the unit's pages or in the KV storage when the request began to
- * run. A token that was faster to compute than to load is also a hit, so device + host + disk <=
- * hit. Both equations are final with the first token. Rows that were obtained again after an
- * interruption or a failed transfer count as reloaded or recomputed only. */
+ * 
+ *   device + host + disk + transferred + computed <= prompt   (= once the first token is chosen)
+ *   hit + miss = prompt                                       (always)
+ *   device + host + disk <= hit                               (always)
+ * 
+ * A hit is a token with KV rows in the unit's pages or in the KV storage when the request began to
+ * run, even if it was then computed because that was faster than loading. All counts are final with
+ * the first token. Rows that are obtained again after an interruption or a failed transfer count
+ * only as reloaded or recomputed. */
 struct unit_work {
     uint32_t prompt_hit_tokens;
     uint32_t prompt_miss_tokens;
@@ -164,7 +165,7 @@ struct unit_work {
     uint32_t drafts_made;  /* draft tokens */
     uint32_t drafts_right; /* accepted draft tokens */
     uint32_t preemptions;  /* times that the request lost its pages to other requests */
-    uint32_t rank;         /* of the unit */
+    uint32_t rank;         /* rank of the unit */
     uint32_t reserved;     /* zero */
     /* from SUBMIT (RESERVE: CONTINUE) to the first step, without loading and transfer; -1: no step
      * yet */
@@ -175,8 +176,8 @@ struct unit_work {
 };
 
 /* Newly chosen tokens, in order. The first record, and each record after a change, contains the
- * unit's work for the request so far: a lost unit cannot report it later. Most tokens change none
- * of it, so it is optional. */
+ * unit's work for the request so far, because a lost unit cannot report it later. The work is
+ * optional, because most tokens do not change it. */
 struct record_tokens {
     struct record record;
     struct request_id request;
@@ -192,8 +193,8 @@ RECORD_TAIL(record_tokens, 1, struct token_logprob,
 RECORD_TAIL(record_tokens, 2, struct unit_work,
             tokens_work) /* [work_count] includes these tokens */
 
-/* Log probabilities of the prompt's tokens, in order. All scores precede the first TOKENS of the
- * answer. The first token of a prompt has none. A unit that starts over may repeat scores that
+/* Log probabilities of the prompt's tokens, in order. The first token of a prompt has none. All
+ * SCORES precede the first TOKENS of the answer. A unit that starts over may repeat scores that
  * another unit has sent. */
 struct record_scores {
     struct record record;
@@ -203,7 +204,7 @@ struct record_scores {
     uint32_t logprobs_each;  /* >= 1 */
     uint32_t reserved;       /* zero */
 };
-/* [token_count][logprobs_each] of each token: its own, then the most likely ones */
+/* [token_count][logprobs_each] for each token: its own, then the most likely ones */
 RECORD_TAIL(record_scores, 0, struct token_logprob, scores_logprobs)
 
 #define SCORES_TOKENS_MAX 16 /* limit of one record: a client receives them in one event */
@@ -240,7 +241,7 @@ struct record_reserved {
     struct record record;
     struct request_id request;
     uint32_t first_block;
-    uint32_t rank; /* of the unit */
+    uint32_t rank; /* rank of the unit */
 };
 
 enum kv_storage_state { KV_STORAGE_NONE, KV_STORAGE_ON, KV_STORAGE_READ_ONLY, KV_STORAGE_COUNT };
@@ -260,8 +261,8 @@ struct unit_rank_load {
 #define LOAD_DECODE_REASONS 4
 
 /* A load report, sent after each step and on change. The unit's host repeats the last one as a
- * heartbeat. For KV pages, free + held + cached = total always holds. Counts are sums over the
- * ranks and include requests that wait for a rank. */
+ * heartbeat. Counts are sums over the ranks and include requests that wait for a rank. For KV
+ * pages, free + held + cached = total always holds. */
 struct record_unit_load {
     struct record record;
     uint32_t requests_waiting;
@@ -282,9 +283,9 @@ struct record_unit_load {
 };
 RECORD_TAIL(record_unit_load, 0, struct unit_rank_load, load_ranks) /* [rank_count] */
 
-/* The placement of routed experts and the balance of their load, from a unit of several ranks; sent
- * periodically and on change. A balance is the mean load of a rank divided by the largest, in
- * millionths; 0: unknown. */
+/* The placement of routed experts and their load balance, from a unit of several ranks. Sent
+ * periodically and on change. A balance is the mean load of a rank divided by the largest load, in
+ * millionths (0: unknown). */
 struct record_experts {
     struct record record;
     uint32_t experts, ranks, slots_per_rank, layer_count;

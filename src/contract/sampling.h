@@ -9,9 +9,9 @@
 
 #include "base/limits.h"
 
-/* The sampling parameters; compute/model/sample.h documents the order of the operations.
- * Temperature 0 is greedy (ties: lowest id). Zero disables every other field except top_p, which 1
- * disables. */
+/* The sampling parameters. compute/model/sample.h documents the order of the operations.
+ * Temperature 0 is greedy; the lowest id wins a tie. Every other field is disabled by zero, except
+ * top_p, which is disabled by 1. */
 struct sampling {
     float temperature;
     float top_p;              /* 1: off */
@@ -28,7 +28,8 @@ struct sampling {
     uint64_t seed;
 };
 
-/* Return the log probabilities of each chosen token and of the top_logprobs most likely tokens. */
+/* Return the log probability of each chosen token, and those of the top_logprobs most likely
+ * tokens. */
 #define SAMPLING_LOGPROBS 1u
 /* With SAMPLING_LOGPROBS: also return them for each prompt token. */
 #define SAMPLING_SCORES 2u

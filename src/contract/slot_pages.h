@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The page tables of a rank's slots, built from step plans. A plan's row contains only the pages
- * that changed since the slot's last row (struct step_row, first_page): a sequence has many pages,
- * and one is added every 64 tokens. The receiver of plans keeps these tables and expands each plan
- * to a whole one with all pages of each row. The model accepts only whole plans. Every plan must be
- * expanded here, in order, even if its step then fails or loses rows: the unit relies on the plans
- * that it sent, not on their outcome.
+ * The page tables of a rank's slots, built from step plans. A row of a plan contains only the pages
+ * that changed since the slot's last row (struct step_row, first_page), because a sequence has many
+ * pages and gets one more every 64 tokens. The receiver keeps these tables and expands each plan to
+ * a whole one, which has all pages of each row. The model accepts only whole plans. Every plan must
+ * be expanded here, in order, even if its step then fails or loses rows, because the unit relies on
+ * the plans that it has sent, not on their outcome.
  *
  * compute/model/plan_check.h validates the pages and the rest of the whole plan.
  */

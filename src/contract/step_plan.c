@@ -28,7 +28,7 @@ static bool row_scores_valid(const struct step_row *row) {
             (row->sampling.flags & SAMPLING_LOGPROBS));
 }
 
-/* A row may refer only to tokens, pages and positions of the plan. */
+/* True if the row refers only to tokens, pages and other parts within the plan. */
 static bool row_valid(const struct step_plan *plan, const struct step_row *row) {
     uint64_t end = (uint64_t)row->first_position + row->token_count + row->draft_count;
     return row->form < MLA_MODE_COUNT && row->token_count > 0 && end <= LIMIT_CONTEXT &&
@@ -54,8 +54,8 @@ static bool constraint_valid(const struct step_plan *plan, const struct step_con
            step_plan_inside(it->stop_index, it->stop_count, plan->constraint_token_count);
 }
 
-/* Constraints of slots without rows must be first; then one for each fresh constrained row, in
- * order. */
+/* True if constraints of slots without rows come first, followed by one for each fresh constrained
+ * row in order. */
 static bool constraints_valid(const struct step_plan *plan) {
     const struct step_constraint *each = step_plan_constraints(plan);
     uint32_t count = 0;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The step plan is the serving plane's order to the compute plane; the step result is the reply. A
- * row is a run of consecutive tokens of one sequence. Rows of all kinds share a step.
+ * The step plan describes one forward pass: a unit sends it to its engine, which replies with the
+ * step result. A row is a run of consecutive tokens of one sequence. Prefill and decode rows may
+ * share a step.
  *
  * The *form* of a token selects how its attention is computed (PROMPT: expanded, GENERATED:
  * absorbed) and enters the KV block key. It depends only on whether the token is part of the prompt
@@ -36,22 +37,22 @@ struct step_row {
     uint32_t history_prompt_count; /* those at the start of the history that belong to the prompt */
     uint32_t bias_index;           /* index of the row's first bias in the plan's biases */
     uint32_t bias_count;
-    /* Draft up to this many tokens after the chosen one. Only in a row that samples and consists of
-     * one generated token. No draft may be the last token of its block (step_drafts_fit). Biases
-     * apply to all chosen tokens */
+    /* make up to this many speculative drafts after the chosen token. Only in a row that samples
+     * and consists of one generated token. No draft may be the last token of its block
+     * (step_drafts_fit). Biases apply to all chosen tokens */
     uint32_t draft_count;
     uint32_t fresh; /* 1: state left by the slot's last row belongs to another sequence */
-    /* Return the log probabilities of this many known tokens, each given the tokens before it: the
-     * last ones of the row (its first token excluded) and next_token */
+    /* return the log probabilities of this many known tokens, each given the tokens before it: the
+     * last tokens of the row (never its first one) and next_token */
     uint32_t scored_count;
     /* known token after the row; STEP_NO_TOKEN: none. Read only if scored_count > 0 */
     uint32_t next_token;
     /* 1: the slot's KV_LOAD with in_step set is still filling pages before the row. The core
      * attention of a layer waits until its slices are loaded */
     uint32_t loads;
-    /* 1: choose only tokens that the slot's constraint allows. The plan's constraints contain it
-     * with the slot's first row, which is `fresh`, and once earlier, ahead of that row. The tokens
-     * in results advance it */
+    /* 1: choose only tokens that the slot's constraint allows. The plan with the slot's first row,
+     * which is `fresh`, contains the constraint, and so does an earlier plan that sends it ahead.
+     * The tokens in results advance it */
     uint32_t constrained;
     /* Index of the first page in this row among the pages of the sequence: page i holds positions
      * 64i..64i+63. Earlier pages are those of the slot's last row (contract/slot_pages.h). 0 if the
@@ -63,9 +64,9 @@ struct step_row {
 #define STEP_NO_TOKEN UINT32_MAX
 #define STEP_NO_ROW UINT32_MAX
 
-/* The constraint of a fresh row's answer, and the answer so far. With STEP_NO_ROW and no answer it
- * is a constraint sent ahead: the request of the slot waits until a result reports it as ready
- * (step_result_ready). With STEP_NO_ROW and no text, the request of the slot has ended. */
+/* A grammar constraint of a slot. With a fresh row, it has the answer so far. With STEP_NO_ROW and
+ * a text, the constraint is sent ahead: the request of the slot waits until a result reports it as
+ * ready (step_result_ready). With STEP_NO_ROW and no text, the request of the slot has ended. */
 struct step_constraint {
     uint32_t row;          /* row in the plan, ascending; STEP_NO_ROW entries are first */
     uint32_t text_index;   /* first byte of the text in the plan's constraint texts */
@@ -92,9 +93,10 @@ static inline bool step_drafts_fit(uint32_t first_position, uint32_t count) {
     return first_position / KV_BLOCK_TOKENS == (first_position + count) / KV_BLOCK_TOKENS;
 }
 
-/* A micro-batch begins with token `token` of row `row`. Rows are ordered by form, prompt first, and
- * within a form as in the plan. If `row` is out of range, this micro-batch and the following ones
- * are empty. Prompts are split at block boundaries, generated rows are not split. */
+/* The start of a micro-batch: token `token` of row `row`. Rows are ordered by form, prompt rows
+ * first, and within a form as in the plan. If `row` is out of range, this micro-batch and the
+ * following ones are empty. Prompt rows are split only at block boundaries, generated rows
+ * never. */
 struct step_cut {
     uint32_t row, token;
 };
@@ -143,14 +145,14 @@ step_plan_row_constraints(const struct step_plan *plan) {
     return each;
 }
 
-/* Scored token `index` of a row; `tokens` are the row's. */
+/* Scored token `index` of a row. `tokens` are the tokens of the row. */
 static inline uint32_t step_scored_token(const struct step_row *row, const uint32_t *tokens,
                                          uint32_t index) {
     uint32_t at = step_scored_first(row) + index + 1;
     return at < row->token_count ? tokens[at] : row->next_token;
 }
 
-/* The most tokens of a result row: chosen, accepted drafts, forced. */
+/* The maximum number of tokens in a result row: chosen token, accepted drafts, forced tokens. */
 #define STEP_ROW_TOKENS (1 + LIMIT_DRAFTS + LIMIT_FORCED)
 
 struct step_result_row {
@@ -176,7 +178,7 @@ struct step_result_row {
     uint32_t stuck;
     uint32_t load_ended;   /* 1: the load that the row waited for has ended as load_end describes */
     uint32_t score_index;  /* index of the first score in the result's log probabilities */
-    uint32_t scored_count; /* as in the plan; 0 if lost */
+    uint32_t scored_count; /* count in the plan; 0 if lost */
     struct load_end load_end; /* zeros unless load_ended */
 };
 
@@ -189,8 +191,8 @@ struct step_result {
     uint32_t row_count;
     uint32_t failed; /* 1: the engine could not run the step; no row has an effect */
     uint32_t logprob_count;
-    uint32_t rank;             /* as in the plan */
-    uint32_t constraint_count; /* as in the plan; 0: the constraints did not reach the rank */
+    uint32_t rank;             /* rank in the plan */
+    uint32_t constraint_count; /* count in the plan; 0: the constraints did not reach the rank */
     uint32_t ready_count;
 };
 

@@ -28,7 +28,7 @@ static void renew_rank(uint64_t *sum, uint64_t before, uint64_t now, enum counte
         *sum = now;
 }
 
-/* Updates the sums of every rank that has changed, with every load report. */
+/* Called for each rank that has changed, with every load report. */
 void unit_counters_renew_rank(struct unit_counters *sum, const struct unit_counters *before,
                               const struct unit_counters *now) {
 #define UNIT_COUNTER_RENEW(member, ranks, where, metric, labels, help)                             \

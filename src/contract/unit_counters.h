@@ -5,10 +5,10 @@
  *
  *   X(member, ranks, where, metric, labels, help)
  *
- * `ranks`: COUNTED_BY_EACH is summed over the ranks of a unit. COUNTED_BY_ALL is counted equally by
- * all ranks, and the largest value is the unit's. `where`: COUNTED_EVERYWHERE, or
- * COUNTED_WITH_STORAGE for units with a KV storage only. Lines of one metric are adjacent; the
- * first has its help text.
+ * `ranks`: a COUNTED_BY_EACH counter is summed over the ranks of a unit. All ranks count a
+ * COUNTED_BY_ALL counter equally, and the unit has the largest value. `where`: COUNTED_EVERYWHERE,
+ * or COUNTED_WITH_STORAGE for units that have a KV storage. Lines of one metric are adjacent, and
+ * the first one has its help text.
  */
 #pragma once
 

@@ -11,7 +11,7 @@ static bool eval_name(struct jinja_machine *machine, struct scope *scope, const 
     return true;
 }
 
-/* The common case by hand: a part of a dict that is no method's name. */
+/* Evaluates an attribute, with a fast path for a key of a dict that is not a method's name. */
 static bool eval_attribute(struct jinja_machine *machine, struct scope *scope,
                            const struct node *node, struct value *out) {
     struct value object = value_none(), *found;
@@ -76,7 +76,7 @@ static bool eval_arithmetic(struct jinja_machine *machine, struct scope *scope,
            value_operate(machine, (enum node_operation)node->operation, &a, &b, out);
 }
 
-#define LONG_TEXT 128 /* bytes of a text that is worth appending to */
+#define LONG_TEXT 128 /* bytes; a text of at least this size is extended, not copied */
 
 static bool without_markup(struct jinja_machine *machine, struct value *text) {
     if (!text->text->markup) return true;
@@ -85,7 +85,7 @@ static bool without_markup(struct jinja_machine *machine, struct value *text) {
     return true;
 }
 
-/* a ~ b ~ c. A long first text grows in place where it can. */
+/* a ~ b ~ c. A long first text is extended in place if possible. */
 static bool eval_concatenation(struct jinja_machine *machine, struct scope *scope,
                                const struct node *node, struct value *out) {
     struct value first, value;

@@ -1,9 +1,11 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ * Evaluates calls, filters and tests, and binds the arguments of macros.
+ */
 #include "serving/jinja/evaluate/eval.h"
 
 /* ---- arguments ---- */
 
-/* Adds the items of *arguments. */
+/* Appends the items of *arguments to the positional arguments. */
 static bool add_rest(struct jinja_machine *machine, struct scope *scope, const struct node *node,
                      struct eval_arguments *out) {
     struct value value;
@@ -35,7 +37,7 @@ bool eval_call_arguments(struct jinja_machine *machine, struct scope *scope,
                          const struct node *node, struct eval_arguments *out) {
     const struct node *item = node->list;
     struct value value = {.kind = VALUE_NONE};
-    uint32_t named_count = 1; /* one more may come: `caller` */
+    uint32_t named_count = 1; /* one more for `caller` */
     out->positional = out->few;
     out->named = NULL;
     out->count = out->named_count = 0;
@@ -65,7 +67,7 @@ struct macro_call {
     bool *taken; /* [named_count] */
 };
 
-/* The named argument of a name, marked as taken; NULL: it is not given. */
+/* Finds the named argument and marks it as taken. Returns NULL if it is not given. */
 static const struct value *eval_call_take_named(struct macro_call *call,
                                                 const struct value_text *name) {
     for (uint32_t i = 0; i < call->named_count; i++) {
@@ -97,7 +99,7 @@ static bool bind_caller(struct jinja_machine *machine, const struct node *node, 
     return value_make_undefined(machine, "No caller defined", slot);
 }
 
-/* Defaults see the parameters before them. */
+/* Evaluates the defaults of missing arguments. A default may use the parameters before it. */
 static bool bind_defaults(struct jinja_machine *machine, const struct node *node,
                           struct scope *scope) {
     char message[200];
@@ -186,7 +188,8 @@ bool eval_call_value_call(struct jinja_machine *machine, const struct value *cal
     return true;
 }
 
-/* The method that a call of an attribute means, without a value for it; NULL: the long way. */
+/* The method that a call of an attribute refers to, found without creating a bound method. NULL:
+ * use the general path. */
 static const struct routine *direct_method(const struct node *node, const struct value *object) {
     switch (object->kind) {
     case VALUE_TEXT:

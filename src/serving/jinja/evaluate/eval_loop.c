@@ -1,4 +1,6 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ * Runs `for` loops.
+ */
 #include "serving/jinja/evaluate/eval.h"
 
 /* ---- the loop's `if` ---- */
@@ -37,7 +39,7 @@ static bool filtered(struct jinja_machine *machine, struct scope *scope, const s
 
 /* ---- loops ---- */
 
-/* One turn. */
+/* Runs one iteration. */
 static enum eval_flow run_body(struct jinja_machine *machine, struct scope *scope,
                                const struct node *node, const struct value *item) {
     if (!eval_statement_assign(machine, scope, node->a, item)) return EVAL_FAILED;
@@ -69,7 +71,7 @@ enum eval_flow eval_loop(struct jinja_machine *machine, struct scope *scope,
     const struct node_body *body = node->body;
     struct value subject;
     if (!eval_expression(machine, scope, node->b, &subject)) return EVAL_FAILED;
-    bool empty = true; /* no turn came to its end */
+    bool empty = true; /* no iteration has completed */
     if (!value_is_iterable(&subject) || subject.kind == VALUE_LOOP) {
         jinja_machine_note_failure(machine, "'%s' object is not iterable",
                                    value_type_name(&subject));

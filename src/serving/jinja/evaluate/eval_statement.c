@@ -1,4 +1,6 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ * Runs statements: assignments, captured blocks, macros and control flow.
+ */
 #include "serving/jinja/evaluate/eval.h"
 
 /* ---- scopes and frames ---- */
@@ -74,7 +76,7 @@ bool eval_statement_assign(struct jinja_machine *machine, struct scope *scope,
     return value_dict_set(machine, space->dict, target->value, *value);
 }
 
-/* Namespaces among the targets must be such before anything else happens. */
+/* Checks, before anything is evaluated, that ns.name targets refer to namespaces. */
 static bool eval_statement_check_target(struct jinja_machine *machine, struct scope *scope,
                                         const struct node *target) {
     if (target->kind == NODE_MEMBER && eval_slot(scope, target->a->place)->kind != VALUE_NAMESPACE)
@@ -92,7 +94,7 @@ static bool run_set(struct jinja_machine *machine, struct scope *scope, const st
            eval_statement_assign(machine, scope, node->a, &value);
 }
 
-/* ---- what is not written at once ---- */
+/* ---- captured output ---- */
 
 bool eval_statement_capture(struct jinja_machine *machine, struct scope *scope,
                             const struct node *list, enum eval_flow *flow, struct value *out) {
@@ -104,7 +106,7 @@ bool eval_statement_capture(struct jinja_machine *machine, struct scope *scope,
     return *flow != EVAL_FAILED && text_builder_finish(&builder, false, out);
 }
 
-/* The filters of a block in turn; the tree holds the last one first. */
+/* Applies the filters of a block in order. The tree has the last one first. */
 static bool run_filters(struct jinja_machine *machine, struct scope *scope, const struct node *last,
                         struct value *text) {
     const struct node *filters[NODE_DEPTH_MAX];
@@ -118,7 +120,7 @@ static bool run_filters(struct jinja_machine *machine, struct scope *scope, cons
     return true;
 }
 
-/* Captures a block's output and applies its filters; its frame is entered. */
+/* Enters a block's frame, captures its output and applies its filters. */
 static enum eval_flow capture_filtered(struct jinja_machine *machine, struct scope *scope,
                                        const struct node *block, const struct node *last_filter,
                                        struct value *text_out) {
@@ -187,7 +189,7 @@ static bool run_call_block(struct jinja_machine *machine, struct scope *scope,
            eval_statement_write_text(machine, &text);
 }
 
-/* ---- all ---- */
+/* ---- dispatch ---- */
 
 static bool run_print(struct jinja_machine *machine, struct scope *scope, const struct node *node) {
     struct value value;

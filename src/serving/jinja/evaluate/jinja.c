@@ -75,7 +75,8 @@ bool jinja_mentions(const struct jinja_program *program, struct bytes text) {
 
 /* ---- rendering ---- */
 
-/* The variables of the render, by number of the name; functions first, which variables may hide. */
+/* The values of names at the start, by number of the name: the global functions, overridden by the
+ * caller's variables. */
 static struct value *make_context(struct jinja_machine *machine) {
     static const char *const functions[] = {"range",           "dict",        "cycler",
                                             "joiner",          "lipsum",      "namespace",
@@ -108,7 +109,7 @@ static bool run(struct jinja_machine *machine) {
     return eval_statement_statements(machine, scope, program->statements) != EVAL_FAILED;
 }
 
-/* The runs of bytes that are data, into `out` (NULL: they are counted alone). */
+/* Writes the spans of data bytes to `out` and returns their number. NULL: only counts them. */
 static size_t find_runs(const struct text_builder *text, struct text_span *out) {
     size_t count = 0;
     for (size_t at = 0; at < text->count; count++) {

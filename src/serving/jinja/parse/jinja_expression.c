@@ -1,4 +1,6 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ * Parses expressions by recursive descent over the levels of precedence.
+ */
 #include "base/check.h"
 #include "serving/jinja/parse/jinja_parser.h"
 
@@ -87,7 +89,7 @@ static bool parse_string(struct jinja_parser *parser, struct node **out) {
     return constant(parser, token->line, value, out);
 }
 
-/* One item of a list, or one pair of a dict. */
+/* Parses an item of a list, or a pair of a dict. */
 static bool parse_item(struct jinja_parser *parser, bool pair, struct node **out) {
     struct node *value;
     if (!jinja_expression_parse(parser, true, out)) return false;
@@ -99,7 +101,7 @@ static bool parse_item(struct jinja_parser *parser, bool pair, struct node **out
     return *out != NULL;
 }
 
-/* A list in brackets, or a dict in braces. */
+/* Parses a list in brackets, or a dict in braces. */
 static bool parse_items(struct jinja_parser *parser, struct node **out) {
     bool dict = jinja_parser_is(parser, LEXEME_BRACE_LEFT);
     enum lexeme_kind end = dict ? LEXEME_BRACE_RIGHT : LEXEME_BRACKET_RIGHT;
@@ -144,9 +146,9 @@ static bool parse_primary(struct jinja_parser *parser, unsigned rules, struct no
     }
 }
 
-/* ---- behind primaries ---- */
+/* ---- postfix operators ---- */
 
-/* One bound of a slice, if there is one before a colon or the end. */
+/* Parses a bound of a slice, if there is one before the colon or the end. */
 static bool parse_bound(struct jinja_parser *parser, struct node **out) {
     *out = NULL;
     if (jinja_parser_is(parser, LEXEME_COLON) || jinja_parser_is(parser, LEXEME_BRACKET_RIGHT) ||
@@ -252,7 +254,7 @@ static bool parse_argument(struct jinja_parser *parser, struct parsed_arguments 
     return true;
 }
 
-/* The arguments in parentheses, into `call`. */
+/* Parses arguments in parentheses into `call`. */
 static bool jinja_expression_parse_arguments(struct jinja_parser *parser, struct node *call) {
     struct parsed_arguments arguments = {0};
     bool behind = false;
@@ -289,7 +291,7 @@ static bool parse_postfix(struct jinja_parser *parser, struct node **node) {
     }
 }
 
-/* The name of a filter or a test. */
+/* Parses the name of a filter or a test. */
 static bool parse_routine_name(struct jinja_parser *parser, struct value *out) {
     struct bytes name = parser->at->text;
     uint32_t number;
@@ -318,7 +320,7 @@ bool jinja_expression_filters(struct jinja_parser *parser, struct node *node, bo
     return true;
 }
 
-/* A test's one argument without parentheses. */
+/* Parses the single argument of a test without parentheses. */
 static bool parse_bare_argument(struct jinja_parser *parser, struct node *test) {
     enum lexeme_kind kind = parser->at->kind;
     if (kind != LEXEME_NAME && kind != LEXEME_STRING && kind != LEXEME_INTEGER &&
@@ -363,7 +365,7 @@ static bool parse_filtered(struct jinja_parser *parser, struct node **node) {
     }
 }
 
-/* ---- operators, from the tightest to the loosest ---- */
+/* ---- operators, by decreasing precedence ---- */
 
 static bool parse_signed(struct jinja_parser *parser, bool filters, struct node **out) {
     const struct lexeme *token = parser->at;
@@ -389,7 +391,7 @@ static bool parse_unary(struct jinja_parser *parser, bool filters, struct node *
     return done;
 }
 
-/* The operation of a lexeme at a level of precedence; false: it has none. */
+/* The operation of a lexeme at a level of precedence. Returns false if it has none. */
 static bool operation_of(enum lexeme_kind kind, unsigned level, enum node_operation *out) {
     static const struct {
         enum lexeme_kind kind;
@@ -417,7 +419,7 @@ static bool operation_of(enum lexeme_kind kind, unsigned level, enum node_operat
 
 static bool parse_concatenation(struct jinja_parser *parser, struct node **out);
 
-/* Arithmetic: level 1 are * / // %, 2 is ~, 3 are + and -. */
+/* Parses arithmetic. Level 1 has * / // %, level 2 has ~, level 3 has + and -. */
 static bool parse_level(struct jinja_parser *parser, unsigned level, struct node **out) {
     if (level == 2) return parse_concatenation(parser, out);
     uint32_t line = parser->at->line;
@@ -513,7 +515,7 @@ static bool parse_not(struct jinja_parser *parser, struct node **out) {
     return *out != NULL;
 }
 
-/* `or`, if `either`, else `and`. */
+/* Parses `or` if `either`, else `and`. */
 static bool parse_logic(struct jinja_parser *parser, bool either, struct node **out) {
     uint32_t line = parser->at->line;
     struct node *right;

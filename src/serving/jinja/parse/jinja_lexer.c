@@ -10,7 +10,7 @@
 
 struct lexer {
     struct jinja_machine *machine;
-    const char *data; /* newlines are \n; a zero byte behind */
+    const char *data; /* newlines are \n; zero-terminated */
     size_t count, at;
     struct lexeme *lexemes;
     size_t lexeme_count, lexeme_capacity;
@@ -43,7 +43,7 @@ static void count_lines(struct lexer *lexer, size_t from, size_t to) {
         lexer->machine->line += lexer->data[i] == '\n';
 }
 
-/* Goes to `to`; what was passed is a match of Jinja's lexer. */
+/* Advances to `to`. The bytes passed are one match of Jinja's lexer. */
 static void jinja_lexer_pass(struct lexer *lexer, size_t to) {
     count_lines(lexer, lexer->at, to);
     if (to > lexer->at) lexer->line_starts = lexer->data[to - 1] == '\n';
@@ -61,7 +61,7 @@ static size_t skip_space(const struct lexer *lexer, size_t at) {
     return at;
 }
 
-/* The end of [from, to) without white space at its end. */
+/* The end of [from, to) without its trailing white space. */
 static size_t trim_end(const struct lexer *lexer, size_t from, size_t to) {
     while (to > from) {
         size_t start = to - 1;
@@ -79,7 +79,8 @@ static bool starts(const struct lexer *lexer, size_t at, const char *text) {
     return count <= lexer->count - at && memcmp(lexer->data + at, text, count) == 0;
 }
 
-/* Text before a tag with `sign` behind its opening: without the white space that the tag eats. */
+/* The end of the text before a tag, without the white space that the tag removes. `sign` is the '-'
+ * or '+' after the tag's opening, or 0. */
 static size_t data_end(const struct lexer *lexer, size_t from, size_t to, char sign, bool print) {
     if (sign == '-') return trim_end(lexer, from, to);
     if (sign == '+' || print) return to;
@@ -96,7 +97,7 @@ static bool push_data(struct lexer *lexer, size_t from, size_t to) {
     return push(lexer, (struct lexeme){.kind = LEXEME_DATA, .text = text});
 }
 
-/* Behind the end of a tag at `at`: "%}", "-%}" and so on; 0: there is none. */
+/* The position after the end of a tag ("%}", "-%}") at `at`; 0 if there is none. */
 static size_t tag_end(const struct lexer *lexer, size_t at, const char *mark, bool trims) {
     size_t mark_count = strlen(mark);
     if (starts(lexer, at, mark)) {
@@ -113,7 +114,7 @@ static char sign_at(const struct lexer *lexer, size_t at) {
     return lexer->data[at] == '-' || lexer->data[at] == '+' ? lexer->data[at] : 0;
 }
 
-/* {% raw %} at `at`: behind it; 0: it is another block. */
+/* The position after {% raw %} at `at`; 0 if it is another block. */
 static size_t raw_begin(const struct lexer *lexer, size_t at) {
     at += 2;
     at += sign_at(lexer, at) != 0;
@@ -172,7 +173,7 @@ static size_t jinja_lexer_skip_digits(const struct lexer *lexer, size_t at) {
     return at;
 }
 
-/* Behind the fraction and the exponent of a number whose digits end at `at`. */
+/* The position after the fraction and exponent of a number. Its first digits end at `at`. */
 static size_t real_end(const struct lexer *lexer, size_t at) {
     const char *data = lexer->data;
     if (data[at] == '.' && is_digit(data[at + 1])) at = jinja_lexer_skip_digits(lexer, at + 1);
@@ -181,7 +182,7 @@ static size_t real_end(const struct lexer *lexer, size_t at) {
     return jinja_lexer_skip_digits(lexer, power);
 }
 
-/* Python reads 007 as three numbers, and no fraction behind a dot: a.0.5 is a[0][5]. */
+/* Lexes a decimal number. After a dot, a number has no fraction: a.0.5 means a[0][5]. */
 static bool lex_number(struct lexer *lexer) {
     const char *data = lexer->data;
     size_t at = lexer->at, end = jinja_lexer_skip_digits(lexer, at);
@@ -212,7 +213,7 @@ static void write_character(struct unescaped *out, uint32_t character) {
     out->count += utf8_write(character, out->data + out->count);
 }
 
-/* `digits` hexadecimal digits at `at`. */
+/* Decodes a character given as `digits` hexadecimal digits at `at`. */
 static bool unescape_hex(struct lexer *lexer, size_t at, size_t end, unsigned digits,
                          struct unescaped *out) {
     uint32_t character = 0;
@@ -228,7 +229,7 @@ static bool unescape_hex(struct lexer *lexer, size_t at, size_t end, unsigned di
     return true;
 }
 
-/* Decodes the escape with its backslash before `at`; moves `at` after it. */
+/* Decodes the escape with its backslash before *at, and moves *at past it. */
 static bool unescape(struct lexer *lexer, size_t *at, size_t end, struct unescaped *out) {
     static const char from[] = "\\'\"abfnrtv", to[] = "\\'\"\a\b\f\n\r\t\v";
     char c = lexer->data[*at];
@@ -327,7 +328,7 @@ static const struct {
 };
 
 struct open_braces {
-    char open[BRACES_MAX]; /* which closing ones are awaited */
+    char open[BRACES_MAX]; /* expected closing brackets, innermost last */
     unsigned count;
 };
 
@@ -387,7 +388,7 @@ static bool lex_tag(struct lexer *lexer, bool print) {
 
 /* ---- outside of tags ---- */
 
-/* Where the next tag begins; the end if there is none. */
+/* The position of the next tag, or the end if there is none. */
 static size_t next_tag(const struct lexer *lexer) {
     size_t at = lexer->at;
     while (at < lexer->count) {
@@ -418,7 +419,7 @@ static bool lex_data(struct lexer *lexer) {
     return lex_tag(lexer, kind == '{');
 }
 
-/* Newlines become \n, and one at the very end goes. */
+/* Converts newlines to \n and removes one at the end of the template. */
 static bool jinja_lexer_normalize(struct jinja_machine *machine, struct bytes source,
                                   struct lexer *lexer) {
     char *data = machine_take(machine, source.count + 4);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * A template's text as tokens, by Jinja's rules for delimiters, for white space around tags
- * (trim_blocks and lstrip_blocks are on), for newlines and for literals.
+ * The lexer: splits a template into lexemes by Jinja's rules for delimiters, white space around
+ * tags (trim_blocks and lstrip_blocks are on), newlines and literals.
  */
 #pragma once
 
@@ -14,7 +14,7 @@ enum lexeme_kind {
     LEXEME_PRINT_BEGIN,
     LEXEME_PRINT_END,
     LEXEME_NAME,
-    LEXEME_STRING, /* text, escapes resolved */
+    LEXEME_STRING, /* escapes are decoded */
     LEXEME_INTEGER,
     LEXEME_REAL,
     LEXEME_ADD,
@@ -55,6 +55,7 @@ struct lexeme {
     };
 };
 
-/* The last lexeme is LEXEME_END. Fails through the machine; sets its `line`. */
+/* Splits the source; the last lexeme is LEXEME_END. On failure, the machine has the error and its
+ * line. */
 bool jinja_lexer_run(struct jinja_machine *machine, struct bytes source, struct lexeme **out,
                      size_t *count_out) MUST_USE;

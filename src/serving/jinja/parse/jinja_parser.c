@@ -70,7 +70,7 @@ bool jinja_parser_word(struct jinja_parser *parser, struct bytes text, uint32_t 
     uint32_t at = (uint32_t)hash & (program->word_index_count - 1);
     while (program->word_index[at])
         at = (at + 1) & (program->word_index_count - 1);
-    char *copy = machine_take(parser->machine, text.count + 1); /* messages want its end */
+    char *copy = machine_take(parser->machine, text.count + 1); /* terminated, for messages */
     if (!copy) return false;
     memcpy(copy, text.data, text.count);
     copy[text.count] = '\0';
@@ -146,7 +146,7 @@ bool jinja_parser_expect(struct jinja_parser *parser, enum lexeme_kind kind, con
     return true;
 }
 
-/* A node with what statements have. */
+/* Makes a node for a statement, with a struct node_body. */
 static struct node *statement(struct jinja_parser *parser, enum node_kind kind) {
     struct node *node = jinja_parser_node(parser, kind, parser->at->line);
     if (!node) return NULL;
@@ -164,8 +164,8 @@ static bool is_any(const struct jinja_parser *parser, const char *const *names) 
     return false;
 }
 
-/* Parses the rest of a tag, and the statements up to a tag that is one of `ends`; its name is
- * next. */
+/* Parses the end of a tag, and statements up to a tag in `ends`. The name of that tag is the next
+ * lexeme. */
 static bool parse_body(struct jinja_parser *parser, const char *const *ends, struct node *owner,
                        struct node **out) {
     jinja_parser_skip(parser, LEXEME_COLON);
@@ -182,7 +182,7 @@ static bool parse_body(struct jinja_parser *parser, const char *const *ends, str
     return true;
 }
 
-/* Like parse_body, with one end, which is skipped. */
+/* parse_body with a single end tag, which is skipped. */
 static bool parse_whole_body(struct jinja_parser *parser, const char *end, struct node *owner) {
     const char *const ends[] = {end, NULL};
     if (!parse_body(parser, ends, owner, &owner->body->body)) return false;
@@ -207,7 +207,7 @@ static bool parse_set(struct jinja_parser *parser, struct node **out) {
     return parse_whole_body(parser, "endset", node);
 }
 
-/* A copy of a target, for the loop's `if`. */
+/* Copies a loop's target for its `if`. */
 static bool copy_target(struct jinja_parser *parser, const struct node *from, struct node **out) {
     struct node *copy = jinja_parser_node(parser, from->kind, from->line);
     struct node_list items = {0};
@@ -274,7 +274,7 @@ static bool parse_if(struct jinja_parser *parser, struct node **out) {
     return true;
 }
 
-/* A name alone, as NODE_NAME. */
+/* Parses a single name to a NODE_NAME. */
 static bool parse_single_name(struct jinja_parser *parser, struct node **out) {
     if (!jinja_parser_is(parser, LEXEME_NAME)) return jinja_parser_unexpected(parser, "name");
     const struct lexeme *token = parser->at++;
@@ -286,7 +286,7 @@ static bool parse_single_name(struct jinja_parser *parser, struct node **out) {
            machine_fail(parser->machine, "can't assign to '%s'", (*out)->value.text->data);
 }
 
-/* Parameters in parentheses: names, each with its default in `a`. */
+/* Parses parameters in parentheses to names, with their defaults in `a`. */
 static bool parse_signature(struct jinja_parser *parser, struct node *owner) {
     struct node_list parameters = {0};
     struct node *name;
@@ -401,7 +401,7 @@ static bool parse_print_tag(struct jinja_parser *parser, struct node **out) {
     return jinja_parser_expect(parser, LEXEME_PRINT_END, "end of print statement");
 }
 
-/* Statements up to the template's end or a tag that is one of `ends`. */
+/* Parses statements up to the end of the template or a tag in `ends`. */
 static bool parse_list(struct jinja_parser *parser, const char *const *ends,
                        struct node_list *list) {
     for (;;) {

@@ -6,16 +6,16 @@
 
 struct resolver {
     struct jinja_machine *machine;
-    uint32_t caller, named, rest, loop, self; /* words, by number */
-    uint32_t loops, depth;                    /* loops, nodes around */
+    uint32_t caller, named, rest, loop, self; /* numbers of these words */
+    uint32_t loops, depth;                    /* current nesting of loops and of nodes */
 };
 
-/* Where in a template one is. */
+/* The context of the current node. */
 struct place_of_code {
     struct frame *frame;
-    bool top;   /* sets are exported */
-    bool soft;  /* under an `if`, where filters need not exist */
-    bool leaps; /* `break` has a loop */
+    bool top;   /* assigned names are exported */
+    bool soft;  /* inside an `if`: an unknown filter fails only when it runs */
+    bool leaps; /* inside a loop: `break` is allowed */
 };
 
 static bool jinja_scopes_place(struct resolver *resolver, struct place_of_code at,
@@ -43,7 +43,7 @@ static struct symbol *frame_own(const struct frame *frame, uint32_t name) {
     return NULL;
 }
 
-/* Finds the symbol in this frame or one around it; *holder is that frame. */
+/* Finds the symbol in this frame or the nearest enclosing one; *holder is that frame. */
 static struct symbol *frame_find(struct frame *frame, uint32_t name, struct frame **holder) {
     for (; frame; frame = frame->parent) {
         struct symbol *symbol = frame_own(frame, name);
@@ -92,7 +92,8 @@ static void mark_stored(struct frame *frame, struct symbol *symbol) {
     frame->stores[frame->store_count++] = (uint32_t)(symbol - frame->symbols);
 }
 
-/* The variable of the same name around the frame, or what `otherwise` says. */
+/* Initializes the symbol from the enclosing variable of the same name, or by `otherwise` if there
+ * is none. */
 static void alias_or(struct frame *frame, struct symbol *symbol, enum symbol_action otherwise) {
     struct frame *holder;
     struct symbol *outer = frame_find(frame->parent, symbol->name, &holder);
@@ -116,7 +117,7 @@ static bool symbol_load(struct resolver *resolver, struct frame *frame, uint32_t
     return frame_find(frame, name, &holder) || define(resolver, frame, name, SYMBOL_RESOLVE);
 }
 
-/* A parameter, or another name that is always set; its slot. */
+/* Declares a parameter or another name that is always set, and returns its slot. */
 static bool symbol_declare(struct resolver *resolver, struct frame *frame, uint32_t name,
                            uint32_t *slot_out) {
     struct symbol *symbol = frame_own(frame, name);
@@ -128,12 +129,12 @@ static bool symbol_declare(struct resolver *resolver, struct frame *frame, uint3
     return true;
 }
 
-/* ---- the names that a frame sees in its statements ---- */
+/* ---- symbols of statements ---- */
 
 static bool jinja_scopes_see(struct resolver *resolver, struct frame *frame,
                              const struct node *node);
 
-/* Trees that recursion must not follow are refused here. */
+/* Bounds the recursion: fails if the tree is too deep. */
 static bool jinja_scopes_enter(struct resolver *resolver) {
     if (resolver->depth >= NODE_DEPTH_MAX)
         return machine_exceed(resolver->machine, "levels of nesting");
@@ -229,7 +230,7 @@ static bool place_name(struct resolver *resolver, struct place_of_code at, uint3
                        struct node_place *out) {
     struct frame *holder;
     struct symbol *symbol = frame_find(at.frame, name, &holder);
-    if (!symbol) { /* only a filter of a set block can do that */
+    if (!symbol) { /* possible only in a filter of a set block */
         symbol = define(resolver, at.frame, name, SYMBOL_RESOLVE);
         if (!symbol) return false;
         holder = at.frame;
@@ -238,7 +239,7 @@ static bool place_name(struct resolver *resolver, struct place_of_code at, uint3
     return true;
 }
 
-/* A name whose value is read. */
+/* Resolves a name that is read. */
 static bool place_load(struct resolver *resolver, struct place_of_code at, struct node *node) {
     struct frame *holder = at.frame;
     struct symbol *symbol = frame_find(at.frame, node->count, &holder);
@@ -311,7 +312,7 @@ static bool see_macro(struct resolver *resolver, struct node *node) {
     return see_all(resolver, body->frame, body->body);
 }
 
-/* A macro takes `caller` if its body reads it. */
+/* A macro accepts `caller` if its body reads it. */
 static bool check_caller(struct resolver *resolver, struct node *node) {
     struct node_body *body = node->body;
     if (!frame_own(body->frame, resolver->caller)->loaded) body->caller_slot = SLOT_NONE;
@@ -324,7 +325,7 @@ static bool check_caller(struct resolver *resolver, struct node *node) {
     return true;
 }
 
-/* A macro's or a call block's own function. */
+/* Resolves the body of a macro or call block, which is a function of its own. */
 static bool place_macro_body(struct resolver *resolver, struct place_of_code at,
                              struct node *node) {
     struct node_body *body = node->body;

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Which variable each name of a template means: Jinja's rules of scope, by which it finds the
- * symbols of each frame first (idtracking in Jinja2) and only then looks names up. Filters and
- * tests that do not exist are found here, too.
+ * Name resolution by Jinja's scope rules: it first collects the symbols of each frame (idtracking
+ * in Jinja2) and then binds each name to a variable. It also reports unknown filters and tests.
  */
 #pragma once
 

@@ -3,20 +3,21 @@
  * memory locations.
  *
  * Jinja compiles templates to Python functions, and that determines which variable a name refers
- * to. The top level and each macro is a function, with its variables in one `struct scope`. Inside a function each loop, `with` and the like is a frame: its
- * own names, initialized when it is entered. jinja_scopes.c resolves all that.
+ * to. The top level and each macro is a function, with its variables in one `struct scope`. Each
+ * loop or similar block in a function is a frame: it has names of its own, which are initialized
+ * when it is entered. jinja_scopes.c resolves them.
  */
 #pragma once
 
 #include "serving/jinja/values/jinja_machine.h"
 
-#define NODE_DEPTH_MAX 200 /* of nodes in nodes */
+#define NODE_DEPTH_MAX 200 /* nesting depth of nodes */
 
 enum node_kind {
     /* expressions */
     NODE_CONSTANT,    /* value */
-    NODE_NAME,        /* value: its text; place */
-    NODE_ATTRIBUTE,   /* a . value; flag: dicts have a method of that name */
+    NODE_NAME,        /* value: text of the name; place */
+    NODE_ATTRIBUTE,   /* a . value; flag: dict has a method of that name */
     NODE_ITEM,        /* a [b] */
     NODE_SLICE,       /* a [b : c : list] */
     NODE_NOT,         /* a */
@@ -45,23 +46,23 @@ enum node_kind {
     NODE_IF,           /* a, body; list: further NODE_IF of elif; else_body */
     NODE_SET,          /* a = b */
     NODE_SET_BLOCK,    /* a = body, through filter b (NULL: none) */
-    NODE_MACRO,        /* value: its name; place; list: parameters; body */
+    NODE_MACRO,        /* value: name; place; list: parameters; body */
     NODE_CALL_BLOCK,   /* b: the call; as NODE_MACRO. b NULL: {% generation %} */
     NODE_FILTER_BLOCK, /* a: the filter; body */
     NODE_BREAK,
     NODE_CONTINUE
 };
 
-/* Where a variable lies: in a function so many outside of this one. */
+/* The location of a variable: a slot of the function `hops` levels outside of this one. */
 struct node_place {
     uint32_t hops, slot;
 };
 
 enum symbol_action { SYMBOL_PARAMETER, SYMBOL_RESOLVE, SYMBOL_ALIAS, SYMBOL_UNDEFINED };
 
-/* A name of a frame, and what it is set to when the frame is entered. */
+/* A name of a frame, and how it is initialized when the frame is entered. */
 struct symbol {
-    uint32_t name; /* in the program's names */
+    uint32_t name; /* number of the word in the program */
     uint32_t slot;
     enum symbol_action action;
     struct node_place alias;
@@ -69,11 +70,11 @@ struct symbol {
 };
 
 struct frame {
-    struct frame *parent;         /* with names that this one sees */
-    struct frame_function *owner; /* the function that it is part of */
+    struct frame *parent;         /* enclosing frame; its names are visible here */
+    struct frame_function *owner; /* function that contains the frame */
     struct symbol *symbols;
     uint32_t count, capacity;
-    uint32_t *stores; /* symbols in the order in which they were stored to first */
+    uint32_t *stores; /* indices of assigned symbols, by first assignment */
     uint32_t store_count;
 };
 
@@ -85,17 +86,17 @@ struct frame_function {
 /* Members that only some nodes need. */
 struct node_body {
     struct node *body, *else_body;
-    struct frame *frame;      /* of the body */
-    struct frame *else_frame; /* of a loop's else */
-    struct frame *test_frame; /* of a loop's if */
+    struct frame *frame;      /* frame of the body */
+    struct frame *else_frame; /* frame of a loop's else */
+    struct frame *test_frame; /* frame of a loop's if */
     struct frame_function *function;
-    struct node_place place; /* of `loop`; of a macro's name */
-    struct node *targets;    /* a loop's target again, for its if: places in test_frame */
+    struct node_place place; /* place of `loop`, or of a macro's name */
+    struct node *targets;    /* copy of a loop's target for its if, with places in test_frame */
     /* macros: slots of the parameters */
     uint32_t *slots;
     uint32_t parameter_count;
-    uint32_t caller_slot; /* SLOT_NONE: its body names no `caller` */
-    bool exported;        /* a macro or set of the top level */
+    uint32_t caller_slot; /* SLOT_NONE: the body does not use `caller` */
+    bool exported;        /* true for a macro or set at the top level */
 };
 
 #define SLOT_NONE UINT32_MAX
@@ -105,21 +106,21 @@ struct node {
     uint32_t line;
     uint8_t operation;
     bool flag;
-    uint32_t count; /* of list; of a call: positional arguments */
+    uint32_t count; /* nodes in `list`; for a call: positional arguments */
     struct node *next;
     struct node *a, *b, *c;
-    struct node *list; /* a call's: first the positional arguments, then NODE_KEYWORD */
+    struct node *list; /* for a call: positional arguments, then NODE_KEYWORD */
     struct value value;
     union {
-        struct { /* of a name; behind it its number, and 1, if the top level exports what is set */
+        struct { /* for a name; exported_name: 1 + its number if the top level exports it, else 0 */
             struct node_place place;
             uint32_t exported_name;
         };
         struct {
-            const struct routine *routine; /* of a filter, a test */
-            struct node *rest;             /* *arguments of calls, filters, tests */
+            const struct routine *routine; /* for a filter or test */
+            struct node *rest;             /* *arguments of a call, filter or test */
         };
-        struct { /* of an attribute: the methods that have its name */
+        struct { /* for an attribute: the methods of that name */
             const struct routine *text_method, *list_method, *dict_method;
         };
         struct node_body *body;
@@ -131,7 +132,7 @@ struct jinja_program {
     struct node *statements;
     struct frame *frame;
     struct frame_function *function;
-    struct value *words; /* [word_count] names, attributes, literals: each once; by number */
+    struct value *words; /* [word_count] names, attributes and literals, each once */
     uint32_t *word_index;
     uint32_t word_count, word_capacity, word_index_count;
     struct node *texts; /* NODE_TEXT, linked by `a` */

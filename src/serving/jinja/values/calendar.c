@@ -4,8 +4,8 @@
 #include "base/format.h"
 
 #define DAY_SECONDS 86400
-#define TIME_MIN (-62135596800) /* the first second of year 1 */
-#define TIME_MAX 253402300799   /* the last one of year 9999 */
+#define TIME_MIN (-62135596800) /* first second of year 1 */
+#define TIME_MAX 253402300799   /* last second of year 9999 */
 
 static const char *const day_names[] = {"Sunday",   "Monday", "Tuesday", "Wednesday",
                                         "Thursday", "Friday", "Saturday"};
@@ -13,9 +13,10 @@ static const char *const month_names[] = {"January",   "February", "March",    "
                                           "May",       "June",     "July",     "August",
                                           "September", "October",  "November", "December"};
 
-/* The civil date of a day since 1970-01-01: years begin in March, so that a leap day ends one. */
+/* Converts days since 1970-01-01 to a date. Years begin in March here, so that a leap day is the
+ * last day of a year. */
 static void date_of(int64_t days, struct calendar *out) {
-    int64_t shifted = days + 719468; /* since 0000-03-01 */
+    int64_t shifted = days + 719468; /* days since 0000-03-01 */
     int64_t era = (shifted >= 0 ? shifted : shifted - 146096) / 146097;
     int64_t in_era = shifted - era * 146097;
     int64_t year = (in_era - in_era / 1460 + in_era / 36524 - in_era / 146096) / 365;
@@ -38,7 +39,7 @@ void calendar_open(struct calendar *calendar, int64_t unix_time) {
                                   .minute = (int)(seconds / 60 % 60),
                                   .second = (int)(seconds % 60)};
     date_of(days, calendar);
-    calendar->weekday = (int)((days % 7 + 7 + 4) % 7); /* 1970 began on a Thursday */
+    calendar->weekday = (int)((days % 7 + 7 + 4) % 7); /* 1970-01-01 was a Thursday */
 }
 
 static size_t number(char out[CALENDAR_BYTES], int64_t value, int width, char pad) {

@@ -12,13 +12,13 @@ struct calendar {
     int weekday;              /* 0 = Sunday */
 };
 
-/* Times of the years 1 to 9999; others are taken for the nearest of these. */
+/* Converts seconds since 1970, clamped to the years 1 to 9999. */
 void calendar_open(struct calendar *calendar, int64_t unix_time);
 
 #define CALENDAR_BYTES 32
 
-/* Writes what the directive at format[*at], a '%', stands for, and moves *at behind it. Returns the
- * count of bytes; 0: the directive is none of %a %A %b %B %d %e %H %I %m %M %p %S %y %Y %%
- * (also without padding: %-d). */
+/* Expands the directive that starts with the '%' at format[*at], and advances *at past it. Returns
+ * the number of bytes written. Returns 0 for directives other than %a %A %b %B %d %e %H %I %m %M %p
+ * %S %y %Y %% and their forms without padding (%-d). */
 size_t calendar_expand(const struct calendar *calendar, struct bytes format, size_t *at,
                        char out[CALENDAR_BYTES]);

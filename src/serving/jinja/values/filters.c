@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Jinja's filters of numbers and of any value, and the way to all others.
+ * Jinja's filters for numbers and for any value, and the lookup of all filters.
  */
 #include <math.h>
 
@@ -25,7 +25,7 @@ static bool otherwise(struct jinja_machine *machine, const struct call *call, st
     return routine_given(call, 0) || value_make_literal(machine, "", out);
 }
 
-/* int(text) of decimal digits. *read false: the text is no such number. */
+/* int(text) for decimal digits. *read is false if the text is not such a number. */
 static bool filters_read_integer(struct jinja_machine *machine, struct bytes text, int64_t *out,
                                  bool *read) {
     size_t at = text.count > 0 && (text.data[0] == '-' || text.data[0] == '+');

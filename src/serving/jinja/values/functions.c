@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The functions that every template has: Jinja's globals, and the two that `transformers` adds.
+ * The global functions: those of Jinja, and the two that `transformers` adds.
  */
 #include "base/check.h"
 #include "serving/jinja/values/calendar.h"
 #include "serving/jinja/values/routine.h"
 
-#define RANGE_ITEMS_MAX 100000 /* the sandbox's */
-#define SHOWN_BYTES 400        /* of a template's own message */
+#define RANGE_ITEMS_MAX 100000 /* limit of Jinja's sandbox */
+#define SHOWN_BYTES 400        /* limit of a template's own error message */
 
 static bool make_range(struct jinja_machine *machine, const struct call *call, struct value *out) {
     int64_t start, stop, step;

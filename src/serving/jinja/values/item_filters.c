@@ -6,7 +6,7 @@
 #include "serving/jinja/values/pieces.h"
 #include "serving/jinja/values/routine.h"
 
-/* ---- the ends, the length ---- */
+/* ---- first, last, length ---- */
 
 static bool item_filters_length(struct jinja_machine *machine, const struct call *call,
                                 struct value *out) {
@@ -151,15 +151,15 @@ static bool next_in_list(struct jinja_machine *machine, struct value_generator *
     return value_access_iteration_next(machine, &generator->source, out, more);
 }
 
-/* The items of a list, which Python makes one by one: they can be walked over once. */
+/* Returns the items of a list as a generator, which can be iterated only once, as in Python. */
 static bool once(struct jinja_machine *machine, struct value_list *list, struct value *out) {
     struct value_generator generator = {.next = next_in_list};
     generator.source.subject = (struct value){.kind = VALUE_LIST, .list = list};
     return value_make_generator(machine, &generator, out);
 }
 
-/* A text backwards; the items of what Python can go through backwards, one by one; a list of the
- * others. */
+/* reverse: a text for a text, a generator for values that Python's reversed() accepts, else a
+ * list. */
 static bool reverse(struct jinja_machine *machine, const struct call *call, struct value *out) {
     const struct value *subject = &call->subject;
     if (subject->kind == VALUE_TEXT) {
@@ -184,7 +184,7 @@ static bool reverse(struct jinja_machine *machine, const struct call *call, stru
     return !is_reversible(subject) || once(machine, items, out);
 }
 
-/* ---- items that are made one by one in Python ---- */
+/* ---- generators ---- */
 
 static bool items(struct jinja_machine *machine, const struct call *call, struct value *out) {
     struct value pairs = call->subject;
@@ -224,7 +224,7 @@ static bool unique(struct jinja_machine *machine, const struct call *call, struc
     return once(machine, kept.list, out);
 }
 
-/* The items, as `if value:` finds them: nothing is none. */
+/* The items of a value, or none if the value is false. */
 static bool items_or_none(struct jinja_machine *machine, const struct value *value,
                           struct value_list **out) {
     struct value nothing;
@@ -234,12 +234,12 @@ static bool items_or_none(struct jinja_machine *machine, const struct value *val
     return true;
 }
 
-/* The operation of map and select on each item: the named routine and its further arguments. */
+/* The operation of map or select on each item: a routine and its additional arguments. */
 struct step {
     const struct call *call;
     struct item_path path;
     const struct routine *routine; /* NULL: none */
-    uint32_t first;                /* of its arguments */
+    uint32_t first;                /* index of its first argument */
 };
 
 static bool step_find(struct jinja_machine *machine, struct step *step, uint32_t which, bool test) {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Jinja's filters of lists and other iterables. Those that Python writes as generators make each
- * item when it is asked for, and complain no sooner.
+ * Jinja's filters for lists and other iterables. Filters that are generators in Python compute each
+ * item, and report its errors, only when the item is requested.
  */
 #pragma once
 
 #include "serving/jinja/values/jinja_machine.h"
 
-/* NULL: there is none. */
+/* Returns NULL if there is no such filter. */
 const struct routine *item_filters_find(struct bytes name);

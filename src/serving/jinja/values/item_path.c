@@ -6,7 +6,7 @@
 
 static const struct value_text dot = {.data = ".", .count = 1, .length = 1};
 
-/* "0" and its like are numbers. */
+/* Converts a part that consists of digits to an integer. */
 static bool item_path_part_of(struct jinja_machine *machine, struct value *part) {
     int64_t number = 0;
     const struct value_text *text = part->text;
@@ -55,7 +55,8 @@ bool item_path_follow(struct jinja_machine *machine, const struct item_path *pat
     return letters_change(machine, here.text, LETTERS_LOWER, out);
 }
 
-/* Whether `a` must come before `b`. Python compares lists of one key: equal keys need no order. */
+/* True if `a` must precede `b`. Python compares lists with one key, so equal keys are never
+ * compared by order. */
 static bool item_path_precedes(struct jinja_machine *machine, const struct value *a,
                                const struct value *b, bool reversed, bool *out) {
     bool equal = false;
@@ -75,7 +76,7 @@ bool item_path_sort(struct jinja_machine *machine, const struct value *value,
     struct value *keys = machine_take(machine, list->count * sizeof *keys + 1);
     if (!keys) return false;
     for (uint32_t i = 0; i < list->count; i++) {
-        uint32_t low = 0, high = i; /* the item belongs into [low, high] */
+        uint32_t low = 0, high = i; /* the item's position is in [low, high] */
         if (!item_path_follow(machine, path, &list->items[i], &key)) return false;
         while (low < high) {
             uint32_t middle = low + (high - low) / 2;

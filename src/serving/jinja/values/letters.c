@@ -9,12 +9,12 @@
 #define SIGMA_FINAL 0x3C2
 #define PENDING_BYTES 240
 
-/* A part of a text under way, and what was changed but not added yet. */
+/* A conversion in progress, with converted characters that are not appended yet. */
 struct change {
     struct text_builder *builder;
     const struct value_text *text;
     size_t start, end;
-    uint8_t origin; /* of what is pending */
+    uint8_t origin; /* origin of the pending characters */
     size_t pending;
     char bytes[PENDING_BYTES];
 };
@@ -26,11 +26,11 @@ static bool letters_flush(struct change *change) {
                             (enum value_origin)change->origin);
 }
 
-/* A sigma is the final one behind a cased letter, unless one follows; ignorable ones are looked
- * through. */
+/* True if the sigma at `at` is a final one: a cased letter precedes it and none follows. Ignorable
+ * characters are skipped. */
 static bool sigma_is_final(const struct change *change, size_t at) {
     size_t before = at;
-    uint32_t near = '.'; /* an ignorable one */
+    uint32_t near = '.'; /* initially ignorable */
     unsigned bytes;
     while (before > change->start && unicode_is_ignorable(near))
         near = pieces_before(change->text, &before);
@@ -62,7 +62,7 @@ static enum unicode_mapping mapping_of(enum letters_change how, bool first, bool
     }
 }
 
-/* Most characters: ASCII, to upper or lower case. */
+/* Converts an ASCII character to upper or lower case. */
 static char change_ascii(char c, enum unicode_mapping mapping) {
     if (mapping == UNICODE_TO_UPPER || mapping == UNICODE_TO_TITLE)
         return c >= 'a' && c <= 'z' ? (char)(c - 32) : c;
@@ -72,7 +72,7 @@ static char change_ascii(char c, enum unicode_mapping mapping) {
 bool letters_add(struct text_builder *builder, const struct value_text *text, size_t start,
                  size_t end, enum letters_change how) {
     struct change change = {builder, text, start, end, text->origin, 0, {0}};
-    bool within = false; /* a word */
+    bool within = false; /* inside a word */
     if (!machine_spend(builder->machine, (end - start) / 16)) return false;
     for (size_t at = start; at < end;) {
         unsigned bytes;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The methods of values other than texts, and which kind has which. What would change a list or a
- * dict is named here to be refused as the sandbox refuses it.
+ * The methods of values other than texts, and the lookup of all methods. Methods that would change
+ * a list or dict are listed, because Jinja's sandbox hides them.
  */
 #include "base/check.h"
 #include "serving/jinja/values/routine.h"
@@ -40,7 +40,7 @@ static const struct routine list_rows[] = {
     UNSAFE("list", "insert"),  UNSAFE("list", "pop"),   UNSAFE("list", "remove"),
     UNSAFE("list", "reverse"), UNSAFE("list", "sort")};
 
-#define TUPLE_ROWS 2 /* the first ones of a list's */
+#define TUPLE_ROWS 2 /* the first rows of the list's methods */
 
 static const struct routine dict_rows[] = {
     {.name = "get",

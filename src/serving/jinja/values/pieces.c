@@ -21,7 +21,7 @@ size_t pieces_find(const struct value_text *text, size_t start, size_t end,
     return found ? (size_t)(found - text->data) : PIECES_NONE;
 }
 
-/* There is no memmem from the right, so that each try is paid for. */
+/* There is no memmem from the right. Each candidate counts as work. */
 size_t pieces_find_last(struct jinja_machine *machine, const struct value_text *text, size_t start,
                         size_t end, const struct value_text *needle) {
     if (needle->count == 0) return end;
@@ -150,7 +150,7 @@ bool pieces_split(struct jinja_machine *machine, const struct value_text *text,
     return true;
 }
 
-/* Bytes of the line's end at a place: 0 if none is there. */
+/* The number of bytes of the line end at an offset; 0 if there is none. */
 static unsigned line_end(const struct value_text *text, size_t at) {
     const uint8_t *data = (const uint8_t *)text->data + at;
     size_t left = text->count - at;

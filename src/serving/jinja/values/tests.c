@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Jinja's tests: what stands behind `is`.
+ * Jinja's tests, the right-hand sides of `is`.
  */
 #include "base/check.h"
 #include "serving/jinja/values/routine.h"
@@ -28,7 +28,7 @@ static bool is_divisibleby(struct jinja_machine *machine, const struct call *cal
     return remainder_is(machine, &call->subject, &call->arguments[0], 0, out);
 }
 
-/* Tests that look at the kind of value alone. */
+/* Tests that depend only on the kind of value. */
 static bool is_of_kind(struct jinja_machine *machine, const struct call *call, struct value *out);
 
 enum kind_test {
@@ -99,7 +99,7 @@ static bool kind_holds(const struct value *value, enum kind_test test) {
         return is_sequence(kind);
     case IS_ITERABLE:
         return value_is_iterable(value);
-    default: /* IS_CALLABLE: calling an undefined value is possible, and raises */
+    default: /* IS_CALLABLE: an undefined value is callable, and the call fails */
         return kind == VALUE_UNDEFINED || value_is_callable(value);
     }
 }
@@ -110,7 +110,7 @@ static bool is_of_kind(struct jinja_machine *machine, const struct call *call, s
                           kind_holds(&call->subject, (enum kind_test)(call->routine - kind_rows)));
 }
 
-/* Python's `is`, for the values that Python has once. */
+/* Python's `is`, for values that are unique in Python. */
 static bool is_sameas(struct jinja_machine *machine, const struct call *call, struct value *out) {
     const struct value *other = &call->arguments[0];
     if (other->kind != VALUE_NONE && other->kind != VALUE_BOOL)
@@ -119,7 +119,7 @@ static bool is_sameas(struct jinja_machine *machine, const struct call *call, st
                                    value_truth(&call->subject) == value_truth(other));
 }
 
-/* The operators and their names. */
+/* The comparison operators and their names, such as == and eq. */
 static bool tests_compare(struct jinja_machine *machine, const struct call *call,
                           struct value *out);
 

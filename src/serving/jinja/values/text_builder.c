@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Builds a text by pieces, with the origin of each byte.
+ * Builds a text from pieces and records the origin of each byte.
  */
 #include "base/utf8.h"
 #include "serving/jinja/values/jinja_machine.h"
@@ -33,7 +33,7 @@ static bool grow(struct text_builder *builder, size_t more) {
     return true;
 }
 
-/* Room for `more` bytes of an origin (or of mixed ones). */
+/* Makes room for `more` bytes of one origin (or of mixed origins). */
 static bool text_builder_prepare(struct text_builder *builder, size_t more, bool mixed,
                                  uint8_t origin) {
     if (more > builder->capacity - builder->count && !grow(builder, more)) return false;
@@ -89,7 +89,7 @@ bool text_builder_add_text(struct text_builder *builder, const struct value_text
     return text_builder_add_part(builder, text, 0, text->count);
 }
 
-/* Gives back what a builder has left, if it took the last of the machine's memory. */
+/* Returns unused capacity to the machine if the builder made the latest allocation. */
 static void text_builder_give_back(struct text_builder *builder) {
     struct jinja_machine *machine = builder->machine;
     char *memory = builder->marks ? (char *)builder->marks : builder->data;

@@ -60,7 +60,7 @@ bool text_fill_percent(struct jinja_machine *machine, const struct value_text *f
 
 /* ---- braces ---- */
 
-/* The value of the field that [start, end) names; NULL: it names none. */
+/* The argument that the field [start, end) refers to; NULL if there is none. */
 static const struct value *text_fill_find(const struct value_text *format, size_t start, size_t end,
                                           const struct call *call, uint32_t *next) {
     struct bytes name = {format->data + start, end - start};

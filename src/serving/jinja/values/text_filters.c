@@ -11,7 +11,7 @@
 #include "serving/jinja/values/routine.h"
 #include "serving/jinja/values/text_fill.h"
 
-/* ---- as the methods of the same name, of anything's text ---- */
+/* ---- filters that call the str method of the same name ---- */
 
 /* capitalize, lower, trim, upper: the method of str(value). */
 static bool as_method(struct jinja_machine *machine, const struct call *call, struct value *out) {
@@ -75,7 +75,7 @@ static bool title(struct jinja_machine *machine, const struct call *call, struct
     unsigned bytes;
     if (!routine_subject(machine, &call->subject, &text)) return false;
     text_builder_open(&builder, machine);
-    for (size_t at = 0; at < text->count;) { /* runs that begin words, runs of words */
+    for (size_t at = 0; at < text->count;) { /* alternates between separators and words */
         size_t start = at, first = 0;
         bool between = begins_word(utf8_read(text->data + at, &bytes));
         first = at + bytes;
@@ -89,7 +89,6 @@ static bool title(struct jinja_machine *machine, const struct call *call, struct
     return text_builder_finish(&builder, false, out);
 }
 
-/* The indentation of a line: a text, or so many spaces. */
 bool text_filters_indent(struct jinja_machine *machine, const struct call *call, uint32_t place,
                          int64_t usual, int64_t most, const struct value_text **out) {
     struct text_builder builder;

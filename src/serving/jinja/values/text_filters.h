@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Jinja's filters that make texts of texts.
+ * Jinja's filters from text to text.
  */
 #pragma once
 
 #include "serving/jinja/values/jinja_machine.h"
 
-/* NULL: there is none. */
+/* Returns NULL if there is no such filter. */
 const struct routine *text_filters_find(struct bytes name);
 
-/* The indentation from a call's argument at `place`: a text, or so many spaces (`usual` if it is
- * absent). Fails beyond `most`. */
+/* The indentation from the argument at `place`: a text, or a number of spaces (`usual` if absent).
+ * Fails if the number is above `most`. */
 bool text_filters_indent(struct jinja_machine *machine, const struct call *call, uint32_t place,
                          int64_t usual, int64_t most, const struct value_text **out) MUST_USE;

@@ -63,7 +63,7 @@ static bool has_end(struct jinja_machine *machine, const struct call *call, stru
     return routine_answer(out, found);
 }
 
-/* ---- cutting ---- */
+/* ---- stripping and splitting ---- */
 
 /* strip, lstrip, rstrip */
 static bool text_methods_strip(struct jinja_machine *machine, const struct call *call,
@@ -103,7 +103,7 @@ static bool remove_end(struct jinja_machine *machine, const struct call *call, s
     return value_make_part(machine, text, first ? cut : 0, text->count - cut, out);
 }
 
-/* ---- joining, filling ---- */
+/* ---- joining and formatting ---- */
 
 static bool text_methods_join(struct jinja_machine *machine, const struct call *call,
                               struct value *out) {

@@ -7,7 +7,7 @@
 #include "base/utf8.h"
 #include "serving/jinja/values/jinja_machine.h"
 
-/* ---- built outside of a rendering ---- */
+/* ---- values made before a rendering ---- */
 
 bool value_of_text(struct arena *arena, struct bytes text, enum value_origin origin,
                    struct value *out) {
@@ -130,7 +130,7 @@ bool value_of_tree(struct arena *arena, const struct tree *tree, struct value *o
     return value_of_node(arena, tree, 0, out);
 }
 
-/* ---- built in a rendering ---- */
+/* ---- values made in a rendering ---- */
 
 bool value_make_text(struct jinja_machine *machine, const char *data, size_t count,
                      enum value_origin origin, struct value *out) {
@@ -221,7 +221,7 @@ bool value_make_generator(struct jinja_machine *machine, const struct value_gene
 
 /* ---- dicts ---- */
 
-#define LINEAR_MAX 8 /* pairs that are searched one by one */
+#define LINEAR_MAX 8 /* a dict with at most this many pairs has no index */
 
 bool value_make_dict(struct jinja_machine *machine, struct value *out) {
     struct value_dict *dict = machine_take(machine, sizeof *dict);
@@ -237,7 +237,7 @@ static bool next_place(struct jinja_machine *machine, const struct value_dict *d
     return machine_spend(machine, 1);
 }
 
-/* Keys are texts and integers. */
+/* The hash of a key, which is a text or an integer. */
 static uint64_t key_hash(const struct value *key) {
     if (key->kind != VALUE_TEXT)
         return value_compare_text_hash((const char *)&key->integer, sizeof key->integer);
@@ -256,7 +256,7 @@ static uint64_t key_steps(const struct value *key) {
     return key->kind == VALUE_TEXT ? key->text->count / 64 : 0;
 }
 
-/* Enters the pair that lies at `place` into the dict's index. */
+/* Inserts pair number `place` into the dict's index. */
 static bool index_pair(struct jinja_machine *machine, struct value_dict *dict, uint32_t place) {
     const struct value *key = &dict->pairs[place].key;
     uint32_t at = (uint32_t)key_hash(key) & (dict->index_count - 1);
@@ -276,7 +276,7 @@ static bool dict_index(struct jinja_machine *machine, struct value_dict *dict) {
     memset(index, 0, count * sizeof *index);
     dict->index = index;
     dict->index_count = count;
-    for (uint32_t i = dict->count; i-- > 0;) /* of equal keys of a tree the last is found */
+    for (uint32_t i = dict->count; i-- > 0;) /* if keys of a tree repeat, the last one is found */
         if (!index_pair(machine, dict, i)) return false;
     return true;
 }
@@ -291,7 +291,7 @@ bool value_dict_find(struct jinja_machine *machine, const struct value_dict *dic
         if (!value_is_hashable(key))
             return machine_fail(machine, "unhashable type: '%s'", value_type_name(key));
         if (!value_is_whole(key)) return true;
-        whole = value_integer(value_whole(key)); /* True is 1 */
+        whole = value_integer(value_whole(key)); /* True equals 1 */
         key = &whole;
     }
     if (dict->count <= LINEAR_MAX) {
@@ -338,7 +338,7 @@ bool value_dict_set(struct jinja_machine *machine, struct value_dict *dict, stru
     return !dict->index || index_pair(machine, dict, dict->count - 1);
 }
 
-/* ---- what a value is ---- */
+/* ---- properties of values ---- */
 
 const char *value_type_name(const struct value *value) {
     static const char *const names[VALUE_KIND_COUNT] = {
@@ -421,7 +421,7 @@ bool value_length(struct jinja_machine *machine, const struct value *value, int6
     }
 }
 
-/* How messages call an object, as Jinja's object_type_repr. */
+/* The description of an object in messages, as Jinja's object_type_repr. */
 static void value_describe(const struct value *object, char *out, size_t out_bytes) {
     if (object->kind == VALUE_NONE)
         format_text(out, out_bytes, "None");

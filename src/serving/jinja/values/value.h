@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The values of templates: Python's, as far as templates meet them. A value is small and copied;
- * what it points to never changes but for namespaces, loops and generators.
- * Who renders builds the variables with the functions below.
+ * The values of templates, which follow Python's types. A struct value is small and copied. The
+ * object that it points to is immutable, except for namespaces, loops and generators. Callers of
+ * jinja_render build its variables with the functions at the end of this file.
  *
- * A text remembers of each byte where it came from: written by the template's author (its own
- * text, bos_token, eos_token), or data, which is what users, tools and models said. All operations
- * carry that along, so that data never becomes a special token.
+ * Every byte of a text has an origin. A byte is trusted if the template's author wrote it (the
+ * template's text, bos_token, eos_token), and data if it comes from users, tools or models. All
+ * operations preserve origins, so that data is never tokenized as a special token.
  */
 #pragma once
 
@@ -13,7 +13,7 @@
 #include "base/tree.h"
 
 enum value_kind {
-    VALUE_MISSING, /* inside the interpreter alone: a variable without a value */
+    VALUE_MISSING, /* internal: a variable without a value */
     VALUE_UNDEFINED,
     VALUE_NONE,
     VALUE_BOOL,
@@ -24,7 +24,7 @@ enum value_kind {
     VALUE_TUPLE,
     VALUE_DICT,
     VALUE_RANGE,
-    VALUE_VIEW, /* of a dict: its keys, values or items */
+    VALUE_VIEW, /* keys, values or items of a dict */
     VALUE_NAMESPACE,
     VALUE_GENERATOR,
     VALUE_FUNCTION,
@@ -36,7 +36,7 @@ enum value_kind {
 
 struct value {
     enum value_kind kind;
-    uint32_t detail; /* of a view: enum value_view_kind; of a number: bytes of its spelling */
+    uint32_t detail; /* view: enum value_view_kind; number: bytes of its spelling */
     union {
         bool truth;
         int64_t integer;
@@ -52,18 +52,18 @@ struct value {
         struct value_macro *macro;
         struct value_loop *loop;
     };
-    const char *spelling; /* of a number of a tree, which is printed so; NULL: as Python does */
+    const char *spelling; /* text of a number from JSON, printed verbatim; NULL: print as Python */
 };
 
 enum value_origin {
-    VALUE_TRUSTED, /* special tokens in it are meant */
-    VALUE_DATA     /* it is plain text, whatever it looks like */
+    VALUE_TRUSTED, /* special tokens in it are recognized */
+    VALUE_DATA     /* always plain text */
 };
 
 struct value_text {
     const char *data;          /* UTF-8, whole characters */
-    const uint8_t *marks;      /* [count] enum value_origin; NULL: all bytes are of `origin` */
-    struct text_builder *room; /* that may go on behind this text; NULL: none */
+    const uint8_t *marks;      /* [count] enum value_origin; NULL: all bytes have `origin` */
+    struct text_builder *room; /* builder that can extend this text in place; NULL: none */
     uint64_t hash;             /* 0: not known yet */
     uint32_t count;            /* bytes */
     uint32_t length;           /* characters */
@@ -93,7 +93,7 @@ struct value_pair {
 };
 
 struct value_dict {
-    struct value_pair *pairs; /* in the order of insertion; keys: TEXT, INTEGER */
+    struct value_pair *pairs; /* in insertion order; keys are TEXT or INTEGER */
     uint32_t *index;          /* [index_count] 1 + place in pairs, 0: none; NULL: not built */
     uint32_t count, capacity, index_count;
 };
@@ -114,15 +114,15 @@ static inline struct value value_real(double real) {
     return (struct value){.kind = VALUE_REAL, .real = real};
 }
 
-/* The texts keep pointing to `text` and into the tree, which must be valid UTF-8. Each returns
- * false when the arena is full; value_of_tree also when the tree is deeper than VALUE_DEPTH_MAX.
- * All strings of a tree, keys included, are data. Its numbers are printed as they were spelt; an
- * integer beyond 64 bits counts as a real. */
+/* Make values that borrow `text` or the texts of the tree, which must be valid UTF-8. Return false
+ * if the arena is full, or if the tree is deeper than VALUE_DEPTH_MAX. All strings of a tree, keys
+ * included, are data. Its numbers are printed as they were spelled. An integer beyond 64 bits
+ * counts as a real. */
 #define VALUE_DEPTH_MAX 256
 bool value_of_text(struct arena *arena, struct bytes text, enum value_origin origin,
                    struct value *out) MUST_USE;
 bool value_of_tree(struct arena *arena, const struct tree *tree, struct value *out) MUST_USE;
-/* Copies of the items and pairs; keys are texts, no two alike. */
+/* Make a list or a dict from copies of the items or pairs. Keys must be distinct texts. */
 bool value_of_items(struct arena *arena, const struct value *items, size_t count,
                     struct value *out) MUST_USE;
 bool value_of_pairs(struct arena *arena, const struct value_pair *pairs, size_t count,

@@ -1,11 +1,14 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ * Attributes, items, slices and iteration of values, as in Jinja's sandbox.
+ */
 #include "base/format.h"
 #include "base/utf8.h"
 #include "serving/jinja/values/jinja_machine.h"
 
 /* ---- attributes ---- */
 
-/* Attributes that are neither methods nor Python's internals. *found false: there is none. */
+/* Finds an attribute that is neither a method nor an internal of Python. *found is false if there
+ * is none. */
 static bool plain_attribute(struct jinja_machine *machine, const struct value *object,
                             const struct value *name, struct value *out, bool *found) {
     struct value *member;
@@ -47,7 +50,7 @@ static bool find_attribute(struct jinja_machine *machine, const struct value *ob
 
 /* ---- items ---- */
 
-/* Bytes before the character of an index. */
+/* Converts an index of a character to an offset in bytes. */
 static size_t offset_of(const struct value_text *text, size_t index) {
     size_t at = 0;
     if (text->length == text->count) return index;
@@ -69,7 +72,7 @@ static bool text_item(struct jinja_machine *machine, const struct value_text *te
     return value_make_part(machine, text, start, bytes, out);
 }
 
-/* Python's object[key]. *found false: it raises TypeError or LookupError. */
+/* Python's object[key]. *found is false if Python raises TypeError or LookupError. */
 static bool find_item(struct jinja_machine *machine, const struct value *object,
                       const struct value *key, struct value *out, bool *found) {
     struct value *member;

@@ -1,4 +1,6 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ * Equality, order and containment of values, as in Python.
+ */
 #include <math.h>
 
 #include "base/hash.h"
@@ -46,7 +48,7 @@ static bool ranges_equal(const struct value_range *a, const struct value_range *
            (a->count < 2 || a->step == b->step);
 }
 
-/* -1, 0, 1; 2: a NaN is there. A long double holds every integer of 64 bits. */
+/* Returns -1, 0 or 1, or 2 if one is a NaN. A long double represents every 64-bit integer. */
 static int compare_numbers(const struct value *a, const struct value *b) {
     if (value_is_whole(a) && value_is_whole(b)) {
         int64_t x = value_whole(a), y = value_whole(b);
@@ -95,7 +97,7 @@ bool value_compare_equal(struct jinja_machine *machine, const struct value *a,
 
 /* ---- order ---- */
 
-/* `order` is -1, 0, 1, or 2, for which no comparison holds. */
+/* `order` is -1, 0 or 1, or 2 for unordered values, for which every comparison is false. */
 static bool value_compare_holds(enum node_operation operation, int order) {
     switch (operation) {
     case OPERATION_LESS:

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The variable `loop`: its attributes, for which it looks one item ahead.
+ * The variable `loop` and its attributes, some of which need the next item in advance.
  */
 #include "serving/jinja/values/jinja_machine.h"
 
-/* The next item into `after`, if none is there; MISSING at the end. */
+/* Fetches the next item into `after` unless it is there already; VALUE_MISSING at the end. */
 static bool value_loop_peek(struct jinja_machine *machine, struct value_loop *loop) {
     bool more;
     if (loop->after.kind != VALUE_MISSING) return true;

@@ -1,11 +1,13 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ * The operators + - * and % on values, as in Python.
+ */
 #include "serving/jinja/values/jinja_machine.h"
 #include "serving/jinja/values/text_fill.h"
 
 /* ---- texts ---- */
 
-/* The builder that made the left text goes on behind it, so that text which grows by a piece at a
- * time is not copied each time. */
+/* Extends the left text in place if it is the latest text of its builder, so that repeated appends
+ * do not copy it each time. */
 static bool value_operate_join(struct jinja_machine *machine, const struct value *left,
                                const struct value *right, struct value *out) {
     const struct value_text *a = left->text, *b = right->text;
@@ -90,7 +92,7 @@ static bool operate_integers(struct jinja_machine *machine, enum node_operation 
     return !over || machine_fail(machine, "integers beyond 64 bits are not supported");
 }
 
-/* ---- all ---- */
+/* ---- dispatch ---- */
 
 static const char *const operators[] = {"+", "-", "*", "%"};
 

@@ -1,4 +1,6 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ * str(), repr() and json.dumps() of values, as in Python.
+ */
 #include "base/format.h"
 #include "base/real.h"
 #include "base/unicode.h"
@@ -9,7 +11,7 @@ static bool add(struct text_builder *builder, const char *text) {
     return text_builder_add(builder, text, strlen(text), VALUE_DATA);
 }
 
-/* Numbers and the like, which cannot form a special token. */
+/* Appends a number or similar text, which cannot form a special token. */
 static bool value_print_add_plain(struct text_builder *builder, const char *text) {
     return text_builder_add(builder, text, strlen(text), VALUE_TRUSTED);
 }
@@ -32,7 +34,7 @@ static bool add_real(struct text_builder *builder, double real) {
            text_builder_add(builder, text, real_write(real, text), VALUE_TRUSTED);
 }
 
-/* One that came from outside is printed as it was spelt there. */
+/* Appends a number. A number from JSON is printed as it was spelled. */
 static bool value_print_add_number(struct text_builder *builder, const struct value *number) {
     if (number->spelling)
         return machine_spend(builder->machine, number->detail / 64) &&
@@ -43,7 +45,7 @@ static bool value_print_add_number(struct text_builder *builder, const struct va
 
 /* ---- repr() ---- */
 
-/* The escape of a character that is not printed as it is. */
+/* Appends the escape of a character that is not printable. */
 static bool add_escape(struct text_builder *builder, uint32_t character, enum value_origin origin) {
     char text[16];
     const char *simple = character == '\n'   ? "\\n"
@@ -216,7 +218,7 @@ static bool json_text(struct json_printer *printer, const struct value_text *tex
            add(printer->out, "\"");
 }
 
-/* A new line, as deep as the level, where there is an indent. */
+/* Starts an indented line, if the style has an indent. */
 static bool json_line(struct json_printer *printer) {
     const struct value_text *indent = printer->style->indent;
     if (!indent) return true;
@@ -232,7 +234,7 @@ static bool json_mark(struct json_printer *printer, const struct value_text *mar
                 : add(printer->out, usual);
 }
 
-/* Between two items, or before the first one. */
+/* Writes the separator between two items, or the line break before the first. */
 static bool json_next(struct json_printer *printer, bool first) {
     if (first) {
         printer->level++;
@@ -264,7 +266,7 @@ static bool json_key(struct json_printer *printer, const struct value *key) {
            add(printer->out, "\"");
 }
 
-/* The pairs in the order of their keys. */
+/* Copies the pairs in the order of their keys. */
 static bool json_sort(struct jinja_machine *machine, const struct value_dict *dict,
                       struct value_dict *out) {
     struct value first_of_pair = value_integer(0), sorted;
