@@ -77,7 +77,7 @@ static bool is_local_name(struct bytes name) {
            host_allowlist_same(name, BYTES_LITERAL("[::1]")) || is_loopback_number(name);
 }
 
-/* The next item of a comma-separated list, without surrounding spaces; false if there is none. */
+/* Gets the next item of a comma-separated list, without spaces around it. False: there is none. */
 static bool take_item(const char **list, struct bytes *item_out) {
     const char *at = *list;
     if (!at || !*at) return false;

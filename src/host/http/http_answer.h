@@ -12,7 +12,7 @@ struct http_answer_head {
     uint32_t status;
     bool keep_alive;
     bool chunked; /* the body is in chunks */
-    /* the length is body_bytes; neither chunked nor has_length: until the connection closes */
+    /* the length is body_bytes; without chunks and length the body ends with the connection */
     bool has_length;
     uint64_t body_bytes;
 };

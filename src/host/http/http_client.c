@@ -65,7 +65,7 @@ static void http_client_finish(struct client_connection *connection, enum http_e
     client->options.end(client->options.context, http_client_index_of(connection), end);
 }
 
-/* Passes the received part of the body to the caller. Returns true if the body is complete.
+/* Passes received bytes of the body to the caller. Returns true if the body is complete.
  * *broken_out: invalid chunks. */
 static bool take_body(struct client_connection *connection, struct evbuffer *input,
                       bool *broken_out) {

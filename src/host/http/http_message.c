@@ -36,7 +36,7 @@ static struct bytes http_message_trimmed(struct bytes text) {
     return text;
 }
 
-/* The text before `end`; *text advances past `end`. Everything if there is no `end`. */
+/* Returns the text before `end`, or all text if there is no `end`. *text advances past it. */
 static struct bytes cut_before(struct bytes *text, char end) {
     if (!text->count) return *text; /* an absent header has a null pointer */
     const char *at = memchr(text->data, end, text->count);
@@ -46,7 +46,7 @@ static struct bytes cut_before(struct bytes *text, char end) {
     return piece;
 }
 
-/* The next line without its CRLF; false if it does not end with CRLF. */
+/* Gets the next line without its CRLF. Returns false if it does not end with CRLF. */
 static bool http_message_take_line(struct bytes *text, struct bytes *line_out) {
     struct bytes line = cut_before(text, '\n');
     if (line.count == 0 || line.data[line.count - 1] != '\r') return false;

@@ -24,7 +24,7 @@ static void say_number(const struct http_reply *reply, enum answer_header header
     evbuffer_add_printf(reply->out, "%s: %" PRIu32 "\r\n", answer_header_name(header), value);
 }
 
-/* Tells pages of other origins whether they may read the response, and which headers. */
+/* Writes the CORS headers, which allow pages of another origin to read the response. */
 static void say_to_pages(const struct http_reply *reply) {
     if (!reply->lets_pages_in) return;
     evbuffer_add_printf(reply->out, "Vary: Origin\r\n");
@@ -96,7 +96,7 @@ void http_reply_error(const struct http_reply *reply, uint32_t status, const cha
     if (status == 503) say_number(reply, ANSWER_HEADER_RETRY_AFTER, 1);
     if (status == 415 && reply->knows_no_coding) /* not if the media type is the reason */
         http_reply_say(reply, ANSWER_HEADER_ACCEPT_ENCODING, CONTENT_DECODER_NAMES);
-    /* methods of a page */
+    /* the methods for an embedded page */
     if (status == 405) http_reply_say(reply, ANSWER_HEADER_ALLOW, "GET, HEAD");
     end(reply, "application/json", (struct bytes){body, writer.count});
 }

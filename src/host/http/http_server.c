@@ -70,7 +70,7 @@ struct server_connection {
     int64_t stall_ns;  /* the server's lost time when the stall timeout was last renewed */
     enum server_place place;
     uint32_t slot;
-    uint8_t peer[16];         /* as in CLIENT_REQUEST */
+    uint8_t peer[16];         /* address, as in CLIENT_REQUEST */
     struct request_name name; /* of the current request */
     uint64_t exchange;        /* id of the current request at the gateway; 0: none */
     size_t searched;          /* bytes of the head already searched for its end */
@@ -812,7 +812,7 @@ static void begin_stream(struct server_connection *connection,
     http_reply_stream(&reply, begin, connection->chunked_answer);
 }
 
-/* True if a reader is slow. Much data may arrive at once, so a reader is slow only if its backlog
+/* True if a reader is slow. Much data may come in a burst, so a reader is slow only if its backlog
  * stays long for a while in which the loop ran. */
 static bool reads_too_slowly(struct server_connection *connection, size_t output_bytes) {
     const struct http_server_options *options = &connection->server->options;

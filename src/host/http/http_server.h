@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The HTTP server: converts requests to RECORD_CLIENT_REQUEST, and RECORD_RESPOND and
+ * The HTTP server. It converts requests to RECORD_CLIENT_REQUEST, and converts RECORD_RESPOND and
  * RECORD_STREAM_* to responses. It serves the embedded pages itself. It uses libevent's
  * bufferevents, in the event loop's only thread.
  *
@@ -34,24 +34,23 @@ struct http_server_options {
     uint32_t port;              /* 0: any free one */
     bool shares_port;           /* share the port with other processes that set this */
     const char *host_allowlist; /* as `named` in struct host_allowlist */
-    const char *
-        /* as `origins` in struct host_allowlist; NULL: pages of other sites are rejected */
-        allow_origins;
+    /* as `origins` in struct host_allowlist; NULL: pages of other sites are rejected */
+    const char *allow_origins;
     uint32_t connections_max;
     /* limit of idle connections without a known key per network; 0: unlimited */
     uint32_t connections_per_network;
     size_t head_bytes_max, body_bytes_max;
     size_t bodies_bytes_max;  /* limit for all unfinished requests together */
     size_t answers_bytes_max; /* limit for all responses that are not sent completely, together */
-    size_t output_bytes_max;  /* unsent bytes of a stream from which its reader is late */
+    size_t output_bytes_max;  /* a stream with more unsent bytes has a late reader */
     uint32_t behind_ms_max;   /* a reader that is late for this long is disconnected */
     uint32_t head_ms_max;     /* from the first byte of a request to the end of its head */
     uint32_t body_ms_max;
     uint32_t pace_ms_max; /* time after which a body is idle (connection_eviction_credit) */
-    /* a connection without a request; also in the header Keep-Alive, in seconds */
+    /* timeout of a connection without a request; also in the header Keep-Alive, in seconds */
     uint32_t idle_ms_max;
-    uint32_t stall_ms_max;  /* a reader that reads nothing */
-    uint32_t linger_ms_max; /* a refused client that neither sends nor disconnects */
+    uint32_t stall_ms_max;  /* timeout of a reader that reads nothing */
+    uint32_t linger_ms_max; /* timeout of a refused client that neither sends nor disconnects */
     const struct http_asset *assets;
     size_t asset_count;
     /* Delivers a copy of the record. STATUS_FULL is answered with 503 (requests only: a CLIENT_GONE

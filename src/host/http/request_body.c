@@ -61,7 +61,7 @@ static struct http_refusal refuse_with(uint32_t status) {
                                 : "too many large requests at once; try again in a moment"};
 }
 
-/* The bytes of the body among the next ones; returns how many were consumed. */
+/* Finds the bytes of the body among the next bytes. Returns the number of bytes consumed. */
 static size_t find_piece(struct request_body *body, struct bytes text, struct bytes *piece_out) {
     if (body->chunked) return http_message_chunks_take(&body->chunks, text, piece_out);
     size_t left = body->announced - body->came;

@@ -7,7 +7,7 @@
 #include "base/check.h"
 #include "host/ledger/account_store.h"
 
-/* The next name of a list; false if there is none. */
+/* Gets the next name of a list. Returns false if there is none. */
 static bool account_notify_next_name(const char **rest, struct bytes *name_out) {
     if (!*rest || !**rest) return false;
     size_t count = strcspn(*rest, ",");
@@ -133,7 +133,7 @@ static bool account_notify_find_id(const struct report *report, int64_t id, uint
     return false;
 }
 
-/* Reads keys into keys[key_count]; returns their number. */
+/* Reads keys into keys[key_count] and returns their number. */
 static enum status report_keys(struct report *report, struct account_key *keys, uint32_t *count_out,
                                struct error *error) {
     static const char sql[] = "SELECT account, sha256, requests_max, requests_per_minute,"

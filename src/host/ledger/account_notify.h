@@ -28,6 +28,6 @@ enum status account_notify_read(struct database *database, const struct account_
                                 const char *models, struct record_accounts **record_out,
                                 struct error *error) MUST_USE;
 
-/* A bit for each of the gateway's models that is not allowed; both lists are separated by commas.
- * An empty list allows all. "default" is the first model. */
+/* Returns a mask with a bit for each of the gateway's models that is not allowed. Both lists are
+ * separated by commas. An empty list allows all. "default" is the first model. */
 uint64_t account_notify_denied(const char *models, const char *allowed);

@@ -29,7 +29,7 @@ struct accounts_reading {
     const char *path;
     struct database *database;
     int64_t now;
-    int64_t last_account, last_key; /* largest ids before */
+    int64_t last_account, last_key; /* largest ids before the file is read */
     struct error *error;
 };
 

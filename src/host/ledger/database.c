@@ -47,12 +47,12 @@ struct database {
     " name TEXT, cause TEXT"
 /* clang-format on */
 
-/* The schema, a text for each version: a file of version n gets the texts from n on. Money is
- * nanos, prices are picos for a token, times are seconds of 1970; a limit of 0 is none; ids of
- * units and requests are 64 bits with a sign. */
+/* The schema, with one text per version. A file of version n is upgraded by the texts from n on.
+ * Money is in nanos, prices in picos per token, times in seconds since 1970. A limit of 0 is none.
+ * Ids of units and requests are signed 64-bit integers. */
 static const char *const schemas[DATABASE_SCHEMA] = {
     "CREATE TABLE settings (name TEXT PRIMARY KEY, value) WITHOUT ROWID;"
-    /* "account NAME" or "group NAME"; generation 0 if absent */
+    /* name: "account NAME" or "group NAME"; an absent tenant has generation 0 */
     "CREATE TABLE tenants (name TEXT PRIMARY KEY, generation INTEGER NOT NULL) WITHOUT ROWID;"
     "CREATE TABLE accounts (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE,"
     " tenant TEXT NOT NULL DEFAULT '', created INTEGER NOT NULL, revoked INTEGER,"

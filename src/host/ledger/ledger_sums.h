@@ -48,7 +48,7 @@ enum status ledger_sums_rows(struct ledger_sums *sums,
                                           const struct ledger_account *account),
                              void *context, struct error *error) MUST_USE;
 
-/* Report sums by name and by hour; an hour without any is omitted. */
+/* Report the sums by account name and by hour. Hours without usage are omitted. */
 enum status ledger_sums_accounts(struct ledger_sums *sums,
                                  void (*take)(void *context, const struct ledger_account *account),
                                  void *context, struct error *error) MUST_USE;

@@ -14,7 +14,7 @@
 
 struct ledger_verdict {
     int64_t files, entries, accounts, hours;
-    /* units that are idle, whether conserved or not; units that are not idle */
+    /* units_judged: idle units, with or without violations; units_open: units that are not idle */
     int64_t units_judged, units_open;
     int64_t breaches;
 };

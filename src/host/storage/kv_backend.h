@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The interface between the KV storage (host/storage/kv_store.h) and the backend that keeps its
- * blocks outside this process. The store has the index, host memory, the queue of writes and every
- * choice; a backend has places for sealed blocks (store_format_seal), and limits how many.
+ * KV blocks outside this process. The store owns the index, the host memory and the write queue,
+ * and makes every decision. A backend stores sealed blocks (store_format_seal) up to a size limit.
  *
  * A block's location is a segment and a slot. A segment is a set of blocks that are dropped
- * together; the backend decides what it is. Other processes may use the same storage at the same
- * time, so blocks appear and disappear: a backend reports both to its listener.
+ * together; each backend defines its own. Other processes may use the same storage at the same
+ * time, so blocks appear and disappear. The backend reports both to its listener.
  *
  * Files are the only backend (host/storage/kv_files_backend.h). Another one implements
  * struct kv_backend_calls and is chosen in kv_store_backend_at (host/storage/kv_store.c).
@@ -17,20 +17,20 @@
 #include "serving/cache/store_format.h"
 
 #define KV_SEGMENTS_MAX 4096
-#define KV_SEGMENTS_MIN 8 /* in the bytes of a storage: so coarse is what is dropped at once */
+#define KV_SEGMENTS_MIN 8 /* a full storage has at least this many, so a drop frees at most 1/8 */
 
-#define KV_WRITE_BYTES ((size_t)1 << 20) /* a block is written in pieces of so many, at most */
+#define KV_WRITE_BYTES ((size_t)1 << 20) /* limit of one write; a larger block needs several */
 
 enum kv_io_kind { KV_IO_AUTO, KV_IO_URING, KV_IO_THREADS };
 
 struct kv_io_faults; /* host/storage/kv_files_io.h */
 
-/* Called from within kv_backend_calls, on the caller's thread. */
+/* Callbacks from within kv_backend_calls, on the caller's thread. */
 struct kv_backend_listener {
-    /* A block was found, or was found damaged (STORE_ENTRY_DEAD), in a slot of a segment. */
+    /* A slot of a segment has a block, or a damaged one (STORE_ENTRY_DEAD). */
     void (*entry)(void *context, uint32_t segment, const struct store_entry *entry);
-    void (*gone)(void *context, uint32_t segment); /* somebody removed it */
-    /* One line to the log, as log_say has it. */
+    void (*gone)(void *context, uint32_t segment); /* the segment was removed */
+    /* Logs one line, with the arguments of log_say. */
     void (*say)(const void *context, enum log_level level, const char *format, ...)
         __attribute__((format(printf, 3, 4)));
     void *context;
@@ -39,27 +39,27 @@ struct kv_backend_listener {
 struct kv_backend_options {
     const char *location;
     struct kv_format format;
-    uint64_t bytes_max;     /* of the whole storage; sizes segments */
+    uint64_t bytes_max;     /* limit of the whole storage; determines the size of segments */
     uint64_t segment_bytes; /* 0: a default */
-    uint32_t depth;         /* transfers under way at most */
+    uint32_t depth;         /* limit of transfers in progress */
     int event;              /* eventfd that is written when transfers end */
     enum kv_io_kind io;
     const struct kv_io_faults *faults; /* tests; may be NULL */
     struct kv_backend_listener listener;
 };
 
-/* A transfer. The caller keeps it until `take` returns it. */
+/* A transfer of one block. The caller keeps it valid until `take` returns it. */
 struct kv_backend_op {
-    bool is_put;
-    uint32_t segment, slot;       /* get: where the block is; put: out, where it was put */
-    size_t offset, bytes;         /* get: the range of the block, whole pages */
+    bool is_put;                  /* put: writes a block; get: reads a range of one */
+    uint32_t segment, slot;       /* get: location of the block; put: out, its new location */
+    size_t offset, bytes;         /* get: range in the block, multiples of a page */
     char *memory;                 /* page-aligned; put: the whole sealed block */
-    struct block_key key, parent; /* put */
-    uint32_t position;            /* put: blocks before it in its sequence */
-    int error;    /* out: 0 or an errno; of a put, ESTALE: somebody removed the place, and the next
-                  * put uses another */
-    size_t done;  /* out: bytes */
-    size_t begun; /* the backend's own, zeros at first */
+    struct block_key key, parent; /* put only */
+    uint32_t position;            /* put only: number of blocks before it in its sequence */
+    int error;    /* out: 0 or an errno. A put ends with ESTALE if its segment was removed; the next
+                  * put uses another segment */
+    size_t done;  /* out: bytes transferred */
+    size_t begun; /* private to the backend, as is `pieces`; initialize both with zeros */
     uint32_t pieces;
 };
 
@@ -67,34 +67,34 @@ struct kv_backend_segment {
     uint64_t bytes;
     uint32_t slot_count; /* slots in use */
     bool movable;        /* it may be dropped */
-    int64_t written_ns;  /* by the wall clock, the last time */
+    int64_t written_ns;  /* wall clock time of the last write */
 };
 
 struct kv_backend_usage {
     uint64_t bytes;
-    uint32_t segments;      /* that exist */
-    uint32_t segment_count; /* their numbers are below */
+    uint32_t segments;      /* number of existing segments */
+    uint32_t segment_count; /* all segment numbers are below this */
 };
 
 struct kv_backend {
     const struct kv_backend_calls *calls;
     const char *name; /* for the log */
-    const char *io;   /* how it transfers: "io_uring", "threads" */
+    const char *io;   /* I/O method: "io_uring" or "threads" */
 };
 
-struct kv_check { /* of the blocks of one format, or sums over all */
+struct kv_check { /* results for the blocks of one format, or sums over all formats */
     char folder[STORE_NAME_BYTES];
     size_t block_bytes;
     uint64_t segments, bytes;
-    uint64_t blocks;     /* that are known */
-    uint64_t retired;    /* slots that were found damaged before: never read again */
-    uint64_t writers;    /* segments that somebody writes to now */
-    uint64_t sound;      /* deep: blocks read, and right to the last byte */
-    uint64_t damaged;    /* deep: blocks, sidecars and files that are not */
-    uint64_t unfinished; /* deep: slots of a write that did not end, or has not yet */
+    uint64_t blocks;     /* blocks listed in sidecars */
+    uint64_t retired;    /* slots that were marked as damaged earlier, and are never read again */
+    uint64_t writers;    /* segments that a process is writing to */
+    uint64_t sound;      /* deep: blocks that were read and are entirely correct */
+    uint64_t damaged;    /* deep: damaged blocks, sidecars and files */
+    uint64_t unfinished; /* deep: slots with a write that is in progress or was aborted */
 };
 
-/* Called with one line for each thing that is damaged, and for each format once it is done. */
+/* `damage` is called with one line for each damaged item, `folder` when a format is done. */
 struct kv_check_listener {
     void (*damage)(void *context, const char *line);
     void (*folder)(void *context, const struct kv_check *check);
@@ -103,52 +103,55 @@ struct kv_check_listener {
 
 /* One thread calls an open backend. `list`, `drop` and `retire` may block; transfers do not. */
 struct kv_backend_calls {
-    /* Reports every block that is there. STATUS_INVALID: the location may not be used (others may
-     * write to it); the error says why. */
+    /* Reports every stored block. Returns STATUS_INVALID with the reason if the location may not be
+     * used, because other users may write to it. */
     enum status (*open)(const struct kv_backend_options *options, struct kv_backend **backend_out,
                         struct error *error);
-    /* No transfer is under way, and nothing is held. */
+    /* Call without transfers in progress and without held segments. */
     void (*close)(struct kv_backend *backend);
 
-    /* Reports what is new or gone since; `again`: also looks where nothing seems to have changed. */
+    /* Reports new and removed blocks since the last call. `again`: also scans places that seem to
+     * be unchanged. */
     void (*list)(struct kv_backend *backend, bool again);
     struct kv_backend_usage (*usage)(const struct kv_backend *backend);
-    /* False: no segment has this number. */
+    /* Returns false if no segment has this number. */
     bool (*segment)(const struct kv_backend *backend, uint32_t segment,
                     struct kv_backend_segment *out);
 
-    /* Begins to read a range of a block. */
+    /* Prepares to read a range of a block. */
     void (*get)(struct kv_backend *backend, struct kv_backend_op *op);
     /* Bytes by which the next put may enlarge the storage; 0: none. */
     uint64_t (*growth)(const struct kv_backend *backend);
-    /* Begins to write a block. An error: it did not begin. */
+    /* Prepares to write a block. After an error `take` does not return the operation. */
     enum status (*put)(struct kv_backend *backend, struct kv_backend_op *op, struct error *error);
-    /* Submits what was begun. */
+    /* Submits the prepared transfers. */
     void (*start)(struct kv_backend *backend);
-    /* A transfer that has ended; NULL: none at the moment. */
+    /* Returns a transfer that has ended; NULL if there is none at the moment. */
     struct kv_backend_op *(*take)(struct kv_backend *backend);
 
-    /* A held segment can be read after it is dropped, until it is released as often. */
+    /* A held segment can be read after it is dropped. Holds are counted. */
     void (*hold)(struct kv_backend *backend, uint32_t segment);
     void (*release)(struct kv_backend *backend, uint32_t segment);
-    /* Removes a segment. False: somebody writes to it. */
+    /* Removes a segment. Returns false if a process writes to it. */
     bool (*drop)(struct kv_backend *backend, uint32_t segment);
-    /* The block is damaged: this slot is not read again. */
+    /* Marks a slot as damaged, so that no process reads it again. */
     void (*retire)(struct kv_backend *backend, uint32_t segment, uint32_t slot,
                    const struct block_key *key);
 
-    /* Bytes of blocks of other formats in the same storage; only their age is known. */
+    /* Bytes of blocks of other formats in the same storage. Only their age is known. */
     uint64_t (*other_bytes)(const struct kv_backend *backend);
-    /* Removes the oldest of them that were written before; false: there are none. */
+    /* Removes the oldest segment of other formats that no process writes to, if its last write was
+     * before `before_ns`. Returns false if there is none. */
     bool (*drop_other)(struct kv_backend *backend, int64_t before_ns);
 
-    /* Without opening, while others may use the storage: sums in *total_out; `deep` reads every
-     * byte. STATUS_NOT_FOUND: there is no such storage. STATUS_INVALID: as of open. */
+    /* Inspects a storage that is not open here, while other processes may use it. *total_out has
+     * the sums over all formats. `deep` reads every byte. Returns STATUS_NOT_FOUND if there is no
+     * such storage, STATUS_INVALID as `open` does. */
     enum status (*inspect)(const char *location, bool deep,
                            const struct kv_check_listener *listener, struct kv_check *total_out,
                            struct error *error);
-    /* Removes what is no use, then segments, oldest first, until at most `bytes` are left. Those that
-     * somebody writes to stay. */
+    /* Removes useless files, then segments, oldest first, until at most `bytes` are left. Segments
+     * that a process writes to are kept. */
     enum status (*shrink)(const char *location, uint64_t bytes, uint64_t *removed_out,
                           uint64_t *left_out, struct error *error);
 };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * A segment's data file is locked while it is written to, removed or put in order; its sidecar is
- * only ever appended to (O_APPEND, whole entries), or replaced under the lock.
+ * A segment's data file is locked while the segment is written to, removed or recovered. Its
+ * sidecar only gets whole entries at its end (O_APPEND), or is replaced under the lock.
  */
 #include "host/storage/kv_files.h"
 
@@ -21,7 +21,7 @@
 
 #define NAME_BYTES 32
 #define ENTRIES_AT_ONCE 1024
-#define ENTRIES_PER_SLOT_MAX 16 /* it is filled once; each process may find it damaged */
+#define ENTRIES_PER_SLOT_MAX 16 /* one for its block, and one per process that finds it damaged */
 #define SETTLED_NS 100000000
 #define FOLDER_MODE 0700
 #define FILE_MODE 0600
@@ -30,7 +30,7 @@ static void kv_files_name_of(uint64_t id, const char *suffix, char out[NAME_BYTE
     format_text(out, NAME_BYTES, "%016llx%s", (unsigned long long)id, suffix);
 }
 
-/* True for a data file's name. */
+/* Parses the name of a data file. Returns false for other names. */
 static bool kv_files_parse_name(const char *name, uint64_t *id_out) {
     char again[NAME_BYTES], *end;
     uint64_t id = strtoull(name, &end, 16);
@@ -49,7 +49,7 @@ static int kv_files_open_folder(int at, const char *name, int flags) {
     return openat(at, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | flags);
 }
 
-/* Makes a folder if it is to be made, opens it and looks at who may write to it. */
+/* Opens a folder and checks which users may write to it. `makes`: creates it if it is missing. */
 static enum status check_folder(const struct kv_files *files, bool makes, int at, const char *name,
                                 int flags, int *folder_out, struct error *error) {
     const char *path = files->path;
@@ -76,7 +76,7 @@ static bool same_file(const struct stat *a, const struct stat *b) {
     return a->st_dev == b->st_dev && a->st_ino == b->st_ino;
 }
 
-/* Closes the folder if the path leads to another one now, or to none. */
+/* Closes the folder if it was removed or replaced at its path. */
 static void leave_folder(struct kv_files *files) {
     struct stat ours, now;
     if (files->folder < 0) return;
@@ -89,8 +89,8 @@ static void leave_folder(struct kv_files *files) {
     files->scanned_ns = -1;
 }
 
-/* Opens the folder that the path leads to now, if that is not the one that is open. The operator's
- * name for the directory may be a link; the folder in it may be none. */
+/* Opens the folder that is at the path now, unless it is open already. The directory may be a
+ * symbolic link, because the operator named it. The folder in it must not be a link. */
 static enum status follow_path(struct kv_files *files, bool makes, struct error *error) {
     char *end = strrchr(files->path, '/');
     int directory;
@@ -105,13 +105,13 @@ static enum status follow_path(struct kv_files *files, bool makes, struct error 
     return status;
 }
 
-/* Makes the folder, and the directory that it stands in, if they are not there. */
+/* Opens the folder, and creates it and its directory if they are missing. */
 static enum status have_folder(struct kv_files *files, struct error *error) {
     return follow_path(files, true, error);
 }
 
-/* Whether the file still has this name in the folder. Our processes never remove or replace a file
- * that another has locked, but people do. */
+/* True if the file still has this name in the folder. Processes never remove or replace a file that
+ * another process has locked, but users do. */
 static bool kv_files_is_listed(const struct kv_files *files, uint64_t id, const char *suffix,
                                int file) {
     char name[NAME_BYTES];
@@ -125,7 +125,7 @@ static bool data_listed(const struct kv_files *files, const struct kv_segment *s
     return kv_files_is_listed(files, segment->id, ".kv", segment->data);
 }
 
-/* A sidecar that has shrunk is not listed. */
+/* True if the sidecar still has its name and has not shrunk. */
 static bool sidecar_listed(const struct kv_files *files, const struct kv_segment *segment) {
     struct stat now;
     return kv_files_is_listed(files, segment->id, ".idx", segment->sidecar) &&
@@ -136,7 +136,7 @@ static uint64_t kv_files_data_bytes(const struct kv_files *files, uint32_t slots
     return store_format_slot_offset(files->block_bytes, slots);
 }
 
-/* Whether an active segment has its full size and its sidecar. */
+/* True if an active segment has its full size and its sidecar. */
 static bool kv_files_is_whole(const struct kv_files *files, const struct kv_segment *segment) {
     struct stat data;
     return fstat(segment->data, &data) == 0 &&
@@ -176,14 +176,14 @@ enum status kv_files_open(struct kv_files *files, const char *directory,
 static void close_segment(struct kv_files *files, uint32_t index) {
     struct kv_segment *segment = files->segments[index];
     check(segment->uses == 0);
-    if (segment->data >= 0) close(segment->data); /* and unlocked */
+    if (segment->data >= 0) close(segment->data); /* also releases the lock */
     if (segment->sidecar >= 0) close(segment->sidecar);
     free(segment->slots);
     free(segment);
     files->segments[index] = NULL;
 }
 
-/* One that is gone, and that nothing points to any more. */
+/* Closes a segment that is gone and no longer in use. */
 static void close_unused(struct kv_files *files, uint32_t index) {
     const struct kv_segment *segment = files->segments[index];
     if (segment->gone && !segment->active && segment->uses == 0) close_segment(files, index);
@@ -244,7 +244,7 @@ static void open_sidecar(const struct kv_files *files, struct kv_segment *segmen
     segment->sidecar_bytes = 0;
 }
 
-/* Direct I/O where the file system has it. */
+/* Opens a data file for direct I/O if the file system supports it. */
 static int open_data(const struct kv_files *files, const char *name, int flags) {
     int file = own_file_openat(files->folder, name, flags | O_DIRECT, FILE_MODE);
     if (file < 0 && errno == EINVAL) file = own_file_openat(files->folder, name, flags, FILE_MODE);
@@ -259,7 +259,7 @@ static void kv_files_measure(struct kv_segment *segment) {
     segment->modified_ns = kv_files_ns_of(data.st_mtim);
 }
 
-/* Is the first page of a data file what its name promises? */
+/* Reads the header of a data file. Returns false if it is invalid or does not match the name. */
 static bool kv_files_read_header(struct kv_files *files, int file, uint64_t id,
                                  struct store_segment *header_out) {
     struct kv_io_op op = {.file = file, .memory = files->page, .bytes = STORE_PAGE_BYTES};
@@ -301,7 +301,7 @@ static void kv_files_note_entry(struct kv_segment *segment, uint32_t index,
     listener->entry(listener->context, index, entry);
 }
 
-/* Is the sidecar's head what it should be? */
+/* True if the sidecar begins with the segment's header. */
 static bool sidecar_begins(struct kv_segment *segment) {
     struct store_segment header;
     return pread(segment->sidecar, &header, sizeof header, 0) == (ssize_t)sizeof header &&
@@ -309,7 +309,7 @@ static bool sidecar_begins(struct kv_segment *segment) {
            header.slot_count == segment->slot_count;
 }
 
-/* Is it longer than its slots could have made it? All of it would have to be read. */
+/* True if the sidecar is longer than its slots allow. Such a file is not read. */
 static bool is_endless(const struct kv_segment *segment) {
     struct stat now;
     uint64_t entries = (uint64_t)ENTRIES_PER_SLOT_MAX * segment->slot_count;
@@ -318,7 +318,7 @@ static bool is_endless(const struct kv_segment *segment) {
                sizeof(struct store_segment) + entries * sizeof(struct store_entry);
 }
 
-/* Reads the new part of a sidecar. */
+/* Reads new entries of a sidecar. */
 static void read_sidecar(struct kv_files *files, uint32_t index,
                          const struct kv_backend_listener *listener) {
     struct kv_segment *segment = files->segments[index];
@@ -366,15 +366,15 @@ int kv_files_note(struct kv_files *files, uint32_t index, const struct store_ent
     return 0;
 }
 
-/* ---- putting a segment in order ---- */
+/* ---- recovering a segment ---- */
 
 static void unlock_segment(struct kv_segment *segment) {
     flock(segment->data, LOCK_UN);
     segment->locked = false;
 }
 
-/* Returns false, with errno, if another process has the lock, or if its name leads to another file
- * by now: this would not be that file's lock. */
+/* Returns false with errno if another process has the lock, or if the segment's name now belongs to
+ * another file, which this lock would not protect. */
 static bool lock_segment(const struct kv_files *files, struct kv_segment *segment) {
     if (!segment->locked) segment->locked = flock(segment->data, LOCK_EX | LOCK_NB) == 0;
     if (!segment->locked || data_listed(files, segment)) return segment->locked;
@@ -383,7 +383,7 @@ static bool lock_segment(const struct kv_files *files, struct kv_segment *segmen
     return false;
 }
 
-/* Finds the block of a slot by its own header page. */
+/* Makes the entry of a slot from the header page of its block. Returns false if it has no block. */
 static bool recover_slot(struct kv_files *files, uint32_t index, uint32_t slot,
                          struct store_entry *entry_out) {
     if (kv_files_read(files, index, slot, 0, files->page, STORE_PAGE_BYTES)) return false;
@@ -394,13 +394,13 @@ static bool recover_slot(struct kv_files *files, uint32_t index, uint32_t slot,
     return true;
 }
 
-/* An old file or a link of that name is removed. */
+/* Creates a sidecar. A file or link with that name is removed first. */
 static int make_sidecar(const struct kv_files *files, const char *name) {
     unlinkat(files->folder, name, 0);
     return own_file_openat(files->folder, name, O_RDWR | O_CREAT | O_EXCL | O_APPEND, FILE_MODE);
 }
 
-/* Puts an empty sidecar in the place of one that is no use; entries follow. */
+/* Replaces an unusable sidecar by one without entries. */
 static bool renew_sidecar(struct kv_files *files, struct kv_segment *segment) {
     char name[NAME_BYTES], fresh[NAME_BYTES];
     struct store_segment header =
@@ -425,20 +425,21 @@ static bool lacks_entries(const struct kv_segment *segment) {
     return segment->sidecar < 0 || segment->damaged_entries > 0;
 }
 
-/* A sidecar with damage is replaced by what the header pages say; one without gets the blocks that
- * were written just before their process ended. False: somebody writes to the segment. */
+/* Rebuilds a damaged sidecar from the header pages of the blocks. To a sound one, adds blocks after
+ * its last entry, which were written just before their process ended. Returns false if a process
+ * writes to the segment. */
 static bool recover(struct kv_files *files, uint32_t index,
                     const struct kv_backend_listener *listener) {
     struct kv_segment *segment = files->segments[index];
     struct store_entry entry;
     bool damaged = lacks_entries(segment);
     if (segment->active || !lock_segment(files, segment)) return false;
-    read_sidecar(files, index, listener); /* no one else appends to it from here on */
+    read_sidecar(files, index, listener); /* under the lock, no other process adds blocks */
     uint64_t torn = segment->sidecar_bytes;
     if (damaged)
         renew_sidecar(files, segment);
     else if (ftruncate(segment->sidecar, (off_t)torn))
-        damaged = false; /* only tidier with it */
+        damaged = false; /* a failed truncation does no harm */
     uint32_t slot = damaged ? 0 : segment->next_slot;
     for (; slot < segment->slot_count; slot++) {
         if (segment->slots[slot] == KV_SLOT_DEAD) {
@@ -468,7 +469,7 @@ static uint32_t find_segment(const struct kv_files *files, uint64_t id) {
     return KV_SEGMENT_NONE;
 }
 
-/* Segments that somebody removed or replaced. */
+/* Reports and forgets segments with a removed or replaced data file. */
 static void drop_unlisted(struct kv_files *files, const struct kv_backend_listener *listener) {
     for (uint32_t i = 0; i < files->segment_count; i++) {
         struct kv_segment *segment = files->segments[i];
@@ -479,7 +480,7 @@ static void drop_unlisted(struct kv_files *files, const struct kv_backend_listen
     }
 }
 
-/* Opens the data files of the folder that are new. False: the folder cannot be read. */
+/* Opens new data files of the folder. Returns false if the folder cannot be read. */
 static bool list_segments(struct kv_files *files) {
     int again = openat(files->folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     DIR *directory = again < 0 ? NULL : fdopendir(again);
@@ -496,7 +497,7 @@ static bool list_segments(struct kv_files *files) {
     return true;
 }
 
-/* Removals come first, then new files: a file may have taken another's name. */
+/* Handles removals before new files, because a new file may have the name of a removed one. */
 static void scan_folder(struct kv_files *files, const struct kv_backend_listener *listener) {
     struct stat folder;
     struct timespec now;
@@ -506,7 +507,7 @@ static void scan_folder(struct kv_files *files, const struct kv_backend_listener
     if (there && kv_files_ns_of(folder.st_mtim) == files->scanned_ns) return;
     drop_unlisted(files, listener);
     if (!there || !list_segments(files)) return;
-    /* A file that changed just now may change again within one tick of the file's clock. */
+    /* After a recent change, another one may follow with the same mtime. Then scan again. */
     clock_gettime(CLOCK_REALTIME, &now);
     bool settled = kv_files_ns_of(now) - kv_files_ns_of(folder.st_mtim) > SETTLED_NS;
     files->scanned_ns = settled ? kv_files_ns_of(folder.st_mtim) : -1;
@@ -514,7 +515,7 @@ static void scan_folder(struct kv_files *files, const struct kv_backend_listener
 
 void kv_files_scan(struct kv_files *files, enum kv_scan how,
                    const struct kv_backend_listener *listener) {
-    bool mended = false; /* one at a time: its header pages are read, and loads wait */
+    bool mended = false; /* only one per scan: it reads header pages, and loads wait meanwhile */
     scan_folder(files, listener);
     for (uint32_t i = 0; i < files->segment_count; i++) {
         struct kv_segment *segment = files->segments[i];
@@ -524,10 +525,10 @@ void kv_files_scan(struct kv_files *files, enum kv_scan how,
             continue;
         }
         if (segment->sidecar >= 0 && !sidecar_listed(files, segment)) {
-            close(segment->sidecar); /* somebody has put it in order, or removed it */
+            close(segment->sidecar); /* another process has rewritten it, or it was removed */
             segment->sidecar = -1;
         }
-        if (segment->sidecar < 0) open_sidecar(files, segment); /* it is made after the data */
+        if (segment->sidecar < 0) open_sidecar(files, segment); /* it may be created later */
         read_sidecar(files, i, listener);
         kv_files_measure(segment);
         bool mend = how == KV_SCAN_MEND && !mended && lacks_entries(segment);
@@ -537,14 +538,14 @@ void kv_files_scan(struct kv_files *files, enum kv_scan how,
 
 /* ---- writing ---- */
 
-/* Whether it is unchanged since we read it: not appended to, not replaced. */
+/* True if the sidecar was neither extended nor replaced since it was read. */
 static bool up_to_date(const struct kv_files *files, const struct kv_segment *segment) {
     struct stat sidecar;
     return sidecar_listed(files, segment) && fstat(segment->sidecar, &sidecar) == 0 &&
            (uint64_t)sidecar.st_size == segment->sidecar_bytes;
 }
 
-/* Room for all slots at once, so that a full disk is known before the first block. */
+/* Allocates space for all slots, so that a full disk is detected before the first block. */
 static int kv_files_reserve(struct kv_files *files, struct kv_segment *segment) {
     off_t bytes = (off_t)kv_files_data_bytes(files, segment->slot_count);
     if (fallocate(segment->data, 0, 0, bytes) == 0) return 0;
@@ -570,7 +571,8 @@ static bool kv_files_adopt(struct kv_files *files, uint32_t *index_out) {
     return false;
 }
 
-/* The head of both files; an errno, or 0. The data's comes last: it is what makes a segment. */
+/* Writes the header of both files. The data file's is last, because it makes the segment valid.
+ * Returns 0 or an errno. */
 static int write_heads(struct kv_files *files, struct kv_segment *segment) {
     struct store_segment header =
         store_format_segment(&files->format, segment->id, segment->slot_count);
@@ -584,7 +586,7 @@ static int write_heads(struct kv_files *files, struct kv_segment *segment) {
     return failure ? failure : kv_files_io_now(&files->faults, &data);
 }
 
-/* Makes, locks and fills in the files of a new segment; 0 or an errno. */
+/* Creates and initializes the files of a new segment, and locks it. Returns 0 or an errno. */
 static int make_files(struct kv_files *files, struct kv_segment *segment) {
     char name[NAME_BYTES];
     kv_files_name_of(segment->id, ".kv", name);
@@ -598,7 +600,7 @@ static int make_files(struct kv_files *files, struct kv_segment *segment) {
     return failure ? failure : write_heads(files, segment);
 }
 
-/* No file that has taken the name of ours. */
+/* Removes the segment's files, unless its name now belongs to another file. */
 static void unlink_files(const struct kv_files *files, const struct kv_segment *segment) {
     char name[NAME_BYTES];
     if (!data_listed(files, segment)) return;

@@ -30,14 +30,14 @@ struct kv_segment {
     uint64_t id;
     int data, sidecar; /* data: opened for direct I/O if the file system supports it */
     uint32_t slot_count;
-    uint32_t next_slot;     /* after the last known slot in use */
+    uint32_t next_slot;     /* the slot after the last one that is known to be in use */
     uint8_t *slots;         /* [slot_count] enum kv_slot_state */
     uint64_t sidecar_bytes; /* read so far */
     uint64_t bytes;         /* of both files */
     uint32_t damaged_entries;
-    uint32_t writes; /* in progress */
+    uint32_t writes; /* number of writes in progress */
     bool stopped;  /* accepts no more blocks: a write failed, or a file was removed or truncated */
-    uint32_t uses; /* transfers in progress; the files stay open until there are none */
+    uint32_t uses; /* number of holds (kv_files_use); the files stay open until it is 0 */
     bool active;   /* this process has it locked and writes to it */
     bool locked;   /* by this process */
     bool gone;     /* its files were removed or replaced; closed after the last use */
@@ -52,9 +52,9 @@ struct kv_files {
     size_t block_bytes, slice_bytes;
     struct kv_io_faults faults;
     struct kv_segment *segments[KV_SEGMENTS_MAX]; /* NULL: free */
-    uint32_t segment_count;                       /* places in use lie below */
-    int64_t scanned_ns;                           /* the folder's time of change, when scanned */
-    void *page;                                   /* one, aligned */
+    uint32_t segment_count;                       /* all indices in use are below this */
+    int64_t scanned_ns;                           /* the folder's mtime at the last scan */
+    void *page;                                   /* scratch: one page, page-aligned */
     struct store_entry *entries;                  /* scratch */
 };
 
@@ -90,7 +90,7 @@ enum status kv_files_begin(struct kv_files *files, uint32_t slot_count, bool ado
 /* Ends an active segment: truncates it after its last block, or removes it if it has none. */
 void kv_files_end(struct kv_files *files, uint32_t index);
 
-/* Adds an entry to a sidecar; 0 or the errno (ESTALE: the segment's files were removed). */
+/* Adds an entry to a sidecar. Returns 0 or an errno (ESTALE: the segment's files were removed). */
 int kv_files_note(struct kv_files *files, uint32_t index, const struct store_entry *entry);
 
 /* Removes a segment's files if they exist and no process writes to it. Reads continue until the

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * A block is put into the next slot of the active segment, and its entry into the sidecar once all
- * its bytes are written. A segment that is full, or fails, is left; the next put begins another.
+ * A put writes its block to the next slot of the active segment. When all bytes are written, it
+ * adds an entry to the sidecar. After a full or failed segment, the next put begins another one.
  */
 #include "host/storage/kv_files_backend.h"
 
@@ -14,23 +14,23 @@
 #include "host/storage/kv_files_others.h"
 
 #define SEGMENT_BYTES_MAX ((uint64_t)1 << 30)
-#define PIECES_MAX 4 /* of a block that is written, under way */
+#define PIECES_MAX 4 /* limit of writes in progress per block */
 
-struct files_piece {    /* of a transfer */
-    struct kv_io_op io; /* first: found by it */
+struct files_piece {    /* one read or write of a transfer */
+    struct kv_io_op io; /* first member: its pointer is cast to the piece */
     struct kv_backend_op *op;
-    struct files_piece *next; /* free */
+    struct files_piece *next; /* next free piece */
 };
 
 struct files_backend {
-    struct kv_backend backend; /* first: found by it */
+    struct kv_backend backend; /* first member: its pointer is cast to the struct */
     struct kv_backend_listener listener;
     struct kv_files files;
     struct kv_io *io;
     struct files_piece *pieces, *free_piece; /* [PIECES_MAX * depth] */
-    uint32_t active;                         /* segment; KV_SEGMENT_NONE: none */
-    bool adopted;        /* it was looked for a segment that a process left unfilled */
-    uint32_t slot_count; /* of a new segment */
+    uint32_t active;                         /* active segment; KV_SEGMENT_NONE: none */
+    bool adopted;        /* a first segment was begun, if possible a partly filled one */
+    uint32_t slot_count; /* slots of a new segment */
 };
 
 static struct files_backend *files_of(const struct kv_backend *backend) {
@@ -39,13 +39,13 @@ static struct files_backend *files_of(const struct kv_backend *backend) {
 
 /* ---- the active segment ---- */
 
-/* No more blocks for it; it ends with the last write under way. */
+/* Adds no more blocks to the segment. It ends after its last write in progress. */
 static void leave_segment(struct files_backend *own, uint32_t index) {
     if (own->active == index) own->active = KV_SEGMENT_NONE;
     if (own->files.segments[index]->writes == 0) kv_files_end(&own->files, index);
 }
 
-/* It lost a file to somebody who does not ask for locks. */
+/* Leaves a segment with files that were removed, replaced or truncated in spite of the lock. */
 static void leave_lost(struct files_backend *own, uint32_t index) {
     if (own->active == index)
         own->listener.say(own->listener.context, LOG_WARNING,
@@ -59,7 +59,7 @@ static uint64_t files_growth(const struct kv_backend *backend) {
     const struct files_backend *own = files_of(backend);
     uint64_t bytes = store_format_slot_offset(own->files.block_bytes, own->slot_count);
     if (own->active != KV_SEGMENT_NONE) return 0;
-    return own->adopted ? 2 * bytes : bytes; /* a segment is read while it goes */
+    return own->adopted ? 2 * bytes : bytes; /* a dropped segment is still being read */
 }
 
 static enum status have_segment(struct files_backend *own, struct error *error) {
@@ -78,7 +78,7 @@ static enum status have_segment(struct files_backend *own, struct error *error) 
 static void give_piece(struct files_backend *own, struct kv_backend_op *op) {
     struct files_piece *piece = own->free_piece;
     size_t at = op->begun, bytes = op->bytes - at;
-    check(piece); /* no more than `depth` transfers are under way */
+    check(piece); /* at most `depth` transfers are in progress */
     own->free_piece = piece->next;
     if (op->is_put && bytes > KV_WRITE_BYTES) bytes = KV_WRITE_BYTES;
     piece->op = op;
@@ -112,7 +112,7 @@ static enum status files_put(struct kv_backend *backend, struct kv_backend_op *o
     return STATUS_OK;
 }
 
-/* The block is written, or is not. */
+/* Ends a put, and adds its entry to the sidecar if the block was written. */
 static void end_put(struct files_backend *own, struct kv_backend_op *op) {
     struct kv_segment *segment = own->files.segments[op->segment];
     if (!op->error) {
@@ -212,12 +212,13 @@ static bool files_drop_other(struct kv_backend *backend, int64_t before_ns) {
 
 /* ---- opening ---- */
 
-/* Two files a segment are many; the usual soft limit is only there for select(). */
+/* Raises the limit of open files, since each segment has two. The usual soft limit only protects
+ * programs that use select(). */
 static void allow_files(void) {
     struct rlimit limit;
     if (getrlimit(RLIMIT_NOFILE, &limit) || limit.rlim_cur == limit.rlim_max) return;
     limit.rlim_cur = limit.rlim_max;
-    if (setrlimit(RLIMIT_NOFILE, &limit)) return; /* then as many as there may be */
+    if (setrlimit(RLIMIT_NOFILE, &limit)) return; /* the old limit stays */
 }
 
 static uint32_t slots_of_segment(const struct kv_backend_options *o, size_t block_bytes) {

@@ -14,7 +14,7 @@
 #include "host/storage/kv_files.h"
 #include "host/storage/kv_files_others.h"
 
-struct looked { /* at one folder */
+struct looked { /* the inspection of one folder */
     struct kv_files files;
     struct kv_check check;
     const struct kv_check_listener *listener;
@@ -39,7 +39,7 @@ static void say_damage(struct looked *looked, const char *format, ...) {
     if (looked->listener->damage) looked->listener->damage(looked->listener->context, line);
 }
 
-/* Calls `each` for the names in a folder (or directory), in no order. */
+/* Calls `each` for the names in a folder or directory, in any order, and closes it. */
 static void for_names(DIR *directory, void (*each)(void *context, const char *name),
                       void *context) {
     for (struct dirent *entry; (entry = readdir(directory));)
@@ -47,7 +47,7 @@ static void for_names(DIR *directory, void (*each)(void *context, const char *na
     closedir(directory);
 }
 
-/* Calls `each` for the names in the folder that is open, wherever its path leads now. */
+/* Calls `each` for the names in the open folder, even if its path has another folder by now. */
 static void for_files(const struct kv_files *files, void (*each)(void *context, const char *name),
                       void *context) {
     int again =
@@ -57,12 +57,12 @@ static void for_files(const struct kv_files *files, void (*each)(void *context, 
     if (directory) for_names(directory, each, context);
 }
 
-/* Root may look at the storage of another user's service; any other user looks at his own. */
+/* Root may inspect the storage of any user, other users only their own. */
 static bool is_guarded(void) {
     return geteuid() != 0;
 }
 
-/* A server that finds others may write to its directory does not use it; neither do we. */
+/* Refuses a directory that other users may write to, as servers do. */
 static enum status kv_files_check_open_directory(const char *path, DIR **directory_out,
                                                  struct error *error) {
     DIR *directory = opendir(path);
@@ -83,7 +83,7 @@ static bool kv_files_check_ends_with(const char *name, const char *suffix) {
     return length > tail && strcmp(name + length - tail, suffix) == 0;
 }
 
-/* Does the scan know the segment that this file is named for? */
+/* True if the scan has found the segment in this file's name. */
 static bool known_name(const struct kv_files *files, const char *name) {
     uint64_t id = strtoull(name, NULL, 16);
     for (uint32_t i = 0; i < files->segment_count; i++)
@@ -102,7 +102,7 @@ static void look_at_name(void *context, const char *name) {
 
 /* ---- slots ---- */
 
-/* NULL: sound. */
+/* Returns a description of the block's damage, or NULL if the block is sound. */
 static const char *flaw_of_block(struct looked *looked, uint32_t segment, uint32_t slot, char *text,
                                  size_t text_bytes) {
     struct kv_files *files = &looked->files;
@@ -141,7 +141,7 @@ static void look_at_slots(struct looked *looked, uint32_t index) {
                        (unsigned long long)segment->id, slot, flaw);
         else
             looked->check.unfinished += !empty;
-        if (empty && !known && slot >= segment->next_slot) break; /* written in turn */
+        if (empty && !known && slot >= segment->next_slot) break; /* slots are filled in order */
     }
 }
 
@@ -237,7 +237,7 @@ enum status kv_files_check(const char *directory, bool deep,
 
 /* ---- shrinking ---- */
 
-/* Removes unusable files: without a sound head and unlocked, or left behind. */
+/* Removes a useless file: an unlocked data file without a sound header, or a leftover sidecar. */
 static void sweep_name(void *context, const char *name) {
     struct kv_files *files = context;
     bool data = kv_files_check_ends_with(name, ".kv");
@@ -246,7 +246,7 @@ static void sweep_name(void *context, const char *name) {
                                       !kv_files_check_ends_with(name, ".new"))
         return;
     int file = data ? own_file_openat(files->folder, name, O_RDWR, 0) : -1;
-    bool is_refused = data && file < 0 && (errno == ELOOP || errno == EPERM); /* by servers, too */
+    bool is_refused = data && file < 0 && (errno == ELOOP || errno == EPERM); /* as in servers */
     if (!data || is_refused || (file >= 0 && flock(file, LOCK_EX | LOCK_NB) == 0))
         unlinkat(files->folder, name, 0);
     if (file >= 0) close(file);

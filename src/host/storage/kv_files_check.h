@@ -6,9 +6,9 @@
 
 #include "host/storage/kv_backend.h"
 
-/* Stores sums in *total_out. `deep`: reads every byte. STATUS_NOT_FOUND: there is no such
- * directory. STATUS_INVALID: users other than its owner may write to it, so that a server would not
- * use it; or it belongs to another user, and this user is not root. */
+/* Inspects a directory; *total_out gets the sums over all formats. `deep` reads every byte. Returns
+ * STATUS_NOT_FOUND if there is no such directory. Returns STATUS_INVALID if users other than its
+ * owner may write to it, or if it belongs to another user and this user is not root. */
 enum status kv_files_check(const char *directory, bool deep,
                            const struct kv_check_listener *listener, struct kv_check *total_out,
                            struct error *error) MUST_USE;

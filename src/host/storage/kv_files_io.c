@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Two ways behind one door. An operation that a fault ends never reaches the kernel; it waits in
- * the same list as those the threads have finished.
+ * Implements the same interface with io_uring and with threads. An operation that ends with an
+ * injected fault does not reach the kernel. It goes to the list of operations that threads have
+ * ended.
  */
 #include "host/storage/kv_files_io.h"
 
@@ -31,7 +32,7 @@ struct kv_io {
     pthread_mutex_t lock;
     pthread_cond_t wake;
     bool finishing;
-    struct list waiting, ended; /* behind the lock */
+    struct list waiting, ended; /* protected by the lock */
     pthread_t threads[THREADS];
     uint32_t thread_count;
 #ifdef FATHOM_URING
@@ -51,15 +52,15 @@ static struct kv_io_op *list_take(struct list *list) {
     return op;
 }
 
-/* The next transfer's length, or 0 with op->error set by a fault. */
+/* Returns the length of the next transfer, or 0 with op->error after an injected fault. */
 static size_t kv_files_io_next_bytes(const struct kv_io_faults *faults, struct kv_io_op *op) {
     size_t bytes = op->bytes - op->done;
     if (faults->before) op->error = faults->before(faults->context, op, &bytes);
     return op->error ? 0 : bytes;
 }
 
-/* Counts what a transfer returned; true when the operation is over. What is left of a direct
- * transfer must begin on a page. */
+/* Adds the result of a transfer. Returns true if the operation has ended. The rest of a direct
+ * transfer must begin at a page boundary. */
 static bool transferred(struct kv_io_op *op, ssize_t result) {
     if (result == -EINTR || result == -EAGAIN) return false;
     if (result < 0) {
@@ -90,7 +91,7 @@ int kv_files_io_now(const struct kv_io_faults *faults, struct kv_io_op *op) {
 static void kv_files_io_report(const struct kv_io *io) {
     uint64_t one = 1;
     ssize_t written = write(io->event, &one, sizeof one);
-    (void)written; /* full: it is readable already */
+    (void)written; /* fails only if the eventfd is readable already */
 }
 
 static void *run_thread(void *context) {
@@ -144,7 +145,7 @@ static void ring_give(struct kv_io *io, struct kv_io_op *op) {
         return;
     }
     struct io_uring_sqe *entry = io_uring_get_sqe(&io->ring);
-    check(entry); /* the ring holds `depth`, and no more are under way */
+    check(entry); /* the ring has `depth` entries, and at most `depth` are in progress */
     char *memory = op->memory + op->done;
     uint64_t offset = op->offset + op->done;
     if (op->write)
@@ -177,7 +178,7 @@ static struct kv_io_op *ring_take(struct kv_io *io) {
 }
 #endif
 
-/* ---- the door ---- */
+/* ---- interface ---- */
 
 enum status kv_files_io_open(enum kv_io_kind kind, uint32_t depth, int event,
                              const struct kv_io_faults *faults, struct kv_io **io_out,

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Asynchronous reads and writes of the KV storage: io_uring where library and kernel have it, a few
- * threads with pread and pwrite elsewhere. One thread gives operations and takes them back when
- * they are done; an event file becomes readable when some may be. Short transfers are continued here.
+ * Asynchronous file reads and writes of the KV storage. It uses io_uring if library and kernel
+ * support it, and otherwise a few threads with pread and pwrite. One thread submits operations and
+ * takes them back when they have ended; an eventfd signals that. Short transfers are continued.
  *
- * Tests put misfortunes in between (kv_io_faults): an error, a shorter transfer, the process's end.
+ * Tests inject faults (kv_io_faults): an error, a shorter transfer, the end of the process.
  */
 #pragma once
 
@@ -19,40 +19,40 @@ struct kv_io_op {
     char *memory;
     uint64_t offset;
     size_t bytes;
-    int error; /* out: 0, or the errno; EIO where a file ends too early */
-    size_t done;
+    int error;             /* out: 0 or an errno; EIO if the file ends too early */
+    size_t done;           /* out: bytes transferred */
     struct kv_io_op *next; /* private */
 };
 
 struct kv_io_faults {
-    /* Before each transfer, from any thread: returns 0 or an errno that it then ends with; may
-     * lower *bytes (to a multiple of a page). */
+    /* Called before each transfer, on any thread. The transfer fails with the returned errno, if it
+     * is not 0. The callback may lower *bytes to a multiple of a page. */
     int (*before)(void *context, const struct kv_io_op *op, size_t *bytes);
     void *context;
 };
 
 struct kv_io;
 
-/* `event`, an eventfd, is written when operations end. STATUS_UNSUPPORTED: io_uring was asked for
- * and there is none. `faults` may be NULL. */
+/* `event`, an eventfd, is written when operations end. `faults` may be NULL. Returns
+ * STATUS_UNSUPPORTED if `kind` is io_uring and it is not available. */
 enum status kv_files_io_open(enum kv_io_kind kind, uint32_t depth, int event,
                              const struct kv_io_faults *faults, struct kv_io **io_out,
                              struct error *error) MUST_USE;
 
-/* At most `depth` are under way (else the caller waits; this is checked). */
+/* Queues an operation. The caller keeps at most `depth` in progress, which is checked. */
 void kv_files_io_give(struct kv_io *io, struct kv_io_op *op);
 
-/* Starts what was given since. */
+/* Submits the queued operations. */
 void kv_files_io_start(struct kv_io *io);
 
-/* One that has ended; NULL: none at the moment. */
+/* Returns an operation that has ended; NULL if there is none at the moment. */
 struct kv_io_op *kv_files_io_take(struct kv_io *io);
 
 /* "io_uring" or "threads". */
 const char *kv_files_io_name(const struct kv_io *io);
 
-/* Nothing is under way. */
+/* Call without operations in progress. */
 void kv_files_io_close(struct kv_io *io);
 
-/* At once, on the calling thread, with the same faults: 0 or the errno. */
+/* Performs an operation synchronously on the calling thread. Returns 0 or an errno. */
 int kv_files_io_now(const struct kv_io_faults *faults, struct kv_io_op *op);

@@ -36,7 +36,7 @@ static DIR *kv_files_others_open_folder(int at, const char *name) {
     return directory;
 }
 
-/* False: no memory; then it is not removed. */
+/* Makes room for one more segment. If memory is out, returns false, and it is not removed. */
 static bool grow(struct others *others) {
     if (others->count < others->capacity) return true;
     uint32_t capacity = others->capacity ? 2 * others->capacity : 64;
@@ -76,7 +76,7 @@ static void kv_files_others_look_at_folder(struct others *others, int parent, co
     closedir(folder);
 }
 
-/* The directory, open; NULL: it cannot be read. */
+/* Lists the segments of all formats but `but`. Returns the open directory; NULL: unreadable. */
 static DIR *look_around(int at, const char *name, const struct kv_format *but,
                         struct others *others) {
     char own[STORE_NAME_BYTES] = "";
@@ -103,7 +103,7 @@ uint64_t kv_files_others_bytes(int at, const char *name, const struct kv_format 
     return others.bytes;
 }
 
-/* False: somebody writes to it, or has removed it. */
+/* Returns false if a process writes to the segment, or it was removed. */
 static bool remove_segment(int directory, const struct other *other) {
     char name[STEM_BYTES + 8];
     DIR *folder = kv_files_others_open_folder(directory, other->folder);

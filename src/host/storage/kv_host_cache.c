@@ -1,4 +1,7 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ * Three threads meet here. The event loop's thread gives records and takes answers, the engine's
+ * thread waits for loads, and the store's thread reports finished loads and copied blocks.
+ */
 #include "host/storage/kv_host_cache.h"
 
 #include <pthread.h>
@@ -13,10 +16,10 @@
 #include "host/wire/record_queue.h"
 #include "serving/cache/block_key.h"
 
-#define REFRESH_NS_MAX 20000000        /* the event loop stands still so long at most */
-#define CLOSE_NS ((int64_t)5000000000) /* one rank after the other, while a supervisor waits */
-#define AWAIT_NS_MAX 2000000000        /* that a step stands still for a storage that does */
-#define AWAIT_LOOK_NS 20000000         /* an engine that waits looks so often */
+#define REFRESH_NS_MAX 20000000        /* limit of blocking the event loop */
+#define CLOSE_NS ((int64_t)5000000000) /* per rank; ranks close in turn while a supervisor waits */
+#define AWAIT_NS_MAX 2000000000        /* limit of blocking a step when the storage is stuck */
+#define AWAIT_LOOK_NS 20000000         /* poll interval of an engine that waits */
 
 struct loading { /* a KV_LOAD */
     struct kv_host_cache *host_cache;
@@ -24,23 +27,23 @@ struct loading { /* a KV_LOAD */
     struct kv_load *load;
     struct request_id request;
     uint32_t rank, slot, asked;
-    bool in_step;          /* its end goes to the engine, by its slot */
-    struct page_id *pages; /* [asked] that it fills */
-    uint32_t awaited;      /* calls of kv_host_cache_await that look at `load` */
+    bool in_step;          /* the engine takes its end, by slot */
+    struct page_id *pages; /* [asked] destination pages */
+    uint32_t awaited;      /* number of kv_host_cache_await calls that use `load` */
 };
 
-/* A slot's KV_LOAD with in_step, which an engine may wait for. */
+/* The KV_LOAD of a slot that has in_step set. The engine may wait for it. */
 struct slot_load {
     enum { SLOT_EMPTY, SLOT_LOADING, SLOT_OVER, SLOT_TAKEN } state;
     struct loading *loading; /* SLOT_LOADING */
     struct load_end end;     /* SLOT_OVER, and SLOT_TAKEN by the engine */
-    bool whole;              /* SLOT_OVER: all blocks have come */
+    bool whole;              /* SLOT_OVER: all blocks have arrived */
 };
 
 struct keeping { /* a KV_PUT */
     struct kv_host_cache *host_cache;
     uint32_t rank, last_page, dropped;
-    uint32_t left; /* blocks that have not been copied, and one for the caller that adds them */
+    uint32_t left; /* references: one for each block to copy, one for the caller that adds them */
 };
 
 struct kv_host_cache {
@@ -49,12 +52,12 @@ struct kv_host_cache {
     int event;
     pthread_mutex_t lock;
     pthread_cond_t given;        /* a KV_LOAD with in_step was given */
-    struct record_queue answers; /* behind the lock */
-    struct loading *ended;       /* behind the lock: to be freed by the taker */
-    struct slot_load *slots;     /* [LIMIT_UNIT_REQUESTS] behind the lock */
+    struct record_queue answers; /* the lock protects this and the rest */
+    struct loading *ended;       /* freed by kv_host_cache_take */
+    struct slot_load *slots;     /* [LIMIT_UNIT_REQUESTS] */
 };
 
-/* Its waiting is by the clock that never jumps. */
+/* Timed waits on `given` use the monotonic clock. */
 static void kv_host_cache_open_given(struct kv_host_cache *host_cache) {
     pthread_condattr_t attributes;
     pthread_condattr_init(&attributes);
@@ -91,7 +94,7 @@ enum status kv_host_cache_open(const struct kv_store_options *options, const str
     return STATUS_OK;
 }
 
-/* But those that the engine still looks at: later. */
+/* Frees ended loads, except those that the engine still uses. */
 static void free_ended(struct kv_host_cache *host_cache) {
     struct loading *ended = NULL;
     pthread_mutex_lock(&host_cache->lock);
@@ -141,7 +144,7 @@ static void kv_host_cache_answer(struct kv_host_cache *host_cache, const struct 
     record_queue_force(&host_cache->answers, record);
     pthread_mutex_unlock(&host_cache->lock);
     ssize_t written = write(host_cache->event, &one, sizeof one);
-    (void)written; /* full: it is readable already */
+    (void)written; /* fails only if the eventfd is readable already */
 }
 
 static void *kv_host_cache_block_of(const struct kv_host_cache *host_cache, struct page_id page) {
@@ -170,14 +173,15 @@ static void report_loaded(struct kv_host_cache *host_cache, struct request_id re
     kv_host_cache_answer(host_cache, &reported.record);
 }
 
-/* Slices [first, first + count) of the load's leading blocks have come: to a device they go on. */
+/* Copies slices [first, first + count) of the load's leading blocks to the device, if pages are on
+ * one. */
 static void give_slices(const struct loading *loading, uint32_t blocks, uint32_t first,
                         uint32_t count) {
     for (uint32_t i = 0; i < blocks; i++)
         kv_pages_give(loading->host_cache->pages, loading->pages[i].index, first, count);
 }
 
-/* On the store's thread. Once it is among the ended it may be freed. */
+/* Called on the store's thread. Once the load is in `ended`, it may be freed. */
 static void loaded(void *context, struct kv_load *load) {
     struct loading *loading = context;
     struct kv_host_cache *host_cache = loading->host_cache;
@@ -197,8 +201,8 @@ static void loaded(void *context, struct kv_load *load) {
     if (!in_step) report_loaded(host_cache, request, rank, &end);
 }
 
-/* The load may be over before we know its name, so it begins behind the lock, where its end waits
- * for us. */
+/* The load may end before kv_store_load returns its handle. So it begins with the lock held, and
+ * `loaded` waits for the lock. */
 static bool start_load(struct loading *loading, const struct kv_load_ask *ask) {
     struct kv_host_cache *host_cache = loading->host_cache;
     pthread_mutex_lock(&host_cache->lock);
@@ -213,7 +217,7 @@ static bool start_load(struct loading *loading, const struct kv_load_ask *ask) {
     return begun;
 }
 
-/* It never began: nothing comes of it. */
+/* Reports a load that could not begin as one that ended without blocks. */
 static void end_unbegun(struct kv_host_cache *host_cache, const struct record_kv_load *record) {
     const struct load_end nothing = {0};
     if (!record->in_step) {
@@ -226,8 +230,8 @@ static void end_unbegun(struct kv_host_cache *host_cache, const struct record_kv
     pthread_mutex_unlock(&host_cache->lock);
 }
 
-/* The slot's load is the unit's again. The engine may have taken the end of a step that failed
- * later. */
+/* From now on the load's end is reported to the unit. The engine may have taken the end already,
+ * for a step that failed later. */
 static void kv_host_cache_park(struct kv_host_cache *host_cache,
                                const struct record_kv_park *record) {
     check(record->slot < LIMIT_UNIT_REQUESTS);
@@ -242,9 +246,9 @@ static void kv_host_cache_park(struct kv_host_cache *host_cache,
     if (over) report_loaded(host_cache, record->request, record->rank, &end);
 }
 
-/* For how long the next poll may wait; 0: for no more. Each poll is a heartbeat: the engine's thread
- * runs repeatedly and finishes work in bounded time, so neither it nor the threads that wait for it
- * are taken for stuck. */
+/* How long the next poll may wait; 0: the time is over. Each poll is a heartbeat: the engine's
+ * thread keeps running and its wait is bounded, so neither it nor the threads that wait for it
+ * count as stuck. */
 static int64_t look_ns(int64_t until_ns) {
     int64_t left_ns = until_ns - clock_now_ns();
     heartbeat_tile();
@@ -252,7 +256,8 @@ static int64_t look_ns(int64_t until_ns) {
     return left_ns < AWAIT_LOOK_NS ? left_ns : AWAIT_LOOK_NS;
 }
 
-/* Behind the lock: until the slot's load was given. What was taken is an earlier one's. */
+/* Called with the lock held. Waits until the slot's load was given. A slot in state SLOT_TAKEN
+ * still has the previous load. */
 static void wait_given(struct kv_host_cache *host_cache, const struct slot_load *slot,
                        int64_t until_ns) {
     int64_t for_ns;
@@ -282,8 +287,7 @@ bool kv_host_cache_await(struct kv_host_cache *host_cache, uint32_t slot, uint32
     pthread_mutex_unlock(&host_cache->lock);
     if (found.state != SLOT_LOADING) return found.state == SLOT_OVER && found.whole;
     bool come = wait_slices(found.loading, slices, until_ns);
-    if (come &&
-        slices <= host_cache->pages->format.slice_count) /* beyond: the load's end has given all */
+    if (come && slices <= host_cache->pages->format.slice_count) /* else `loaded` has copied all */
         give_slices(found.loading, found.loading->asked, slices - 1, 1);
     pthread_mutex_lock(&host_cache->lock);
     found.loading->awaited--;
@@ -351,7 +355,7 @@ static void fewer(struct keeping *keeping, uint32_t count) {
     free(keeping);
 }
 
-/* On the store's thread. */
+/* Called on the store's thread. */
 static void copied(void *context, uint64_t tag) {
     fewer(context, 1);
 }
@@ -364,7 +368,7 @@ static void kv_host_cache_keep(struct kv_host_cache *host_cache,
     check(keeping);
     *keeping =
         (struct keeping){host_cache, record->rank, record->last_page, 0, record->block_count + 1};
-    uint32_t ours = 1; /* it is not over before all have been given */
+    uint32_t ours = 1; /* the caller's reference, and those of blocks that are not taken */
     for (uint32_t i = 0; i < record->block_count; i++) {
         kv_pages_take(host_cache->pages, pages[i].index, 0, host_cache->pages->format.slice_count);
         struct kv_put_ask ask = {.key = keys[i + 1],

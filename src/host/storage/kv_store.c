@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The state that the store's files share: its tasks, its frames, and what others ask of it from
- * their own threads.
+ * Tasks and frames of the KV store, and the functions that other threads call.
  */
 #include "host/storage/kv_store.h"
 
@@ -39,7 +38,7 @@ struct timespec kv_store_wall_time(int64_t after_ns) {
 void kv_store_wake(const struct kv_store *store) {
     uint64_t one = 1;
     ssize_t written = write(store->event, &one, sizeof one);
-    (void)written; /* full: it is awake already */
+    (void)written; /* fails only if the thread is to wake already */
 }
 
 struct kv_task *kv_store_task(struct kv_store *store, enum kv_task_kind kind) {
@@ -57,7 +56,7 @@ void kv_store_free_task(struct kv_store *store, struct kv_task *task) {
     store->free_task_count++;
 }
 
-/* The next clean frame that the clock's hand finds unused; it is let go. */
+/* Evicts a clean frame by the clock algorithm. Returns false if there is none. */
 static bool evict_frame(struct kv_store *store) {
     for (uint32_t i = 0; i < 2 * store->frame_count; i++) {
         uint32_t index = store->hand;
@@ -104,7 +103,7 @@ void kv_store_lose(struct kv_store *store, const struct block_key *key, uint32_t
     pthread_mutex_unlock(&store->lock);
 }
 
-/* ---- what others ask ---- */
+/* ---- calls of other threads ---- */
 
 struct kv_found kv_store_find(struct kv_store *store, const struct block_key *keys,
                               uint32_t count) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Loads. Slices are read in parts (of some 256 KiB), part by part over all blocks of the run, so
- * that layers arrive in the order in which they are needed. Part 0 brings a block's header page;
- * what arrives before it waits for its proof.
+ * Loads read blocks in parts of about 256 KiB. Each part is read for all blocks before the next
+ * part, so that layers arrive in the order of the forward pass. Part 0 begins with the block's
+ * header page, which has the checksums. Parts that arrive before it are verified after it.
  */
 #include "host/storage/kv_store_load.h"
 
@@ -10,9 +10,9 @@
 #include "base/check.h"
 #include "base/clock.h"
 
-#define TASKS_FOR_WRITES 16 /* that reads leave alone */
-#define READ_SAVED_S 0.01
-#define COPIES_AT_ONCE 64
+#define TASKS_FOR_WRITES 16 /* tasks that are reserved for writes */
+#define READ_SAVED_S 0.01   /* burst of the read rate limit */
+#define COPIES_AT_ONCE 64   /* copies from host memory before the thread does other work */
 
 struct kv_load *kv_store_load(struct kv_store *store, const struct kv_load_ask *ask) {
     size_t parts = store->part_count;
@@ -85,7 +85,7 @@ static void report_progress(struct kv_load *load) {
     pthread_mutex_unlock(&store->lock);
 }
 
-/* The load ends before this block. */
+/* Cuts the load, so that it ends before this block. */
 static void kv_store_load_cut(struct kv_load *load, uint32_t block) {
     struct kv_store *store = load->store;
     if (block >= load->state.blocks) return;
@@ -105,7 +105,7 @@ static void kv_store_load_arrive(struct kv_load *load, uint32_t block, uint32_t 
     if (block < load->state.blocks) load->part_counts[part]++;
 }
 
-/* ---- proof ---- */
+/* ---- verification ---- */
 
 static bool part_sound(const struct kv_load *load, uint32_t block, uint32_t part) {
     const struct kv_store *store = load->store;
@@ -126,7 +126,7 @@ static void kv_store_load_lose(struct kv_load *load, uint32_t block, bool damage
     kv_store_load_cut(load, block);
 }
 
-/* A part of a block with a sound header. */
+/* Verifies a part of a block with a sound header. */
 static bool prove(struct kv_load *load, uint32_t block, uint32_t part) {
     struct kv_load_block *entry = &load->blocks[block];
     if (!part_sound(load, block, part)) {
@@ -156,7 +156,7 @@ static void prove_block(struct kv_load *load, uint32_t block) {
             return;
 }
 
-/* ---- its end ---- */
+/* ---- end of a load ---- */
 
 static void finish_block(struct kv_load *load, uint32_t i) {
     struct kv_store *store = load->store;
@@ -204,9 +204,9 @@ static void kv_store_load_finish(struct kv_load *load) {
     pthread_mutex_unlock(&store->lock);
 }
 
-/* ---- the thread's part ---- */
+/* ---- calls of the store's thread ---- */
 
-/* Where its blocks are now; it ends before the first that is nowhere. */
+/* Looks up the load's blocks, and cuts the load before the first block that is not stored. */
 static void begin(struct kv_store *store, struct kv_load *load) {
     uint32_t count = 0;
     pthread_mutex_lock(&store->lock);
@@ -247,7 +247,7 @@ void kv_store_load_begin_loads(struct kv_store *store) {
         begin(store, asked);
 }
 
-/* True: given, or nothing to do; false: no task is free. */
+/* Reads or copies the next part. Returns false if no task is free or the rate limit is reached. */
 static bool feed_piece(struct kv_store *store, struct kv_load *load, uint32_t *copies) {
     uint32_t part = load->cursor / load->count, block = load->cursor % load->count;
     struct kv_load_block *entry = &load->blocks[block];

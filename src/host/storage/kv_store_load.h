@@ -8,7 +8,7 @@
 /* Begins the loads that were requested since the last call. */
 void kv_store_load_begin_loads(struct kv_store *store);
 
-/* Submits reads and copies from frames. Returns true if there is more to copy. */
+/* Prepares reads, and copies blocks from host memory. Returns true if there is more to copy. */
 bool kv_store_load_feed_loads(struct kv_store *store);
 void kv_store_load_end_read(struct kv_store *store, struct kv_task *task);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The store's thread, from its beginning to its end. One eventfd wakes it for everything: transfers
- * that ended, loads and blocks that came, its end. Loads are in kv_store_load.c, stored blocks in
- * kv_store_write.c.
+ * The store's thread, and how the store opens and stops. One eventfd wakes the thread when
+ * transfers have ended, for new requests, and to stop. kv_store_load.c has loads, kv_store_write.c
+ * has writes.
  */
 #include <errno.h>
 #include <poll.h>
@@ -20,7 +20,7 @@
 #define QUEUE_BLOCKS_MIN 8
 #define BLOCKS_MAX ((uint64_t)1 << 28)
 
-/* ---- what others wrote ---- */
+/* ---- blocks of other processes ---- */
 
 static void kv_store_thread_note_entry(void *context, uint32_t segment,
                                        const struct store_entry *entry) {
@@ -114,7 +114,7 @@ static void update_stats(struct kv_store *store) {
     pthread_mutex_unlock(&store->lock);
 }
 
-/* Waits for an event, or until something is due. */
+/* Waits for an event, or until a scan, a read or a write is due. */
 static void kv_store_thread_wait_event(struct kv_store *store, bool more, int64_t now_ns) {
     int64_t scan_ns = (int64_t)store->options.scan_ms * 1000000;
     int64_t until = store->scanned_ns + scan_ns, write = kv_store_write_wake_ns(store);
@@ -195,9 +195,9 @@ static enum status set_sizes(struct kv_store *store, struct error *error) {
     store->keep_capacity = (uint32_t)queue;
     uint64_t frames = o->host_bytes / block;
     if (frames < queue) frames = queue;
-    frames += KV_MOVES_MAX; /* that the queue cannot take */
+    frames += KV_MOVES_MAX; /* reserved for moves when the queue is full */
     uint64_t blocks = frames + (disk ? o->disk_bytes / block : 0);
-    blocks += blocks / 4 + 64; /* of others, who have a budget of their own */
+    blocks += blocks / 4 + 64; /* other processes may have larger limits */
     if (frames > UINT32_MAX / 2 || blocks > BLOCKS_MAX)
         return error_set(error, STATUS_TOO_LARGE,
                          "a KV storage of %llu blocks is more than its index takes; lower "
@@ -232,7 +232,7 @@ static enum status kv_store_thread_take_memory(struct kv_store *store, struct er
                          frame_bytes, store->index_bytes);
     arena_over(&arena, store->index_memory, store->index_bytes);
     enum status status = store_index_open(&store->index, &arena, blocks);
-    check(status == STATUS_OK); /* it was asked how much it needs */
+    check(status == STATUS_OK); /* the memory is as large as it asked for */
     store->free_frame = STORE_NONE;
     for (uint32_t i = store->frame_count; i-- > 0;)
         kv_store_free_frame(store, i);
@@ -258,7 +258,7 @@ static enum status open_backend(struct kv_store *store, struct error *error) {
     if (!kv_store_has_directory(o)) return STATUS_OK;
     store->scanned_ns = clock_now_ns();
     enum status status = calls->open(&options, &store->backend, error);
-    if (status == STATUS_INVALID) { /* another user's folder costs hits and nothing else */
+    if (status == STATUS_INVALID) { /* an unusable directory only costs cache hits */
         kv_store_say(store, LOG_WARNING, "is not used, nothing is kept on disk why=%s",
                      error->text);
         return STATUS_OK;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The path of a block to the backend: copied into a frame and sealed (the caller's page is free
- * again), queued, put, found by its location. And the path out: when the budget is spent, the
- * segment worth least is dropped at once; those of its blocks that are worth more than most are read
- * back from it while it is held, and queued again.
+ * A new block is copied into a frame and sealed, so that the caller's page is free again. Then its
+ * frame waits in the write queue, and is written to the backend. If the directory is full, the
+ * segment of least value is dropped. Its blocks worth more than the mean are read back while the
+ * segment is still held, and queued again.
  */
 #include "host/storage/kv_store_write.h"
 
@@ -14,14 +14,14 @@
 #include "base/check.h"
 #include "base/clock.h"
 
-#define KEEPS_AT_ONCE 2          /* blocks copied before the thread looks at its reads again */
-#define TRY_AGAIN_NS 10000000000 /* after a write that failed */
-#define COMPACT_NS 30000000000   /* between two looks for a sparse segment */
-#define WRITE_SAVED_S 0.25       /* of the write rate that an idle time may save up */
+#define KEEPS_AT_ONCE 2          /* blocks copied before the thread handles reads again */
+#define TRY_AGAIN_NS 10000000000 /* after a failed write */
+#define COMPACT_NS 30000000000   /* interval of searches for a sparse segment */
+#define WRITE_SAVED_S 0.25       /* burst of the write rate limit */
 
-/* ---- taking in ---- */
+/* ---- new blocks ---- */
 
-/* The frame waits to be written: in front of all others (`first`), or behind them. */
+/* Adds the frame to the write queue, at its front (`first`) or its end. */
 static void queue_frame(struct kv_store *store, uint32_t index, bool first) {
     struct kv_frame *frame = &store->frames[index];
     frame->state = FRAME_DIRTY;
@@ -45,7 +45,7 @@ static void count_dropped(struct kv_store *store) {
     pthread_mutex_unlock(&store->lock);
 }
 
-/* A frame that is not going to be written: kept as host memory, if there is any, or let go. */
+/* Ends the write of a frame. The frame stays as a cached block if there is a host cache. */
 static void settle_frame(struct kv_store *store, uint32_t index, bool written) {
     struct kv_frame *frame = &store->frames[index];
     frame->state = FRAME_CLEAN;
@@ -98,7 +98,7 @@ bool kv_store_write_take_keeps(struct kv_store *store) {
         pthread_mutex_unlock(&store->lock);
         if (!any) return false;
         kv_store_write_take_in(store, &keep);
-        pthread_mutex_lock(&store->lock); /* now, so that the queue's bound counts it until here */
+        pthread_mutex_lock(&store->lock); /* only now, so that the queue's limit includes it */
         store->keep_first = (store->keep_first + 1) % store->keep_capacity;
         store->keep_count--;
         pthread_mutex_unlock(&store->lock);
@@ -107,7 +107,7 @@ bool kv_store_write_take_keeps(struct kv_store *store) {
     return true;
 }
 
-/* ---- giving segments up ---- */
+/* ---- dropping segments ---- */
 
 struct ranking {
     struct retain_block *blocks;
@@ -122,14 +122,15 @@ static void rank_end(struct ranking *ranking) {
     free(ranking->order);
 }
 
-/* A name is the first half of a key, by which the index finds. */
+/* A name is the first half of a key. The index looks up by this half only. */
 static uint32_t block_named(const struct store_index *index, struct store_name name) {
     struct block_key key = {{0}};
     memcpy(key.bytes, &name, sizeof name);
     return store_index_find(index, &key);
 }
 
-/* The value of everything, as of now. The index is read without the lock: only we change it. */
+/* Computes the current values of all blocks and segments. It reads the index without the lock,
+ * because only this thread changes it. Returns false if memory is out. */
 static bool rank(struct kv_store *store, struct ranking *out) {
     const struct store_index *index = &store->index;
     struct ranking ranking = {.count = index->used_count,
@@ -177,7 +178,8 @@ void kv_store_write_stop_moving(struct kv_store *store) {
     *moving = (struct kv_moving){.segment = STORE_NONE};
 }
 
-/* Removes a segment; what is worth it moves. False: somebody writes to it. */
+/* Drops a segment, and begins to move its valuable blocks. Returns false if a process writes to
+ * the segment. */
 static bool kv_store_write_give_up(struct kv_store *store, const struct ranking *ranking,
                                    uint32_t segment) {
     struct kv_moving *moving = &store->moving;
@@ -207,7 +209,7 @@ static bool kv_store_write_give_up(struct kv_store *store, const struct ranking 
     return true;
 }
 
-/* One of our segments, or one of another block format that is older than our least. */
+/* Drops the segment of least value, or an older one of another block format. */
 static bool give_up_least(struct kv_store *store, const struct ranking *ranking) {
     for (;;) {
         uint32_t segment = retain_blocks_least(ranking->segments, ranking->segment_count);
@@ -220,7 +222,7 @@ static bool give_up_least(struct kv_store *store, const struct ranking *ranking)
     }
 }
 
-/* Makes room for `bytes` more. */
+/* Drops segments until the directory has room for `bytes` more. */
 static bool kv_store_write_make_room(struct kv_store *store, uint64_t bytes) {
     struct kv_backend *backend = store->backend;
     while (backend->calls->usage(backend).bytes + backend->calls->other_bytes(backend) + bytes >
@@ -247,7 +249,7 @@ void kv_store_write_compact(struct kv_store *store, int64_t now_ns) {
     rank_end(&ranking);
 }
 
-/* Is the block still where it was when the move was decided? */
+/* True if the index still has the same block at the same place as when the move began. */
 static bool still_there(const struct kv_store *store, uint32_t i) {
     const struct store_block *block = &store->index.blocks[store->moving.blocks[i]];
     const struct store_name *name = &store->moving.names[i];
@@ -267,7 +269,7 @@ void kv_store_write_feed_moves(struct kv_store *store) {
         struct kv_task *task = kv_store_task(store, TASK_MOVE);
         if (!task) return;
         task->frame = kv_store_take_frame(store);
-        if (task->frame == STORE_NONE) { /* until one is written */
+        if (task->frame == STORE_NONE) { /* wait until a frame is written */
             kv_store_free_task(store, task);
             return;
         }
@@ -306,7 +308,7 @@ void kv_store_write_end_move(struct kv_store *store, struct kv_task *task) {
         sound = name.high == store->moving.names[i].high && name.low == store->moving.names[i].low;
     }
     if (!sound || store->index.blocks[block].frame != STORE_NONE) {
-        kv_store_free_frame(store, task->frame); /* the index forgets it with its segment */
+        kv_store_free_frame(store, task->frame); /* the index drops the block with its segment */
         return;
     }
     frame->key = mark->key;
@@ -335,7 +337,8 @@ static void turn_off(struct kv_store *store, const char *why) {
     pthread_mutex_unlock(&store->lock);
 }
 
-/* A write that was under way when another failed, and has succeeded, says nothing of those to come. */
+/* Only a write of a new attempt (WRITING_TRIED) counts. A write that began before the failure and
+ * succeeds does not show that later ones will. */
 static void turn_on(struct kv_store *store) {
     if (store->writing != WRITING_TRIED) return;
     kv_store_say(store, LOG_INFO, "is written to again directory=%s", store->backend->name);
@@ -344,7 +347,7 @@ static void turn_on(struct kv_store *store) {
     pthread_mutex_unlock(&store->lock);
 }
 
-/* The first frame of the queue leaves it. */
+/* Removes the first frame of the queue. */
 static uint32_t unqueue(struct kv_store *store) {
     uint32_t frame = store->dirty_first;
     store->dirty_first = store->frames[frame].next;
@@ -366,14 +369,14 @@ static void drop_queue(struct kv_store *store) {
     }
 }
 
-/* Gives the first frame of the queue to the backend. False: not now. */
+/* Writes the first frame of the queue. Returns false if that is not possible now. */
 static bool write_frame(struct kv_store *store) {
     struct kv_backend *backend = store->backend;
     struct kv_frame *frame = &store->frames[store->dirty_first];
     struct error error;
     uint64_t growth = backend->calls->growth(backend);
     if (growth && !kv_store_write_make_room(store, growth)) {
-        if (!store->moving.in_flight) drop_queue(store); /* all belongs to others who write */
+        if (!store->moving.in_flight) drop_queue(store); /* other writers use all the space */
         return false;
     }
     struct kv_task *task = kv_store_task(store, TASK_WRITE);
@@ -409,7 +412,7 @@ void kv_store_write_feed_writes(struct kv_store *store, int64_t now_ns) {
         if (store->writes_in_flight >= most || store->free_task_count == 0) return;
         if (!kv_allowance_allows(&store->writes, rate) && !store->hurry) return;
         if (store->moving.segment != STORE_NONE && !store->frames[store->dirty_first].moved)
-            return; /* what moves comes first, or the next segment to go would take it along */
+            return; /* moves come first: dropping the next segment ends them */
         if (!write_frame(store)) break;
     }
     if (store->writing == WRITING_OFF) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Writes blocks to the backend, on the store's thread: copies new blocks, puts them, and moves
+ * Writes blocks to the backend, on the store's thread. It copies new blocks, writes them, and moves
  * blocks out of segments that are dropped.
  */
 #pragma once

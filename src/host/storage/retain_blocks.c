@@ -11,7 +11,7 @@ static bool stands_behind(const void *blocks, const void *a, const void *b) {
 
 static const struct heap_order farthest_first = {sizeof(uint32_t), stands_behind, NULL};
 
-/* The mean over the blocks on disk. */
+/* The mean value of the blocks on disk. */
 static double mean_value(const struct retain_block *blocks, uint32_t count) {
     double sum = 0;
     uint32_t there = 0;

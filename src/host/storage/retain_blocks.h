@@ -9,9 +9,9 @@
  * it is useless. So a block is worth at least as much as any that follows it, and sequences shrink
  * from their ends.
  *
- * Space is freed in whole segments of the log. When a segment is freed, its blocks worth more than
- * the mean are written again, at most half of it. So the segment with the smallest loss is freed,
- * where no block counts for more than the mean.
+ * Space is freed in whole segments. When a segment is freed, its blocks worth more than the mean
+ * are written again, at most half of it. So the segment with the smallest loss is freed. In this
+ * loss no block counts for more than the mean.
  */
 #pragma once
 

@@ -5,7 +5,7 @@
 
 #include "base/check.h"
 
-/* That nothing came of the question; false: it wants no answer, or an earlier one's. */
+/* Makes the negative answer to a request. Returns false if the record gets no answer itself. */
 static bool refuse(const struct record *record, union kv_answer *answer_out) {
     const struct record_kv_push *push = (const void *)record;
     const struct record_kv_load *load = (const void *)record;
@@ -51,7 +51,7 @@ void kv_asked_note(struct kv_asked *asked, const struct record *record) {
     if (asked->count == asked->capacity) {
         asked->capacity = asked->capacity ? 2 * asked->capacity : 16;
         asked->answers = realloc(asked->answers, asked->capacity * sizeof *asked->answers);
-        check(asked->answers); /* as many as a unit has requests and pages, at most */
+        check(asked->answers); /* limited by the unit's requests and pages */
     }
     asked->answers[asked->count++] = answer;
 }

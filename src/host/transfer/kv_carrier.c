@@ -13,7 +13,7 @@
 
 struct kv_carrier {
     struct kv_carrier_options options;
-    struct event *readable, *progress; /* of the transport, of the engine */
+    struct event *readable, *progress; /* events of the transport and of the engine */
     struct transfer_orders orders;
 };
 
@@ -29,7 +29,7 @@ static struct transfer_order *begin(struct kv_carrier *carrier, const struct rec
     return transfer_orders_begin(orders, record);
 }
 
-/* Room for so many pages more. */
+/* Makes room for `count` more pages. */
 static void kv_carrier_extend(struct transfer_order *order, uint32_t count) {
     uint32_t all = order->block_count + count;
     if (all <= order->page_capacity) return;
@@ -52,14 +52,14 @@ static void say_failure(const struct transfer_order *order, uint32_t arrived, co
                 order->rank, name, order->block_count, arrived, why);
 }
 
-/* Its one and only end. */
+/* Ends an order and reports KV_DONE. Each order ends exactly once. */
 static void end(struct kv_carrier *carrier, struct transfer_order *order, bool arrived,
                 uint32_t blocks) {
     struct record_kv_done done = transfer_orders_end(&carrier->orders, order, arrived, blocks);
     carrier->options.say(carrier->options.context, &done.record);
 }
 
-/* ---- in ---- */
+/* ---- receiving ---- */
 
 static void kv_carrier_expect(struct kv_carrier *carrier, const struct record_kv_expect *record) {
     struct transfer_order *order = begin(carrier, &record->record);
@@ -77,7 +77,7 @@ static void kv_carrier_expect(struct kv_carrier *carrier, const struct record_kv
     free(blocks);
 }
 
-/* Blocks that have arrived state their own extent, as computed ones do. */
+/* Writes the headers of blocks that have arrived, as for computed blocks. */
 static void kv_carrier_note_pages(struct kv_carrier *carrier, const struct transfer_order *order,
                                   uint32_t block_count) {
     struct kv_pages pages = *carrier->options.pages;
@@ -85,9 +85,9 @@ static void kv_carrier_note_pages(struct kv_carrier *carrier, const struct trans
         kv_pages_note(&pages, order->pages[i].index, transfer_orders_rows(order, i));
 }
 
-/* ---- out ---- */
+/* ---- sending ---- */
 
-/* Hands over as much as is written and the transport takes, which calls again when it has room. */
+/* Pushes computed slices until the transport is full. Its file is readable when it has room. */
 static void kv_carrier_push_on(struct kv_carrier *carrier, struct transfer_order *order) {
     struct kv_transport *transport = carrier->options.transport;
     struct step_progress *progress = carrier->options.progress;
@@ -98,15 +98,15 @@ static void kv_carrier_push_on(struct kv_carrier *carrier, struct transfer_order
         kv_pages_take(carrier->options.pages, page, slice, 1);
         if (kv_transport_push(transport, order->grant, block, slice, memory,
                               transfer_orders_rows(order, block)))
-            return; /* full; or it has ended, and says so */
+            return; /* the queue is full, or the ticket has ended, which is reported later */
         transfer_orders_advance(order);
     }
     if (transfer_orders_finish(order) && kv_transport_finish(transport, order->grant, NULL, 0))
-        return; /* it has ended, and says so */
+        return; /* the ticket has ended, which is reported later */
 }
 
-/* All that can go on now. The engine wakes us while blocks are being made that are not all in the
- * transport's hands; what it has written before it knew that is looked at behind it. */
+/* Continues all sends. While an order waits for slices, the engine signals its progress. This is
+ * switched on before the progress is read, so that no slice is missed. */
 static void kv_carrier_push_all(struct kv_carrier *carrier) {
     struct transfer_orders *orders = &carrier->orders;
     bool wait = false;
@@ -120,7 +120,7 @@ static void kv_carrier_push_all(struct kv_carrier *carrier) {
 static void push(struct kv_carrier *carrier, const struct record_kv_push *record) {
     struct transfer_order *order = transfer_orders_find(&carrier->orders, record->request);
     struct error error;
-    if (!order && !record->first) return; /* it has ended meanwhile */
+    if (!order && !record->first) return; /* the transfer has ended meanwhile */
     if (!order) {
         order = begin(carrier, &record->record);
         int64_t deadline_ns = clock_now_ns() + carrier->options.transfer_ns_max;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Performs a unit's orders for transfers of KV blocks. KV_EXPECT, KV_PUSH and KV_CANCEL become
- * calls of a KV transport (host/transfer/kv_transport.h) on the pages of one rank, and the end of a
- * transfer becomes KV_DONE. serving/cache/transfer_orders.h decides which slice is sent when.
+ * Performs a unit's orders for transfers of KV blocks between prefill and decode. KV_EXPECT,
+ * KV_PUSH and KV_CANCEL become calls of a KV transport (host/transfer/kv_transport.h) on the pages
+ * of one rank. The end of a transfer becomes KV_DONE. serving/cache/transfer_orders.h decides when
+ * each slice is sent.
  * Blocks that have arrived are reported even if the step or the transfer fails. Orders for a
  * transfer that come after its KV_DONE are ignored. Runs in the event loop's thread; the transport
  * has its own.

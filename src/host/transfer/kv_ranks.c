@@ -17,17 +17,17 @@
 #include "host/wire/record_queue.h"
 #include "host/wire/wire.h"
 
-#define JOIN_NS_MAX ((int64_t)60000000000)  /* ranks have their models by then, or never will */
-#define DEATH_NS_MAX ((int64_t)15000000000) /* the death of a lost rank is reported by then */
-#define DOUBT_US 100000                     /* between two looks whether it was */
-#define RETRY_US 2000                       /* after the wire was full */
+#define JOIN_NS_MAX ((int64_t)60000000000)  /* time for all ranks to connect */
+#define DEATH_NS_MAX ((int64_t)15000000000) /* default of death_ns_max */
+#define DOUBT_US 100000                     /* poll interval for reported deaths */
+#define RETRY_US 2000                       /* delay after the wire was full */
 
-/* A rank's ways in and out. */
+/* A rank's transport and host cache. */
 struct kv_rank {
     struct kv_transport *transport;
     struct kv_carrier *carrier;
     struct kv_host_cache *host_cache;
-    struct event *reported; /* the tier has answers */
+    struct event *reported; /* the host cache has answers */
     void *context;
     void (*say)(void *context, const struct record *record);
 };
@@ -96,7 +96,7 @@ static void kv_ranks_close_own(struct kv_rank *own) {
     kv_host_cache_close(own->host_cache);
 }
 
-/* Where its transport takes blocks; empty: there is none. */
+/* Gets the address of the rank's transport; "": none. */
 static void own_address(const struct kv_rank *own, char address_out[KV_ADDRESS_BYTES]) {
     snprintf(address_out, KV_ADDRESS_BYTES, "%s",
              own->transport ? kv_transport_address(own->transport) : "");
@@ -105,7 +105,7 @@ static void own_address(const struct kv_rank *own, char address_out[KV_ADDRESS_B
 static void kv_ranks_take_own(struct kv_rank *own, const struct record *record) {
     if (record_goes(record->kind, WAY_UNIT_TO_STORAGE)) {
         kv_host_cache_give(own->host_cache, record);
-        kv_host_cache_take(own->host_cache, own->say, own->context); /* what it knows at once */
+        kv_host_cache_take(own->host_cache, own->say, own->context); /* immediate answers */
     } else {
         kv_carrier_take(own->carrier, record);
     }
@@ -131,8 +131,8 @@ static uint64_t kinds_of(const struct kv_ranks_options *options, bool asked) {
     return record_kinds(ways);
 }
 
-/* Sends to a peer (0: none, also once it is lost) what waits for it; the rest after `retry`, when the
- * wire is full. */
+/* Sends the queued records to a peer (0: not connected, which wire_send may cause). If the wire is
+ * full, `retry` is scheduled for the rest. */
 static void send_queue(struct wire *wire, const uint32_t *peer, struct record_queue *waiting,
                        struct event *retry) {
     const struct record *record;
@@ -141,18 +141,18 @@ static void send_queue(struct wire *wire, const uint32_t *peer, struct record_qu
             event_add(retry, &(struct timeval){.tv_usec = RETRY_US});
             return;
         }
-        record_queue_drop(waiting); /* one that is lost has died, or the unit ends */
+        record_queue_drop(waiting); /* if it was lost, the rank has died or the unit ends */
     }
 }
 
 /* ---- rank 0 ---- */
 
 struct kv_peer {     /* another rank */
-    uint32_t number; /* on the wire; 0: not there */
-    uint32_t next;   /* it said hello before its predecessor's death was reported; 0: none */
+    uint32_t number; /* number of the wire's peer; 0: not connected */
+    uint32_t next;   /* peer that rejoined before the old one's death was reported; 0: none */
     char next_address[KV_ADDRESS_BYTES];
     bool dead;
-    int64_t lost_ns; /* 0: it is there, or is dead */
+    int64_t lost_ns; /* time of the disconnection; 0: connected, or dead */
     struct record_queue waiting;
     struct kv_asked asked;
 };
@@ -161,10 +161,10 @@ struct kv_ranks {
     struct kv_ranks_options options;
     struct kv_rank own;
     struct wire *wire;
-    struct event *retry, *doubt;         /* how long a rank has been lost is looked at then */
+    struct event *retry, *doubt;         /* doubt: checks how long ranks have been disconnected */
     struct kv_peer *peers;               /* [rank_count] the first is not used */
-    uint32_t there;                      /* ranks that have said hello, with rank 0 */
-    char (*addresses)[KV_ADDRESS_BYTES]; /* [rank_count] at first */
+    uint32_t there;                      /* number of ranks that have sent hello, with rank 0 */
+    char (*addresses)[KV_ADDRESS_BYTES]; /* [rank_count] as of the start */
 };
 
 static void send_waiting(struct kv_ranks *ranks, struct kv_peer *peer) {
@@ -177,7 +177,7 @@ static void kv_ranks_on_retry(evutil_socket_t file, short what, void *context) {
         send_waiting(ranks, &ranks->peers[rank]);
 }
 
-/* Passes a record of any rank on. */
+/* Forwards a record of any rank to the owner. */
 static void kv_ranks_say(void *context, const struct record *record) {
     struct kv_ranks *ranks = context;
     ranks->options.say(ranks->options.context, record);
@@ -191,7 +191,7 @@ static void answer_for(struct kv_ranks *ranks, struct kv_peer *dead) {
 
 /* ---- ranks come and go ---- */
 
-/* At the start, or back. */
+/* Registers a rank that joins at the start, or rejoins. */
 static void kv_ranks_enter(struct kv_ranks *ranks, uint32_t rank, uint32_t number,
                            const char address[KV_ADDRESS_BYTES]) {
     struct kv_peer *peer = &ranks->peers[rank];
@@ -207,7 +207,7 @@ static void kv_ranks_enter(struct kv_ranks *ranks, uint32_t rank, uint32_t numbe
     peer->dead = false;
 }
 
-/* Others say whether it has died. */
+/* Waits for a report that the disconnected rank has died (kv_ranks_bury). */
 static void doubt(struct kv_ranks *ranks, struct kv_peer *peer) {
     if (!peer->lost_ns) peer->lost_ns = clock_now_ns();
     event_add(ranks->doubt, &(struct timeval){.tv_usec = DOUBT_US});
@@ -231,7 +231,7 @@ static void on_doubt(evutil_socket_t file, short what, void *context) {
     }
 }
 
-/* Nothing comes of what it was asked. */
+/* Marks a rank as dead and gives negative answers to its open requests. */
 static void kv_ranks_bury(struct kv_ranks *ranks, uint32_t rank) {
     struct kv_peer *peer = &ranks->peers[rank];
     check(rank > 0 && rank < ranks->options.rank_count);
@@ -322,7 +322,7 @@ static enum status wait_for_ranks(struct kv_ranks *ranks, struct event_base *bas
     int64_t until_ns = clock_now_ns() + JOIN_NS_MAX;
     struct timeval while_looking = {.tv_usec = 50000};
     while (ranks->there < ranks->options.rank_count) {
-        event_add(ranks->retry, &while_looking); /* wakes the loop, and does no harm */
+        event_add(ranks->retry, &while_looking); /* only to wake the loop */
         event_base_loop(base, EVLOOP_ONCE);
         if (clock_now_ns() > until_ns)
             return error_set(error, STATUS_IO,
@@ -409,7 +409,7 @@ struct kv_agent {
     struct kv_rank own;
     struct wire *wire;
     struct event *retry, *leave;
-    int leave_files[2]; /* a byte in the second ends the thread */
+    int leave_files[2]; /* socket pair: a byte written to the second ends the thread */
     uint32_t peer;      /* rank 0, when connected */
     struct record_queue waiting;
     pthread_t thread;

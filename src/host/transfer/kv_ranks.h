@@ -36,11 +36,11 @@ struct kv_ranks_options {
     uint64_t bytes_per_second; /* limit of sending; 0: none */
     bool by_step;              /* blocks are sent at the end of the step that makes them */
     void *context;
-    /* Receives KV_DONE, FOUND, LOADED and KEPT of any rank, and KV_HELLO of a rank that rejoins;
-     * also called within kv_ranks_take. */
+    /* Receives KV_DONE, KV_FOUND, KV_LOADED and KV_STORED of any rank, and KV_HELLO of a rank that
+     * rejoins. May be called within kv_ranks_take. */
     void (*say)(void *context, const struct record *record);
-    /* A rank's wire is silent, and no death was reported: its requests may never be answered,
-     * or run after the unit has reused their pages, so the unit is lost. */
+    /* A rank is disconnected, and its death was not reported in time. Its requests may never be
+     * answered, or may run after the unit has reused their pages, so the unit is lost. */
     void (*lost)(void *context, const struct error *error);
 };
 
@@ -51,10 +51,10 @@ enum status kv_ranks_open(const struct kv_ranks_options *options, struct event_b
                           struct kv_ranks **ranks_out, struct error *error) MUST_USE;
 void kv_ranks_close(struct kv_ranks *ranks);
 
-/* [rank_count] for the unit's hello; empty without transports. */
+/* [rank_count] addresses of the ranks' transports for the unit's hello; "" without transports. */
 const char (*kv_ranks_addresses(const struct kv_ranks *ranks))[KV_ADDRESS_BYTES];
 
-/* For rank 0's engine; empty without a storage. */
+/* The loads interface for rank 0's engine; all zeros without a storage. */
 struct engine_loads kv_ranks_loads(struct kv_ranks *ranks);
 
 /* The storage of rank 0; NULL: none. */
@@ -65,10 +65,10 @@ struct kv_store *kv_ranks_store(const struct kv_ranks *ranks);
  * rejoins, get negative answers. */
 void kv_ranks_take(struct kv_ranks *ranks, const struct record *record);
 
-/* `options`: context, say and lost are not used. */
+/* For ranks other than 0. The options context, say and lost are not used. */
 enum status kv_ranks_agent_open(const struct kv_ranks_options *options, struct kv_agent **agent_out,
                                 struct error *error) MUST_USE;
 void kv_ranks_agent_close(struct kv_agent *agent);
 
-/* For this rank's engine; empty without a storage. */
+/* The loads interface for this rank's engine; all zeros without a storage. */
 struct engine_loads kv_ranks_agent_loads(struct kv_agent *agent);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The door of the KV transport and its thread, which drives UCX, tends links and tickets, and
- * sleeps on UCX's file and its own when neither has anything to do.
+ * The public functions of the KV transport, and its thread. The thread drives UCX and tends links
+ * and tickets. When idle it sleeps until UCX's file or its own is readable.
  */
 #include "host/transfer/kv_transport.h"
 
@@ -23,12 +23,12 @@
 #include "host/transfer/kv_transport_state.h"
 
 #define SECOND INT64_C(1000000000)
-#define FAREWELL_NS SECOND     /* closing: until what is queued has gone */
-#define BURIAL_NS (5 * SECOND) /* closing: until UCX has let go */
+#define FAREWELL_NS SECOND     /* closing: time limit to send queued messages */
+#define BURIAL_NS (5 * SECOND) /* closing: time limit for UCX to end its messages */
 #define PROGRESS_TURNS 64
 #define FETCH_BYTES_RDMA 8192
-/* A slice goes in one piece, so that it is copied once; pieces of 8 KiB, UCX's own choice, are put
- * together first. */
+/* Each slice is sent in one segment, so that it is copied only once. UCX's default of 8 KiB makes
+ * segments that the receiver must first reassemble. */
 #define TCP_SEGMENT "128k"
 
 static bool has_rdma(void) {
@@ -65,7 +65,7 @@ static void hush(int file) {
     if (read(file, &count, sizeof count) < 0) check(errno == EAGAIN || errno == EINTR);
 }
 
-/* For callers, with the lock held: there is something to do. */
+/* Notifies the thread that there is work. Called with the lock held. */
 static void kick(struct kv_transport *transport) {
     transport->kicked = true;
     if (transport->asleep) ring(transport->wake_file);
@@ -80,7 +80,7 @@ static void kv_transport_notify_owner(struct kv_transport *transport) {
     if (report) ring(transport->file);
 }
 
-/* Until somebody kicks, UCX has an event, or wake_ns. */
+/* Sleeps until kick(), an event of UCX, or wake_ns. */
 static void sleep_until(struct kv_transport *transport, int64_t wake_ns) {
     pthread_mutex_lock(&transport->lock);
     bool kicked = transport->kicked;
@@ -101,7 +101,7 @@ static void sleep_until(struct kv_transport *transport, int64_t wake_ns) {
     pthread_mutex_unlock(&transport->lock);
 }
 
-/* True when it is time to leave. */
+/* Returns true when the thread must end. */
 static bool tend_finishing(struct kv_transport *transport, int64_t now_ns, int64_t *finishing_ns) {
     pthread_mutex_lock(&transport->lock);
     bool finishing = transport->finishing;
@@ -137,7 +137,7 @@ static void *run(void *argument) {
 
 /* ---- opening and closing ---- */
 
-/* UCX complains of peers that die, to stdout. What matters reaches the tickets' owners. */
+/* UCX logs lost peers to stdout. This is muted: the ends of tickets report the failures. */
 static ucs_log_func_rc_t mute_ucx_log(const char *file, unsigned line, const char *function,
                                       ucs_log_level_t level,
                                       const ucs_log_component_config_t *component,
@@ -155,7 +155,7 @@ static enum status kv_transport_failed(struct error *error, const char *what, uc
                      ucs_status_string(status));
 }
 
-/* The interface that has this address; "" if none does. */
+/* Finds the network interface with this address; "" if there is none. */
 static void find_interface(const struct sockaddr_storage *address, char name[IF_NAMESIZE]) {
     struct ifaddrs *all;
     name[0] = 0;
@@ -173,9 +173,9 @@ static void find_interface(const struct sockaddr_storage *address, char name[IF_
     freeifaddrs(all);
 }
 
-/* Over TCP, UCX would connect every interface of ours with every one of the peer's, also where no
- * way leads from one to the other. RDMA devices have other names, and the operator may know better.
- */
+/* Restricts UCX to the interface of the transport's address. Over TCP, UCX would otherwise try to
+ * connect every local interface to every remote one, even without a route. RDMA devices have other
+ * names, and the operator's own setting takes precedence. */
 static ucs_status_t choose_interface(const struct kv_transport *transport, ucp_config_t *config) {
     char name[IF_NAMESIZE];
     if (has_rdma() || getenv("UCX_NET_DEVICES")) return UCS_OK;
@@ -311,7 +311,7 @@ enum status kv_transport_open(const struct kv_transport_options *options,
     pthread_mutex_init(&transport->lock, NULL);
     pthread_once(&once, install_ucx_log);
     write_hello(transport);
-    in_transport = true; /* UCX speaks of devices that it does not find */
+    in_transport = true; /* mutes messages of UCX about devices that are not found */
     enum status status =
         parse_host(options->host, options->port, &transport->host, &transport->host_bytes, error);
     if (status == STATUS_OK) status = kv_transport_open_ledger(transport, error);
@@ -334,7 +334,7 @@ enum status kv_transport_open(const struct kv_transport_options *options,
     return STATUS_OK;
 }
 
-/* Frees the thread's leftovers: links that were not released end with the worker. */
+/* Frees messages that are left when the thread ends. The worker closes the remaining links. */
 static void free_rest(struct kv_transport *transport) {
     for (struct outgoing *next; transport->sent; transport->sent = next) {
         next = transport->sent->next;
@@ -378,7 +378,7 @@ int kv_transport_file(const struct kv_transport *transport) {
     return transport->file;
 }
 
-/* ---- calls ---- */
+/* ---- public functions ---- */
 
 enum status kv_transport_expect(struct kv_transport *transport, struct transfer_grant grant,
                                 const struct transfer_block *blocks, uint32_t count,
@@ -386,7 +386,7 @@ enum status kv_transport_expect(struct kv_transport *transport, struct transfer_
     pthread_mutex_lock(&transport->lock);
     enum status status =
         transfer_ledger_expect(&transport->ledger, grant, blocks, count, deadline_ns, error);
-    if (status == STATUS_OK) kick(transport); /* for the deadline, and for what came early */
+    if (status == STATUS_OK) kick(transport); /* for the deadline and for early messages */
     pthread_mutex_unlock(&transport->lock);
     return status;
 }

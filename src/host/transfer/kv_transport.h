@@ -35,17 +35,17 @@ struct kv_transport_options {
     const char *numerics_id;      /* up to 31 bytes */
     const char *host;             /* numeric address to listen at and to be reached at */
     uint16_t port;                /* 0: any */
-    uint32_t grant_count;         /* of both directions together */
-    uint64_t queue_bytes_max;     /* pushed and not yet sent */
-    uint64_t bytes_per_second;    /* sent at most; 0: no bound */
-    uint64_t fetch_bytes_min;     /* slices of so many bytes are fetched by UCX straight into their
-                                * page, smaller ones come along and are copied there */
-    int64_t connect_ns_max;       /* of one attempt */
+    uint32_t grant_count;         /* limit of tickets, for both directions together */
+    uint64_t queue_bytes_max;     /* limit of bytes that are pushed and not yet sent */
+    uint64_t bytes_per_second;    /* limit of sending; 0: none */
+    uint64_t fetch_bytes_min;     /* UCX fetches slices of at least this size directly into their
+                                * page; smaller ones are sent with the message and copied */
+    int64_t connect_ns_max;       /* timeout of one attempt */
     uint32_t connect_attempts;
-    int64_t drain_ns_max; /* an ended ticket waits so long for UCX to let its memory go; then the
-                           * connection is broken */
-    int64_t early_ns_max; /* what comes before its ticket is expected waits so long for that: the
-                           * sender may know sooner than this rank. Shorter than drain_ns_max */
+    int64_t drain_ns_max; /* time for UCX to release the memory of an ended ticket, before the
+                           * connection is closed */
+    int64_t early_ns_max; /* time that a message for an unknown ticket is kept, because the sender
+                           * may know a ticket before this rank. Shorter than drain_ns_max */
 };
 
 /* Default values; the caller adds pages, model_id, numerics_id and host. Without an RDMA device no
@@ -64,8 +64,8 @@ const char *kv_transport_address(const struct kv_transport *transport);
 
 /* ---- receiving ---- */
 
-/* Opens a ticket, and its data is written to these pages (transfer_ledger_expect). The deadline is
- * by clock_now_ns. */
+/* Opens a ticket to receive blocks into these pages (transfer_ledger_expect). The deadline is by
+ * clock_now_ns. */
 enum status kv_transport_expect(struct kv_transport *transport, struct transfer_grant grant,
                                 const struct transfer_block *blocks, uint32_t count,
                                 int64_t deadline_ns, struct error *error) MUST_USE;
@@ -114,7 +114,8 @@ struct kv_transport_state {
     uint64_t queued_bytes;                     /* pushed, not yet sent */
     uint64_t slice_bytes[TRANSFER_SIDE_COUNT]; /* sent or received so far */
     uint64_t connects, connects_failed, links_lost, malformed;
-    uint64_t early; /* slices and finishes that had to wait for their ticket */
+    uint64_t early; /* SLICE and FINISH messages that had to wait for their ticket */
 };
 
+/* Gets the current state. */
 void kv_transport_look(struct kv_transport *transport, struct kv_transport_state *state_out);

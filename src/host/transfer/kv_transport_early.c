@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What comes before its ticket is known here: kept for a moment, in bounded memory.
+ * Messages that arrive before their ticket is known here. They are kept for a short time, in
+ * bounded memory.
  */
 #include <stdlib.h>
 
 #include "base/clock.h"
 #include "host/transfer/kv_transport_state.h"
 
-#define EARLY_BYTES_MAX ((size_t)64 << 20) /* of all links */
+#define EARLY_BYTES_MAX ((size_t)64 << 20) /* limit for all links together */
 
 static const struct transfer_grant *grant_of(const struct early *early) {
     return early->message.kind == KV_WIRE_SLICE ? &early->message.slice.grant
@@ -39,7 +40,7 @@ bool kv_transport_early_keep(struct link *link, const struct kv_wire_message *me
     return true;
 }
 
-/* Takes it off the list. */
+/* Removes a message from the list. */
 static struct early *take_early(struct kv_transport *transport, struct early **at) {
     struct early *early = *at;
     *at = early->next;

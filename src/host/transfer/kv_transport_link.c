@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Connections of a KV transport, and what is sent on them. A sender connects when it has a ticket
- * for an address, and tries again a few times, ever later, before its tickets end; an open
- * connection that breaks takes its tickets with it at once, and the next offer connects anew.
+ * Connections (links) of a KV transport, and sending. A sender connects when it has a ticket for an
+ * address. If that fails, it retries a few times with exponential backoff before its tickets end.
+ * If an open link breaks, all its tickets end immediately, and the next offer opens a new link.
  *
- * Breaking is what gets memory back from UCX: a forced close completes every message under way,
- * with an error, after the sockets are closed. Only then the ledger is notified that no writes
- * are left.
+ * Closing a link gets memory back from UCX: a forced close completes all messages in progress with
+ * an error, after the sockets are closed. Only then the ledger is notified that no writes are left.
  */
 #include <arpa/inet.h>
 #include <stdio.h>
@@ -16,11 +15,11 @@
 #include "base/format.h"
 #include "host/transfer/kv_transport_state.h"
 
-#define WINDOW_BYTES ((uint64_t)8 << 20) /* of slices that UCX has, for each link */
+#define WINDOW_BYTES ((uint64_t)8 << 20) /* limit of slices that UCX is sending, per link */
 #define WINDOW_MESSAGES 64
-#define TURN_MESSAGES 16           /* sent before the others' turn */
-#define CHARGE_MIN 4096            /* a queued slice counts as at least so many bytes */
-#define RETRY_NS INT64_C(50000000) /* before the second attempt; then twice as long each time */
+#define TURN_MESSAGES 16           /* messages sent on a link before the next link's turn */
+#define CHARGE_MIN 4096            /* a queued slice counts as at least this many bytes */
+#define RETRY_NS INT64_C(50000000) /* delay of the second attempt; doubled for each later one */
 #define MS INT64_C(1000000)
 #define CLOSE_LOOK_NS (10 * MS)
 
@@ -43,7 +42,7 @@ void kv_transport_link_opened(struct link *link) {
     pthread_mutex_unlock(&transport->lock);
 }
 
-/* ---- the table (the lock is held) ---- */
+/* ---- table of links (called with the lock held) ---- */
 
 struct link *kv_transport_link_of(struct kv_transport *transport, uint64_t id) {
     for (uint32_t i = 0; i < KV_LINKS_MAX; i++)
@@ -72,7 +71,7 @@ static bool parse_port(const char *text, uint16_t *port_out) {
     return true;
 }
 
-/* "127.0.0.1:4711" or "[::1]:4711". */
+/* Parses "127.0.0.1:4711" or "[::1]:4711". */
 static bool parse_address(const char *text, struct link *link) {
     char host[KV_ADDRESS_BYTES];
     const char *colon = strrchr(text, ':');
@@ -144,7 +143,7 @@ bool kv_transport_link_put(struct kv_transport *transport, struct link *link,
     return true;
 }
 
-/* A message is sent, or will never be: its memory is the owner's again. */
+/* Frees a message that was sent or will not be. Its rows are no longer used. */
 static void let_go(struct kv_transport *transport, struct outgoing *message) {
     if (message->slot != TRANSFER_NONE) {
         transport->counters.queued_bytes -= charge_of(message);
@@ -160,7 +159,7 @@ static bool is_stale(struct kv_transport *transport, const struct outgoing *mess
            !transfer_ledger_is_open(&transport->ledger, message->slot);
 }
 
-/* Drops what waits: all, or the slices of tickets that have ended. */
+/* Drops queued messages: all, or only slices of tickets that have ended. */
 static void kv_transport_link_prune(struct kv_transport *transport, struct link *link, bool all) {
     struct outgoing *kept = NULL;
     for (struct outgoing **at = &link->first, *message; (message = *at);) {
@@ -225,8 +224,7 @@ void kv_transport_link_say(struct link *link, const struct outgoing *message) {
         return;
     }
     *copy = *message;
-    kv_transport_link_submit(link,
-                             copy); /* until tend_sent has it. NOLINTNEXTLINE(clang-analyzer-*) */
+    kv_transport_link_submit(link, copy); /* freed by tend_sent. NOLINTNEXTLINE(clang-analyzer-*) */
 }
 
 static bool tend_sent(struct kv_transport *transport) {
@@ -249,7 +247,7 @@ static bool tend_sent(struct kv_transport *transport) {
     return true;
 }
 
-/* The next message that may go now, taken off the queue. */
+/* Removes the next message that may be sent now from the queue. Returns NULL if there is none. */
 static struct outgoing *next_message(struct kv_transport *transport, struct link *link,
                                      int64_t now_ns, int64_t *wake_out) {
     struct outgoing *message;
@@ -273,7 +271,7 @@ static struct outgoing *next_message(struct kv_transport *transport, struct link
     return message;
 }
 
-/* Slices leave no faster than asked for; a sleep may be made up for by 2 ms' worth at once. */
+/* Applies the rate limit bytes_per_second. After a pause, a burst of 2 ms' worth is allowed. */
 static void pace(struct kv_transport *transport, uint64_t bytes, int64_t now_ns) {
     uint64_t rate = transport->options.bytes_per_second;
     if (rate == 0) return;
@@ -293,7 +291,7 @@ static bool send_some(struct link *link, int64_t now_ns, int64_t *wake_out) {
     return count > 0;
 }
 
-/* ---- making and breaking ---- */
+/* ---- connecting and closing ---- */
 
 static void kv_transport_link_note_failure(void *argument, ucp_ep_h endpoint, ucs_status_t status) {
     struct link *link = argument;
@@ -360,7 +358,7 @@ void kv_transport_link_accept(ucp_conn_request_h request, void *argument) {
     kv_transport_link_break(link, ucs_status_string(status));
 }
 
-/* The reason for people, and for the tickets' owners. */
+/* Writes the reason of a closed link, which is reported with the ends of its tickets. */
 static void kv_transport_link_explain(struct link *link, char *reason) {
     if (link->refused)
         format_text(reason, TRANSFER_REASON_BYTES, "%s", link->why);
@@ -401,7 +399,7 @@ static void kv_transport_link_close_link(struct link *link, int64_t now_ns) {
     link->endpoint = NULL;
 }
 
-/* Closed, once UCX has let go of everything. */
+/* Releases a closing link once UCX has ended all its messages. Returns false until then. */
 static bool bury_link(struct link *link) {
     struct kv_transport *transport = link->transport;
     if (UCS_PTR_IS_PTR(link->close_request)) {
@@ -448,9 +446,9 @@ static bool tend_link(struct link *link, int64_t now_ns, int64_t *wake_out) {
     return false;
 }
 
-/* ---- tickets' ends ---- */
+/* ---- ends of tickets ---- */
 
-/* Tells peers how tickets ended (the lock is held). */
+/* Queues END messages for peers of tickets that have ended. Called with the lock held. */
 static bool announce(struct kv_transport *transport) {
     struct transfer_ended ended;
     bool any = false;
@@ -467,7 +465,7 @@ static bool announce(struct kv_transport *transport) {
             .header.end = {.grant = ended.grant, .end = ended.end},
         };
         memcpy(end.header.end.reason, ended.reason, sizeof ended.reason);
-        (void)kv_transport_link_put(transport, link, &end, true); /* else its deadline ends it */
+        (void)kv_transport_link_put(transport, link, &end, true); /* else the deadline ends it */
     }
     return any;
 }

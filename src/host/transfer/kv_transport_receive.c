@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What comes: each message is read strictly, each slice asks the ledger before a byte is written.
- * A slice is written by UCX straight into its page (rendezvous), or comes with its header and is
- * copied, as the sender chooses. Either way the checksum is taken over the page, before the slice
- * counts.
+ * Received messages. Each message is validated strictly, and the ledger must accept each slice
+ * before a byte is written. The sender chooses how a slice arrives: UCX writes it directly into its
+ * page (rendezvous), or it comes with the header (eager) and is copied. In both cases the checksum
+ * of the page is verified before the slice counts.
  *
- * Each rank of a unit learns of a ticket on its own way, so a sender may begin before the rank it
- * sends to knows: what comes early waits a moment, in bounded memory, before it is refused.
+ * The ranks of a unit do not get a ticket at the same time, so a sender may begin before the
+ * receiving rank knows it. Such early messages are kept for a short time before they are refused.
  */
 #include <stdlib.h>
 
@@ -26,7 +26,7 @@ static struct link *link_at(struct kv_transport *transport, const ucp_am_recv_pa
     return NULL;
 }
 
-/* The link that a well-formed message came on, else NULL. */
+/* Parses a message and returns its link. Returns NULL if the message is invalid. */
 static struct link *kv_transport_receive_read_message(struct kv_transport *transport,
                                                       enum kv_wire_kind kind, const void *header,
                                                       size_t header_bytes, size_t payload_bytes,
@@ -49,8 +49,7 @@ static struct link *kv_transport_receive_read_message(struct kv_transport *trans
     return NULL;
 }
 
-/* A message of one kind, from a link that may send it: its header has been read; with `data`, as
- * UCX has it. */
+/* Processes a valid message of one kind. `data` is its payload, as UCX passes it. */
 typedef ucs_status_t take_function(struct link *link, const struct kv_wire_message *message,
                                    void *data, const ucp_am_recv_param_t *param);
 
@@ -130,8 +129,8 @@ static void kv_transport_receive_note_received(void *request, ucs_status_t statu
     if (request) ucp_request_free(request);
 }
 
-/* Lets UCX fetch a slice into its page; the answer is a handler's. *data becomes NULL when it is
- * UCX's. */
+/* Lets UCX fetch a slice into its page. Returns the status for UCX's receive handler. Sets *data to
+ * NULL once UCX owns it. */
 static ucs_status_t fetch_slice(struct kv_transport *transport, struct link *link,
                                 const struct kv_wire_slice *slice,
                                 const struct transfer_write *write, void **data) {
@@ -147,7 +146,7 @@ static ucs_status_t fetch_slice(struct kv_transport *transport, struct link *lin
     };
     if (!incoming) {
         finish_slice(transport, slice, write, false);
-        return UCS_OK; /* UCX notifies the sender that it need not send */
+        return UCS_OK; /* UCX notifies the sender that the data is not fetched */
     }
     *incoming = (struct incoming){.link = link, .write = *write, .slice = *slice};
     if (transport->memory) {
@@ -163,8 +162,8 @@ static ucs_status_t fetch_slice(struct kv_transport *transport, struct link *lin
     return UCS_OK;
 }
 
-/* Puts a slice where it belongs, or refuses it. *fetch: UCX's hold on its bytes, as fetch_slice's
- * data; NULL: they are in rows[slice->bytes]. */
+/* Stores a slice in its page, or refuses it. *fetch: UCX handle of the payload, as *data in
+ * fetch_slice; NULL: the payload is in rows[slice->bytes]. */
 static ucs_status_t place_slice(struct link *link, const struct kv_wire_slice *slice, void **fetch,
                                 const void *rows) {
     struct kv_transport *transport = link->transport;
@@ -179,7 +178,7 @@ static ucs_status_t place_slice(struct link *link, const struct kv_wire_slice *s
         return UCS_OK;
     }
     if (*fetch) return fetch_slice(transport, link, slice, &write, fetch);
-    check(rows); /* an accepted slice has rows, so UCX gave their address */
+    check(rows); /* an accepted slice is not empty, so UCX passed its address */
     memcpy(kv_pages_slice(&transport->pages, write.page.index, write.slice), rows, slice->bytes);
     finish_slice(transport, slice, &write, true);
     return UCS_OK;
@@ -195,7 +194,7 @@ static void place_finish(struct link *link, const struct kv_wire_finish *finish)
     report_unknown(link, finish->grant, verdict);
 }
 
-/* In which order slices and finishes come does not matter. */
+/* Processes early messages that are due. SLICE and FINISH messages may come in any order. */
 static bool tend_early(struct kv_transport *transport, int64_t now_ns, int64_t *wake_out) {
     struct early *due = kv_transport_early_due(transport, now_ns, wake_out);
     if (!due) return false;
@@ -233,7 +232,8 @@ static ucs_status_t kv_transport_receive_take_finish(struct link *link,
     return UCS_OK;
 }
 
-/* On a link of ours the receiver says how it ended; on a peer's the sender gives up. */
+/* On a link that is ours, the receiver reports how the ticket ended. On a peer's link, the sender
+ * gives up. */
 static ucs_status_t kv_transport_receive_take_end(struct link *link,
                                                   const struct kv_wire_message *message, void *data,
                                                   const ucp_am_recv_param_t *param) {
@@ -251,7 +251,7 @@ static ucs_status_t kv_transport_receive_take_end(struct link *link,
     return UCS_OK;
 }
 
-/* UCX's call for each message; its argument is the kind's. */
+/* UCX's receive handler for all messages; `argument` is the handler_argument of the kind. */
 static ucs_status_t kv_transport_receive_take(void *argument, const void *header,
                                               size_t header_bytes, void *data, size_t bytes,
                                               const ucp_am_recv_param_t *param) {

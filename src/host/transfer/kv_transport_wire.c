@@ -23,7 +23,7 @@ size_t kv_transport_wire_bytes(enum kv_wire_kind kind) {
     return header_bytes_of[kind];
 }
 
-/* A peer's text goes into our log: one line, printable. */
+/* Makes a peer's text one printable line, for the log. */
 static void kv_transport_wire_clean(char *text, size_t bytes) {
     text[bytes - 1] = 0;
     for (char *at = text; *at; at++)

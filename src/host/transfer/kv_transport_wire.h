@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What two KV transports say to each other: one active message each, a header of fixed size and,
- * for a slice, its rows as payload. Little-endian, version 1.
+ * The protocol between two KV transports. Each message is one UCX active message: a header of fixed
+ * size and, for a slice, its rows as payload. Little-endian, version 1.
  *
  *   sender                                receiver
- *   HELLO  who I am, my format     ──►
+ *   HELLO  model and KV format     ──►
  *                                  ◄──    WELCOME, or REFUSAL with the reason
  *   SLICE  ticket, place, checksum ──►    (any number, in any order)
  *   FINISH ticket, slices, summary ──►
  *                                  ◄──    END  ticket, how it ended
  *   END    ticket, how (gave up)   ──►
  *
- * A peer's bytes are outside bytes: reading checks every field, and text is cut and cleaned.
+ * Input from peers is not trusted: every field is validated, and text is cut and cleaned.
  */
 #pragma once
 
@@ -44,7 +44,7 @@ struct kv_wire_slice {
     uint32_t block, slice;
     uint32_t rows; /* 1..64 */
     uint32_t bytes;
-    uint64_t checksum; /* of the rows */
+    uint64_t checksum; /* checksum_of the rows */
 };
 
 struct kv_wire_finish {
@@ -60,7 +60,7 @@ struct kv_wire_end {
     char reason[TRANSFER_REASON_BYTES];
 };
 
-/* Also of a refusal. */
+/* The header of a refusal. */
 struct kv_wire_reason {
     char reason[TRANSFER_REASON_BYTES];
 };
@@ -76,16 +76,18 @@ struct kv_wire_message {
     };
 };
 
-/* Bytes of a kind's header. */
+/* The size of the header of a kind of message. */
 size_t kv_transport_wire_bytes(enum kv_wire_kind kind);
 
-/* Reads a header with `payload_bytes` behind it. STATUS_INVALID with what is wrong. A message that
- * was read has its enums and sizes in range and its texts terminated and printable. */
+/* Parses the header of a message with `payload_bytes` of payload. Returns STATUS_INVALID if it is
+ * invalid. In a parsed message all enums and sizes are in range, and texts are terminated and
+ * printable. */
 enum status kv_transport_wire_read(enum kv_wire_kind kind, const void *header, size_t header_bytes,
                                    size_t payload_bytes, struct kv_wire_message *message_out,
                                    struct error *error) MUST_USE;
 
-/* STATUS_UNSUPPORTED with a line that names what differs. */
+/* Compares the formats of two peers. Returns STATUS_UNSUPPORTED with an error that names the
+ * difference. */
 enum status kv_transport_wire_agree(const struct kv_wire_hello *ours,
                                     const struct kv_wire_hello *theirs,
                                     struct error *error) MUST_USE;

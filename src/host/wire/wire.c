@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The use of ZeroMQ, with reasons:
+ * How the wire uses ZeroMQ, and why:
  *
  *   - A ROUTER does not report the loss of a peer. A socket monitor does, without naming it. So
  *     after each such event, and on a timer, every peer is sent an empty message: ROUTER_MANDATORY
  *     refuses it if the peer is gone (EHOSTUNREACH). The empty messages also serve as heartbeats.
- *   - A DEALER reconnects by itself and would then continue as before. Each connection therefore
- *     gets a socket of its own; its first message is the greeting.
+ *   - A DEALER reconnects by itself and would then continue as before. So each connection gets a
+ *     socket of its own, and its first message is the greeting.
  *   - ZMQ_FD is edge-triggered: after any call the socket may be readable without it. Each sender
  *     reads ZMQ_EVENTS afterwards, and a timer checks periodically.
  *   - Disconnecting a peer of a ROUTER is not in the stable API. A dropped peer is asked to
- *     disconnect (STATE_DROPPED); its messages are ignored from then on.
+ *     disconnect (STATE_DROPPED), and its messages are ignored from then on.
  *   - Unbinding a socket closes all connections that were accepted there. So it stays bound, and
  *     wire_door limits the connections without a greeting: the monitor reports their descriptors,
  *     and each message has the descriptor of its connection.
  *   - A listening side replies in the record version of the greeting, the present one or the
  *     previous one. A connecting side greets in the present version. An older listening process
- *     replies in its own version and closes that connection; the next greeting uses that version.
+ *     replies in its own version and closes that connection. The next greeting uses that version.
  *   - A ZAP handler at inproc://zeromq.zap.01, of this context alone, accepts keys.
  */
 #include "host/wire/wire.h"
@@ -87,7 +87,7 @@ struct wire {
     struct wire_peer *peers; /* [peer_count]; a connecting side has one */
     uint32_t peer_count;
     uint32_t last_number;
-    uint32_t monitors;  /* number so far: a used name may still be bound */
+    uint32_t monitors;  /* number so far, for new names: an old name may still be bound */
     uint32_t greets_in; /* on a connecting side: version of its next greeting */
     bool reported;      /* the reason for not connecting was logged */
     bool has_ended;     /* a connection has closed, and peers were not checked since */
@@ -95,7 +95,7 @@ struct wire {
     bool full_reported;
     char address[256];
     void *buffer; /* [WIRE_MESSAGE_BYTES_MAX] a message, aligned */
-    /* [WIRE_MESSAGE_BYTES_MAX] a received message, and one to send, in the other version */
+    /* [WIRE_MESSAGE_BYTES_MAX] a received message, and one to send, translated between versions */
     void *came, *goes;
 };
 
@@ -169,7 +169,7 @@ enum status wire_send(struct wire *wire, uint32_t number, const struct record *r
     if (!peer) return STATUS_GONE;
     if (peer->version == RECORD_VERSION) return send_bytes(wire, peer, record, record->bytes);
     size_t bytes = record_past_to_past(&record_past, record, wire->goes, WIRE_MESSAGE_BYTES_MAX);
-    /* the peer's version has no such record */
+    /* a record that the peer's version does not have is skipped */
     return bytes ? send_bytes(wire, peer, wire->goes, bytes) : STATUS_OK;
 }
 
@@ -218,8 +218,8 @@ static bool has_magic(const void *data, size_t bytes, const char magic[8]) {
     return bytes >= 8 && memcmp(data, magic, 8) == 0;
 }
 
-/* Checks a greeting. Returns NULL if the peer is a Fathom process with records of that version;
- * else the fault. */
+/* Checks a greeting. Returns NULL if the peer is a Fathom process with records of a supported
+ * version, else a description of the fault. */
 static const char *greeting_fault(const void *data, size_t bytes, uint32_t *version_out,
                                   char text[static 200]) {
     const struct greeting *greeting = data;
@@ -246,7 +246,7 @@ static const char *greeting_fault(const void *data, size_t bytes, uint32_t *vers
 /* `file`: descriptor of the connection. */
 static void wire_take_first(struct wire *wire, const uint8_t id[ID_BYTES], size_t bytes, int file) {
     char text[200];
-    if (bytes == 0) return; /* a heartbeat of a peer that was dropped and forgotten */
+    if (bytes == 0) return; /* a heartbeat of a peer that was dropped and removed */
     uint32_t version = RECORD_VERSION;
     const char *fault = greeting_fault(wire->buffer, bytes, &version, text);
     struct wire_peer *peer = wire_add_peer(wire, id);

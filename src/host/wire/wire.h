@@ -52,7 +52,7 @@ static inline uint64_t wire_kind(enum record_kind kind) {
     return (uint64_t)1 << kind;
 }
 
-/* The next address of a list separated by commas; false if there is none. */
+/* Gets the next address of a comma-separated list. Returns false if there is none. */
 bool wire_next_address(struct bytes *rest, struct bytes *address_out);
 
 /* Returns STATUS_INVALID if the address is invalid or needs keys, STATUS_IO if listening on it

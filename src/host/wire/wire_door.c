@@ -169,8 +169,8 @@ static void door_keep_spare(struct wire_door *door) {
     if (door->spare == NO_FILE) door->spare = open("/dev/null", O_RDONLY | O_CLOEXEC);
 }
 
-/* Refuses a pending connection. Another thread, such as libzmq's, may take the freed descriptor for
- * it; the next failure then finds that connection among those without a greeting. */
+/* Refuses a pending connection. Another thread, such as libzmq's, may accept it first with the
+ * freed descriptor. The next failure then finds it among the connections without a greeting. */
 void wire_door_fail(struct wire_door *door, int failure) {
     file_limit_shortage_report(&door->shortage, door->address, failure);
     door->crowded_ns = clock_now_ns(); /* the log line of the shortage suffices */

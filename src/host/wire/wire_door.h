@@ -46,6 +46,6 @@ void wire_door_fail(struct wire_door *door, int failure);
 /* Called periodically: closes connections without a greeting after their time limit. */
 void wire_door_tick(struct wire_door *door);
 
-/* The number of connections without a greeting; and whether there were too many recently. */
+/* The number of connections without a greeting, and whether there were too many recently. */
 uint32_t wire_door_strangers(const struct wire_door *door);
 bool wire_door_is_crowded(const struct wire_door *door);
