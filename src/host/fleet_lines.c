@@ -17,14 +17,14 @@ static const char *role_name(uint32_t role) {
     return role < UNIT_ROLE_COUNT ? names[role] : "?";
 }
 
-/* Finds a unit's place; one without a line so far has a new number. NULL: no place is free. */
+/* Finds the entry of a unit, or a free one if `number` is 0. NULL: there is none. */
 static struct fleet_lines_unit *find(struct fleet_lines *lines, uint32_t number) {
     for (uint32_t i = 0; i < LIMIT_FLEET_UNITS; i++)
         if (lines->units[i].number == number) return &lines->units[i];
     return NULL;
 }
 
-/* A field that is left out where there is nothing to say. */
+/* The value of a numeric field; NAN: the field is left out. */
 static double number_or_none(bool is_there, uint32_t number) {
     return is_there ? (double)number : NAN;
 }
@@ -36,7 +36,7 @@ static double fleet_lines_job_of(const struct fleet_lines *lines, uint32_t numbe
     return NAN;
 }
 
-/* ---- where the requests of a lost unit go ---- */
+/* ---- the requests of a lost unit ---- */
 
 static struct request_id whatever_attempt(struct request_id request) {
     request.attempt = 0;
@@ -77,12 +77,12 @@ static void take_request(void *context, struct request_id request) {
 static void fleet_lines_drop_request(void *context, struct request_id request) {
 }
 
-/* How many requests the unit had. */
+/* Starts to follow the requests of a lost unit. Returns their number. */
 static uint32_t follow_requests(struct fleet_lines *lines, struct fleet_lines_unit *unit) {
     uint32_t place = lines->losses_used++ % FLEET_LINES_LOSSES;
     struct fleet_lines_loss *loss = &lines->losses[place];
     struct taking taking = {lines, place};
-    if (loss->unit) { /* it was followed for too long */
+    if (loss->unit) { /* an older loss, replaced by this one */
         loss->ended += request_set_take(&lines->moving, place, fleet_lines_drop_request, NULL);
         end_if_done(loss);
     }
@@ -103,7 +103,8 @@ static void count_moved(struct fleet_lines_loss *loss, uint32_t unit) {
     loss->counts[i]++;
 }
 
-/* The unit that had the request before and is still there, but silent; 0: there is none. */
+/* Takes the request from its previous unit, if that is connected but silent. Returns that unit, or
+ * 0. */
 static uint32_t take_from_silent(struct fleet_lines *lines, struct request_id request) {
     if (request.attempt == 0) return 0;
     request.attempt--;
@@ -178,7 +179,7 @@ void fleet_lines_received(struct fleet_lines *lines, uint32_t number, const stru
     struct fleet_lines_unit *unit = find(lines, number);
     if (unit) request_set_remove(&unit->holds, record_request(record));
     if (reason == FINISH_STOP_TOKEN ||
-        reason == FINISH_LENGTH) /* its other unit was the lost one */
+        reason == FINISH_LENGTH) /* the request's other unit is lost */
         fleet_lines_ended(lines, record_request(record));
 }
 
@@ -223,7 +224,7 @@ void fleet_lines_reported(struct fleet_lines *lines, uint32_t number, const stru
 
 void fleet_lines_lost(struct fleet_lines *lines, uint32_t number, bool is_asked) {
     struct fleet_lines_unit *unit = find(lines, number);
-    if (!unit) return; /* it had said nothing yet */
+    if (!unit) return; /* it had not sent its hello yet */
     uint32_t requests = follow_requests(lines, unit);
     log_say(is_asked ? LOG_INFO : LOG_WARNING, SUBJECT,
             "is gone unit=%u job=%.0f role=%s pid=%" PRId64 " requests=%u", number,

@@ -22,29 +22,29 @@
 #include "host/wire/request_set.h"
 
 #define INBOX_BYTES_MAX ((size_t)64 << 20)     /* records that wait for the gateway */
-#define SMALL_BYTES_MAX ((size_t)64 << 20)     /* small requests that wait for it */
-#define LARGE_BYTES_MAX ((size_t)256 << 20)    /* large ones */
-#define BEHIND_BYTES_MAX ((size_t)32 << 20)    /* records that wait behind a machine */
-#define LARGE_REQUEST_BYTES ((size_t)16 << 10) /* reading it takes longer than other records do */
+#define SMALL_BYTES_MAX ((size_t)64 << 20)     /* small requests that wait for the gateway */
+#define LARGE_BYTES_MAX ((size_t)256 << 20)    /* large requests */
+#define BEHIND_BYTES_MAX ((size_t)32 << 20)    /* records that wait for a unit, or for a peer */
+#define LARGE_REQUEST_BYTES ((size_t)16 << 10) /* reading it takes longer than other records */
 #define SMALL_NS_MAX                                                                               \
-    ((int64_t)4000000) /* of small requests in a turn; then lost clients are noticed */
+    ((int64_t)4000000) /* for small requests in a turn; then disconnects are noticed */
 #define OTHER_FILES 512
 #define WORKER_CLOSE_NS ((int64_t)2000000000)
-#define LOAD_NS_MAX ((int64_t)500000000) /* a unit reports its load so often */
-#define RETRY_US 2000                    /* after the wire was full */
+#define LOAD_NS_MAX ((int64_t)500000000) /* interval of a unit's load reports */
+#define RETRY_US 2000                    /* after a send failed because the wire was full */
 #define FINISH_NS_MAX                                                                              \
-    ((int64_t)35000000000) /* for what has begun; the gateway gives up earlier                     \
+    ((int64_t)35000000000) /* for running requests; the gateway gives up earlier                   \
                             */
 
 enum { GATEWAY, UNIT, MACHINE_COUNT };
 
-struct loop_link { /* a wire: where units connect, or that of a unit to one of its gateways */
+struct loop_link { /* a wire: a gateway's for all units, or a unit's to one of its gateways */
     struct loop *loop;
     struct wire *wire;
     char *address;
 };
 
-/* One that is connected over a wire. */
+/* A process connected over a wire. */
 struct loop_peer {
     struct loop_link *link;
     uint32_t number; /* 0: none */
@@ -54,34 +54,34 @@ struct loop_peer {
 struct loop_worker {
     struct loop *loop;
     struct worker *worker; /* NULL: there is none */
-    struct event *answers; /* they are there */
-    int machine;           /* that they are for */
+    struct event *answers; /* activated when there are answers */
+    int machine;           /* receiver of the answers */
 };
 
 struct loop {
     struct event_base *base;
-    struct http_server *http[HTTP_LISTENER_COUNT]; /* those of a gateway, or none */
+    struct http_server *http[HTTP_LISTENER_COUNT]; /* a gateway's listeners; NULL: none */
     struct event *terminate, *interrupt, *drain, *reload;
-    struct event *finish_by; /* the deadline for an orderly end */
-    struct event *turn;      /* runs after the events at hand, once for all of them */
-    struct event *wake;      /* at the machines' next wake */
+    struct event *finish_by; /* the deadline of an orderly shutdown */
+    struct event *turn;      /* runs once after all current events */
+    struct event *wake;      /* next wake-up time of the machines */
     struct machine machines[MACHINE_COUNT];
     struct record_queue inboxes[MACHINE_COUNT];
-    struct request_turns small; /* clients' requests; the gateway gets a few of them in a turn */
-    struct request_turns large; /* the gateway gets one of them in a turn */
-    int64_t large_at_ns;        /* and not before */
+    struct request_turns small; /* clients' requests; the gateway gets a few per turn */
+    struct request_turns large; /* the gateway gets one per turn */
+    int64_t large_at_ns;        /* earliest time for the next large request */
     struct loop_worker engine, tokenizer, grammar, ledger;
     const struct loop_parts *parts;
-    struct loop_link links[LOOP_GATEWAYS_MAX]; /* [link_count] a gateway has one */
+    struct loop_link links[LOOP_GATEWAYS_MAX]; /* [link_count]; a gateway has one */
     uint32_t link_count;
     struct event *retry;
-    struct fleet_lines fleet;   /* what the log has said of units */
-    struct request_notes notes; /* a unit's: what it has said of requests */
+    struct fleet_lines fleet;   /* state of the log lines about units */
+    struct request_notes notes; /* of a unit: state of the log lines about requests */
     struct loop_peer *peers;    /* [peer_count] */
     uint32_t peer_count;
-    /* A unit behind wires: */
-    struct request_set requests;              /* each belongs to a peer, by its place */
-    struct record_queue hello, load, experts; /* the last one of each */
+    /* For a unit with wires: */
+    struct request_set requests;              /* owner: the index of the request's peer */
+    struct record_queue hello, load, experts; /* the latest of each */
     struct event *sign;
     struct event *log_wake; /* the time of the next log_turn */
     bool draining, is_ready, ended, stuck;
@@ -115,7 +115,7 @@ static struct loop_peer *loop_find_place(struct loop *loop) {
     for (uint32_t i = 0; i < loop->peer_count; i++)
         if (loop->peers[i].number == 0) return &loop->peers[i];
     loop->peers = realloc(loop->peers, (loop->peer_count + 1) * sizeof *loop->peers);
-    check(loop->peers); /* as many as the wires have, at most */
+    check(loop->peers); /* at most as many as there are connections */
     return &loop->peers[loop->peer_count++];
 }
 
@@ -123,15 +123,15 @@ static void retry_soon(struct loop *loop) {
     event_add(loop->retry, &(struct timeval){.tv_usec = RETRY_US});
 }
 
-/* Sends a record, or drops it if the peer has gone: its loss is reported separately. False: the
- * wire is full. */
+/* Sends a record, or drops it if the peer has disconnected, which is reported separately. Returns
+ * false if the wire is full. */
 static bool loop_try_send(struct loop *loop, struct loop_peer *peer, const struct record *record) {
     if (wire_send(peer->link->wire, peer->number, record) != STATUS_FULL) return true;
     retry_soon(loop);
     return false;
 }
 
-/* Sends what waits, in order. */
+/* Sends waiting records in order. */
 static void flush_peer(struct loop *loop, struct loop_peer *peer) {
     const struct record *record;
     while ((record = record_queue_first(&peer->waiting)) && loop_try_send(loop, peer, record))
@@ -151,7 +151,7 @@ static void send_to(struct loop *loop, struct loop_peer *peer, const struct reco
         wire_drop(peer->link->wire, peer->number, "it does not take what it is sent");
 }
 
-/* A unit speaks to its gateways, or a gateway to its units. */
+/* Sends a unit's record to all its gateways, or a gateway's to all its units. */
 static void send_to_all(struct loop *loop, const struct record *record) {
     for (uint32_t i = 0; i < loop->peer_count; i++)
         if (loop->peers[i].number) send_to(loop, &loop->peers[i], record);
@@ -275,7 +275,7 @@ static bool loop_may_take(void *context) {
     return record_queue_has_room(&loop->inboxes[which]);
 }
 
-/* Answers to a connection that is no more are left out. */
+/* Answers to a closed connection are dropped. */
 static void answer_gateway(struct loop *loop, const struct record *record) {
     struct request_id request = record_request(record);
     if (record->kind == RECORD_FINISHED)
@@ -285,7 +285,7 @@ static void answer_gateway(struct loop *loop, const struct record *record) {
     if (owner != REQUEST_SET_NOBODY) send_to(loop, &loop->peers[owner], record);
 }
 
-/* Routes a remote unit's record: one of a request to its gateway, one of the unit to all. */
+/* Routes a remote unit's record: to the request's gateway, or to all gateways. */
 static void route_to_gateways(struct loop *loop, const struct record *record) {
     switch (record->kind) {
     case RECORD_UNIT_HELLO:
@@ -319,7 +319,7 @@ static void loop_on_retry(evutil_socket_t file, short what, void *context) {
 
 /* ---- routing ---- */
 
-#define THE_UNIT 1 /* the id of one in this process */
+#define THE_UNIT 1 /* id of a unit in this process */
 
 static void route_to_unit(struct loop *loop, const struct record_envelope *envelope) {
     fleet_lines_reported(&loop->fleet, envelope->unit.value, envelope_inner(envelope));
@@ -395,7 +395,7 @@ static void loop_drain_outbox(struct loop *loop, int which) {
     machine_outbox_clear(outbox);
 }
 
-/* A gateway that takes nothing holds its units up until it is lost, a few seconds at most. */
+/* A gateway that does not read blocks its units until it counts as lost, a few seconds at most. */
 static bool gateways_have_room(const struct loop *loop) {
     for (uint32_t i = 0; i < loop->peer_count; i++)
         if (!record_queue_has_room(&loop->peers[i].waiting)) return false;
@@ -408,15 +408,15 @@ static bool waits_for_gateways(const struct loop *loop) {
     return false;
 }
 
-/* True while what the machine puts out has somewhere to go. */
+/* True while there is room for the machine's output. */
 static bool may_feed(struct loop *loop, int which) {
     if (which == UNIT && has_machine(loop, GATEWAY))
         return record_queue_has_room(&loop->inboxes[GATEWAY]);
     if (which == UNIT) return gateways_have_room(loop);
-    return loop->inboxes[UNIT].bytes < BEHIND_BYTES_MAX; /* tokenizer, grammar: one text at most */
+    return loop->inboxes[UNIT].bytes < BEHIND_BYTES_MAX; /* tokenizer, grammar: at most one text */
 }
 
-/* The gateway has taken the record, and perhaps leave of the unit that sent it. */
+/* After a record of a unit: logs it if the gateway has refused the unit. */
 static void report_if_refused(struct loop *loop, const struct record *record) {
     const struct loop_parts *parts = loop->parts;
     if (record->kind != RECORD_FROM_UNIT || !parts->refuses) return;
@@ -425,7 +425,7 @@ static void report_if_refused(struct loop *loop, const struct record *record) {
         fleet_lines_refused(&loop->fleet, envelope->unit.value, envelope_inner(envelope));
 }
 
-/* Gives the machine what waits for it. True if there was anything. */
+/* Passes waiting records to the machine. Returns true if there were any. */
 static bool feed(struct loop *loop, int which, int64_t now) {
     struct machine *machine = &loop->machines[which];
     bool moved = false;
@@ -439,15 +439,15 @@ static bool feed(struct loop *loop, int which, int64_t now) {
             continue;
         }
         check(status == STATUS_FULL);
-        if (machine->outbox->used == 0) break; /* it will have room later */
+        if (machine->outbox->used == 0) break; /* the machine itself has no room yet */
         loop_drain_outbox(loop, which);
     }
     loop_drain_outbox(loop, which);
     return moved;
 }
 
-/* Gives the machine what waits for it, and what that brings at once, then lets it act. True if
- * anything happened. */
+/* Passes waiting records to the machine, including those that result at once, and then calls its
+ * step. Returns true if anything happened. */
 static bool run_machine(struct loop *loop, int which) {
     struct machine *machine = &loop->machines[which];
     bool moved = false;
@@ -461,7 +461,7 @@ static bool run_machine(struct loop *loop, int which) {
     return moved;
 }
 
-/* When the next request may be given; MACHINE_NEVER: none waits, or other records come first. */
+/* When the next request may be passed; MACHINE_NEVER: none waits, or other records come first. */
 static int64_t next_request_ns(const struct loop *loop) {
     if (record_queue_first(&loop->inboxes[GATEWAY])) return MACHINE_NEVER;
     if (request_turns_any(&loop->small)) return 0;
@@ -507,14 +507,15 @@ static void run_machines(struct loop *loop) {
     } while (moved);
 }
 
-/* Gives the gateway the next request, unless its client has left, which drops it unread. */
+/* Passes the next request to the gateway. If its client has disconnected, drops it unread. */
 static void give_next(struct loop *loop, struct request_turns *turns) {
     struct connection_id next = request_turns_next(turns);
     if (http_server_close_left(loop_server_of(loop, next), next)) return;
     request_turns_give(turns, &loop->inboxes[GATEWAY]);
 }
 
-/* New arrivals go before the rest, and clients that have left are noticed. */
+/* Passes small requests one at a time; other new records come first, and disconnected clients are
+ * noticed. */
 static void give_small(struct loop *loop) {
     int64_t now_ns = clock_now_ns(), end_ns = now_ns + SMALL_NS_MAX;
     bool given = false;
@@ -527,8 +528,8 @@ static void give_small(struct loop *loop) {
     if (given) run_machines(loop);
 }
 
-/* Between two large requests there is time for whatever else has come, and for what follows from it
- * in further turns: as much as the first of them took. */
+/* Passes a large request. The next one must wait as long as this one took, so that there is time
+ * for other records and their effects. */
 static void give_large(struct loop *loop) {
     int64_t began_ns = clock_now_ns();
     if (!request_turns_any(&loop->large) || record_queue_first(&loop->inboxes[GATEWAY]) ||
@@ -545,7 +546,7 @@ static void on_turn(evutil_socket_t file, short what, void *context) {
     run_machines(loop);
     give_small(loop);
     give_large(loop);
-    event_base_update_cache_time(loop->base); /* timers that begin now begin now */
+    event_base_update_cache_time(loop->base); /* new timers start at the present time */
     for (uint32_t i = 0; i < loop->link_count; i++)
         wire_resume(loop->links[i].wire);
     plan_wake(loop);
@@ -571,7 +572,7 @@ static bool loop_drop_request(struct loop *loop, struct connection_id connection
            request_turns_drop(&loop->large, connection);
 }
 
-/* CLIENT_GONE: at most one for each request that was taken. */
+/* CLIENT_GONE: at most one for each accepted request. */
 static enum status deliver_from_client(void *context, const struct record *record) {
     struct loop *loop = context;
     if (record->kind == RECORD_CLIENT_REQUEST) {
@@ -579,7 +580,7 @@ static enum status deliver_from_client(void *context, const struct record *recor
         if (status) return status;
     } else {
         if (loop_drop_request(loop, record_connection(record)))
-            return STATUS_OK; /* no machine knew of it */
+            return STATUS_OK; /* no machine has received it */
         record_queue_force(&loop->inboxes[GATEWAY], record);
     }
     ask_turn(loop);
@@ -596,7 +597,8 @@ static uint32_t count_open(const struct loop *loop) {
     return loop->http[0] ? loop_open_exchanges(loop) : request_set_count(&loop->requests);
 }
 
-/* A client that does not read, a unit that does not answer, a step that does not end. */
+/* Called at the deadline: a client does not read, a unit does not respond, or a step does not end.
+ */
 static void on_finish_by(evutil_socket_t file, short what, void *context) {
     struct loop *loop = context;
     if (loop->http[0])
@@ -630,7 +632,7 @@ static void loop_on_signal(evutil_socket_t number, short what, void *context) {
     struct record_drain drain = {.record = record_head(RECORD_DRAIN, sizeof drain)};
     /* A unit in its gateway's process still accepts the requests that the gateway has admitted. */
     int first = has_machine(loop, GATEWAY) ? GATEWAY : UNIT;
-    if (has_machine(loop, first)) /* else it supervises units, which get their own signal */
+    if (has_machine(loop, first)) /* otherwise it supervises units, which get their own signal */
         record_queue_force(&loop->inboxes[first], &drain.record);
     for (int i = 0; i < HTTP_LISTENER_COUNT; i++)
         if (loop->http[i]) http_server_drain(loop->http[i]);
@@ -647,17 +649,17 @@ static void on_reload(evutil_socket_t number, short what, void *context) {
 /* ---- life ---- */
 
 static void on_log_wake(evutil_socket_t file, short what, void *context) {
-    (void)context; /* a turn is all that was wanted */
+    (void)context; /* the event only causes a turn */
 }
 
-/* Clients do not take the files that units' connections and the KV storage need. libzmq even ends
- * the process where it cannot take a connection over ipc. */
+/* Limits clients' connections, so that files are left for units' connections and the KV storage.
+ * libzmq even ends the process if it cannot accept a connection over ipc. */
 static uint32_t loop_clients_max(uint64_t files, uint32_t wanted) {
     uint64_t others = files / 2 < OTHER_FILES ? files / 2 : OTHER_FILES;
     return files - others < wanted ? (uint32_t)(files - others) : wanted;
 }
 
-/* Runs between records: the gateway is at rest. */
+/* Called between records, when the gateway is idle. */
 static enum admission loop_admit(void *context, const struct record_client_request *head) {
     const struct loop_parts *parts = ((struct loop *)context)->parts;
     return parts->admit ? parts->admit(parts->admit_context, head) : ADMISSION_KEYLESS;
@@ -743,7 +745,7 @@ static enum status start_workers(struct loop *loop, const struct loop_parts *par
     return status;
 }
 
-/* To listen on, or of one gateway. */
+/* Opens a wire to listen on, or to one gateway. */
 static enum status loop_open_link(struct loop *loop, struct bytes address, struct error *error) {
     struct wire_options options = loop->parts->wire;
     struct loop_link *link = &loop->links[loop->link_count];
@@ -784,13 +786,13 @@ static enum status start_wires(struct loop *loop, struct error *error) {
     return status;
 }
 
-/* A whole server has its unit at once. */
+/* In a whole server the unit connects at once. */
 static void join_own_unit(struct loop *loop) {
     if (has_machine(loop, GATEWAY) && has_machine(loop, UNIT))
         report_link(loop, RECORD_UNIT_JOINED, THE_UNIT);
 }
 
-/* The events at hand, and what was said of them. */
+/* Processes the current events and writes their log lines. */
 static void turn_once(struct loop *loop) {
     event_base_loop(loop->base, EVLOOP_ONCE);
     log_turn();
@@ -814,8 +816,7 @@ enum status loop_run(struct loop *loop, const struct loop_parts *parts, struct e
     if (status) return status;
     loop->terminate = evsignal_new(loop->base, SIGTERM, loop_on_signal, loop);
     loop->interrupt = evsignal_new(loop->base, SIGINT, loop_on_signal, loop);
-    loop->drain =
-        evsignal_new(loop->base, SIGUSR2, loop_on_signal, loop); /* what an mpirun passes on */
+    loop->drain = evsignal_new(loop->base, SIGUSR2, loop_on_signal, loop); /* forwarded by mpirun */
     event_add(loop->terminate, NULL);
     event_add(loop->interrupt, NULL);
     event_add(loop->drain, NULL);
@@ -825,7 +826,7 @@ enum status loop_run(struct loop *loop, const struct loop_parts *parts, struct e
     }
     join_own_unit(loop);
     if (loop->http[0] && !parts->waits_for_unit) loop_say_ready(loop);
-    ask_turn(loop); /* the unit says hello */
+    ask_turn(loop); /* so that the unit connects */
     log_gather();
     while (!loop_is_done(loop))
         turn_once(loop);
@@ -856,7 +857,7 @@ static void free_event(struct event *event) {
     if (event) event_free(event);
 }
 
-/* False: it is still at work. */
+/* Returns false if it is still working. */
 static bool end_worker(struct loop_worker *own) {
     bool ended = true;
     free_event(own->answers);

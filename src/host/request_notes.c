@@ -31,7 +31,7 @@ static void keep_name(struct request_notes *notes, struct request_id request, co
     request_set_add(&notes->places, request, place);
 }
 
-/* The caller frees it; NULL: it has none. */
+/* Removes the name of a request. The caller frees it; NULL: it has none. */
 static char *request_notes_take_name(struct request_notes *notes, struct request_id request) {
     uint32_t place = request_set_remove(&notes->places, request);
     if (place == REQUEST_SET_NOBODY) return NULL;

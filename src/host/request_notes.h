@@ -1,23 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What a unit's log says of single requests, read off the records that pass between it and gateways: that
- * one has come, and how it ended. A gateway's log says of each what came of it, so these lines are of
- * the level debug; that a request failed here is a warning. Each has the name that its client gave the
- * request, kept here until its end.
+ * A unit's log lines about single requests: one when a request arrives, and one with its outcome.
+ * They are derived from the records between the unit and its gateways. Their level is debug,
+ * because the gateway logs every outcome, too; a request that failed here is a warning. Each line
+ * has the name that the client gave the request; it is stored here until the request ends.
  */
 #pragma once
 
 #include "contract/record_unit.h"
 #include "host/wire/request_set.h"
 
-struct request_notes {         /* zeros: no request is here */
-    struct request_set places; /* of requests with a name: owner: its place in `names` */
-    char **names;              /* [name_count]; of a free place NULL */
+struct request_notes {         /* zeros: no requests */
+    struct request_set places; /* requests with a name; owner: the index in `names` */
+    char **names;              /* [name_count]; NULL: a free place */
     uint32_t name_count;
-    uint32_t *free; /* [free_count] places, with room for all */
+    uint32_t *free; /* [free_count] free places, with room for all */
     uint32_t free_count;
 };
 
-/* The unit is asked to do something for a request. */
+/* A record for a request has arrived from a gateway. */
 void request_notes_come(struct request_notes *notes, const struct record_submit *submit);
 
 void request_notes_end(struct request_notes *notes, const struct record_finished *finished);

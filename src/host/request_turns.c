@@ -8,7 +8,7 @@
 #define CAPACITY_MIN 64
 
 struct turns_request {
-    struct record_queue record; /* of one */
+    struct record_queue record; /* contains the request's record */
     struct connection_id connection;
 };
 
@@ -19,10 +19,10 @@ static void grow(struct request_turns *turns) {
     turns->clients = realloc(turns->clients, capacity * sizeof *turns->clients);
     turns->client_ids = realloc(turns->client_ids, capacity * sizeof *turns->client_ids);
     check(turns->items && turns->requests && turns->clients && turns->client_ids);
-    turns->capacity = capacity; /* bytes_max / bytes_least bounds it */
+    turns->capacity = capacity; /* limited by bytes_max / bytes_least */
 }
 
-/* There is room for one more client than for requests. */
+/* Finds or adds a client. There is room for one more client than for requests. */
 static uint32_t find_client(struct request_turns *turns, uint64_t id) {
     for (uint32_t i = 0; i < turns->client_count; i++)
         if (turns->client_ids[i] == id) return i;
@@ -31,7 +31,7 @@ static uint32_t find_client(struct request_turns *turns, uint64_t id) {
     return turns->client_count++;
 }
 
-/* The last client takes the place of one that has nothing waiting. */
+/* Removes a client without requests by moving the last client to its index. */
 static void forget_client(struct request_turns *turns, uint32_t client) {
     uint32_t last = --turns->client_count;
     if (client == last) return;
@@ -41,7 +41,7 @@ static void forget_client(struct request_turns *turns, uint32_t client) {
         if (turns->items[i].client == last) turns->items[i].client = client;
 }
 
-/* The last request takes the place of one that is no longer here. */
+/* Removes an item by moving the last item to its index. */
 static void request_turns_take_out(struct request_turns *turns, uint32_t item) {
     uint32_t client = turns->items[item].client, last = --turns->count;
     turns->clients[client].bytes -= turns->items[item].bytes;

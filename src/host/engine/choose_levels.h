@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Decides whether a step's rows are sent to each rank (one level), or once to each node and
- * forwarded there (two, compute/exchange/exchange_ranks.c). Two levels send less between nodes, but cost
- * another hop. They pay if messages are so large that bytes dominate latencies.
+ * forwarded there (two levels, compute/exchange/exchange_ranks.c). Two levels send less between
+ * nodes, but cost another hop. They pay if messages are so large that bytes dominate latencies.
  */
 #pragma once
 
@@ -10,14 +10,14 @@
 
 enum level_choice { LEVELS_AUTO, LEVELS_ONE, LEVELS_TWO };
 
-/* "auto", "one", "two"; false for any other name. */
+/* Parses "auto", "one" or "two". Returns false for any other name. */
 bool choose_levels_named(const char *name, enum level_choice *out);
 
 struct choose_levels_step {
     uint32_t ranks, ranks_per_node;
     uint32_t tokens;  /* of all ranks */
-    bool sums_groups; /* otherwise results return one by one, and two levels only cost a hop */
+    bool sums_groups; /* --expert-sum groups; otherwise two levels only cost a hop */
 };
 
-/* True: two levels. */
+/* Returns true for two levels. */
 bool choose_levels(enum level_choice choice, const struct choose_levels_step *step);

@@ -11,7 +11,7 @@
 
 enum replica_choice { REPLICAS_AUTO, REPLICAS_TURNS, REPLICAS_FLOW };
 
-/* "auto", "turns", "flow"; false for any other name. */
+/* Parses "auto", "turns" or "flow". Returns false for any other name. */
 bool choose_replicas_named(const char *name, enum replica_choice *out);
 
 struct choose_replicas_step {
@@ -21,5 +21,5 @@ struct choose_replicas_step {
                   * possible */
 };
 
-/* True: by flow. */
+/* Returns true for a split by flow. */
 bool choose_replicas(enum replica_choice choice, const struct choose_replicas_step *step);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What is compiled lies in a mapping of its own, which is taken for the worst case, and cut behind
- * what was written; so is the scratch memory, which goes back after each. The grammar that is opened
- * for a constraint lies behind it, and is in use by the holders of its turn alone.
+ * Each compiled constraint has a mapping of its own. It is allocated for the worst case and cut to
+ * the size of the result; scratch memory is allocated and freed for each. The grammar opened for a
+ * constraint follows it in the mapping, and only the holder of its turn uses it.
  *
- * One lock is over the table and the loans. It is never held while something is compiled or opened.
+ * One lock protects the table and the loans. It is never held during compiling or opening.
  */
 #include "host/engine/constraint_store.h"
 
@@ -22,26 +22,27 @@
 #include "serving/policy/fair_queue.h"
 #include "serving/policy/share_time.h"
 
-/* One constraint's memory before it is cut: the compiled form, and the grammar opened for it. */
+/* Size of one constraint's mapping before it is cut: the compiled form, and its grammar. */
 #define COMPILED_BYTES (2 * CONSTRAINT_RESULT_BYTES)
 #define TRIE_BYTES ((size_t)1 << 30)
-#define MATCHER_BYTES ((size_t)16 << 20)   /* for an answer, of which it touches about 2 MiB */
-#define MATCHERS_IDLE_MAX 8                /* that are not given back */
-#define IDLE_MAX 256                       /* constraints without loans */
-#define IDLE_BYTES_MAX ((size_t)256 << 20) /* of all of them together */
-#define LENT_BYTES_MAX ((size_t)512 << 20) /* of those with loans */
-#define EXPECTED_BYTES ((size_t)4 << 20)   /* of one that is not compiled yet: most take less */
+#define MATCHER_BYTES ((size_t)16 << 20)   /* per answer, which touches about 2 MiB of it */
+#define MATCHERS_IDLE_MAX 8                /* limit of free matchers that are kept */
+#define IDLE_MAX 256                       /* limit of constraints without loans */
+#define IDLE_BYTES_MAX ((size_t)256 << 20) /* limit of their total size */
+#define LENT_BYTES_MAX ((size_t)512 << 20) /* limit of the total size of those with loans */
+#define EXPECTED_BYTES ((size_t)4 << 20)   /* estimate before compiling: most are smaller */
 
 enum { WAITS, IN_WORK, COMPILED, FAILED };
 
 struct stored_constraint {
     struct stored_constraint *next;
     uint64_t hash;
-    struct bytes text; /* its own */
-    uint64_t client; /* the one with the smallest turn of those that asked before it was compiled */
+    struct bytes text; /* owned */
+    uint64_t
+        client; /* before compiling: of the clients that want it, the one with the smallest turn */
     _Atomic int state; /* set by the thread */
     uint32_t loans;
-    uint64_t asked; /* when it was asked for last: a number that grows */
+    uint64_t asked; /* order of the latest request for it: an increasing number */
     struct lazy_memory memory;
     const struct constraint *constraint;
     struct grammar *grammar;
@@ -61,14 +62,14 @@ struct constraint_store {
     pthread_cond_t asked;
     pthread_t thread;
     bool is_running, is_closing;
-    struct stored_constraint *entries; /* the one that was asked for first in front */
+    struct stored_constraint *entries; /* in the order of their first requests */
     struct share_time turns;
     uint64_t ask_count;
     struct constrained_loan *loans; /* [loans_max] */
     struct lazy_memory idle_matchers[MATCHERS_IDLE_MAX];
     uint32_t idle_matcher_count;
     struct constraint_store_counts counts;
-    /* the thread's own */
+    /* used by the thread only: */
     struct model_text text;
     struct lazy_memory trie_memory;
     const struct token_trie *trie; /* NULL: not built yet */
@@ -148,7 +149,7 @@ static struct stored_constraint *constraint_store_take_out(struct constraint_sto
     return entry;
 }
 
-/* Constraints of one kind, and their bytes. */
+/* The number of constraints of one kind, and their size. */
 struct share {
     uint32_t count;
     size_t bytes;
@@ -158,7 +159,7 @@ static bool constraint_store_is_idle(const struct stored_constraint *entry) {
     return !entry->loans && atomic_load(&entry->state) != IN_WORK;
 }
 
-/* The share of one client, or of all (NULL): idle constraints, or lent ones. */
+/* The share of one client, or of all clients (NULL): idle or lent constraints. */
 static struct share constraint_store_share_of(const struct constraint_store *store,
                                               const uint64_t *client, bool idle) {
     struct share share = {0};
@@ -191,8 +192,8 @@ static const struct stored_constraint *choose_idle(const struct constraint_store
     return chosen;
 }
 
-/* Without a loan nothing is compiled, and what failed may go better later. What is compiled is kept
- * while there is room. */
+/* Without a loan an entry that is not compiled, or has failed, is dropped: it may succeed later. A
+ * compiled one is kept while there is room. */
 static void drop_idle(struct constraint_store *store) {
     struct stored_constraint *next;
     for (struct stored_constraint *entry = store->entries; entry; entry = next) {
@@ -207,7 +208,7 @@ static void drop_idle(struct constraint_store *store) {
     }
 }
 
-/* The gateway has compiled it before: that it fails here is rare, and worth a line. */
+/* The gateway has compiled the constraint before, so a failure here is rare and logged. */
 static void constraint_store_work_on(struct constraint_store *store,
                                      struct stored_constraint *entry) {
     struct error error = {""};
@@ -238,8 +239,8 @@ static bool constraint_store_has_room(const struct constraint_store *store, uint
                              left);
 }
 
-/* The one with the smallest turn; of one client's the first. NULL: none waits, or there is no room
- * until a loan comes back. */
+/* The next constraint to compile: that of the client with the smallest turn, its oldest first.
+ * NULL: none waits, or there is no room until a loan ends. */
 static struct stored_constraint *first_waiting(const struct constraint_store *store) {
     struct stored_constraint *first = NULL;
     size_t lent_bytes = constraint_store_share_of(store, NULL, false).bytes;
@@ -309,7 +310,7 @@ static struct stored_constraint *add(struct constraint_store *store, uint64_t ha
     return entry;
 }
 
-/* A constraint that several clients want is compiled in the turn of the next of them. */
+/* A constraint that several clients want is compiled in the earliest of their turns. */
 static void constraint_store_ask_for(const struct constraint_store *store,
                                      struct stored_constraint *entry, uint64_t client) {
     const struct share_time *turns = &store->turns;
@@ -356,7 +357,7 @@ struct constraint_turn *constraint_store_turn(struct constrained_loan *loan) {
     return &loan->entry->turn;
 }
 
-/* Memory for an answer; what another had is taken first. */
+/* Memory for the state of an answer; a free matcher is reused first. */
 static struct lazy_memory constraint_store_take_memory(struct constraint_store *store) {
     struct lazy_memory memory = {.start = NULL};
     pthread_mutex_lock(&store->lock);

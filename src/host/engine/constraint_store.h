@@ -32,7 +32,8 @@ enum status constraint_store_open(const struct constraint_store_options *options
 /* Called after the end of all loans. Waits for the constraint that is being compiled. */
 void constraint_store_close(struct constraint_store *store);
 
-/* `ask` and `give_back` from any thread; `ready` by turns of the loan's grammar. */
+/* The lender for serving/constraint. Any thread may call `ask` and `give_back`; only the holder of
+ * the turn of the loan's grammar may call `ready`. */
 struct constrained_lender constraint_store_lender(struct constraint_store *store);
 
 /* True if `ready` would return true. Returns at once. */

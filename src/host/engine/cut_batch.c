@@ -15,7 +15,7 @@ struct cut_state {
     struct cut_batch best;
     uint32_t micro_batch_count;
     const uint8_t *shares;
-    uint64_t before; /* work of the rows passed so far */
+    uint64_t before; /* work of the rows before this one */
 };
 
 static uint64_t sum_shares(const struct cut_state *state, uint32_t micro_batches) {
@@ -25,8 +25,8 @@ static uint64_t sum_shares(const struct cut_state *state, uint32_t micro_batches
     return sum;
 }
 
-/* Considers a cut here. Each micro-batch begins where it is nearest to its share, at the first such
- * place if there are several, so that cuts ascend. */
+/* Considers a cut here. Each micro-batch begins at the first place that is nearest to its share, so
+ * cuts ascend. */
 static void consider(struct cut_state *state, uint32_t row, uint32_t token, uint64_t before) {
     struct cut_batch *best = &state->best;
     uint64_t all = sum_shares(state, state->micro_batch_count);

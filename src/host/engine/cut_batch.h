@@ -20,7 +20,7 @@ struct cut_batch {
     uint64_t work;                              /* of all */
 };
 
-/* `shares`: [micro_batch_count], NULL: equal. `token_work`: cost of a token without its attention, in
- * attended positions. */
+/* `shares`: [micro_batch_count]; NULL: equal shares. `token_work`: cost of a token without its
+ * attention, in attended positions. */
 struct cut_batch cut_batch_by_work(const struct step_plan *plan, uint32_t micro_batch_count,
                                    const uint8_t *shares, uint64_t token_work);

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The engine stores logits for as many rows as a plan may have, enough for sampling: a row that
- * asks for more than its last token's logits is rejected (programs that study logits use the
- * model). A row with drafts has their logits after its own. Each draft's logits are used only if
- * the draft before it was chosen as guessed, as if they came from the next step. Logits that only
- * score known tokens are reduced to the reported scores as they arrive, and never stored.
+ * The engine stores logits for as many rows as a plan may have, enough for sampling. A row that
+ * requests logits of more than its last token is rejected (programs that study logits use the
+ * model). The logits of a row's speculative drafts follow its own. A draft's logits are used only
+ * if the draft before it was accepted, as if they came from the next step. Logits that only score
+ * known tokens are reduced to the reported scores as they arrive, and never stored.
  *
- * A constrained row chooses under its mask. If its mask is late, the row chooses nothing and is
- * planned again once a result has reported the mask ready. A draft with a late mask counts as wrong.
- * Masks and forced tokens after the chosen ones are requested when all rows have chosen: their
- * maker works meanwhile.
+ * A constrained row samples under its grammar mask. If its mask is late, the row samples nothing
+ * and is scheduled again once a result has reported the mask ready. A draft with a late mask counts
+ * as rejected. Masks and forced tokens that follow the sampled ones are requested when all rows
+ * have sampled, so they are computed between steps.
  */
 #include "host/engine/engine.h"
 
@@ -29,17 +29,16 @@ struct engine {
     struct step_progress *progress;
     struct engine_loads loads;
     struct engine_masks masks;
-    int64_t awaited_ns; /* in this step */
-    bool in_vain;       /* in this step nothing is waited for any more */
-    float *logits;      /* [step_rows_max * (1 + LIMIT_DRAFTS)][vocab] of rows that want them */
-    struct model_draws
-        draws;             /* of those that do not; [step_rows_max * (1 + LIMIT_DRAFTS)] tokens */
-    bool *drawn;           /* [step_rows_max] draws.rows */
-    float *sample_scratch; /* [2 * vocab] */
-    float *adjusted;       /* [vocab] a row's logits with penalties and biases */
-    uint32_t *history;     /* [LIMIT_HISTORY_TOKENS] a row's, with the tokens chosen in this step */
+    int64_t awaited_ns; /* total wait in this step */
+    bool in_vain;       /* a wait has failed: this step waits for nothing more */
+    float *logits;      /* [step_rows_max * (1 + LIMIT_DRAFTS)][vocab] of rows that need them */
+    struct model_draws draws; /* of all other rows: [step_rows_max * (1 + LIMIT_DRAFTS)] tokens */
+    bool *drawn;              /* [step_rows_max] draws.rows */
+    float *sample_scratch;    /* [2 * vocab] */
+    float *adjusted;          /* [vocab] a row's logits with penalties and biases */
+    uint32_t *history;        /* [LIMIT_HISTORY_TOKENS] tokens of a row, including this step's */
     uint32_t rows_max;
-    struct { /* where the scores of the step under way go */
+    struct { /* destination of the running step's scores */
         const struct step_plan *plan;
         struct step_result *result;
     } scoring;
@@ -48,7 +47,7 @@ struct engine {
 static void engine_written(void *context, uint64_t step, uint32_t slices) {
     const struct engine *engine = context;
     struct model_follower follower = step_progress_follower(engine->progress);
-    if (job_broken()) return; /* what follows from other ranks' experts is no value */
+    if (job_broken()) return; /* results of other ranks' experts are invalid */
     follower.written(follower.context, step, slices);
 }
 
@@ -62,7 +61,7 @@ static void engine_await(void *context, uint32_t slot, uint32_t slices) {
     engine->awaited_ns += clock_now_ns() - began_ns;
 }
 
-/* Reports the result of the load that a row waited for: of all its slices. */
+/* Reports the result of the load that a row waited for, with all slices. */
 static void end_load(struct engine *engine, struct step_result_row *out) {
     engine_await(engine, out->slot, UINT32_MAX);
     out->load_ended = engine->loads.take_end &&
@@ -71,7 +70,7 @@ static void end_load(struct engine *engine, struct step_result_row *out) {
     if (out->lost) out->scored_count = 0;
 }
 
-/* Called by several threads, each for its own tokens. */
+/* Called by several threads, each for different tokens. */
 static void engine_score(void *context, uint32_t row, uint32_t index, const float *logits) {
     const struct engine *engine = context;
     const struct step_plan *plan = engine->scoring.plan;
@@ -194,7 +193,7 @@ enum status engine_check(const struct engine *engine, const struct step_plan *pl
     return status == STATUS_OK ? plan_check(engine->model, plan, error) : status;
 }
 
-/* Chooses one token, of the mask's if there is one. */
+/* Samples one token; with a mask, an allowed one. */
 static uint32_t engine_choose(struct engine *engine, const struct step_row *row,
                               const struct sample_past *past, uint32_t output_position,
                               const uint64_t *mask, const float *logits) {
@@ -211,8 +210,8 @@ static uint32_t engine_choose(struct engine *engine, const struct step_row *row,
                         engine->sample_scratch);
 }
 
-/* The past gets one token longer, as a unit's history would: its oldest falls out when it is full.
- */
+/* Appends a token to the history, as the unit's history would get it: when it is full, the oldest
+ * token is removed. */
 static void past_add(struct engine *engine, struct sample_past *past, uint32_t token) {
     if (past->history_count == 0) return;
     uint32_t dropped = past->history_count == LIMIT_HISTORY_TOKENS;
@@ -224,7 +223,7 @@ static void past_add(struct engine *engine, struct sample_past *past, uint32_t t
     if (dropped && past->prompt_count) past->prompt_count--;
 }
 
-/* NULL in `mask_out`: every token may come. False: none can be chosen now, or ever. */
+/* *mask_out NULL: all tokens are allowed. Returns false if no token can be sampled now, or ever. */
 static bool engine_take_mask(struct engine *engine, const struct step_row *row,
                              const uint64_t **mask_out, struct step_result_row *out) {
     *mask_out = NULL;
@@ -232,7 +231,7 @@ static bool engine_take_mask(struct engine *engine, const struct step_row *row,
     enum engine_mask outcome = engine->masks.await(engine->masks.context, row->slot, mask_out);
     if (outcome == ENGINE_MASK_FREE) *mask_out = NULL;
     if (outcome == ENGINE_MASK_FREE || outcome == ENGINE_MASK_SET) return true;
-    if (out->token_count) return false; /* the draft counts as wrong */
+    if (out->token_count) return false; /* the draft counts as rejected */
     out->lost = out->late = outcome == ENGINE_MASK_LATE;
     out->stuck = outcome == ENGINE_MASK_STUCK;
     if (out->lost) out->scored_count = 0;
@@ -243,13 +242,13 @@ static bool may_be_forced(const struct step_row *row) {
     return row->constrained && !(row->sampling.flags & SAMPLING_LOGPROBS);
 }
 
-/* The token chosen last was guessed. */
+/* True if the draft guessed the last token. */
 static bool engine_is_right(const struct model_draft *draft, const struct step_result_row *out) {
     uint32_t last = out->token_count - 1;
     return last < draft->count && out->tokens[last] == draft->tokens[last];
 }
 
-/* Tells the row's constraint of the token chosen last. */
+/* Reports the last token to the row's constraint. */
 static void push_chosen(struct engine *engine, const struct step_row *row,
                         const struct model_draft *draft, const struct step_result_row *out) {
     enum engine_mask_want want = ENGINE_WANTS_NOTHING;
@@ -260,8 +259,8 @@ static void push_chosen(struct engine *engine, const struct step_row *row,
     engine->masks.push(engine->masks.context, row->slot, out->tokens[out->token_count - 1], want);
 }
 
-/* How likely the token chosen last was. A row's tokens stand together: with the first one, room is
- * left for those that may come behind it. */
+/* Stores the scores of the last token. Scores of a row's tokens are contiguous: the first token
+ * reserves room for those that may follow it. */
 static void engine_report_logprobs(const struct engine *engine, const struct step_row *row,
                                    const struct model_draft *draft, const float *logits,
                                    struct step_result *result, struct step_result_row *out) {
@@ -285,14 +284,15 @@ static struct sample_past past_of(const struct step_plan *plan, const struct ste
                                 .bias_count = row->bias_count};
 }
 
-/* Only the logits and the row's rule choose its tokens, and nothing else is reported of them. */
+/* True if the row's tokens depend only on the logits and its sampling rule, and nothing else of
+ * them is reported. */
 static bool needs_no_logits(const struct step_plan *plan, const struct step_row *row) {
     struct sample_past past = past_of(plan, row);
     return row->sample && !row->constrained && !(row->sampling.flags & SAMPLING_LOGPROBS) &&
            !sample_adjusts(&row->sampling, &past);
 }
 
-/* Where a model draws tokens itself, the logits of such rows stay there. */
+/* If the model samples tokens itself, the logits of such rows are not copied. */
 static void want_draws(struct engine *engine, const struct step_plan *plan) {
     if (!model_want_draws(engine->model, engine->draws)) return;
     for (uint32_t i = 0; i < plan->row_count; i++) {
@@ -304,12 +304,12 @@ static void want_draws(struct engine *engine, const struct step_plan *plan) {
     }
 }
 
-struct row_outputs {       /* of the row's last token and the drafts behind it */
-    const float *logits;   /* none, if the row's tokens were drawn by the model */
-    const uint32_t *drawn; /* else NULL */
+struct row_outputs {       /* outputs for the row's last token and the drafts after it */
+    const float *logits;   /* NULL if the model sampled the row's tokens */
+    const uint32_t *drawn; /* otherwise NULL */
 };
 
-/* Chooses the row's next token, behind those that it has chosen in this step. */
+/* Samples the row's next token, after those that it has sampled in this step. */
 static void choose_next(struct engine *engine, const struct step_plan *plan,
                         const struct step_row *row, const struct model_draft *draft,
                         const struct row_outputs *outputs, struct step_result *result,
@@ -332,8 +332,8 @@ static void choose_next(struct engine *engine, const struct step_plan *plan,
     engine_report_logprobs(engine, row, draft, logits, result, out);
 }
 
-/* All rows' first tokens, then those behind drafts that turned out right: so masks behind these are
- * made while other rows choose. */
+/* Samples all rows' first tokens, and then those after accepted drafts, so that their masks are
+ * computed while other rows sample. */
 static void choose_all(struct engine *engine, const struct step_plan *plan,
                        struct step_result *result) {
     for (uint32_t count = 0; count <= LIMIT_DRAFTS; count++) {
@@ -365,7 +365,7 @@ static void add_forced(struct engine *engine, const struct step_row *row,
     out->token_count += out->forced_count;
 }
 
-/* Room for the scores of all rows, before those of chosen tokens. */
+/* Reserves room for the scores of the plan's rows, before those of sampled tokens. */
 static void begin_results(struct engine *engine, const struct step_plan *plan,
                           struct step_result *result) {
     uint32_t vocab = model_shape(engine->model)->vocab;
@@ -384,14 +384,15 @@ static void begin_results(struct engine *engine, const struct step_plan *plan,
     engine->scoring.result = result;
 }
 
-/* Reports constraints and masks that requests wait for, without a row yet or with a late one. */
+/* Reports ready constraints and masks that requests wait for: those without a row yet, and those
+ * with a late mask. */
 static void engine_report_ready(struct engine *engine, const struct step_plan *plan,
                                 struct step_result *result) {
     result->constraint_count = plan->constraint_count;
     if (engine->masks.take_ready)
         result->ready_count = engine->masks.take_ready(engine->masks.context, plan->awaits,
                                                        step_result_ready(result));
-    else /* their rows will be refused */
+    else /* their rows will be rejected */
         for (uint32_t i = 0; i < plan->constraint_count; i++)
             step_result_ready(result)[result->ready_count++] = step_plan_constraints(plan)[i].slot;
     if (result->ready_count % 2) step_result_ready(result)[result->ready_count] = 0; /* 8 bytes */
@@ -414,7 +415,7 @@ static enum status run(struct engine *engine, const struct step_plan *plan,
         status = error_set(error, STATUS_GONE, "a rank has died");
     }
     if (status != STATUS_OK) return status;
-    result->awaited_ns = engine->awaited_ns; /* so far; what follows makes no other rank wait */
+    result->awaited_ns = engine->awaited_ns; /* so far: later waits delay no other rank */
     choose_all(engine, plan, result);
     for (uint32_t i = 0; i < plan->row_count; i++)
         add_forced(engine, &rows[i], &results[i]);
@@ -443,5 +444,5 @@ void engine_run(struct engine *engine, const struct step_plan *plan, struct step
     }
     record_set_head(result, RECORD_STEP_DONE);
     result->compute_ns = clock_now_ns() - began_ns - engine->awaited_ns;
-    heartbeat_set(HEARTBEAT_WAITS); /* for the others' results, or the next order */
+    heartbeat_set(HEARTBEAT_WAITS); /* for the other ranks' results, or for the next order */
 }

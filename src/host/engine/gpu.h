@@ -16,7 +16,7 @@ struct gpu {
     uint32_t memory_bus_bits;
     uint64_t memory_bytes, memory_free_bytes;
     uint64_t l2_bytes;
-    uint64_t block_shared_bytes; /* shared memory that one block may ask for */
+    uint64_t block_shared_bytes; /* limit of shared memory per thread block */
 };
 
 struct gpu_libraries { /* versions, as their makers write them: 13010 is 13.1 */

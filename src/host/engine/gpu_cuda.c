@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * GPUs through CUDA's runtime.
+ * Describes GPUs with CUDA's runtime.
  */
 #include "host/engine/gpu.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * A build without CUDA.
+ * gpu.h in a build without CUDA.
  */
 #include "host/engine/gpu.h"
 

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Each constrained answer has a seat: an index among the rows of serving/constraint, a mask, and
- * perhaps a job that waits or runs. The engine touches a seat only while it has no job, so one
- * thread at a time advances an answer; likewise a grammar, by its turn. If a slot's answer ends
- * while a thread works for it, the slot abandons the seat, and that thread clears it. A slot that
- * starts over takes a seat before it leaves the last one, so that its constraint is kept: hence one
- * seat more than slots and threads.
+ * possibly a waiting or running job. The engine uses a seat only while it has no job, so only one
+ * thread at a time advances an answer. The turn of a grammar ensures the same for grammars. If a
+ * slot's answer ends while a thread works for it, the slot abandons the seat, and the thread clears
+ * it. A slot that starts a new answer takes a new seat before it leaves the old one, so that its
+ * constraint stays loaded. Therefore there is one seat more than slots and threads.
  *
- * One lock is over all of this; it is never held while something is masked. The lock of the store
- * comes below it.
+ * One lock protects all of this. It is never held while a mask is computed. The store's lock may be
+ * taken while it is held.
  */
 #include "host/engine/grammar_mask_worker.h"
 
@@ -21,7 +21,7 @@
 #include "host/process/lazy_memory.h"
 
 #define THREADS 2
-#define SLOW_NS 1000000 /* a mask: in that time many answers' masks are made during a step */
+#define SLOW_NS 1000000 /* cost of a slow mask; many other masks fit into that time of a step */
 #define NO_WORKER_SLOT UINT32_MAX
 
 enum worker_slot_state {
@@ -33,18 +33,18 @@ enum worker_slot_state {
 
 struct worker_slot {
     enum worker_slot_state state;
-    bool is_left;                /* its slot's answer is over, while it is in work */
-    enum engine_mask_want want;  /* of the job; of a seat that rests, what it was */
-    bool wants_mask_next;        /* when the job is done */
-    bool has_mask, has_forced;   /* what follows is there */
-    bool is_late, late_reported; /* its row waits for the mask; the unit knows that it is there */
+    bool is_left;                /* its slot's answer has ended while a thread works on the seat */
+    enum engine_mask_want want;  /* of the job; without a job, of the last one */
+    bool wants_mask_next;        /* after the current job */
+    bool has_mask, has_forced;   /* the mask or the forced tokens are ready */
+    bool is_late, late_reported; /* its row waits for the mask; the unit knows that it is ready */
     enum constrained_mask outcome;
     uint32_t forced_count, forced[LIMIT_FORCED];
 };
 
 /* A constraint that arrived before its slot's first row. */
 struct ahead {
-    struct constrained_loan *loan; /* NULL: nothing is held */
+    struct constrained_loan *loan; /* NULL: none */
     bool is_wanted;                /* a request waits for it */
     bool is_reported;              /* the unit knows that it is ready */
 };
@@ -63,9 +63,9 @@ struct grammar_mask_worker {
     uint32_t worker_slot_count;
     uint32_t *worker_slot_of;           /* [slots] or NO_WORKER_SLOT */
     struct ahead *ahead;                /* [slots] */
-    uint32_t *waiting;                  /* [worker_slot_count] seats, the first first */
-    uint32_t waiting_count, slow_count; /* slow: in work */
-    int64_t wait_left_ns;               /* of this step */
+    uint32_t *waiting;                  /* [worker_slot_count] seats, first come first */
+    uint32_t waiting_count, slow_count; /* slow: jobs running */
+    int64_t wait_left_ns;               /* rest of this step's wait */
     struct grammar_mask_worker_counts counts;
 };
 
@@ -97,11 +97,11 @@ static void grammar_mask_worker_take_out(struct grammar_mask_worker *grammar_mas
         grammar_mask_worker->waiting[i] = grammar_mask_worker->waiting[i + 1];
 }
 
-/* The cost of a mask of the slot's constraint; negative: it cannot be worked on now. */
+/* The cost of a mask of the slot's constraint; negative: its grammar is in use. */
 static int64_t grammar_mask_worker_cost_of(const struct grammar_mask_worker *grammar_mask_worker,
                                            uint32_t worker_slot) {
     struct constrained_loan *loan = constrained_rows_loan(grammar_mask_worker->rows, worker_slot);
-    if (!loan) return 0; /* a stuck answer is found quickly */
+    if (!loan) return 0; /* a stuck answer is processed quickly */
     if (!constraint_store_is_ready(loan)) return -1;
     const struct constraint_turn *turn = constraint_store_turn(loan);
     bool must_wait =
@@ -109,7 +109,7 @@ static int64_t grammar_mask_worker_cost_of(const struct grammar_mask_worker *gra
     return must_wait ? -1 : turn->cost_ns;
 }
 
-/* Takes the cheapest job that can be done now. NO_WORKER_SLOT: there is none. */
+/* Takes the cheapest job that can run now, or returns NO_WORKER_SLOT. */
 static uint32_t take_job(struct grammar_mask_worker *grammar_mask_worker) {
     uint32_t best = NO_WORKER_SLOT;
     int64_t least = INT64_MAX;
@@ -144,7 +144,7 @@ static void grammar_mask_worker_end_job(struct grammar_mask_worker *grammar_mask
         put_job(grammar_mask_worker, worker_slot, ENGINE_WANTS_MASK);
 }
 
-/* Without the lock: the seat and its grammar are this thread's. */
+/* Called without the lock: the seat and its grammar belong to this thread. */
 static void do_job(struct grammar_mask_worker *grammar_mask_worker, uint32_t worker_slot) {
     struct worker_slot *it = &grammar_mask_worker->seats[worker_slot];
     if (it->want == ENGINE_WANTS_MASK)
@@ -155,14 +155,14 @@ static void do_job(struct grammar_mask_worker *grammar_mask_worker, uint32_t wor
                                                    LIMIT_FORCED, it->forced);
 }
 
-/* The thread's own time: on a busy machine no constraint is slow for others' work. */
+/* CPU time of this thread, so that other work on a busy machine makes no constraint slow. */
 static int64_t spent_ns(void) {
     struct timespec now;
     clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
     return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
 }
 
-/* A constraint that was slow recently counts as slow for some more masks. */
+/* A recently slow constraint counts as slow for some more masks. */
 static int64_t cost_now(int64_t before_ns, int64_t ns) {
     int64_t faded_ns = before_ns - before_ns / 8;
     return ns > faded_ns ? ns : faded_ns;
@@ -170,7 +170,7 @@ static int64_t cost_now(int64_t before_ns, int64_t ns) {
 
 static void grammar_mask_worker_work_on(struct grammar_mask_worker *grammar_mask_worker,
                                         uint32_t worker_slot) {
-    struct constraint_turn nobodys = {.is_taken = false}; /* of what is stuck at once */
+    struct constraint_turn nobodys = {.is_taken = false}; /* for an answer without a constraint */
     struct worker_slot *it = &grammar_mask_worker->seats[worker_slot];
     struct constrained_loan *loan = constrained_rows_loan(grammar_mask_worker->rows, worker_slot);
     struct constraint_turn *turn = loan ? constraint_store_turn(loan) : &nobodys;
@@ -194,7 +194,7 @@ static void grammar_mask_worker_work_on(struct grammar_mask_worker *grammar_mask
         it->has_forced = true;
     }
     grammar_mask_worker_end_job(grammar_mask_worker, worker_slot);
-    pthread_cond_broadcast(&grammar_mask_worker->waits); /* for the turn */
+    pthread_cond_broadcast(&grammar_mask_worker->waits); /* the turn is free */
     pthread_cond_broadcast(&grammar_mask_worker->done);
 }
 
@@ -212,7 +212,7 @@ static void *grammar_mask_worker_work(void *argument) {
     return NULL;
 }
 
-/* On the store's thread. */
+/* Called on the store's thread. */
 static void see_compiled(void *context) {
     struct grammar_mask_worker *grammar_mask_worker = context;
     pthread_mutex_lock(&grammar_mask_worker->lock);
@@ -223,7 +223,7 @@ static void see_compiled(void *context) {
 
 /* ---- the engine's side ---- */
 
-/* The slot's last answer is over. */
+/* Ends the slot's last answer. */
 static void leave_worker_slot(struct grammar_mask_worker *grammar_mask_worker, uint32_t slot) {
     uint32_t worker_slot = grammar_mask_worker->worker_slot_of[slot];
     if (worker_slot == NO_WORKER_SLOT) return;
@@ -258,7 +258,7 @@ static void drop_ahead(struct grammar_mask_worker *grammar_mask_worker, uint32_t
     *ahead = (struct ahead){.loan = NULL};
 }
 
-/* A constraint that cannot be lent counts as ready, too: its row will be stuck. */
+/* A constraint that cannot be lent counts as ready, too: its row becomes stuck. */
 static void take_ahead(struct grammar_mask_worker *grammar_mask_worker,
                        const struct step_plan *plan, const struct step_constraint *from) {
     struct constrained_lender lender = constraint_store_lender(grammar_mask_worker->store);
@@ -272,7 +272,7 @@ static void take_ahead(struct grammar_mask_worker *grammar_mask_worker,
         (struct ahead){.loan = loan, .is_wanted = text.count > 0};
 }
 
-/* The earlier loan is returned after the slot's own, which therefore finds the constraint. */
+/* The earlier loan is returned after the slot has its own, which therefore finds the constraint. */
 static void begin_row(struct grammar_mask_worker *grammar_mask_worker, const struct step_plan *plan,
                       const struct step_row *row, const struct step_constraint *from) {
     uint32_t before = grammar_mask_worker->worker_slot_of[row->slot];
@@ -285,7 +285,7 @@ static void begin_row(struct grammar_mask_worker *grammar_mask_worker, const str
     drop_ahead(grammar_mask_worker, row->slot);
 }
 
-/* A mask that came too late for the last step is still right: none of its tokens has come since. */
+/* A mask that was late for the last step is still valid, because no token was sampled since. */
 static void want_mask(struct grammar_mask_worker *grammar_mask_worker, uint32_t worker_slot) {
     struct worker_slot *it = &grammar_mask_worker->seats[worker_slot];
     if (it->state == WORKER_SLOT_RESTS && !it->has_mask)
@@ -323,7 +323,7 @@ static void begin(void *context, const struct step_plan *plan) {
     pthread_mutex_unlock(&grammar_mask_worker->lock);
 }
 
-/* Waits until *is_there, or until the step's time is up. */
+/* Waits until *is_there is set, or until the step's time limit. */
 static void grammar_mask_worker_wait_for(struct grammar_mask_worker *grammar_mask_worker,
                                          const bool *is_there) {
     int64_t began_ns = clock_now_ns(), until_ns = began_ns + grammar_mask_worker->wait_left_ns;
@@ -359,7 +359,7 @@ static enum engine_mask grammar_mask_worker_await(void *context, uint32_t slot,
     return outcome;
 }
 
-/* The seat rests: its mask is known. */
+/* Ends the job of a seat with its mask. */
 static void push_to(struct grammar_mask_worker *grammar_mask_worker, uint32_t worker_slot,
                     uint32_t token) {
     struct worker_slot *it = &grammar_mask_worker->seats[worker_slot];
@@ -509,7 +509,7 @@ static enum status grammar_mask_worker_take_memory(struct grammar_mask_worker *g
     return STATUS_OK;
 }
 
-/* Waits on `done` are by the clock that never jumps. */
+/* Waits on `done` use the monotonic clock. */
 static void open_lock(struct grammar_mask_worker *grammar_mask_worker) {
     pthread_condattr_t attributes;
     pthread_mutex_init(&grammar_mask_worker->lock, NULL);

@@ -31,7 +31,7 @@ struct grammar_mask_worker_options {
 enum status grammar_mask_worker_open(const struct grammar_mask_worker_options *options,
                                      struct grammar_mask_worker **grammar_mask_worker_out,
                                      struct error *error) MUST_USE;
-/* The engine has no step under way, and will have none. */
+/* The engine must run no step now or later. */
 void grammar_mask_worker_close(struct grammar_mask_worker *grammar_mask_worker);
 
 struct engine_masks grammar_mask_worker_masks(struct grammar_mask_worker *grammar_mask_worker);

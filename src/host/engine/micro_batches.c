@@ -17,14 +17,14 @@ bool micro_batches_named(const char *name, struct micro_batches *micro_batches) 
     return false;
 }
 
-/* Multiply-adds of a token in an expert layer's feed-forward, or else in the dense one's. */
+/* Multiply-adds per token in an expert layer's feed-forward network, or in a dense layer's. */
 static uint64_t feed_forward_work(const struct shape *shape) {
     uint64_t experts = shape->experts_per_token + shape->shared_experts;
     uint64_t width = shape->experts ? experts * shape->expert_width : shape->dense_width;
     return 3 * shape->hidden * width;
 }
 
-/* Multiply-adds of a token in a layer's linears, by those of a position that it attends to. */
+/* Cost of a token in a layer's linears, in attended positions. */
 static uint64_t token_work(const struct shape *shape, bool feed_forward) {
     uint64_t query = (uint64_t)shape->heads * shape_query_dim(shape);
     uint64_t values = (uint64_t)shape->heads * shape->value_dim;

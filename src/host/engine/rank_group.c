@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Orders go down and reports come back along the tree of the ranks (compute/exchange/job_tree.h).
- * What is large and asked for by tools alone, logits and traces, goes to rank 0 by itself. Rank 0
- * checks every plan before it sends any: all ranks' limits are the same, so none will refuse and
- * leave the others waiting in an exchange.
+ * Orders are sent down the tree of the ranks, and reports up (compute/exchange/job_tree.h). Large
+ * data for tools only (logits, traces) is sent to rank 0 directly. Rank 0 validates every plan
+ * before it sends any. The limits of all ranks are equal, so no rank rejects a plan and leaves the
+ * others waiting in an exchange.
  *
- * Waiting for an order may take long (a person thinks): a rank looks for a short while and then
- * sleeps between looks. Within a step, waiting is the job's (compute/exchange/job.h).
+ * The next order may take long to arrive. A rank polls for a short while and then sleeps between
+ * polls. Within a step the job waits (compute/exchange/job.h).
  *
- * An order that a death overtook has come to some ranks and not to others. That matters for one
- * kind alone: who has adopted a map has the new experts in its slots. So rank 0 says that order
- * again behind the regroup, and it changes nothing for those who have it. Then it says the whole
- * map: a rank that comes back has that of the start, and the others have none of its experts in
- * theirs.
+ * If a rank dies while an order is sent, some ranks have received the order and others have not.
+ * This matters only for ORDER_ADOPT, because a rank that has adopted a map has the new experts in
+ * its slots. So rank 0 repeats that order after a regroup; it has no effect where it was executed
+ * before. Then rank 0 sends the whole map: a rejoined rank has the initial map, and the others'
+ * maps lack its experts.
  */
 #include "host/engine/rank_group.h"
 
@@ -35,8 +35,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#define LOOK_NS 200000   /* a rank looks so long for an order before it sleeps */
-#define DOZE_NS 50000000 /* between two looks at a clock, when nothing comes */
+#define LOOK_NS 200000   /* polling time for an order before the rank sleeps */
+#define DOZE_NS 50000000 /* interval of clock checks while no order arrives */
 #define MEASURED_BYTES (1 << 20)
 #define MEASURED_TIMES 3
 
@@ -57,9 +57,9 @@ enum group_order_kind {
     ORDER_END
 };
 
-/* ORDER_OPEN: struct setup behind it, then the placement, if there is one; ORDER_STEP and
- * ORDER_RUN: the plan's bytes; ORDER_LINK: struct link_speed; ORDER_MEASURE: struct link_ends;
- * ORDER_MOVE: struct rank_moves, then the moves; ORDER_NOTIFY: 1 if tokens are wanted, u32;
+/* Data after the order. ORDER_OPEN: struct setup, then the placement, if there is one; ORDER_STEP
+ * and ORDER_RUN: the plan's bytes; ORDER_LINK: struct link_speed; ORDER_MEASURE: struct link_ends;
+ * ORDER_MOVE: struct rank_moves, then the moves; ORDER_NOTIFY: u32, 1 if tokens are wanted;
  * ORDER_ADOPT: struct adoption; ORDER_MAP: u32 experts of all slots of all layers. */
 struct group_order {
     uint32_t kind;
@@ -73,7 +73,7 @@ struct group_order {
 _Static_assert(sizeof(struct group_order) % 8 == 0, "what is behind it has values of 8 bytes");
 
 struct setup {
-    struct model_options options; /* its pointers mean nothing here */
+    struct model_options options; /* its pointers are invalid in other processes */
     bool engine;
     char device[32]; /* its name */
     char directory[PATH_MAX];
@@ -83,7 +83,7 @@ struct link_speed {
     double gbps, us;
 };
 
-struct link_ends { /* as rank_group_measure_link has them */
+struct link_ends { /* as in rank_group_measure_link */
     uint32_t by, ring;
 };
 
@@ -93,10 +93,10 @@ struct rank_moves {
 };
 
 #define ADOPTS_ANY                                                                                 \
-    UINT64_MAX /* of a rank that rejoins: it adopts the first number that it receives */
+    UINT64_MAX /* last number of a rank that rejoins: it adopts the first one that it receives */
 
 struct adoption {
-    uint64_t number; /* from 1 on; 0: none was */
+    uint64_t number; /* from 1; 0: none so far */
     uint64_t dropped[LIMIT_LAYERS / 64];
 };
 
@@ -109,7 +109,7 @@ struct opened {
 struct rank_model {
     struct model *model;
     struct engine *engine;
-    size_t result_bytes; /* of a step, at most */
+    size_t result_bytes; /* largest size of a step's result */
 };
 
 struct rank_group {
@@ -118,10 +118,10 @@ struct rank_group {
     enum replica_choice replica_choice;
     enum level_choice level_choice;
     bool sums_groups;                    /* --expert-sum groups */
-    bool splits_replicas, goes_by_nodes; /* in the step at hand */
-    struct adoption adoption;            /* the last */
-    uint32_t *first_map;                 /* [layers][slots of all ranks] as at the start */
-    bool *lived;                         /* [count] at the last regroup */
+    bool splits_replicas, goes_by_nodes; /* in the current step */
+    struct adoption adoption;            /* the last one */
+    uint32_t *first_map;                 /* [layers][slots of all ranks] the initial map */
+    bool *lived;                         /* [count] alive at the last regroup */
     struct job_tree_parts orders, reports;
 };
 
@@ -142,13 +142,13 @@ struct group_worker {
 static void *grow(void *memory, size_t *bytes, size_t wanted) {
     if (wanted <= *bytes) return memory;
     memory = realloc(memory, wanted);
-    check(memory); /* a few plans' worth: without it, nothing goes on */
+    check(memory); /* the size of a few plans: without it the rank cannot continue */
     *bytes = wanted;
     return memory;
 }
 
-/* The bytes of the next order. Meanwhile the model's experts, if there is one, may be on their way.
- * 0: a rank has died. */
+/* Receives the next order, and returns its size; 0: a rank has died. Meanwhile moves of the model's
+ * experts, if it has any, continue. */
 static size_t wait_for_order(struct model *model) {
     size_t bytes;
     uint32_t rank = job_tree_parent();
@@ -194,7 +194,7 @@ static enum status rank_group_open_own(struct rank_model *rank_model,
             " mapped_bytes=%" PRIu64,
             options->rank, reported.read_bytes, reported.weight_bytes, reported.mapped_bytes);
     const char *notice = model_weights_notice(rank_model->model);
-    if (notice[0] && options->rank == 0) /* for all */
+    if (notice[0] && options->rank == 0) /* once for all ranks */
         log_say(LOG_WARNING, "model", "weights are in no file why=%s", notice);
     return STATUS_OK;
 }
@@ -224,10 +224,10 @@ static void order_all(struct rank_group *group, enum group_order_kind kind, cons
     job_tree_send(&group->orders);
 }
 
-/* A walk over the other ranks' reports. */
+/* An iteration over the other ranks' reports. */
 struct reports {
     size_t at;
-    uint32_t rank; /* the owner of the next one; 0: there is none */
+    uint32_t rank; /* owner of the next report; 0: none is left */
     struct bytes next;
 };
 
@@ -236,7 +236,7 @@ static void next_report(const struct rank_group *group, struct reports *reports)
         reports->rank = 0;
 }
 
-/* False: a rank has died, and reports may be missing. */
+/* Returns false if a rank has died, and reports may be missing. */
 static bool gather_reports(struct rank_group *group, struct reports *reports_out) {
     job_tree_clear(&group->reports);
     bool whole = job_tree_gather(&group->reports);
@@ -245,7 +245,7 @@ static bool gather_reports(struct rank_group *group, struct reports *reports_out
     return whole;
 }
 
-/* The report of a rank, asked for by ascending rank; nothing: there is none. */
+/* The report of a rank. Call it with ascending ranks. Empty: there is none. */
 static struct bytes take_report(const struct rank_group *group, struct reports *reports,
                                 uint32_t rank) {
     struct bytes report = reports->next;
@@ -293,7 +293,7 @@ static size_t rank_group_map_bytes(const struct placement *map) {
     return (size_t)map->layers * map->ranks * map->slots_per_rank * sizeof *map->slot_expert;
 }
 
-/* Saves the state from which ranks start again. */
+/* Saves the initial map, with which ranks rejoin. */
 static enum status remember_start(struct rank_group *group, struct error *error) {
     const struct placement *map = model_placement(group->own.model);
     group->lived = malloc(group->count * sizeof *group->lived);
@@ -388,7 +388,7 @@ static uint32_t count_logits(const struct step_plan *plan) {
     return count;
 }
 
-/* Before a step: how all ranks choose among replicas in it, and how their rows go. */
+/* Decides for the next step how tokens are split over replicas, and whether rows go by nodes. */
 static void choose_ways(struct rank_group *group, const struct choose_replicas_step *step) {
     const struct choose_levels_step levels = {.ranks = group->count,
                                               .ranks_per_node =
@@ -465,10 +465,10 @@ enum status rank_group_step(struct rank_group *group, const struct rank_step *st
     struct model_probe follow = {.row = MODEL_NO_ROW, .mtp_argmax = mtp ? &nothing : NULL};
     enum status status = forward_run(group->own.model, plan_or_none(&steps[0]), steps[0].logits,
                                      steps[0].probe ? steps[0].probe : &follow, error);
-    check(status == STATUS_OK || group->count == 1); /* a probe that breaks a rule: our own bug */
+    check(status == STATUS_OK || group->count == 1); /* an invalid probe: a bug of the caller */
     for (uint32_t rank = 1; rank < group->count; rank++)
         take_answers(group, rank, &steps[rank]);
-    if (job_broken()) _exit(1); /* the launcher reports which rank has died */
+    if (job_broken()) _exit(1); /* the launcher reports the dead rank */
     return status;
 }
 
@@ -490,7 +490,7 @@ bool rank_group_goes_by_nodes(const struct rank_group *group) {
     return group->goes_by_nodes;
 }
 
-/* The least nanoseconds of a byte. */
+/* The smallest measured nanoseconds per byte. */
 static double measure_link(const struct link_ends *ends) {
     static char out[MEASURED_BYTES], in[MEASURED_BYTES];
     double least = INFINITY;
@@ -516,7 +516,7 @@ void rank_group_move(struct rank_group *group, const struct expert_move *moves, 
     struct rank_moves head = {.bytes_per_second = bytes_per_second, .count = count};
     size_t bytes = sizeof head + count * sizeof *moves;
     char *more = malloc(bytes);
-    check(more); /* a few KiB: without it, nothing goes on */
+    check(more); /* a few KiB */
     memcpy(more, &head, sizeof head);
     memcpy(more + sizeof head, moves, count * sizeof *moves);
     order_all(group, ORDER_MOVE, more, bytes);
@@ -564,7 +564,7 @@ uint32_t rank_group_epoch(const struct rank_group *group) {
     return job_epoch();
 }
 
-/* Slots of ranks that have come back hold what they held at the start. */
+/* The slots of rejoined ranks have their initial experts. */
 static void rank_group_take_back(struct rank_group *group) {
     const struct placement *map = model_placement(group->own.model);
     size_t slots = map->slots_per_rank;
@@ -605,7 +605,7 @@ static void fail_plan(const struct step_plan *plan, struct step_result *result) 
             (struct step_result_row){.slot = step_plan_rows(plan)[i].slot};
 }
 
-/* A rank has died in the step: its own rows fail, those of the others come again. */
+/* A rank has died in the step: its rows fail, and the rows of the others are scheduled again. */
 static void rank_group_break_step(const struct rank_group *group,
                                   const struct step_plan *const *plans,
                                   struct step_result *const *results) {
@@ -624,12 +624,12 @@ static void add_plan(struct rank_group *group, uint32_t rank, const struct step_
     add_order(&group->orders, rank, &order, plan, plan->record.bytes);
 }
 
-/* All ranks' step took as long as rank 0's, which computes its layers in step with the others and
- * so has waited for theirs, too, on any rank with rows that waited for loads. Rows on several ranks
- * wait at the same time, for the same layers of loads that began together: the longest waiting is
- * what the step took more. Where they wait for different layers, or where a rank that waited would
- * have been ahead of the others, it is a little more or less; the cost that a unit learns is an
- * average, and few steps wait. */
+/* Sets the compute time of all ranks: rank 0's step time without the longest wait for loads. Rank 0
+ * computes its layers in step with the others, so its time includes waits on any rank. Rows on
+ * several ranks wait at the same time for the same layers of loads that began together, so the
+ * longest wait is what loads added to the step. If they wait for different layers, or if a waiting
+ * rank would have been ahead of the others, the true value differs a little. The unit averages this
+ * cost, and few steps wait. */
 static void set_times(const struct rank_group *group, struct step_result *const *results,
                       int64_t rank_0_ns) {
     int64_t awaited_ns = 0;
@@ -640,7 +640,7 @@ static void set_times(const struct rank_group *group, struct step_result *const 
         results[rank]->compute_ns = compute_ns;
 }
 
-/* False: a rank has died. */
+/* Returns false if a rank has died. */
 static bool take_results(struct rank_group *group, const struct step_plan *const *plans,
                          struct step_result *const *results) {
     struct reports reports;
@@ -659,10 +659,10 @@ void rank_group_run(struct rank_group *group, const struct step_plan *const *pla
                     struct step_result *const *results, struct error *error) {
     struct error unused;
     struct step_plan none = no_rows;
-    heartbeat_set(HEARTBEAT_WAITS); /* a rank that stands still may not take its order */
+    heartbeat_set(HEARTBEAT_WAITS); /* a stuck rank may not receive its order */
     none.overlap = plans[0]->overlap;
     struct choose_replicas_step step = replicas_step(group);
-    for (uint32_t rank = 0; rank < group->count; rank++) { /* those that fail still take part */
+    for (uint32_t rank = 0; rank < group->count; rank++) { /* ranks with invalid plans take part */
         none.others_draft |= plans[rank]->others_draft;
         none.awaits = plans[0]->awaits;
         see_plan(&step, plans[rank]);
@@ -696,12 +696,12 @@ void rank_group_report(struct rank_group *group, struct rank_report *reports) {
     }
 }
 
-/* The events of another rank, for the caller to free; returns how many it lacks. */
+/* The events of another rank, freed by the caller. Returns the number of lost events. */
 static size_t rank_group_take_trace(uint32_t rank, struct trace_part *part_out) {
-    size_t counts[2] = {0, 0}; /* events, lost ones */
+    size_t counts[2] = {0, 0}; /* recorded events, lost events */
     job_receive(rank, counts, sizeof counts);
     struct trace_event *events = malloc(counts[0] * sizeof *events + 1);
-    check(events); /* the rank waits for us to take them */
+    check(events); /* the rank is waiting to send them */
     if (counts[0]) job_receive(rank, events, counts[0] * sizeof *events);
     *part_out = (struct trace_part){events, counts[0]};
     return counts[1];
@@ -741,7 +741,7 @@ void rank_group_end(void) {
 
 /* ---- the others ---- */
 
-static struct rank_group_side services; /* of this process, for its life */
+static struct rank_group_side services; /* for the life of the process */
 
 void rank_group_local(const struct rank_group_side *side) {
     services = *side;
@@ -763,8 +763,8 @@ static void rank_group_worker_close(struct group_worker *worker) {
     worker->routing = worker->argmax = worker->tokens = NULL;
 }
 
-/* Sends two parts of memory, one after the other. After that, rank 0 may have other threads of this
- * process overwrite what was read for them: a page that is free again receives another's blocks. */
+/* Sends two buffers, one after the other. Afterwards rank 0 may let other threads of this process
+ * overwrite the data that was read for them: a free page receives the block of another request. */
 static void rank_group_report_each(struct group_worker *worker, const void *first,
                                    size_t first_bytes, const void *second, size_t second_bytes) {
     job_tree_clear(&worker->reports);
@@ -775,12 +775,12 @@ static void rank_group_report_each(struct group_worker *worker, const void *firs
     job_tree_gather(&worker->reports);
 }
 
-/* Opens a worker, except for its report to rank 0. */
+/* Opens a worker, without the report to rank 0. */
 static enum status rank_group_open_worker(struct group_worker *worker,
                                           struct model_options *options, bool engine,
                                           struct error *error) {
     options->progress = NULL;
-    if (options->trace) worker->trace = trace_open(); /* rank 0's has one */
+    if (options->trace) worker->trace = trace_open(); /* rank 0 has a trace */
     options->trace = worker->trace ? trace_hook(worker->trace) : NULL;
     enum status status = rank_group_open_own(&worker->own, options, engine, error);
     if (!status && services.opened)
@@ -803,7 +803,7 @@ static void rank_group_worker_open(struct group_worker *worker, const struct set
     if (options->placement) options->placement = (const uint16_t *)(const void *)(setup + 1);
     options->rank = job_rank();
     options->device_index = job_local_rank();
-    options->device_kernels = NULL; /* an address of rank 0's; programs have the device's own */
+    options->device_kernels = NULL; /* an address in rank 0; each program has its own */
     opened.status = (uint32_t)compute_gpu_find(setup->device, &options->device, &opened.error);
     if (!opened.status)
         opened.status =
@@ -812,7 +812,7 @@ static void rank_group_worker_open(struct group_worker *worker, const struct set
     heartbeat_set(HEARTBEAT_WAITS);
 }
 
-/* The step's rows go as rank 0 has chosen. */
+/* Applies rank 0's choices for the step's rows. */
 static void worker_go_as(const struct group_worker *worker, const struct group_order *order) {
     model_split_replicas(worker->own.model, order->splits_replicas);
     model_go_by_nodes(worker->own.model, order->goes_by_nodes);
@@ -832,7 +832,7 @@ static void worker_step(struct group_worker *worker, const struct group_order *o
     worker->logits_floats = bytes / sizeof *worker->logits;
     enum status status = forward_run(worker->own.model, plan, worker->logits,
                                      order->has_probe ? &probe : NULL, &error);
-    check(status == STATUS_OK); /* rank 0 has checked it */
+    check(status == STATUS_OK); /* rank 0 has validated it */
     if (logits) job_send(0, worker->logits, logits * sizeof *worker->logits);
     if (order->wants_routing)
         job_send(0, worker->routing, routing_count(worker->own.model) * sizeof *worker->routing);
@@ -847,7 +847,7 @@ static void worker_run(struct group_worker *worker, const struct group_order *or
     check(worker->result);
     worker_go_as(worker, order);
     engine_run(worker->own.engine, plan, worker->result, &error);
-    check(!worker->result->failed || job_broken()); /* rank 0 has checked the plan */
+    check(!worker->result->failed || job_broken()); /* rank 0 has validated the plan */
     rank_group_report_each(worker, worker->result, worker->result->record.bytes, NULL, 0);
 }
 
@@ -864,7 +864,7 @@ static void worker_report(struct group_worker *worker) {
     rank_group_report_each(worker, &reported, sizeof reported, NULL, 0);
 }
 
-/* An order that comes twice is carried out once. */
+/* An order that arrives twice is executed once. */
 static void worker_adopt(struct group_worker *worker, const struct adoption *adoption) {
     if (worker->adoptions == ADOPTS_ANY) worker->adoptions = adoption->number;
     if (adoption->number == worker->adoptions) return;
@@ -893,7 +893,7 @@ static void worker_set_link(struct model *model, const struct link_speed *link) 
     model_set_link(model, link->gbps, link->us);
 }
 
-/* All orders but ORDER_END; `more` is what comes behind them (struct group_order). */
+/* Executes all orders except ORDER_END; `more` is the data after the order (struct group_order). */
 static void worker_perform(struct group_worker *worker, const struct group_order *order,
                            const void *more) {
     /* clang-format off */
@@ -916,7 +916,7 @@ static void worker_perform(struct group_worker *worker, const struct group_order
     /* clang-format on */
 }
 
-static struct group_worker own_worker; /* of this process, for its life */
+static struct group_worker own_worker; /* for the life of the process */
 
 enum status rank_group_prepare(uint32_t ranks, struct error *error) {
     struct model_options options = {0};

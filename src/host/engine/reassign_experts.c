@@ -5,8 +5,8 @@
 
 #include <string.h>
 
-/* An empty slot, or one with an expert that has another slot on a living rank; of the rank with the
- * fewest reads. */
+/* Finds a slot that is empty or has an expert with another slot on a living rank, on the rank with
+ * the fewest reads. */
 static uint32_t reassign_experts_free_slot(const struct rebalance_shape *shape, const bool *lost,
                                            const uint32_t *copies, const uint32_t *reads,
                                            const uint32_t *map) {

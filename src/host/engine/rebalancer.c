@@ -17,8 +17,8 @@
 #include <string.h>
 
 #define REPORTS_A_LOOK 4
-#define REPORT_NS 10000000            /* between two questions whether all weights have come */
-#define MEMORY_CHOICES_PER_EXPERT 256 /* a hundred choices estimate a load within 10 % */
+#define REPORT_NS 10000000            /* interval of polls until all weights have arrived */
+#define MEMORY_CHOICES_PER_EXPERT 256 /* 100 choices estimate a load within 10 % */
 #define CHOICES_PER_EXPERT_MIN 32
 #define LAYER_GAIN 0.02
 
@@ -28,27 +28,27 @@ struct rebalancer {
     struct rank_group *group;
     struct rebalancer_options options;
     struct model *model;         /* rank 0's */
-    const struct placement *map; /* as it is; NULL: nothing ever moves */
+    const struct placement *map; /* the present map; NULL: nothing ever moves */
     struct rebalance_shape shape;
-    uint32_t layer_slots; /* of all ranks in a layer */
+    uint32_t layer_slots; /* slots of a layer on all ranks */
     enum rebalancer_state state;
-    struct placement target;   /* as it is to be; only its slots' experts are used */
-    uint32_t next_layer;       /* to look at, or to move */
-    struct expert_move *moves; /* [layers][layer_slots] of the wave under way */
+    struct placement target;   /* the new map; only the experts of its slots are used */
+    uint32_t next_layer;       /* to examine, or to move */
+    struct expert_move *moves; /* [layers][layer_slots] moves of the current wave */
     uint32_t move_count;
-    uint32_t *gives, *comes;       /* [ranks] experts of the wave */
+    uint32_t *gives, *comes;       /* [ranks] experts that each sends and receives in the wave */
     struct model_moving *reported; /* [ranks] */
     uint32_t *tokens;              /* [ranks][slots of a rank] */
     uint32_t *counts;              /* [experts] */
     struct expert_load load;
     struct rebalance rebalance;
     struct rebalance_prices prices; /* as last measured */
-    struct model_rank priced;       /* what rank 0 had done then */
-    double near_ns, far_ns;         /* of a byte on the link within a node, between two */
+    struct model_rank priced;       /* rank 0's counters at that time */
+    double near_ns, far_ns;         /* per byte on the link within a node, and between nodes */
     struct rebalance_gain *gains;   /* [layers] */
     double *balance;                /* [layers] */
     bool *masked, *dead;            /* [ranks] */
-    bool loses;                     /* the map under way makes up for dead ranks */
+    bool loses;                     /* the map being applied replaces experts of dead ranks */
     bool mask_changed, changed;     /* changed: a value of rebalancer_report */
     void *load_memory, *place_memory;
     int64_t next_report_ns, next_look_ns, next_notify_ns;
@@ -85,7 +85,7 @@ static bool rebalancer_take_memory(struct rebalancer *r) {
            r->balance && r->masked && r->dead && r->load_memory && r->place_memory;
 }
 
-/* Between nodes all ranks send to the next node; within one, to the next rank. */
+/* Measures between nodes with all ranks sending to the next node, within one to the next rank. */
 static void measure_links(struct rebalancer *r) {
     const uint32_t node_ranks = r->shape.node_ranks;
     r->far_ns = rank_group_measure_link(r->group, node_ranks, r->shape.ranks);
@@ -178,9 +178,10 @@ bool rebalancer_report(struct rebalancer *r, struct record_experts *record_out) 
     return true;
 }
 
-/* ---- what the slots have computed ---- */
+/* ---- loads of the slots ---- */
 
-/* The reports of all ranks' slots in a layer, `first` being their place in each report. */
+/* Adds up the reports of all ranks for the slots of a layer; `first`: index of its first slot in
+ * each report. */
 static void add_report(struct rebalancer *r, uint32_t layer, uint32_t first) {
     uint32_t room = r->shape.slots_per_rank, slots = model_slot_count(r->model);
     memset(r->counts, 0, r->shape.experts * sizeof *r->counts);
@@ -206,7 +207,7 @@ static bool rebalancer_ask(struct rebalancer *r) {
 
 /* ---- a wave ---- */
 
-/* A layer's moves behind those of the wave; false, and nothing, if a rank lacks room for them. */
+/* Appends a layer's moves to the wave. Returns false and appends nothing if a rank lacks room. */
 static bool add_layer(struct rebalancer *r, uint32_t layer) {
     size_t at = (size_t)layer * r->layer_slots;
     uint32_t room = r->shape.slots_per_rank, spares = moves_room(r->model);
@@ -249,7 +250,7 @@ static double ms_of(const struct rebalance_cost *cost) {
     return rebalance_cost_sum(cost) * 1e-3;
 }
 
-/* Logs why the new map was chosen, with the costs of the alternatives: milliseconds for a thousand
+/* Logs the reason for the new map, with the costs of the alternatives in milliseconds per thousand
  * tokens of each rank, through all layers. */
 static void rebalancer_say_why(const struct rebalancer *r) {
     struct rebalance_cost of[REBALANCE_WAY_COUNT] = {{0}}, before = {0}, after = {0};
@@ -294,7 +295,7 @@ static void end_map(struct rebalancer *r) {
     rebalancer_say_why(r);
 }
 
-/* The next layers that fit; none are left: the new map is carried out. */
+/* Starts a wave with the next layers that fit. If none are left, the new map is complete. */
 static void begin_expert_batch(struct rebalancer *r) {
     r->move_count = 0;
     memset(r->gives, 0, r->shape.ranks * sizeof *r->gives);
@@ -346,7 +347,7 @@ static void rebalancer_adopt(struct rebalancer *r) {
 }
 
 static void rebalancer_move(struct rebalancer *r, int64_t now_ns) {
-    moves_progress(r->model); /* there may be no step to do it, and is_through not be asked */
+    moves_progress(r->model); /* there may be no step to call it */
     if (now_ns < r->next_notify_ns) return;
     r->next_notify_ns = now_ns + REPORT_NS;
     if (!is_through(r)) return;
@@ -354,7 +355,7 @@ static void rebalancer_move(struct rebalancer *r, int64_t now_ns) {
     begin_expert_batch(r);
 }
 
-/* All waves, here and now; ends early if a rank dies. */
+/* Runs all waves to the end, or until a rank dies. */
 static void finish_moving(struct rebalancer *r) {
     while (r->state == MOVES && !rank_group_is_broken(r->group)) {
         if (!is_through(r)) continue;
@@ -363,9 +364,9 @@ static void finish_moving(struct rebalancer *r) {
     }
 }
 
-/* ---- a new map by chance ---- */
+/* ---- a random map ---- */
 
-/* Begins a new map by chance, in the background, unless one is under way. */
+/* Starts to apply a random map, unless a map is being applied. */
 static void rebalancer_reshuffle(struct rebalancer *r) {
     if (!r->map || r->state != WATCHES) return;
     placement_spread(&r->target, ++r->shuffles);
@@ -390,7 +391,7 @@ static struct rebalance_rule rule_of(const struct rebalancer *r) {
                                    .rest_ns = (int64_t)(r->options.seconds * 1e9)};
 }
 
-/* The choices of the layer with most, since the last new map. */
+/* The number of choices since the last new map, of the layer with the most. */
 static uint64_t most_choices(const struct rebalancer *r) {
     uint64_t most = 0;
     for (uint32_t layer = 0; layer < r->map->layers; layer++)
@@ -398,7 +399,7 @@ static uint64_t most_choices(const struct rebalancer *r) {
     return most;
 }
 
-/* All layers have been looked at. */
+/* All layers have been examined. */
 static void rebalancer_verify(struct rebalancer *r, int64_t now_ns) {
     struct rebalance_rule rule = rule_of(r);
     double mean = 0, before = 0, after = 0;
@@ -424,7 +425,7 @@ static void rebalancer_verify(struct rebalancer *r, int64_t now_ns) {
     rebalancer_begin_moving(r);
 }
 
-/* Looks at one layer: some tens of microseconds between two steps. */
+/* Examines one layer: some tens of microseconds between two steps. */
 static void rebalancer_look(struct rebalancer *r, int64_t now_ns) {
     uint32_t layer = r->next_layer++;
     if (layer == r->map->layers) {
@@ -439,8 +440,9 @@ static void rebalancer_look(struct rebalancer *r, int64_t now_ns) {
                     &r->gains[layer]);
 }
 
-/* Updates the prices: the time of rank 0's experts for a pair since the last time, the links' time for
- * a token's rows and for an expert, and the number of tokens that the map has served. */
+/* Updates the prices: the time of rank 0's experts per token-expert pair since the last update, the
+ * links' time for a token's rows and for an expert, and the number of tokens that the map
+ * served. */
 static void set_prices(struct rebalancer *r) {
     struct model_rank now = model_rank(r->model);
     uint64_t pairs = now.pairs - r->priced.pairs;
@@ -528,7 +530,7 @@ static uint32_t choose_survivors(struct rebalancer *r) {
     return read;
 }
 
-/* Who lives by now. True in *died_out: somebody has died since the last time. */
+/* Finds the living ranks. Sets *died_out if a rank has died since the last call. */
 static enum status mask_dead(struct rebalancer *r, bool *died_out, struct error *error) {
     uint32_t dead = 0;
     *died_out = false;
@@ -539,7 +541,7 @@ static enum status mask_dead(struct rebalancer *r, bool *died_out, struct error 
         r->masked[rank] = r->dead[rank] || (r->masked[rank] && !was_dead);
     }
     if (rebalance_fits(&r->shape, r->masked)) return STATUS_OK;
-    memcpy(r->masked, r->dead, r->shape.ranks * sizeof *r->masked); /* a drained one is needed */
+    memcpy(r->masked, r->dead, r->shape.ranks * sizeof *r->masked); /* drained ranks are needed */
     if (rebalance_fits(&r->shape, r->dead)) return STATUS_OK;
     return error_set(error, STATUS_FULL,
                      "the living have %u slots in a layer for %u experts; it takes "
@@ -568,7 +570,7 @@ enum status rebalancer_regroup(struct rebalancer *r, uint32_t *read_out, struct 
     if (!r->map) return error_set(error, STATUS_FULL, "its experts can take no other slots");
     enum status status = mask_dead(r, &died, error);
     *read_out = 0;
-    r->state = WATCHES; /* what was under way is given up */
+    r->state = WATCHES; /* a map that was being applied is abandoned */
     r->changed = true;
     return status || !died ? status : read_lost(r, read_out, error);
 }

@@ -23,7 +23,8 @@ struct rebalancer_options {
     double gain;                  /* the least gain of a new map; see struct rebalance_rule */
     uint64_t bytes_per_second;    /* the most that each rank sends; 0: no limit */
     uint64_t reshuffle_steps;     /* for tests: a random map every so many steps, which must not
-                                   * change a result; its moves end within one more step. 0: never */
+                                   * change a result; its moves end within one more step. 0:
+                                   * never */
     enum unit_role role;          /* if it computes prompts, groups of experts stay on nodes */
     bool says;                    /* logs each new map */
 };
@@ -44,7 +45,7 @@ enum status rebalancer_open(struct rank_group *group, const struct rebalancer_op
                             struct rebalancer **rebalancer_out, struct error *error) MUST_USE;
 void rebalancer_close(struct rebalancer *rebalancer);
 
-/* Call it between any two steps. */
+/* Call it between every two steps. */
 void rebalancer_turn(struct rebalancer *rebalancer);
 
 /* Call it when the unit's role changes. */

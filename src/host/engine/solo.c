@@ -14,8 +14,7 @@
 /* A rank's part of a step. */
 struct solo_part {
     struct step_plan *plan;
-    float
-        *logits; /* [rows that have logits][vocab] where they have to be sorted into the caller's */
+    float *logits; /* [rows with logits][vocab] if they must be sorted into the caller's order */
     size_t logits_bytes;
     uint32_t tokens, rows, logits_count;
 };
@@ -25,13 +24,13 @@ struct solo {
     struct rebalancer *rebalancer;
     uint32_t ranks;
     uint32_t sequences, pages_each, step_tokens_max;
-    uint32_t sequences_each; /* on each rank, the last ones perhaps unused */
+    uint32_t sequences_each; /* per rank; the last ones may be unused */
     uint32_t *lengths;       /* [sequences] */
     struct solo_part *parts; /* [ranks] */
     struct rank_step *steps; /* [ranks] */
     struct micro_batches micro_batches;
-    bool unmeasured;          /* lanes do not learn the time of steps */
-    struct step_plan **plans; /* [ranks] the parts' */
+    bool unmeasured;          /* step times are not measured */
+    struct step_plan **plans; /* [ranks] plans of the parts */
     struct {
         bool set;
         enum overlap_kind overlap;
@@ -39,7 +38,7 @@ struct solo {
     } next_cut;
 };
 
-/* Pages must be counted before the model is opened, hence a first look at the shape. */
+/* The number of pages must be known before the model is opened, so the shape is read first. */
 static enum status solo_count_pages(const struct solo_options *options, uint32_t *pages_out,
                                     uint64_t *bytes_out, struct error *error) {
     struct checkpoint *checkpoint;
@@ -51,7 +50,7 @@ static enum status solo_count_pages(const struct solo_options *options, uint32_t
     struct kv_format format =
         kv_pages_format(shape, options->model.activations, shape->layers + mtp, mtp);
     size_t page_bytes = kv_format_block_bytes(&format);
-    /* one token more: an MTP row stands one behind its position */
+    /* one token more, because an MTP row is one position behind */
     *pages_out = (uint32_t)divide_up((size_t)options->context_max + 1, KV_BLOCK_TOKENS);
     *bytes_out = (uint64_t)page_bytes * *pages_out;
     checkpoint_close(checkpoint);
@@ -134,7 +133,8 @@ void solo_truncate(struct solo *solo, uint32_t sequence, uint32_t length) {
     solo->lengths[sequence] = length;
 }
 
-/* Sequences' pages lie interleaved and from the end backwards. `sequence` counts on its rank. */
+/* Pages of sequences are interleaved and in descending order. `sequence` is the index on its
+ * rank. */
 static struct page_id solo_page_of(const struct solo *solo, uint32_t sequence, uint32_t index) {
     uint32_t all = solo->sequences_each * solo->pages_each;
     return (struct page_id){all - 1 - (index * solo->sequences_each + sequence)};
@@ -160,7 +160,7 @@ static void begin_parts(struct solo *solo, const struct solo_row *rows, uint32_t
                                          .token_count = part->tokens,
                                          .page_count = part->rows * solo->pages_each};
         record_set_head(part->plan, RECORD_RUN_STEP);
-        part->rows = part->tokens = 0; /* counts up again as rows are added */
+        part->rows = part->tokens = 0; /* counted again as rows are added */
     }
 }
 
@@ -221,7 +221,7 @@ static void cut_parts(struct solo *solo) {
     solo->next_cut.set = false;
 }
 
-/* Several ranks' logits come together here and are sorted into the caller's order afterwards. */
+/* Receives the logits of several ranks here and sorts them into the caller's order. */
 static enum status solo_take_room(const struct solo *solo, struct solo_part *part,
                                   struct error *error) {
     size_t bytes =

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Step and slices share a word, so that they are read together. The step before is written first:
- * who sees a new step sees that it followed this one. Watching and writing cross each other in the
- * sequentially consistent order: either the writer sees the watch and wakes, or the watcher, who
- * looks after switching it on, sees what was written.
+ * Step and slices share a word, so that they are read together. The step before it is written
+ * first, so a reader that sees a new step knows its predecessor. Watching and writing are
+ * sequentially consistent: either the writer sees the watch and wakes the reader, or the reader,
+ * which checks after switching it on, sees the written slices.
  */
 #include "host/engine/step_progress.h"
 
@@ -21,7 +21,7 @@ _Static_assert(LIMIT_LAYERS < 1 << SLICE_BITS, "slices and the step share a word
 
 struct step_progress {
     _Atomic uint64_t written; /* step << SLICE_BITS | slices */
-    _Atomic uint64_t before;  /* the step that wrote before it */
+    _Atomic uint64_t before;  /* the previous step that wrote */
     atomic_bool watched;
     int file; /* eventfd */
 };

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The progress of the running step's KV rows, for a second thread that sends them. The engine's
- * thread publishes it without locks, one store for each layer, and wakes the other thread only if
- * that has marked itself as watching. Neither ever blocks.
+ * thread publishes it without locks, with one store per layer. It wakes the second thread only if
+ * that thread is watching. Neither ever blocks.
  *
- * One writer, one reader. Reads of the progress acquire: slices reported as written can be read.
+ * One writer, one reader. The reader loads with acquire order: slices reported as written may be
+ * read.
  */
 #pragma once
 
@@ -13,22 +14,21 @@
 struct step_progress;
 
 enum status step_progress_open(struct step_progress **progress_out, struct error *error) MUST_USE;
-/* Neither side uses it any more. */
+/* Call it when neither thread uses it any more. */
 void step_progress_close(struct step_progress *progress);
 
-/* For model_set_follower. */
+/* The follower for model_set_follower. */
 struct model_follower step_progress_follower(struct step_progress *progress);
 
-/* The step that wrote last broke off: it never has all slices, and what it wrote is written again. */
+/* The running step has failed: its slices stay incomplete, and all are written again later. */
 void step_progress_break(struct step_progress *progress);
 
-/* Slices of that step that are written; UINT32_MAX, all of them, when another has begun to write
- * after it. Of earlier steps nothing is known any more: 0, as of later ones, and of one that
- * failed. */
+/* The number of slices that the step has written. UINT32_MAX: all, because the next step has begun
+ * to write. 0: an older, later or failed step. */
 uint32_t step_progress_written(const struct step_progress *progress, uint64_t step);
 
-/* `watch`: from now on the file becomes readable whenever more is written; else it does not. Ask
- * step_progress_written after switching on: what was written before does not wake. */
+/* `watch`: from now on the file becomes readable when slices are written. Call
+ * step_progress_written after switching it on, because earlier slices do not wake the reader. */
 void step_progress_watch(struct step_progress *progress, bool watch);
 
 int step_progress_file(const struct step_progress *progress);

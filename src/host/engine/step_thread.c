@@ -13,9 +13,9 @@
 #include "host/process/ranks/rank_watch.h"
 
 #define REBALANCE_IDLE_NS 1000000
-#define LOOK_NS 100000000 /* between two looks whether a rank has died, where no step comes */
+#define LOOK_NS 100000000 /* interval of checks for dead ranks when no step runs */
 
-/* Takes memory for the most that slots may need; what is never written to is never there. */
+/* Allocates memory for the limits of all slots; pages that are never written use no memory. */
 static bool open_slots(struct step_thread *thread, const struct step_thread_limits *limits) {
     uint32_t ranks = rank_group_count(thread->group);
     uint32_t pages = (uint32_t)divide_up(limits->context_tokens_max, KV_BLOCK_TOKENS);
@@ -63,7 +63,7 @@ void step_thread_close(struct step_thread *thread) {
     *thread = (struct step_thread){0};
 }
 
-/* Called between two steps, and where no step comes for a while though there is something to do. */
+/* Called between two steps, and if no step arrives while the rebalancer is busy. */
 static void rebalance(struct step_thread *thread, struct worker *worker) {
     struct record_experts experts;
     rebalancer_turn(thread->rebalancer);
@@ -76,7 +76,7 @@ static void rebalance(struct step_thread *thread, struct worker *worker) {
 
 /* ---- ranks that die, and come back ---- */
 
-/* Without an expert nothing can be computed: the unit ends, and its supervisor starts it again. */
+/* Ends the unit, because it cannot compute without an expert. Its supervisor restarts it. */
 static void end_unit(const struct error *error) {
     log_say(LOG_ERROR, "engine", "the unit cannot go on without a rank why=%s", error->text);
     log_finish();
@@ -102,7 +102,7 @@ static void notify_back(struct step_thread *thread, struct worker *worker, uint3
     worker_answer(worker, &drain.record);
 }
 
-/* Nothing if a rank has died meanwhile: then it is all to be done again. */
+/* Does nothing if a rank has died meanwhile: the regroup is then repeated. */
 static void notify_ranks(struct step_thread *thread, struct worker *worker, uint32_t read,
                          int64_t began_ns) {
     uint32_t left = 0, ranks = rank_group_count(thread->group);
@@ -129,7 +129,8 @@ static void notify_ranks(struct step_thread *thread, struct worker *worker, uint
     }
 }
 
-/* Between two steps, after a death or a return: the ranks that live go on, with all experts. */
+/* Called between two steps after a death or a return: the living ranks continue, with all
+ * experts. */
 static void step_thread_go_on(struct step_thread *thread, struct worker *worker) {
     int64_t began_ns = clock_now_ns();
     struct error error;
@@ -143,7 +144,7 @@ static void step_thread_go_on(struct step_thread *thread, struct worker *worker)
     }
 }
 
-/* The gateway has refused what cannot be; but it may not have known. */
+/* The gateway rejects impossible masks, but it may not know about recent deaths. */
 static void mask_rank(struct step_thread *thread, const struct record_drain *record) {
     struct error error;
     if (rebalancer_mask(thread->rebalancer, record->rank, !record->back, &error))
@@ -155,8 +156,8 @@ static void mask_rank(struct step_thread *thread, const struct record_drain *rec
         log_say(LOG_INFO, "experts", "a rank is to be drained rank=%u", record->rank);
 }
 
-/* Keeps a whole copy of the plan. One that cannot be made whole is kept as it is: the model refuses
- * it. */
+/* Stores a completed copy of the plan. A plan that cannot be completed is stored as it is: the
+ * model rejects it. */
 static void step_thread_take_plan(struct step_thread *thread, const struct step_plan *plan) {
     check(thread->plan_count < rank_group_count(thread->group));
     check(plan->rank < rank_group_count(thread->group) && !thread->plans[plan->rank]);
@@ -172,8 +173,8 @@ static void step_thread_take_plan(struct step_thread *thread, const struct step_
     thread->plan_count++;
 }
 
-/* For trials with small models: a step takes a fixed time, so a unit's speed is known and does not
- * depend on the machine's load. */
+/* For experiments with small models: a step takes a fixed time, so a unit's speed is known and does
+ * not depend on the machine's load. */
 static void step_thread_wait_for(int64_t until_ns) {
     for (int64_t left_ns; (left_ns = until_ns - clock_now_ns()) > 0;)
         nanosleep(&(struct timespec){left_ns / 1000000000, left_ns % 1000000000}, NULL);
@@ -208,7 +209,7 @@ void step_thread_take(void *context, struct worker *worker, const struct record 
     struct step_thread *thread = context;
     step_thread_go_on(thread, worker);
     if (record && record->kind == RECORD_DRAIN) {
-        if (!((const struct record_drain *)record)->dead) /* that came from here */
+        if (!((const struct record_drain *)record)->dead) /* deaths are reported from here */
             mask_rank(thread, (const struct record_drain *)record);
     } else if (record && record->kind == RECORD_ROLE) {
         rebalancer_set_role(thread->rebalancer,

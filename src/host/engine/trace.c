@@ -17,7 +17,7 @@ struct trace {
     struct model_trace hook;
     struct trace_event *events; /* [capacity] */
     size_t count, capacity, lost;
-    int64_t began_ns; /* of the stage that runs */
+    int64_t began_ns; /* start of the running stage */
 };
 
 static void add(struct trace *trace, const struct trace_event *event) {
@@ -103,8 +103,8 @@ static void print_names(FILE *file, uint32_t rank) {
             rank, rank, rank);
 }
 
-/* Stages are slices of a thread; transfers of two micro-batches may overlap, so they are
- * asynchronous events of the process. A name ends in its micro-batch, which gives each its colour.
+/* Stages are slices of a thread. Transfers of two micro-batches may overlap, so they are
+ * asynchronous events of the process. A name ends with its micro-batch, so each has its own colour.
  */
 static void print_event(FILE *file, const struct trace_event *event, uint32_t rank, size_t id,
                         int64_t origin_ns) {

@@ -96,7 +96,7 @@ static void note_trouble(struct fleet_runner *runner, const char *text) {
 }
 
 /* Polls the launcher at the manager's interval, less often than gateways: it may connect to each
- * host, or ask a controller that others use. */
+ * host, or query a controller that others use. */
 static void fleet_runner_look_at_launcher(struct fleet_runner *runner) {
     struct unit_launcher *launcher = &runner->launcher;
     int64_t now_ns = clock_now_ns();

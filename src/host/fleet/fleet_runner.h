@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Runs a fleet: asks the launcher and the gateways, passes their answers and operators' orders to
- * the keeper (serving/fleet/fleet_keeper), and performs the keeper's actions. Units continue when
- * the runner ends. One thread; it polls once a second, or at the manager's interval if that is
+ * Runs a fleet: polls the launcher and the gateways, passes their responses and operators' orders
+ * to the keeper (serving/fleet/fleet_keeper), and performs the keeper's actions. Units continue
+ * when the runner ends. One thread; it polls once a second, or at the manager's interval if that is
  * shorter. A round may take seconds if a gateway or Slurm does not respond.
  */
 #pragma once

@@ -22,8 +22,8 @@ struct child_process_options {
     int input;                /* the child's descriptor 0; CHILD_PROCESS_NO_INPUT: /dev/null */
     int output, errors;       /* its descriptors 1 and 2; 0: those of this process */
     int extra;                /* its descriptor 3; 0: none */
-    int end_signal; /* sent to the child when the thread that started it ends, and if it is not 0 the
-                       child has a process group of its own; 0: the child has a session of its own */
+    int end_signal; /* sent to the child when the thread that started it ends; the child then has a
+                       process group of its own. 0: the child has a session of its own */
 };
 
 /* Starts a program. If it cannot be executed, returns IO with its path and the reason. */

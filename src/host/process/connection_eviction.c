@@ -89,7 +89,7 @@ static size_t connection_eviction_share_of(const struct evict_client *client,
     return what == EVICT_PLACES ? client->owner != 0 : client->body_bytes;
 }
 
-/* The owner of more than half, if any: the majority vote of Boyer and Moore, with weights. */
+/* The owner of more than half, if any, by the weighted majority vote of Boyer and Moore. */
 static uint64_t find_crowd(const struct evict_client *clients, uint32_t count,
                            enum evict_share what) {
     uint64_t owner = 0;

@@ -9,11 +9,11 @@
 #include "host/process/lazy_memory.h"
 #include "serving/constraint/constraint.h"
 
-#define REMEMBERED 512 /* verdicts */
+#define REMEMBERED 512 /* cached verdicts */
 
 struct remembered {
-    uint8_t text_sha256[SHA256_BYTES]; /* a verdict must not be forged by another text */
-    uint64_t asked; /* when it was last asked for, by the judge's count; 0: free */
+    uint8_t text_sha256[SHA256_BYTES]; /* a hash for which another text cannot be forged */
+    uint64_t asked;                    /* number of the latest request for it; 0: free */
     enum constraint_verdict verdict;
     struct error error;
 };
@@ -21,7 +21,7 @@ struct remembered {
 struct constraint_validator {
     const struct tokenizer *tokenizer;
     uint64_t asked, compiled;
-    uint64_t clients[REMEMBERED]; /* that asked for each first */
+    uint64_t clients[REMEMBERED]; /* the first client of each verdict */
     struct remembered remembered[REMEMBERED];
 };
 
@@ -58,7 +58,7 @@ static enum constraint_verdict verdict_of(enum status status) {
     }
 }
 
-/* Memory that compiling touched is returned at once. */
+/* Compiles a constraint. Returns the memory that it touched at once. */
 static enum constraint_verdict constraint_validator_compile(struct constraint_validator *verify,
                                                             struct bytes text,
                                                             struct error *error) {
@@ -80,7 +80,7 @@ static enum constraint_verdict constraint_validator_compile(struct constraint_va
     return verdict_of(status);
 }
 
-/* The text's place, or else a free one; NULL: there is none. */
+/* Finds the text's entry, or else a free one; NULL: neither. */
 static struct remembered *constraint_validator_find_place(struct constraint_validator *verify,
                                                           const uint8_t text_sha256[SHA256_BYTES]) {
     struct remembered *empty = NULL;
@@ -102,8 +102,8 @@ static uint32_t constraint_validator_count_of(const struct constraint_validator 
     return count;
 }
 
-/* All places are taken. The client that has most of them loses the one that was asked for longest
- * ago; among clients that have as many, the longest ago of all. */
+/* Frees an entry of a full cache: the least recently used one of the client with most entries. If
+ * several clients have the most, the least recently used one of theirs. */
 static struct remembered *forget_one(struct constraint_validator *verify) {
     uint32_t chosen = 0, most = 0;
     for (uint32_t i = 0; i < REMEMBERED; i++) {
@@ -128,11 +128,12 @@ enum constraint_verdict constraint_validator_ask(struct constraint_validator *ve
     if (!place->asked) {
         verify->clients[place - verify->remembered] = client;
         place->verdict = constraint_validator_compile(verify, text, &place->error);
-        if (place->verdict == CONSTRAINT_HOLDS) place->error.text[0] = '\0'; /* of what it tried */
+        if (place->verdict == CONSTRAINT_HOLDS)
+            place->error.text[0] = '\0'; /* left from failed attempts */
         memcpy(place->text_sha256, text_sha256, SHA256_BYTES);
     }
     *error = place->error;
-    /* Memory that is out now may be there later. */
+    /* A shortage of memory may be temporary, so its verdict is not cached. */
     place->asked = place->verdict == CONSTRAINT_NO_MEMORY ? 0 : ++verify->asked;
     return place->verdict;
 }

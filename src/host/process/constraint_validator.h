@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Says whether constraints can be held, before anything is computed for who asks: compiles each as
- * a rank will, and keeps nothing but the verdict. A hostile one takes up to a second, so this has a
- * thread of its own; of the last ones the verdicts are remembered, since clients ask for the same
- * again and again.
+ * Checks constraints before any computation for their requests. It compiles each as a rank will,
+ * and keeps only the verdict. A hostile constraint takes up to a second, so the validator has a
+ * thread of its own. The latest verdicts are cached, because clients repeat their constraints.
  */
 #pragma once
 
@@ -12,19 +11,20 @@
 
 struct constraint_validator;
 
-/* The tokenizer lives as long. */
+/* The tokenizer must outlive the validator. */
 enum status constraint_validator_open(const struct tokenizer *tokenizer,
                                       struct constraint_validator **verify_out,
                                       struct error *error) MUST_USE;
 
-/* NULL is closed, too. */
+/* NULL is allowed. */
 void constraint_validator_close(struct constraint_validator *verify);
 
-/* *error says why; it is empty if it holds. The verdict is remembered: where there are too many, the
- * client that has most of them loses one first. One thread at a time. */
+/* Validates a constraint. *error has the reason if it is invalid, and is empty otherwise. The
+ * verdict is cached. If the cache is full, the client with most verdicts loses one. Only one thread
+ * may call it at a time. */
 enum constraint_verdict constraint_validator_ask(struct constraint_validator *verify,
                                                  uint64_t client, struct bytes text,
                                                  struct error *error);
 
-/* Constraints compiled so far: the others were remembered. */
+/* The number of constraints compiled so far; all other calls were served from the cache. */
 uint64_t constraint_validator_compiled(const struct constraint_validator *verify);

@@ -9,7 +9,7 @@
 #include "base/clock.h"
 #include "host/process/log/log.h"
 
-#define OVER_NS ((int64_t)60000000000) /* without a failure: a shortage is over */
+#define OVER_NS ((int64_t)60000000000) /* a shortage ends after so long without a failure */
 
 uint64_t file_limit_raise(uint64_t wanted) {
     struct rlimit limit;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * A packed file may have several members, one behind the other, as `cat` makes them.
+ * A compressed file may have several members, one after the other, as `cat` produces them.
  */
 #include "host/process/gzip_file.h"
 
@@ -10,7 +10,7 @@
 #include "base/file.h"
 
 #define GROWTH_BYTES ((size_t)1 << 20)
-#define GZIP_ALONE (15 + 16) /* zlib's windowBits: the largest window, and gzip's header */
+#define GZIP_ALONE (15 + 16) /* zlib's windowBits: the largest window, with a gzip header */
 
 struct unpacking {
     z_stream stream;
@@ -25,7 +25,7 @@ static enum status not_unpacked(const struct unpacking *work, const char *why,
     return error_set(error, STATUS_CORRUPT, "%.300s: cannot be unpacked: %.100s", work->path, why);
 }
 
-/* A terminator has its place behind all. */
+/* Enlarges the text; room for a terminator is included. */
 static enum status gzip_file_make_room(struct unpacking *work, struct error *error) {
     size_t used = (size_t)((char *)work->stream.next_out - work->text);
     if (used > work->bytes_max)

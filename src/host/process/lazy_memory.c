@@ -15,7 +15,7 @@ struct lazy_memory lazy_memory_take(size_t bytes) {
 }
 
 void lazy_memory_widen(const struct lazy_memory *memory) {
-    (void)madvise(memory->start, memory->bytes, MADV_HUGEPAGE); /* without it, all works as well */
+    (void)madvise(memory->start, memory->bytes, MADV_HUGEPAGE); /* only an optimization */
 }
 
 void lazy_memory_trim(struct lazy_memory *memory, size_t bytes) {

@@ -10,11 +10,11 @@
 #define TOKENIZER_BYTES_MAX ((size_t)256 << 20)
 #define CONFIG_BYTES_MAX ((size_t)4 << 20)
 #define PATH_BYTES 4096
-#define TEMPLATE_BYTES ((size_t)8 << 20)          /* a compiled template, at least */
+#define TEMPLATE_BYTES ((size_t)8 << 20)          /* least memory for a compiled template */
 #define TEMPLATE_BYTES_PER_BYTE 512               /* of its source */
 #define TEMPLATE_SCRATCH_BYTES ((size_t)32 << 20) /* for probing it */
 
-/* Reads directory/name. A file that is not there leaves out->data NULL. */
+/* Reads directory/name. If the file is missing, out->data is NULL. */
 static enum status take_file(const char *directory, const char *name, size_t bytes_max, char *path,
                              struct bytes *out, struct error *error) {
     *out = (struct bytes){NULL, 0};
@@ -24,7 +24,7 @@ static enum status take_file(const char *directory, const char *name, size_t byt
     return status == STATUS_NOT_FOUND ? STATUS_OK : status;
 }
 
-/* Memory for reading `bytes` of JSON. */
+/* Allocates memory for parsing `bytes` of JSON. */
 static enum status take_arena(size_t bytes, void **memory_out, struct arena *arena,
                               struct error *error) {
     *memory_out = malloc(bytes);
@@ -69,8 +69,8 @@ static enum status compile_template(struct chat_files files, struct model_text *
     return status;
 }
 
-/* The special tokens, and the template that `own` names, else the directory's chat_template.jinja,
- * else the one in its tokenizer_config.json. */
+/* Reads the special tokens and the template: the file `own`, or else the directory's
+ * chat_template.jinja, or else the template in its tokenizer_config.json. */
 static enum status open_template(const char *directory, const char *own, bool tokens_only,
                                  struct model_text *text, struct error *error) {
     char config[PATH_BYTES] = "", specials[PATH_BYTES] = "", in_folder[PATH_BYTES];
@@ -126,7 +126,7 @@ static bool model_text_read_token(const struct tree *value, uint32_t vocab, uint
     return true;
 }
 
-/* 0 and -1 both mean all tokens, and so does more than there are. */
+/* 0, -1 and any number above the vocabulary mean all tokens. */
 static enum status read_top_k(const struct tree *root, const char *path, uint32_t *out,
                               struct error *error) {
     const struct tree *value = tree_member(root, "top_k");
@@ -175,7 +175,7 @@ static enum status open_generation(const char *directory, uint32_t vocab, struct
     return status;
 }
 
-/* ---- where prompts begin and answers end ---- */
+/* ---- prompt frame and stop tokens ---- */
 
 static enum status refuse_switch(const char *directory, const char *key, const char *token,
                                  uint32_t vocab, struct error *error) {
@@ -199,8 +199,8 @@ static enum status check_frame(const char *directory, const struct prompt_frame 
                      directory, worst, vocab);
 }
 
-/* Tokens by their texts, which tokenizer_config.json names; bos else by the id that was read. What
- * add_bos_token and add_eos_token say wins over the tokenizer's own frame, as in `transformers`. */
+/* Finds bos and eos by their texts in tokenizer_config.json, or else bos by its id. add_bos_token
+ * and add_eos_token override the tokenizer's own frame, as in `transformers`. */
 static enum status find_frame(const char *directory, uint32_t vocab, struct model_text *text,
                               struct error *error) {
     const struct chat_template *chat = &text->chat_template;
@@ -241,7 +241,7 @@ enum status model_text_find_stops(struct model_text *text, const struct shape *s
 static const struct model_text nothing = {
     .sampling = {.temperature = 1, .top_p = 1}, .bos_token = UINT32_MAX, .eos_token = UINT32_MAX};
 
-/* Hands out what was opened, or gives it back. */
+/* Returns what was opened, or closes it after an error. */
 static enum status end(struct model_text *text, enum status status, struct model_text *out) {
     if (status)
         model_text_close(text);

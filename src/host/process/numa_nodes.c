@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* "0-3,8-11" */
+/* Parses a list such as "0-3,8-11". */
 static void read_list(const char *text, cpu_set_t *set_out) {
     CPU_ZERO(set_out);
     while (*text >= '0' && *text <= '9') {
@@ -24,7 +24,7 @@ uint32_t numa_nodes_read(const char *sys, const cpu_set_t *allowed,
     for (uint32_t node = 0; node < NUMA_NODES_MAX; node++) {
         snprintf(path, sizeof path, "%.400s/devices/system/node/node%u/cpulist", sys, node);
         FILE *file = fopen(path, "re");
-        if (!file) continue; /* numbers have gaps */
+        if (!file) continue; /* node numbers may have gaps */
         if (fgets(line, sizeof line, file)) {
             cpu_set_t all;
             read_list(line, &all);

@@ -10,7 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* The owner of a file that we make in the folder; -1: none can be made. */
+/* The owner of a file that this process creates in the folder; -1: it cannot create any. */
 static uid_t owner_of_ours(int folder) {
     char name[64];
     struct stat made;
@@ -27,7 +27,7 @@ static bool is_owned(int folder, uid_t owner) {
     return owner == geteuid() || owner == 0 || owner == owner_of_ours(folder);
 }
 
-/* Our own group may write: it is the private group of its user on most systems. */
+/* Write permission of our own group is accepted: on most systems it is a private group. */
 static bool others_write(const struct stat *info) {
     if (info->st_mode & S_ISVTX && info->st_uid == 0) return false;
     return info->st_mode & S_IWOTH || (info->st_mode & S_IWGRP && info->st_gid != getegid());
@@ -71,7 +71,7 @@ int own_file_openat(int folder, const char *name, int flags, mode_t mode) {
     int careful = (flags & ~O_TRUNC) | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC;
     int file = openat(folder, name, careful, mode), number = EPERM;
     if (file < 0) {
-        if (errno == ENXIO || errno == EISDIR) errno = EPERM; /* a FIFO, a socket, a folder */
+        if (errno == ENXIO || errno == EISDIR) errno = EPERM; /* a FIFO, a socket or a folder */
         return -1;
     }
     if (own_file_is_sound(folder, file) && fcntl(file, F_SETFL, flags & ~O_NONBLOCK) == 0 &&

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * <base>/fathom-<user>/<process>-XXXXXX. The owner's lock on its directory is freed by the kernel
- * when it ends, however it ends; children do not inherit it. A lock on the user's directory keeps a
- * sweep away from a room that is made but not locked yet.
+ * The path is <base>/fathom-<user>/<process>-XXXXXX. The owner locks its directory. The kernel
+ * frees the lock when the owner ends in any way; children do not inherit it. A lock on the user's
+ * directory protects a new room that is not locked yet from removal.
  */
 #include "host/process/private_room.h"
 
@@ -24,7 +24,7 @@ static int private_room_open_directory(const char *path) {
 }
 
 static int remove_one(const char *path, const struct stat *found, int kind, struct FTW *walk) {
-    (void)remove(path); /* as much as can be */
+    (void)remove(path); /* errors are ignored */
     return 0;
 }
 
@@ -32,7 +32,7 @@ void private_room_remove(const char *path) {
     nftw(path, remove_one, FILES_AT_ONCE, FTW_DEPTH | FTW_PHYS);
 }
 
-/* The user's directory is in a place where anybody may write: it has to be ours. */
+/* Opens the user's directory. Others may write to its parent, so its owner is checked. */
 static int open_users(const char *base, char *path, size_t path_bytes, struct error *error) {
     struct stat info;
     snprintf(path, path_bytes, "%s/fathom-%u", base, (unsigned)getuid());

@@ -14,7 +14,7 @@ void service_notify(const char *state) {
     size_t bytes = path ? strlen(path) : 0;
     if (bytes < 2 || bytes >= sizeof address.sun_path || (*path != '/' && *path != '@')) return;
     memcpy(address.sun_path, path, bytes);
-    if (*path == '@') address.sun_path[0] = 0; /* a name that is no file */
+    if (*path == '@') address.sun_path[0] = 0; /* an abstract socket */
     int socket_file = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
     if (socket_file < 0) return;
     socklen_t address_bytes = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + bytes);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Tells the service manager that started this process how far it is (systemd's Type=notify): a
- * datagram to the socket that NOTIFY_SOCKET names. sd_notify(3) has the protocol, which is promised to
- * stay; it is a few lines, so libsystemd is not linked for it.
+ * Reports the state of this process to the service manager that started it (systemd's Type=notify)
+ * by a datagram to the socket in NOTIFY_SOCKET. sd_notify(3) documents the protocol and promises
+ * that it is stable. It takes a few lines, so libsystemd is not linked.
  */
 #pragma once
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Ranks that are bound to NUMA nodes are launched node by node: a launch's processes inherit the
- * CPUs that the agent has while it starts them.
+ * Ranks that are bound to NUMA nodes are launched node by node: processes inherit the CPU affinity
+ * that the agent has when it starts them.
  */
 #include "host/process/agent/agent.h"
 
@@ -34,7 +34,7 @@
 #define SUBJECT "agent"
 #define FILES_EACH 4
 
-struct agent_part { /* a launch: all ranks here, or those of a node */
+struct agent_part { /* a launch of all ranks here, or of those of a NUMA node */
     struct agent *agent;
     struct rank_launch *launch;
     struct event *event;
@@ -51,8 +51,8 @@ struct agent {
     struct supervise_agent machine;
     struct agent_part parts[NUMA_NODES_MAX];
     uint32_t part_count;
-    struct agent_launch launch; /* the last one */
-    char *words;                /* of its ranks' command line */
+    struct agent_launch launch; /* the latest one */
+    char *words;                /* words of its command line */
     const char *arguments[AGENT_WORDS_MAX + 2];
     struct rank_health health;
     struct agent_sign *signs; /* [machine.count] */
@@ -70,7 +70,7 @@ static void rank_here(void *context, struct bytes frame) {
     agent_stream_send(&part->agent->stream, AGENT_JOIN, NULL, frame);
 }
 
-/* NULL: the rank is not here. */
+/* Returns NULL if the rank is not on this host. */
 static struct agent_part *part_of(struct agent *agent, uint32_t rank) {
     for (uint32_t i = 0; i < agent->part_count; i++) {
         struct agent_part *part = &agent->parts[i];
@@ -139,7 +139,7 @@ static void close_parts(struct agent *agent) {
 
 static cpu_set_t nodes[NUMA_NODES_MAX];
 
-/* Processes started from now on run there. */
+/* Binds processes that are started from now on to a node. */
 static void bind_to(const struct agent *agent, uint32_t node) {
     const cpu_set_t *cpus = node == PLACE_NO_NODE ? &agent->cpus : &nodes[node];
     sched_setaffinity(0, sizeof *cpus, cpus);
@@ -171,7 +171,7 @@ static enum status open_part(struct agent *agent, uint32_t node, uint32_t from, 
     return STATUS_OK;
 }
 
-/* Ranks that follow one another and belong to the same node are one part. */
+/* Consecutive ranks of one node form a part. */
 static enum status agent_open_parts(struct agent *agent, struct error *error) {
     const struct agent_launch *launch = &agent->launch;
     uint32_t node_count = numa_nodes_read("/sys", &agent->cpus, nodes);
@@ -191,7 +191,7 @@ static enum status make_health(struct agent *agent, struct error *error) {
     const struct agent_launch *launch = &agent->launch;
     char path[512];
     snprintf(path, sizeof path, "%s/%u", agent->room.path, launch->number - 1);
-    private_room_remove(path); /* of the start before */
+    private_room_remove(path); /* left from the last start */
     snprintf(path, sizeof path, "%s/%u", agent->room.path, launch->number);
     private_room_remove(path);
     if (mkdir(path, 0700))
@@ -213,7 +213,7 @@ static void take_settings(struct bytes words) {
     }
 }
 
-/* Kept as long as ranks run: they may be started again. */
+/* Stores the words while ranks run, because ranks may be restarted. */
 static void keep_words(struct agent *agent, uint32_t arguments, struct bytes tail) {
     static char self[RANK_LAUNCH_PATH_BYTES];
     uint32_t count = 0;
@@ -273,7 +273,7 @@ static void agent_look_at_host(struct agent *agent, const struct agent_frame *fr
     bool was_held = false;
     memcpy(&check, frame->body, sizeof check);
     agent->machine.timeout_ns = check.timeout_ns;
-    if (chdir(check.folder)) /* relative paths then mean what they mean here */
+    if (chdir(check.folder)) /* so that relative paths mean the same as for the supervisor */
         log_say(LOG_DEBUG, SUBJECT, "its supervisor's folder is not here path=%s", check.folder);
     if (check.interface[0]) {
         agent_facts_name_devices("/sys", check.interface, devices);
@@ -290,7 +290,7 @@ static void agent_look_at_host(struct agent *agent, const struct agent_frame *fr
     agent_facts_take(&check, &facts);
     if (status) snprintf(facts.lacks, sizeof facts.lacks, "%.400s", error.text);
     snprintf(facts.room, sizeof facts.room, "%s", agent->room.path);
-    if (check.count < check.total) /* else there is no other host that has to reach this one */
+    if (check.count < check.total) /* otherwise no other host must connect to this one */
         facts.reach_port = agent_reach_listen(agent->reach, facts.address);
     send_frame(agent, AGENT_FACTS, &facts);
 }
@@ -353,7 +353,7 @@ static void agent_take_each(struct agent *agent, const struct agent_frame *frame
         send_frame(agent, AGENT_PONG, NULL);
         break;
     default:
-        check(false); /* agent_frame_read lets none through that an agent says */
+        check(false); /* agent_frame_read rejects frames of agents */
     }
 }
 

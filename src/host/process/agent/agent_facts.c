@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Memory that a host's ranks need is estimated from the checkpoint as it is stored, since packed
- * weights are as large: what all ranks share once, the host's share of experts with their replicas,
- * and its share of KV pages.
+ * The memory that a host's ranks need is estimated from the checkpoint's size, because packed
+ * weights are as large: the weights that all ranks share once, the host's share of experts with
+ * replicas, and its share of KV pages.
  */
 #include "host/process/agent/agent_facts.h"
 
@@ -29,7 +29,7 @@
 
 #define GIB ((double)(1 << 30))
 
-/* A line of the log holds it. */
+/* Makes a text printable in a log line. */
 static void keep_printable(char *text) {
     for (; *text; text++)
         if ((unsigned char)*text < ' ' || *text == 127) *text = '?';
@@ -190,7 +190,7 @@ void agent_facts_name_devices(const char *sys, const char *interface, char text[
     if (entries) closedir(entries);
 }
 
-/* ---- judging ---- */
+/* ---- verification ---- */
 
 bool agent_facts_verify(const struct agent_facts *facts, const struct agent_facts *own,
                         const struct agent_facts *first, char text[static 512]) {

@@ -1,35 +1,36 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What a host has that a unit's ranks will need there, and what it lacks: program, model, network
- * interface, memory. Taken by the agent on the host, before any rank is launched, and judged by the
- * unit's supervisor, so that a host that is not as it must be is named in one line.
+ * The facts of a host that matter to a unit's ranks: program, model, network interface, memory, and
+ * deficiencies. The agent collects them on the host before any rank is launched, and the unit's
+ * supervisor verifies them, so that one log line names an unsuitable host and its problem.
  */
 #pragma once
 
 #include "base/status.h"
 #include "host/process/agent/agent_frame.h"
 
-/* Describes this machine, for a CHECK; `facts_out`'s room is left empty. Missing things are listed in its
+/* Collects the facts of this machine for a CHECK. Leaves `room` empty. Deficiencies are listed in
  * `lacks`. */
 void agent_facts_take(const struct agent_check *check, struct agent_facts *facts_out);
 
-/* Version and build of this program, as agent_facts_take says them. */
+/* Fills in version and build of this program. */
 void agent_facts_name_program(struct agent_facts *facts_out);
 
-/* False: the host lacks something; the text says what, and what to do. `own` has the supervisor's
- * program, `first` the facts of the unit's first host. Pure. */
+/* Returns false if the host is unsuitable; the text then has the problem and the remedy. `own` has
+ * the supervisor's program, `first` the facts of the unit's first host. Pure. */
 bool agent_facts_verify(const struct agent_facts *facts, const struct agent_facts *own,
                         const struct agent_facts *first, char text[static 512]);
 
-/* The numeric address of an interface; "": of the first that is not the loopback, which there is
- * always as a last resort. False: the interface is not there, is down or has no address. */
+/* Finds the numeric address of an interface. "": the first interface other than the loopback, or
+ * else the loopback. Returns false if the interface is missing, down or has no address. */
 bool agent_facts_find_address(const char *interface, char address_out[static 64]);
 
-/* A numeric address as it is, or that of the interface of this name. False: it is neither. */
+/* Copies a numeric address, or finds that of the named interface. Returns false if it is
+ * neither. */
 bool agent_facts_read_address(const char *text, char address_out[static 64]);
 
-/* Returns a port that is free now; 0: none. */
+/* Returns a port that is free now, or 0. */
 uint32_t agent_facts_find_port(void);
 
-/* UCX's names of an interface's devices below a /sys: the interface itself, and the RDMA device
- * behind it if it has one: "ib0,mlx5_0:1". */
+/* The names that UCX has for an interface's devices, found in the sysfs at `sys`: the interface
+ * and its RDMA device, if it has one: "ib0,mlx5_0:1". */
 void agent_facts_name_devices(const char *sys, const char *interface, char text[static 256]);

@@ -38,7 +38,7 @@ size_t agent_frame_body_bytes(enum agent_kind kind) {
     return kinds[kind].body;
 }
 
-/* A text that ends, and of which every character may stand in a line of the log. */
+/* True if the text is terminated and printable in a log line. */
 static bool is_text(const char *text, size_t bytes) {
     for (size_t i = 0; i < bytes; i++) {
         if (!text[i]) return true;
@@ -153,7 +153,7 @@ enum agent_got agent_frame_read(struct bytes got, bool from_agent, struct agent_
     size_t known = got.count < sizeof head ? got.count : sizeof head;
     memset(&head, 0, sizeof head);
     if (known) memcpy(&head, got.data, known);
-    const uint32_t magic = AGENT_MAGIC; /* nonsense is seen by its first bytes */
+    const uint32_t magic = AGENT_MAGIC; /* invalid data is detected at its first bytes */
     if (memcmp(&head, &magic, known < sizeof magic ? known : sizeof magic) != 0)
         return AGENT_GOT_NONSENSE;
     if (known < sizeof head) return AGENT_GOT_TOO_LITTLE;

@@ -15,12 +15,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define WORDS_NS ((int64_t)200000000) /* from the end of a process's output to its own */
+#define WORDS_NS ((int64_t)200000000) /* wait for a process's exit after the end of its output */
 
 struct agent_link {
     struct agent_link_options options;
     struct agent_stream stream;
-    pid_t pid; /* 0: it was waited for */
+    pid_t pid; /* 0: waited for */
     int status;
     bool is_lost;
 };
@@ -67,7 +67,7 @@ static bool has_ended(struct agent_link *link, int64_t wait_ns) {
     return !link->pid;
 }
 
-/* By what a shell's status means. */
+/* Describes the process's end; exit statuses are those of a shell. */
 static void agent_link_explain(struct agent_link *link, char why[static AGENT_LINK_WHY]) {
     if (!has_ended(link, WORDS_NS))
         snprintf(why, AGENT_LINK_WHY, "it says nothing more");
@@ -118,7 +118,7 @@ void agent_link_close(struct agent_link *link, int64_t wait_ns) {
     if (link->stream.got) agent_link_hang_up(link);
     if (!has_ended(link, link->is_lost ? 0 : wait_ns)) {
         kill(link->pid, SIGKILL);
-        kill(-link->pid, SIGKILL); /* what a remote shell has started here */
+        kill(-link->pid, SIGKILL); /* including local children of a remote shell */
         has_ended(link, INT64_MAX / 2);
     }
     if (link->stream.got) agent_stream_close(&link->stream);

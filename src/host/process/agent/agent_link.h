@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * A supervisor's connection to its agent on one host: the process that is, or leads to, the agent
- * (a remote shell, say), and frames to and from it. If the process ends or sends invalid frames, the
- * agent is reported lost, with the reason, once. It lives in the event loop's thread.
+ * A supervisor's connection to its agent on one host: a child process that is the agent or leads to
+ * it (such as a remote shell), and frames in both directions. If the process ends or sends invalid
+ * frames, the agent is reported lost once, with the reason. Used in the event loop's thread only.
  */
 #pragma once
 
@@ -15,10 +15,10 @@ struct agent_link;
 
 struct agent_link_options {
     struct event_base *base;
-    const char *const *command; /* argv, [0] being a path or a name to be found; NULL at the end */
+    const char *const *command; /* argv; [0]: a path or a name in PATH; NULL at the end */
     void *context;
     void (*take)(void *context, const struct agent_frame *frame);
-    /* The link is closed by its owner, later. */
+    /* The agent is lost. The owner closes the link later, not in this call. */
     void (*lost)(void *context, const char *why);
 };
 
@@ -28,11 +28,11 @@ enum status agent_link_open(const struct agent_link_options *options, struct age
 void agent_link_send(struct agent_link *link, enum agent_kind kind, const void *body,
                      struct bytes tail);
 
-/* Reads what has arrived; for an owner after its loop has ended. */
+/* Processes received frames. For an owner whose event loop has ended. */
 void agent_link_tend(struct agent_link *link);
 
-/* Says that nothing more comes; the agent ends its ranks, and itself. */
+/* Closes the sending side; the agent then ends its ranks and itself. */
 void agent_link_hang_up(struct agent_link *link);
 
-/* Hangs up, waits at most so long for the process to end, and kills it. */
+/* Hangs up, waits up to wait_ns for the process to end, and then kills it. */
 void agent_link_close(struct agent_link *link, int64_t wait_ns);

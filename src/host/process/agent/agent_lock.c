@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * A lock of fcntl, not of flock: the kernel says which process holds it.
+ * The lock is fcntl's instead of flock's, because the kernel reports which process holds it.
  */
 #include "host/process/agent/agent_lock.h"
 
@@ -12,15 +12,15 @@
 #include <time.h>
 #include <unistd.h>
 
-#define TRIES 500 /* of 10 ms each: a killed process gives up its memory first */
+#define TRIES 500 /* 10 ms each: freeing a killed process's memory takes time */
 
-/* The file that has the name now may be another than the one that is locked. */
+/* True if the locked file still has its name: the file may have been replaced. */
 static bool agent_lock_is_there(int file, const char *path) {
     struct stat own, named;
     return fstat(file, &own) == 0 && stat(path, &named) == 0 && own.st_ino == named.st_ino;
 }
 
-/* The process that holds the lock; 0: none, or it cannot be seen. */
+/* The process that holds the lock; 0: none, or it is not visible. */
 static pid_t holder(int file) {
     struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
     if (fcntl(file, F_GETLK, &lock) || lock.l_type == F_UNLCK) return 0;

@@ -13,7 +13,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#define TRY_S 3 /* a lost SYN comes again after one */
+#define TRY_S 3 /* a lost SYN is repeated after one second */
 
 struct attempt {
     struct agent_reach *reach;
@@ -31,7 +31,7 @@ struct agent_reach {
     uint32_t port;
 };
 
-/* False: it is no numeric address. */
+/* Returns false if the address is not numeric. */
 static bool read_address(const char *address, uint32_t port, struct sockaddr_storage *at_out,
                          socklen_t *bytes_out) {
     const struct addrinfo hints = {.ai_flags = AI_NUMERICHOST | AI_NUMERICSERV,
@@ -56,7 +56,7 @@ struct agent_reach *agent_reach_open(const struct agent_reach_options *options) 
 
 /* ---- listening ---- */
 
-/* A connection is closed at once: it has shown that the port is reachable. */
+/* Closes a connection at once: it has shown that the port is reachable. */
 static void on_come(int file, short what, void *context) {
     int come = accept4(file, NULL, NULL, SOCK_CLOEXEC);
     if (come >= 0) close(come);
@@ -108,7 +108,7 @@ static void on_tried(int file, short what, void *context) {
     reach->options.tried(reach->options.context, &reported);
 }
 
-/* 0: it is under way; else why it is not. */
+/* Starts an attempt. Returns 0 if it is under way, or else an errno. */
 static int begin(struct attempt *attempt, const struct agent_place *place) {
     struct sockaddr_storage at;
     socklen_t bytes;
@@ -128,7 +128,7 @@ void agent_reach_try(struct agent_reach *reach, const struct agent_place *place)
                                 .file = -1};
     reach->attempts = attempt;
     attempt->reported.error = begin(attempt, place);
-    bool over = attempt->reported.error != 0; /* reported from the loop all the same */
+    bool over = attempt->reported.error != 0; /* it is reported by the loop in any case */
     attempt->event = event_new(reach->options.base, over ? -1 : attempt->file, over ? 0 : EV_WRITE,
                                on_tried, attempt);
     check(attempt->event);

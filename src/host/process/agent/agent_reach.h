@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Whether hosts reach one another over TCP, which their ranks will have to: an agent listens at its
- * host's address, and tries those of the other hosts when its supervisor asks for it. Nothing is said
- * over these connections. Between hosts that do not reach each other there is a firewall, mostly.
+ * Tests whether hosts can connect to each other over TCP, as their ranks must. An agent listens at
+ * its host's address, and connects to other hosts when its supervisor requests it. No data is sent
+ * over these connections. If a test fails, there usually is a firewall.
  */
 #pragma once
 
@@ -15,15 +15,15 @@ struct agent_reach;
 struct agent_reach_options {
     struct event_base *base;
     void *context;
-    void (*tried)(void *context, const struct agent_reached *reached); /* from the loop */
+    void (*tried)(void *context, const struct agent_reached *reached); /* called by the loop */
 };
 
-/* NULL: there is no memory. */
+/* Returns NULL if there is no memory. */
 struct agent_reach *agent_reach_open(const struct agent_reach_options *options);
-void agent_reach_close(struct agent_reach *reach); /* may be NULL */
+void agent_reach_close(struct agent_reach *reach); /* NULL is allowed */
 
-/* The port at which it listens at that numeric address, for as long as it is open; 0: it cannot. */
+/* Listens at a numeric address until agent_reach_close. Returns the port; 0: it failed. */
 uint32_t agent_reach_listen(struct agent_reach *reach, const char *address);
 
-/* `tried` is called within seconds. */
+/* Starts a test. `tried` is called within seconds. */
 void agent_reach_try(struct agent_reach *reach, const struct agent_place *place);

@@ -70,7 +70,7 @@ static void end(struct agent_stream *stream) {
 
 void agent_stream_tend(struct agent_stream *stream) {
     if (stream->is_over) {
-        if (stream->readable) end(stream); /* a write may have found it */
+        if (stream->readable) end(stream); /* a write may have detected it */
         return;
     }
     while (evbuffer_get_length(stream->got) < GOT_BYTES_MAX) {

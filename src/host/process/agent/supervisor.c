@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * A machine (serving/supervision/supervise_unit.h) decides what happens to a job, and
- * host/process/agent/unit_hosts.h executes its orders. This file places units on hosts, passes the
- * time, and writes reports as lines of the log.
+ * A machine (serving/supervision/supervise_unit.h) makes the decisions about a job, and
+ * host/process/agent/unit_hosts.h executes its orders. This file assigns units to hosts, passes the
+ * time, and logs reports.
  */
 #include "host/process/agent/supervisor.h"
 
@@ -26,7 +26,7 @@
 #include <unistd.h>
 
 #define SUBJECT "supervisor"
-#define FINISH_NS ((int64_t)15000000000) /* to end, once nothing is left to be finished */
+#define FINISH_NS ((int64_t)15000000000) /* limit for units to end without running requests */
 
 struct supervisor_job {
     struct supervisor *supervisor;
@@ -57,7 +57,7 @@ uint32_t supervisor_job_of(const struct supervisor *supervisor, int64_t pid) {
 
 /* ---- giving up, and ending ---- */
 
-/* "signal 9" */
+/* Prints the way a process ended, such as "signal 9". */
 static const char *how_it_ended(struct supervise_how how, char text[static 32]) {
     snprintf(text, 32, "%s %d", how.by_signal ? "signal" : "status", how.number);
     return text;
@@ -150,7 +150,7 @@ static void say_died(const struct supervisor_job *job) {
             job->number, job->unit.ended_rank, text);
 }
 
-/* Logs a rank that comes back while the others serve. */
+/* Logs a rank that rejoins while the others serve. */
 static void say_rank(const struct supervisor_job *job, const struct supervise_order *order) {
     char how[32];
     double s = (double)order->ns * 1e-9;
@@ -171,7 +171,7 @@ static void say_rank(const struct supervisor_job *job, const struct supervise_or
                 job->number, order->rank, how);
 }
 
-/* Agents tell at once which processes they launched. */
+/* Logs the processes that agents have launched. */
 static void say_starts(const struct supervisor_job *job) {
     int pid = (int)atomic_load(&unit_hosts_lines(job->hosts)[0].pid);
     if (job->unit.host_count == 1)
@@ -242,7 +242,7 @@ static bool is_here(const struct supervisor *supervisor, const char *name) {
            (own && strlen(name) == own && strncmp(name, supervisor->host, own) == 0);
 }
 
-/* Hosts of all units: how many slots each has left. */
+/* The hosts of all units, with their free slots. */
 struct slots {
     uint32_t left[HOST_LIST_MAX], used[HOST_LIST_MAX];
     uint32_t count;
@@ -287,7 +287,7 @@ static enum status open_hosts(struct supervisor_job *job, uint64_t token, struct
     return unit_hosts_open(&supervisor->options.units, &unit, &job->hosts, error);
 }
 
-/* Ranks of all units on a host make each other slower. */
+/* The number of ranks of all units on a host: they slow each other down. */
 static uint32_t sharing(const struct supervisor *supervisor, const struct slots *slots,
                         const char *host) {
     const struct host_list *list = supervisor->options.hosts;
@@ -297,7 +297,7 @@ static uint32_t sharing(const struct supervisor *supervisor, const struct slots 
     return slots->used[at];
 }
 
-/* Hosts are taken to have as many CPUs as this one. */
+/* The timeout of a rank. Assumes that all hosts have as many CPUs as this one. */
 static struct supervise_timeout timeout(const struct supervisor *supervisor,
                                         const struct slots *slots) {
     uint32_t most = 0;

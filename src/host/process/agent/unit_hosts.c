@@ -19,7 +19,7 @@
 #include <unistd.h>
 
 #define SUBJECT "supervisor"
-#define FAREWELL_NS ((int64_t)2000000000) /* for an agent to end */
+#define FAREWELL_NS ((int64_t)2000000000) /* limit for an agent to end */
 #define SETTINGS_BYTES_MAX 65536
 
 extern char **environ;
@@ -29,13 +29,13 @@ struct host {
     struct unit_host is;
     struct agent_link *link; /* NULL: there is none */
     struct agent_facts facts;
-    char why[AGENT_LINK_WHY]; /* its link ended */
+    char why[AGENT_LINK_WHY]; /* reason why the link ended */
 };
 
 struct unit_hosts {
     struct unit_hosts_options options;
     struct unit_hosts_unit is;
-    struct supervise_unit *unit; /* its machine */
+    struct supervise_unit *unit; /* the unit's machine */
     struct host *list;           /* [unit->host_count] */
     struct agent_facts own;
     char program[RANK_LAUNCH_PATH_BYTES];
@@ -43,7 +43,7 @@ struct unit_hosts {
     const struct unit_host_file *files; /* [file_count] */
     uint32_t file_count;
     struct error why;
-    bool has_role; /* when it ran last: */
+    bool has_role; /* the unit reported `role` in its last run */
     enum unit_role role;
     struct job_members *members;
     struct rank_line *lines; /* [unit->watch.rank_count] */
@@ -79,7 +79,7 @@ static void unit_hosts_ask(struct host *host) {
     check.timeout_ns = host->hosts->unit->timeout.wall_ns;
     check.count = unit_hosts_ranks(host)->count;
     check.total = host->hosts->unit->watch.rank_count;
-    /* two names may be one machine */
+    /* two names may be of one machine */
     snprintf(check.unit, sizeof check.unit, "%.24s.%u", host->hosts->name,
              index_of(host) % HOST_LIST_MAX);
     if (!getcwd(check.folder, sizeof check.folder)) check.folder[0] = 0;
@@ -115,7 +115,7 @@ static void unit_hosts_reach(struct unit_hosts *hosts, const struct supervise_or
     unit_hosts_send(&hosts->list[order->host], AGENT_REACH, &place, nothing());
 }
 
-/* Without an interface ranks may find another way than that of the first addresses. */
+/* Without a chosen interface a failed test is only a warning: ranks may use other addresses. */
 static void take_reached(struct host *host, const struct agent_frame *frame) {
     struct unit_hosts *hosts = host->hosts;
     const char *interface = hosts->options.check.interface;
@@ -140,7 +140,7 @@ static void take_reached(struct host *host, const struct agent_frame *frame) {
     supervise_unit_reached(hosts->unit, it.round, !it.error || !interface[0], clock_now_ns());
 }
 
-/* ---- what agents say ---- */
+/* ---- frames of agents ---- */
 
 static void unit_hosts_notify_members(struct unit_hosts *hosts) {
     struct bytes frame;
@@ -240,7 +240,7 @@ static void say_lost(struct unit_hosts *hosts, const struct supervise_order *ord
 static enum status connect_host(struct host *host, struct error *error) {
     struct unit_hosts *hosts = host->hosts;
     struct command_line line = {.count = 0};
-    char self[RANK_LAUNCH_PATH_BYTES]; /* here another build may lie under the name by now */
+    char self[RANK_LAUNCH_PATH_BYTES]; /* the file at `program` may have been replaced */
     bool is_known = host->is.is_here && rank_launch_self(self);
     if (!host->is.is_here) {
         command_line_add_all(&line, hosts->options.remote_shell);
@@ -264,7 +264,7 @@ static void unit_hosts_connect(struct host *host) {
     if (connect_host(host, &error)) lose_host(host, error.text);
 }
 
-/* Settings of this process that ranks elsewhere need as well. */
+/* Environment variables that ranks on other hosts need, too. */
 static bool is_handed_on(const char *setting) {
     return strncmp(setting, "UCX_", 4) == 0;
 }
@@ -343,7 +343,7 @@ void unit_hosts_give_files(struct unit_hosts *hosts, const struct unit_host_file
     hosts->file_count = count;
 }
 
-/* The role is that of the life before, if there was one. */
+/* Launches the ranks, with the unit's last role if it had one. */
 static void unit_hosts_launch(struct unit_hosts *hosts, uint32_t number) {
     const uint32_t ranks = hosts->unit->watch.rank_count;
     struct error error;
@@ -362,7 +362,7 @@ static void unit_hosts_launch(struct unit_hosts *hosts, uint32_t number) {
 
 static void unit_hosts_start_again(struct unit_hosts *hosts, const struct supervise_order *order) {
     const struct agent_again again = {order->number, order->rank};
-    unit_hosts_send_all(hosts, AGENT_AGAIN, &again, nothing()); /* one host has the rank */
+    unit_hosts_send_all(hosts, AGENT_AGAIN, &again, nothing()); /* only one host has the rank */
 }
 
 static void send_signal(struct unit_hosts *hosts, uint32_t rank, int number) {
@@ -385,7 +385,7 @@ static void unit_hosts_abandon(struct unit_hosts *hosts) {
     }
 }
 
-/* Returns false if the order is not the hosts'. */
+/* Executes an order. Returns false if it is for the owner. */
 static bool unit_hosts_perform(struct unit_hosts *hosts, const struct supervise_order *order) {
     switch (order->kind) {
     case SUPERVISE_CONNECT:
@@ -415,7 +415,7 @@ static bool unit_hosts_perform(struct unit_hosts *hosts, const struct supervise_
     case SUPERVISE_KILL:
         send_signal(hosts, order->rank, SIGKILL);
         return true;
-    case SUPERVISE_FINISH: /* rank 0 says when it is over */
+    case SUPERVISE_FINISH: /* rank 0 ends the others */
         send_signal(hosts, 0, SIGTERM);
         return true;
     case SUPERVISE_AGAIN:

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Every key's value is a string that options_set reads as it reads a flag, so a file and a flag
- * accept the same.
+ * Each value is a string that options_set parses in the same way as a flag, so a file and a flag
+ * accept the same values.
  */
 #include "host/process/configuration/config_file.h"
 
@@ -13,16 +13,16 @@
 
 #define CONFIG_BYTES_MAX ((size_t)64 << 10)
 #define CONFIG_KEYS_MAX 256
-#define TREE_BYTES_PER_BYTE 64 /* yaml_tree.h */
+#define TREE_BYTES_PER_BYTE 64 /* see yaml_tree.h */
 
-/* Options point to these texts as long as the process lives. A leak checker finds them here. */
+/* Texts that options point to for the life of the process. A leak checker finds them here. */
 static char *volatile kept[CONFIG_KEYS_MAX];
 
 static const struct option *config_file_find_option(const struct option_table *table,
                                                     struct bytes key) {
     for (size_t i = 0; i < table->option_count; i++)
         if (bytes_equal(key, bytes_of(table->options[i].name)) &&
-            strcmp(table->options[i].name, "config") != 0) /* a file names no other file */
+            strcmp(table->options[i].name, "config") != 0) /* a file cannot include another one */
             return &table->options[i];
     return NULL;
 }

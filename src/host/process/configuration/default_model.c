@@ -18,7 +18,7 @@ enum status default_model_find(char *path_out, size_t path_bytes, struct error *
         return error_set(error, STATUS_NOT_FOUND,
                          "cannot find the program's own directory; name a model with --model DIR");
     directory[length] = 0;
-    *strrchr(directory, '/') = 0; /* /proc gives an absolute path */
+    *strrchr(directory, '/') = 0; /* /proc returns an absolute path */
     for (size_t i = 0; i < ARRAY_COUNT(places); i++) {
         snprintf(path, sizeof path, "%s/%s/" DEFAULT_MODEL "/config.json", directory, places[i]);
         if (access(path, R_OK) != 0) continue;

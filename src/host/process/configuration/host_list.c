@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define DIGITS_MAX 9 /* of a number in a range */
+#define DIGITS_MAX 9 /* for a number in a range */
 
 static bool host_list_is_digit(char c) {
     return c >= '0' && c <= '9';
@@ -38,7 +38,7 @@ static struct bytes trim(struct bytes text) {
     return text;
 }
 
-/* The text up to `mark`, or all of it; what is left begins behind the mark. */
+/* Cuts off the text up to `mark`, or all of it; the rest begins after the mark. */
 static struct bytes host_list_cut(struct bytes *rest, char mark) {
     const char *found = rest->count ? memchr(rest->data, mark, rest->count) : NULL;
     struct bytes one = {rest->data, found ? (size_t)(found - rest->data) : rest->count};
@@ -47,7 +47,7 @@ static struct bytes host_list_cut(struct bytes *rest, char mark) {
     return one;
 }
 
-/* A number of digits alone, 1..LIMIT_RANKS. */
+/* Parses a number 1..LIMIT_RANKS that has digits only. */
 static bool host_list_read_slots(struct bytes text, uint32_t *slots_out) {
     uint32_t slots = 0;
     if (!text.count || text.count > DIGITS_MAX) return false;
@@ -99,7 +99,7 @@ static enum status add(struct host_list *list, struct bytes name, uint32_t slots
     return STATUS_OK;
 }
 
-/* "NAME:8" or "NAME" */
+/* Adds a host "NAME:8" or "NAME". */
 static enum status add_counted(struct host_list *list, struct bytes text, struct error *error) {
     struct bytes rest = text, name = host_list_cut(&rest, ':');
     uint32_t slots = 1;
@@ -128,7 +128,7 @@ enum status host_list_parse(struct bytes text, struct host_list *list_out, struc
     return done(&list, status, list_out, error);
 }
 
-/* "NAME slots=8 max-slots=8": the other fields that Open MPI reads are ignored. */
+/* Adds a host "NAME slots=8 max-slots=8". Other fields, which Open MPI uses, are ignored. */
 static enum status add_line(struct host_list *list, struct bytes line, struct error *error) {
     const struct bytes slots_are = BYTES_LITERAL("slots=");
     struct bytes text = trim(host_list_cut(&line, '#'));
@@ -164,10 +164,10 @@ enum status host_list_parse_file(struct bytes text, const char *path, struct hos
 
 /* ---- Slurm ---- */
 
-struct slurm { /* what is left of SLURM_TASKS_PER_NODE */
+struct slurm { /* the rest of SLURM_TASKS_PER_NODE */
     struct host_list *list;
     struct bytes tasks;
-    uint32_t slots, times; /* the next `times` hosts have so many */
+    uint32_t slots, times; /* the next `times` hosts have `slots` slots each */
 };
 
 static enum status not_read(const char *what, struct bytes text, struct error *error) {
@@ -175,7 +175,7 @@ static enum status not_read(const char *what, struct bytes text, struct error *e
                      text.data);
 }
 
-/* "8(x3)" or "8" */
+/* Parses the next "8(x3)" or "8". */
 static enum status next_tasks(struct slurm *slurm, struct error *error) {
     struct bytes whole = host_list_cut(&slurm->tasks, ','), rest = whole,
                  number = host_list_cut(&rest, '(');
@@ -200,7 +200,7 @@ static enum status host_list_add_node(struct slurm *slurm, const char *name, str
 static enum status host_list_expand(struct slurm *slurm, const char *before, struct bytes pattern,
                                     struct error *error);
 
-/* "01-03": each number, as wide as the first, with what stands before and behind. */
+/* Adds the hosts of a range "01-03": numbers have the width of the first one. */
 static enum status expand_range(struct slurm *slurm, const char *before, struct bytes range,
                                 struct bytes behind, struct error *error) {
     struct bytes rest = range, low = host_list_cut(&rest, '-');
@@ -228,7 +228,7 @@ static enum status expand_range(struct slurm *slurm, const char *before, struct 
     return STATUS_OK;
 }
 
-/* One name of the list with at most a few ranges in it: "n[01-03,7]-ib". */
+/* Adds the hosts of one pattern, with at most a few ranges in it: "n[01-03,7]-ib". */
 static enum status host_list_expand(struct slurm *slurm, const char *before, struct bytes pattern,
                                     struct error *error) {
     const struct bytes whole = pattern;
@@ -241,7 +241,7 @@ static enum status host_list_expand(struct slurm *slurm, const char *before, str
     if (plain.count == whole.count) return host_list_add_node(slurm, name, error);
     struct bytes ranges = host_list_cut(&pattern, ']');
     if (plain.count + ranges.count + 2 + pattern.count != whole.count)
-        return not_read("SLURM_JOB_NODELIST's", whole, error); /* no bracket closes it */
+        return not_read("SLURM_JOB_NODELIST's", whole, error); /* missing bracket */
     enum status status = STATUS_OK;
     do
         status = expand_range(slurm, name, host_list_cut(&ranges, ','), pattern, error);
@@ -249,7 +249,7 @@ static enum status host_list_expand(struct slurm *slurm, const char *before, str
     return status;
 }
 
-/* Up to the next comma outside of brackets. */
+/* Cuts off the text up to the next comma outside of brackets. */
 static struct bytes cut_node(struct bytes *rest) {
     size_t end = 0;
     for (bool within = false; end < rest->count; end++) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * libyaml's events, one after the other, become the tree. Only values that a mapping or a sequence
- * holds nest, and so deep that the stack holds them.
+ * Builds the tree from libyaml's events. Only values within mappings and sequences cause recursion,
+ * and its depth is limited.
  */
 #include "host/process/configuration/yaml_tree.h"
 
@@ -14,10 +14,10 @@
 
 struct yaml_reading {
     yaml_parser_t parser;
-    yaml_event_t event; /* the one that is looked at */
+    yaml_event_t event; /* the current one */
     struct arena *arena;
     const char *name;
-    bool words; /* every scalar is a string; an empty text is none */
+    bool words; /* every scalar is a string; an empty text has no root */
     struct error *error;
 };
 
@@ -32,7 +32,7 @@ static enum status yaml_tree_lack_memory(const struct yaml_reading *reading) {
                      reading->name);
 }
 
-/* The next event takes the place of the one before. */
+/* Replaces the current event by the next one. */
 static enum status yaml_tree_advance(struct yaml_reading *reading) {
     yaml_event_delete(&reading->event);
     if (yaml_parser_parse(&reading->parser, &reading->event)) return STATUS_OK;
@@ -51,7 +51,7 @@ static bool yaml_tree_is_one_of(struct bytes text, const char *const *words) {
     return false;
 }
 
-/* The digits' base, and how many characters say so. */
+/* The base of an integer, and the length of its prefix. */
 static int yaml_tree_base_of(struct bytes text, size_t *skipped_out) {
     bool marked = text.count > 2 && text.data[0] == '0';
     *skipped_out = marked && (text.data[1] == 'o' || text.data[1] == 'x') ? 2 : 0;
@@ -66,7 +66,7 @@ static int yaml_tree_digit_of(char letter) {
     return 16;
 }
 
-/* False: no integer, or none of 64 bits. */
+/* Returns false if the text is no integer of 64 bits. */
 static bool read_integer(struct bytes text, int64_t *out) {
     size_t at;
     int base = yaml_tree_base_of(text, &at);
@@ -125,12 +125,12 @@ static enum status read_scalar(struct yaml_reading *reading, const struct tree *
     return *value_out ? STATUS_OK : yaml_tree_lack_memory(reading);
 }
 
-/* ---- what holds others ---- */
+/* ---- mappings and sequences ---- */
 
 static enum status yaml_tree_read_value(struct yaml_reading *reading, uint32_t depth,
                                         const struct tree **value_out);
 
-/* A key's own bytes in the arena. */
+/* Copies a key to the arena. */
 static enum status yaml_tree_read_key(struct yaml_reading *reading, const struct tree *object,
                                       const char **key_out) {
     if (reading->event.type != YAML_SCALAR_EVENT)
@@ -180,7 +180,7 @@ static enum status yaml_tree_read_sequence(struct yaml_reading *reading, uint32_
     return status;
 }
 
-/* The value that begins with the event; the reading stays at its last one. */
+/* Parses the value that begins with the current event, up to its last event. */
 static enum status yaml_tree_read_value(struct yaml_reading *reading, uint32_t depth,
                                         const struct tree **value_out) {
     const yaml_event_t *event = &reading->event;
@@ -207,16 +207,16 @@ static enum status yaml_tree_read_value(struct yaml_reading *reading, uint32_t d
     return refuse(reading, "expected a value", none);
 }
 
-/* One document and nothing behind it. */
+/* Parses one document and the end of the text. */
 static enum status read_document(struct yaml_reading *reading, const struct tree **root_out) {
-    enum status status = yaml_tree_advance(reading); /* the stream begins */
+    enum status status = yaml_tree_advance(reading); /* start of the stream */
     if (!status) status = yaml_tree_advance(reading);
     if (!status && reading->event.type == YAML_STREAM_END_EVENT && reading->words) return STATUS_OK;
     if (!status && reading->event.type == YAML_STREAM_END_EVENT)
         return refuse(reading, "there is nothing in it", (struct bytes){NULL, 0});
     if (!status) status = yaml_tree_advance(reading);
     if (!status) status = yaml_tree_read_value(reading, 0, root_out);
-    if (!status) status = yaml_tree_advance(reading); /* the document's end */
+    if (!status) status = yaml_tree_advance(reading); /* end of the document */
     if (!status) status = yaml_tree_advance(reading);
     if (!status && reading->event.type != YAML_STREAM_END_EVENT)
         return refuse(reading, "expected one document", (struct bytes){NULL, 0});

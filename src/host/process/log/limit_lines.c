@@ -3,9 +3,9 @@
 
 #include <stddef.h>
 
-#define PLACES 4 /* that a key may have: the slot's number starts from the key */
+#define PLACES 4 /* slots that a key may use, from the one that it selects */
 
-/* The key's kind, or the one to replace; NULL: all of its slots are counting. */
+/* Finds the key's kind, or the one to replace; NULL: all of its slots have counts. */
 static struct limit_lines_kind *find(struct limit_lines *limits, uint64_t key) {
     struct limit_lines_kind *places = &limits->kinds[key % (LIMIT_LINES_KINDS / PLACES) * PLACES];
     struct limit_lines_kind *oldest = NULL;

@@ -12,31 +12,32 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define LIMIT_LINES_KINDS 256                        /* known at the same time */
-#define LIMIT_LINES_AT_ONCE 10                       /* of a kind */
+#define LIMIT_LINES_KINDS 256                        /* limit of known kinds */
+#define LIMIT_LINES_AT_ONCE 10                       /* burst of a kind */
 #define LIMIT_LINES_EACH_NS ((int64_t)1000000000)    /* then one per so many ns */
-#define LIMIT_LINES_REPORT_NS ((int64_t)10000000000) /* from a line left out to its report */
+#define LIMIT_LINES_REPORT_NS ((int64_t)10000000000) /* from the first omitted line to its report */
 #define LIMIT_LINES_NEVER INT64_MAX
 #define LIMIT_LINES_NONE UINT32_MAX
 
-/* Zero it to start. */
+/* All zeros at first. */
 struct limit_lines {
     struct limit_lines_kind {
         uint64_t key;
-        int64_t paid_ns;  /* until then the lines written so far are paid for; 0: unused */
-        int64_t since_ns; /* when the first was left out, if `left_out` is not 0 */
+        int64_t paid_ns;  /* the lines written so far use the rate until then; 0: unused entry */
+        int64_t since_ns; /* time of the first omitted line, if `left_out` is not 0 */
         uint64_t left_out;
     } kinds[LIMIT_LINES_KINDS];
     uint32_t counting; /* kinds with lines left out that are not reported yet */
 };
 
-/* False: the line is left out and counted. *kind_out: its kind's index, LIMIT_LINES_NONE if none
- * was free. A caller's data about a kind is outdated if its `key` has changed. */
+/* Returns false if the line is omitted and counted. *kind_out: its kind's index, or
+ * LIMIT_LINES_NONE if none was free. Data that a caller stores for an index is outdated once its
+ * `key` has changed. */
 bool limit_lines_say(struct limit_lines *limits, uint64_t key, int64_t now_ns, uint32_t *kind_out);
 
-/* A kind that has to report its count by now, LIMIT_LINES_NONE if there is none. Returns its count
- * and the time over which lines were left out, and resets both. With now_ns LIMIT_LINES_NEVER any
- * kind with a count; the time is then 0. */
+/* Finds a kind with a count that is due, or returns LIMIT_LINES_NONE. Returns its count and the
+ * time over which lines were omitted, and resets both. With now_ns LIMIT_LINES_NEVER every count is
+ * due; the time is then 0. */
 uint32_t limit_lines_report(struct limit_lines *limits, int64_t now_ns, uint64_t *left_out,
                             int64_t *took_ns);
 

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Writing without blocking: stderr belongs to others, too, so it stays as blocking as it is. Each
- * write has whole lines of not more than PIPE_BUF bytes, which a pipe takes all or not at all, and
- * says RWF_NOWAIT. Where the kernel knows no such thing of a pipe, poll(2) says whether it has room
- * for as much.
+ * stderr is shared with other processes, so it is not made nonblocking. Each write has whole lines
+ * of at most PIPE_BUF bytes, which a pipe accepts all or not at all, and has the flag RWF_NOWAIT.
+ * If the kernel does not support it for a pipe, poll(2) reports whether there is enough room.
  */
 #include "host/process/log/log.h"
 
@@ -22,7 +21,7 @@
 #define KEPT_BYTES_MAX ((size_t)64 << 10)
 #define FINISH_MS 1000
 
-/* The state of one kind of lines, to report the number of those left out. */
+/* A kind of lines, to report the number of those left out. */
 struct log_kind {
     uint64_t key;
     enum log_level level;
@@ -37,15 +36,15 @@ static struct {
     enum log_level level;
     int64_t pid;
     int file;
-    bool is_known, never_blocks; /* what is known of the file */
+    bool is_known, never_blocks; /* properties of the file */
     bool is_gathering, finishes;
     pthread_t gatherer;
-    uint64_t lost; /* lines for which there was no room */
+    uint64_t lost; /* lines dropped for lack of room */
     struct limit_lines limits;
     struct log_kind kinds[LIMIT_LINES_KINDS];
-    struct log_line line; /* the one at hand */
+    struct log_line line; /* the current line */
     size_t kept_count;
-    char kept[KEPT_BYTES_MAX]; /* [kept_count], whole lines but perhaps the first */
+    char kept[KEPT_BYTES_MAX]; /* [kept_count], whole lines; the first may be partly written */
 } own = {.lock = PTHREAD_MUTEX_INITIALIZER, .level = LOG_INFO, .file = STDERR_FILENO};
 
 static struct log_head log_head_of(enum log_level level, const char *subject) {
@@ -57,7 +56,7 @@ static struct log_head log_head_of(enum log_level level, const char *subject) {
 
 /* ---- writing ---- */
 
-/* The bytes of whole lines that one write may have. */
+/* The size of the whole lines that fit into one write. */
 static size_t count_piece(const char *lines, size_t bytes) {
     if (own.never_blocks || bytes <= LOG_LINE_BYTES) return bytes;
     const char *last = memrchr(lines, '\n', LOG_LINE_BYTES);
@@ -80,7 +79,8 @@ static void look_at_file(void) {
     own.never_blocks = fstat(own.file, &about) == 0 && S_ISREG(about.st_mode);
 }
 
-/* False: the reader takes no more now. A file that takes nothing at all takes every line. */
+/* Writes buffered lines. Returns false if the reader accepts no more now. Lines are dropped if
+ * writing fails. */
 static bool write_kept(void) {
     size_t done = 0;
     bool is_slow = false;
@@ -91,7 +91,7 @@ static bool write_kept(void) {
         if (written < 0 && errno == EINTR) continue;
         is_slow = written < 0 && errno == EAGAIN;
         if (is_slow) break;
-        done += written < 0 ? bytes : (size_t)written; /* a full disk, a reader that is gone */
+        done += written < 0 ? bytes : (size_t)written; /* a full disk, or no reader */
     }
     own.kept_count -= done;
     memmove(own.kept, own.kept + done, own.kept_count);
@@ -105,7 +105,7 @@ static bool log_keep(const struct log_line *line) {
     return true;
 }
 
-/* The first line behind those that were lost. */
+/* Buffers a line with the number of lost lines. */
 static void report_lost(void) {
     const struct log_head head = log_head_of(LOG_WARNING, "log");
     struct log_line line = {.key = 0};
@@ -154,7 +154,7 @@ static void note_kind(struct log_kind *kind, const struct log_head *head,
     memcpy(kind->named, line->named, line->named_count);
 }
 
-/* Whether the line at hand is said. */
+/* True if the current line is written, and not only counted. */
 static bool log_may_say(const struct log_head *head, const char *format) {
     uint32_t at;
     bool says = limit_lines_say(&own.limits, own.line.key, clock_now_ns(), &at);

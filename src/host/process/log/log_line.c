@@ -6,11 +6,11 @@
 #include "base/check.h"
 #include "base/hash.h"
 
-#define END_ROOM 64 /* kept for what ends a line: the pid, a brace */
+#define END_ROOM 64 /* reserved for the end of a line: the pid, a brace */
 #define NS_PER_S 1000000000
 #define DECIMALS_MAX 9
 
-/* va_list may be an array, of which a function cannot take the address. */
+/* va_list may be an array type, and a function cannot take the address of such a parameter. */
 struct log_arguments {
     va_list list;
 };
@@ -34,7 +34,7 @@ static void put_digits(char *out, uint64_t value, int count) {
         out[i] = (char)('0' + value % 10);
 }
 
-/* Days to a date, as in "chrono-Compatible Low-Level Date Algorithms" (H. Hinnant). */
+/* Converts days to a date, as in "chrono-Compatible Low-Level Date Algorithms" (H. Hinnant). */
 static void put_time(struct json_writer *writer, int64_t unix_ns) {
     char text[] = "0000-00-00T00:00:00.000Z";
     uint64_t ms = (uint64_t)unix_ns / 1000000, seconds = ms / 1000, in_day = seconds % 86400;
@@ -53,7 +53,7 @@ static void put_time(struct json_writer *writer, int64_t unix_ns) {
     json_writer_bytes(writer, BYTES_LITERAL(text));
 }
 
-/* Where the fields begin: behind the message. */
+/* The start of the fields, after the message. */
 static const char *find_fields(const char *format) {
     const char *word = format;
     for (const char *at = format; *at; at++) {
@@ -96,7 +96,7 @@ static void end(struct log_line *line, const struct log_head *head) {
 
 /* ---- values ---- */
 
-/* Bytes that a terminal or a reader of JSON might take amiss. */
+/* Replaces bytes that a terminal or a JSON parser could misinterpret. */
 static size_t make_plain(struct bytes text, char out[LOG_VALUE_BYTES]) {
     size_t count = text.count < LOG_VALUE_BYTES ? text.count : LOG_VALUE_BYTES;
     for (size_t i = 0; i < count; i++)
@@ -122,7 +122,7 @@ static void log_line_put_text(struct json_writer *writer, enum log_form form, st
         json_writer_string(writer, value);
 }
 
-/* True if this field names an object, so that lines with other values are of another kind. */
+/* True if this field names an object, so lines with different values are of different kinds. */
 static bool is_naming(struct bytes name) {
     static const char *const names[] = {"unit", "rank", "account", "status", "limit", "job"};
     for (size_t i = 0; i < ARRAY_COUNT(names); i++)
@@ -130,7 +130,7 @@ static bool is_naming(struct bytes name) {
     return false;
 }
 
-/* A field that has no room is left out, whole. */
+/* Writes a field; one that does not fit is left out completely. */
 static void put_field(struct log_line *line, enum log_form form, const struct log_field *field) {
     struct json_writer *writer = &line->writer;
     size_t start = writer->count;
@@ -165,7 +165,7 @@ static void set_digits(struct log_field *field, bool negative, uint64_t whole, u
     field->text = (struct bytes){field->digits, writer.count};
 }
 
-/* A number that is none, or beyond all that is counted, is left out. */
+/* Takes a number; NaN and very large numbers are left out. */
 static bool log_line_take_number(struct log_field *field, double value, int decimals) {
     uint64_t scale = 1;
     bool negative = value < 0;
@@ -190,8 +190,8 @@ static void set_signed(struct log_field *field, int64_t value) {
     set_digits(field, value < 0, value < 0 ? 0 - (uint64_t)value : (uint64_t)value, 0, 0);
 }
 
-/* The value behind a field's '%'. False: there is none to be shown; *end_out NULL: nothing is known
- * of the arguments that follow either. */
+/* Takes the value for a field's '%'. Returns false if there is nothing to print. *end_out NULL: the
+ * format is unknown, and so are all further arguments. */
 static bool log_line_take_value(const char *at, struct log_arguments *arguments,
                                 struct log_field *field, const char **end_out) {
     int bytes = -1, decimals = 6, wide = 0;

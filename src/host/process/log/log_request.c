@@ -25,12 +25,12 @@ const char *log_request_name(struct request_id request, char out[LOG_REQUEST_BYT
     return out;
 }
 
-/* Milliseconds; NAN, which is left out, where there was none. */
+/* Milliseconds; NAN, whose field is left out: there is no value. */
 static double milliseconds(int64_t ns) {
     return ns < 0 ? NAN : (double)ns * 1e-6;
 }
 
-/* "2:0,5:3": units and their ranks, in order. Empty: one unit did it all. */
+/* Prints units and their ranks in order, such as "2:0,5:3"; "" if one unit did all of it. */
 static void log_request_list_stays(const struct record_usage *entry, char out[STAYS_BYTES]) {
     const struct usage_stay *stays = usage_stays(entry);
     size_t used = 0;
@@ -40,7 +40,7 @@ static void log_request_list_stays(const struct record_usage *entry, char out[ST
                             stays[i].rank);
 }
 
-/* Empty where it is not known. */
+/* Prints a client's address; "" if it is unknown. */
 static const char *write_peer(const uint8_t peer[16], char out[INET6_ADDRSTRLEN]) {
     static const uint8_t unknown[16], mapped[12] = {[10] = 0xff, [11] = 0xff};
     bool is_ipv4 = memcmp(peer, mapped, sizeof mapped) == 0;
@@ -59,7 +59,7 @@ static int given_name_bytes(const struct record_usage *entry) {
     return log_request_given(entry->request, (struct bytes){entry_name(entry), entry->name_bytes});
 }
 
-/* Accounts' names have no end of their own where they are as long as may be. */
+/* Account names of maximum length are not terminated. */
 #define NAMED_BY "request=%s x_request_id=%.*s account=%.*s model=%.*s path=%.*s status=%u end=%.*s"
 #define NAMES(entry, text)                                                                         \
     log_request_name((entry)->request, text), given_name_bytes(entry), entry_name(entry),          \
@@ -76,7 +76,7 @@ static void log_request_say_refused(const struct record_usage *entry, enum log_l
             milliseconds(entry->total_ns));
 }
 
-/* A unit has no number where none had the request; as a double, so that it can be left out. */
+/* The unit's number is a double, so that it can be NAN and left out if no unit had the request. */
 static void say_ended(const struct record_usage *entry, enum log_level level) {
     char text[LOG_REQUEST_BYTES], stays[STAYS_BYTES];
     bool is_wanted = entry->stay_count || entry->http_status < STATUS_REFUSED;

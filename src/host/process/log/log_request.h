@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What the log says of requests: one line for each that has ended, and the name by which lines
- * elsewhere mean it, which is what follows the prefix in its answer's `id`.
+ * Log lines about requests: one for each request that has ended. Other lines refer to a request by
+ * its name, which is the `id` in its answer without the prefix.
  */
 #pragma once
 
@@ -9,14 +9,14 @@
 
 #define LOG_REQUEST_BYTES 33
 
-/* Returns `out`. */
+/* Writes the name of a request. Returns `out`. */
 const char *log_request_name(struct request_id request, char out[LOG_REQUEST_BYTES]);
 
-/* Bytes of the name that a client gave its request; 0: it is called as we call it, which need not
- * be said twice. */
+/* Returns the size of the name that a client gave its request; 0 if it equals the request's own
+ * name, which need not be logged twice. */
 int log_request_given(struct request_id request, struct bytes name);
 
-/* The access line, of the subject "access". Those that units had or that were answered are all
- * said. The others (refused, or left by their clients before) are of one kind for an account and a
- * status: of a flood some are said, and the rest counted. */
+/* Logs the access line, of the subject "access". Requests that were at a unit or were answered are
+ * all logged. The others (refused, or left early by their clients) form one kind per account and
+ * status; the number of lines of a kind is limited. */
 void log_request_ended(const struct record_usage *entry);

@@ -22,7 +22,7 @@ static enum status rank_health_failed(const char *path, struct error *error) {
 
 static struct rank_line *own;
 
-/* All lines of the open file. */
+/* Maps all lines of the open file. */
 static struct rank_line *rank_health_map(int file, size_t bytes) {
     void *lines = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
     return lines == MAP_FAILED ? NULL : lines;
@@ -97,7 +97,7 @@ void rank_health_describe(const struct rank_line *line, char text[static RANK_HE
              stage < STAGE_COUNT ? overlap_stage_name((enum stage)stage) : "?");
 }
 
-/* Reads a small file; false: it cannot be read. */
+/* Reads a small file. Returns false if it cannot be read. */
 static bool rank_health_read_text(const char *format, int64_t pid, char *text, size_t bytes) {
     char path[64];
     snprintf(path, sizeof path, format, pid);
@@ -119,7 +119,7 @@ uint64_t rank_health_run_ns(int64_t pid) {
 int64_t rank_health_cpu_ns(int64_t pid) {
     char text[1024];
     if (!rank_health_read_text("/proc/%" PRId64 "/stat", pid, text, sizeof text)) return 0;
-    char *at = strrchr(text, ')'); /* behind the name, which may hold anything */
+    char *at = strrchr(text, ')'); /* after the program's name, which may contain anything */
     for (int field = 2; at && field < 14; field++) {
         at = strchr(at, ' ');
         if (at) at++;

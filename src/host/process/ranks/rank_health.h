@@ -16,7 +16,7 @@ struct rank_line {
     _Alignas(128) struct heartbeat heartbeat;
     _Atomic int64_t pid; /* 0: not there yet; written last */
     char host[64];
-    _Atomic uint32_t epoch; /* rank 0's: of the job, with its present ranks */
+    _Atomic uint32_t epoch; /* of rank 0: the job's epoch, which changes with its set of ranks */
     _Atomic uint32_t role;  /* enum unit_role + 1; 0: never set */
 };
 
@@ -43,8 +43,8 @@ void rank_health_report_epoch(uint32_t epoch);
 
 #define RANK_HEALTH_TEXT 160
 
-/* Exit code after which the supervisor restarts the unit. Not for an error that a restart would
- * repeat. */
+/* Exit code after which the supervisor restarts the unit. It is not used for an error that a
+ * restart would repeat. */
 #define RANK_HEALTH_STARTS_AGAIN 3
 
 /* Describes a rank, its host and its position in the model for a log line. */

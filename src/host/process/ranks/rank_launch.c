@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * A rank's environment is made before it is forked: where threads run, a child may do little more
- * than become another program.
+ * A rank's environment is built before the fork: a child of a threaded process may do little more
+ * than exec.
  */
 #include "host/process/ranks/rank_launch.h"
 
@@ -21,7 +21,7 @@
 #include <unistd.h>
 
 #define EVENTS_AT_ONCE 64
-#define RENDEZVOUS_FILE 3 /* of a rank that does not speak, behind its three streams */
+#define RENDEZVOUS_FILE 3 /* of a rank: the first descriptor after its three streams */
 #define VARIABLES 7
 #define VARIABLE_BYTES (JOB_HOST_BYTES + 32)
 
@@ -37,7 +37,7 @@ struct rank_launch {
     struct rank_rendezvous *rendezvous;
     struct launched_rank *ranks; /* [count] */
     uint32_t left;
-    int file; /* epoll: of the processes, and of the meeting */
+    int file; /* epoll of the processes and the rendezvous */
 };
 
 /* ---- starting ---- */
@@ -105,7 +105,7 @@ static bool rank_launch_listen_to(const struct rank_launch *launch, int file, ui
     return epoll_ctl(launch->file, EPOLL_CTL_ADD, file, &event) == 0;
 }
 
-/* The rank's process was waited for. */
+/* The rank's process has ended and was waited for. */
 static void forget(struct rank_launch *launch, struct launched_rank *rank) {
     if (rank->process >= 0) close(rank->process);
     *rank = (struct launched_rank){.process = -1};
@@ -239,7 +239,7 @@ static struct launched_rank *rank_launch_of(const struct rank_launch *launch, ui
 
 void rank_launch_signal(struct rank_launch *launch, uint32_t rank, int number) {
     const struct launched_rank *it = rank_launch_of(launch, rank);
-    if (it->pid) kill(it->pid, number); /* it was not waited for: the number is still its own */
+    if (it->pid) kill(it->pid, number); /* not waited for yet, so the pid is not reused */
 }
 
 enum status rank_launch_again(struct rank_launch *launch, uint32_t rank, struct error *error) {

@@ -19,11 +19,11 @@
 #include <time.h>
 #include <unistd.h>
 
-#define STRANGERS 16 /* connections that have not said which rank they are, beyond all ranks */
+#define STRANGERS 16 /* connections without a JOIN frame, in addition to all ranks */
 #define CONNECT_NS_MAX ((int64_t)60000000000) /* until rank 0 listens */
 #define RETRY_NS 20000000
 
-/* The first of these variables that holds a number; else `missing`. */
+/* The value of the first of these variables that has a number, or `missing`. */
 static uint32_t rank_manual_reported(const char *const *names, uint32_t missing) {
     for (; *names; names++) {
         const char *text = getenv(*names);
@@ -48,7 +48,7 @@ static void set_environment(uint32_t rank, uint32_t ranks, int rendezvous) {
                                        "SLURM_TASKS_PER_NODE", NULL};
     static const char *const places[] = {"OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID",
                                          "SLURM_LOCALID", NULL};
-    char host[JOB_HOST_BYTES] = ""; /* all ranks are on one: then none opens a port */
+    char host[JOB_HOST_BYTES] = ""; /* all ranks are on one host: none opens a port */
     bool is_spread = rank_manual_reported(here, 0) != ranks;
     if (is_spread && gethostname(host, sizeof host - 1))
         snprintf(host, sizeof host, "rank%u", rank);
@@ -146,7 +146,7 @@ static enum status rank_manual_connect_to(const struct addrinfo *place, const ch
         }
         int failure = errno;
         if (file >= 0) close(file);
-        nanosleep(&(struct timespec){.tv_nsec = RETRY_NS}, NULL); /* it may not be there yet */
+        nanosleep(&(struct timespec){.tv_nsec = RETRY_NS}, NULL); /* it may not listen yet */
         errno = failure;
     } while (clock_now_ns() < until_ns);
     return error_set(error, STATUS_IO, "--rank-meeting: rank 0 cannot be reached at %.100s: %s",

@@ -5,7 +5,8 @@
  * (host/process/ranks/rank_rendezvous.h). The other ranks connect to it. Afterwards the environment
  * of each rank is the same as after a launch (compute/exchange/job_rendezvous.h).
  *
- * Any process that can connect to the address can claim to be a rank: the network must be private.
+ * Any process that can connect to the address can claim to be a rank, so the network must be
+ * private.
  */
 #pragma once
 

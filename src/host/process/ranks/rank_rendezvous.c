@@ -13,20 +13,20 @@
 
 #define EVENTS_AT_ONCE 64
 
-/* A socket's. */
+/* The state of one socket. */
 struct rendezvous_place {
     int socket;    /* -1: free */
-    uint32_t rank; /* RANK_RENDEZVOUS_ANYONE: not said yet */
-    bool is_here;  /* it has said its HERE */
+    uint32_t rank; /* RANK_RENDEZVOUS_ANYONE: unknown yet */
+    bool is_here;  /* it has sent its JOIN frame */
     char *in;      /* [JOB_JOIN_BYTES_MAX] */
     size_t in_bytes;
-    char *out; /* [out_bytes] that the socket did not take yet */
+    char *out; /* [out_bytes] not accepted by the socket yet */
     size_t out_bytes;
 };
 
 struct rank_rendezvous {
     struct rank_rendezvous_options options;
-    struct job_members *members;     /* NULL: its owner keeps it */
+    struct job_members *members;     /* NULL: the owner has the list */
     struct rendezvous_place *places; /* [options.places] */
     int file;                        /* epoll */
 };
@@ -56,7 +56,7 @@ enum status rank_rendezvous_open(const struct rank_rendezvous_options *options,
 }
 
 static void rank_rendezvous_free_place(struct rendezvous_place *place) {
-    if (place->socket >= 0) close(place->socket); /* and out of what is listened to */
+    if (place->socket >= 0) close(place->socket); /* this also removes it from epoll */
     free(place->in);
     free(place->out);
     *place = (struct rendezvous_place){.socket = -1};
@@ -92,7 +92,7 @@ int rank_rendezvous_file(const struct rank_rendezvous *rendezvous) {
     return rendezvous->file;
 }
 
-/* ---- what is said to ranks ---- */
+/* ---- frames to ranks ---- */
 
 static void listen_for(const struct rank_rendezvous *rendezvous,
                        const struct rendezvous_place *place, uint32_t events) {
@@ -101,7 +101,7 @@ static void listen_for(const struct rank_rendezvous *rendezvous,
     check(epoll_ctl(rendezvous->file, EPOLL_CTL_MOD, place->socket, &event) == 0);
 }
 
-/* How much of it the socket takes. */
+/* Returns how many bytes the socket accepts. */
 static size_t push(const struct rendezvous_place *place, const char *data, size_t bytes) {
     ssize_t sent = send(place->socket, data, bytes, MSG_NOSIGNAL);
     return sent > 0 ? (size_t)sent : 0;
@@ -120,7 +120,7 @@ static void rank_rendezvous_report_each(struct rank_rendezvous *rendezvous,
     if (sent == frame.count) return;
     size_t bytes = frame.count - sent;
     place->out = realloc(place->out, place->out_bytes + bytes);
-    check(place->out); /* a roster, at most, and who is gone: a few MiB */
+    check(place->out); /* at most the list of members and of dead ranks: a few MiB */
     memcpy(place->out + place->out_bytes, frame.data + sent, bytes);
     place->out_bytes += bytes;
     listen_for(rendezvous, place, EPOLLIN | EPOLLOUT);
@@ -153,9 +153,9 @@ void rank_rendezvous_leave(struct rank_rendezvous *rendezvous, uint32_t rank) {
             rank_rendezvous_leave_each(rendezvous, &rendezvous->places[i]);
 }
 
-/* ---- what ranks say ---- */
+/* ---- frames of ranks ---- */
 
-/* A process that only claims to be a rank is accepted at the first meeting, not after a death. */
+/* A connection without a known rank may join the first rendezvous, but not one after a death. */
 static bool may_be(const struct rank_rendezvous *rendezvous, const struct rendezvous_place *place,
                    uint32_t rank) {
     if (place->rank != RANK_RENDEZVOUS_ANYONE) return place->rank == rank;
@@ -178,14 +178,14 @@ static bool rank_rendezvous_take_join(struct rank_rendezvous *rendezvous,
     return true;
 }
 
-/* False: the rank has ended, or says what makes no sense. */
+/* Returns false if the rank has ended, or has sent an invalid frame. */
 static bool read_place(struct rank_rendezvous *rendezvous, struct rendezvous_place *place) {
     size_t whole, room = JOB_JOIN_BYTES_MAX - place->in_bytes;
     ssize_t got = recv(place->socket, place->in + place->in_bytes, room, 0);
     if (got < 0) return errno == EAGAIN || errno == EINTR;
     if (got == 0) return false;
     place->in_bytes += (size_t)got;
-    for (;;) { /* a rank says HERE again when others die meanwhile */
+    for (;;) { /* a rank sends JOIN again if others die meanwhile */
         const struct bytes said = {place->in, place->in_bytes};
         if (!job_rendezvous_frame_measure(said, rendezvous->options.ranks, &whole)) return false;
         if (whole > JOB_JOIN_BYTES_MAX) return false;

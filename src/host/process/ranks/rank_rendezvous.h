@@ -17,8 +17,8 @@
 struct rank_rendezvous;
 
 struct rank_rendezvous_options {
-    uint32_t ranks;  /* of the job */
-    uint32_t places; /* sockets at the same time */
+    uint32_t ranks;  /* number of ranks in the job */
+    uint32_t places; /* limit of open sockets */
     void *context;
     /* Receives the JOIN frame of a rank; NULL: the rendezvous keeps the list of members. */
     void (*here)(void *context, struct bytes frame);
@@ -30,8 +30,8 @@ enum status rank_rendezvous_open(const struct rank_rendezvous_options *options,
 /* Closes all sockets. */
 void rank_rendezvous_close(struct rank_rendezvous *rendezvous);
 
-/* Adds a socket to a rank and owns it. With RANK_RENDEZVOUS_ANYONE the rank's JOIN frame says which
- * rank it is. Returns false if there is no place; the socket is then closed. */
+/* Adds a socket to a rank and owns it. With RANK_RENDEZVOUS_ANYONE the JOIN frame has the number of
+ * the rank. Returns false if there is no place; the socket is then closed. */
 #define RANK_RENDEZVOUS_ANYONE UINT32_MAX
 bool rank_rendezvous_add(struct rank_rendezvous *rendezvous, int socket, uint32_t rank);
 

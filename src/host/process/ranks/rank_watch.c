@@ -27,27 +27,27 @@
 #include <unistd.h>
 
 #define SUBJECT "rank"
-#define PATIENCE 5             /* times the timeout of a unit that is started again */
-#define RENDEZVOUS_PATIENCE 12 /* times that, for all ranks to be there */
+#define PATIENCE 5             /* times the timeout of a supervisor */
+#define RENDEZVOUS_PATIENCE 12 /* times that, until all ranks have joined */
 #define SIGNS_A_TIMEOUT 20
 #define INTERVAL_NS_MAX ((int64_t)250000000)
 
 enum watch_family { FAMILY_4, FAMILY_6, FAMILY_COUNT };
 
-/* This process's watch, for its life: rank 0's, or another rank's. */
+/* The watch of this process, rank 0's or another rank's, for its whole life. */
 static struct {
     struct supervise_timeout timeout;
     int64_t interval_ns;
     int exit_code;
-    int sockets[FAMILY_COUNT]; /* -1: the machine does not have that family */
+    int sockets[FAMILY_COUNT]; /* -1: the machine lacks that address family */
     uint32_t rank_count;
-    atomic_bool met; /* said last by the thread that begins: what follows is set */
+    atomic_bool met; /* set last, after all fields below */
     struct rank_watch_place place;
     struct rank_line *lines;       /* [rank_count] */
     struct supervise_signs *signs; /* [rank_count] */
     atomic_bool *lost;             /* [rank_count] */
     struct supervise_watch watch;
-    uint32_t rank; /* of one that follows */
+    uint32_t rank; /* of a rank that sends heartbeats */
 } own = {.sockets = {-1, -1}};
 
 bool rank_watch_sign_valid(const void *bytes, size_t count,
@@ -62,7 +62,7 @@ bool rank_watch_sign_valid(const void *bytes, size_t count,
         if (sign.host[i] == 0) return sign.pid > 0 && sign.cpu_ns >= 0;
         if (sign.host[i] < ' ' || sign.host[i] > '~') return false;
     }
-    return false; /* the name does not end */
+    return false; /* the name is not terminated */
 }
 
 static void sleep_ns(int64_t ns) {
@@ -103,14 +103,14 @@ static uint32_t ranks_here(uint32_t rank_count) {
     return here && here < rank_count ? (uint32_t)here : rank_count;
 }
 
-/* By the machine's CPUs, whatever this rank is bound to: other ranks are bound to others. */
+/* The timeout, by all CPUs of the machine: other ranks may be bound to other CPUs than rank 0. */
 static struct supervise_timeout patience(int64_t timeout_ns) {
     long cpus = sysconf(_SC_NPROCESSORS_ONLN);
     return supervise_timeout(PATIENCE * timeout_ns, ranks_here(LIMIT_RANKS),
                              cpus > 0 ? (uint32_t)cpus : 1);
 }
 
-/* The rest of the job ends with this process. */
+/* Exits. The rest of the job ends with this process. */
 static void end(void) {
     fflush(NULL);
     log_finish();
@@ -120,7 +120,7 @@ static void end(void) {
 static void take_sign(const struct rank_sign *sign) {
     struct rank_line *line = &own.lines[sign->rank];
     struct supervise_signs *signs = &own.signs[sign->rank];
-    if (sign->number < signs->ran) return; /* overtaken, or come twice */
+    if (sign->number < signs->ran) return; /* out of order, or a duplicate */
     signs->ran = sign->number + 1;
     signs->state = (enum heartbeat_state)sign->state;
     signs->tiles = sign->tiles;
@@ -132,7 +132,7 @@ static void take_sign(const struct rank_sign *sign) {
     memcpy(line->host, sign->host, sizeof line->host);
 }
 
-/* All that came, for one interval. */
+/* Processes all heartbeats that arrive in one interval. */
 static void rank_watch_take_signs(void) {
     struct pollfd files[FAMILY_COUNT];
     for (int i = 0; i < FAMILY_COUNT; i++)
@@ -151,7 +151,7 @@ static void rank_watch_take_signs(void) {
     }
 }
 
-/* Rank 0 sends itself no datagrams: it looks at its own state. */
+/* Rank 0 sends itself no datagrams, but reads its own state. */
 static void sign_own(void) {
     struct supervise_signs *signs = &own.signs[0];
     signs->ran++;
@@ -235,9 +235,9 @@ enum status rank_watch_await(int64_t timeout_ns, int exit_code, bool only_start,
     return start(rank_watch_watch, error);
 }
 
-/* The kernel drops datagrams without the token, so that a flood of them fills no queue. */
+/* The kernel drops datagrams without the token, so a flood of them cannot fill a queue. */
 static void filter(int file, const uint8_t token[RANK_WATCH_TOKEN_BYTES]) {
-    enum { WORDS = RANK_WATCH_TOKEN_BYTES / 4, TOKEN_AT = 8 /* behind the UDP header */ };
+    enum { WORDS = RANK_WATCH_TOKEN_BYTES / 4, TOKEN_AT = 8 /* after the UDP header */ };
     struct sock_filter code[2 * WORDS + 2];
     for (uint32_t i = 0; i < WORDS; i++) {
         uint32_t word;
@@ -252,7 +252,7 @@ static void filter(int file, const uint8_t token[RANK_WATCH_TOKEN_BYTES]) {
     setsockopt(file, SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof program);
 }
 
-/* Its port; 0: the machine does not have that family. */
+/* Opens a socket and returns its port; 0: the machine lacks that address family. */
 static in_port_t rank_watch_listen_at(enum watch_family family, bool here_alone) {
     struct sockaddr_in any_4 = {.sin_family = AF_INET};
     struct sockaddr_in6 any_6 = {.sin6_family = AF_INET6};
@@ -292,7 +292,7 @@ static void add_address(struct rank_watch_place *place, const struct sockaddr *a
     place->count++;
 }
 
-/* Which of them another host reaches, it finds out by using all. */
+/* Lists all addresses; another host tries all of them, because some may not be reachable. */
 static void list_addresses(struct rank_watch_place *place, const in_port_t *ports,
                            bool here_alone) {
     const struct sockaddr_in here_4 = {.sin_family = AF_INET,
@@ -333,7 +333,7 @@ enum status rank_watch_begin(uint32_t rank_count, struct rank_watch_place *place
     memset(own.lines, 0, rank_count * sizeof *own.lines);
     own.watch.from_start = true;
     for (uint32_t i = 0; i < rank_count; i++)
-        own.signs[i].ran = 1; /* it has come to the meeting */
+        own.signs[i].ran = 1; /* it has joined the rendezvous */
     read_host(own.lines[0].host);
     atomic_store(&own.lines[0].pid, getpid());
     *place_out = own.place;
@@ -359,7 +359,7 @@ static void *rank_watch_follow_each(void *unused) {
     bool same_machine = memcmp(boot, own.place.boot, sizeof boot) == 0;
     memcpy(sign.token, own.place.token, sizeof sign.token);
     read_host(sign.host);
-    do { /* the first step comes when the unit is ready */
+    do { /* the unit is ready at its first step */
         sign.number++;
         sign.tiles = atomic_load(&heartbeat_memory->tiles);
         sign.moved = atomic_load(&heartbeat_memory->moved);

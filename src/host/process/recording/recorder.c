@@ -17,11 +17,11 @@
 #include "host/process/own_file.h"
 #include "host/process/recording/recording.h"
 
-#define BEHIND_BYTES_MAX ((size_t)256 << 20) /* that wait to be written */
-#define WRITE_NS ((int64_t)100000000)        /* what has come is written after so long at most */
+#define BEHIND_BYTES_MAX ((size_t)256 << 20) /* limit of buffers that wait to be written */
+#define WRITE_NS ((int64_t)100000000)        /* longest time before a buffer is written */
 #define PATH_BYTES 4096
 
-struct piece { /* of entries: a chunk's payload */
+struct piece { /* a buffer of entries: a chunk's payload */
     struct piece *next;
     size_t count, room;
     char *memory;
@@ -33,16 +33,16 @@ struct recorder {
     struct machine inner;
     char path[PATH_BYTES];
     int file;
-    uint32_t sequence; /* of the next chunk; the thread's */
-    uint64_t bytes;    /* written; the thread's */
+    uint32_t sequence; /* of the next chunk; used by the thread only */
+    uint64_t bytes;    /* written so far; used by the thread only */
     pthread_t thread;
     bool has_thread;
-    pthread_mutex_t lock; /* guards what follows */
+    pthread_mutex_t lock; /* protects the fields below */
     pthread_cond_t wake;
     struct piece *first, *last; /* the last one is being filled */
     size_t behind_bytes;
     bool ending;
-    bool over; /* nothing more is taken */
+    bool over; /* no further entries */
     enum recording_end end;
 };
 
@@ -79,7 +79,7 @@ static void free_pieces(struct piece *piece) {
 
 /* ---- the thread ---- */
 
-/* The recording is over, the first time it is said; with its lock. */
+/* Ends the recording; later calls do nothing. Called with the lock. */
 static void end_with(struct recorder *recorder, enum recording_end end) {
     if (recorder->over) return;
     recorder->over = true;
@@ -89,7 +89,7 @@ static void end_with(struct recorder *recorder, enum recording_end end) {
                 recording_end_name(end));
 }
 
-/* Without the lock. RECORDING_CLOSED: it goes on. */
+/* Called without the lock. RECORDING_CLOSED: the recording continues. */
 static enum recording_end write_pieces(struct recorder *recorder, const struct piece *first) {
     for (const struct piece *piece = first; piece; piece = piece->next) {
         if (piece->count == 0) continue;
@@ -136,7 +136,7 @@ static void *write_on(void *argument) {
 
 /* ---- entries ---- */
 
-/* Room for an entry; NULL: the recording is over. With the lock. */
+/* Returns room for an entry; NULL: the recording has ended. Called with the lock. */
 static char *recorder_take_room(struct recorder *recorder, size_t bytes) {
     struct piece *piece = recorder->last;
     if (recorder->behind_bytes + bytes > BEHIND_BYTES_MAX) end_with(recorder, RECORDING_BEHIND);
@@ -218,7 +218,7 @@ static void recorder_note(struct recorder *recorder, enum recording_call call, e
 
 /* ---- the machine ---- */
 
-/* With the salts of the recording, in memory that the caller frees. */
+/* Copies accounts with masked salts, to memory that the caller frees. */
 static struct record_accounts *mask_accounts(const struct recorder *recorder,
                                              const struct record *record) {
     struct record_accounts *accounts = malloc(record->bytes);
@@ -308,7 +308,7 @@ static bool recorder_write_start(struct recorder *recorder, struct bytes head) {
     return written;
 }
 
-/* Makes the folder if it is not there. The operator's name for it may be a link. */
+/* Creates the folder if it is missing. The operator's name for it may be a link. */
 static enum status recorder_open_file(struct recorder *recorder, struct error *error) {
     const char *directory = recorder->options.directory;
     struct error why;

@@ -42,7 +42,7 @@ static enum status damaged(const struct recording *recording, const char *name, 
                      recording->sequence, recording->at, what);
 }
 
-/* NULL in *payload_out: the file ends here, or within the chunk. */
+/* *payload_out NULL: the file ends here, or within the chunk. */
 static enum status recording_take_chunk(struct recording *recording, const char *name,
                                         const struct recording_chunk **chunk_out,
                                         const char **payload_out, struct error *error) {
@@ -152,7 +152,7 @@ static bool recording_usage_valid(const struct recording_entry *entry, size_t le
            records_valid(records + entry->given_bytes, bytes - entry->given_bytes);
 }
 
-/* On to the next chunk of entries; false at the end. */
+/* Goes to the next chunk of entries. Returns false at the end. */
 static enum status recording_next_chunk(struct recording *recording, const char *name,
                                         struct error *error) {
     const struct recording_chunk *chunk = NULL;

@@ -72,7 +72,7 @@ struct recording { /* being read */
     const char *memory;
     size_t bytes, at; /* at: the next chunk */
     uint32_t sequence;
-    size_t entry_at, entries_end; /* of the chunk at hand */
+    size_t entry_at, entries_end; /* of the current chunk */
     struct bytes head;
     uint64_t entry_count;   /* read so far */
     enum recording_end end; /* RECORDING_KILLED until the end is read */

@@ -62,7 +62,7 @@ void recording_compare_names_close(struct recording_names *names) {
     free(names);
 }
 
-/* True if the one stands for the other; two that are new do from now on. */
+/* True if one name corresponds to the other; two new names correspond from now on. */
 static bool names_agree(struct recording_names *names, const struct block_key *recorded,
                         const struct block_key *found) {
     uint32_t *by_recorded = recording_compare_find_place(names, 0, recorded),
@@ -77,7 +77,7 @@ static bool names_agree(struct recording_names *names, const struct block_key *r
 
 /* ---- records ---- */
 
-/* Only these say names, each in its first tail. */
+/* Only these records have names, each in its first tail. */
 static bool has_names(const struct record *record) {
     return record->kind == RECORD_KV_FIND || record->kind == RECORD_KV_LOAD ||
            record->kind == RECORD_KV_PUT;
@@ -89,7 +89,7 @@ static uint64_t recording_compare_value_at(const char *data, size_t bytes) {
     return value;
 }
 
-/* Where the first difference of two runs of elements lies; NONE: nowhere. */
+/* The offset of the first difference of two arrays of elements; NONE: they are equal. */
 static size_t find_difference(const char *a, const char *b, size_t bytes, size_t element) {
     for (size_t at = 0; at < bytes; at += element) {
         size_t count = element < bytes - at ? element : bytes - at;

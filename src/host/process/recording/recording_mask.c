@@ -10,11 +10,11 @@
 
 #define SCHEME "Bearer "
 #define SCHEME_BYTES (sizeof SCHEME - 1)
-#define KEY_BYTES (SCHEME_BYTES + 2 * (size_t)SHA256_BYTES) /* of a header with another key */
+#define KEY_BYTES (SCHEME_BYTES + 2 * (size_t)SHA256_BYTES) /* a header with another key */
 
-/* ---- what stands for what ---- */
+/* ---- replacements ---- */
 
-struct draws { /* numbers out of the key */
+struct draws { /* random numbers derived from the key */
     const struct recording_mask *mask;
     uint64_t counter;
     uint64_t words[SHA256_BYTES / 8];
@@ -38,7 +38,7 @@ void recording_mask_open(struct recording_mask *mask, const uint8_t key[32], uin
         (struct recording_mask){.tokens = vocab_count ? tokens : NULL, .vocab_count = vocab_count};
     memcpy(mask->key, key, sizeof mask->key);
     struct draws draws = {.mask = mask};
-    for (uint32_t i = 0; i < vocab_count; i++) { /* each place is as likely (Fisher, Yates) */
+    for (uint32_t i = 0; i < vocab_count; i++) { /* uniform shuffle (Fisher, Yates) */
         uint32_t at = draw_below(&draws, i + 1);
         tokens[i] = tokens[at];
         tokens[at] = i;
@@ -144,10 +144,11 @@ void recording_mask_salts(const struct recording_mask *mask, struct record_accou
         mask_salt(mask, &accounts_named(accounts)[i].tenant);
 }
 
-/* Bytes of a key's hash from which the other key is made: entries have no more of it. */
+/* The first bytes of a key's hash, from which the replacement is derived: usage entries have only
+ * these. */
 #define HASH_START sizeof((struct record_usage *)NULL)->key
 
-/* Writes another API key, in hexadecimal digits, for the one with a hash that begins so. */
+/* Writes a replacement of the API key with this start of its hash, in hexadecimal digits. */
 static void other_key(const struct recording_mask *mask, const uint8_t sha256[HASH_START],
                       char out[2 * SHA256_BYTES]) {
     static const char digits[] = "0123456789abcdef";
@@ -174,7 +175,7 @@ void recording_mask_put(const struct recording_mask *mask, struct record *record
     if (record->kind != RECORD_USAGE) return;
     struct record_usage *entry = (void *)record;
     memset(entry->peer, 0, sizeof entry->peer);
-    if (record_zeros(entry->key, sizeof entry->key)) return; /* it had none */
+    if (record_zeros(entry->key, sizeof entry->key)) return; /* it has no key */
     other_key(mask, entry->key, key);
     sha256_digest(key, sizeof key, sha256);
     memcpy(entry->key, sha256, sizeof entry->key);
@@ -188,7 +189,8 @@ static bool has_key(const struct record_client_request *record) {
     return true;
 }
 
-/* A header without a key belongs to no account: its length is not recorded, either. */
+/* Copies the head without the client's address. A header without a key becomes one byte, so that
+ * its length is not recorded, either. */
 static struct record_client_request without_key(const struct record_client_request *record) {
     struct record_client_request fixed = *record;
     memset(fixed.peer, 0, sizeof fixed.peer);
@@ -217,7 +219,7 @@ void recording_mask_request(const struct recording_mask *mask,
     uint8_t sha256[SHA256_BYTES];
     const char *given = client_request_authorization(record);
     size_t from = SCHEME_BYTES, to = record->authorization_bytes;
-    while (from < to && given[from] == ' ') /* the key alone is what the account's digest is of */
+    while (from < to && given[from] == ' ') /* the account's hash is of the key alone */
         from++;
     while (to > from && given[to - 1] == ' ')
         to--;

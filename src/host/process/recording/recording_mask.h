@@ -2,8 +2,8 @@
  * Masks private data in a recording. The key of the masks is random for each recording and is not
  * stored.
  *
- *   API keys           replaced: the same key by the same replacement in requests, accounts and usage
- *                      records
+ *   API keys           replaced: the same key by the same replacement in requests, accounts and
+ *                      usage records
  *   salts of tenants   replaced in the same way; no salt stays no salt
  *   client addresses   removed
  *   names of requests  in a unit's recording: each byte is replaced by '?'
