@@ -64,7 +64,7 @@ struct account_standing account_use_standing(const struct account_use *use,
     return standing;
 }
 
-/* True if the other has no limit, or has more left. */
+/* True if the other standing has a limit and less left of it, or is the only one with a limit. */
 static bool is_stricter(uint64_t limit, uint64_t left, uint64_t other_limit, uint64_t other_left) {
     return other_limit && (!limit || other_left < left);
 }

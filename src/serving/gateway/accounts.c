@@ -6,7 +6,7 @@
 #include "base/number.h"
 #include "base/sha256.h"
 
-#define CHARGES_MORE 4096 /* remembered in addition to those of requests in progress */
+#define CHARGES_MORE 4096 /* charges remembered in addition to one per request */
 
 uint32_t accounts_slots(uint32_t requests_max) {
     return LIMIT_ACCOUNTS + requests_max;
@@ -41,13 +41,13 @@ enum status accounts_open(struct accounts *accounts, struct arena *arena, uint32
     return map_open(&accounts->by_digest, arena, accounts->key_slot_count);
 }
 
-/* ---- what is charged ---- */
+/* ---- charges ---- */
 
 static struct account_charge *charge_at(const struct accounts *accounts, uint32_t index) {
     return &accounts->charges[(accounts->charge_first + index) % accounts->charges_max];
 }
 
-/* Forgets the first one. */
+/* Removes the oldest charge from the ring and returns it. */
 static struct account_charge forget_charge(struct accounts *accounts) {
     struct account_charge first = *charge_at(accounts, 0);
     accounts->charge_first = (accounts->charge_first + 1) % accounts->charges_max;
@@ -63,7 +63,7 @@ static void owe(struct accounts *accounts, const struct account_charge *charge, 
     if (key) key->unreported = sum_i64(key->unreported, amount);
 }
 
-/* The ring is full: assumes that the next ACCOUNTS includes the oldest. */
+/* Drops the oldest charge from a full ring. Assumes that the next ACCOUNTS includes it. */
 static void drop_charge(struct accounts *accounts) {
     struct account_charge charge = forget_charge(accounts);
     struct account_use *account = NULL, *key = NULL;
@@ -81,13 +81,14 @@ static void remember_charge(struct accounts *accounts, const struct account_char
     owe(accounts, charge, charge->amount);
 }
 
-/* The balances just received include the entries up to that one. */
+/* Removes the charges that the balances just received include: those of entries up to
+ * `committed`. */
 static void commit_charges(struct accounts *accounts, uint64_t committed) {
     while (accounts->charge_count && charge_at(accounts, 0)->sequence <= committed) {
         struct account_charge charge = forget_charge(accounts);
         owe(accounts, &charge, -charge.amount);
     }
-    if (accounts->charge_dropped > committed) return; /* they do not include all dropped charges */
+    if (accounts->charge_dropped > committed) return; /* some dropped charges are not included */
     for (uint32_t i = 0; i < accounts->slots_used; i++) {
         struct account_use *use = &accounts->slots[i].use;
         use->unreported = sum_i64(use->unreported, -use->dropped);
@@ -102,7 +103,7 @@ static void commit_charges(struct accounts *accounts, uint64_t committed) {
 
 /* ---- ACCOUNTS ---- */
 
-/* `place`: its slot in the last ACCOUNTS, or ACCOUNT_NONE. */
+/* Finds an account's slot by name. `place`: its slot by the last ACCOUNTS, or ACCOUNT_NONE. */
 static uint32_t find_name(const struct accounts *accounts, const char *name, uint32_t place) {
     if (place != ACCOUNT_NONE && strcmp(accounts->slots[place].is.name, name) == 0) return place;
     for (uint32_t i = 0; i < accounts->slots_used; i++)
@@ -110,7 +111,7 @@ static uint32_t find_name(const struct accounts *accounts, const char *name, uin
     return ACCOUNT_NONE;
 }
 
-/* An unused slot, or else that of an account that is gone for good. */
+/* Returns an unused slot, or else that of an account that is neither listed nor in use. */
 static uint32_t accounts_find_room(struct accounts *accounts) {
     if (accounts->slots_used < accounts->slot_count) return accounts->slots_used++;
     uint32_t gone = 0;
@@ -142,7 +143,7 @@ static uint32_t find_key_room(struct accounts *accounts) {
     return gone;
 }
 
-/* Takes the use by other gateways at the same ledger since its last report. */
+/* Takes over the usage by other gateways of the same ledger since its last report. */
 static void take_others(const struct accounts *accounts, struct account_state *slot,
                         const struct account *reported) {
     const struct account *before = &slot->is;
@@ -154,7 +155,7 @@ static void take_others(const struct accounts *accounts, struct account_state *s
                         reported->others_tokens - before->others_tokens, accounts->now_ns);
 }
 
-/* Sets `named`: first those that keep their slot. */
+/* Sets `named`. Accounts that keep their slot come first. */
 static void accounts_take_named(struct accounts *accounts, const struct account *reported,
                                 uint32_t count) {
     for (uint32_t i = 0; i < accounts->slots_used; i++)
@@ -209,7 +210,7 @@ void accounts_take(struct accounts *accounts, const struct record_accounts *reco
 
 /* ---- keys ---- */
 
-/* "Bearer" in any case, spaces and the key (RFC 9110, 11.4). */
+/* Returns the key after "Bearer", in any case, and spaces (RFC 9110, 11.4). */
 static struct bytes accounts_key_of(struct bytes authorization) {
     static const char scheme[] = "bearer ";
     size_t from = sizeof scheme - 1, to = authorization.count;
@@ -236,7 +237,7 @@ uint32_t accounts_find(const struct accounts *accounts, struct bytes authorizati
     return accounts->keys[found].is.account;
 }
 
-/* `what` empty: not at all. */
+/* Derives a narrower tenant from `what`; empty: the tenant does not change. */
 static void accounts_narrow(struct tenant_salt *tenant, struct bytes domain, struct bytes what) {
     struct sha256 hash;
     if (what.count == 0) return;
@@ -272,7 +273,7 @@ struct tenant_salt accounts_tenant_now(struct tenant_salt tenant, int64_t unix_t
     return tenant;
 }
 
-/* ---- what they may ---- */
+/* ---- permissions ---- */
 
 uint64_t accounts_models_denied(const struct accounts *accounts, uint32_t account, uint32_t key) {
     uint64_t denied = 0;
@@ -294,8 +295,8 @@ int64_t accounts_balance(const struct accounts *accounts, uint32_t account) {
     return sum_i64(slot->is.balance, -slot->use.unreported);
 }
 
-/* Whether an amount is about to leave the range that can be counted, prepaid or not. `left`: the balance
- * after all charges. */
+/* True if an amount is about to leave the range that can be represented, prepaid or not. `left`:
+ * the balance after all charges. */
 static bool is_at_end(const struct account_use *use, int64_t left) {
     return sum_i64(use->unreported, use->set_aside) >= LEDGER_AMOUNT_MAX ||
            sum_i64(left, -use->set_aside) <= -2 * LEDGER_AMOUNT_MAX;
@@ -322,7 +323,7 @@ int64_t accounts_amount_most(const struct accounts *accounts, struct bytes model
                                             hits_cost_more ? 0 : prompt_tokens, output_tokens);
 }
 
-/* ---- what they use ---- */
+/* ---- usage ---- */
 
 static enum account_verdict begin(struct accounts *accounts, uint32_t account, uint32_t key,
                                   const struct account_demand *demand, uint32_t *retry_out) {
@@ -429,7 +430,7 @@ struct account_standing accounts_standing(const struct accounts *accounts, uint3
 
 struct accounts_family {
     const char *name, *help;
-    size_t offset; /* of a uint64_t in struct account_state */
+    size_t offset; /* offset of a uint64_t in struct account_state */
 };
 
 #define AT(field) offsetof(struct account_state, field)
@@ -458,7 +459,7 @@ static void accounts_write_head(struct json_writer *writer, const char *name, co
 }
 
 void accounts_write_amount(struct json_writer *writer, int64_t nanos, uint32_t places) {
-    int64_t unit = 1, whole = 1; /* of the last place; of the currency, in those */
+    int64_t unit = 1, whole = 1; /* nanos of the last decimal, and those per whole */
     for (uint32_t i = 0; i < 9; i++)
         *(i < places ? &whole : &unit) *= 10;
     int64_t units = nanos / unit - (nanos % unit < 0);

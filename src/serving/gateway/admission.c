@@ -22,7 +22,7 @@ enum status admission_check(const struct gateway *gateway, const struct request 
         request_lines_ahead(&gateway->requests.waiting, leader->asked.account, work.turn);
     int64_t wait_ns = predict_ttft_ns(&gateway->ttft, ahead.tokens + gateway->begun_tokens);
     if (wait_ns <= limit_ns) return STATUS_OK;
-    /* Later requests have later turns, so all of the others' queue must drain first. */
+    /* A retry gets a later turn than all waiting requests, so the whole queue must drain first. */
     int64_t all_ns = predict_ttft_ns(&gateway->ttft, ahead.all_tokens + gateway->begun_tokens);
     int64_t retry_s = (all_ns - limit_ns + SECOND_NS - 1) / SECOND_NS;
     api_error_set(error, ahead.is_over_share ? 429 : 503, NULL,

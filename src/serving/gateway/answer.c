@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Each function here first makes sure that the outbox has room for all it may send, then acts: the
- * state of a token stream cannot be rolled back.
+ * Each function first makes sure that the outbox has room for everything it may send, and acts only
+ * then, because the state of a token stream cannot be rolled back.
  */
 #include "serving/gateway/answer.h"
 
@@ -14,7 +14,8 @@
 
 /* ---- the prompt's log probabilities ---- */
 
-/* The first prompt token comes first. It has no log probability and is not reported. */
+/* Adds log probabilities of the prompt to a list, after the first prompt token, which has none.
+ * Units do not send that one. */
 static bool add_scores(const struct request *request, const struct token_logprob *scores,
                        uint32_t count, struct token_list *list, struct arena *arena) {
     const struct request_asked *asked = &request->asked;
@@ -39,13 +40,13 @@ static bool add_scores(const struct request *request, const struct token_logprob
     return added;
 }
 
-/* In scratch memory. */
+/* Makes a list of the scores in scratch memory. */
 static struct token_list list_scores(struct gateway *gateway, const struct request *request,
                                      const struct token_logprob *scores, uint32_t count) {
     struct token_list list = {.text_offset = request->answered.tokens.text_offset};
     arena_clear(&gateway->scratch);
     bool added = add_scores(request, scores, count, &list, &gateway->scratch);
-    check(added); /* a few KiB */
+    check(added); /* it takes a few KiB */
     return list;
 }
 
@@ -68,8 +69,8 @@ static void answer_count_characters(void *context, uint32_t index,
         api_tokens_characters(characters->tokenizer, characters->list, index, entries[0].token);
 }
 
-/* STATUS_FULL: nothing has changed. Ends the request if not all log probabilities of the prompt can
- * be kept: a client would take a part for the whole. */
+/* Keeps or sends scores of the prompt. STATUS_FULL: nothing has changed. Ends the request if not
+ * all of them can be kept, because a client would take a part for the whole. */
 static enum status answer_take_scores(struct gateway *gateway, struct request *request,
                                       const struct token_logprob *scores, uint32_t count) {
     struct request_answered *answered = &request->answered;
@@ -135,7 +136,7 @@ enum status answer_scores(struct gateway *gateway, uint32_t unit,
 
 /* ---- newly chosen tokens ---- */
 
-/* Bytes of text that these tokens can release at most. */
+/* The most bytes of text that these tokens can release. */
 static size_t text_bytes_max(const struct gateway *gateway, const struct answer_delta *delta) {
     size_t bytes = TOKEN_STREAM_HELD_MAX;
     if (!gateway->options.tokenizer) return bytes;
@@ -149,7 +150,8 @@ static bool reports_tokens(const struct request *request) {
     return request->asked.answer.token_ids || request->asked.answer.logprobs;
 }
 
-/* The log probabilities of the i-th token. Fills and returns `bare` if none were asked for. */
+/* Returns the log probabilities of the i-th token. Fills and returns `bare` if none were asked
+ * for. */
 static const struct token_logprob *entries_of(const struct request *request,
                                               const struct answer_delta *delta, uint32_t i,
                                               struct token_logprob *bare, uint32_t *each_out) {
@@ -159,7 +161,7 @@ static const struct token_logprob *entries_of(const struct request *request,
     return reported ? delta->logprobs + (size_t)i * delta->each : bare;
 }
 
-/* Bytes of JSON that these tokens need at most. */
+/* The most bytes of JSON that these tokens need. */
 static size_t tokens_json_bytes_max(const struct request *request,
                                     const struct answer_delta *delta) {
     const struct api_answer *answer = &request->asked.answer;
@@ -173,8 +175,8 @@ static size_t tokens_json_bytes_max(const struct request *request,
     return bytes;
 }
 
-/* Adds the i-th new token to a list, with its log probabilities if asked for. False when memory is
- * out. */
+/* Adds the i-th new token to a list, with its log probabilities if asked for. False: out of
+ * memory. */
 static bool answer_add_token(const struct request *request, const struct answer_delta *delta,
                              uint32_t i, struct token_list *list, struct arena *arena) {
     struct token_logprob bare;
@@ -184,8 +186,8 @@ static bool answer_add_token(const struct request *request, const struct answer_
            token_list_add(list, arena, entries, request->asked.answer.logprobs ? each : 0);
 }
 
-/* Adds token i to the kept tokens of the answer, which another unit needs to continue it. A request
- * that is out of memory continues without them, but can then not move to another unit. */
+/* Keeps token i, because another unit needs the answer's tokens to continue it. A request that is
+ * out of memory continues without them, but can no longer move to another unit. */
 static bool keep_token(struct request *request, const struct answer_delta *delta, uint32_t i) {
     struct request_answered *answered = &request->answered;
     bool whole = answered->tokens.count == answered->output_tokens;
@@ -211,7 +213,7 @@ static void speak(struct gateway *gateway, struct request *request, struct answe
     const struct request_answered *answered = &request->answered;
     stream_writer_open(gateway, request, text_bytes_max(gateway, delta), delta);
     delta->reasons = arena_take(&gateway->scratch, delta->token_count * sizeof *delta->reasons);
-    check(delta->reasons); /* less than what the tokens' text may take */
+    check(delta->reasons); /* it is smaller than the room for the tokens' text */
     for (uint32_t i = 0; i < delta->token_count && !delta->ends; i++) {
         uint32_t before = answered->words.reasoning_tokens;
         delta->token_at = answered->output_tokens + i;
@@ -222,8 +224,9 @@ static void speak(struct gateway *gateway, struct request *request, struct answe
     }
 }
 
-/* Counts these tokens as repeated in the last events. If not all can be kept, the last events
- * repeat none. The count is exact, because repeated text may use all of its memory. */
+/* Counts the JSON of tokens that the last events of a stream repeat. If not all tokens can be kept,
+ * the last events repeat none. The count is exact, because repeated text may use all of its
+ * memory. */
 static void count_repeated(const struct gateway *gateway, struct request *request,
                            const struct token_list *list, bool kept) {
     struct request_answered *answered = &request->answered;
@@ -244,7 +247,7 @@ static void take_streamed(struct gateway *gateway, struct request *request,
     for (uint32_t i = 0; i < delta->taken; i++) {
         bool reported = !reports_tokens(request) ||
                         answer_add_token(request, delta, i, list, &gateway->scratch);
-        check(reported); /* the outbox, which is smaller, has room for their names */
+        check(reported); /* they fit the outbox, which is smaller */
         answered->tokens.text_offset +=
             api_tokens_characters(gateway->options.tokenizer, list, i, delta->tokens[i]);
         kept &= keep_token(request, delta, i);
@@ -281,7 +284,7 @@ static void answer_take(struct gateway *gateway, struct request *request,
     if (delta->ends) request_cancel(gateway, request, delta->ends);
 }
 
-/* Bytes that sending the new tokens puts at most. The tokens have been pushed. */
+/* The most outbox bytes for the new tokens, which have been pushed. */
 static size_t take_bytes_max(const struct gateway *gateway, const struct request *request,
                              const struct answer_delta *delta) {
     size_t bytes = gateway->token_bytes;
@@ -291,11 +294,11 @@ static size_t take_bytes_max(const struct gateway *gateway, const struct request
            stream_writer_bytes_max(request, delta) + times * tokens_json_bytes_max(request, delta);
 }
 
-#define PIECES_WITHOUT_CALLS 4 /* of what was held back */
-#define PIECES_PER_TOKEN 2     /* more: a tag is a token, or several */
+#define PIECES_WITHOUT_CALLS 4 /* pieces of text that was held back */
+#define PIECES_PER_TOKEN 2     /* additional pieces: a tag is one token or several */
 
-/* take_bytes_max for any text of these tokens, before they are pushed: each piece of text has at
- * least a byte. */
+/* An upper bound of take_bytes_max before the tokens are pushed. Each piece of text has at least a
+ * byte. */
 static size_t take_bytes_ever(const struct gateway *gateway, const struct request *request,
                               struct answer_delta *delta) {
     delta->text_count = request->asked.stream ? text_bytes_max(gateway, delta) : 0;
@@ -337,7 +340,7 @@ static bool answer_is_credible(const struct gateway *gateway, const struct reque
     if (record->work_count ? !receipt_is_credible(tokens_work(record), asked->prompt_tokens)
                            : !request->answered.receipt.parts[part].reported)
         return false;
-    if (request_scores(request) && asked->prompt_tokens > 1) return false; /* these come first */
+    if (request_scores(request) && asked->prompt_tokens > 1) return false; /* scores come first */
     if (record->first_output_position > request->answered.output_tokens ||
         record->logprobs_each != each ||
         (uint64_t)record->first_output_position + record->token_count > asked->new_tokens_max)
@@ -354,7 +357,7 @@ enum status answer_tokens(struct gateway *gateway, uint32_t unit,
     bool computes = request->life.state == REQUEST_PREFILLING;
     enum request_part part = computes ? PART_PROMPT : PART_ANSWER;
     if (!answer_is_credible(gateway, request, part, record)) return STATUS_INVALID;
-    if (request_scores(request)) { /* a prompt of one token: none has a score */
+    if (request_scores(request)) { /* a prompt of one token has no scores */
         enum status status = answer_take_scores(gateway, request, NULL, 0);
         if (status || request_speaker(request) == FLEET_NONE) return status;
     }

@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Units' records of an answer in progress: its tokens, and the log probabilities of its prompt.
- * Converts them to text for the client. Ends the answer at a stop string or when it is too large.
+ * Handles units' records about an answer in progress: its tokens, and the log probabilities of its
+ * prompt. Detokenizes them for the client. Ends the answer at a stop string or when it is too
+ * large.
  */
 #pragma once
 
 #include "serving/gateway/gateway_state.h"
 
-/* Handles a record from the unit at that place of the fleet's table. Ignores records of requests
- * that the unit does not have (any more). STATUS_INVALID: the record cannot be true. */
+/* Each handles a record from the unit with this index in the fleet's table, and ignores records of
+ * requests that the unit does not have (any more). STATUS_INVALID: no correct unit sends such a
+ * record. */
 enum status answer_tokens(struct gateway *gateway, uint32_t unit,
                           const struct record_tokens *record, int64_t now_ns) MUST_USE;
 

@@ -6,16 +6,16 @@
 #define OPENING "<think>"
 #define CLOSING "</think>"
 
-/* ---- behind which tokens the form holds ---- */
+/* ---- the token after which the form applies ---- */
 
-/* TOKEN_STREAM_NO_TOKEN: the tokenizer has no added token with this text. */
+/* Finds an added token by its text. TOKEN_STREAM_NO_TOKEN: there is none. */
 static uint32_t constraint_ask_find_added(const struct tokenizer *tokenizer, struct bytes text) {
     uint32_t token;
     return tokenizer_find_added(tokenizer, text, &token) ? token : TOKEN_STREAM_NO_TOKEN;
 }
 
-/* If the tags are not tokens, the end of thinking cannot be recognized: an answer that need not
- * think does not, and for one that must the result is false. */
+/* If the thinking tags are not single tokens, the end of thinking cannot be recognized. Then an
+ * answer with optional thinking does not think, and for one that must think the result is false. */
 static bool constraint_ask_find_bound(const struct tokenizer *tokenizer,
                                       enum token_stream_mode mode, struct bytes at,
                                       struct token_stream_bound *out) {
@@ -74,7 +74,7 @@ static enum status constraint_ask_refuse_size(struct api_error *error, const cha
     return STATUS_INVALID;
 }
 
-/* Where the constrained text ends, the model's own end token must follow. No other may. */
+/* Refuses `other`: after the constrained text only the model's own end token may follow. */
 static enum status refuse_both(struct api_error *error, const char *field, const char *other) {
     api_error_set(error, 400, other, "unsupported_parameter",
                   "'%s' and '%s' do not go together: the form says where the answer ends.", field,
@@ -82,7 +82,7 @@ static enum status refuse_both(struct api_error *error, const char *field, const
     return STATUS_INVALID;
 }
 
-/* Allocated in the leader's arena. */
+/* Stores the constraint's text in the leader's arena. */
 static enum status constraint_ask_keep_text(struct request *leader,
                                             const struct api_constraint *constraint,
                                             const struct token_stream_bound *bound,

@@ -9,13 +9,13 @@
 #include "serving/policy/fair_queue.h"
 
 #define LOOKS_MAX                                                                                  \
-    1024             /* consecutive requests for which no unit is found before the search stops for
-                      * this step, so that the time of a step does not grow with the queue */
-#define ROLE_RESTS 5 /* times role_hold_ns, from one change to the next */
+    1024             /* consecutive requests without a unit after which the search stops for this
+                      * step, so that the time of a step does not grow with the queue */
+#define ROLE_RESTS 5 /* multiple of role_hold_ns between two role changes */
 
 /* ---- records to units ---- */
 
-/* The counts of the tail of the request's SUBMIT. */
+/* The SUBMIT with the counts of its tail only. */
 static struct record_submit submit_counts(const struct request *request) {
     return (struct record_submit){.prompt_count = request->asked.prompt_tokens,
                                   .resumed_count = request->answered.output_tokens,
@@ -74,7 +74,7 @@ enum outcome {
     OUTCOME_NOT_FOR_TWO
 };
 
-/* The numerics of units that may have the request, a bit each; 0: any. An answer must not mix
+/* A bit mask of the numerics that the request's units may have; 0: any. An answer must not mix
  * tokens of two numerics. */
 static uint64_t numerics_of(const struct request *request) {
     uint32_t numerics = request->leader->life.numerics;
@@ -97,20 +97,22 @@ static struct balance_units_need need_of(const struct request *request) {
     };
 }
 
-/* The keys include the tenant. They are the gateway's own and affect only the choice of units. */
+/* Makes the prefix-affinity keys of the prompt. They include the tenant, and affect only the choice
+ * of units. */
 static void make_prefix_keys(struct gateway *gateway, struct request *head) {
     const struct request_asked *asked = &head->asked;
     uint32_t count = (asked->prompt_tokens - 1) / KV_BLOCK_TOKENS;
     if (!gateway->options.prefix_blocks || head->placing.prefix_keys || count == 0) return;
     uint64_t *keys = arena_take(&head->arena, count * sizeof *keys);
-    if (!keys) return; /* then without */
+    if (!keys) return; /* route without affinity */
     prefix_affinity_keys(checksum_of(&asked->tenant, sizeof asked->tenant), asked->prompt, count,
                          keys);
     head->placing.prefix_keys = keys;
     head->placing.prefix_key_count = count;
 }
 
-/* Blocks that a storage can have for the unit: those computed with its numerics. */
+/* Counts the prefix blocks that a shared KV storage may have for the unit: those computed with its
+ * numerics. */
 static uint32_t known_for(const struct fleet *fleet, uint32_t unit, const uint32_t *hits) {
     uint32_t known = hits[unit];
     for (uint32_t i = 0; i < LIMIT_FLEET_UNITS; i++)
@@ -119,8 +121,8 @@ static uint32_t known_for(const struct fleet *fleet, uint32_t unit, const uint32
     return known;
 }
 
-/* hits_out[LIMIT_FLEET_UNITS]: prompt tokens that each unit probably need not compute. Blocks that
- * another unit computed count slightly less where units share a storage. */
+/* hits_out[LIMIT_FLEET_UNITS]: predicted prefix-cache hits, in tokens, at each unit. If units share
+ * a storage, blocks that another unit computed count slightly less. */
 static void find_hits(struct gateway *gateway, struct request *request,
                       struct balance_units_need *need, uint32_t *hits_out) {
     const struct request_placing *heads = &request->head->placing;
@@ -140,7 +142,7 @@ static void find_hits(struct gateway *gateway, struct request *request,
     need->hit_tokens = hits_out;
 }
 
-/* Notes the reason, and the prompt blocks that the unit will have. */
+/* Counts the reason of the choice, and notes the prompt blocks that the unit will have. */
 static void dispatch_note_choice(struct gateway *gateway, struct request *request,
                                  const struct units_choice *choice) {
     const struct request_placing *heads = &request->head->placing;
@@ -152,7 +154,7 @@ static void dispatch_note_choice(struct gateway *gateway, struct request *reques
                              heads->prefix_key_count);
 }
 
-/* Prompt tokens that any unit has or can load. */
+/* Prompt tokens that some unit has in its prefix cache or can load. */
 static uint32_t hit_tokens_of(struct gateway *gateway, struct request *head) {
     uint32_t hits[LIMIT_FLEET_UNITS];
     make_prefix_keys(gateway, head);
@@ -179,10 +181,10 @@ struct request_work dispatch_work(struct gateway *gateway, struct request *leade
         tokens, fair_queue_work(tokens, account->weight, (enum account_priority)account->priority)};
 }
 
-/* ---- two units for one request ---- */
+/* ---- disaggregated prefill and decode ---- */
 
-/* The numerics for which the fleet has both prefill and decode units and which may have the
- * request, a bit each. 0: none, or the request cannot be split. */
+/* A bit mask of the numerics that the request may have and for which the fleet has both prefill and
+ * decode units. 0: none, or the request cannot be split. */
 static uint64_t may_be_shared(const struct gateway *gateway, const struct request *request) {
     const struct request_placing *placing = &request->placing;
     uint64_t computes = 0, answers = 0, wanted = numerics_of(request);
@@ -205,7 +207,7 @@ struct kv_route dispatch_route(const struct request *request) {
     return (struct kv_route){.grant = {request->id.high, request->id.low ^ attempt}};
 }
 
-/* First asks the unit that is to make the answer for pages. `numerics` is the result of
+/* Chooses both units and first asks the decode unit for pages. `numerics` is the result of
  * may_be_shared. */
 static enum outcome place_at_two(struct gateway *gateway, struct request *request,
                                  const struct balance_unit *units, uint64_t numerics) {
@@ -235,11 +237,11 @@ static enum outcome place_at_two(struct gateway *gateway, struct request *reques
         dispatch_put_submit(gateway, request, PART_ANSWER, SUBMIT_RESERVE);
     submit->route = dispatch_route(request);
     struct fleet_unit *asked = &gateway->fleet.units[second.unit];
-    asked->full = asked->scarce; /* until it has answered yes, or its load has changed */
+    asked->full = asked->scarce; /* until it has reserved pages, or its next load report */
     return OUTCOME_BOUND;
 }
 
-/* ---- those that wait ---- */
+/* ---- waiting requests ---- */
 
 int64_t dispatch_gives_up_ns(const struct gateway *gateway, const struct request *request,
                              bool any_serves) {
@@ -305,7 +307,7 @@ static void end_late(struct gateway *gateway, int64_t now_ns) {
         request_cancel(gateway, &gateway->requests.slots[slot], CAUSE_QUEUED_LONG);
 }
 
-/* The time at which the first waiting request gives up while no unit serves. */
+/* The earliest time at which a waiting request gives up while no unit serves. */
 static int64_t first_gives_up_ns(const struct gateway *gateway, uint32_t *slot_out) {
     const struct request_table *requests = &gateway->requests;
     if (due_heap_first(&requests->waits_since, slot_out) == DUE_NEVER) return MACHINE_NEVER;
@@ -369,8 +371,8 @@ int64_t dispatch_wake_ns(const struct gateway *gateway) {
 
 /* ---- roles ---- */
 
-/* The unit finishes its present requests as they were submitted. A role affects only later
- * requests. */
+/* The unit finishes its current requests as they were submitted. The role affects only later
+ * ones. */
 enum status dispatch_assign(struct gateway *gateway, uint32_t unit, enum unit_role role) {
     if (!machine_outbox_put_envelope(&gateway->outbox, RECORD_TO_UNIT,
                                      gateway->fleet.units[unit].id, RECORD_ROLE,

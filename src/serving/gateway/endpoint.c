@@ -16,7 +16,7 @@ static const struct endpoint endpoints[] = {
 #undef ENDPOINT_ROW
 };
 
-/* Takes away a path's first part, if it is that one and more follows. */
+/* Strips `part` from the start of a path, if the path begins with it and more follows. */
 static bool endpoint_strip(struct bytes *path, const char *part) {
     size_t count = strlen(part);
     if (!bytes_start_with(*path, bytes_of(part)) || path->count == count ||

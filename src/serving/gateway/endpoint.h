@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The paths of the HTTP API. A line of this table and a function that answers make an endpoint. The
- * line has the path, the listeners and callers that may use it, its name in /metrics, its dialect
- * and its number.
+ * The table of HTTP endpoints. Each line has a number, a path, the listeners and callers that may
+ * use it, its name in /metrics, the function that answers, and its dialect.
  */
 #pragma once
 
@@ -17,10 +16,10 @@ enum endpoint_askers { ASKERS_ALL, ASKERS_WITH_KEY, ASKERS_OPERATORS };
 #define ENDPOINT_PUBLIC (1u << HTTP_PUBLIC) /* listeners */
 #define ENDPOINT_ADMIN (1u << HTTP_ADMIN)
 
-/* X(number, path, method, listeners, askers, name in /metrics, function, dialect). A path may also
- * begin with /v1 or /beta; that of an endpoint with Anthropic's dialect, and MODELS, with
- * /anthropic or /anthropic/v1. A model's name may follow MODELS. Without a dialect, errors are in
- * the dialect that the client uses (endpoint_error_dialect). */
+/* X(number, path, method, listeners, askers, name in /metrics, function, dialect). Every path may
+ * also have the prefix /v1 or /beta. MODELS and endpoints of Anthropic's dialect may also have
+ * /anthropic or /anthropic/v1. A model's name may follow MODELS. An endpoint without a dialect
+ * reports errors in the client's dialect (endpoint_error_dialect). */
 #define ENDPOINTS(X)                                                                               \
     X(CHAT, "/chat/completions", HTTP_POST, ENDPOINT_PUBLIC, ASKERS_WITH_KEY, "chat_completions",  \
       intake_ask, &chat_dialect)                                                                   \
@@ -72,40 +71,40 @@ struct endpoint {
     enum endpoint_number number;
     struct bytes path;
     enum http_method method;
-    uint32_t listeners; /* bit (1 << listener) for each listener that serves it */
+    uint32_t listeners; /* bit (1 << listener) is set for each listener that serves it */
     enum endpoint_askers askers;
     const struct dialect *dialect; /* NULL: none */
 };
 
-/* A call that is being handled. */
+/* A request that is being handled. */
 struct endpoint_call {
     const struct record_client_request *record;
     enum endpoint_number endpoint;
-    struct bytes rest;            /* of the path, behind "/models/" */
-    uint32_t account;             /* the account of its key; ACCOUNT_NONE */
-    uint32_t key;                 /* the key's place; ACCOUNT_NONE */
+    struct bytes rest;            /* rest of the path after "/models/" */
+    uint32_t account;             /* account of the caller's API key; ACCOUNT_NONE */
+    uint32_t key;                 /* the key's slot; ACCOUNT_NONE */
     const struct dialect *spoken; /* the dialect of errors; NULL means OpenAI's */
     int64_t now_ns;
 };
 
-/* The functions that answer. Each is in the file that begins its name. STATUS_FULL: the outbox has
- * no room, and nothing has changed. */
+/* The functions that answer. Each is in the file after which it is named. STATUS_FULL: the outbox
+ * has no room, and nothing has changed. */
 #define ENDPOINT_FUNCTION(number, path, method, listeners, askers, name, function, dialect)        \
     enum status function(struct gateway *gateway, const struct endpoint_call *call) MUST_USE;
 ENDPOINTS(ENDPOINT_FUNCTION)
 #undef ENDPOINT_FUNCTION
 
-/* NULL: no such path. */
+/* Finds the endpoint of a path; NULL: there is none. *rest_out: a model's name after MODELS. */
 const struct endpoint *endpoint_find(struct bytes path, struct bytes *rest_out);
 
-/* Endpoints in the table's order, from 0. NULL after the last. */
+/* Returns endpoints in the table's order, from 0. NULL after the last. */
 const struct endpoint *endpoint_at(uint32_t index);
 
-/* Its name in /metrics. */
+/* The endpoint's name in /metrics. */
 const char *endpoint_name(enum endpoint_number number);
 
 /* NULL: none. */
 const struct dialect *endpoint_dialect(enum endpoint_number number);
 
-/* The endpoint's dialect. If it has none, the client's; NULL means OpenAI's. */
+/* The dialect of errors: the endpoint's or, if it has none, the client's. NULL means OpenAI's. */
 const struct dialect *endpoint_error_dialect(enum endpoint_number number, bool speaks_anthropic);

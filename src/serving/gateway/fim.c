@@ -12,7 +12,7 @@ static bool has_token(const struct tokenizer *tokenizer, const char *text) {
     return tokenizer_find_added(tokenizer, bytes_of(text), &id);
 }
 
-/* NULL: the model knows none. */
+/* Finds the model's FIM format. NULL: it has none. */
 static const struct fim_format *fim_form_of(const struct tokenizer *tokenizer) {
     static const struct fim_format forms[] = {
         {"<｜fim▁begin｜>", "<｜fim▁hole｜>", "<｜fim▁end｜>"},

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Fill in the middle: the prompt of a completion with a suffix, in the order and with the tokens
- * that the model was trained on.
+ * Fill-in-the-middle (FIM): lays out the prompt of a completion with a suffix, in the order and
+ * with the special tokens that the model was trained on.
  *
  *   DeepSeek   <｜fim▁begin｜> prompt <｜fim▁hole｜> suffix <｜fim▁end｜>
  *   Qwen       <|fim_prefix|> prompt <|fim_suffix|> suffix <|fim_middle|>
@@ -11,9 +11,9 @@
 
 struct fim {
     struct bytes text;
-    struct plain_text plain; /* no special tokens are recognized in prompt and suffix */
+    struct plain_text plain; /* prompt and suffix, where no special tokens are recognized */
 };
 
-/* STATUS_UNSUPPORTED: the tokenizer has no such tokens. STATUS_NO_MEMORY. */
+/* Allocates in `arena`. STATUS_UNSUPPORTED: the tokenizer has no FIM tokens. STATUS_NO_MEMORY. */
 enum status fim_write(const struct tokenizer *tokenizer, struct bytes prompt, struct bytes suffix,
                       struct arena *arena, struct fim *out) MUST_USE;

@@ -4,7 +4,7 @@
 #include "base/check.h"
 #include "base/number.h"
 
-#define STEPS_REMEMBERED 64 /* of all units that compute prompts */
+#define STEPS_REMEMBERED 64 /* decay length, in steps, of the prompt statistics */
 
 size_t fleet_bytes(void) {
     return LIMIT_FLEET_UNITS *
@@ -22,7 +22,7 @@ enum status fleet_open(struct fleet *fleet, struct arena *arena) {
     return map_open(&fleet->by_id, arena, LIMIT_FLEET_UNITS);
 }
 
-/* ---- coming and going ---- */
+/* ---- joining and leaving ---- */
 
 static struct map_key fleet_key_of(struct unit_id id) {
     return (struct map_key){0, id.value, 0};
@@ -70,7 +70,8 @@ static bool fleet_is_own(const struct fleet_own *own, const struct record_unit_h
            (!knows_weights || memcmp(own->model_id, hello->model_id, sizeof unknown) == 0);
 }
 
-/* Returns its number among the numerics that the fleet has seen. FLEET_NONE: there are too many. */
+/* Returns the index of the numerics in fleet.numerics, and adds them if needed. FLEET_NONE: there
+ * are too many. */
 static uint32_t number_numerics(struct fleet *fleet, const char *id) {
     for (uint32_t i = 0; i < fleet->numerics_count; i++)
         if (strcmp(fleet->numerics[i], id) == 0) return i;
@@ -90,7 +91,7 @@ uint64_t fleet_room_tokens(struct fleet_room room) {
     return room.context_tokens < room.memory_tokens ? room.context_tokens : room.memory_tokens;
 }
 
-/* Computed over the connected units, or over the last ones seen while none is connected. */
+/* Recomputes what depends on all members. Without members, keeps the values of the last ones. */
 static void look_at_members(struct fleet *fleet) {
     struct fleet_room most = {0, 0};
     uint32_t first = FLEET_NONE;
@@ -114,13 +115,13 @@ uint64_t fleet_tokens_max(const struct fleet *fleet) {
     return fleet_knows_model(fleet) ? fleet_room_tokens(fleet->largest) : LIMIT_CONTEXT;
 }
 
-/* Ignore a unit too small to run any request; its model is not adopted. */
+/* False for a unit that is too small to run any request. Its model is not adopted. */
 static bool is_usable(const struct fleet_own *own, const struct record_unit_hello *hello) {
     return hello->page_count > 0 && hello->requests_max > 0 && hello->vocab_count <= LIMIT_VOCAB &&
            hello->context_tokens_max <= LIMIT_CONTEXT && fleet_is_own(own, hello);
 }
 
-/* For a unit that already serves: one of its ranks has returned as another process. */
+/* Updates the ranks of a unit that already serves, because one has restarted as another process. */
 static void renew_ranks(struct fleet_unit *unit, const struct record_unit_hello *hello) {
     if (unit->state == FLEET_REFUSED || hello->rank_count != unit->hello.rank_count) return;
     for (uint32_t i = 0; i < hello->rank_count; i++) {
@@ -171,7 +172,7 @@ bool fleet_moves_blocks(const struct fleet *fleet, uint32_t index) {
     return fleet->units[index].ranks[0].is.kv_address[0] != 0;
 }
 
-/* A step has ended. The next one has begun if there is work. */
+/* Notes that a step has ended. The next one has begun if there is work. */
 static void fleet_note_step(struct fleet *fleet, struct fleet_unit *unit,
                             const struct record_unit_load *load, int64_t now_ns) {
     const double kept = 1 - 1.0 / STEPS_REMEMBERED;
@@ -238,9 +239,9 @@ enum unit_role fleet_missing_role(const struct fleet *fleet) {
     return takes[UNIT_PREFILL] ? UNIT_DECODE : UNIT_PREFILL;
 }
 
-/* A load report is slightly old and includes all gateways' requests. Requests that this gateway has
- * bound since then are waiting. If it has more requests bound than run there, some of its own that
- * the report does not include wait as well. */
+/* Estimates the requests that wait at a unit. A load report is slightly old and covers the requests
+ * of all gateways. Requests that this gateway has bound since then are waiting. If this gateway has
+ * more requests bound than run there, some that the report does not include wait as well. */
 static uint32_t count_waiting(const struct fleet_unit *unit) {
     const struct record_unit_load *load = &unit->load;
     uint32_t unknown =
@@ -252,8 +253,8 @@ static uint32_t fleet_count_all(const struct fleet_unit *unit) {
     return max_u32(unit->bound, unit->load.requests_running + count_waiting(unit));
 }
 
-/* Consecutive steps take about the same time. A step that is late is expected to last as long again
- * as it is late. */
+/* Predicts the rest of the running step. Consecutive steps take about the same time. A step that is
+ * overdue is expected to take as long again as it is overdue. */
 static double step_left_ns(const struct fleet_unit *unit, int64_t now_ns) {
     int64_t left_ns = unit->step_began_ns + unit->load.last_step_ns - now_ns;
     bool runs = unit->load.requests_running + unit->load.requests_waiting > 0;
@@ -261,8 +262,8 @@ static double step_left_ns(const struct fleet_unit *unit, int64_t now_ns) {
     return left_ns >= 0 ? (double)left_ns : -(double)left_ns;
 }
 
-/* A gateway only knows the times of its own prompts. With N gateways each sees 1/N of the prompts,
- * so a page of its own seems to take N times as long. */
+/* Predicts the time to compute the promised prompts. A gateway knows only its own prompts. With N
+ * gateways each sees 1/N of the prompts, so a page of its own seems to take N times as long. */
 static double prompts_ns(const struct fleet *fleet, const struct fleet_unit *unit) {
     if (fleet->prompts_pages <= 0 || !unit->hello.rank_count) return 0;
     return (double)unit->promised_pages * fleet->prompts_ns / fleet->prompts_pages /

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The operator's view of the fleet, and orders. GET /debug/fleet:
+ * The operator's view of the fleet, and the operator's orders. GET /debug/fleet:
  *
- *   {"units":[{"id","instance","role","state":"joining|serving|draining|silent|refused","model","numerics",
+ *   {"units":[{"id","instance","role","state":"joining|serving|draining|silent|refused",
+ *     "model","numerics",
  *     "ranks":[{"pid","requests_waiting","requests_running","requests_parked","kv_pages":{...}}],
  *     "requests_bound","requests_waiting","requests_running",
  *     "kv_pages":{"free","held","cached","total"},"steps_total","last_step_ms",
@@ -9,10 +10,10 @@
  *    "unit_choices":{reason: times},"queue","requests","resumed_total","role_changes_total",
  *    "lost_units_total"}
  *
- * POST /debug/fleet/load with {"ttft_limit_ns":N,"tpot_limit_ns":N}: what the fleet's manager reads
- * (contract/record_fleet_json.h).
- * POST /debug/fleet/drain with {"unit":id}: that unit takes no new requests and finishes its own;
- * with "back":true it serves again. With "rank":r the same of one rank.
+ * POST /debug/fleet/load with {"ttft_limit_ns":N,"tpot_limit_ns":N}: the load report for the
+ * fleet's manager (contract/record_fleet_json.h).
+ * POST /debug/fleet/drain with {"unit":id}: the unit takes no new requests and finishes its own.
+ * With "back":true it serves again. With "rank":r the order is for that rank only.
  * POST /debug/fleet/role with {"unit":id,"role":"prefill|decode|both"}: its role for later
  * requests.
  */
@@ -58,7 +59,7 @@ static void fleet_report_write_pages(struct json_writer *writer, uint32_t free, 
                       free, held, cached, (uint64_t)free + held + cached);
 }
 
-/* "" for one that serves. */
+/* The drain state of a rank; "" if it serves. */
 static const char *drain_name(const struct fleet_unit *unit, uint32_t rank) {
     const struct unit_rank_load *load = &unit->ranks[rank].load;
     if (!experts_bit(unit->experts.masked, rank)) return "";
@@ -216,7 +217,7 @@ static bool fleet_report_check_size(struct bytes body, struct api_error *error_o
                          LIMIT_ORDER_BYTES);
 }
 
-/* A body with an unknown member is rejected as a whole. */
+/* Rejects a body with an unknown member. */
 static bool fleet_report_check_members(const struct tree *root, const char *const *members,
                                        struct api_error *error_out) {
     struct tree_cursor cursor = {NULL};
@@ -234,7 +235,7 @@ static bool fleet_report_check_members(const struct tree *root, const char *cons
     return true;
 }
 
-/* A limit of 0 or more nanoseconds. */
+/* Reads a limit of 0 or more nanoseconds. */
 static bool fleet_report_read_limit(const struct tree *root, const char *name, int64_t *out) {
     return tree_get_integer(tree_member(root, name), out) && *out >= 0;
 }
@@ -263,23 +264,22 @@ enum status fleet_report_load(struct gateway *gateway, const struct endpoint_cal
 
 /* The fields of an operator's order. */
 struct fleet_order {
-    uint32_t unit; /* its index */
+    uint32_t unit; /* index of the unit */
     struct unit_id id;
-    struct record_drain drain; /* without its head; or */
+    struct record_drain drain; /* the drain order without its head, or */
     enum unit_role role;
 };
 
 struct fleet_order_kind {
     const char *more;             /* members of a body other than "unit", required or optional */
-    const char *const members[4]; /* all that a body may have; NULL behind the last */
+    const char *const members[4]; /* all allowed members; NULL after the last */
     bool (*read)(const struct gateway *gateway, const struct tree *root, struct fleet_order *order,
                  struct api_error *error_out);
     enum status (*give)(struct gateway *gateway, const struct fleet_order *order); /* or FULL */
     void (*write)(struct json_writer *writer, const void *order);
 };
 
-/* Reads the body's object and finds the unit that it names. False: *error_out says what is
- * wrong. */
+/* Parses the body and finds the unit that it names. False: *error_out is set. */
 static bool fleet_report_read_unit(struct gateway *gateway,
                                    const struct record_client_request *record, const char *more,
                                    const struct tree **root_out, struct fleet_order *order,
@@ -329,7 +329,7 @@ static void write_drained(struct json_writer *writer, const void *context) {
     json_writer_print(writer, ",\"state\":\"%s\"}", order->drain.back ? "serving" : "draining");
 }
 
-/* A rank may leave if the others have slots for all experts. */
+/* Checks that a rank may leave: the others must have slots for all experts. */
 static bool check_rank(const struct gateway *gateway, const struct fleet_order *order,
                        struct api_error *error_out) {
     const struct fleet_unit *unit = &gateway->fleet.units[order->unit];
@@ -382,7 +382,7 @@ static enum status give_drain(struct gateway *gateway, const struct fleet_order 
     if (order->drain.one_rank) return STATUS_OK;
     struct fleet_unit *unit = &gateway->fleet.units[order->unit];
     unit->draining = !order->drain.back;
-    if (order->drain.back) unit->load.draining = 0; /* until it says otherwise */
+    if (order->drain.back) unit->load.draining = 0; /* until its next load report */
     gateway->changed = true;                        /* waiting requests may use the unit again */
     return STATUS_OK;
 }

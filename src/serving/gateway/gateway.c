@@ -23,11 +23,11 @@
 #define INLINE_BYTES_DEFAULT ((size_t)16 << 10)
 #define OUTBOX_BYTES_MIN ((size_t)1 << 20)
 #define CONSTRAINTS_BYTES                                                                          \
-    ((size_t)16 * LIMIT_CONSTRAINT_BYTES) /* of those that wait to be judged */
+    ((size_t)16 * LIMIT_CONSTRAINT_BYTES) /* memory of constraints that wait to be checked */
 #define KEEP_ALIVE_NS_DEFAULT ((int64_t)5000000000)
 #define UNIT_WAIT_NS_DEFAULT ((int64_t)30000000000)
 #define QUEUE_NS_DEFAULT ((int64_t)600000000000)
-#define REQUEST_BYTES_EACH ((size_t)128 << 10) /* of prompt and answer, if nothing is said */
+#define REQUEST_BYTES_EACH ((size_t)128 << 10) /* default for prompt and answer of a request */
 #define REQUEST_BYTES_LEAST ((size_t)32 << 20)
 #define DRAIN_NS_DEFAULT ((int64_t)30000000000)
 
@@ -39,7 +39,7 @@ static struct gateway_options with_defaults(const struct gateway_options *given)
     if (!options.outbox_bytes) options.outbox_bytes = 2 * options.body_bytes_max + OUTBOX_BYTES_MIN;
     if (!given->outbox_bytes && options.outbox_bytes > RECORD_BYTES_MAX)
         options.outbox_bytes = RECORD_BYTES_MAX;
-    if (!options.request_bytes) /* each keeps its prompt and its answer; touched when used */
+    if (!options.request_bytes) /* for prompts and answers; touched when used */
         options.request_bytes = options.requests_max * REQUEST_BYTES_EACH + REQUEST_BYTES_LEAST;
     if (!options.tokenize_queue_bytes) options.tokenize_queue_bytes = 4 * options.body_bytes_max;
     if (!options.unit_wait_ns) options.unit_wait_ns = UNIT_WAIT_NS_DEFAULT;
@@ -50,7 +50,8 @@ static struct gateway_options with_defaults(const struct gateway_options *given)
     return options;
 }
 
-/* One call parses a body and renders its prompt, or writes the text of a few tokens. */
+/* Scratch memory for one call, which parses a body and renders its prompt, or writes the text of a
+ * few tokens. */
 static size_t gateway_scratch_bytes(const struct gateway_options *options) {
     return 48 * options->body_bytes_max + options->outbox_bytes + ((size_t)16 << 20);
 }
@@ -195,8 +196,9 @@ static enum status refuse_path(struct gateway *gateway, const struct record_clie
                        endpoint && !is_elsewhere ? endpoint->number : ENDPOINT_OTHER, NULL, &error);
 }
 
-/* If accounts are in use, a path needs a key, and one for the whole service needs an operator's. A
- * body that was left unread belongs to a request without a known key. */
+/* Checks the caller. If accounts are in use, a path may need an API key, and one about the whole
+ * service needs an operator's. A body is left unread if the key was unknown when the request
+ * arrived. */
 static bool may_ask(const struct gateway *gateway, const struct record_client_request *record,
                     const struct endpoint *endpoint, struct endpoint_call *call,
                     struct api_error *error) {
@@ -302,7 +304,7 @@ static void receive_load(struct gateway *gateway, uint32_t unit,
                          const struct record_unit_load *load, int64_t now_ns) {
     if (!fleet_is_member(&gateway->fleet, unit)) return;
     const struct record_unit_load *before = &gateway->fleet.units[unit].load;
-    if (before->rank_count == 0) unit_totals_soon(gateway); /* its first */
+    if (before->rank_count == 0) unit_totals_soon(gateway); /* the unit's first load report */
     metrics_count_step(&gateway->metrics, before, load);
     fleet_load(&gateway->fleet, unit, load, now_ns);
     gateway->changed = true;
@@ -342,7 +344,7 @@ static enum status receive_from_unit(struct gateway *gateway,
 }
 
 bool gateway_refuses(const struct gateway *gateway, struct unit_id unit) {
-    if (!gateway->fleet.refused_total) return false; /* the usual case, decided at once */
+    if (!gateway->fleet.refused_total) return false; /* fast path for the usual case */
     uint32_t index = fleet_find(&gateway->fleet, unit);
     return index != FLEET_NONE && gateway->fleet.units[index].state == FLEET_REFUSED;
 }
@@ -420,7 +422,7 @@ static enum status gateway_receive(void *self, const struct record *record, int6
     return STATUS_OK;
 }
 
-/* Collects the ids of records that have a request's tokens or its end; returns their count. */
+/* Collects the request ids of TOKENS and FINISHED records. Returns their count. */
 static uint32_t list_ids(const struct record *const *records, uint32_t count,
                          struct request_id ids_out[GATEWAY_EXPECT_MAX]) {
     uint32_t used = 0;
@@ -441,8 +443,8 @@ void gateway_expect(const struct gateway *gateway, const struct record *const *r
     request_prefetch_places(gateway, ids, list_ids(records + count, behind, ids));
 }
 
-/* Serves the three lists in turn, and again if one of them has changed another. Requests that end
- * come first, because they free memory. */
+/* Serves the lists in turn, and again if serving one has changed another. Requests that end come
+ * first, because they free memory. */
 static void serve_lists(struct gateway *gateway, int64_t now_ns) {
     for (bool room = true; room && gateway_queued_count(gateway);) {
         gateway->changed = false;

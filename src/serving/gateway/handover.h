@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * A request that two units share: one computes the prompt, the other makes the answer. Records about
- * it arrive from both, in any order:
+ * Disaggregated prefill and decode of one request: a prefill unit computes the prompt and a decode
+ * unit makes the answer. Records about the request arrive from both, in any order. Its states:
  *
- *   RESERVING   the decode unit was asked for pages
+ *   RESERVING   the decode unit was asked to reserve KV pages
  *   PREFILLING  it has them, and the prefill unit computes
  *   CONTINUED   the first token has arrived and was forwarded to the decode unit, which continues
  *   ANSWERED    the decode unit has sent FINISHED and the prefill unit has not: its work belongs to
@@ -15,13 +15,13 @@
 #include "contract/step_plan.h"
 #include "serving/gateway/gateway_state.h"
 
-/* The decode unit, at that place of the fleet's table, has reserved pages: puts the SUBMIT to the
- * prefill unit. STATUS_INVALID: the record cannot be true. */
+/* The decode unit, with this index in the fleet's table, has reserved pages. Puts the SUBMIT to the
+ * prefill unit. STATUS_INVALID: no correct unit sends such a record. */
 enum status handover_reserved(struct gateway *gateway, uint32_t index,
                               const struct record_reserved *record) MUST_USE;
 
-/* The prefill unit has sent the first tokens: puts CONTINUE to the decode unit. The caller has made
- * sure of HANDOVER_CONTINUE_BYTES. */
+/* The prefill unit has sent the first tokens. Puts CONTINUE to the decode unit. The caller makes
+ * sure that the outbox has HANDOVER_CONTINUE_BYTES of room. */
 void handover_continue(struct gateway *gateway, struct request *request, const uint32_t *tokens,
                        uint32_t count);
 

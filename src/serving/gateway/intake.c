@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Functions here return STATUS_OK, STATUS_FULL (nothing has changed, call again) or STATUS_INVALID
- * (the api_error says why). Only the two entry points at the end turn the latter into a reply.
+ * Functions return STATUS_OK, STATUS_FULL (nothing has changed, call again) or STATUS_INVALID
+ * (*error is set). Only the entry points at the end turn the latter into a reply.
  */
 #include "serving/gateway/intake.h"
 
@@ -36,7 +36,7 @@ static enum status intake_refuse_size(struct api_error *error) {
 
 /* ---- into the queue ---- */
 
-struct prompt_name { /* how errors name a prompt: by its index if there are several */
+struct prompt_name { /* the name of a prompt in errors, with its index if there are several */
     char param[32], prefix[32];
 };
 
@@ -70,8 +70,8 @@ static enum status refuse_length(const struct gateway *gateway, const struct req
     return STATUS_INVALID;
 }
 
-/* Sets the length of the answer: as asked for, limited by the room after the prompt. Or refuses, so
- * that no unit gets a request that can never run. */
+/* Limits the requested length of the answer to the room after the prompt. Refuses a request that
+ * can never run, so that no unit gets it. */
 static enum status fit(const struct gateway *gateway, struct request *head,
                        struct api_error *error) {
     struct request_asked *asked = &head->asked;
@@ -95,7 +95,7 @@ static enum status fit(const struct gateway *gateway, struct request *head,
     return STATUS_INVALID;
 }
 
-/* Refuses a prompt if its log probabilities would outgrow the answer, as far as that can be known
+/* Refuses a prompt if its log probabilities would outgrow a whole answer, as far as can be known
  * before they are computed. A stream sends them piece by piece. */
 static enum status fit_echo(const struct gateway *gateway, const struct request *head,
                             struct api_error *error) {
@@ -124,7 +124,7 @@ static enum status fit_text(const struct gateway *gateway, const struct request 
     return refuse_length(gateway, head, true, prompt_min, error);
 }
 
-/* Stop tokens and biases must be tokens of this model. */
+/* Checks that stop tokens and biases are in the model's vocabulary. */
 static enum status check_vocab(const struct gateway *gateway, const struct request *leader,
                                struct api_error *error) {
     const struct request_asked *asked = &leader->asked;
@@ -140,7 +140,7 @@ static enum status check_vocab(const struct gateway *gateway, const struct reque
     return STATUS_INVALID;
 }
 
-/* A prompt's token ids must be in the vocabulary, too. */
+/* Checks that a prompt's token ids are in the vocabulary. */
 static enum status check_prompt(const struct gateway *gateway, const struct request *head,
                                 struct api_error *error) {
     const struct request_asked *asked = &head->asked;
@@ -156,7 +156,7 @@ static enum status check_prompt(const struct gateway *gateway, const struct requ
     return STATUS_OK;
 }
 
-/* Further choices of a prompt share its prompt. */
+/* Lets the further choices of each prompt share it. False: out of memory. */
 static bool intake_share(struct request *leader) {
     for (uint32_t i = 1; i < leader->choice_count; i++) {
         struct request *choice = leader->choices[i];
@@ -173,7 +173,7 @@ static bool intake_share(struct request *leader) {
     return true;
 }
 
-/* Removes the request from the rate of requests: it has not begun. */
+/* Takes a request that has not begun back out of the rate of requests. */
 static void uncount(struct gateway *gateway, struct request *leader) {
     if (!leader->asked.is_counted) return;
     leader->asked.is_counted = false;
@@ -201,7 +201,7 @@ static enum status refuse_rate(struct api_error *error, enum account_verdict ver
     return STATUS_INVALID;
 }
 
-/* Refuses a request because this money is used up. */
+/* Refuses a request because its balance or budget is used up. */
 static enum status refuse_unpaid(struct api_error *error, enum usage_limit limit) {
     api_error_set(error, 402, NULL, "invalid_request_error", "Insufficient Balance");
     error->limit = limit;
@@ -216,7 +216,7 @@ static enum status refuse_tokens(struct api_error *error, uint64_t tokens) {
     return STATUS_INVALID;
 }
 
-/* Takes the prompts' tokens from the account's rate and sets the highest cost aside. */
+/* Takes the prompts' tokens from the account's rate and reserves the maximum cost. */
 static enum status hold_tokens(struct gateway *gateway, struct request *leader,
                                struct api_error *error) {
     struct accounts *accounts = &gateway->accounts;
@@ -243,13 +243,13 @@ static enum status hold_tokens(struct gateway *gateway, struct request *leader,
     return refuse_rate(error, verdict, retry_after_seconds);
 }
 
-/* Checks the request against the units' limits, then makes it wait for a unit. */
+/* Checks the request against the units' limits, then queues it for a unit. */
 static enum status validate(struct gateway *gateway, struct request *leader, int64_t now_ns,
                             struct api_error *error) {
     enum status status = check_vocab(gateway, leader, error);
     for (uint32_t i = 0; i < leader->prompt_count && !status; i++) {
         struct request *head = request_head(leader, i);
-        head->asked.answer.fingerprint = /* until a unit has the request */
+        head->asked.answer.fingerprint = /* provisional, until a unit has the request */
             bytes_of(gateway->fingerprints[gateway->fleet.main_numerics]);
         status = check_prompt(gateway, head, error);
         if (!status) status = fit(gateway, head, error);
@@ -269,7 +269,7 @@ static enum status validate(struct gateway *gateway, struct request *leader, int
     return STATUS_OK;
 }
 
-/* Keeps a prompt, which may have to be sent more than once. */
+/* Copies a prompt into the request, because it may have to be sent more than once. */
 static enum status keep_prompt(struct gateway *gateway, struct request *head, const uint32_t *ids,
                                size_t count, struct api_error *error) {
     struct request_asked *asked = &head->asked;
@@ -293,8 +293,8 @@ static enum status keep_prompt(struct gateway *gateway, struct request *head, co
     return STATUS_OK;
 }
 
-/* Advances the request as far as possible. While a prompt is not tokenized or the constraint is not
- * checked, all its choices wait. A request that asked only for tokens ends here. */
+/* Advances the request as far as possible. All choices wait until every prompt is tokenized and the
+ * constraint is checked. A request that asked only for tokens ends here. */
 static enum status intake_go_on(struct gateway *gateway, struct request *leader, int64_t now_ns,
                                 struct api_error *error) {
     bool whole = !leader->constraint_unjudged;
@@ -324,7 +324,7 @@ static enum status refuse_text(const struct request *head, struct api_error *err
     return STATUS_INVALID;
 }
 
-/* Sends a text that is too long to be tokenized in this call to the host. */
+/* Sends a text that is too long to be tokenized in this call to the host's tokenizer. */
 static enum status send_to_tokenize(struct gateway *gateway, struct request *head,
                                     struct bytes text, struct plain_text plain,
                                     struct api_error *error) {
@@ -337,7 +337,7 @@ static enum status send_to_tokenize(struct gateway *gateway, struct request *hea
     return status == STATUS_NO_MEMORY ? intake_refuse_busy(error) : status;
 }
 
-/* `here`: with all text tokenized in this call so far, it is short enough to be tokenized in it. */
+/* `here`: the text is short enough to be tokenized in this call, along with those before it. */
 static enum status intake_take_text(struct gateway *gateway, struct request *head,
                                     struct bytes text, struct plain_text plain, bool here,
                                     struct api_error *error) {
@@ -422,13 +422,13 @@ static enum status take_chat(struct gateway *gateway, struct request *request,
 
 /* ---- plain prompts ---- */
 
-/* Echoes the prompt before the answer. */
+/* Keeps the prompt's text, to be echoed before the answer. */
 static enum status echo_prompt(struct gateway *gateway, struct request *head,
                                const struct api_prompt *prompt, struct api_error *error) {
     struct bytes text = prompt->text;
     uint32_t choices = head->leader->choice_count;
     size_t most = reply_text_bytes_max(gateway, choices) / 2;
-    if (!head->asked.stream) most /= choices; /* they are all in one answer */
+    if (!head->asked.stream) most /= choices; /* one whole answer has all choices */
     if (!gateway->options.tokenizer && head->asked.answer.logprobs) return STATUS_OK; /* its ids */
     if (!gateway->options.tokenizer)
         return refuse(error, 400, "echo", "unsupported_parameter",
@@ -451,7 +451,7 @@ static enum status echo_prompt(struct gateway *gateway, struct request *head,
     return STATUS_OK;
 }
 
-/* The text of a prompt that is tokenized. */
+/* Lays out the text of a prompt to be tokenized. */
 static enum status intake_lay_out(struct gateway *gateway, struct bytes prompt, struct bytes suffix,
                                   struct fim *out, struct api_error *error) {
     /* Added tokens are recognized here, as Hugging Face's tokenizers do by default. */
@@ -509,9 +509,9 @@ static enum status take_prompts(struct gateway *gateway, struct request *leader,
     return status;
 }
 
-/* ---- the doors ---- */
+/* ---- entry points ---- */
 
-/* Fills in how tokens are sampled and at which ones the answer ends. */
+/* Fills in the sampling parameters and the stop tokens. */
 static enum status fill_sampling(const struct gateway *gateway, struct request *request,
                                  const struct api_request *parsed,
                                  const struct record_client_request *record,
@@ -616,7 +616,7 @@ static bool refuse_count(struct api_error *error, uint32_t count, const char *wh
                          count, who, most);
 }
 
-/* The tokens of prompts that were sent as token ids. A text has at least one. */
+/* A lower bound of the prompts' tokens. A text has at least one. */
 static uint64_t least_tokens(const struct api_request *parsed) {
     uint64_t tokens = 0;
     for (uint32_t i = 0; i < parsed->prompt_count; i++)
@@ -624,7 +624,7 @@ static uint64_t least_tokens(const struct api_request *parsed) {
     return parsed->tokens_only ? 0 : tokens;
 }
 
-/* False: there is no room for so many answers now, or ever. */
+/* Starts the request at its account. False: the account's limits do not allow it now, or ever. */
 static bool intake_hold(struct gateway *gateway, const struct endpoint_call *call, uint32_t count,
                         const struct api_request *parsed, struct api_error *error) {
     struct accounts *accounts = &gateway->accounts;
@@ -642,7 +642,7 @@ static bool intake_hold(struct gateway *gateway, const struct endpoint_call *cal
     return verdict == ACCOUNT_MAY || refuse_rate(error, verdict, retry_after_seconds) == STATUS_OK;
 }
 
-/* NULL: *error says why. */
+/* Claims slots for all choices. NULL: *error is set. */
 static struct request *intake_claim(struct gateway *gateway, const struct endpoint_call *call,
                                     const struct api_request *parsed, struct api_error *error) {
     uint32_t count = parsed->prompt_count * parsed->choice_count;
@@ -673,7 +673,7 @@ static bool may_have(struct gateway *gateway, const struct endpoint_call *call,
     return parsed->tokens_only || !lacks || refuse_unpaid(error, lacks) == STATUS_OK;
 }
 
-/* Sends the client the refusal. Counts it when that is sent: with a full outbox the record is
+/* Sends the client the refusal and counts it, unless the outbox is full. Then the record is
  * received again. */
 static enum status turn_away(struct gateway *gateway, const struct endpoint_call *call,
                              const struct api_error *error) {
@@ -703,7 +703,7 @@ enum status intake_take(struct gateway *gateway, const struct endpoint_call *cal
     bool tokenizes = gateway->tokenize_queue.busy, constrains = gateway->constraints.busy;
     enum status status = begin(gateway, record, parsed, request, call->now_ns, &error);
     if (!status) return STATUS_OK;
-    gateway->outbox.used = mark; /* with its own TOKENIZE and CONSTRAIN */
+    gateway->outbox.used = mark; /* takes back the request's TOKENIZE and CONSTRAIN, too */
     if (!tokenizes) tokenize_queue_answered(&gateway->tokenize_queue);
     if (!constrains) tokenize_queue_answered(&gateway->constraints);
     bool is_counted = request->asked.is_counted;
@@ -739,7 +739,7 @@ enum status intake_ask(struct gateway *gateway, const struct endpoint_call *call
     return intake_take(gateway, call, &parsed);
 }
 
-/* If a keep-alive was sent, the stream has begun. */
+/* Refuses a request after intake_take has returned. A keep-alive may have begun its response. */
 static enum status refuse_late(struct gateway *gateway, struct request *leader, int64_t now_ns,
                                const struct api_error *error) {
     struct usage_mark mark = usage_record_mark(gateway);
@@ -757,12 +757,12 @@ static enum status refuse_late(struct gateway *gateway, struct request *leader, 
     return STATUS_OK;
 }
 
-/* Handles the tokens of one of its prompts, or the reason why there are none. */
+/* Handles the tokens of a prompt, or the reason why there are none. */
 static enum status intake_take_tokens(struct gateway *gateway, struct request *head,
                                       const struct record_tokenized *record,
                                       struct api_error *error) {
     enum status status = STATUS_OK;
-    if (head->asked.prompt) return STATUS_OK; /* kept before the outbox was full */
+    if (head->asked.prompt) return STATUS_OK; /* it was kept before the outbox was full */
     if (record->too_many) status = fit_text(gateway, head, record->too_many, error);
     if (status) return status;
     if (record->too_many) return intake_refuse_busy(error); /* a larger unit has joined meanwhile */
@@ -809,7 +809,8 @@ enum status intake_give_up(struct gateway *gateway, struct request *leader, int6
     return refuse_late(gateway, leader, now_ns, &error);
 }
 
-/* The first unit has joined, so the request can be checked. Or none has joined for too long. */
+/* Checks a request after the first unit has joined, or refuses it if none has joined for too
+ * long. */
 static enum status validate_late(struct gateway *gateway, struct request *leader, int64_t now_ns) {
     struct api_error error;
     if (fleet_knows_model(&gateway->fleet)) {

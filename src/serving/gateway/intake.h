@@ -1,16 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0
- * From a request's body to the queue for units: parses, renders, tokenizes (or sends the text to
- * the host), has the constraint checked, and checks that the request can fit. Afterwards either the
- * request is in progress or its refusal is sent.
+ * The way of a request from its body to the queue for units: it is parsed, rendered and tokenized
+ * (by the host if the text is long), its constraint is checked, and it must fit the units' limits.
+ * Afterwards it is in progress, or its refusal has been sent.
  */
 #pragma once
 
 #include "serving/gateway/gateway_state.h"
 
-/* Whether a request can be taken at all. */
+/* True if the gateway can take a request with a body of this size now; else *error has the
+ * reason. */
 bool intake_ready(const struct gateway *gateway, size_t body_bytes, struct api_error *error);
 
-/* Takes the parsed body of a call. STATUS_FULL: as of endpoints. */
+/* Takes the parsed body of a request. STATUS_FULL: the outbox has no room, and nothing has
+ * changed. */
 enum status intake_take(struct gateway *gateway, const struct endpoint_call *call,
                         const struct api_request *parsed) MUST_USE;
 
@@ -20,11 +22,11 @@ enum status intake_tokenized(struct gateway *gateway, const struct record_tokeni
 enum status intake_constrained(struct gateway *gateway, const struct record_constrained *record,
                                int64_t now_ns) MUST_USE;
 
-/* Checks requests that arrived before any unit, once the first unit has joined. Refuses them if
- * none has joined for too long. False: the outbox is full. */
+/* Checks the requests that arrived before any unit once the first unit has joined, or refuses them
+ * if none has joined for too long. False: the outbox is full. */
 bool intake_run(struct gateway *gateway, int64_t now_ns) MUST_USE;
 
-/* Refuses a request that waits for a thread of the host or for the first unit: the server ends, or
- * no unit has joined. STATUS_FULL: nothing has changed. */
+/* Refuses a request that waits for a thread of the host or for the first unit, because the server
+ * shuts down or no unit has joined. STATUS_FULL: nothing has changed. */
 enum status intake_give_up(struct gateway *gateway, struct request *leader,
                            int64_t now_ns) MUST_USE;

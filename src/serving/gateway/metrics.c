@@ -34,7 +34,7 @@ void metrics_count_end(struct metrics *metrics, const struct metrics_times *time
                        const struct record_finished *record, bool stopped, int64_t now_ns) {
     metrics->ended[record->reason]++;
     metrics->output_tokens += record->output_tokens;
-    if (record->work.queue_ns >= 0) { /* else no unit has begun the prompt */
+    if (record->work.queue_ns >= 0) { /* otherwise no unit has begun the prompt */
         metrics->prompt_hit_tokens += record->work.prompt_hit_tokens;
         metrics->prompt_miss_tokens += record->work.prompt_miss_tokens;
         histogram_add(&metrics->queue_ns, &histogram_times, (uint64_t)record->work.queue_ns);
@@ -81,8 +81,8 @@ static void write_seconds(struct json_writer *writer, const char *name, const ch
 
 #define NS_PER_SECOND 1000000000ull
 
-/* Writes Prometheus' cumulative buckets. `unit`: 1, or NS_PER_SECOND for nanoseconds that are shown
- * as seconds. */
+/* Writes a Prometheus histogram with cumulative buckets. `unit`: 1, or NS_PER_SECOND to show
+ * nanoseconds as seconds. */
 static void write_histogram(struct json_writer *writer, const char *name, const char *help,
                             const struct histogram *histogram, const struct histogram_scale *scale,
                             uint64_t unit) {
@@ -152,7 +152,7 @@ static void write_ended(struct json_writer *writer, const struct metrics *metric
                           record_unit_finish_reason_name((enum finish_reason)i), metrics->ended[i]);
 }
 
-/* Label values escape as JSON does, as far as names go. */
+/* Label values are escaped like JSON strings, which is the same for the characters of names. */
 static void write_one_info(struct json_writer *writer, const struct metrics_gauges *gauges,
                            struct bytes numerics_id) {
     json_writer_print(writer, "fathom_info{model=\"%.*s\",version=\"%.*s\",numerics=\"%.*s\"} 1\n",
@@ -160,7 +160,7 @@ static void write_one_info(struct json_writer *writer, const struct metrics_gaug
                       PRINT_BYTES(numerics_id));
 }
 
-/* A line for each numerics that units have. */
+/* Writes a line for each of the numerics that units have. */
 static void write_info(struct json_writer *writer, const struct metrics_gauges *gauges) {
     const struct fleet *fleet = gauges->fleet;
     metrics_write_family(writer, "fathom_info", "gauge", "What is served.");
@@ -254,7 +254,8 @@ static void metrics_write_load(struct json_writer *writer, const struct metrics_
                   load->last_step_ns);
 }
 
-/* A sample of a unit, and of a layer unless that is LIMIT_LAYERS; value in millionths. */
+/* Writes a sample of a unit and, unless `layer` is LIMIT_LAYERS, a layer. `value` is in
+ * millionths. */
 static void write_millionths(struct json_writer *writer, const char *name, uint32_t unit,
                              uint32_t layer, uint64_t value) {
     json_writer_print(writer, "%s{unit=\"%u\"", name, unit);
@@ -264,7 +265,7 @@ static void write_millionths(struct json_writer *writer, const char *name, uint3
 
 struct expert_family {
     const char *name, *type, *help;
-    size_t offset; /* of a uint64_t in struct record_experts */
+    size_t offset; /* offset of a uint64_t in struct record_experts */
     bool seconds;  /* the field holds nanoseconds */
 };
 

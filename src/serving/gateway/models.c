@@ -31,7 +31,7 @@ static enum status add(struct models *models, struct bytes name, struct error *e
 
 static void models_add_alias(struct models *models, const char *name, enum chat_thinking thinking) {
     if (models_is_there(models, bytes_of(name)))
-        return; /* served under that name, it is what it is */
+        return; /* a served name keeps its own thinking mode */
     models->names[models->count++] = (struct api_model){bytes_of(name), thinking};
 }
 

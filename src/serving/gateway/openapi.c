@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * /openapi.json: the API as an OpenAPI 3.1 document. It is generated from the table of endpoints
  * (endpoint.h) and the table of fields (serving/gateway/api/api_field.h), so it always agrees with
- * them. openapi_schemas.json has the answers, by the endpoint's name: NAME_answer and, for streams,
- * NAME_event.
+ * them. openapi_schemas.json has the schemas of answers, by the endpoint's name: NAME_answer and,
+ * for streams, NAME_event.
  */
 #include "serving/gateway/api/api_field.h"
 #include "serving/gateway/gateway_state.h"
@@ -10,7 +10,7 @@
 
 extern const char openapi_schemas_start[], openapi_schemas_end[]; /* openapi_schemas.json */
 
-/* A limit of a field: a whole number where it is one. */
+/* Writes a limit of a field, as an integer if it is one. */
 static void write_limit(struct json_writer *writer, const char *name, double limit) {
     if (limit == (double)(int64_t)limit)
         json_writer_print(writer, ",\"%s\":%.0f", name, limit);
@@ -34,7 +34,7 @@ static void write_schema(struct json_writer *writer, const struct api_field *fie
     json_writer_text(writer, "}");
 }
 
-/* Omits refused fields. Includes those that are accepted and ignored. */
+/* Writes all fields except refused ones. Ignored fields are included. */
 static void openapi_write_fields(struct json_writer *writer, const struct dialect *dialect) {
     const struct api_field *field;
     bool first = true;
@@ -71,7 +71,7 @@ static void openapi_write_request(struct json_writer *writer, const struct endpo
     json_writer_text(writer, "}}},");
 }
 
-/* OpenAPI 3.1 cannot describe the events of a stream. They are listed next to its text. */
+/* OpenAPI 3.1 cannot describe the events of a stream, so their schema is listed with its text. */
 static void openapi_write_answers(struct json_writer *writer, const struct endpoint *endpoint,
                                   bool model) {
     static const char *const errors[DIALECT_COUNT] = {[DIALECT_ANTHROPIC] = "messages"};

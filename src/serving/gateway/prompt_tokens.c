@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * /tokenize and /detokenize: a text's tokens as a completion's prompt has them, and the reverse. A
- * text is a request that is tokenized like any prompt (intake.h), long ones by the tokenizer's
- * queue. It ends there with reply_tokens.
+ * /tokenize and /detokenize: the tokens of a text, as in a completion's prompt, and the reverse. A
+ * text to tokenize becomes a request and is tokenized like any prompt (intake.h), through the
+ * tokenizer's queue if it is long. reply_tokens ends the request.
  */
 #include "base/check.h"
 #include "serving/gateway/api/api_reader.h"
@@ -10,9 +10,9 @@
 #include "serving/gateway/intake.h"
 #include "serving/gateway/reply.h"
 
-/* ---- what is asked ---- */
+/* ---- tokenize ---- */
 
-/* Reads the body, which must name this model. */
+/* Parses the body and checks its model's name. */
 static bool open_body(struct gateway *gateway, const struct endpoint_call *call,
                       struct api_reader *reader, struct api_request *out) {
     const struct record_client_request *record = call->record;
@@ -61,7 +61,7 @@ enum status prompt_tokens_ask(struct gateway *gateway, const struct endpoint_cal
     return intake_take(gateway, call, &parsed);
 }
 
-/* ---- and back ---- */
+/* ---- detokenize ---- */
 
 static bool prompt_tokens_read_tokens(struct api_reader *reader, struct api_prompt *out) {
     const struct tree *array = api_reader_given(reader->root, "tokens");
@@ -78,7 +78,7 @@ static bool prompt_tokens_read_tokens(struct api_reader *reader, struct api_prom
     return true;
 }
 
-/* The model's ids; the tokenizer's until a unit has said how many the model has. */
+/* Checks ids against the model's vocabulary, or the tokenizer's until a unit has joined. */
 static bool check_ids(const struct gateway *gateway, const struct api_prompt *prompt,
                       struct api_error *error) {
     uint32_t vocab = gateway->fleet.model.vocab_count;

@@ -28,7 +28,7 @@ void receipt_end(struct receipt *receipt) {
         if (receipt->parts[part].reported) receipt_choose(receipt, (enum request_part)part);
 }
 
-/* Adds the work of a unit in addition to the first computation of the prompt. */
+/* Adds the additional work of a unit, beyond the first computation of the prompt. */
 static void receipt_add_extras(struct unit_work *sum, const struct unit_work *work, bool counts) {
     sum->transferred_tokens += work->transferred_tokens;
     sum->reloaded_tokens += work->reloaded_tokens;
@@ -58,7 +58,7 @@ struct unit_work receipt_total(const struct receipt *receipt, uint32_t prompt_to
     if (is_final) total = receipt->first;
     for (int part = PART_COUNT; part-- > 0;) {
         if (!receipt->parts[part].reported) continue;
-        bool counts = receipt->parts[part].counts || !is_final; /* it may end without a token */
+        bool counts = receipt->parts[part].counts || !is_final; /* it may have no token */
         if (!is_final) total = receipt->parts[part].work;
         is_final = true;
         receipt_add_extras(&extras, &receipt->parts[part].work, counts);
@@ -75,14 +75,14 @@ struct unit_work receipt_total(const struct receipt *receipt, uint32_t prompt_to
 
 /* ---- as JSON ---- */
 
-/* In milliseconds, to the microsecond. */
+/* Writes a time in milliseconds, with microsecond resolution. */
 static void write_ms(struct json_writer *writer, const char *name, int64_t ns) {
     uint64_t us = ns > 0 ? (uint64_t)ns / 1000 : 0;
     json_writer_print(writer, "%s%lu.%03lu", name, us / 1000, us % 1000);
 }
 
 /* queue + load + prefill = ttft, ttft + transfer + decode = total. A unit measures times by its own
- * clock, so they are limited to the time that passed here. */
+ * clock, so they are clamped to the time that passed here. */
 static void receipt_write_times(struct json_writer *writer, const struct metrics_times *times,
                                 int64_t ended_ns, const struct unit_work *work) {
     int64_t total = ended_ns - times->arrived_ns;

@@ -7,22 +7,22 @@
 #include "serving/gateway/usage_record.h"
 
 #define TOKEN_JSON_BYTES 8     /* "1048575," */
-#define CHOICE_FRAME_BYTES 512 /* around the text of each choice of a whole answer */
+#define CHOICE_FRAME_BYTES 512 /* JSON around the text of each choice of a whole answer */
 
 size_t reply_text_bytes_max(const struct gateway *gateway, uint32_t choice_count) {
-    /* The frame is wide enough for the choices of one prompt. */
+    /* REPLY_FRAME_BYTES covers the choices of one prompt. */
     uint32_t more = choice_count > LIMIT_CHOICES ? choice_count - LIMIT_CHOICES : 0;
     return gateway->outbox.capacity - 2 * REPLY_FRAME_BYTES - LIMIT_CHOICES * RECEIPT_BYTES_MAX -
            more * CHOICE_FRAME_BYTES;
 }
 
-/* A record whose tails reply_write_tail appends. */
+/* Puts a record. reply_write_tail appends its tails. */
 static void *put(struct gateway *gateway, enum record_kind kind, const void *fixed) {
     return machine_outbox_put(&gateway->outbox, kind, fixed);
 }
 
-/* Appends a tail of bytes to the outbox's last record. `*count_out`, the field of the record that
- * counts them, is 0 if there is no room: then the record is to be taken back. */
+/* Appends a tail of bytes to the outbox's last record. `*count_out`, the record's count of them,
+ * becomes 0 if there is no room. Then the caller takes the record back. */
 static bool reply_write_tail(struct gateway *gateway, struct record *record, reply_writer *write,
                              const void *context, uint32_t *count_out) {
     struct outbox *outbox = &gateway->outbox;
@@ -37,15 +37,15 @@ static bool reply_write_tail(struct gateway *gateway, struct record *record, rep
     return true;
 }
 
-/* Takes back what was put since. An empty outbox has room for any reply; otherwise its size was not
- * bounded. */
+/* Rolls the outbox back to `mark`. Replies are bounded so that an empty outbox has room for any of
+ * them. */
 static enum status take_back(struct gateway *gateway, uint32_t mark) {
     check(mark > 0);
     gateway->outbox.used = mark;
     return STATUS_FULL;
 }
 
-/* A reply_writer for headers. */
+/* The context of the reply_writer for headers. */
 struct headers_view {
     const struct gateway *gateway;
     const struct reply_notes *notes;
@@ -63,7 +63,7 @@ static void reply_write_header(struct json_writer *writer, enum answer_header he
     json_writer_text(writer, "\r\n");
 }
 
-/* Writes times as OpenAI does: "12ms", "8.64s", "6m0s". */
+/* Writes a time as OpenAI does: "12ms", "8.64s", "6m0s". */
 static void write_reset(struct json_writer *writer, enum answer_header header, int64_t reset_ns) {
     int64_t ms = (reset_ns + 999999) / 1000000, seconds = ms / 1000 % 60;
     uint32_t places = ms % 10 ? 3 : ms % 100 ? 2 : 1;
@@ -145,8 +145,8 @@ enum status reply_call(struct gateway *gateway, const struct endpoint_call *call
     return reply_whole(gateway, &reply, write, context);
 }
 
-struct reported_error {            /* arguments of the writers below */
-    const struct dialect *dialect; /* NULL: OpenAI's words */
+struct reported_error {            /* context of the writers below */
+    const struct dialect *dialect; /* NULL: OpenAI's */
     const struct api_answer *answer;
     const struct dialect_place *place;
     const struct api_error *error;
@@ -225,7 +225,7 @@ enum status reply_data(struct gateway *gateway, const struct request *request, r
             &(struct record_stream_data){.connection = request->unreported.connection});
     if (!data || !reply_write_tail(gateway, &data->record, write, context, &data->data_bytes))
         return take_back(gateway, mark);
-    if (data->data_bytes == 0) gateway->outbox.used = mark; /* the dialect prints nothing for it */
+    if (data->data_bytes == 0) gateway->outbox.used = mark; /* the dialect prints no such event */
     return STATUS_OK;
 }
 

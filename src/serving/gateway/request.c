@@ -6,7 +6,7 @@
 #include "serving/gateway/request_lines.h"
 #include "serving/gateway/request_list.h"
 
-#define LINE_BYTES 64u /* of the caches */
+#define LINE_BYTES 64u /* bytes of a CPU cache line */
 
 /* ---- states and lists ---- */
 
@@ -30,7 +30,7 @@ static bool request_is_listed(const struct request *request) {
     return state & (IN(WAITING) | IN(FINISHING));
 }
 
-/* The list of a state other than WAITING; NULL if it has none. */
+/* The list of a state with a list, except WAITING. */
 static struct request_list *request_list_of(struct gateway *gateway, enum request_state state) {
     struct request_table *requests = &gateway->requests;
     if (state == REQUEST_UNCHECKED) return &requests->unchecked;
@@ -41,7 +41,7 @@ static void add_to_list(struct gateway *gateway, struct request *request) {
     enum request_state state = (enum request_state)request->life.state;
     if (state == REQUEST_WAITING)
         request_lines_add(&gateway->requests.waiting, request);
-    else /* FINISHING: the last one is first */
+    else /* FINISHING is last in, first out */
         request_list_add(request_list_of(gateway, state), request, state == REQUEST_FINISHING);
 }
 
@@ -53,7 +53,7 @@ static void take_from_list(struct gateway *gateway, struct request *request) {
         request_list_take_out(request_list_of(gateway, state), request);
 }
 
-/* The time until which it may wait to begin; DUE_NEVER: it has begun before. */
+/* The deadline for a request to begin; DUE_NEVER: it has begun before. */
 static int64_t queue_ends_ns(const struct gateway *gateway, const struct request *request) {
     bool begun = request->answered.output_tokens || request->answered.scored_count;
     return begun ? DUE_NEVER : request->times.arrived_ns + gateway->options.queue_ns;
@@ -111,7 +111,7 @@ enum status request_open_all(struct gateway *gateway, struct arena *arena) {
     return status ? status : map_open(&requests->by_connection, arena, count);
 }
 
-/* The key leaves out the attempt: only the last attempt is found. */
+/* The map's key omits the attempt, so only the latest attempt is found. */
 static struct map_key key_of_id(struct request_id id) {
     return (struct map_key){id.high, id.low, 0};
 }
@@ -171,7 +171,7 @@ void request_forget_connection(struct gateway *gateway, struct request *leader) 
     request_keep_alive(gateway, leader, MACHINE_NEVER);
 }
 
-/* ---- from its claim to the wait for a unit ---- */
+/* ---- from the claim to the wait for a unit ---- */
 
 /* Opens a slot that is used for the first time. Free slots are taken lowest first. */
 static void request_open_slot(struct gateway *gateway, uint32_t slot) {
@@ -290,7 +290,7 @@ void request_wait(struct gateway *gateway, struct request *leader, struct reques
 
 /* ---- at units ---- */
 
-/* Until its first token the request counts as work ahead of others. */
+/* Counts the request as work ahead of others until its first token. */
 static void begin_work(struct gateway *gateway, struct request *request) {
     if (request->answered.output_tokens || request->life.is_begun) return;
     request->life.is_begun = true;
@@ -303,7 +303,7 @@ static void end_work(struct gateway *gateway, struct request *request) {
     gateway->begun_tokens -= request->life.work_tokens;
 }
 
-/* Keeps the numerics that answers report. */
+/* Sets the request's numerics, which answers report as fingerprint. */
 static void keep_numerics(struct gateway *gateway, struct request *leader, uint32_t numerics) {
     if (leader->life.numerics == numerics) return;
     check(leader->life.numerics == FLEET_NONE);
@@ -350,8 +350,8 @@ struct receipt request_receipt(const struct gateway *gateway, const struct reque
     return receipt;
 }
 
-/* True if its unit may do more work for it than it has reported. A unit that was only asked for
- * pages does none. */
+/* True if the unit may do more work for the request than it has reported. A unit that was only
+ * asked for pages does none. */
 static bool may_go_on(const struct request *request, enum request_part part) {
     const struct request_binding *binding = &request->life.at[part];
     bool only_reserves =
@@ -359,7 +359,7 @@ static bool may_go_on(const struct request *request, enum request_part part) {
     return binding->reported && !binding->ended && !(part == PART_ANSWER && only_reserves);
 }
 
-/* Adds all the unit's work to the account. */
+/* Unbinds the unit and adds its reported work to the receipt. */
 static void unbind_part(struct gateway *gateway, struct request *request, enum request_part part) {
     struct request_binding *binding = &request->life.at[part];
     if (binding->unit == FLEET_NONE) return;
@@ -577,10 +577,10 @@ static void audit_list(const struct request_list *list, enum request_state state
     check(list->last == before && list->count == count);
 }
 
-/* Checks the bound units against the state. */
+/* Checks that the bound units match the state. */
 static void audit_bindings(const struct request *request) {
     uint32_t state = 1u << request->life.state;
-    bool may_lack = state & IN(ANSWERED); /* the decode unit may be lost */
+    bool may_lack = state & IN(ANSWERED); /* the decode unit may have been lost */
     bool answers = request->life.at[PART_ANSWER].unit != FLEET_NONE || may_lack;
     check(answers == ((state & AT_UNITS) != 0));
     if (state & (IN(RESERVING) | IN(PREFILLING) | IN(ANSWERED))) check(request_is_shared(request));

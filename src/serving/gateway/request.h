@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The state of a request in the gateway. Only serving/gateway/request.c changes a request's state,
- * the units that have it, the list it is in, and the counts that depend on it. All other files call
- * its transitions.
+ * The state machine of a request in the gateway. Only serving/gateway/request.c changes a request's
+ * state, its units, its list, and the counts that depend on them. All other files call the
+ * transitions below.
  *
  *   state       meaning                                               may be followed by
  *   ----------  ----------------------------------------------------  -----------------------------
@@ -29,16 +29,17 @@
  *   COMMITTING  all have ended; the last bytes of the answer wait     FREE
  *               until the ledger has written the usage record
  *
- * UNCHECKED, WAITING, FINISHING and COMMITTING have a list each, which gateway_step serves.
+ * UNCHECKED, WAITING, FINISHING and COMMITTING each have a list, which gateway_step serves.
  *
- * Each answer that a client asks for, n for each of its prompts, is a request with its own slot, id
- * and text. The first one is the leader: it has the connection and lists all of them, prompt by
- * prompt. The first request of each prompt is its head. It has the prompt, which the others share.
- * Until they wait for a unit all are in the same state; they advance together, when every prompt
- * has its tokens. They are claimed and released together, when their units' last FINISHED has
- * arrived, even if the client has left or a stop string has ended them: only then is the account
- * complete. All memory of a request is its arena, cleared at the end. The request keeps the data
- * that another unit needs to continue it: the prompt, and the tokens of the answer.
+ * Each choice that a client asks for, n for each of its prompts, is a request with its own slot, id
+ * and text. The first one is the leader, which has the connection and lists all of them, prompt by
+ * prompt. The first request of each prompt is its head, which has the prompt; the others share it.
+ * Until they wait for a unit, all choices are in the same state and advance together, once every
+ * prompt is tokenized. They are claimed and released together. They are released after the last
+ * FINISHED of their units, even if the client has left or a stop string has ended them, because
+ * only then is the account of their work complete. All memory of a request is in its arena, which
+ * is cleared at the end. The request keeps what another unit needs to continue it: the prompt, and
+ * the tokens of the answer.
  */
 #pragma once
 
@@ -72,18 +73,18 @@ enum request_state {
     REQUEST_STATE_COUNT
 };
 
-enum request_cause { /* why the gateway ends it, or has it ended by CANCEL */
+enum request_cause { /* why the gateway ends a request, or cancels it at its units */
                      CAUSE_NONE,
                      CAUSE_STOP_STRING,
-                     CAUSE_ONE_CALL, /* one call was made, and no more are allowed */
+                     CAUSE_ONE_CALL, /* the one tool call that is allowed was made */
                      CAUSE_CLIENT_GONE,
                      CAUSE_TOO_LONG,      /* the answer outgrew its memory */
                      CAUSE_ECHO_TOO_LONG, /* the log probabilities of its prompt would outgrow it */
                      CAUSE_NO_MEMORY,     /* no memory for the log probabilities of its prompt */
-                     CAUSE_OTHER_FAILED,  /* another choice has no answer, so there is none */
+                     CAUSE_OTHER_FAILED,  /* another choice failed, so there is no answer */
                      CAUSE_NO_UNIT,       /* no unit could take it for too long */
-                     CAUSE_NUMERICS_GONE, /* no unit with its numerics, for too long */
-                     CAUSE_QUEUED_LONG,   /* it has waited too long to begin */
+                     CAUSE_NUMERICS_GONE, /* no unit with its numerics for too long */
+                     CAUSE_QUEUED_LONG,   /* it has waited too long to start */
                      CAUSE_DRAINING       /* the server shuts down */
 };
 
@@ -91,118 +92,114 @@ enum request_cause { /* why the gateway ends it, or has it ended by CANCEL */
 
 struct request_work { /* predicted work of a request at units (serving/policy/fair_queue) */
     uint64_t tokens;
-    uint64_t turn; /* weighted for its account */
+    uint64_t turn; /* the tokens, weighted for the account's share */
 };
 
-struct request_binding {     /* to the unit that does one part of its work */
+struct request_binding {     /* binding to the unit that does one part of the request */
     uint32_t unit;           /* index in the fleet's table; FLEET_NONE: none */
-    uint8_t role;            /* enum unit_role: what the unit does for the request */
-    bool reported;           /* SUBMIT was sent; otherwise the unit has only promised pages */
+    uint8_t role;            /* enum unit_role: the unit's role for this request */
+    bool reported;           /* SUBMIT was sent; otherwise pages are only promised at the unit */
     bool ended;              /* the unit has sent FINISHED */
-    uint32_t known_tokens;   /* tokens of the answer that other units made before */
-    uint64_t promised_pages; /* until its first tokens arrive */
-    struct unit_books books; /* work that the unit has reported for it */
+    uint32_t known_tokens;   /* tokens of the answer that other units made earlier */
+    uint64_t promised_pages; /* KV pages promised until its first tokens arrive */
+    struct unit_books books; /* work that the unit has reported for the request */
 };
 
 struct request_life {                      /* changed only by serving/gateway/request.c */
     uint8_t state;                         /* enum request_state */
-    struct request_binding at[PART_COUNT]; /* the units that have it */
-    struct request *before, *behind;       /* neighbours in its state's list */
-    uint64_t arrival;                      /* its number in the order of arrival */
-    uint64_t turn; /* virtual time at which its account is to have it done */
+    struct request_binding at[PART_COUNT]; /* the units that have the request */
+    struct request *before, *behind;       /* neighbours in the list of its state */
+    uint64_t arrival;                      /* sequence number in the order of arrival */
+    uint64_t turn;                         /* virtual finish time in fair queueing */
     int64_t waits_since_ns;
-    uint64_t work_tokens; /* its part of request_work */
-    /* Leader: index in the fleet's table. All its choices are computed with these numerics, from
-     * the time the first one is bound until none is bound and none has begun. FLEET_NONE: any. */
+    uint64_t work_tokens; /* the choice's part of request_work.tokens */
+    /* Leader: index in fleet.numerics. All its choices are computed with these numerics, from the
+     * time when the first one is bound until none is bound and none has begun. FLEET_NONE: any. */
     uint32_t numerics;
-    bool is_begun; /* units have it, and it has no token yet */
+    bool is_begun; /* units have the request, and it has no token yet */
 };
 
-struct request_asked { /* what the client asked for; the same for all choices, except for the prompt
-                        * and its length, `sampling` and new_tokens_max, which choices of one prompt
-                        * share (`sampling` without `choice`) */
-    /* Fields that every token reads come first. */
+struct request_asked { /* what the client asked for. All choices share it, except for the prompt
+                        * and its length, `sampling` and new_tokens_max, which choices of one
+                        * prompt share (`sampling` except for `choice`) */
+    /* Fields that are read for every token come first. */
     struct sampling sampling;
     uint32_t prompt_tokens;
     uint32_t new_tokens_max; /* 0: the default */
     bool stream, wants_receipt;
     bool one_call;            /* the answer ends after its first call */
-    bool prompt_only;         /* only the prompt is of interest: the token that units choose is not
-                       * returned */
-    bool tokens_only;         /* its tokens are the answer: no unit is used */
-    struct api_answer answer; /* the answer's fields about itself; its id is the leader's */
+    bool prompt_only;         /* only the prompt is wanted; sampled tokens are dropped */
+    bool tokens_only;         /* the prompt's tokens are the answer; no unit is used */
+    struct api_answer answer; /* metadata of the answer; its id is the leader's */
     enum endpoint_number endpoint;
-    uint32_t model;       /* index of the name that was asked for */
+    uint32_t model;       /* index of the requested name in gateway.models */
     struct bytes name;    /* the client's name for it, in the leader's arena; may be empty */
-    struct bytes warning; /* for its client, one line, in the leader's arena; empty: none */
+    struct bytes warning; /* one line for the client, in the leader's arena; empty: none */
     enum token_stream_mode mode;
     const uint32_t *prompt; /* [prompt_tokens] in the head's arena; NULL: not tokenized yet */
     const struct prompt_frame *frame; /* tokens around the prompt; NULL: none */
     uint32_t stop_token_count;
-    uint32_t model_stops_count; /* the first stop tokens, which are the model's */
+    uint32_t model_stops_count; /* the first of stop_tokens, which are the model's own */
     uint32_t stop_tokens[2 * LIMIT_STOP_TOKENS];
     const struct token_bias *biases; /* [bias_count] in the leader's arena */
     uint32_t bias_count;
     const struct stop_strings *stops; /* in the leader's arena; NULL: none */
-    struct bytes constraint;      /* in the leader's arena (SUBMIT); empty: the answer is free */
-    const char *constraint_field; /* the field that asked for it, a literal */
+    struct bytes constraint;      /* as in SUBMIT, in the leader's arena; empty: unconstrained */
+    const char *constraint_field; /* the API field that set it, a literal */
     uint32_t account, key;        /* ACCOUNT_NONE */
     uint64_t rate_tokens; /* leader: tokens taken from its account's rate until it is charged or
                            * released */
-    int64_t set_aside;    /* leader: nanos reserved of its account's balance, until it is charged or
-                        * released */
-    bool is_counted;      /* leader: the request is counted as well */
+    int64_t set_aside;    /* leader: nanos reserved from the balance until then, too */
+    bool is_counted;      /* leader: it also counts against the account's rate of requests */
     struct tenant_salt tenant;
 };
 
-struct request_placing {               /* how a unit is found for it */
-    uint8_t losses, retries, refusals; /* since its last token */
-    uint8_t choice_reason; /* 1 + enum units_reason, of the last choice of a unit; 0: none yet */
-    uint32_t avoided_unit; /* the unit that failed it last; FLEET_NONE */
-    int64_t retry_ns;      /* when it may be tried there again */
-    const uint64_t *prefix_keys; /* head: [prefix_key_count] of its leading blocks, in arena */
+struct request_placing {               /* the state of the search for a unit */
+    uint8_t losses, retries, refusals; /* lost units, failures and refusals since its last token */
+    uint8_t choice_reason; /* 1 + enum units_reason of the last choice of a unit; 0: none yet */
+    uint32_t avoided_unit; /* the unit that failed or refused it last; FLEET_NONE */
+    int64_t retry_ns;      /* earliest retry at that unit */
+    const uint64_t *prefix_keys; /* head: [prefix_key_count] keys of the prompt's leading blocks,
+                                  * in arena */
     uint32_t prefix_key_count;
 };
 
-struct request_answered { /* the answer so far; every token reads the fields from the end of `words`
-                           * to the receipt's parts */
-    struct token_list echoed; /* not in a stream: the prompt's, [scored_count] */
+struct request_answered {     /* the answer so far; from the end of `words` to the receipt's
+                               * parts, read for every token */
+    struct token_list echoed; /* not in a stream: the prompt's tokens, [scored_count] */
     struct token_stream words;
     uint32_t output_tokens;
     uint32_t last_token;
-    uint32_t scored_count;     /* leading tokens of the prompt that have reported log
-                                * probabilities */
+    uint32_t scored_count;     /* leading prompt tokens with received log probabilities */
     bool flushed;              /* token_stream_finish has been called */
-    struct answer_text text;   /* in a stream: what is echoed, or all if its dialect repeats it */
-    struct answer_calls calls; /* in a stream: without arguments, unless its dialect repeats them */
+    struct answer_text text;   /* in a stream: the echo, or all if the dialect repeats it */
+    struct answer_calls calls; /* in a stream: without arguments, unless the dialect repeats them */
     struct token_list tokens;  /* all tokens of the answer, unless memory ran out */
-    size_t tokens_json_bytes;  /* upper bound of their JSON in the answer; in a stream, if its last
-                                * events repeat them, else 0 */
-    uint64_t made_tokens;      /* by all units, including those not reported to its client */
+    size_t tokens_json_bytes;  /* upper bound of the tokens' JSON in the answer; 0 in a stream,
+                                * unless its last events repeat them */
+    uint64_t made_tokens;      /* tokens made by all units, reported to the client or not */
     struct receipt receipt;
 };
 
-struct request_unreported { /* what was sent to its client, and what is still to be sent */
+struct request_unreported { /* the state of the response to the client */
     struct connection_id connection;
-    bool begun;  /* leader: STREAM_BEGIN was sent */
-    bool gone;   /* leader: the client has closed the connection; nothing more is sent */
-    bool spoken; /* the choice's first event (role, echo) was sent */
+    bool begun;                   /* leader: STREAM_BEGIN was sent */
+    bool gone;                    /* leader: the client has left; nothing more is sent */
+    bool spoken;                  /* the choice's first event (role, echo) was sent */
     struct dialect_place place;   /* the state of its event printer */
-    const struct request *failed; /* leader: the choice that has no answer, so the request has none;
-                                   * NULL */
+    const struct request *failed; /* leader: the choice that failed the whole request; NULL */
     uint8_t cause;                /* enum request_cause */
     uint8_t reason;               /* enum finish_reason, in ANSWERED, FINISHING and DONE */
-    uint64_t usage;               /* leader, in COMMITTING: its entry's sequence */
-    struct request *unfinished;   /* leader, in COMMITTING: the choice without its end sent */
+    uint64_t usage;               /* leader, in COMMITTING: sequence number of its ledger entry */
+    struct request *unfinished;   /* leader, in COMMITTING: the choice with its end not sent yet */
 };
 
-struct request {                      /* the fields that every token reads are nearly contiguous */
-    struct request_answered answered; /* read at its end */
-    struct request_id id;             /* as units know it; the attempt counts the units that had it
-                               * before */
+struct request {                      /* fields read for every token are nearly contiguous */
+    struct request_answered answered; /* its end is read for every token */
+    struct request_id id;             /* its attempt counts the units that had it before */
     struct request *leader;           /* the first of its choices, or itself */
     struct request *head;             /* the first choice of its prompt, or itself */
-    uint32_t index;           /* among the leader's choices: prompt * n + number of the answer */
+    uint32_t index;           /* index in the leader's choices: prompt * n + number of the answer */
     struct request **choices; /* leader: [choice_count], itself first; in its arena, or `alone` */
     struct request *alone;    /* leader: itself, [1] for `choices` */
     uint32_t choice_count;    /* leader: of all prompts */
@@ -210,7 +207,7 @@ struct request {                      /* the fields that every token reads are n
     struct request_life life;
     struct metrics_times times;
     struct request_placing placing;
-    struct request_asked asked; /* read at its beginning */
+    struct request_asked asked; /* its beginning is read for every token */
     struct request_unreported unreported;
     struct waiting_text waiting_text;       /* head */
     struct waiting_text waiting_constraint; /* leader */
@@ -221,41 +218,41 @@ struct request {                      /* the fields that every token reads are n
 struct request_list {
     struct request *first, *last;
     uint32_t count;
-    bool unsorted; /* a request that had waited before was added after others */
+    bool unsorted; /* a request that had waited before was added behind later ones */
 };
 
-struct request_line { /* one for each account; request_lines.h */
+struct request_line { /* the queue of one account; request_lines.h */
     struct request_list list;
-    struct request *next; /* the next request of it to be considered; NULL: none */
-    uint64_t last_turn;   /* turn of the last one that arrived; 0: none waits */
-    uint64_t tokens;      /* work of the waiting requests */
-    bool is_seen;         /* since the last begin */
+    struct request *next; /* the next request to be considered; NULL: none */
+    uint64_t last_turn;   /* turn of the last request that arrived; 0: none waits */
+    uint64_t tokens;      /* predicted work of the waiting requests */
+    bool is_seen;         /* considered since the last request_lines_begin */
     struct request_line *behind_seen, *behind_unsorted;
 };
 
 struct request_lines {          /* the requests that wait for a unit */
     struct request_line *lines; /* [line_count] */
     uint32_t line_count;
-    uint32_t count;                       /* count of requests */
-    struct due_heap turns;                /* lines by their next requests' turns */
-    struct request_line *seen, *unsorted; /* the first ones in these states */
+    uint32_t count;                       /* requests in all lines */
+    struct due_heap turns;                /* lines, by the turns of their next requests */
+    struct request_line *seen, *unsorted; /* heads of the lists of such lines */
     uint64_t now;                         /* virtual time */
-    uint64_t passed; /* from a begin to an end: the smallest turn of those that keep waiting */
+    uint64_t passed; /* from begin to end: the smallest turn among those that keep waiting */
 };
 
 struct request_table {                    /* changed only by serving/gateway/request.c */
-    struct request *slots;                /* [requests_max], of them [slots_used] ever used */
-    uint32_t slots_used;                  /* the others are untouched memory */
-    uint32_t *free_slots;                 /* [counts[REQUEST_FREE]] stack */
-    struct due_heap keep_alive;           /* slots of leaders */
-    struct due_heap queue_ends;           /* slots of those that wait and have not begun */
-    struct due_heap waits_since;          /* slots of waiting requests */
+    struct request *slots;                /* [requests_max]; the first slots_used have been used */
+    uint32_t slots_used;                  /* memory of the other slots is untouched */
+    uint32_t *free_slots;                 /* stack of [counts[REQUEST_FREE]] free slots */
+    struct due_heap keep_alive;           /* leaders' slots, by the time of the next keep-alive */
+    struct due_heap queue_ends;           /* slots of requests that wait to begin, by deadline */
+    struct due_heap waits_since;          /* slots of waiting requests, by start of the wait */
     struct map by_id, by_connection;      /* -> slot */
-    uint32_t counts[REQUEST_STATE_COUNT]; /* of requests in each state */
-    struct request_list unchecked;        /* leaders, first come first */
+    uint32_t counts[REQUEST_STATE_COUNT]; /* requests in each state */
+    struct request_list unchecked;        /* leaders, in the order of arrival */
     struct request_lines waiting;
-    struct request_list finishing;  /* last come first */
-    struct request_list committing; /* leaders, in the order of their entries */
+    struct request_list finishing;  /* last in, first out */
+    struct request_list committing; /* leaders, in the order of their ledger entries */
     uint64_t arrivals;
 };
 
@@ -264,50 +261,52 @@ struct request_table {                    /* changed only by serving/gateway/req
 /* Arena bytes that suffice for request_open_all. */
 size_t request_table_bytes(uint32_t requests_max);
 
-/* All are free. The gateway's options, pool and texts must be there. */
+/* Opens the table with all slots free. The gateway's options, pool and queues of texts must be set
+ * up. */
 enum status request_open_all(struct gateway *gateway, struct arena *arena) MUST_USE;
 
-/* NULL if there is none (any more). For a connection, the leader. */
+/* Find a request by id, or the leader by connection. NULL: there is none (any more). */
 struct request *request_find(struct gateway *gateway, struct request_id id);
 struct request *request_of_connection(struct gateway *gateway, struct connection_id connection);
 
-/* Prefetches the memory of requests that will soon get tokens or end, for all of them at once,
- * because single cache misses would add up. request_prefetch_places fetches the addresses first;
- * call request_prefetch after it. Changes nothing. */
+/* Prefetch the memory of requests that will soon get tokens or end. All are fetched at once,
+ * because single cache misses would add up. First call request_prefetch_places, which fetches the
+ * entries of the id map, then request_prefetch. They change nothing. */
 void request_prefetch_places(const struct gateway *gateway, const struct request_id *ids,
                              uint32_t count);
 void request_prefetch(const struct gateway *gateway, const struct request_id *ids, uint32_t count);
 
-/* Sets the time of the leader's next keep-alive; MACHINE_NEVER: no more. */
+/* Sets the time of the leader's next keep-alive; MACHINE_NEVER: none. */
 void request_keep_alive(struct gateway *gateway, const struct request *leader, int64_t at_ns);
 
-/* Nothing more is sent to the connection. A CLIENT_GONE for it finds no request. */
+/* Detaches the connection: nothing more is sent to it, and a CLIENT_GONE for it finds no
+ * request. */
 void request_forget_connection(struct gateway *gateway, struct request *leader);
 
-/* check()s that states, lists, counts and the fleet's books agree. Slow. */
+/* check()s the consistency of states, lists, counts and the fleet's books. Slow. */
 void request_audit(const struct gateway *gateway);
 
 /* ---- transitions; to make one from any other state is a bug ---- */
 
-/* FREE -> READING: takes slots for a connection's choices, answers_each for each prompt, each with
- * its own id. Returns the leader, or NULL if the table or the memory is full. */
+/* FREE -> READING: takes a slot and an id for each choice, answers_each for each prompt. Returns
+ * the leader, or NULL if the table or the memory is full. */
 struct request *request_claim(struct gateway *gateway, const struct record_client_request *record,
                               uint32_t prompt_count, uint32_t answers_each);
 
-/* READING -> TOKENIZING, of all choices. */
+/* READING -> TOKENIZING for all choices. */
 void request_tokenize(struct gateway *gateway, struct request *leader);
 
-/* READING, TOKENIZING -> UNCHECKED, of all choices. */
+/* READING, TOKENIZING -> UNCHECKED for all choices. */
 void request_unsettle(struct gateway *gateway, struct request *leader, int64_t now_ns);
 
-/* READING, TOKENIZING, UNCHECKED -> WAITING, of all choices. `work` is that of all together. */
+/* READING, TOKENIZING, UNCHECKED -> WAITING for all choices. `work` is the work of all together. */
 void request_wait(struct gateway *gateway, struct request *leader, struct request_work work,
                   int64_t now_ns);
 
-/* WAITING -> ANSWERING: the unit promises `pages`; the caller puts its SUBMIT. */
+/* WAITING -> ANSWERING: reserves `pages` in the unit's books. The caller puts the SUBMIT. */
 void request_bind(struct gateway *gateway, struct request *request, uint32_t unit, uint64_t pages);
 
-/* WAITING -> RESERVING: `unit` is to make the answer, `prompt_unit` to compute the prompt. */
+/* WAITING -> RESERVING: `unit` is the decode unit, `prompt_unit` the prefill unit. */
 void request_reserve(struct gateway *gateway, struct request *request, uint32_t unit,
                      uint64_t pages, uint32_t prompt_unit, uint64_t prompt_pages);
 
@@ -317,51 +316,51 @@ void request_prefill(struct gateway *gateway, struct request *request);
 /* PREFILLING -> CONTINUED: the first token is sent to the decode unit. */
 void request_continue(struct gateway *gateway, struct request *request);
 
-/* Tokens have arrived from its speaker: the unit now holds the pages that it had promised, and
+/* Call when tokens have arrived from request_speaker. The unit now holds the promised pages, and
  * earlier failures no longer count. The state stays. */
 void request_progress(struct gateway *gateway, struct request *request);
 
-/* The unit of the part will send no more records of it. The state stays. */
+/* The unit of the part will send no more records about it. The state stays. */
 void request_note_end(struct request *request, enum request_part part);
 
-/* The unit of the part has reported its work so far (`work` NULL: as before); the whole answer then
- * has `output_tokens`. The state stays. */
+/* The unit of the part has reported its work so far (NULL: unchanged) and that the answer has
+ * `output_tokens` tokens. The state stays. */
 void request_note(struct gateway *gateway, struct request *request, enum request_part part,
                   const struct unit_work *work, uint32_t output_tokens);
 
-/* CONTINUED or CANCELLED: the prefill unit has the request no more. The state stays. */
+/* CONTINUED or CANCELLED: the prefill unit no longer has the request. The state stays. */
 void request_unbind_prompt(struct gateway *gateway, struct request *request);
 
-/* CONTINUED, CANCELLED -> ANSWERED: the decode unit has sent FINISHED, the prefill unit has not. */
+/* CONTINUED, CANCELLED -> ANSWERED: the decode unit has sent FINISHED, but not the prefill unit. */
 void request_answer(struct gateway *gateway, struct request *request, enum finish_reason reason);
 
-/* CANCELLED -> ANSWERED: the decode unit has it no more; the prefill unit will send FINISHED. */
+/* CANCELLED -> ANSWERED: the decode unit is lost; the prefill unit will send FINISHED. */
 void request_unbind_answer(struct gateway *gateway, struct request *request);
 
-/* Ends a request in progress: WAITING -> FINISHING; at units, which are sent CANCEL, -> CANCELLED.
- * An ANSWERED one stays. Takes room for REQUEST_CANCEL_BYTES. */
+/* Ends a request in progress. WAITING -> FINISHING. At units, sends them CANCEL; ANSWERING to
+ * CONTINUED -> CANCELLED, and ANSWERED stays. Needs REQUEST_CANCEL_BYTES of room in the outbox. */
 void request_cancel(struct gateway *gateway, struct request *request, enum request_cause cause);
 
-/* ANSWERING to CONTINUED -> WAITING: its units have it no more, and another one is to continue. */
+/* ANSWERING to CONTINUED -> WAITING: its units no longer have it, and another one will continue. */
 void request_wait_again(struct gateway *gateway, struct request *request, int64_t now_ns);
 
-/* WAITING to CANCELLED -> FINISHING: no unit has it any more. */
+/* WAITING to CANCELLED -> FINISHING: no unit has the request any more. */
 void request_end(struct gateway *gateway, struct request *request, enum finish_reason reason);
 
-/* ANSWERING to FINISHING -> DONE: its end was sent to the client. */
+/* ANSWERING to FINISHING -> DONE: the end was sent to the client. */
 void request_done(struct gateway *gateway, struct request *request);
 
-/* DONE -> COMMITTING, of all choices: the leader's entry was sent; the end is still to be sent to
- * its client. */
+/* DONE -> COMMITTING for all choices: the ledger entry was sent, and the end is still to be sent to
+ * the client. */
 void request_await_commit(struct gateway *gateway, struct request *leader, int64_t now_ns);
 
-/* The leader and all its choices -> FREE: removed from tables, their memory freed. */
+/* The leader and all its choices -> FREE: removes them from the tables and frees their memory. */
 void request_release(struct gateway *gateway, struct request *leader);
 
-/* Room that request_cancel and request_put_cancel take: a CANCEL for each of two units. */
+/* Outbox bytes that request_cancel and request_put_cancel need: a CANCEL for each of two units. */
 #define REQUEST_CANCEL_BYTES (2 * machine_envelope_bytes(RECORD_CANCEL, NULL))
 
-/* The receipt as it will be once its units have left it. */
+/* The receipt that the request will have once it has left its units. */
 struct receipt request_receipt(const struct gateway *gateway, const struct request *request);
 
 /* Puts CANCEL to the units that received the request. */
@@ -369,10 +368,10 @@ void request_put_cancel(struct gateway *gateway, const struct request *request);
 
 /* ---- questions ---- */
 
-/* True if its last token ended the answer, which is certain only with its unit's FINISHED. */
+/* True if its last token ended the answer, even if its unit's FINISHED has not arrived. */
 bool request_is_whole(const struct request *request, enum finish_reason *reason_out);
 
-/* The unit that is to send its next tokens; FLEET_NONE: none may. */
+/* The unit that sends the next tokens; FLEET_NONE: none may. */
 static inline uint32_t request_speaker(const struct request *request) {
     const struct request_life *life = &request->life;
     if (life->state == REQUEST_PREFILLING) return life->at[PART_PROMPT].unit;
@@ -384,7 +383,7 @@ static inline bool request_is_at(const struct request *request, uint32_t unit) {
     return request->life.at[PART_ANSWER].unit == unit || request->life.at[PART_PROMPT].unit == unit;
 }
 
-/* Two units have it. */
+/* True if a prefill unit and a decode unit share it. */
 static inline bool request_is_shared(const struct request *request) {
     return request->life.at[PART_PROMPT].unit != FLEET_NONE;
 }
@@ -394,7 +393,7 @@ static inline bool request_asks_for_pages(const struct request *request) {
     return request_is_shared(request) && !request->life.at[PART_PROMPT].reported;
 }
 
-/* True if it waits for a unit or is at one, and was not ended. */
+/* True if it waits for a unit or is at one, and the gateway has not ended it. */
 static inline bool request_is_under_way(const struct request *request) {
     return request->life.state >= REQUEST_WAITING && request->life.state <= REQUEST_ANSWERED &&
            request->unreported.cause == CAUSE_NONE;
@@ -409,21 +408,21 @@ static inline enum endpoint_number request_endpoint(const struct request *reques
     return request->asked.endpoint;
 }
 
-/* The client, for the fair queues of the host's threads: its account or, without one, the request
- * itself, for any number of prompts. */
+/* The client number for the fair queues of the host's threads: its account or, without one, the
+ * whole request with all its prompts. */
 static inline uint64_t request_client(const struct request *request) {
     struct request_id id = request->leader->id;
     if (request->asked.account != ACCOUNT_NONE) return request->asked.account;
     return (uint64_t)1 << 63 | (id.high ^ id.low);
 }
 
-/* Log probabilities of its prompt are still missing. */
+/* True while log probabilities of its prompt are still missing. */
 static inline bool request_scores(const struct request *request) {
     return (request->asked.sampling.flags & SAMPLING_SCORES) &&
            request->answered.scored_count < request->asked.prompt_tokens;
 }
 
-/* Tokens that are reported to the client. */
+/* Count of output tokens that are reported to the client. */
 static inline uint32_t request_reported_tokens(const struct request *request) {
     return request->asked.prompt_only ? 0 : request->answered.output_tokens;
 }

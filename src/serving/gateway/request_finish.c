@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Only `end` leads from a state with units, or from FINISHING, to DONE. If it finds the outbox full it
- * is called again, so everything before that point can be repeated.
+ * Only `end` leads from a state with units, or from FINISHING, to DONE. If the outbox is full it is
+ * called again, so everything up to that point is repeatable.
  *
- * The last choice to end puts the request's entry, followed by the records that close the answer.
- * If there is a ledger, these wait in COMMITTING until it has written the entry.
+ * The last choice to end puts the request's ledger entry, followed by the records that close the
+ * answer. If there is a ledger, the latter wait in COMMITTING until the entry is committed.
  */
 #include "serving/gateway/request_finish.h"
 
@@ -16,11 +16,11 @@
 
 /* ---- the report to the client ---- */
 
-/* How it ended according to its unit; NONE: without an answer. */
+/* How the choice ended according to its unit; NONE: there is no answer. */
 static enum api_finish finish_by_reason(const struct request *request) {
     const struct request_answered *answered = &request->answered;
     switch ((enum finish_reason)request->unreported.reason) {
-    case FINISH_STOP_TOKEN: /* a request for no token has all of them */
+    case FINISH_STOP_TOKEN: /* a request for no tokens is complete */
         if (request->asked.prompt_only) return API_FINISH_LENGTH;
         return answered->calls.count ? API_FINISH_CALLS : API_FINISH_STOP;
     case FINISH_LENGTH:
@@ -31,14 +31,14 @@ static enum api_finish finish_by_reason(const struct request *request) {
         return API_FINISH_NONE;
     case FINISH_CANCELLED:
     case FINISH_FAILED:
-    case FINISH_HANDED_OVER: /* no unit was asked for that */
+    case FINISH_HANDED_OVER: /* no unit was asked to hand over */
     case FINISH_REASON_COUNT:
         break;
     }
     return answered->output_tokens ? API_FINISH_CUT : API_FINISH_NONE;
 }
 
-/* How it ended; NONE: there is no answer. */
+/* How the choice ended; NONE: there is no answer. */
 static enum api_finish finish_of(const struct request *request) {
     /* The unit may have ended it for another reason before CANCEL reached it. */
     switch ((enum request_cause)request->unreported.cause) {
@@ -63,7 +63,7 @@ static enum api_finish finish_of(const struct request *request) {
     return finish_by_reason(request);
 }
 
-/* The stop string that ended it; empty: none did. */
+/* The stop string that ended the choice; empty: none did. */
 static struct bytes stop_of(const struct request *request) {
     const struct token_stream *words = &request->answered.words;
     if (request->unreported.cause != CAUSE_STOP_STRING) return BYTES_LITERAL("");
@@ -140,14 +140,15 @@ static struct api_usage request_finish_usage_of(const struct request *leader) {
     return usage;
 }
 
-/* The part of a prompt that one of its answers obtained: computed, or found. */
+/* Prompt tokens that a unit obtained, by computing them or from the prefix cache. */
 static uint32_t obtained_tokens(const struct unit_work *work) {
     return work->device_tokens + work->host_tokens + work->disk_tokens + work->computed_tokens;
 }
 
-/* Adds the charge of a prompt: all of it once one of its answers has a token, or if its client was
- * sent that usage. If the client left before: the part that the most advanced answer obtained. A
- * client may be sent the usage of a prompt that was never run, but that is not charged. */
+/* Adds the charge of a prompt. It is all of the prompt once one of its answers has a token, or if
+ * the client was sent that usage. If the client left before, it is the part that the most advanced
+ * answer obtained. A client may be sent the usage of a prompt that never ran, but that is not
+ * charged. */
 static void book_prompt(const struct request *prompt, struct api_usage *usage) {
     const struct request *leader = prompt->leader;
     uint32_t prompt_tokens = prompt->asked.prompt_tokens, tokens = 0, hit_tokens = 0;
@@ -155,7 +156,7 @@ static void book_prompt(const struct request *prompt, struct api_usage *usage) {
         const struct request *choice = leader->choices[i];
         if (choice->head != prompt) continue;
         struct unit_work work = receipt_total(&choice->answered.receipt, prompt_tokens);
-        if (work.queue_ns < 0) continue; /* it never ran */
+        if (work.queue_ns < 0) continue; /* no unit has begun the prompt */
         uint32_t obtained = obtained_tokens(&work);
         if (choice->times.has_token || !(leader->unreported.gone || leader->unreported.failed)) {
             tokens = prompt_tokens;
@@ -169,7 +170,7 @@ static void book_prompt(const struct request *prompt, struct api_usage *usage) {
     usage->prompt_hit_tokens += hit_tokens;
 }
 
-/* The charge of the account: the usage, limited to the work that was done for its prompts. */
+/* The usage to charge: limited to the work that was done for the prompts. */
 static struct api_usage booked_of(const struct request *leader) {
     struct api_usage usage = request_finish_usage_of(leader);
     usage.prompt_tokens = usage.prompt_hit_tokens = 0;
@@ -178,8 +179,8 @@ static struct api_usage booked_of(const struct request *leader) {
     return usage;
 }
 
-/* The receipts of all choices as one line of JSON: an object, or an array for several. In the
- * scratch memory, which is cleared; empty if none was asked for. */
+/* Writes the receipts of all choices as one line of JSON: an object, or an array for several.
+ * Clears the scratch memory and writes there. Empty if none was asked for. */
 static struct bytes receipts_of(struct gateway *gateway, const struct request *leader) {
     if (!leader->asked.wants_receipt) return BYTES_LITERAL("");
     size_t room = leader->choice_count * RECEIPT_BYTES_MAX;
@@ -204,9 +205,9 @@ static struct bytes receipts_of(struct gateway *gateway, const struct request *l
     return (struct bytes){writer.out, writer.count};
 }
 
-/* ---- what closes the answer, when the last choice ends ---- */
+/* ---- the records that close the answer, when the last choice ends ---- */
 
-struct closing { /* arguments of the writers below */
+struct closing { /* context of the writers below */
     const struct request *leader;
     struct api_usage usage;
     struct bytes receipt;
@@ -262,14 +263,14 @@ static enum status report_closing(struct gateway *gateway, struct request *leade
                                      : request_finish_report_all(gateway, leader);
 }
 
-/* ---- the entry ---- */
+/* ---- the ledger entry ---- */
 
-/* A charged answer is complete for its client only when the ledger has written its entry. */
+/* True if the end of the answer must wait until the ledger has committed the entry. */
 static bool waits_for_ledger(const struct gateway *gateway, const struct request *leader) {
     return gateway->options.settles && !leader->unreported.failed && !leader->unreported.gone;
 }
 
-/* Answers are charged, failures of the service are not. A request that fails because of its own
+/* Answers are charged. Failures of the service are not. A request that fails because of its own
  * content is charged for all work of units, including its other choices. Otherwise one prompt that
  * can never be answered would make the others free. */
 static bool is_charged(const struct api_error *error, const struct api_usage *booked) {
@@ -318,11 +319,12 @@ static bool others_are_done(const struct request *request) {
     return true;
 }
 
-/* Room for the end of a choice with the remaining text `rest`, without a whole answer. */
+/* The most outbox bytes of the end of a choice with the remaining text `rest`, except a whole
+ * answer. */
 static size_t end_bytes_max(const struct request *request, const struct answer_delta *rest) {
     size_t choices = request->leader->choice_count;
     size_t bytes = choices * REQUEST_CANCEL_BYTES + USAGE_BYTES_MAX;
-    if (request->asked.stream) /* FINISH, DONE (the usage and a receipt), or FAILED; an end */
+    if (request->asked.stream) /* FINISH, DONE (usage and receipts) or FAILED; STREAM_END */
         bytes += stream_writer_start_bytes_max(request) + stream_writer_bytes_max(request, rest) +
                  4 * stream_writer_frame_bytes(request) + stream_writer_reported_bytes(request) +
                  choices * RECEIPT_BYTES_MAX;
@@ -348,7 +350,7 @@ static enum status request_finish_report_end(struct gateway *gateway, struct req
     }
     request->answered.flushed = true;
     if (!finish_of(request) &&
-        !leader->unreported.failed) { /* then no other choice has an answer, either */
+        !leader->unreported.failed) { /* then the other choices have no answer, either */
         leader->unreported.failed = request;
         cancel_choices(gateway, leader, request, CAUSE_OTHER_FAILED);
     }
@@ -362,7 +364,7 @@ static enum status request_finish_report_end(struct gateway *gateway, struct req
     return STATUS_OK;
 }
 
-/* Turns and predicted waits depend on the length of answers. */
+/* Learns the lengths of answers, which turns and predicted waits depend on. */
 static void learn_lengths(struct gateway *gateway, const struct request *leader) {
     bool wanted = gateway->accounts.asked_for || gateway->options.ttft_limit_ns;
     if (!wanted || leader->asked.prompt_only) return;
@@ -370,7 +372,7 @@ static void learn_lengths(struct gateway *gateway, const struct request *leader)
         predict_length_learn(&gateway->lengths, leader->choices[i]->answered.output_tokens);
 }
 
-/* Replaces the tokens held in the account's rate by those used, and the money set aside by the
+/* Replaces the tokens reserved in the account's rate by those used, and the reserved money by the
  * cost. */
 static void request_finish_charge(struct gateway *gateway, struct request *leader,
                                   const struct api_usage *usage) {
@@ -383,7 +385,7 @@ static void request_finish_charge(struct gateway *gateway, struct request *leade
                     gateway->models.names[asked->model].name, usage, gateway->entries.said);
 }
 
-/* All choices have ended, and none has anything left to do. `fate`: for the entry. */
+/* Ends the request after all choices have ended. `fate` is the one in the entry. */
 static void end_all(struct gateway *gateway, struct request *leader, const struct usage_fate *fate,
                     int64_t now_ns) {
     if (fate->is_charged) {
@@ -397,8 +399,8 @@ static void end_all(struct gateway *gateway, struct request *leader, const struc
         request_release(gateway, leader);
 }
 
-/* Sends the end to the client, unless it has left, and counts it. The last choice to end completes
- * them all. `output_tokens`: counted by the unit. */
+/* Ends a choice: sends the end to the client, unless it has left, and counts it. The last choice to
+ * end also ends the request. `output_tokens` is the unit's count. */
 static enum status end(struct gateway *gateway, struct request *request, enum finish_reason reason,
                        uint32_t output_tokens, int64_t now_ns) {
     struct request *leader = request->leader;
@@ -412,7 +414,7 @@ static enum status end(struct gateway *gateway, struct request *request, enum fi
     enum status status =
         leader->unreported.gone ? STATUS_OK : request_finish_report_end(gateway, request);
     struct usage_fate fate = {0};
-    if (!status && last) fate = fate_of(leader); /* while its unit's account is available */
+    if (!status && last) fate = fate_of(leader); /* while its unit's report is available */
     if (!status && last) status = close_answer(gateway, leader, &fate, now_ns);
     if (status) return status;
     receipt_end(&request->answered.receipt);
@@ -425,14 +427,15 @@ static enum status end(struct gateway *gateway, struct request *request, enum fi
     return STATUS_OK;
 }
 
-/* ---- behind the ledger ---- */
+/* ---- after the ledger's commit ---- */
 
 bool request_finish_wants(const struct gateway *gateway) {
     const struct request *first = gateway->requests.committing.first;
     return first && first->unreported.usage <= gateway->entries.committed;
 }
 
-/* For a stream, the last choice's end was held back as well. */
+/* Sends the end of a committed answer. For a stream, the last choice's FINISH was held back as
+ * well. */
 static enum status report_commit(struct gateway *gateway, struct request *leader) {
     struct request *last = leader->unreported.unfinished;
     struct answer_delta nothing = {0};
@@ -463,8 +466,8 @@ bool request_finish_run(struct gateway *gateway, int64_t now_ns) {
 
 /* ---- a unit's FINISHED ---- */
 
-/* One of two units has ended the request before the answer was handed over: the other one is not
- * needed. */
+/* Ends a request that one of its two units has ended before the handover. The other unit is sent
+ * CANCEL. */
 static enum status end_shared(struct gateway *gateway, struct request *request,
                               const struct record_finished *record, int64_t now_ns) {
     uint32_t mark = gateway->outbox.used;
@@ -475,8 +478,8 @@ static enum status end_shared(struct gateway *gateway, struct request *request,
     return status;
 }
 
-/* False if no correct unit with this request would send it: its account is inconsistent, it has
- * more tokens than were asked for, or it ended an answer with others than it has sent. */
+/* False if no correct unit would send this record: its work is inconsistent, it has more tokens
+ * than were asked for, or it ends an answer with other tokens than were sent. */
 static bool request_finish_is_credible(const struct request *request, uint32_t unit,
                                        const struct record_finished *record) {
     bool is_end = record->reason == FINISH_STOP_TOKEN || record->reason == FINISH_LENGTH;
@@ -499,8 +502,8 @@ enum status request_finish_finished(struct gateway *gateway, uint32_t unit,
     request_note(gateway, request, computes ? PART_PROMPT : PART_ANSWER, &record->work,
                  record->output_tokens);
     request_note_end(request, computes ? PART_PROMPT : PART_ANSWER);
-    if (state == REQUEST_ANSWERED) {     /* the account is complete */
-        if (!computes) return STATUS_OK; /* it has sent it before */
+    if (state == REQUEST_ANSWERED) {     /* the account of its work is complete */
+        if (!computes) return STATUS_OK; /* the decode unit has sent it before */
         return end(gateway, request, (enum finish_reason)request->unreported.reason,
                    request->answered.output_tokens, now_ns);
     }
@@ -523,7 +526,8 @@ enum status request_finish_finished(struct gateway *gateway, uint32_t unit,
 
 /* ---- other ends of requests ---- */
 
-/* It has no result yet, or only its end has still to be sent. */
+/* True if a request can be released at once: it is not queued for a unit yet, or only its end is
+ * still to be sent. */
 static bool may_go_at_once(const struct request *leader) {
     enum request_state state = (enum request_state)leader->life.state;
     return state == REQUEST_TOKENIZING || state == REQUEST_UNCHECKED || state == REQUEST_COMMITTING;
@@ -533,7 +537,7 @@ enum status request_finish_client_gone(struct gateway *gateway,
                                        const struct record_client_gone *record, int64_t now_ns) {
     struct request *leader = request_of_connection(gateway, record->connection);
     struct usage_fate fate = {.http_status = 499, .end = "client_gone"};
-    if (!leader) return STATUS_OK; /* it has been answered */
+    if (!leader) return STATUS_OK; /* it has been answered already */
     if (!gateway_can_put(gateway, leader->choice_count * REQUEST_CANCEL_BYTES + USAGE_BYTES_MAX))
         return STATUS_FULL;
     gateway->metrics.cancelled++;

@@ -1,29 +1,29 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The end of a request: a unit's FINISHED, a client that leaves, a server that shuts down. Every
- * end of a choice is sent to its client here, and counted once. The last choice to end ends the
- * request as a whole.
+ * The end of a request, by a unit's FINISHED, a client that leaves, or the server's shutdown. The
+ * end of each choice is sent to the client and counted once here. The last choice to end also ends
+ * the request as a whole.
  */
 #pragma once
 
 #include "serving/gateway/gateway_state.h"
 
-/* Handles a record from the unit at that place of the fleet's table. Ignores records of requests
- * that the unit does not have (any more). STATUS_INVALID: the record cannot be true. */
+/* Handles FINISHED from the unit with this index in the fleet's table. Ignores records of requests
+ * that the unit does not have (any more). STATUS_INVALID: no correct unit sends such a record. */
 enum status request_finish_finished(struct gateway *gateway, uint32_t unit,
                                     const struct record_finished *record, int64_t now_ns) MUST_USE;
 
-/* Ends the requests that no unit has any more. False: the outbox is full. */
+/* Ends the requests in FINISHING. False: the outbox is full. */
 bool request_finish_run(struct gateway *gateway, int64_t now_ns) MUST_USE;
 
-/* Sends the ends of answers with written entries, as far as the outbox has room. request_finish_wants:
- * there are such. */
+/* request_finish_commit sends the ends of answers that the ledger has committed, as far as the
+ * outbox has room. request_finish_wants: there are such answers. */
 void request_finish_commit(struct gateway *gateway);
 bool request_finish_wants(const struct gateway *gateway);
 
-/* The client has closed its connection. */
+/* Handles a client that has closed its connection. STATUS_FULL: nothing has changed. */
 enum status request_finish_client_gone(struct gateway *gateway,
                                        const struct record_client_gone *record,
                                        int64_t now_ns) MUST_USE;
 
-/* The server shuts down: ends all choices that wait for a unit or are at one. */
+/* Ends all choices that wait for a unit or are at one, because the server shuts down. */
 enum status request_finish_shut_down(struct gateway *gateway, struct request *leader) MUST_USE;

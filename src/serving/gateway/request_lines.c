@@ -6,7 +6,7 @@
 #include "serving/gateway/request_list.h"
 #include "serving/policy/fair_queue.h"
 
-#define NO_REQUEST UINT64_MAX /* has been passed */
+#define NO_REQUEST UINT64_MAX /* no request has been passed */
 
 static uint32_t request_lines_number_of(uint32_t account) {
     return account == ACCOUNT_NONE ? 0 : 1 + account;
@@ -33,11 +33,11 @@ enum status request_lines_open(struct request_lines *lines, struct arena *arena,
 
 uint64_t request_lines_turn(struct request_lines *lines, uint32_t account, uint64_t work) {
     struct request_line *line = &lines->lines[request_lines_number_of(account)];
-    if (account == ACCOUNT_NONE) return 0; /* the order of arrival is all there is */
+    if (account == ACCOUNT_NONE) return 0; /* without accounts the order is by arrival */
     return line->last_turn = fair_queue_turn(lines->now, line->last_turn, work);
 }
 
-/* Virtual time until a line's last turn. */
+/* Virtual time from now until a line's last turn. */
 static uint64_t span_of(const struct request_lines *lines, const struct request_line *line) {
     return line->last_turn > lines->now ? line->last_turn - lines->now : 0;
 }
@@ -89,8 +89,7 @@ void request_lines_take_out(struct request_lines *lines, struct request *request
     line->tokens -= request->life.work_tokens;
     lines->count--;
     if (!line->list.first)
-        line->last_turn = 0; /* an account that has no waiting request has
-                                                 * nothing to catch up */
+        line->last_turn = 0; /* an account without waiting requests starts afresh */
 }
 
 uint64_t request_lines_serve(struct request_lines *lines, const struct request *request) {
@@ -120,7 +119,7 @@ struct request *request_lines_next(struct request_lines *lines) {
 }
 
 void request_lines_pass(struct request_lines *lines, const struct request *request) {
-    bool has_had_its_turn = request->id.attempt; /* it may wait for any unit but the last */
+    bool has_had_its_turn = request->id.attempt; /* it may avoid the unit that failed it */
     if (!has_had_its_turn) lines->passed = min_u64(lines->passed, request->life.turn);
 }
 
@@ -134,8 +133,8 @@ void request_lines_end(struct request_lines *lines) {
     }
 }
 
-/* Requests that have waited before may be after others until the next begin, and may have smaller
- * turns than others before them that they have passed. */
+/* Checks a line. Until the next begin, requests that have waited before may be behind later ones.
+ * They may have smaller turns than requests before them that they have passed. */
 static void audit_line(const struct request_lines *lines, const struct request_line *line) {
     const struct request *before = NULL;
     uint64_t tokens = 0;

@@ -34,7 +34,7 @@ static struct request *request_list_merge(struct request *a, struct request *b) 
     return first;
 }
 
-/* Takes the run of requests in order off the front of *rest_io. */
+/* Takes the longest sorted run off the front of *rest_io. */
 static struct request *take_run(struct request **rest_io) {
     struct request *first = *rest_io, *last = first;
     while (last->life.behind && last->life.behind->life.arrival >= last->life.arrival)
@@ -44,8 +44,8 @@ static struct request *take_run(struct request **rest_io) {
     return first;
 }
 
-/* Merges runs: piles[i] is of 2^i of them. A unit that is lost gives back its requests in no order,
- * thousands at a time. */
+/* A natural merge sort: piles[i] is a merge of 2^i runs. A lost unit gives back thousands of
+ * requests at once, in no order. */
 void request_list_sort(struct request_list *list) {
     struct request *piles[32] = {NULL}, *rest = list->first, *all = NULL, *before = NULL;
     if (!list->unsorted) return;

@@ -5,11 +5,11 @@
 #include "base/number.h"
 #include "serving/gateway/dispatch.h"
 
-#define LOSSES_MAX 8                  /* units that a request may lose without a token in between */
-#define RETRIES_MAX 3                 /* times that units may fail or refuse it, likewise */
-#define RETRY_NS ((int64_t)500000000) /* before the same unit is tried again; doubles each time */
+#define LOSSES_MAX 8                  /* lost units between two tokens of a request */
+#define RETRIES_MAX 3                 /* failures, and refusals, between two tokens of a request */
+#define RETRY_NS ((int64_t)500000000) /* delay before a retry at the same unit; doubles each time */
 
-/* True if it has the data that another unit needs. */
+/* True if the request may continue at another unit and has the data for it. */
 static bool can_go_on(const struct gateway *gateway, const struct request *request) {
     bool remembered = request->answered.tokens.count == request->answered.output_tokens;
     return remembered && request->placing.losses <= LOSSES_MAX &&
@@ -17,7 +17,7 @@ static bool can_go_on(const struct gateway *gateway, const struct request *reque
            dispatch_submit_bytes(request) <= gateway->outbox.capacity;
 }
 
-/* No unit has it any more: it waits for another one, or ends. */
+/* Queues a request that no unit has any more for another one, or ends it. */
 static void send_again(struct gateway *gateway, struct request *request, int64_t now_ns) {
     enum finish_reason reason = FINISH_CANCELLED;
     if (request->life.state == REQUEST_CANCELLED || request_is_whole(request, &reason))
@@ -38,7 +38,7 @@ bool resume_after(struct gateway *gateway, struct request *request, uint32_t uni
                   enum finish_reason reason, int64_t now_ns) {
     bool asks = request_asks_for_pages(request);
     if (reason == FINISH_REFUSED_QUEUE && (asks || request->answered.output_tokens)) {
-        gateway->fleet.units[unit].full = true; /* it is asked again after its next load report */
+        gateway->fleet.units[unit].full = true; /* until its next load report */
         gateway->fleet.units[unit].scarce |= asks;
         send_again(gateway, request, now_ns);
         return true;
@@ -46,7 +46,7 @@ bool resume_after(struct gateway *gateway, struct request *request, uint32_t uni
     struct request_placing *placing = &request->placing;
     bool refused = reason == FINISH_REFUSED_DRAINING || reason == FINISH_REFUSED_QUEUE;
     uint8_t *count = refused ? &placing->refusals : &placing->retries;
-    /* A draining unit is not asked again, so this cannot repeat for ever. */
+    /* A draining unit is not chosen again, so this cannot repeat for ever. */
     bool again = reason == FINISH_REFUSED_DRAINING && !gateway->draining;
     if (request->life.state == REQUEST_CANCELLED || (*count >= RETRIES_MAX && !again)) return false;
     if (reason == FINISH_REFUSED_DRAINING) gateway->fleet.units[unit].load.draining = 1;
@@ -55,14 +55,14 @@ bool resume_after(struct gateway *gateway, struct request *request, uint32_t uni
     placing->avoided_unit = unit;
     placing->retry_ns = now_ns + (RETRY_NS << *count);
     if (*count < RETRIES_MAX) ++*count;
-    if (request_is_shared(request)) request_put_cancel(gateway, request); /* at the other one */
+    if (request_is_shared(request)) request_put_cancel(gateway, request); /* at the other unit */
     send_again(gateway, request, now_ns);
     return true;
 }
 
-/* ---- units that are gone ---- */
+/* ---- lost units ---- */
 
-/* One of its two units is lost. */
+/* Handles the loss of one of the request's units. */
 static void lose_one(struct gateway *gateway, struct request *request, uint32_t unit,
                      int64_t now_ns) {
     enum request_state state = (enum request_state)request->life.state;
@@ -89,7 +89,7 @@ enum status resume_lost(struct gateway *gateway, uint32_t unit, int64_t now_ns) 
         struct request *request = &gateway->requests.slots[slot];
         if (request->life.state == REQUEST_FREE) continue;
         if (request->placing.avoided_unit == unit)
-            request->placing.avoided_unit = FLEET_NONE; /* its place may be taken */
+            request->placing.avoided_unit = FLEET_NONE; /* its slot may be reused */
         if (request_is_at(request, unit)) lose_one(gateway, request, unit, now_ns);
     }
     return STATUS_OK;
@@ -97,7 +97,8 @@ enum status resume_lost(struct gateway *gateway, uint32_t unit, int64_t now_ns) 
 
 /* ---- silence ---- */
 
-/* Cancels its requests there, in case it still receives the record. False: no room for that. */
+/* Gives up a unit. Sends it CANCEL for its requests, in case it still receives records. False: the
+ * outbox has no room. */
 static bool resume_give_up(struct gateway *gateway, uint32_t index, int64_t now_ns) {
     struct fleet_unit *unit = &gateway->fleet.units[index];
     if (!gateway_can_put(gateway, 2 * unit->bound * REQUEST_CANCEL_BYTES)) return false;

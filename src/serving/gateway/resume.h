@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Requests that continue at another unit because theirs is lost, silent, refuses or fails. They
- * continue from the tokens that their clients have. Their attempt increases, so later records of
- * the first unit are ignored. Requests that cannot continue are ended.
+ * Failover: requests continue at another unit if theirs is lost, falls silent, refuses them or
+ * fails. They continue from the tokens that their clients have. The attempt in their id increases,
+ * so later records of the first unit are ignored. Requests that cannot continue are ended.
  */
 #pragma once
 
 #include "serving/gateway/gateway_state.h"
 
-/* One of its units has ended the request with `reason`. True if it is to be retried, and the
- * request waits for that: at another unit or, after a failed step, later at the same one. Takes
- * room for REQUEST_CANCEL_BYTES. */
+/* Call when a unit has ended the request with `reason`. True if the request is handled here: it
+ * waits for a retry at another unit or, after a failed step, later at the same one. Needs
+ * REQUEST_CANCEL_BYTES of room in the outbox. */
 bool resume_after(struct gateway *gateway, struct request *request, uint32_t unit,
                   enum finish_reason reason, int64_t now_ns);
 
-/* The unit is gone: all its requests continue elsewhere, or end. STATUS_FULL: nothing has
+/* Call when a unit is lost. All its requests continue elsewhere or end. STATUS_FULL: nothing has
  * changed. */
 enum status resume_lost(struct gateway *gateway, uint32_t unit, int64_t now_ns) MUST_USE;
 

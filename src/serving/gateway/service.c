@@ -8,15 +8,15 @@
 #include "serving/gateway/gateway_state.h"
 #include "serving/gateway/reply.h"
 
-/* Tokens of prompt and answer together; 0: no unit has come yet. */
+/* Limit of prompt and answer tokens together; 0: no unit has joined yet. */
 static uint64_t tokens_max(const struct gateway *gateway) {
     return fleet_knows_model(&gateway->fleet) ? fleet_tokens_max(&gateway->fleet) : 0;
 }
 
 struct models_view {
     const struct gateway *gateway;
-    bool anthropic;  /* in Anthropic's words */
-    uint64_t denied; /* a bit for each of the gateway's models */
+    bool anthropic;  /* in Anthropic's format */
+    uint64_t denied; /* bit i: model i is denied */
 };
 
 static void write_models(struct json_writer *writer, const void *context) {
@@ -49,7 +49,7 @@ static void write_model(struct json_writer *writer, const void *context) {
 }
 
 enum status service_models(struct gateway *gateway, const struct endpoint_call *call) {
-    char text[2 * MODELS_NAME_BYTES_MAX]; /* a name that is cut here is too long for any model's */
+    char text[2 * MODELS_NAME_BYTES_MAX]; /* a name that does not fit is no model's name */
     struct bytes name = {text, url_path_decode(call->rest, text, sizeof text)};
     struct reply reply = {.connection = call->record->connection,
                           .endpoint = call->endpoint,
@@ -104,7 +104,7 @@ static void service_write_text(struct json_writer *writer, const void *context) 
     json_writer_text(writer, context);
 }
 
-/* The health of a gateway: whether clients should be sent here. */
+/* The health of the gateway, for load balancers. */
 struct health_view {
     const char *status;
     enum unit_role missing; /* UNIT_BOTH: none */

@@ -11,7 +11,7 @@ void stream_writer_open(struct gateway *gateway, const struct request *request, 
     arena_clear(&gateway->scratch);
     delta->arena = &gateway->scratch;
     delta->text = arena_take(&gateway->scratch, room);
-    check(delta->text); /* the outbox, which is smaller, has room for it several times */
+    check(delta->text); /* the smaller outbox has room for it several times */
     delta->text_room = room;
     delta->token_at = request->answered.output_tokens;
     delta->calls_left = !request->asked.one_call ? UINT32_MAX : request->answered.calls.count == 0;
@@ -20,7 +20,7 @@ void stream_writer_open(struct gateway *gateway, const struct request *request, 
 static struct api_piece *stream_writer_add_piece(struct answer_delta *delta,
                                                  enum token_stream_part part) {
     struct api_piece *piece = arena_take(delta->arena, sizeof *piece);
-    check(piece); /* each takes at least a byte of text */
+    check(piece); /* each piece has at least a byte of text */
     *piece = (struct api_piece){.part = part,
                                 .text = {delta->text + delta->text_count, 0},
                                 .token_at = delta->token_at,
@@ -65,8 +65,8 @@ void stream_writer_flush(struct gateway *gateway, struct request *request,
 
 /* ---- events ---- */
 
-/* How often the dialect repeats text. Sealed reasoning is repeated in its item and in the response.
- * A dialect that repeats nothing still repeats the input of a text tool once it is complete. */
+/* Sealed reasoning is repeated in its item and in the response. A dialect that repeats nothing
+ * still repeats the input of a text tool once it is complete. */
 uint32_t stream_writer_repeats(const struct request *request) {
     const struct api_answer *answer = &request->asked.answer;
     uint32_t repeats = answer->dialect->repeats;
@@ -79,7 +79,7 @@ bool stream_writer_repeats_tokens(const struct request *request) {
     return request->asked.stream && answer->logprobs && answer->dialect->repeats > 0;
 }
 
-struct stream_writer_event { /* argument of the reply_writer */
+struct stream_writer_event { /* context of the reply_writer */
     struct request *request;
     const struct api_event *event;
 };
@@ -98,7 +98,7 @@ static void stream_writer_say(struct gateway *gateway, struct request *request,
     event->choice = request->index;
     if (stream_writer_repeats(request)) event->whole = &whole;
     enum status status = reply_data(gateway, request, stream_writer_write_event, &reported);
-    check(status == STATUS_OK); /* so the event was written once */
+    check(status == STATUS_OK); /* otherwise the event would be written twice */
 }
 
 static void say_piece(struct gateway *gateway, struct request *request,
@@ -122,7 +122,8 @@ static void write_keep_alive(struct json_writer *writer, const void *context) {
                       stream ? request->asked.answer.dialect->keep_alive : BYTES_LITERAL("\n"));
 }
 
-/* After the response head is sent an error has no status and a receipt no header. */
+/* True if a response may begin before its answer is known. Afterwards an error has no HTTP status,
+ * and a receipt no header. */
 static bool stream_writer_may_begin(const struct gateway *gateway, const struct request *leader) {
     if (leader->asked.stream) return true;
     for (uint32_t i = 0; i < leader->choice_count; i++) {
@@ -165,7 +166,7 @@ void stream_writer_start(struct gateway *gateway, struct request *request) {
     if (prompt->count == 0) return;
     struct json_writer writer = {.out = arena_take(&gateway->scratch, prompt->count),
                                  .room = prompt->count};
-    check(writer.out); /* bounded when the request came */
+    check(writer.out); /* its size was bounded when the request came */
     answer_text_write(prompt, 0, prompt->count, false, &writer);
     say_piece(
         gateway, request,
@@ -187,7 +188,7 @@ size_t stream_writer_start_bytes_max(const struct request *request) {
            stream_writer_reported_bytes(request) + request->answered.text.escaped_count;
 }
 
-/* ---- what the tokens say ---- */
+/* ---- the text of tokens ---- */
 
 static bool keeps_text(const struct request *request) {
     return !request->asked.stream || stream_writer_repeats(request) > 0;
@@ -197,8 +198,8 @@ bool stream_writer_has_room(const struct gateway *gateway, const struct request 
                             size_t more) {
     const struct request_answered *answered = &request->answered;
     const struct api_answer *answer = &request->asked.answer;
-    /* A stream may have to repeat all of the text and more, together with the new text. The frame
-     * has room for two runs. */
+    /* A stream may have to repeat all of the text together with new text. The frame has room for
+     * two runs. */
     uint32_t once = answer->seals_reasoning ? 2 : 1;
     uint32_t times = request->asked.stream ? 2 * stream_writer_repeats(request) : once;
     uint32_t choices = request->leader->choice_count;
@@ -230,7 +231,7 @@ static bool stream_writer_keep_text(struct gateway *gateway, struct request *req
                                 piece->text);
 }
 
-/* Mistral's templates take ids of nine letters and digits alone. */
+/* Makes the id of a call. Mistral's templates accept only ids of nine letters and digits. */
 static struct bytes make_id(const struct request *request, char out[ANSWER_CALLS_ID_BYTES]) {
     const struct api_answer *answer = &request->asked.answer;
     bool nine = request->answered.words.calls.set->format == TOOL_FORMAT_MISTRAL;
@@ -239,8 +240,8 @@ static struct bytes make_id(const struct request *request, char out[ANSWER_CALLS
     return bytes_of(out);
 }
 
-/* Keeps each call in any case: an event names the call of its arguments. Makes its id if the model
- * wrote none. */
+/* Keeps a call, even in a stream, because events of arguments name their call. Makes an id if the
+ * model wrote none. */
 static bool keep_call(struct gateway *gateway, struct request *request, struct api_piece *piece) {
     struct request_answered *answered = &request->answered;
     char made[ANSWER_CALLS_ID_BYTES];
@@ -256,16 +257,16 @@ static bool keep_call(struct gateway *gateway, struct request *request, struct a
     return true;
 }
 
-/* Adds the next turn's tokens to the piece: turns are split at each change between reasoning and
- * content. False: all are reported. */
+/* Sets the piece's tokens to the next turn, which ends at a change between reasoning and content.
+ * False: all tokens are reported. */
 static bool see_turn(const struct answer_delta *delta, struct api_piece *piece, bool *reasons) {
     piece->tokens = &delta->list;
     piece->from = piece->to = delta->reported;
     return token_list_next_turn(&delta->list, &piece->to, delta->list.count, reasons);
 }
 
-/* Sends the turns that have made no text yet, so no piece reports them. `before`: only those before
- * the next turn of reasoning, or of content. NULL: all. */
+/* Sends the turns without text, which no piece reports. `before`: only those before the next turn
+ * of reasoning (true) or content (false). NULL: all. */
 static void say_turns(struct gateway *gateway, struct request *request, struct answer_delta *delta,
                       const bool *before) {
     struct api_piece piece = {.text = BYTES_LITERAL("")};
@@ -300,7 +301,7 @@ bool stream_writer_report(struct gateway *gateway, struct request *request,
 }
 
 size_t stream_writer_bytes_max(const struct request *request, const struct answer_delta *delta) {
-    /* Each turn may need an event without text. The repeated text may be new. */
+    /* Each turn may need an event without text. Repeated text may include the new text. */
     uint32_t repeats = stream_writer_repeats(request);
     return (delta->piece_count + delta->turn_count + 2) * stream_writer_frame_bytes(request) +
            repeat_bytes_max(request) +

@@ -23,12 +23,12 @@ static size_t spans_bytes(struct plain_text plain) {
     return plain.count * sizeof *plain.spans;
 }
 
-/* Bytes that count against bytes_max. */
+/* Bytes of a text that count against bytes_max. */
 static size_t waiting_bytes(const struct waiting_text *waiting) {
     return waiting->text.count + spans_bytes(waiting->plain);
 }
 
-/* ---- the list of texts that wait ---- */
+/* ---- the list of waiting texts ---- */
 
 static bool client_waits(const struct tokenize_queue *queue, uint64_t client) {
     const struct waiting_text *waiting = queue->first;
@@ -57,8 +57,8 @@ void tokenize_queue_forget(struct tokenize_queue *queue, struct waiting_text *wa
     *waiting = (struct waiting_text){.arena = waiting->arena};
 }
 
-/* The last turn of the client's texts that wait or are in work (0: none), and the bytes that
- * wait. */
+/* The last turn of the client's texts that wait or are being processed (0: none). *bytes_out: bytes
+ * of those that wait. */
 static uint64_t last_turn(const struct tokenize_queue *queue, uint64_t client, size_t *bytes_out) {
     bool in_work = queue->busy && queue->busy_client == client;
     uint64_t last = in_work ? queue->busy_turn : 0;
@@ -73,7 +73,7 @@ static uint64_t last_turn(const struct tokenize_queue *queue, uint64_t client, s
 
 /* ---- to the thread, now or later ---- */
 
-/* Without their tails. */
+/* Make the records without their tails. */
 static struct record_tokenize tokenize_of(const struct tokenize_request *ask) {
     return (struct record_tokenize){.request = ask->request,
                                     .text_bytes = (uint32_t)ask->text.count,
@@ -120,7 +120,7 @@ static enum status tokenize_queue_give(struct tokenize_queue *queue,
     return STATUS_OK;
 }
 
-/* Copies the text, which then waits. client_bytes: of its client's texts that wait already. */
+/* Copies the text and adds it to the list. client_bytes: bytes of its client's waiting texts. */
 static enum status tokenize_queue_keep(struct tokenize_queue *queue, struct waiting_text *waiting,
                                        const struct tokenize_request *ask, uint64_t turn,
                                        size_t client_bytes) {
@@ -167,7 +167,8 @@ bool tokenize_queue_want(const struct tokenize_queue *queue) {
     return !queue->busy && queue->first;
 }
 
-/* Finds the smallest turn. Of equal turns the last in the list is first: it arrived first. */
+/* Finds the text that is next. Among equals it is the last in the list, because that arrived
+ * first. */
 static struct waiting_text *tokenize_queue_next(const struct tokenize_queue *queue) {
     bool by_time = queue->kind == RECORD_CONSTRAIN;
     struct waiting_text *next = NULL;
@@ -200,7 +201,7 @@ void tokenize_queue_audit(const struct tokenize_queue *queue) {
         const struct waiting_text *same = waiting->next;
         while (same && same->client != waiting->client)
             same = same->next;
-        clients += same == NULL; /* the last one of its client */
+        clients += same == NULL; /* the last text of its client */
         bytes += waiting_bytes(waiting);
         check(waiting->waits && waiting->arena.run_count > 0);
     }

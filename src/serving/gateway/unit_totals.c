@@ -3,7 +3,7 @@
 
 #include "base/check.h"
 
-/* open_out[LIMIT_FLEET_UNITS]: sums over the requests that units have. */
+/* open_out[LIMIT_FLEET_UNITS]: sums of the books of the requests that each unit has. */
 static void sum_open(const struct gateway *gateway, struct unit_books *open_out) {
     memset(open_out, 0, LIMIT_FLEET_UNITS * sizeof *open_out);
     for (uint32_t slot = 0; slot < gateway->requests.slots_used; slot++) {
@@ -32,7 +32,8 @@ static bool put(struct gateway *gateway, uint32_t index, const struct unit_books
                     unit->books.computed_tokens - open->computed_tokens},
         .open = *open,
     };
-    /* A unit that computes a prompt counts it before it says so: with a request it is not at rest. */
+    /* A unit counts the work of a prompt before it reports it, so a unit with a request is not at
+     * rest. */
     if (unit->bound && open->made_tokens + open->computed_tokens == 0)
         totals.open.computed_tokens = 1;
     return machine_outbox_put(&gateway->outbox, RECORD_UNIT_TOTALS, &totals) != NULL;

@@ -3,11 +3,11 @@
 
 #include "base/check.h"
 
-#define NO_CODE "refused" /* the end of a request that was refused without a code */
+#define NO_CODE "refused" /* `end` of a request that was refused without an error code */
 
-/* ---- entries that are not committed ---- */
+/* ---- uncommitted entries ---- */
 
-/* Each request that is held may become another one. */
+/* Each request in progress may add an entry to those that are already pending. */
 static uint32_t commit_pending_max(uint32_t requests_max) {
     return 2 * requests_max;
 }
@@ -55,7 +55,7 @@ void usage_record_take_back(struct gateway *gateway, struct usage_mark mark) {
     gateway->entries.said = mark.said;
 }
 
-/* ---- what an entry says ---- */
+/* ---- contents of an entry ---- */
 
 struct usage_strings {
     struct bytes path, name, model, end;
@@ -96,7 +96,7 @@ static void name_account(const struct gateway *gateway, uint32_t account, uint32
         memcpy(out->key, gateway->accounts.keys[key].is.sha256, sizeof out->key);
 }
 
-/* Lists the last stays of all choices in order; returns their count. */
+/* Lists the last stays of all choices in order. Returns their count. */
 static uint32_t usage_record_list_stays(const struct gateway *gateway, const struct request *leader,
                                         struct usage_stay stays_out[USAGE_STAYS_MAX]) {
     struct usage_stay ring[USAGE_STAYS_MAX];

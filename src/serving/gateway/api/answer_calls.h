@@ -10,14 +10,14 @@ struct answer_call {
     struct answer_call *next;
     struct bytes id, name;
     struct answer_text arguments; /* JSON text, as the model wrote it */
-    size_t text_at;               /* bytes of the answer's text before it */
-    uint32_t token_at;            /* count of the answer's tokens before the one that began it */
+    size_t text_at;               /* bytes of the answer's text before the call */
+    uint32_t token_at;            /* index in the answer of the token that began it */
 };
 
 struct answer_calls {
     struct answer_call *first, *last;
     uint32_t count;
-    size_t escaped_count; /* bytes of ids, names and arguments when written inside JSON strings */
+    size_t escaped_count; /* bytes of ids, names and arguments, escaped for JSON strings */
 };
 
 /* Copies `id` and `name`. False when the arena is out of memory. */
@@ -26,8 +26,8 @@ bool answer_calls_add(struct answer_calls *calls, struct arena *arena, struct by
 
 #define ANSWER_CALLS_ID_BYTES 64
 
-/* Makes the id of a call without one from the model: the prefix and so many hexadecimal digits (at
- * most 24), derived from the request's id, the choice and the call's index. Terminated. */
+/* Makes a terminated id for a call that the model gave none: the prefix and `digits` (at most 24)
+ * hexadecimal digits, derived from the request's id, the choice and the call's index. */
 void answer_calls_make_id(const char *prefix, uint32_t digits, struct request_id request,
                           uint32_t choice, uint32_t call, char out[ANSWER_CALLS_ID_BYTES]);
 

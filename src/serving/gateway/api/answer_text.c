@@ -3,7 +3,7 @@
 
 #define BLOCK_BYTES_MIN ((size_t)1 << 10)
 #define BLOCK_BYTES_MAX ((size_t)1 << 20)
-#define GROWTH_PART 4 /* a block is this part of all blocks before it */
+#define GROWTH_PART 4 /* a block is 1/4 of all blocks before it */
 
 struct answer_block {
     struct answer_block *next;
@@ -85,7 +85,7 @@ bool answer_text_walk(const struct answer_text *text,
 
 void answer_text_write(const struct answer_text *text, size_t from, size_t to, bool escaped,
                        struct json_writer *writer) {
-    size_t start = 0; /* start of the block */
+    size_t start = 0; /* position of the block in the text */
     for (const struct answer_block *block = text->first; block && start < to; block = block->next) {
         size_t first = from > start ? from - start : 0;
         size_t end = to - start < block->count ? to - start : block->count;

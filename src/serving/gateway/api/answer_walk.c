@@ -17,7 +17,7 @@ static uint32_t next_token(const struct answer_walk *walk) {
     return walk->run ? walk->run->token_at : walk->choice->tokens->count;
 }
 
-/* Tokens without text belong to the content after them, but after a call to the call. */
+/* Tokens without text belong to the content after them. After a call they belong to the call. */
 bool answer_walk_next(struct answer_walk *walk, struct answer_walk_block *out) {
     if (!walk->run && !walk->call) return false;
     *out = (struct answer_walk_block){.token_from = walk->token_at};

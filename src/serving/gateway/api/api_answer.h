@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Inner answers: the content of responses, independent of the dialect. A whole answer is a list of
- * choices. A stream is a sequence of events. Those of one choice are in this order, interleaved with
- * those of other choices:
+ * choices. A stream is a sequence of events. The events of one choice are in this order,
+ * interleaved with those of other choices:
  *
  *   BEGIN    once, before all else of the choice
  *   PIECE    any number: text of one part, or log probabilities alone
@@ -21,19 +21,19 @@
 
 struct dialect;
 
-/* The fields that every answer to one request has. */
+/* Metadata, the same for all choices of a request. */
 struct api_answer {
     const struct dialect *dialect;
-    bool include_usage; /* a stream's chunks have "usage" (null, except in the last) */
-    bool token_ids;     /* asked for, or all there is: without a tokenizer answers are ids */
+    bool include_usage; /* a stream's chunks have "usage" (null except in the last) */
+    bool token_ids;     /* report token ids: asked for, or there is no tokenizer */
     bool logprobs;
-    bool seals_reasoning; /* reasoning is repeated, in the form in which clients may send it back */
+    bool seals_reasoning; /* reasoning is repeated in the form in which clients may send it back */
     struct tool_aliases aliases;
     struct bytes
-        reported; /* fields that repeat the request, written by the dialect when it read it */
+        reported; /* JSON of request fields that answers repeat, written by the dialect's reader */
     const struct tokenizer *tokenizer; /* NULL: none */
     struct request_id id;
-    int64_t created; /* unix seconds */
+    int64_t created; /* Unix seconds */
     struct bytes model;
     struct bytes fingerprint;
 };
@@ -51,32 +51,32 @@ enum api_finish {
     API_FINISH_STOP,        /* the model or a stop token ended it */
     API_FINISH_STOP_STRING, /* a stop string */
     API_FINISH_LENGTH,
-    API_FINISH_CALLS, /* the model ended it, or the limit of calls was reached */
+    API_FINISH_CALLS, /* the model made tool calls, or the limit of calls was reached */
     API_FINISH_CUT    /* the engine failed, or the answer outgrew its memory */
 };
 
-/* One of the answers to a request; its index is its position among them. */
+/* One choice of an answer. Its index is its position among the choices. */
 struct api_choice {
     const struct answer_text *text;   /* reasoning and content */
-    const struct answer_calls *calls; /* each has its byte position in the text */
+    const struct answer_calls *calls; /* tool calls; each has its byte position in the text */
     const struct token_list *echoed;  /* tokens of the prompt; NULL unless they are reported */
     const struct token_list *tokens;  /* empty unless ids or log probabilities were asked for */
     enum api_finish finish;
-    struct bytes stop; /* with STOP_STRING: which one */
+    struct bytes stop; /* the stop string, if `finish` is STOP_STRING */
 };
 
-struct api_piece {          /* a part of a choice, in a stream */
-    struct api_piece *next; /* in an answer_delta */
+struct api_piece {          /* a piece of a choice's stream */
+    struct api_piece *next; /* next piece in an answer_delta */
     /* REASONING, CONTENT, CALL (the text is its name), ARGUMENTS (of the last call). Never CALL_ID:
      * the CALL has the id */
     enum token_stream_part part;
     struct bytes text;
-    uint32_t token_at;    /* count of the answer's tokens before the one that began the piece */
-    uint32_t call;        /* CALL, ARGUMENTS: its index in the choice */
-    struct bytes call_id; /* CALL: the model's own, or a generated one */
-    const struct token_list *echoed; /* NULL: none of the prompt's */
-    const struct token_list *tokens; /* NULL: none are reported */
-    uint32_t from, to;               /* of tokens */
+    uint32_t token_at;               /* index in the answer of the token that began the piece */
+    uint32_t call;                   /* CALL, ARGUMENTS: index of the call in the choice */
+    struct bytes call_id;            /* CALL: the model's own id, or a generated one */
+    const struct token_list *echoed; /* reported tokens of the prompt; NULL: none */
+    const struct token_list *tokens; /* list with the reported tokens; NULL: none */
+    uint32_t from, to;               /* reported range [from, to) of `tokens` */
 };
 
 enum api_event_kind {
@@ -89,14 +89,15 @@ enum api_event_kind {
 
 struct api_event {
     enum api_event_kind kind;
-    uint32_t choice;        /* index; 0 with DONE and FAILED */
+    uint32_t choice;        /* index of the choice; 0 with DONE and FAILED */
     bool in_reasoning;      /* BEGIN: the prompt has opened the reasoning */
     struct api_piece piece; /* PIECE */
     enum api_finish finish; /* FINISH, DONE (the first choice's) */
-    struct bytes stop;      /* as `finish`: the stop string of STOP_STRING */
+    struct bytes stop;      /* the stop string, if `finish` is STOP_STRING */
     const struct api_choice
-        *whole; /* PIECE, FINISH, DONE (the first choice): for a dialect that repeats; else NULL */
-    struct api_usage usage;        /* DONE; with BEGIN, of the prompt alone */
+        *whole; /* PIECE, FINISH, DONE (first choice): the choice so far, for dialects that
+                 * repeat it; else NULL */
+    struct api_usage usage;        /* DONE; BEGIN: of the prompt alone */
     struct bytes receipt;          /* DONE: JSON; empty: none */
     const struct api_error *error; /* FAILED */
 };
@@ -104,9 +105,7 @@ struct api_event {
 /* The state of a dialect's event printer for one choice; zeros before the first event. */
 struct dialect_place {
     uint32_t events; /* count of printed events */
-    uint32_t blocks; /* opened: content blocks, output items */
-    uint32_t open;   /* kind of the open one, in the dialect's own numbers; 0: none */
-    size_t
-        reported; /* tokens of the answer with reported log probabilities, or that will never have
-                  * them reported */
+    uint32_t blocks; /* count of opened content blocks or output items */
+    uint32_t open;   /* kind of the open block, in the dialect's own numbers; 0: none */
+    size_t reported; /* tokens with log probabilities that were reported, or never will be */
 };

@@ -59,9 +59,10 @@ static bool api_body_read_all(struct api_reader *reader, struct api_request *out
     return true;
 }
 
-/* ---- names without a row ---- */
+/* ---- unknown fields ---- */
 
-/* Bytes of a name in a header; the rest is cut, and bytes that are not plain become '?'. */
+/* The most bytes of a name in the warning. The rest is cut, and bytes that are not visible ASCII
+ * become '?'. */
 #define NAME_BYTES_MAX 40
 
 static void api_body_write_name(struct json_writer *writer, struct bytes name) {
@@ -97,7 +98,7 @@ static bool name_unknown(void *context, const char *place, struct bytes name) {
     return true;
 }
 
-/* First at the top, then inside. */
+/* Lists unknown fields of the top level, then of nested objects. */
 static bool warn_of_unknown(struct api_reader *reader, struct api_request *out) {
     struct naming naming = {.reader = reader, .writer = {.room = API_WARNING_BYTES_MAX}};
     struct tree_cursor cursor = {0};

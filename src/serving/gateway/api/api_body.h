@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Reads a body by the table of fields (api_field.h): stores the values of its rows in the inner
- * request, refuses what they refuse, and collects names without a row in the warning.
+ * Reads a body by the table of fields (api_field.h). Stores fields in the inner request, refuses
+ * unsupported ones, and lists unknown ones in the warning.
  */
 #pragma once
 
@@ -10,6 +10,6 @@
 /* Reads in the table's order. Skips the fields that the dialect reads itself. */
 bool api_body_read(struct api_reader *reader, struct api_request *out);
 
-/* Appends "place what" to the warning if it has space. Both are visible ASCII. */
+/* Appends "place what" to the warning if it has space. Both are visible ASCII. False: no memory. */
 bool api_body_warn(struct api_reader *reader, struct api_request *out, const char *place,
                    const char *what);

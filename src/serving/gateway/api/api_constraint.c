@@ -5,20 +5,20 @@
 #include "base/format.h"
 #include "base/tree_extent.h"
 
-/* Reads a value that is not null. `field` is a literal: its name in errors and in struct
- * api_constraint. */
+/* Reads a value that is not null. `field` is its name in errors and in struct api_constraint, a
+ * literal. */
 typedef bool constraint_reader(struct api_reader *reader, const char *field,
                                const struct tree *value, struct api_request *out);
 
 struct constraint_field {
-    const char *name; /* in the object that contains it */
+    const char *name; /* name in the object that contains it */
     constraint_reader *read;
-    const char *field; /* NULL: the name */
+    const char *field; /* name in errors; NULL: `name` */
 };
 
 /* ---- forms ---- */
 
-/* Makes the answer {"KEY": VALUE}. */
+/* Sets the constraint to the form {"KEY": VALUE}. */
 static bool api_constraint_bind(struct api_reader *reader, const char *field, const char *key,
                                 const struct tree *value, struct api_request *out) {
     struct api_constraint *constraint = &out->constraint;
@@ -39,7 +39,7 @@ static bool api_constraint_bind(struct api_reader *reader, const char *field, co
 
 /* ---- schemas ---- */
 
-/* JSON inside a string has its own limits, like a body. */
+/* Parses a schema in a string. It has the same limits as a body. */
 static bool parse_schema(struct api_reader *reader, const char *field, struct bytes text,
                          const struct tree **out) {
     static const struct tree_extent most = {{[TREE_PART_DEPTH] = LIMIT_BODY_DEPTH,
@@ -63,7 +63,7 @@ static bool is_schema(const struct tree *value) {
     return kind == TREE_OBJECT || kind == TREE_TRUE || kind == TREE_FALSE;
 }
 
-/* Reads a schema, or a string with a schema as JSON text. */
+/* Reads a schema: an object, or a string of JSON. */
 static bool api_constraint_read_schema(struct api_reader *reader, const char *field,
                                        const struct tree *value, struct api_request *out) {
     const struct tree *schema = value;
@@ -109,7 +109,7 @@ bool api_constraint_read_format(struct api_reader *reader, const char *field,
 
 /* ---- other texts ---- */
 
-/* An empty text asks for nothing. */
+/* Reads a pattern or grammar. An empty text means no constraint. */
 static bool api_constraint_read_text(struct api_reader *reader, const char *field, const char *key,
                                      const struct tree *value, struct api_request *out) {
     struct bytes text;
@@ -163,7 +163,7 @@ static const struct constraint_field outputs[] = {
     {"grammar", read_grammar, "structured_outputs.grammar"},
 };
 
-/* There is nothing to fall back to, with and without this one. */
+/* There is only one backend, so there is no fallback to disable. */
 #define OUTPUTS_NEUTRAL "disable_fallback"
 
 static bool read_outputs(struct api_reader *reader, const char *field, const struct tree *value,

@@ -5,7 +5,7 @@
 #include "base/utf8.h"
 
 static const char *api_error_type(uint32_t http_status) {
-    if (http_status == 402) return "unknown_error"; /* as in DeepSeek's API */
+    if (http_status == 402) return "unknown_error"; /* as DeepSeek's API does */
     if (http_status == 429) return "rate_limit_error";
     return http_status >= 500 ? "server_error" : "invalid_request_error";
 }
@@ -53,7 +53,7 @@ void api_error_draining(struct api_error *error) {
 }
 
 void api_error_no_unit(struct api_error *error) {
-    api_error_set(error, 503, NULL, "starting", /* as in /health */
+    api_error_set(error, 503, NULL, "starting", /* the same code as in /health */
                   "No unit that serves the model has been there for too long. Try again later.");
     error->retry_after_seconds = 5;
 }
@@ -63,7 +63,7 @@ static void write_or_null(struct json_writer *writer, const char *text) {
         json_writer_text(writer, "null");
         return;
     }
-    /* A cut message may end inside a character, and it quotes clients' text. */
+    /* A cut message may end inside a character, and messages quote clients' text. */
     utf8_write_repaired(writer, bytes_of(text));
 }
 

@@ -15,7 +15,7 @@
 #define RESPONSES (1u << DIALECT_RESPONSES)
 #define WIRES (ANTHROPIC | RESPONSES)
 
-/* Rows. Each begins with the field's name and its dialects. */
+/* Macros of rows. Each row begins with the field's name and its dialects. */
 #define GOES_TO(member) .offset = offsetof(struct api_request, member)
 #define FLAG(member) .kind = API_KIND_FLAG, GOES_TO(member)
 #define TEXT(member) .kind = API_KIND_TEXT, GOES_TO(member)
@@ -34,7 +34,7 @@
 
 static const struct api_field fields[] = {
     {"model", BOTH, BY(api_values_model, TEXT), .words = "a served name, or 'default'"},
-    /* what is asked */
+    /* the conversation or prompt */
     {"messages", CHAT, OWN(ARRAY), .words = "the conversation, at least one message"},
     {"prompt", PLAIN, OWN(ANY), .words = "a text, or an array of token ids"},
     {"suffix", PLAIN, TEXT(suffix),
@@ -95,7 +95,7 @@ static const struct api_field fields[] = {
     {"modalities", CHAT, BY(api_values_modalities, ARRAY), .words = "[\"text\"] alone"},
     {"audio", CHAT, REFUSED, .words = "answers are text."},
     {"web_search_options", CHAT, REFUSED, .words = "this server searches nothing."},
-    /* how long the answer is */
+    /* length of the answer */
     {"max_tokens", BOTH, OWN_INTEGER(0, INT32_MAX),
      .words = "tokens of each answer; more than the context has room for means all of that"},
     {"max_completion_tokens", BOTH, OWN_INTEGER(0, INT32_MAX),
@@ -122,7 +122,7 @@ static const struct api_field fields[] = {
      .words = "a prompt that does not fit is refused, not cut."},
     {"truncation_side", BOTH, NEUTRAL, .words = "nothing is cut"},
     {"repetition_detection", BOTH, REFUSED, .words = "use 'max_tokens' or 'stop'."},
-    /* how a token is chosen */
+    /* sampling */
     {"temperature", BOTH, NUMBER(0, 2, sampling.temperature), .words = "0: the likeliest token"},
     {"top_p", BOTH, NUMBER(0, 1, sampling.top_p),
      .words = "only the likeliest tokens that share so much"},
@@ -280,7 +280,7 @@ static const struct api_field fields[] = {
     {"rid", BOTH, NEUTRAL, .words = "the client's own name for the request"},
     {"session_id", BOTH, NEUTRAL, .words = "the client's own name for a conversation"},
     {"custom_labels", BOTH, NEUTRAL, .words = "the client's own notes"},
-    /* fields that two other dialects share with each other and with those above */
+    /* fields that Anthropic's and Responses share with each other and with those above */
     {"model", WIRES, BY(api_values_model, TEXT), .words = "the served name, or 'default'"},
     {"top_p", WIRES, NUMBER(0, 1, sampling.top_p),
      .words = "only the likeliest tokens that share so much"},
@@ -299,7 +299,7 @@ static const struct api_field fields[] = {
     {"strict_order", WIRES, FLAG(strict_order),
      .words = "keys come in the order in which the schema lists them"},
     {"service_tier", WIRES, NEUTRAL, .words = "there is one tier"},
-    /* Anthropic's */
+    /* Anthropic's Messages */
     {"max_tokens", ANTHROPIC, INTEGER(1, INT32_MAX, new_tokens_max),
      .words = "tokens of the answer; needed"},
     {"messages", ANTHROPIC, OWN(ARRAY), .words = "the conversation, at least one message"},
@@ -326,7 +326,7 @@ static const struct api_field fields[] = {
     {"speed", ANTHROPIC, NEUTRAL, .words = "there is one speed"},
     {"user_profile_id", ANTHROPIC, NEUTRAL, .words = "the client's own name for its user"},
     {"workspace_id", ANTHROPIC, NEUTRAL, .words = "there are no workspaces"},
-    /* OpenAI's Responses' */
+    /* OpenAI's Responses */
     {"input", RESPONSES, OWN(ANY), .words = "a text, or the items of the conversation"},
     {"instructions", RESPONSES, OWN(TEXT), .words = "the first instructions for the model"},
     {"max_output_tokens", RESPONSES, INTEGER(1, INT32_MAX, new_tokens_max),

@@ -14,14 +14,14 @@
 
 struct inner_row {
     const char *place; /* "messages[].content[]": objects in arrays, or a single object */
-    uint32_t dialects; /* a bit for each */
-    const char *names; /* separated by spaces */
+    uint32_t dialects; /* bit (1 << enum dialect_number) for each */
+    const char *names; /* known members, separated by spaces */
     const char *types; /* only objects of these types; NULL: all */
     bool templated;    /* the chat template gets the object unchanged */
 };
 
-/* Includes members that change nothing: marks of other servers' caches, members of earlier answers,
- * indices of a stream. */
+/* The rows include members that change nothing: cache marks of other servers, members of earlier
+ * answers, indices of a stream. */
 static const struct inner_row rows[] = {
     {"messages[]", CHAT,
      .names = "role content name tool_calls tool_call_id prefix reasoning_content reasoning "
@@ -75,7 +75,7 @@ static const struct inner_row rows[] = {
 
 /* ---- objects of a row ---- */
 
-#define SEEN_MAX 16 /* different names reported for a row; more may be reported repeatedly */
+#define SEEN_MAX 16 /* names of a row that are remembered; further ones may be repeated */
 
 struct inner_search {
     const struct api_reader *reader;
@@ -115,7 +115,7 @@ static void api_inner_look_at(struct inner_search *search, const struct tree *ob
             search->full = !search->sink(search->context, place, name);
 }
 
-/* Follows `rest` of the row's place from `value`, which is at `place`. */
+/* Follows the remaining path `rest` of the row's place from `value`, which is at `place`. */
 static void api_inner_follow(struct inner_search *search, const struct tree *value,
                              const char *rest, const char *place) {
     size_t count = strcspn(rest, "[.");

@@ -92,7 +92,7 @@ static bool api_messages_check_text(struct api_reader *reader, const struct tree
            api_reader_wrong_type(reader, place.text, "a string", value);
 }
 
-/* Refuses members of other APIs' messages, and of answers that this server does not make. */
+/* Refuses members of other APIs, and of answers that this server does not make, such as audio. */
 static bool check_others(struct api_reader *reader, const struct tree *message, size_t index) {
     static const struct {
         const char *name, *rest, *why;
@@ -136,7 +136,7 @@ bool api_messages_check(struct api_reader *reader, const struct tree *messages) 
     return true;
 }
 
-/* ---- an answer that goes on ---- */
+/* ---- an answer that continues a message ---- */
 
 static bool is_assistant(const struct tree *message) {
     return api_reader_is(tree_member(message, "role"), "assistant");

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Reads single values of a request's body and refuses them by name. An absent value and null are
- * the same. Each function leaves *out unchanged if the value is absent. It returns false with the
- * error set if the value is not acceptable.
+ * Reads and validates single values of a request's body. Errors name the value. null is treated
+ * like an absent value. Each reader leaves *out unchanged if the value is absent, and returns false
+ * with the error set if the value is not acceptable.
  */
 #pragma once
 
@@ -17,12 +17,12 @@ struct api_place { /* path of the value: "messages[3].content[0]" */
 };
 
 struct api_reader {
-    struct arena *arena; /* for the values read */
+    struct arena *arena; /* memory of the values that are read */
     const struct dialect *dialect;
     const struct api_defaults *defaults;
     const struct tree *root; /* the body: an object */
     struct api_error *error;
-    const struct api_place *tool_places; /* the path of each tool; NULL: tools[0] and so on */
+    const struct api_place *tool_places; /* path of each tool; NULL: tools[0] and so on */
 };
 
 struct api_place api_reader_place_of(const char *list, size_t index, const char *rest);
@@ -31,7 +31,7 @@ struct api_place api_reader_place_of(const char *list, size_t index, const char 
 
 bool api_reader_wrong_type(struct api_reader *reader, const char *param, const char *expected,
                            const struct tree *found);
-/* Like above for a number: one beyond 64 bits is out of range, with 422. */
+/* The same for a number, except that one beyond 64 bits is out of range, with 422. */
 bool api_reader_wrong_number(struct api_reader *reader, const char *param, const char *expected,
                              const struct tree *found);
 bool api_reader_missing(struct api_reader *reader, const char *param);
@@ -41,19 +41,18 @@ bool api_reader_no_memory(struct api_reader *reader);
 /* "'place' needs `what`." */
 bool api_reader_needs(struct api_reader *reader, const char *place, const char *what);
 
-/* Refuses an object because of its "type". */
 bool api_reader_refuse_type(struct api_reader *reader, const char *place,
                             const struct tree *object);
 
 /* ---- values ---- */
 
-/* A member that is present and not null; else NULL. */
+/* Returns a member that is present and not null; else NULL. */
 const struct tree *api_reader_given(const struct tree *object, const char *name);
 
-/* A member that is a string; else NULL. */
+/* Returns a member that is a string; else NULL. */
 const struct tree *api_reader_string(const struct tree *object, const char *name);
 
-/* Reads a boolean of `object` named `name`, which the error uses as well. */
+/* Each reads the member `name` of `object`. Errors use the same name. */
 bool api_reader_flag(struct api_reader *reader, const struct tree *object, const char *name,
                      bool *out);
 bool api_reader_text(struct api_reader *reader, const struct tree *object, const char *name,

@@ -6,7 +6,7 @@
 #include "serving/gateway/api/api_body.h"
 #include "serving/gateway/api/dialect.h"
 
-/* Limits the parts of a body, because parsing takes time for each. */
+/* Limits the JSON values of a body, because parsing takes time for each. */
 static bool check_extent(const struct dialect *dialect, struct bytes body, uint64_t tokens_max,
                          struct api_error *error) {
     struct tree_extent most = {{[TREE_PART_DEPTH] = LIMIT_BODY_DEPTH,

@@ -74,7 +74,7 @@ bool api_thinking_read_flag(struct api_reader *reader, const struct tree *value,
                             out);
 }
 
-/* The two variables by which templates enable thinking work like fields. */
+/* Reads variables of the chat template. The two that enable thinking work like fields. */
 bool api_thinking_read_variables(struct api_reader *reader, const struct tree *value,
                                  struct api_request *out) {
     static const char *const names[] = {"thinking", "enable_thinking"};

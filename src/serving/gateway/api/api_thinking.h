@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Fields that enable or disable thinking: DeepSeek's, Qwen's, OpenAI's and the variables of chat
- * templates. A mode that the model's chat template does not support is refused, except an effort,
- * which is a hint. Two fields that contradict each other are refused.
+ * Fields that enable or disable thinking: DeepSeek's, Qwen's, OpenAI's and variables of chat
+ * templates. A mode that the model's chat template does not support is refused, unless it comes
+ * from a reasoning effort, which is only a hint. Two fields that contradict each other are refused.
  */
 #pragma once
 

@@ -4,13 +4,13 @@
 #include "base/format.h"
 #include "base/utf8.h"
 
-struct spelling { /* the visitors' context */
+struct spelling { /* context of the visitors */
     struct json_writer *writer;
     const struct tokenizer *tokenizer;
     const struct token_list *list;
     uint32_t from;
     uint32_t offset; /* characters before the token */
-    bool any;        /* the array or object has an element already */
+    bool any;        /* the array or object already has an element */
 };
 
 static struct bytes bytes_of_token(const struct tokenizer *tokenizer, uint32_t token) {
@@ -59,7 +59,7 @@ void api_tokens_ids(struct json_writer *writer, const struct token_list *list, u
 
 /* ---- chats ---- */
 
-/* "token":…,"logprob":…,"bytes":[…] */
+/* Writes "token":…,"logprob":…,"bytes":[…] */
 static void write_entry(const struct spelling *spelling, const struct token_logprob *entry) {
     struct json_writer *writer = spelling->writer;
     struct bytes bytes = bytes_of_token(spelling->tokenizer, entry->token);
@@ -94,7 +94,7 @@ static void visit_chat(void *context, uint32_t index, const struct token_logprob
     json_writer_text(writer, "]}");
 }
 
-/* Those of the reasoning, or those of the content. */
+/* Writes the tokens of the reasoning (`chosen`), or those of the content. */
 static void write_chosen(struct json_writer *writer, const struct tokenizer *tokenizer,
                          const struct token_list *list, uint32_t from, uint32_t to, bool chosen) {
     struct spelling spelling = {.writer = writer, .tokenizer = tokenizer, .list = list};
@@ -140,7 +140,7 @@ static void api_tokens_write_name(const struct spelling *spelling, uint32_t toke
         write_hexed(spelling->writer, bytes);
 }
 
-/* Writes a comma after an earlier element. */
+/* Writes a comma unless it is the first element. */
 static void api_tokens_next_of(struct spelling *spelling) {
     if (spelling->any) json_writer_text(spelling->writer, ",");
     spelling->any = true;
@@ -172,7 +172,8 @@ static void write_pair(struct spelling *spelling, const struct token_logprob *en
     api_tokens_write_number(spelling->writer, entry->logprob);
 }
 
-/* Lists the token itself, as OpenAI does, even if it is not among the likeliest. */
+/* Lists the likeliest tokens and, as OpenAI does, the token itself, even if it is not among
+ * them. */
 static void visit_top(void *context, uint32_t index, const struct token_logprob *entries) {
     struct spelling *spelling = context;
     api_tokens_next_of(spelling);
@@ -250,8 +251,8 @@ uint32_t api_tokens_characters(const struct tokenizer *tokenizer, const struct t
     return (uint32_t)utf8_count(tokenizer_token_bytes(tokenizer, token));
 }
 
-#define USAGE_BYTES_MAX 128 /* numbers, names and punctuation around a token's text, all shapes */
-#define TEXT_BYTES_MAX 16   /* of a byte: escaped 6, repaired 3, hexed 5, as a number 4 */
+#define USAGE_BYTES_MAX 128 /* names, numbers and punctuation around a token, in any format */
+#define TEXT_BYTES_MAX 16   /* JSON of one byte: escaped 6, repaired 3, in hex 5, as a number 4 */
 
 size_t api_tokens_bytes_max(const struct tokenizer *tokenizer, const struct token_logprob *entries,
                             uint32_t each) {
@@ -259,12 +260,12 @@ size_t api_tokens_bytes_max(const struct tokenizer *tokenizer, const struct toke
     for (uint32_t i = 0; i < each; i++)
         bytes +=
             USAGE_BYTES_MAX + TEXT_BYTES_MAX * bytes_of_token(tokenizer, entries[i].token).count;
-    return 2 * bytes; /* completions write the token itself up to two more times */
+    return 2 * bytes; /* completions write the token up to two more times */
 }
 
 #define NUMBER_BYTES 10     /* "-1.2345678": most have eight or nine digits */
-#define OTHER_NAME_BYTES 3  /* of one letter */
-#define FIRST_NAME_BYTES 12 /* "token_id:5", of a token without text */
+#define OTHER_NAME_BYTES 3  /* a name of one letter */
+#define FIRST_NAME_BYTES 12 /* "token_id:5", the name of a token without text */
 
 size_t api_tokens_echo_bytes(const struct tokenizer *tokenizer, const uint32_t *tokens,
                              uint32_t count, uint32_t each, size_t most) {

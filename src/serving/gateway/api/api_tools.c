@@ -106,13 +106,14 @@ bool api_tools_name(struct api_reader *reader, const char *place, const struct t
                          text.count < 64 ? (int)text.count : 64, text.data);
 }
 
-/* Chats have names and lists in a nested member, Responses do not. */
+/* Returns the object with names and lists: a nested member in chats, the object itself in
+ * Responses. */
 static const struct tree *inner(const struct tree *object, const char *member) {
     const struct tree *value = api_reader_given(object, member);
     return value ? value : object;
 }
 
-/* Custom tools have their own type of choice. */
+/* True for a choice that names a function or a custom tool. */
 static bool names_tool(const struct tree *choice) {
     return api_reader_is_type(choice, "function") || api_reader_is_type(choice, "custom");
 }
@@ -122,7 +123,7 @@ static const struct tree *named_tool(const struct tree *choice) {
     return tree_member(inner(choice, member), "name");
 }
 
-/* {"mode": "auto" or "required", "tools": [{"type": "function", ...}, ...]} */
+/* Reads {"mode": "auto" or "required", "tools": [{"type": "function", ...}, ...]}. */
 static bool read_allowed(struct api_reader *reader, const char *place, const struct tree *allowed,
                          const struct tree *tools, struct api_tool_choice *choice) {
     const struct tree *mode = tree_member(allowed, "mode"), *list = tree_member(allowed, "tools");
@@ -162,9 +163,9 @@ static bool api_tools_read_choice(struct api_reader *reader, const struct tree *
                          "'tool_choice' must be none, auto, required or a function.");
 }
 
-/* ---- what binds calls ---- */
+/* ---- constraints of calls ---- */
 
-/* Finds the first tool that is strict and may be called; the count of tools if there is none. */
+/* Returns the first strict tool that may be called, or the count of tools if there is none. */
 static size_t find_strict(const struct tree *tools, const struct api_tool_choice *choice) {
     size_t i = 0;
     while (i < tree_count(tools) &&
@@ -173,7 +174,8 @@ static size_t find_strict(const struct tree *tools, const struct api_tool_choice
     return i;
 }
 
-/* Refuses a model with calls that cannot be recognized in its text before they are written. */
+/* Refuses optional constrained calls for a model if the start of its calls cannot be recognized in
+ * its text. */
 static bool refuse_free(struct api_reader *reader, size_t strict, bool limited) {
     static const char why[] =
         "this model's calls begin like any text; with 'tool_choice' required it can be held.";
@@ -182,7 +184,7 @@ static bool refuse_free(struct api_reader *reader, size_t strict, bool limited) 
     return api_reader_unsupported(reader, place.text, why);
 }
 
-/* Checks that each schema to be enforced can be, in the model's format of calls. */
+/* Checks that the model's format of calls can enforce each schema that must be enforced. */
 static bool check_held(struct api_reader *reader, const struct tool_wish *wish) {
     for (size_t i = 0; i < tree_count(wish->tools); i++) {
         const struct tree *tool = tree_at(wish->tools, i);
@@ -200,7 +202,7 @@ static bool check_held(struct api_reader *reader, const struct tool_wish *wish) 
     return true;
 }
 
-/* Allows these calls in addition to the answer's earlier constraint. */
+/* Allows these calls as an alternative to the answer's earlier constraint. */
 static bool api_tools_add_calls(struct api_reader *reader, struct bytes calls,
                                 struct api_request *out) {
     struct bytes content = out->constraint.form;

@@ -79,7 +79,7 @@ bool api_values_seed(struct api_reader *reader, const struct tree *value, struct
 
 /* ---- lists of tokens ---- */
 
-/* "123", as JSON writes a number: no sign, no leading zero. */
+/* Parses a token id as JSON writes it, such as "123": no sign, no leading zero. */
 static bool id_from_text(struct bytes text, uint32_t *out) {
     uint64_t number = 0;
     if (text.count == 0 || text.count > 7 || (text.count > 1 && text.data[0] == '0')) return false;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Readers of values that need more than a kind and a range, for rows of the table of fields
- * (api_field.h). Each takes a value that is not null.
+ * Readers for fields of api_field.h that need more than a kind and a range. Each takes a value that
+ * is not null.
  */
 #pragma once
 
@@ -14,9 +14,9 @@ api_values_reader api_values_model, api_values_user_id, api_values_seed, api_val
     api_values_biases, api_values_stop_tokens, api_values_stops, api_values_stream_options,
     api_values_modalities, api_values_documents;
 
-/* [a-zA-Z0-9_-], at least one and at most count_max. */
+/* True for 1 to count_max characters of [a-zA-Z0-9_-]. */
 bool api_values_is_name(struct bytes text, size_t count_max);
 
-/* Reads stop strings of a field with another name. */
+/* Reads the stop strings of a field with another name. */
 bool api_values_stops_named(struct api_reader *reader, const char *name, const struct tree *value,
                             struct api_request *out);

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  * A dialect is the format of one API's requests and answers. It reads a body into the inner request
- * (api_request.h); rows of the table (api_field.h) read the simple fields. It prints inner events
- * and whole answers (api_answer.h). A new dialect needs its own files in serving/gateway/dialects,
- * a number here, its rows in the table of fields, and a line for its path in
- * serving/gateway/endpoint.h.
+ * (api_request.h), where rows of the table of fields (api_field.h) read the simple fields. It
+ * prints events and whole answers (api_answer.h). A new dialect needs its own files in
+ * serving/gateway/dialects, a number here, its rows in the table of fields, and a line for its path
+ * in serving/gateway/endpoint.h.
  *
- * Some events need counters: Anthropic's API numbers content blocks, OpenAI's Responses every
- * event. The printer keeps them in its choice's struct dialect_place and may change nothing else.
+ * Some events need counters: Anthropic's API numbers content blocks, and OpenAI's Responses API
+ * numbers all events. The printer keeps them in its choice's struct dialect_place and may change
+ * nothing else.
  */
 #pragma once
 
@@ -25,34 +26,35 @@ enum dialect_number {
 };
 
 struct dialect {
-    const char *name;           /* for people, and in /openapi.json */
-    enum dialect_number number; /* 1 << number: its bit in the table of fields */
-    bool chats;                 /* it has messages; else a prompt */
+    const char *name;           /* name for people and in /openapi.json */
+    enum dialect_number number; /* (1 << number) is its bit in the table of fields */
+    bool chats;                 /* requests have messages; else prompts */
     const char *prompt_field;   /* the field to shorten when the request is too long */
-    const char *call_prefix;    /* of generated ids of calls */
-    bool has_400_for_422;       /* the API has 400 where others have 422 */
+    const char *call_prefix;    /* prefix of generated ids of calls */
+    bool has_400_for_422;       /* the API uses 400 where others use 422 */
     struct bytes keep_alive;    /* what a stream sends while there is no event */
-    /* Bytes of one event, or of the frame of a whole answer, at most. Excludes parts that are
-     * counted apart: text, names, ids and arguments of calls, tokens, receipts, and
-     * api_answer.reported. A call in a whole answer takes at most DIALECT_CALL_BYTES in addition to its
-     * texts. */
+    /* The most bytes of one event, or of the frame of a whole answer. Parts that are counted
+     * separately are excluded: text, names, ids and arguments of calls, tokens, receipts, and
+     * api_answer.reported. In a whole answer each call takes at most DIALECT_CALL_BYTES in addition
+     * to its texts. */
     size_t frame_bytes;
     uint32_t
-        reports; /* how often BEGIN, DONE, FAILED or an answer has api_answer.reported at most */
-    /* How often events after a text repeat it at most; 0: never, and it is not kept. */
+        reports; /* the most times that BEGIN, DONE, FAILED or an answer has api_answer.reported */
+    /* The most times that later events repeat a text; 0: never, and the text is not kept. */
     uint32_t repeats;
 
-    /* Reads the fields that the table leaves to it, after all rows, and checks fields against each
-     * other. */
+    /* Reads the fields that the table leaves to the dialect, after all rows, and checks that fields
+     * are consistent. */
     bool (*read)(struct api_reader *reader, struct api_request *out);
     void (*write_whole)(struct json_writer *writer, const struct api_answer *answer,
                         const struct api_choice *choices, size_t choice_count,
                         const struct api_usage *usage);
     void (*write_event)(struct json_writer *writer, const struct api_answer *answer,
                         struct dialect_place *place, const struct api_event *event);
-    /* Answers a request for its prompt's tokens with their count; NULL: with their list. */
+    /* Answers a request for its prompt's tokens with their count; NULL: the answer is their
+     * list. */
     void (*write_count)(struct json_writer *writer, uint32_t prompt_tokens);
     void (*write_error)(struct json_writer *writer, const struct api_error *error);
-    /* A prompt is too long; NULL: api_error_length. */
+    /* Sets the error of a prompt that is too long; NULL: api_error_length is used. */
     void (*explain_length)(struct api_error *error, const struct api_length *length);
 };

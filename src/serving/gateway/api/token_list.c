@@ -5,11 +5,11 @@
 
 #define BLOCK_TOKENS_MIN 64u
 #define BLOCK_TOKENS_MAX 4096u
-#define GROWTH_PART 4 /* a block is this part of all blocks before it */
+#define GROWTH_PART 4 /* a block is 1/4 of all blocks before it */
 
 struct token_block {
     struct token_block *next;
-    uint32_t room; /* tokens; all blocks but the last are full */
+    uint32_t room; /* in tokens; all blocks except the last are full */
     /* [room][each] struct token_logprob, or [room] uint32_t for tokens without log probabilities */
     _Alignas(8) char memory[];
 };

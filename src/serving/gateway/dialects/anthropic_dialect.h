@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Anthropic's Messages API, and its counting of a prompt's tokens, which takes the same body.
+ * Anthropic's Messages API, and its count_tokens endpoint, which takes the same body.
  */
 #pragma once
 

@@ -12,11 +12,11 @@
 struct conversation {
     struct api_reader *reader;
     struct chat_builder builder;
-    struct tree *said; /* text parts of the open user's turn; NULL: none is open */
-    size_t message;    /* its index: for errors */
+    struct tree *said; /* text parts of the open user turn; NULL: none is open */
+    size_t message;    /* index of the message, for errors */
 };
 
-/* "messages[2].content[5]" */
+/* Returns a path like "messages[2].content[5]". */
 static struct api_place place_of_block(const struct conversation *talk, size_t block) {
     struct api_place place;
     format_text(place.text, sizeof place.text, "messages[%zu].content[%zu]", talk->message, block);
@@ -25,7 +25,7 @@ static struct api_place place_of_block(const struct conversation *talk, size_t b
 
 /* ---- text ---- */
 
-/* Reads a string, or blocks of the type "text"; *out is content of a message. */
+/* Reads a string or blocks of type "text" as the content of a message. */
 static bool read_texts(struct conversation *talk, const char *place, const struct tree *value,
                        const struct tree **out) {
     struct api_reader *reader = talk->reader;
@@ -48,10 +48,10 @@ static bool read_texts(struct conversation *talk, const char *place, const struc
     return parts ? true : api_reader_no_memory(reader);
 }
 
-/* ---- what users say ---- */
+/* ---- user turns ---- */
 
-/* Consecutive messages of a user are one turn, with an empty line between. Begins the turn, or this
- * separator. */
+/* Begins a user turn, or a further message in it: consecutive user messages are one turn, with an
+ * empty line between. */
 static bool open_user(struct conversation *talk) {
     struct arena *arena = talk->reader->arena;
     if (!talk->said) talk->said = tree_make_array(arena);
@@ -85,7 +85,8 @@ static bool anthropic_reader_read_result(struct conversation *talk, const struct
     return true;
 }
 
-/* Results are first, because the model expects them directly after its calls. */
+/* Reads the blocks of a user message. Tool results come first, because the model expects them
+ * directly after its calls. */
 static bool read_user_blocks(struct conversation *talk, const struct tree *blocks) {
     struct api_reader *reader = talk->reader;
     bool opened = false;
@@ -107,7 +108,7 @@ static bool read_user_blocks(struct conversation *talk, const struct tree *block
     return true;
 }
 
-/* ---- what the assistant said ---- */
+/* ---- assistant turns ---- */
 
 static bool anthropic_reader_read_call(struct conversation *talk, const struct tree *block,
                                        const char *place) {
@@ -190,7 +191,7 @@ static bool anthropic_reader_read_message(struct conversation *talk, const struc
                          "'%s' must be 'user', 'assistant' or 'system'.", place.text);
 }
 
-/* The answer continues an assistant's message at the end, unless that ends with calls. */
+/* Lets the answer continue an assistant message at the end. Refuses one with calls at the end. */
 static bool read_end(struct conversation *talk, struct api_request *out) {
     size_t count = tree_count(out->messages);
     const struct tree *last = tree_at(out->messages, count - 1);
@@ -323,7 +324,7 @@ static bool read_output_config(struct api_reader *reader, struct api_request *ou
             api_thinking_ask_effort(reader, "output_config.effort", effort, out));
 }
 
-/* Also under its older name. */
+/* Reads the output format, also under its older name. */
 static bool read_output_format(struct api_reader *reader, struct api_request *out) {
     const struct tree *old = api_reader_given(reader->root, "output_format"),
                       *config = api_reader_given(reader->root, "output_config");
@@ -332,7 +333,7 @@ static bool read_output_format(struct api_reader *reader, struct api_request *ou
     return !format || api_constraint_read_format(reader, "output_config.format", format, out);
 }
 
-/* Edits that keep everything are neutral. */
+/* Accepts only edits that keep everything. */
 static bool read_context_management(struct api_reader *reader) {
     const struct tree *value = api_reader_given(reader->root, "context_management");
     if (!value) return true;
@@ -345,7 +346,7 @@ static bool read_context_management(struct api_reader *reader) {
                                   "this server edits no conversation; shorten it yourself.");
 }
 
-/* Any value identifies a user: agents send hashes, addresses and JSON. */
+/* Reads user_id. Any string is accepted, because agents send hashes, addresses and JSON. */
 static bool read_metadata(struct api_reader *reader, struct api_request *out) {
     const struct tree *metadata = api_reader_given(reader->root, "metadata");
     if (!metadata) return true;

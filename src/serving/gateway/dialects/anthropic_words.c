@@ -8,9 +8,9 @@
 
 enum block { BLOCK_NONE, BLOCK_THINKING, BLOCK_TEXT, BLOCK_CALL }; /* dialect_place.open */
 
-/* ---- parts of both ---- */
+/* ---- parts of whole answers and streams ---- */
 
-/* Writes the object up to the content, which is an array. */
+/* Writes the message object up to its content array. */
 static void anthropic_words_write_head(struct json_writer *writer,
                                        const struct api_answer *answer) {
     json_writer_print(writer,
@@ -20,8 +20,7 @@ static void anthropic_words_write_head(struct json_writer *writer,
 }
 
 static void write_stop(struct json_writer *writer, enum api_finish finish, struct bytes stop) {
-    /* A client may send back an incomplete answer to have it continued; "pause_turn" asks for
-     * that. */
+    /* "pause_turn" asks the client to send an incomplete answer back to have it continued. */
     static const char *const reasons[] = {
         [API_FINISH_STOP] = "\"end_turn\"",     [API_FINISH_STOP_STRING] = "\"stop_sequence\"",
         [API_FINISH_LENGTH] = "\"max_tokens\"", [API_FINISH_CALLS] = "\"tool_use\"",
@@ -52,7 +51,7 @@ static void anthropic_words_begin_call(struct json_writer *writer, struct bytes 
 
 struct scan {
     struct json_scanner scanner;
-    char first; /* the first byte that is no space; 0: none yet */
+    char first; /* the first byte that is not a space; 0: none yet */
 };
 
 static bool scan_piece(void *context, struct bytes piece) {
@@ -121,7 +120,7 @@ void anthropic_words_whole(struct json_writer *writer, const struct api_answer *
 
 /* ---- streams ---- */
 
-/* event: NAME and data: {"type":"NAME", up to its members. */
+/* Writes event: NAME and data: {"type":"NAME", up to the members. */
 static void anthropic_words_begin_event(struct json_writer *writer, const char *name) {
     json_writer_print(writer, "event: %s\ndata: {\"type\":\"%s\"", name, name);
 }
@@ -268,7 +267,7 @@ static const char *anthropic_words_error_type(const struct api_error *error) {
 void anthropic_words_error(struct json_writer *writer, const struct api_error *error) {
     json_writer_print(writer, "{\"type\":\"error\",\"error\":{\"type\":\"%s\",\"message\":",
                       anthropic_words_error_type(error));
-    utf8_write_repaired(writer, bytes_of(error->message)); /* it quotes clients' text */
+    utf8_write_repaired(writer, bytes_of(error->message)); /* the message quotes clients' text */
     json_writer_text(writer, "}}");
 }
 
@@ -276,7 +275,7 @@ void anthropic_words_length(struct api_error *error, const struct api_length *le
     api_error_set(error, 400, length->param, "context_length_exceeded",
                   "prompt is too long: %llu tokens > %llu maximum%s%s",
                   (unsigned long long)length->prompt_tokens,
-                  (unsigned long long)length->tokens_max - 1, /* the answer has at least one */
+                  (unsigned long long)length->tokens_max - 1, /* at least one is the answer's */
                   length->at_least ? "; it has at least so many" : "",
                   length->by_memory ? "; this server's KV memory holds no more" : "");
 }
@@ -287,7 +286,7 @@ void anthropic_words_count(struct json_writer *writer, uint32_t prompt_tokens) {
 
 /* ---- models ---- */
 
-/* Prompt and answer share the model's context. */
+/* Writes a model. Prompt and answer share its context. */
 void anthropic_words_model(struct json_writer *writer, struct bytes name, uint64_t tokens_max) {
     json_writer_print(writer,
                       "{\"type\":\"model\",\"id\":\"%.*s\",\"display_name\":\"%.*s\","

@@ -33,7 +33,7 @@ struct tree *chat_builder_part(struct chat_builder *builder, const struct tree *
 
 /* ---- messages ---- */
 
-/* A single part becomes its string, for templates that do not support parts. */
+/* Replaces a single part by its string, for templates that do not support parts. */
 static const struct tree *plain(const struct tree *content) {
     if (content && tree_kind(content) == TREE_ARRAY && tree_count(content) == 1)
         return tree_member(tree_at(content, 0), "text");
@@ -117,7 +117,7 @@ const struct tree *chat_builder_with(struct arena *arena, const struct tree *mes
     if (!made || !value || !tree_set(arena, made, name, value)) return NULL;
     while (tree_next_member(message, &cursor, &key, &member)) {
         if (bytes_equal(key, bytes_of(name))) continue;
-        struct bytes copy = arena_copy(arena, key); /* terminated, as a key must be */
+        struct bytes copy = arena_copy(arena, key); /* keys must be terminated */
         if (!copy.data || !tree_set(arena, made, copy.data, member)) return NULL;
     }
     return made;

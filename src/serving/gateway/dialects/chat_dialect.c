@@ -11,12 +11,12 @@
 #include "serving/gateway/dialects/openai_words.h"
 #include "serving/gateway/dialects/text_input.h"
 
-/* An event may have two chunks: the input of a call, and the next one. */
+/* An event may write two chunks: the input of a text tool's call, and the next one. */
 #define CHAT_FRAME_BYTES (OPENAI_WORDS_FRAME_BYTES + ((size_t)2 << 10))
 
 /* ---- reading ---- */
 
-/* Reads "logprobs", a flag, and "top_logprobs", the number of others. */
+/* Reads "logprobs", a flag, and "top_logprobs", the number of alternatives. */
 static bool chat_dialect_read_logprobs(struct api_reader *reader, struct api_request *out) {
     struct sampling *sampling = &out->sampling;
     bool asked = false;
@@ -76,7 +76,7 @@ static bool chat_dialect_takes_text(const struct api_answer *answer, struct byte
     return alias && alias->takes_text;
 }
 
-/* A call up to its arguments or input, a string. */
+/* Writes a call up to its arguments or input, which is a string. */
 static void chat_dialect_begin_call(struct json_writer *writer, const struct api_answer *answer,
                                     struct bytes id, struct bytes name) {
     bool custom = chat_dialect_takes_text(answer, name);
@@ -128,8 +128,8 @@ static void chat_dialect_write_whole(struct json_writer *writer, const struct ap
 
 /* ---- streams ---- */
 
-/* A call of a text tool is sent without input. The input is sent at once at the end, because the
- * model's arguments must be decoded first. */
+/* Writes a piece of a call. A text tool's call is sent without input. Its whole input follows at
+ * the end, because the model's arguments must be decoded first. */
 static void write_call_delta(struct json_writer *writer, const struct api_answer *answer,
                              const struct api_piece *piece, bool takes_text) {
     json_writer_print(writer, "\"delta\":{\"tool_calls\":[{\"index\":%u,", piece->call);

@@ -4,9 +4,10 @@
 #include "base/check.h"
 #include "serving/gateway/dialects/chat_builder.h"
 
-/* ---- thoughts in blocks ---- */
+/* ---- reasoning in blocks ---- */
 
-/* The member with the text of a block of that type; NULL: it is no reasoning, or is sealed. */
+/* Returns the member that has the reasoning text of a block of this type; NULL: it has none, or it
+ * is encrypted. */
 static const char *chat_thoughts_text_member(const struct tree *block) {
     static const struct {
         const char *type, *member;
@@ -17,7 +18,7 @@ static const char *chat_thoughts_text_member(const struct tree *block) {
     return NULL;
 }
 
-/* Joins the texts of all blocks, a line each; *out stays NULL if there are none. */
+/* Joins the texts of all blocks with newlines. *out stays NULL if there are none. */
 static bool join_blocks(struct api_reader *reader, const char *place, const struct tree *blocks,
                         const struct tree **out) {
     struct tree *texts = tree_make_array(reader->arena);

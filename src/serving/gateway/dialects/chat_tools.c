@@ -55,7 +55,7 @@ bool chat_tools_read(struct api_reader *reader, struct api_request *out) {
 
 /* ---- earlier calls ---- */
 
-/* Converts a call of a custom tool to one of a function. Returns other calls unchanged. NULL: no
+/* Converts a call of a custom tool to a function call. Returns other calls unchanged. NULL: no
  * memory. */
 static const struct tree *function_call(struct api_reader *reader, const struct tree *call) {
     const struct tree *custom = api_reader_given(call, "custom");

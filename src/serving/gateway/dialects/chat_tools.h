@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Custom tools in chats: {"type": "custom", "custom": {"name", "description", "format"}}. The model
- * sees them as functions of one text (text_tool.h), and its earlier calls of them likewise.
+ * sees them, and its earlier calls of them, as functions of one text (text_tool.h).
  */
 #pragma once
 
@@ -9,7 +9,7 @@
 /* Reads 'tools', 'tool_choice' and 'parallel_tool_calls'. */
 bool chat_tools_read(struct api_reader *reader, struct api_request *out);
 
-/* Converts calls of custom tools in the messages to calls of functions. api_messages_check reports
+/* Converts calls of custom tools in the messages to function calls. api_messages_check reports
  * their errors. */
 bool chat_tools_messages(struct api_reader *reader, const struct tree *messages,
                          const struct tree **out);

@@ -8,7 +8,7 @@
 
 /* ---- reading ---- */
 
-/* `place`: path of the array, such as "prompt" or "prompt[3]". */
+/* Reads a prompt of token ids. `place`: path of the array, such as "prompt" or "prompt[3]". */
 static bool read_prompt_tokens(struct api_reader *reader, const struct tree *array,
                                const char *place, struct api_prompt *out) {
     size_t count = tree_count(array);
@@ -23,7 +23,7 @@ static bool read_prompt_tokens(struct api_reader *reader, const struct tree *arr
     return true;
 }
 
-/* All prompts must have the kind of the first. */
+/* Reads an array of prompts. All must have the same kind as the first. */
 static bool read_each_prompt(struct api_reader *reader, const struct tree *array,
                              struct api_prompt *prompts) {
     enum tree_kind kind = tree_kind(tree_at(array, 0));
@@ -73,7 +73,8 @@ static bool read_prompts(struct api_reader *reader, struct api_request *out) {
                                : read_prompt_tokens(reader, value, "prompt", prompts);
 }
 
-/* "logprobs" is the number of others. With `echo` the prompt's are reported, too. */
+/* Reads "logprobs", the number of alternatives. With `echo` the prompt has log probabilities,
+ * too. */
 static bool completion_dialect_read_logprobs(struct api_reader *reader, struct api_request *out) {
     struct sampling *sampling = &out->sampling;
     if (!api_reader_given(reader->root, "logprobs")) return true;
@@ -83,7 +84,7 @@ static bool completion_dialect_read_logprobs(struct api_reader *reader, struct a
                               &sampling->top_logprobs);
 }
 
-/* Filling in a middle needs both texts around it. */
+/* Checks a fill-in-the-middle request, which needs text on both sides. */
 static bool check_suffix(struct api_reader *reader, const struct api_request *out) {
     if (out->suffix.count == 0) return true;
     if (out->prompts[0].tokens)

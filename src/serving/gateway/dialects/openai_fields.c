@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "serving/gateway/dialects/openai_fields.h"
 
-/* An answer of no tokens is allowed only if the request is about the prompt itself. */
+/* Reads the length of the answer. Zero tokens are allowed only if the request is about the prompt
+ * itself. */
 static bool openai_fields_read_length(struct api_reader *reader, struct api_request *out) {
     uint32_t absent = UINT32_MAX, length = absent, long_name = absent;
     uint32_t least = out->sampling.flags & SAMPLING_SCORES ? 0 : 1;

@@ -18,7 +18,7 @@ const char *openai_words_finish(enum api_finish finish) {
     return names[finish];
 }
 
-/* "id":…,"object":…,"created":…,"model":…,"system_fingerprint":…, followed by a comma. */
+/* Writes "id":…,"object":…,"created":…,"model":…,"system_fingerprint":…, with the comma. */
 static void openai_words_write_head(struct json_writer *writer,
                                     const struct openai_words_form *form,
                                     const struct api_answer *answer, bool chunk) {

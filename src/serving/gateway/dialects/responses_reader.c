@@ -18,7 +18,7 @@ struct items {
 
 /* ---- content ---- */
 
-/* The member with the text of a part of that type; NULL: it has none. */
+/* Returns the member that has the text of a part of this type; NULL: it has none. */
 static const char *responses_reader_text_member(const struct tree *part) {
     static const char *const types[] = {"input_text", "output_text", "text"};
     for (size_t i = 0; i < ARRAY_COUNT(types); i++)
@@ -42,7 +42,7 @@ static bool responses_reader_read_parts(struct items *talk, const char *place,
     return true;
 }
 
-/* *out is content of a message: a string or an array of text parts. */
+/* Reads the content of a message. *out is a string or an array of text parts. */
 static bool read_content(struct items *talk, const char *place, const struct tree *value,
                          const struct tree **out) {
     struct api_reader *reader = talk->reader;
@@ -67,7 +67,7 @@ static bool responses_reader_read_message(struct items *talk, const struct tree 
     struct api_place place = api_reader_place_of("input", index, ".content");
     if (!read_content(talk, place.text, api_reader_given(item, "content"), &content)) return false;
     if (api_reader_is(role, "assistant")) {
-        /* A second consecutive message begins its own turn. */
+        /* A second consecutive assistant message begins a new turn. */
         if (talk->builder.parts || talk->builder.calls) chat_builder_end_turn(&talk->builder);
         if (tree_kind(content) != TREE_ARRAY) chat_builder_say(&talk->builder, content);
         for (size_t i = 0; i < tree_count(content); i++)
@@ -85,8 +85,8 @@ static bool responses_reader_read_message(struct items *talk, const struct tree 
                          "'%s' must be 'user', 'assistant', 'system' or 'developer'.", place.text);
 }
 
-/* Reads reasoning that this server sealed (write_item in responses_words.c). That of other servers
- * cannot be read. */
+/* Reads reasoning that this server sealed (write_item in responses_words.c). Other servers' sealed
+ * reasoning cannot be read. */
 static bool read_sealed(struct items *talk, const struct tree *item) {
     struct bytes text, seal = bytes_of(RESPONSES_READER_SEAL);
     if (!tree_get_string(tree_member(item, "encrypted_content"), &text) ||
@@ -97,8 +97,7 @@ static bool read_sealed(struct items *talk, const struct tree *item) {
     return true;
 }
 
-/* Reads reasoning as this server returned it, as text or sealed. A summary is from another
- * server. */
+/* Reads reasoning that this server returned, as text or sealed, or another server's summary. */
 static bool read_reasoning(struct items *talk, const struct tree *item, size_t index) {
     struct api_place place = api_reader_place_of("input", index, "");
     static const char *const names[] = {"content", "summary"};
@@ -200,7 +199,7 @@ static bool read_input(struct items *talk, struct api_request *out) {
 
 /* ---- objects ---- */
 
-/* NULL if it is absent; false if it is not an object. */
+/* Reads a member that is an object. *out is NULL if it is absent. False: it is not an object. */
 static bool responses_reader_read_object(struct api_reader *reader, const char *name,
                                          const struct tree **out) {
     *out = api_reader_given(reader->root, name);
@@ -228,7 +227,8 @@ static bool read_text_field(struct api_reader *reader, struct api_request *out) 
                                   "ask for short or long answers in the instructions.");
 }
 
-/* Values other than log probabilities name parts that are always returned, or unsupported tools. */
+/* Reads "include". Values other than log probabilities name parts that are always returned, or
+ * unsupported tools. */
 static bool read_include(struct api_reader *reader, struct api_request *out) {
     const struct tree *include = api_reader_given(reader->root, "include");
     struct bytes name;
@@ -250,9 +250,9 @@ static bool read_include(struct api_reader *reader, struct api_request *out) {
     return true;
 }
 
-/* ---- what answers repeat ---- */
+/* ---- fields that answers repeat ---- */
 
-/* "name":value, or "name":absent if that is NULL. */
+/* Writes "name":value, or "name":absent if `value` is NULL. */
 static void repeat_value(struct json_writer *writer, const char *name, const struct tree *value,
                          const char *absent) {
     json_writer_text(writer, "\"");
@@ -265,7 +265,7 @@ static void repeat_value(struct json_writer *writer, const char *name, const str
     json_writer_text(writer, ",");
 }
 
-/* Repeats the member as the body has it. */
+/* Writes the body's member as it is. */
 static void repeat(struct json_writer *writer, const struct api_reader *reader, const char *name,
                    const char *absent) {
     repeat_value(writer, name, api_reader_given(reader->root, name), absent);

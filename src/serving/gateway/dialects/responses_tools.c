@@ -12,15 +12,15 @@ struct tools {
     struct chat_builder *builder;
     struct api_request *out;
     struct tree *given;         /* the body's tools, without those left out */
-    struct api_place *places;   /* [LIMIT_TOOLS], of the functions */
+    struct api_place *places;   /* [LIMIT_TOOLS] paths of the functions in the body */
     struct tool_alias *aliases; /* [LIMIT_TOOLS] */
     size_t count, alias_count;  /* functions so far, and those with an alias */
 };
 
 /* ---- names ---- */
 
-/* NAMESPACE__NAME, or NAMESPACE_NAME if the former ends with '_'. Keeps all their bytes, so that an
- * invalid name (with a NUL) is detected. NULL: no memory. */
+/* Returns NAMESPACE__NAME, or NAMESPACE_NAME if the namespace ends with '_'. Keeps all bytes, so
+ * that an invalid name (with a NUL) is detected. NULL: no memory. */
 static const struct tree *responses_tools_join(struct arena *arena, struct bytes namespace,
                                                struct bytes name) {
     bool ends = namespace.count && namespace.data[namespace.count - 1] == '_';
@@ -52,7 +52,7 @@ static bool responses_tools_add_alias(struct tools *tools, struct tool_alias ali
     return true;
 }
 
-/* `namespace` may be empty: none. api_tools_check reports errors in its members. */
+/* Adds a tool. `namespace` may be empty. api_tools_check reports errors in the tool's members. */
 static bool responses_tools_add_tool(struct tools *tools, const struct tree *tool,
                                      struct bytes namespace, const struct api_place *place) {
     struct api_reader *reader = tools->reader;

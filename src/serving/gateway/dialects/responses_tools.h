@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The tools of a body of OpenAI's Responses API, as functions for the model:
+ * Converts the tools of an OpenAI Responses body to functions for the model:
  *
  *   function      a function
  *   custom        a function with one argument, the string `input`, which is the tool's input. A
@@ -9,7 +9,7 @@
  *                 left out: this server runs no tools itself, and a model may do without them. A
  *                 warning says so, and the answer's `tools` are without them
  *
- * All others are refused. Aliases give the names of calls in answers
+ * All others are refused. Answers use the client's names for tools
  * (serving/gateway/api/tool_alias.h).
  */
 #pragma once
@@ -17,10 +17,10 @@
 #include "serving/gateway/api/api_request.h"
 #include "serving/gateway/dialects/chat_builder.h"
 
-/* Reads 'tools', 'tool_choice' and 'parallel_tool_calls'. *given_out: an array of the body's tools
- * that the model sees; NULL: there are none. */
+/* Reads 'tools', 'tool_choice' and 'parallel_tool_calls'. *given_out: array of the body's tools
+ * that the model sees; NULL: none. */
 bool responses_tools_read(struct api_reader *reader, struct chat_builder *builder,
                           struct api_request *out, const struct tree **given_out);
 
-/* The model's name for the tool of an earlier call, or NULL: it has none. */
+/* Returns the model's name for the tool of an earlier call; NULL: it has none. */
 const struct tree *responses_tools_name(struct api_reader *reader, const struct tree *call);

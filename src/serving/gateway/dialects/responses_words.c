@@ -15,11 +15,11 @@ struct item {
     enum item_kind kind;
     uint32_t index;                 /* position in the output */
     const char *status;             /* "in_progress", "completed", "incomplete" */
-    const struct answer_text *text; /* reasoning and messages: bytes [from, to) of it; NULL: none */
+    const struct answer_text *text; /* reasoning, messages: bytes [from, to); NULL: none */
     size_t from, to;
     struct bytes call_id, name;
     const struct answer_text *arguments; /* NULL: none yet */
-    const struct token_list *tokens;     /* of a message: [token_from, token_to); NULL: none */
+    const struct token_list *tokens;     /* messages: [token_from, token_to); NULL: none */
     uint32_t token_from, token_to;
 };
 
@@ -35,7 +35,7 @@ static bool responses_words_takes_text(const struct api_answer *answer, const st
     return alias && alias->takes_text;
 }
 
-/* "rs_…": of the response, and of each of its items. */
+/* Writes an id with a prefix, such as "rs_…": of the item, or of the response. */
 static void responses_words_write_id(struct json_writer *writer, const struct api_answer *answer,
                                      const struct item *item) {
     static const char *const prefixes[] = {"resp", "rs", "msg", "fc"};
@@ -63,7 +63,7 @@ static void responses_words_write_text(struct json_writer *writer, const struct 
     json_writer_text(writer, "\"");
 }
 
-/* The arguments of a call, or the input of a text tool. */
+/* Writes the arguments of a call, or the input of a text tool. */
 static void write_arguments(struct json_writer *writer, const struct answer_text *text,
                             bool takes_text) {
     json_writer_text(writer, "\"");
@@ -109,7 +109,7 @@ static void write_sealed(struct json_writer *writer, const struct item *item) {
     json_writer_text(writer, "\"");
 }
 
-/* `opens`: it has no content yet. */
+/* Writes an item. `opens`: it has no content yet. */
 static void write_item(struct json_writer *writer, const struct api_answer *answer,
                        const struct item *item, bool opens) {
     static const char *const types[] = {"", "reasoning", "message", "function_call"};
@@ -185,9 +185,9 @@ static void responses_words_write_usage(struct json_writer *writer, const struct
 
 struct response {
     const char *status;
-    const char *incomplete;         /* the reason; NULL: it is complete */
-    const char *code, *message;     /* an error's; NULL: none */
-    const struct api_choice *whole; /* NULL: without output */
+    const char *incomplete;         /* reason of an incomplete response; NULL: it is complete */
+    const char *code, *message;     /* code and message of an error; NULL: none */
+    const struct api_choice *whole; /* the choice that is the output; NULL: no output */
     const struct api_usage *usage;  /* NULL: none */
 };
 
@@ -214,7 +214,7 @@ static void write_response(struct json_writer *writer, const struct api_answer *
                       answer->created, response->status);
     if (response->message) {
         json_writer_print(writer, "{\"code\":\"%s\",\"message\":", response->code);
-        utf8_write_repaired(writer, bytes_of(response->message)); /* it quotes clients' text */
+        utf8_write_repaired(writer, bytes_of(response->message)); /* quotes clients' text */
         json_writer_text(writer, "}");
     } else {
         json_writer_text(writer, "null");
@@ -254,7 +254,7 @@ struct teller {
     struct dialect_place *place;
 };
 
-/* event: NAME and data: {"type":"NAME","sequence_number":…, up to its members. */
+/* Writes event: NAME and data: {"type":"NAME","sequence_number":…, up to the members. */
 static void responses_words_begin_event(const struct teller *teller, const char *name) {
     json_writer_print(teller->writer, "event: %s\ndata: {\"type\":\"%s\",\"sequence_number\":%u",
                       name, name, teller->place->events++);
@@ -372,7 +372,7 @@ static void close_item(const struct teller *teller, const struct api_choice *who
     place->open = ITEM_NONE;
 }
 
-/* `piece`: that of a call, which begins. */
+/* Begins an item. `piece` begins the call if it is one. */
 static void responses_words_begin_item(const struct teller *teller, enum item_kind kind,
                                        const struct api_piece *piece,
                                        const struct api_choice *whole) {
@@ -389,8 +389,8 @@ static void responses_words_begin_item(const struct teller *teller, enum item_ki
     if (kind != ITEM_CALL) write_part_event(teller, "response.content_part.added", &item);
 }
 
-/* The tokens that a delta reports: all of the message that no earlier delta reported, if they are
- * kept. */
+/* Returns an item with the tokens that a delta reports: all tokens of the message that no earlier
+ * delta reported, if they are kept. */
 static struct item reported_tokens(const struct teller *teller, const struct api_piece *piece,
                                    const struct api_choice *whole) {
     struct dialect_place *place = teller->place;
@@ -419,7 +419,8 @@ static void responses_words_write_delta(const struct teller *teller, const struc
     responses_words_end_event(teller);
 }
 
-/* Tokens without text begin no item. Those before a message are reported with its first text. */
+/* Writes a piece. Tokens without text begin no item. Those before a message are reported with its
+ * first text. */
 static void responses_words_write_piece(const struct teller *teller, const struct api_piece *piece,
                                         const struct api_choice *whole) {
     static const enum item_kind kinds[TOKEN_STREAM_PART_COUNT] = {

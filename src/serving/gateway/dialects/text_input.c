@@ -18,8 +18,8 @@ enum state {
 struct input_walk {
     enum state state;
     size_t key_count;           /* bytes of the key so far */
-    char escape[6];             /* the begun escape: "\u12" */
-    size_t escape_count;        /* its bytes */
+    char escape[6];             /* the unfinished escape, such as "\u12" */
+    size_t escape_count;        /* bytes of the escape */
     struct json_writer *writer; /* NULL: no output */
 };
 
@@ -42,7 +42,7 @@ static bool text_input_is_hex(char byte) {
            (byte >= 'A' && byte <= 'F');
 }
 
-/* Spaces may precede `mark`. */
+/* Expects `mark`, which spaces may precede. */
 static void text_input_expect(struct input_walk *walk, char byte, char mark, enum state then) {
     if (byte == mark)
         walk->state = then;
@@ -59,8 +59,8 @@ static void end_escape(struct input_walk *walk, bool is_one) {
     walk->state = TEXT;
 }
 
-/* The inside of a string is copied from the arguments to the output, except for bytes that no JSON
- * string may have and that models write nevertheless. */
+/* Copies the inside of the string to the output. Escapes bytes that JSON forbids in strings but
+ * models write nevertheless. */
 static void text_input_take_text(struct input_walk *walk, char byte) {
     if (byte == '"') {
         walk->state = CLOSE;

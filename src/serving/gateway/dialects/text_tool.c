@@ -8,8 +8,8 @@ static const char text_parameters[] =
     "{\"type\":\"object\",\"properties\":{\"input\":{\"type\":\"string\"}},"
     "\"required\":[\"input\"],\"additionalProperties\":false}";
 
-/* Writes the description, followed by the grammar if there is one. Chats have the grammar in a
- * nested member, Responses do not. */
+/* Builds the description, followed by the grammar if there is one. Chats have the grammar in a
+ * nested member, unlike Responses. */
 static bool text_tool_describe(struct api_reader *reader, struct api_request *request,
                                const struct tree *tool, const char *place,
                                const struct tree **out) {
@@ -26,7 +26,7 @@ static bool text_tool_describe(struct api_reader *reader, struct api_request *re
     if (!tree_get_string(tree_member(grammar, "syntax"), &syntax) ||
         !tree_get_string(tree_member(grammar, "definition"), &definition))
         return api_reader_needs(reader, member.text, "strings 'syntax' and 'definition'");
-    if (*out && !tree_get_string(*out, &said)) return true; /* refused with the other members */
+    if (*out && !tree_get_string(*out, &said)) return true; /* api_tools_check refuses it */
     static const char lead[] = "The input follows this grammar";
     size_t room = said.count + syntax.count + definition.count + sizeof lead + 16;
     char *text = arena_take(reader->arena, room);
